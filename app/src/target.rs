@@ -1,0 +1,45 @@
+//! What front-ends serve: a [`Target`], be it a volume or, with `--passthrough`, the bare backing file.
+
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::interface::{Failure, Hint, Op, Reply};
+use std::sync::Arc;
+
+/// What a front-end tells its clients before the first request.
+#[derive(Clone, Debug)]
+pub struct TargetInfo {
+    pub bytes: u64,
+    /// The largest request that it takes, in bytes.
+    pub request_bytes_max: u64,
+    pub read_only: bool,
+}
+
+/// One request on its way in. `buffer` is laid out as `onefold_engine::interface::Payload` says: block by block, a write that begins inside
+/// a block leaves the first bytes of frame 0 unused.
+pub struct Incoming {
+    pub op: Op,
+    pub offset: u64,
+    pub length: u64,
+    pub buffer: Option<BufferMut>,
+    pub fua: bool,
+    pub hint: Hint,
+    /// Called once, from any thread, with the answer. It must not block for long and must not call the target.
+    pub done: Box<dyn FnOnce(Reply) + Send>,
+}
+
+/// A block device as front-ends see it. All methods may be called from any thread.
+pub trait Target: Send + Sync {
+    fn info(&self) -> TargetInfo;
+
+    /// Memory for a write's bytes; waits until the budget has room. `blocks` counts 4 KiB frames.
+    ///
+    /// # Errors
+    /// When the target is closing.
+    fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure>;
+
+    /// Takes a batch of requests, in the order of arrival, leaving `batch` empty. A request that was answered before another was submitted is
+    /// seen by it. Misaligned or out-of-range requests are answered [`Failure::Invalid`].
+    fn submit(&self, batch: &mut Vec<Incoming>);
+}
+
+/// A target that front-ends share.
+pub type SharedTarget = Arc<dyn Target>;

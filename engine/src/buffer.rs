@@ -1,0 +1,202 @@
+//! Memory that carries content between clients and the device.
+//!
+//! 1. Every buffer is made of whole, 4096-aligned frames, so that it can go to an O_DIRECT descriptor as it is.
+//! 2. A [`BufferMut`] has one owner, who may write it. Frozen, it is a [`Buffer`]: shared, and never changed again (R6).
+//! 3. When the last holder lets go, the frames return to the [`Home`] they came from, and with them their share of the budget.
+
+use crate::units::{BLOCK_SIZE, count};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// One block of memory, aligned as a block.
+#[derive(Clone)]
+#[repr(C, align(4096))]
+pub struct Frame(pub [u8; BLOCK_SIZE]);
+
+impl Frame {
+    /// A frame of zeros.
+    pub const ZERO: Self = Self([0; BLOCK_SIZE]);
+}
+
+/// Where buffers come from and return to. The runtime's pool; plain memory in simulation.
+pub trait Home: Send + Sync {
+    /// A buffer of `blocks` frames with arbitrary content. The caller has asked the accountant first.
+    fn take(self: Arc<Self>, blocks: usize) -> BufferMut;
+    /// Takes back the frames of a buffer that nobody holds any more.
+    fn give_back(&self, frames: Box<[Frame]>, tag: u32);
+}
+
+/// Frames with one owner, who may write them.
+pub struct BufferMut {
+    frames: Box<[Frame]>,
+    tag: u32,
+    home: Option<Arc<dyn Home>>,
+}
+
+impl BufferMut {
+    /// Zeroed frames that belong to no pool.
+    #[must_use]
+    pub fn zeroed(blocks: usize) -> Self {
+        Self { frames: vec![Frame::ZERO; blocks].into_boxed_slice(), tag: 0, home: None }
+    }
+
+    /// Frames of a pool. `tag` is the pool's own word for them (an index among registered buffers, say).
+    #[must_use]
+    pub fn of_pool(frames: Box<[Frame]>, tag: u32, home: Arc<dyn Home>) -> Self {
+        Self { frames, tag, home: Some(home) }
+    }
+
+    /// How many blocks it holds.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The pool's word for these frames; 0 where there is no pool.
+    #[must_use]
+    pub fn tag(&self) -> u32 {
+        self.tag
+    }
+
+    /// All bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        bytes_of(&self.frames)
+    }
+
+    /// All bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        bytes_of_mut(&mut self.frames)
+    }
+
+    /// One block.
+    #[must_use]
+    pub fn block(&self, i: usize) -> &[u8; BLOCK_SIZE] {
+        &self.frames[i].0
+    }
+
+    /// One block, to be written.
+    pub fn block_mut(&mut self, i: usize) -> &mut [u8; BLOCK_SIZE] {
+        &mut self.frames[i].0
+    }
+
+    /// Gives up the right to write it.
+    #[must_use]
+    pub fn freeze(self) -> Buffer {
+        Buffer(Arc::new(self))
+    }
+}
+
+impl Drop for BufferMut {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.give_back(std::mem::take(&mut self.frames), self.tag);
+        }
+    }
+}
+
+impl fmt::Debug for BufferMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BufferMut({} blocks)", self.frames.len())
+    }
+}
+
+/// Frames that nobody changes any more, shared by all who hold them.
+#[derive(Clone, Debug)]
+pub struct Buffer(Arc<BufferMut>);
+
+impl Deref for Buffer {
+    type Target = BufferMut;
+    fn deref(&self) -> &BufferMut {
+        &self.0
+    }
+}
+
+impl Buffer {
+    /// `blocks` of its blocks, from `first` on.
+    ///
+    /// # Panics
+    /// When the buffer does not hold them.
+    #[must_use]
+    pub fn slice(&self, first: usize, blocks: usize) -> Slice {
+        assert!(first + blocks <= self.blocks(), "slice of {blocks} from {first} in {} blocks", self.blocks());
+        Slice { buffer: self.clone(), first, blocks }
+    }
+}
+
+/// Some neighbouring blocks of a frozen buffer.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    buffer: Buffer,
+    first: usize,
+    blocks: usize,
+}
+
+impl Slice {
+    /// How many blocks.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// The bytes of all of them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        bytes_of(&self.buffer.frames[self.first..self.first + self.blocks])
+    }
+
+    /// The bytes of one of them.
+    #[must_use]
+    pub fn block(&self, i: usize) -> &[u8; BLOCK_SIZE] {
+        assert!(i < self.blocks);
+        self.buffer.block(self.first + i)
+    }
+
+    /// The buffer and the number of the first block in it.
+    #[must_use]
+    pub fn place(&self) -> (&Buffer, usize) {
+        (&self.buffer, self.first)
+    }
+
+    /// One of its blocks.
+    #[must_use]
+    pub fn nth(&self, i: usize) -> Self {
+        assert!(i < self.blocks);
+        Self { buffer: self.buffer.clone(), first: self.first + i, blocks: 1 }
+    }
+
+    /// Grows by `next` where that lies right behind it in the same buffer; else gives it back.
+    pub fn join(&mut self, next: Self) -> Option<Self> {
+        if Arc::ptr_eq(&self.buffer.0, &next.buffer.0) && self.first + self.blocks == next.first {
+            self.blocks += next.blocks;
+            return None;
+        }
+        Some(next)
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        count(self.blocks * BLOCK_SIZE)
+    }
+}
+
+#[allow(unsafe_code)] // the engine's only unsafe lines: a frame is exactly its bytes
+mod flat {
+    use super::Frame;
+    use crate::units::BLOCK_SIZE;
+
+    const _: () = assert!(size_of::<Frame>() == BLOCK_SIZE && align_of::<Frame>() == BLOCK_SIZE);
+
+    pub fn bytes_of(frames: &[Frame]) -> &[u8] {
+        // SAFETY: a Frame is repr(C) around its byte array, with no padding (asserted above); u8 has no invalid values.
+        unsafe { std::slice::from_raw_parts(frames.as_ptr().cast(), frames.len() * BLOCK_SIZE) }
+    }
+
+    pub fn bytes_of_mut(frames: &mut [Frame]) -> &mut [u8] {
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(frames.as_mut_ptr().cast(), frames.len() * BLOCK_SIZE) }
+    }
+}
+use flat::{bytes_of, bytes_of_mut};

@@ -1,0 +1,131 @@
+//! The name of a block's content.
+//!
+//! A [`Fingerprinter`] is a pure function of a volume's algorithm and key; the runtime runs it on the thread that received the bytes.
+
+use crate::units::BLOCK_SIZE;
+use sha2::Digest as _;
+use std::fmt;
+
+/// The first 158 bits of a digest, as 20 bytes whose last two bits are 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(pub [u8; 20]);
+
+impl Fingerprint {
+    /// From a digest of at least 16 bytes; shorter ones than 20 are padded with zeros.
+    #[must_use]
+    pub fn of_digest(digest: &[u8]) -> Self {
+        let mut bytes = [0; 20];
+        let n = digest.len().min(20);
+        bytes[..n].copy_from_slice(&digest[..n]);
+        bytes[19] &= 0b0011_1111;
+        Self(bytes)
+    }
+
+    /// Its first 64 bits: what tables hash by.
+    #[must_use]
+    pub fn head(&self) -> u64 {
+        u64::from_le_bytes(self.0[..8].try_into().expect("eight bytes"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+/// What is known of one block's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Digest {
+    /// The block was not there as a whole, so it has none.
+    Partial,
+    /// All zeros: never stored.
+    Zero,
+    Of(Fingerprint),
+}
+
+/// How fingerprints are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// BLAKE3 with the volume's key: nobody outside can prepare colliding blocks or probe for known content.
+    #[default]
+    Blake3,
+    /// SHA-256 over key and block.
+    Sha256,
+    /// SHA-1, without key, as the papers have it.
+    Sha1,
+    /// MD5, without key, as published traces have it.
+    Md5,
+}
+
+impl Algorithm {
+    /// Every algorithm, by the number that stands in the superblock.
+    pub const ALL: [Self; 4] = [Self::Blake3, Self::Sha256, Self::Sha1, Self::Md5];
+
+    /// The name as users type it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blake3 => "blake3",
+            Self::Sha256 => "sha256",
+            Self::Sha1 => "sha1",
+            Self::Md5 => "md5",
+        }
+    }
+
+    /// Whether two contents with one digest are within an attacker's reach, so that duplicates are compared byte by byte.
+    #[must_use]
+    pub const fn is_weak(self) -> bool {
+        matches!(self, Self::Sha1 | Self::Md5)
+    }
+}
+
+/// An algorithm with its volume's key.
+#[derive(Clone)]
+pub struct Fingerprinter {
+    algorithm: Algorithm,
+    key: [u8; 32],
+}
+
+impl Fingerprinter {
+    /// The fingerprinter of a volume.
+    #[must_use]
+    pub const fn new(algorithm: Algorithm, key: [u8; 32]) -> Self {
+        Self { algorithm, key }
+    }
+
+    /// The digest of one block.
+    #[must_use]
+    pub fn digest(&self, block: &[u8; BLOCK_SIZE]) -> Digest {
+        if is_zero(block) {
+            return Digest::Zero;
+        }
+        Digest::Of(match self.algorithm {
+            Algorithm::Blake3 => Fingerprint::of_digest(blake3::keyed_hash(&self.key, block).as_bytes()),
+            Algorithm::Sha256 => Fingerprint::of_digest(&sha2::Sha256::new().chain_update(self.key).chain_update(block).finalize()),
+            Algorithm::Sha1 => Fingerprint::of_digest(&sha1::Sha1::digest(block)),
+            Algorithm::Md5 => Fingerprint::of_digest(&md5::Md5::digest(block)),
+        })
+    }
+
+    /// The checksum of a block that is not for dedup (kind 2): XXH3-128, seeded by the key, zero-padded; never all zero.
+    #[must_use]
+    pub fn checksum(&self, block: &[u8; BLOCK_SIZE]) -> Fingerprint {
+        let seed = u64::from_le_bytes(self.key[..8].try_into().expect("eight bytes"));
+        let sum = twox_hash::XxHash3_128::oneshot_with_seed(seed, block);
+        Fingerprint::of_digest(&sum.max(1).to_le_bytes())
+    }
+}
+
+impl fmt::Debug for Fingerprinter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprinter({}, key withheld)", self.algorithm.name())
+    }
+}
+
+/// Whether all bytes are zero.
+#[must_use]
+pub fn is_zero(block: &[u8; BLOCK_SIZE]) -> bool {
+    // Most blocks that are not zero show it at once.
+    block[..64].iter().all(|&b| b == 0) && block[64..].iter().all(|&b| b == 0)
+}

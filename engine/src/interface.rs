@@ -1,0 +1,209 @@
+//! What goes into the engine and what comes out: events in, actions out, and nothing else.
+//!
+//! 1. Each request gets exactly one [`Reply`]; each I/O action exactly one event with its [`IoId`].
+//! 2. The runtime may carry out the actions of a step in any order and complete them in any order; where order matters, the engine waits
+//!    for a completion before it asks for more (R1 to R5).
+//! 3. Fingerprints are computed outside, on the thread that received the bytes.
+
+use crate::buffer::{Buffer, BufferMut, Slice};
+use crate::fingerprint::Digest;
+use crate::units::{Bytes, Time};
+
+/// A client's request, numbered by the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// A device operation, numbered by the engine in the order of issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IoId(pub u64);
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Read,
+    Write,
+    Flush,
+    Discard,
+    WriteZeroes,
+}
+
+/// What a client says of the data (Using Hints, section 3). None acts yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hint {
+    #[default]
+    None,
+    NoDedup,
+    Prefetch,
+}
+
+/// A client's request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub id: RequestId,
+    pub op: Op,
+    /// First byte; a multiple of 512.
+    pub offset: Bytes,
+    /// A multiple of 512; 0 for a flush only.
+    pub length: Bytes,
+    /// What a write brings.
+    pub payload: Option<Payload>,
+    /// Reply only when this request is durable.
+    pub fua: bool,
+    pub hint: Hint,
+}
+
+/// The bytes of a write, laid out as the volume's blocks: byte k of frame j is byte k of block `offset / 4096 + j`.
+/// A write that begins inside a block leaves the first bytes of frame 0 unused.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    pub buffer: Buffer,
+    /// One for each frame; [`Digest::Partial`] where the write does not cover the whole block.
+    pub digests: Vec<Digest>,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// A write, flush, discard or write-zeroes is done, as durable as it was asked to be.
+    Done,
+    /// What a read found: its bytes, in order.
+    Data(Vec<Segment>),
+    Failed(Failure),
+}
+
+/// A stretch of bytes that a read returns.
+#[derive(Clone, Debug)]
+pub enum Segment {
+    Zeroes { bytes: u64 },
+    Data { slice: Slice, start: usize, bytes: usize },
+}
+
+/// Why a request failed, as a front-end passes it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The device failed, or the content is known to be damaged (EIO).
+    Io,
+    /// No free block is left and none can be made (ENOSPC).
+    NoSpace,
+    /// The volume went read-only after a failed write or flush (A5), or was opened so (EROFS).
+    ReadOnly,
+    /// Out of range or misaligned (EINVAL).
+    Invalid,
+}
+
+/// What a device operation is for: the ledger counts by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    Data,
+    Refs,
+    Map,
+    Fingerprints,
+    Written,
+    Superblock,
+}
+
+impl Class {
+    /// All classes, in the order of reports.
+    pub const ALL: [Self; 6] = [Self::Data, Self::Refs, Self::Map, Self::Fingerprints, Self::Written, Self::Superblock];
+}
+
+/// A device operation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoFailure;
+
+/// What the engine wants done.
+#[derive(Debug)]
+pub enum Action {
+    /// Fill `buffer` from the device at `at` (both multiples of 4096). With `digest`, the digests of its frames come along with the completion.
+    Read {
+        io: IoId,
+        at: Bytes,
+        buffer: BufferMut,
+        digest: bool,
+        class: Class,
+    },
+    /// Write the slices one behind the other at `at`.
+    Write {
+        io: IoId,
+        at: Bytes,
+        data: Vec<Slice>,
+        class: Class,
+    },
+    Flush {
+        io: IoId,
+    },
+    /// Tell the device that it may forget these bytes. Whether it does is its own affair.
+    Discard {
+        io: IoId,
+        at: Bytes,
+        length: Bytes,
+    },
+    /// Compute the digest of one block that the engine put together.
+    Digest {
+        io: IoId,
+        block: Slice,
+    },
+    Reply {
+        request: RequestId,
+        reply: Reply,
+    },
+    /// Send [`Event::Tick`] at that time. A later `Wake` replaces an earlier one.
+    Wake {
+        at: Time,
+    },
+    Notice(Notice),
+    /// The answer to [`Event::Close`]: everything is durable and the volume marked clean (or, after a failure, as good as it gets).
+    Closed {
+        clean: bool,
+    },
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    Request(Request),
+    /// A read ended; the buffer comes back, with digests where they were asked for.
+    Read {
+        io: IoId,
+        buffer: BufferMut,
+        digests: Vec<Digest>,
+        result: Result<(), IoFailure>,
+    },
+    Written {
+        io: IoId,
+        result: Result<(), IoFailure>,
+    },
+    Flushed {
+        io: IoId,
+        result: Result<(), IoFailure>,
+    },
+    Discarded {
+        io: IoId,
+        result: Result<(), IoFailure>,
+    },
+    Digested {
+        io: IoId,
+        digest: Digest,
+    },
+    /// Time has passed.
+    Tick,
+    /// Commit everything, mark the volume clean, then [`Action::Closed`]. No request comes after it.
+    Close,
+}
+
+/// Something that its owner should hear of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A write or flush failed: read-only from here on (A5).
+    WentReadOnly { what: &'static str },
+    /// Damage that no crash explains (P6).
+    Damage { what: &'static str, at: u64 },
+    /// A thin volume fills: percent of the data blocks in use, at 80 and every 5 above.
+    Filling { percent: u64 },
+    /// Serving: reads are answered from now on.
+    Serving,
+    /// The index holds again what the fingerprint table names (or as much as fits).
+    IndexRefilled { entries: u64 },
+    /// Excess counts left by a crash were returned.
+    Recounted { blocks: u64 },
+}

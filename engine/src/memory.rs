@@ -1,0 +1,121 @@
+//! The one accountant: every allocation of the data path asks it (`--memory`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What memory is used for. Each part has a share of the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Fingerprint → PBN.
+    Index,
+    /// Metadata pages.
+    Pages,
+    /// Blocks that were read.
+    ReadCache,
+    /// Links, pending fingerprints and decrements not yet in a page.
+    Dirty,
+    /// Requests' bytes, in every front-end and on their way to and from the device.
+    Requests,
+    /// Counts of a recount pass, tables of the allocator.
+    Work,
+}
+
+impl Part {
+    /// All parts, in the order of reports.
+    pub const ALL: [Self; 6] = [Self::Index, Self::Pages, Self::ReadCache, Self::Dirty, Self::Requests, Self::Work];
+
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::Pages => "pages",
+            Self::ReadCache => "read cache",
+            Self::Dirty => "dirty records",
+            Self::Requests => "requests",
+            Self::Work => "work",
+        }
+    }
+
+    /// Sixteenths of the budget.
+    const fn share(self) -> u64 {
+        match self {
+            Self::Index => 4,
+            Self::Pages => 4,
+            Self::ReadCache => 1,
+            Self::Dirty => 2,
+            Self::Requests => 4,
+            Self::Work => 1,
+        }
+    }
+}
+
+/// Keeps every part within its share.
+#[derive(Debug)]
+pub struct Accountant {
+    limits: [u64; 6],
+    used: [AtomicU64; 6],
+    peak: [AtomicU64; 6],
+}
+
+impl Accountant {
+    /// The smallest budget that works: below it, a large request could never be admitted.
+    pub const BYTES_MIN: u64 = 2 << 20;
+
+    /// Divides `memory_bytes`, raised to [`Self::BYTES_MIN`] where it is less.
+    #[must_use]
+    pub fn new(memory_bytes: u64) -> Arc<Self> {
+        let sixteenth = memory_bytes.max(Self::BYTES_MIN) / 16;
+        Arc::new(Self { limits: Part::ALL.map(|p| p.share() * sixteenth), used: Default::default(), peak: Default::default() })
+    }
+
+    /// Bytes that `part` may use.
+    #[must_use]
+    pub fn limit(&self, part: Part) -> u64 {
+        self.limits[part as usize]
+    }
+
+    /// Bytes that `part` uses now.
+    #[must_use]
+    pub fn used(&self, part: Part) -> u64 {
+        self.used[part as usize].load(Ordering::Relaxed)
+    }
+
+    /// The most that `part` ever used.
+    #[must_use]
+    pub fn peak(&self, part: Part) -> u64 {
+        self.peak[part as usize].load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes` for `part` if its share has room, or if it holds nothing yet: so one large request always gets through.
+    pub fn try_take(&self, part: Part, bytes: u64) -> bool {
+        let limit = self.limits[part as usize];
+        let taken = self.used[part as usize]
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| (used == 0 || used + bytes <= limit).then_some(used + bytes));
+        if let Ok(before) = taken {
+            self.peak[part as usize].fetch_max(before + bytes, Ordering::Relaxed);
+        }
+        taken.is_ok()
+    }
+
+    /// Takes `bytes` for `part` whatever its share: for what the way out of a shortage itself needs. The overdraft shows in `used`.
+    pub fn take(&self, part: Part, bytes: u64) {
+        let before = self.used[part as usize].fetch_add(bytes, Ordering::Relaxed);
+        self.peak[part as usize].fetch_max(before + bytes, Ordering::Relaxed);
+    }
+
+    /// Gives bytes back.
+    ///
+    /// # Panics
+    /// When more comes back than was taken.
+    pub fn give(&self, part: Part, bytes: u64) {
+        let before = self.used[part as usize].fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "{} gave back {bytes} of {before} bytes", part.name());
+    }
+
+    /// Whether `part` is within its share.
+    #[must_use]
+    pub fn within(&self, part: Part) -> bool {
+        self.used(part) <= self.limit(part)
+    }
+}

@@ -1,0 +1,58 @@
+//! The settings of an engine: what may be switched, for users and for the papers' ablations.
+
+/// When a write is acknowledged (OrderMergeDedup section 2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Persistence {
+    /// On admission; durable at the next flush, FUA or periodic commit.
+    #[default]
+    Weak,
+    /// After its epoch's commit.
+    Strong,
+}
+
+/// Settings of one opening of a volume.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub persistence: Persistence,
+    /// Decrements and fingerprint inserts wait this long for a page write to join; 0 writes them right after their commit.
+    pub noncritical_delay_ms: u64,
+    /// An epoch is sealed at the latest this long after its first write.
+    pub commit_period_ms: u64,
+    /// Sealing may wait this long for further writes; 0 turns anticipation off.
+    pub anticipation_ms: u64,
+    /// Compare what is read with its fingerprint.
+    pub verify_reads: bool,
+    /// Compare a duplicate with the stored block byte by byte before linking to it.
+    pub verify_duplicates: bool,
+    /// Tell the device of freed blocks.
+    pub discard_freed: bool,
+    /// The most links that a block may have, its fingerprint included. 254 on real volumes; less in simulation, to reach the overflow.
+    pub refs_limit: u8,
+    /// Memory for everything, in bytes.
+    pub memory_bytes: u64,
+    /// Blocks of the count window of a recount pass; bounded by memory besides.
+    pub recount_window_blocks: u64,
+    /// Map pages that a recount reads a second.
+    pub recount_pages_per_second: u64,
+    /// Refuse all writes.
+    pub read_only: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            persistence: Persistence::Weak,
+            noncritical_delay_ms: 30_000,
+            commit_period_ms: 1_000,
+            anticipation_ms: 1,
+            verify_reads: true,
+            verify_duplicates: false,
+            discard_freed: true,
+            refs_limit: 254,
+            memory_bytes: 64 << 20,
+            recount_window_blocks: 1 << 20,
+            recount_pages_per_second: 4096,
+            read_only: false,
+        }
+    }
+}

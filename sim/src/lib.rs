@@ -1,0 +1,1 @@
+//! The test kit: simulated devices, oracle, checkers, crash explorer.
