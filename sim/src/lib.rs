@@ -1,1 +1,6 @@
 //! The test kit: simulated devices, oracle, checkers, crash explorer.
+
+pub mod content;
+pub mod violation;
+
+pub mod disk;
