@@ -4,3 +4,9 @@ pub mod content;
 pub mod violation;
 
 pub mod disk;
+pub mod oracle;
+
+pub mod volume;
+
+pub mod setcheck;
+pub mod tables;
