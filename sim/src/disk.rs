@@ -97,7 +97,9 @@ impl Cell {
         Content::of(&bytes)
     }
 
-    fn newest(&self) -> &Shared {
+    /// What was written last, or is being written.
+    #[must_use]
+    pub fn newest(&self) -> &Shared {
         self.since.last().map_or(&self.durable, |v| &v.content)
     }
 }

@@ -223,6 +223,12 @@ impl Oracle {
         }
     }
 
+    /// Whether a block was zeros in the prepared volume, and nothing has been sent to it since.
+    #[must_use]
+    pub fn is_untouched_zero(&self, lbn: u64) -> bool {
+        !self.blocks.contains_key(&lbn) && self.base(lbn).id() == Content::zero().id()
+    }
+
     /// The blocks that have been written, in order.
     #[must_use]
     pub fn touched(&self) -> Vec<u64> {
