@@ -119,6 +119,8 @@ pub enum GeometryError {
          size smaller or the device larger"
     )]
     NoRoom { logical_blocks: u64, reserve_blocks: u64, device_bytes: u64 },
+    #[error("a volume of {device_bytes} bytes, which is no multiple of {BLOCK_BYTES}")]
+    BadSize { device_bytes: u64 },
     #[error("{count} extents, where a superblock holds at most {EXTENTS_MAX}")]
     TooManyExtents { count: usize },
     #[error("the {} region's extent at byte {} does not follow the one before it: it begins at entry {} and has {} bytes", .0.kind.name(), .0.offset, .0.first_entry, .0.length)]
@@ -249,6 +251,9 @@ impl Geometry {
             return Err(GeometryError::LogicalOutOfRange { logical_blocks, maximum: LOGICAL_BLOCKS_MAX });
         }
         let end = device_bytes.get();
+        if end % BLOCK_BYTES != 0 {
+            return Err(GeometryError::BadSize { device_bytes: end });
+        }
         check_overlaps(end, &extents)?;
 
         let mut spans: [Vec<Span>; 5] = Default::default();

@@ -6,6 +6,7 @@
 //! 4. A sector that failed its check opens as what promises nothing: lost, unknown, none; its neighbours are as they were.
 
 use super::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MAP_ENTRY_SIZE, MapEntry, REFS_UNKNOWN};
+use super::layout::layout;
 use crate::units::{BLOCK_SIZE, SECTOR_SIZE, count};
 use std::fmt;
 
@@ -13,14 +14,30 @@ use std::fmt;
 pub const SECTORS: usize = BLOCK_SIZE / SECTOR_SIZE;
 /// Bytes of a sector that hold entries.
 pub const ENTRY_BYTES: usize = 500;
-/// Where the tag stands in a sector.
-pub const TAG_AT: usize = ENTRY_BYTES;
-/// Where the check stands in a sector.
-pub const CHECK_AT: usize = TAG_AT + 8;
 /// Instance of every region, until there are volumes with more than one map.
 pub const INSTANCE: u32 = 0;
 
-const _: () = assert!(CHECK_AT + 4 == SECTOR_SIZE);
+layout! {
+    /// The sector of a metadata page.
+    at, "Sector", SECTOR_SIZE;
+    ENTRIES ENTRY_BYTES,
+    TAG 8,
+    CHECK 4,
+}
+
+layout! {
+    /// A sector's place, which its check covers and which stands nowhere on the medium.
+    at_place, "Place", 32;
+    UUID 16,
+    REGION_KIND 4,
+    REGION_INSTANCE 4,
+    SECTOR_INDEX 8,
+}
+
+const TAG_AT: usize = at::TAG.offset;
+const CHECK_AT: usize = at::CHECK.offset;
+
+const _: () = assert!(TAG_AT == 500 && CHECK_AT == 508);
 const _: () = assert!(ENTRY_BYTES % MAP_ENTRY_SIZE == 0 && ENTRY_BYTES % FINGERPRINT_ENTRY_SIZE == 0);
 
 /// A region of metadata pages.
@@ -215,11 +232,11 @@ impl PageContent {
 /// nothing: no error of fewer than five bits turns a check of 0 into one of 1.
 fn check(uuid: &[u8; 16], region: Region, sector: u64, content: &[u8]) -> u32 {
     debug_assert_eq!(content.len(), CHECK_AT);
-    let mut place = [0; 32];
-    place[..16].copy_from_slice(uuid);
-    place[16..20].copy_from_slice(&region.kind().to_le_bytes());
-    place[20..24].copy_from_slice(&INSTANCE.to_le_bytes());
-    place[24..].copy_from_slice(&sector.to_le_bytes());
+    let mut place = [0; at_place::LAYOUT.bytes];
+    at_place::UUID.of_mut(&mut place).copy_from_slice(uuid);
+    at_place::REGION_KIND.set(&mut place, u64::from(region.kind()));
+    at_place::REGION_INSTANCE.set(&mut place, u64::from(INSTANCE));
+    at_place::SECTOR_INDEX.set(&mut place, sector);
     crc32c::crc32c_append(crc32c::crc32c(content), &place).max(1)
 }
 
