@@ -30,7 +30,11 @@ pub(crate) enum WriteStage {
     Base,
     Reading,
     /// The block was read and waits to be verified.
-    Verifying { buffer: Slice, digest: Digest, pbn: Pbn },
+    Verifying {
+        buffer: Slice,
+        digest: Digest,
+        pbn: Pbn,
+    },
     /// Merged; the digest is on its way.
     Digesting,
     /// A whole block that looks for its place.
@@ -340,6 +344,13 @@ impl Engine {
     fn unpin_for(&mut self, op: usize) {
         if let Some(pbn) = self.writes[op].pinned.take() {
             self.unpin(pbn);
+        }
+    }
+
+    /// No block is left for it.
+    pub(crate) fn go_without_space(&mut self, op: usize) {
+        if self.writes.contains(op) {
+            self.end_write(op, Some(Failure::NoSpace));
         }
     }
 

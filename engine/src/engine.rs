@@ -8,7 +8,7 @@ use crate::Map;
 use crate::admit::{Pending, WriteOp};
 use crate::buffer::{Home, Slice};
 use crate::cache::ReadCache;
-use crate::commit::{Commit, Durability, FlushFor, Settle, Stage};
+use crate::commit::{Anticipation, Commit, Durability, FlushFor, Settle, Stage};
 use crate::epoch::Epoch;
 use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::format::entry::Kind;
@@ -46,14 +46,34 @@ pub(crate) struct Fresh {
 pub(crate) enum IoFor {
     PageLoad(PageId),
     /// With the blocks whose fingerprint entries this very write removes.
-    PageWrite { id: PageId, removed: Vec<Pbn> },
-    Content { first: Pbn, blocks: u64 },
-    Read { op: usize, run: usize },
-    ReadForWrite { op: usize, pbn: Pbn },
-    DigestForWrite { op: usize },
-    Flush { why: FlushFor, mark: u64 },
+    PageWrite {
+        id: PageId,
+        removed: Vec<Pbn>,
+    },
+    Content {
+        first: Pbn,
+        blocks: u64,
+    },
+    Read {
+        op: usize,
+        run: usize,
+    },
+    ReadForWrite {
+        op: usize,
+        pbn: Pbn,
+    },
+    DigestForWrite {
+        op: usize,
+    },
+    Flush {
+        why: FlushFor,
+        mark: u64,
+    },
     Superblock,
-    Discard { first: Pbn, blocks: u64 },
+    Discard {
+        first: Pbn,
+        blocks: u64,
+    },
 }
 
 /// A deduplicating volume, open.
@@ -75,6 +95,17 @@ pub struct Engine {
     io_next: u64,
     pub(crate) durability: Durability,
     pub(crate) superblock_writes: u32,
+    pub(crate) superblock_busy: bool,
+    pub(crate) page_writes: usize,
+    /// When pages whose delay has passed are looked for next.
+    pub(crate) writeback_at: Time,
+    pub(crate) anticipation: Anticipation,
+    pub(crate) close_asked: bool,
+    /// Something in the background could go on at once.
+    pub(crate) more_background: bool,
+    pub(crate) scan_waits: bool,
+    pub(crate) filling_warned: u64,
+    pub(crate) damage_seen: bool,
 
     pub(crate) requests: Map<RequestId, Pending>,
     pub(crate) admission: VecDeque<Request>,
@@ -123,10 +154,10 @@ impl Engine {
         let mut engine = Self {
             space: Space::new(&geometry, superblock.allocation_cursor, accountant.limit(Part::Work)),
             refill: Refill::new(superblock.allocation_cursor),
-            recount: Recount::new(superblock.garbage_possible || !cleanly, superblock.recount_position),
+            recount: Recount::new(superblock.garbage_possible || !cleanly, if cleanly { superblock.recount_position } else { Pbn(0) }),
             pages: Pages::new(accountant.clone()),
             cache: ReadCache::new(accountant.clone()),
-            open: Epoch::new(crate::units::Epoch(superblock.last_epoch + 1)),
+            open: Epoch::new(superblock.last_epoch + 1),
             ledger: Ledger::default(),
             settings,
             geometry,
@@ -143,6 +174,15 @@ impl Engine {
             io_next: 1,
             durability: Durability::default(),
             superblock_writes: 0,
+            superblock_busy: false,
+            page_writes: 0,
+            writeback_at: now,
+            anticipation: Anticipation::default(),
+            close_asked: false,
+            more_background: false,
+            scan_waits: false,
+            filling_warned: 0,
+            damage_seen: false,
             requests: Map::default(),
             admission: VecDeque::new(),
             writes: Slab::new(),
@@ -185,7 +225,7 @@ impl Engine {
                     self.write_digested(op, digest);
                 }
             }
-            Event::Tick => {}
+            Event::Tick => self.wake = None,
             Event::Close => self.begin_closing(),
         }
         self.run();
@@ -194,19 +234,26 @@ impl Engine {
 
     /// Goes on with everything that can go on.
     fn run(&mut self) {
+        let mut background = true;
         loop {
             while let Some(task) = self.ready.pop_front() {
                 self.perform(task);
             }
             self.drain_admission();
+            if self.ready.is_empty() && std::mem::take(&mut background) {
+                self.background();
+            }
+            if !self.ready.is_empty() {
+                continue;
+            }
+            self.close_if_asked();
             self.commit_if_due();
-            self.background();
             self.write_back();
             if self.ready.is_empty() {
                 break;
             }
         }
-        if !self.pages.shrink() {
+        if !self.pages.shrink() || self.pages.too_dirty() {
             self.write_back_early();
         }
         self.charge_dirty();
@@ -223,7 +270,10 @@ impl Engine {
             Task::Reclaim => self.reclaim(),
             Task::Refill => self.refill_index(),
             Task::Recount => self.recount(),
-            Task::Scan => self.scan_refs(),
+            Task::Scan => {
+                self.scan_waits = false;
+                self.scan_refs();
+            }
             Task::Bits => self.set_written_bits(),
             Task::Load(id) => self.load_page(id),
         }
@@ -359,10 +409,8 @@ impl Engine {
     }
 
     fn charge_dirty(&mut self) {
-        let records = self.open.records()
-            + self.commit.as_ref().map_or(0, |c| c.epoch.records())
-            + self.settle.records()
-            + self.fresh.len();
+        let records =
+            self.open.records() + self.commit.as_ref().map_or(0, |c| c.epoch.records()) + self.settle.records() + self.fresh.len();
         let bytes = count(records) * crate::epoch::RECORD_COST_BYTES;
         if bytes > self.dirty_charged {
             self.accountant.take(Part::Dirty, bytes - self.dirty_charged);

@@ -51,14 +51,7 @@ enum Known {
 
 impl Engine {
     /// Gives `lbn` the content of `slice`.
-    pub(crate) fn link(
-        &mut self,
-        request: RequestId,
-        lbn: Lbn,
-        slice: &Slice,
-        digest: Digest,
-        compared: Compared,
-    ) -> Result<(), Blocked> {
+    pub(crate) fn link(&mut self, request: RequestId, lbn: Lbn, slice: &Slice, digest: Digest, compared: Compared) -> Result<(), Blocked> {
         let fingerprint = match digest {
             Digest::Zero => {
                 self.ledger.zeroes += 1;

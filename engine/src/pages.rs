@@ -49,7 +49,10 @@ pub(crate) struct Page {
 
 pub(crate) enum Slot {
     Vacant,
-    Loading { waiters: Vec<Task>, written: bool },
+    Loading {
+        waiters: Vec<Task>,
+        written: bool,
+    },
     Ready(Box<Page>),
     /// The device could not read it.
     Unreadable,

@@ -8,10 +8,10 @@ use crate::buffer::{BufferMut, Slice};
 use crate::engine::{Engine, IoFor};
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{Kind, MapEntry};
+use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, Notice, Reply, Request, Segment};
 use crate::memory::Part;
 use crate::pages::{Got, Task};
-use crate::format::page::PageId;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 
 /// What a block's content should be.
@@ -27,7 +27,10 @@ enum Piece {
     Zeroes,
     Here(Slice),
     /// Block `at` of a run that comes from the device.
-    Run { run: usize, at: usize },
+    Run {
+        run: usize,
+        at: usize,
+    },
 }
 
 struct RunRead {

@@ -136,13 +136,15 @@ impl Engine {
     pub(crate) fn freed(&mut self, pbn: Pbn) {
         self.cache.forget(pbn);
         self.space.fruitless = 0;
+        self.space.trials_left = self.space.granules();
         if self.settings.discard_freed {
             self.space.freed.insert(pbn);
         }
     }
 
     pub(crate) fn wake_space_waiters(&mut self) {
-        let n = self.space_waiters.len().min(self.space.ready.len());
+        let n = if self.space_waiters.is_empty() { 0 } else { self.space.ready.iter().filter(|&&pbn| !self.busy(pbn)).count() };
+        let n = n.min(self.space_waiters.len());
         for _ in 0..n {
             let op = self.space_waiters.pop_front().expect("it was counted");
             self.ready.push_back(Task::Write(op));
@@ -178,12 +180,12 @@ impl Engine {
             return;
         }
         while let Some(op) = self.space_waiters.pop_front() {
-            self.out_of_space(op);
+            self.go_without_space(op);
         }
     }
 
     /// Free blocks that only wait for something in flight to end.
     fn in_flight_frees_blocks(&self) -> bool {
-        self.space.ready.iter().any(|&pbn| self.busy(pbn)) && self.space.free() > self.geometry.reserve_blocks
+        self.space.ready.iter().any(|&pbn| self.busy(pbn))
     }
 }

@@ -67,6 +67,11 @@ pub(crate) struct Space {
     kept_order: BTreeSet<(u32, u64)>,
     kept_in: Map<u64, u32>,
     kept_room: usize,
+    /// Granules whose removals are under way: not chosen again meanwhile.
+    reclaiming: BTreeSet<u64>,
+    /// Where granules are tried that the order has no room for, and how many are left to try.
+    pub trial: u64,
+    pub trials_left: u64,
     /// Freed blocks of which the device was not told yet.
     pub freed: BTreeSet<Pbn>,
 }
@@ -92,6 +97,9 @@ impl Space {
             kept_order: BTreeSet::new(),
             kept_in: Map::default(),
             kept_room: index(work_bytes / 4 / 64).max(64),
+            reclaiming: BTreeSet::new(),
+            trial: 0,
+            trials_left: geometry.data_blocks.div_ceil(GRANULE_BLOCKS),
             freed: BTreeSet::new(),
         }
     }
@@ -121,10 +129,10 @@ impl Space {
 
     /// Whether a refs page is known to have no free block.
     pub fn known_full(&self, refs_page: u64) -> bool {
-        self.scanned(refs_page) && self.free_in[index(refs_page / self.group_pages)] == 0 && self.group_scanned(refs_page)
+        self.scanned(refs_page) && self.free_in[index(refs_page / self.group_pages)] == 0 && self.group_scanned()
     }
 
-    fn group_scanned(&self, refs_page: u64) -> bool {
+    fn group_scanned(&self) -> bool {
         self.group_pages == 1 || self.scan_complete()
     }
 
@@ -164,26 +172,49 @@ impl Space {
         if n == 0 && self.kept_in.len() >= self.kept_room {
             return;
         }
-        self.kept_order.remove(&(n, granule));
-        self.kept_order.insert((n + 1, granule));
         self.kept_in.insert(granule, n + 1);
+        self.kept_order.remove(&(n, granule));
+        if !self.reclaiming.contains(&granule) {
+            self.kept_order.insert((n + 1, granule));
+        }
     }
 
     fn kept_less(&mut self, granule: u64) {
         let Some(n) = self.kept_in.get(&granule).copied() else { return };
         self.kept_order.remove(&(n, granule));
-        if n > 1 {
-            self.kept_order.insert((n - 1, granule));
-            self.kept_in.insert(granule, n - 1);
-        } else {
+        if n == 1 {
             self.kept_in.remove(&granule);
+            return;
+        }
+        self.kept_in.insert(granule, n - 1);
+        if !self.reclaiming.contains(&granule) {
+            self.kept_order.insert((n - 1, granule));
         }
     }
 
-    /// The granule with the most blocks kept by their fingerprint alone; it is forgotten here until its counts change again.
+    /// The granule with the most blocks kept by their fingerprint alone; it is not given again before `reclaimed`.
     pub fn take_most_kept(&mut self) -> Option<(u32, u64)> {
         let (blocks, granule) = self.kept_order.pop_last()?;
-        self.kept_in.remove(&granule);
+        self.reclaiming.insert(granule);
         Some((blocks, granule))
+    }
+
+    /// The removals in a granule are durable, or there were none.
+    pub fn reclaimed(&mut self, granule: u64) {
+        if self.reclaiming.remove(&granule) {
+            if let Some(&n) = self.kept_in.get(&granule) {
+                self.kept_order.insert((n, granule));
+            }
+        }
+    }
+
+    /// Granules that may hold kept blocks although the order does not say so.
+    pub fn next_trial(&mut self) -> Option<u64> {
+        if self.trials_left == 0 {
+            return None;
+        }
+        self.trials_left -= 1;
+        self.trial = (self.trial + 1) % self.granules();
+        (!self.reclaiming.contains(&self.trial)).then_some(self.trial)
     }
 }

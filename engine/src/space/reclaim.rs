@@ -31,11 +31,6 @@ impl Reclaim {
     pub fn in_progress(&self) -> bool {
         !self.chosen.is_empty() || !self.removed.is_empty() || self.sent > 0
     }
-
-    /// Whether the removal of a block's fingerprint is under way.
-    pub fn holds(&self, pbn: Pbn) -> bool {
-        self.removed.values().any(|blocks| blocks.contains(&pbn))
-    }
 }
 
 impl Engine {
@@ -68,10 +63,13 @@ impl Engine {
             expected += u64::from(blocks);
             self.reclaim.chosen.push(granule);
         }
+        if expected == 0 && self.space.census.kept > self.reclaim_under_way() {
+            self.reclaim.chosen.extend((0..room).filter_map(|_| self.space.next_trial()));
+        }
         if !self.reclaim.chosen.is_empty() {
             self.ready.push_back(Task::Reclaim);
         }
-        expected > 0
+        !self.reclaim.chosen.is_empty()
     }
 
     /// Takes the entries of chosen granules away, where their pages are in memory.
@@ -88,6 +86,7 @@ impl Engine {
                 continue;
             }
             if self.pages.get(names).is_none() || self.pages.get(refs).is_none() {
+                self.space.reclaimed(granule);
                 continue;
             }
             let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
@@ -95,6 +94,9 @@ impl Engine {
                 if self.pages.expect(refs).content.refs(at + index(i)) == 1 {
                     self.remove_name(names, index(i), first + i);
                 }
+            }
+            if !self.reclaim.removed.contains_key(&names) {
+                self.space.reclaimed(granule);
             }
         }
         self.find_space_for_waiters();

@@ -19,7 +19,11 @@ impl Engine {
         if self.failed || self.space.freed.len() < if all { 1 } else { BATCH_BLOCKS } {
             return;
         }
-        let freed = std::mem::take(&mut self.space.freed);
+        let mut freed = std::mem::take(&mut self.space.freed);
+        // What is about to be written again is not worth it.
+        self.space.ready.iter().for_each(|pbn| {
+            freed.remove(pbn);
+        });
         let mut runs: Vec<(Pbn, u64)> = Vec::new();
         for pbn in freed {
             if !self.is_free(pbn) {
