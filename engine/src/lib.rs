@@ -12,4 +12,5 @@ pub mod units;
 
 pub mod fingerprint;
 
+pub mod check;
 pub mod format;
