@@ -29,6 +29,7 @@ mod read;
 
 pub mod stats;
 
+pub mod check;
 pub mod format;
 
 pub use engine::Engine;
