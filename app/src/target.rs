@@ -36,8 +36,8 @@ pub trait Target: Send + Sync {
     /// When the target is closing.
     fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure>;
 
-    /// Takes a batch of requests, in the order of arrival, leaving `batch` empty. A request that was answered before another was submitted is
-    /// seen by it. Misaligned or out-of-range requests are answered [`Failure::Invalid`].
+    /// Takes a batch of requests, in the order of arrival, leaving `batch` empty. A request that was answered before another was submitted
+    /// is seen by it. Misaligned or out-of-range requests are answered [`Failure::Invalid`].
     fn submit(&self, batch: &mut Vec<Incoming>);
 }
 

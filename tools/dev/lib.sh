@@ -116,7 +116,7 @@ need_rust() {
         fi
     fi
     if [[ -z $found ]]; then
-        die "Rust $RUST_MIN or newer is needed and this system's packages have none that new; install it with rustup (https://rustup.rs), then run this again"
+        die "Rust $RUST_MIN or newer is needed and this system has no package that new: install it with rustup (https://rustup.rs)"
     fi
     version_at_least "$found" "$RUST_MIN" ||
         die "Rust $found is too old, $RUST_MIN or newer is needed; update it with rustup (https://rustup.rs): rustup update stable"

@@ -80,7 +80,8 @@ cargo_tests() {
     # --show-output, so that what a passing test said (SKIPPED) is in the log.
     cargo test --locked --no-fail-fast "$@" -- --show-output >"$logs/$name.log" 2>&1 || code=$?
     local ok bad ignored said
-    read -r ok bad ignored < <(awk '/^test result: / { ok += $4; bad += $6; ignored += $8 } END { print ok + 0, bad + 0, ignored + 0 }' "$logs/$name.log")
+    read -r ok bad ignored < <(awk '/^test result: / { ok += $4; bad += $6; ignored += $8 }
+        END { print ok + 0, bad + 0, ignored + 0 }' "$logs/$name.log")
     mapfile -t said < <(grep -oE 'SKIPPED [A-Za-z0-9_:-]+: .*' "$logs/$name.log" | sort -u)
     local gone=${#said[@]}
     [[ $gone -gt 0 ]] && printf '   %s\n' "${said[@]}"
