@@ -111,7 +111,7 @@ need_rust() {
         fi
         candidate="$(apt-cache policy rustc 2>/dev/null | awk '/Candidate:/ { print $2 }')"
         if [[ $candidate =~ ^[0-9] ]] && version_at_least "$candidate" "$RUST_MIN"; then
-            apt_install cargo rustc rust-clippy rustfmt
+            apt_install cargo rustc rust-clippy rustfmt ca-certificates
             found="$(rust_version)"
         fi
     fi

@@ -103,7 +103,7 @@ say "stages:"
 stage fmt cargo fmt --all --check
 stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
 stage doc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-stage shell shellcheck -x dev .ci/run tools/dev/*.sh
+stage shell shellcheck -x -S warning dev .ci/run tools/dev/*.sh
 if wanted deny; then
     if cargo deny --version >/dev/null 2>&1; then
         stage deny cargo deny --offline check bans licenses sources
