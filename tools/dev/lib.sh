@@ -95,7 +95,7 @@ version_at_least() {
     [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]
 }
 
-rust_version() { rustc --version 2>/dev/null | awk '{ print $2 }'; }
+rust_version() { { rustc --version 2>/dev/null || true; } | awk '{ print $2 }'; }
 
 # Makes cargo, rustc, clippy and rustfmt available, or says how to get them. An installer from the network is never run.
 need_rust() {
