@@ -3,13 +3,13 @@
 #
 # usage: ./dev fresh [--release trixie|bookworm]... [--only demo|test] [--keep] [--dir DIRECTORY]
 #
-#   --release NAME    trixie (Debian 13) or bookworm (Debian 12, with this machine's Rust bound in, because its own is too old); default: both
+#   --release NAME    trixie (Debian 13) or bookworm (Debian 12, with this machine's Rust bound in, as its own is too old); default: both
 #   --only demo|test  one of the two
 #   --dir DIRECTORY   where the chroots go (default: below $TMPDIR or /var/tmp); each needs 12 GiB
 #   --keep            leave the chroots there
 #
-# What is cloned is the last commit, not the work tree. The chroot gets /dev, /proc, /sys and a tmpfs at /run, in mount and process namespaces of
-# its own, which end with it. Packages come from the mirror that this machine's own apt sources name. Needs root.
+# What is cloned is the last commit, not the work tree. The chroot gets /dev, /proc, /sys and a tmpfs at /run, in mount and process
+# namespaces of its own, which end with it. Packages come from the mirror that this machine's own apt sources name. Needs root.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
