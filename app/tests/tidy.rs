@@ -8,14 +8,19 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Columns of a line of Rust or shell.
-const COLUMNS_MAX: usize = 140;
+/// Columns of a line. Code is kept at 140 by rustfmt; this is for what it cannot break: comments and strings.
+const COLUMNS_MAX: usize = 180;
 /// Lines of a Rust file, whatever the reason.
 const LINES_MAX: usize = 800;
 /// Lines of a Rust file that is not on the list below.
 const LINES_USUAL_MAX: usize = 400;
 /// Rust files longer than usual, with the length that they may not pass. Make them shorter, never longer.
-const LONG: &[(&str, usize)] = &[];
+const LONG: &[(&str, usize)] = &[
+    ("app/src/frontend/fuse/wire.rs", 600),
+    ("engine/src/format/geometry.rs", 600),
+    ("engine/src/format/page.rs", 500),
+    ("engine/src/format/superblock.rs", 600),
+];
 
 /// Places that the documentation names already and that are being written. Empty before a release.
 const COMING: &[&str] = &[
@@ -258,19 +263,16 @@ fn the_readme_opens_with_the_two_commands() {
 }
 
 #[test]
-fn decisions_are_numbered_without_holes() {
-    let mut names: Vec<String> = std::fs::read_dir(root().join("docs/decisions"))
-        .expect("docs/decisions is there")
-        .map(|entry| entry.expect("its entries can be read").file_name().into_string().expect("file names are UTF-8"))
-        .filter(|name| name != "README.md")
-        .collect();
-    names.sort();
-    for (index, name) in names.iter().enumerate() {
-        let number = format!("{:04}", index + 1);
-        assert!(name.starts_with(&format!("{number}-")) && name.ends_with(".md"), "docs/decisions/{name}: {number}-title.md is next");
-        let page = std::fs::read_to_string(root().join("docs/decisions").join(name)).expect("the page can be read");
-        assert!(page.starts_with(&format!("# {number}: ")), "docs/decisions/{name} opens with '# {number}: title'");
+fn each_decision_has_its_number() {
+    let mut numbers = BTreeSet::new();
+    for (name, text) in texts("each_decision_has_its_number", &[".md"]) {
+        let Some(page) = name.strip_prefix("docs/decisions/").filter(|page| *page != "README.md") else { continue };
+        let number = page.split('-').next().unwrap_or_default();
+        assert!(number.len() == 4 && number.bytes().all(|byte| byte.is_ascii_digit()), "{name}: call it 0042-short-title.md");
+        assert!(text.starts_with(&format!("# {number}")), "{name} opens with '# {number}: title'");
+        assert!(numbers.insert(number.to_owned()), "{name}: another decision has this number");
     }
+    assert!(!numbers.is_empty() || tracked().is_empty(), "docs/decisions has no page");
 }
 
 #[test]
