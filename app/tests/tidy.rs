@@ -23,15 +23,7 @@ const LONG: &[(&str, usize)] = &[
 ];
 
 /// Places that the documentation names already and that are being written. Empty before a release.
-const COMING: &[&str] = &[
-    "docs/format.md",
-    "engine/src/commit",
-    "engine/src/recover",
-    "fuzz/",
-    "tools/dev/kill9.sh",
-    "tools/dev/cuts.sh",
-    "tools/dev/fresh.sh",
-];
+const COMING: &[&str] = &["docs/format.md", "engine/src/commit", "engine/src/recover", "fuzz/"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies inside the workspace").to_path_buf()
