@@ -17,6 +17,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Kind of a backing store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -99,6 +100,21 @@ impl Backing {
         let (file, stat) = open_locked(path, is_read_only)?;
         let facts = Facts { is_read_only, ..measure(path, &file, &stat).map_err(|e| OpenError::of_errno(path, "measure", e))? };
         Ok(Self { file, facts, has_no_discard: AtomicBool::new(false) })
+    }
+
+    /// As [`open`](Self::open), but where the store is in use, tries for `patience`: a server that died lets go of it when its last request
+    /// is over (R7).
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_patiently(path: &Path, is_read_only: bool, patience: Duration) -> Result<Self, OpenError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            match Self::open(path, is_read_only) {
+                Err(OpenError::InUse { .. }) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
+                other => return other,
+            }
+        }
     }
 
     /// Creates a file of `length` bytes that only its owner may read, and opens it.

@@ -9,6 +9,7 @@
 pub mod backing;
 mod lock;
 pub mod plain;
+pub mod signature;
 mod sysfs;
 mod transfer;
 pub mod uring;
@@ -79,7 +80,8 @@ pub trait Device: Send + Sync {
 }
 
 /// How to do I/O.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub enum Method {
     /// `io_uring` where the kernel lets us, else `plain`.
     #[default]

@@ -6,7 +6,8 @@ use std::str::FromStr;
 const UNITS: [(&str, u64); 6] = [("E", 1 << 60), ("P", 1 << 50), ("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
 
 /// A number of bytes: `4096`, `64K`, `16MiB`, `1.5G`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
 pub struct Size(pub u64);
 
 impl FromStr for Size {
@@ -20,7 +21,12 @@ impl FromStr for Size {
             UNITS.iter().find_map(|(name, unit)| body.strip_suffix(name).map(|number| (number, *unit))).unwrap_or((body, 1));
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let all_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-        if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) || fraction.len() > 9 || (number.contains('.') && fraction.is_empty()) {
+        if whole.is_empty()
+            || !all_digits(whole)
+            || !all_digits(fraction)
+            || fraction.len() > 9
+            || (number.contains('.') && fraction.is_empty())
+        {
             return Err(wrong());
         }
         let bytes = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(unit)).ok_or_else(wrong)?;

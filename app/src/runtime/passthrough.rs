@@ -3,13 +3,15 @@
 //! 1. A request is answered when its I/O is over; one with FUA when a flush after it is over, too.
 //! 2. Memory comes from the same pool under the same budget as a volume's.
 
+use super::condition::{Condition, Counts, Tally, memory};
 use super::pool::Pool;
+use super::{Closing, Served};
 use crate::device::{Command, Completed, Completions, Device, Work};
-use crate::target::{Incoming, Target, TargetInfo};
+use crate::target::{Incoming, SharedTarget, Target, TargetInfo};
 use onefold_engine::buffer::{BufferMut, Home};
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
 use onefold_engine::memory::Part;
-use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, SECTOR_BYTES, index};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, SECTOR_BYTES, count, index};
 use slab::Slab;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,6 +24,8 @@ pub struct Passthrough {
     info: TargetInfo,
     pending: Mutex<Slab<Pending>>,
     idle: Condvar,
+    client: Tally,
+    commands: Tally,
 }
 
 struct Pending {
@@ -42,42 +46,20 @@ impl Passthrough {
         let info =
             TargetInfo { bytes: facts.length / unit * unit, request_bytes_max: pool.request_bytes_max(), read_only: facts.is_read_only };
         let home = pool.share(Some(Part::Requests));
-        let this = Arc::new(Self { device, pool, home, info, pending: Mutex::default(), idle: Condvar::new() });
+        let (client, commands) = (Tally::default(), Tally::default());
+        let this = Arc::new(Self { device, pool, home, info, pending: Mutex::default(), idle: Condvar::new(), client, commands });
         let sink: Arc<dyn Completions> = this.clone();
         this.device.connect(Arc::downgrade(&sink));
         this
-    }
-
-    /// Lets what is under way finish, flushes, and ends the device's threads. The front-ends have stopped before.
-    ///
-    /// # Errors
-    /// When the flush failed.
-    pub fn close(&self) -> Result<(), Failure> {
-        self.pool.close();
-        drop(self.idle.wait_while(self.pending(), |pending| !pending.is_empty()).unwrap_or_else(PoisonError::into_inner));
-        let (tell, hear) = std::sync::mpsc::channel();
-        let result = if self.info.read_only {
-            Ok(())
-        } else {
-            let done = Box::new(move |reply| drop(tell.send(reply)));
-            self.start(Pending { done, op: Op::Flush, fua: false }, Work::Flush, &mut Vec::new());
-            match hear.recv() {
-                Ok(Reply::Done) => Ok(()),
-                _ => Err(Failure::Io),
-            }
-        };
-        self.device.stop();
-        result
     }
 
     fn pending(&self) -> MutexGuard<'_, Slab<Pending>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, pending: Pending, work: Work, commands: &mut Vec<Command>) {
+    fn start(&self, pending: Pending, work: Work) {
         let token = self.pending().insert(pending) as u64;
-        commands.push(Command { token, work });
-        self.device.submit(commands);
+        self.device.submit(&mut vec![Command { token, work }]);
     }
 
     fn verdict(&self, request: &Incoming) -> Result<(), Failure> {
@@ -125,6 +107,43 @@ impl Passthrough {
     }
 }
 
+impl Served for Passthrough {
+    fn target(self: Arc<Self>) -> SharedTarget {
+        self
+    }
+
+    fn close(&self) -> Closing {
+        self.pool.close();
+        drop(self.idle.wait_while(self.pending(), |pending| !pending.is_empty()).unwrap_or_else(PoisonError::into_inner));
+        let (tell, hear) = std::sync::mpsc::channel();
+        if !self.info.read_only {
+            let done = Box::new(move |reply| drop(tell.send(reply)));
+            self.start(Pending { done, op: Op::Flush, fua: false }, Work::Flush);
+        }
+        let closing = match hear.recv() {
+            Ok(Reply::Failed(_)) => Closing::Failed,
+            _ => Closing::Clean,
+        };
+        self.device.stop();
+        closing
+    }
+
+    fn condition(&self) -> Condition {
+        Condition {
+            state: if self.info.read_only { "read-only" } else { "serving" }.to_owned(),
+            bytes: self.info.bytes,
+            io: self.device.method(),
+            memory: memory(self.pool.accountant()),
+            pool_bytes: count(self.pool.bytes()),
+            notices: Vec::new(),
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        Counts { client: self.client.counts(), device: self.commands.counts() }
+    }
+}
+
 impl Target for Passthrough {
     fn info(&self) -> TargetInfo {
         self.info.clone()
@@ -135,14 +154,20 @@ impl Target for Passthrough {
         Ok(self.home.clone().take(blocks))
     }
 
+    fn try_buffer(&self, blocks: usize) -> Option<BufferMut> {
+        self.pool.try_charge_request(blocks).then(|| self.home.clone().take(blocks))
+    }
+
     fn submit(&self, batch: &mut Vec<Incoming>) {
         // Writes first: they bring their memory, which reads may have to wait for.
         batch.sort_by_key(|request| request.op == Op::Read);
         let mut commands = Vec::with_capacity(batch.len());
         for mut request in batch.drain(..) {
+            self.client.count(request.op, request.length);
             match self.work_of(&mut request, &mut commands) {
                 Ok(_) if request.length == 0 && request.op != Op::Flush => (request.done)(empty(request.op)),
                 Ok(work) => {
+                    self.commands.count(request.op, request.length);
                     let fua = request.fua && matches!(request.op, Op::Write | Op::WriteZeroes);
                     let token = self.pending().insert(Pending { done: request.done, op: request.op, fua }) as u64;
                     commands.push(Command { token, work });
@@ -162,6 +187,7 @@ impl Completions for Passthrough {
         for Completed { token, work, result } in batch.drain(..) {
             let key = index(token);
             if result.is_ok() && std::mem::take(&mut pending[key].fua) {
+                self.commands.count(Op::Flush, 0);
                 flushes.push(Command { token, work: Work::Flush });
                 continue;
             }
@@ -249,7 +275,7 @@ mod tests {
         assert!(matches!(ask(&target, Op::WriteZeroes, 1024, 512, None, false), Reply::Done));
         assert_eq!(read(&target, 1024, 1024), [[0; 512], [7; 512]].concat());
         assert!(matches!(ask(&target, Op::Flush, 0, 0, None, false), Reply::Done));
-        target.close().unwrap();
+        assert_eq!(target.close(), Closing::Clean);
     }
 
     #[test]
@@ -258,7 +284,7 @@ mod tests {
         for (offset, length) in [(1, 512), (0, 100), (4 << 20, 512), (u64::MAX - 511, 512), (0, u64::MAX - 511)] {
             assert!(matches!(ask(&target, Op::Discard, offset, length, None, false), Reply::Failed(Failure::Invalid)), "{offset} {length}");
         }
-        target.close().unwrap();
+        assert_eq!(target.close(), Closing::Clean);
     }
 
     #[test]
@@ -275,6 +301,6 @@ mod tests {
         batch.extend((0..8).map(|n| incoming(Op::Write, n, Some(target.buffer(16).unwrap()))));
         target.submit(&mut batch);
         assert!((0..40).all(|_| !hear.recv().unwrap()));
-        target.close().unwrap();
+        assert_eq!(target.close(), Closing::Clean);
     }
 }

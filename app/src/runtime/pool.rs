@@ -97,6 +97,12 @@ impl Pool {
         self.arenas().base(tag).map(|base| (base, ARENA_BYTES))
     }
 
+    /// Who bounds it.
+    #[must_use]
+    pub fn accountant(&self) -> &Accountant {
+        &self.accountant
+    }
+
     /// Bytes that the pool has from the system.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -1,5 +1,6 @@
 //! The record of an attached volume: a small JSON file, written whole when it is served and removed when it is not.
 
+use super::plan::{FrontendPlan, Plan};
 use super::process::Process;
 use crate::exit::{Failed, Outcome};
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Which front-end serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,8 +28,6 @@ pub struct Record {
     pub label: Option<String>,
     /// The backing store, absolute.
     pub path: PathBuf,
-    /// Device and inode, or device number.
-    pub identity: (u64, u64),
     pub process: Process,
     pub frontend: FrontendKind,
     /// NBD URI or block device.
@@ -45,6 +45,10 @@ pub struct Places {
     pub control: PathBuf,
     pub socket: PathBuf,
     pub log: PathBuf,
+    /// How the last server ended.
+    pub end: PathBuf,
+    /// Where a FUSE session is mounted.
+    pub mountpoint: PathBuf,
 }
 
 impl Places {
@@ -52,11 +56,38 @@ impl Places {
     #[must_use]
     pub fn of(directory: &Path, id: &str) -> Self {
         let with = |extension| directory.join(format!("{id}.{extension}"));
-        Self { record: with("json"), control: with("control"), socket: with("sock"), log: with("log") }
+        Self {
+            record: with("json"),
+            control: with("control"),
+            socket: with("sock"),
+            log: with("log"),
+            end: with("end"),
+            mountpoint: with("mount"),
+        }
     }
 }
 
 impl Record {
+    /// The record of what `process` serves by `plan` at `location`.
+    #[must_use]
+    pub fn of(plan: &Plan, process: Process, location: String) -> Self {
+        Self {
+            id: plan.id.clone(),
+            uuid: plan.uuid.clone(),
+            label: plan.label.clone(),
+            path: plan.path.clone(),
+            process,
+            frontend: match plan.frontend {
+                FrontendPlan::Nbd { .. } => FrontendKind::Nbd,
+                FrontendPlan::Fuse { .. } => FrontendKind::Fuse,
+            },
+            location,
+            is_passthrough: plan.options.passthrough,
+            is_read_only: plan.options.read_only,
+            since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        }
+    }
+
     /// Writes it in place of an older one, at once.
     ///
     /// # Errors
