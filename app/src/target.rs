@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct TargetInfo {
     pub bytes: u64,
-    /// The largest request that it takes, in bytes.
+    /// The largest read or write that it takes, in bytes. Discards and write-zeroes, which bring no data, have no limit.
     pub request_bytes_max: u64,
     pub read_only: bool,
 }
@@ -35,6 +35,12 @@ pub trait Target: Send + Sync {
     /// # Errors
     /// When the target is closing.
     fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure>;
+
+    /// As [`buffer`](Self::buffer), but never waits: `None` when there is no room now. A front-end that holds buffers of requests it has not
+    /// submitted may ask only this way: two that wait with their hands full would wait for each other for ever.
+    fn try_buffer(&self, _blocks: usize) -> Option<BufferMut> {
+        None
+    }
 
     /// Takes a batch of requests, in the order of arrival, leaving `batch` empty. A request that was answered before another was submitted is
     /// seen by it. Misaligned or out-of-range requests are answered [`Failure::Invalid`].

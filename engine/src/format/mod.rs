@@ -15,7 +15,7 @@ pub mod superblock;
 
 pub use copies::{Chosen, CopyState, OpenError, choose, claimed_bytes, copies, end_copies, pair_of};
 pub use create::{FormatStep, format};
-pub use entry::{BadEntry, FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
+pub use entry::{BadEntry, FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 pub use geometry::{Extent, ExtentKind, Geometry, GeometryError, Wish};
 pub use page::{Opened, PageContent, PageId, Region};
 pub use superblock::{ClassTotals, CommitMode, Features, Key, Lifetime, ProtectedRange, StartSettings, Superblock, SuperblockError};

@@ -270,7 +270,7 @@ pub fn open(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], written: bool
     let mut blank = true;
     for (i, sector) in bytes.chunks_exact(SECTOR_SIZE).enumerate() {
         let stored = u32::from_le_bytes(sector[CHECK_AT..].try_into().expect("four bytes"));
-        if stored == 0 && sector.iter().all(|&b| b == 0) {
+        if stored == 0 && sector == [0; SECTOR_SIZE] {
             if written {
                 damaged |= 1 << i;
                 content.lose_sector(id.region, i);

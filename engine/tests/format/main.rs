@@ -2,6 +2,9 @@
 
 mod copies;
 mod create;
+mod document;
+mod golden;
+mod properties;
 mod superblock;
 
 use onefold_engine::fingerprint::Algorithm;

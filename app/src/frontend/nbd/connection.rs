@@ -1,0 +1,267 @@
+//! One client's connection: reads requests in large gulps and hands them to the target in batches.
+//!
+//! 1. As many requests as one receive brought are submitted as one batch. While the connection waits (for the client, for memory, for room
+//!    among the requests in flight) it holds no unsubmitted request.
+//! 2. A write's bytes go to the target's memory: copied from the inbox when they are there, received straight into it when they are not.
+//! 3. Nothing that a client sends, or leaves out, touches another connection.
+
+use super::inbox::Inbox;
+use super::negotiate::{Agreement, Export};
+use super::outbox::Outbox;
+use super::protocol::{Command, ErrorNumber, Malformed, REQUEST_BYTES, RequestHead};
+use super::replies::Replies;
+use super::socket::Socket;
+use super::transmission::{Ticket, Verdict, judge};
+use crate::target::{Incoming, SharedTarget};
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::interface::{Failure, Hint, Op};
+use onefold_engine::units::{BLOCK_BYTES, count, index};
+use std::io::{self, IoSliceMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A payload of more bytes than this that has not wholly come is received straight into the target's memory.
+pub const DIRECT_MIN: usize = 16 << 10;
+/// The slowest that a client may send a message that it has begun, in bytes a second, after the time limit that every receive has.
+const SPEED_MIN: u64 = 64 << 10;
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub enum End {
+    #[error("the client left")]
+    Left,
+    #[error("the server stops")]
+    Stopped,
+    #[error("the client left in the middle of a message")]
+    CutShort,
+    #[error("the client stopped in the middle of a message")]
+    Stalled,
+    #[error("the client sent {0}")]
+    Malformed(#[from] Malformed),
+    #[error("the client sent a write of {0} bytes")]
+    TooLong(u32),
+    #[error("the connection is lost: {0}")]
+    Lost(#[from] io::Error),
+}
+
+impl End {
+    /// Whether bytes may be on their way that nobody will read.
+    #[must_use]
+    pub fn leaves_bytes(&self) -> bool {
+        matches!(self, Self::Malformed(_) | Self::TooLong(_) | Self::Stopped)
+    }
+}
+
+/// What a connection is made of.
+pub struct Connection {
+    pub socket: Arc<Socket>,
+    pub outbox: Arc<Outbox>,
+    pub target: SharedTarget,
+    pub export: Arc<Export>,
+    pub agreement: Agreement,
+    /// The server is stopping: finish what has come and leave.
+    pub stopping: Arc<AtomicBool>,
+    /// How long the client may pause within a message.
+    pub stall: Duration,
+}
+
+/// The reading half at work.
+pub struct Reader {
+    connection: Connection,
+    inbox: Inbox,
+    batch: Vec<Incoming>,
+    batch_cost: u64,
+    /// What may still be taken before looking at the outbox again, the batch already subtracted.
+    room: u64,
+    /// Bytes of refused payload still to be thrown away.
+    skip: usize,
+    /// When the client last finished a message.
+    progress: Instant,
+    spare: Replies,
+}
+
+impl Reader {
+    #[must_use]
+    pub fn new(connection: Connection, receive_bytes: usize) -> Self {
+        Self {
+            connection,
+            inbox: Inbox::new(receive_bytes.max(2 * (DIRECT_MIN + REQUEST_BYTES))),
+            batch: Vec::new(),
+            batch_cost: 0,
+            room: 0,
+            skip: 0,
+            progress: Instant::now(),
+            spare: Replies::default(),
+        }
+    }
+
+    /// Serves until the end.
+    pub fn run(&mut self) -> End {
+        loop {
+            if let Err(end) = self.receive() {
+                return end;
+            }
+            self.room = self.connection.outbox.room();
+            let taken = self.take_requests();
+            self.submit();
+            if let Err(end) = taken {
+                return end;
+            }
+        }
+    }
+
+    fn receive(&mut self) -> Result<(), End> {
+        loop {
+            if self.connection.stopping.load(Ordering::Relaxed) {
+                return Err(End::Stopped);
+            }
+            let within = self.skip > 0 || !self.inbox.is_empty();
+            if within && self.progress.elapsed() > self.connection.stall * 2 {
+                return Err(End::Stalled);
+            }
+            match self.connection.socket.receive(&mut [IoSliceMut::new(self.inbox.vacant())]) {
+                Ok(0) if within => return Err(End::CutShort),
+                Ok(0) => return Err(End::Left),
+                Ok(bytes) => {
+                    self.inbox.filled(bytes);
+                    if !within {
+                        self.progress = Instant::now();
+                    }
+                    return Ok(());
+                }
+                // A client that has nothing to ask for may stay as long as it likes.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && !within => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(End::Stalled),
+                Err(e) => return Err(End::Lost(e)),
+            }
+        }
+    }
+
+    /// Takes every request that the inbox holds whole.
+    fn take_requests(&mut self) -> Result<(), End> {
+        loop {
+            self.skip -= self.inbox.discard(self.skip);
+            let Some(bytes) = self.inbox.peek::<REQUEST_BYTES>() else { return Ok(()) };
+            let head = RequestHead::parse(bytes)?;
+            let verdict = judge(&head, &self.connection.export, self.connection.agreement.structured);
+            let payload = if let Verdict::Serve { op: Op::Write, .. } = verdict { index(u64::from(head.length)) } else { 0 };
+            if payload > 0 && payload <= DIRECT_MIN && self.inbox.len() < REQUEST_BYTES + payload {
+                return Ok(());
+            }
+            self.inbox.discard(REQUEST_BYTES);
+            self.progress = Instant::now();
+            self.take(&head, verdict)?;
+        }
+    }
+
+    fn take(&mut self, head: &RequestHead, verdict: Verdict) -> Result<(), End> {
+        let cost = Ticket::cost(head, verdict);
+        if verdict != Verdict::Disconnect && self.room < cost {
+            self.submit();
+            self.room = self.connection.outbox.wait_for_room(cost);
+        }
+        match verdict {
+            Verdict::Disconnect => Err(End::Left),
+            Verdict::Close { error } => {
+                self.refuse(head, cost, error);
+                Err(End::TooLong(head.length))
+            }
+            Verdict::Refuse { error, payload } => {
+                self.refuse(head, cost, error);
+                self.skip = index(u64::from(payload));
+                Ok(())
+            }
+            Verdict::Serve { op: Op::Write, fua } => match self.buffer(head) {
+                Ok(mut buffer) => {
+                    self.payload(head, &mut buffer)?;
+                    self.admit(head, Op::Write, fua, Some(buffer), cost);
+                    Ok(())
+                }
+                Err(failure) => {
+                    self.refuse(head, cost, failure.into());
+                    self.skip = index(u64::from(head.length));
+                    Ok(())
+                }
+            },
+            Verdict::Serve { op, fua } => {
+                self.admit(head, op, fua, None, cost);
+                Ok(())
+            }
+        }
+    }
+
+    fn buffer(&mut self, head: &RequestHead) -> Result<BufferMut, Failure> {
+        let blocks = index((head.offset % BLOCK_BYTES + u64::from(head.length)).div_ceil(BLOCK_BYTES));
+        if let Some(buffer) = self.connection.target.try_buffer(blocks) {
+            return Ok(buffer);
+        }
+        self.submit();
+        self.connection.target.buffer(blocks)
+    }
+
+    /// Moves a write's bytes into `buffer`, receiving what has not come.
+    fn payload(&mut self, head: &RequestHead, buffer: &mut BufferMut) -> Result<(), End> {
+        let start = index(head.offset % BLOCK_BYTES);
+        let mut missing = &mut buffer.bytes_mut()[start..start + index(u64::from(head.length))];
+        let here = self.inbox.copy(missing);
+        missing = &mut missing[here..];
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.submit();
+        let limit = self.connection.stall + Duration::from_secs(u64::from(head.length) / SPEED_MIN);
+        while !missing.is_empty() {
+            // What follows the payload comes along into the inbox, which is empty now.
+            let wanted = missing.len();
+            let received = match self.connection.socket.receive(&mut [IoSliceMut::new(&mut *missing), IoSliceMut::new(self.inbox.vacant())])
+            {
+                Ok(0) => return Err(End::CutShort),
+                Ok(bytes) => bytes,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(End::Stalled),
+                Err(e) => return Err(End::Lost(e)),
+            };
+            if self.progress.elapsed() > limit {
+                return Err(End::Stalled);
+            }
+            self.inbox.filled(received.saturating_sub(wanted));
+            missing = &mut missing[received.min(wanted)..];
+        }
+        self.progress = Instant::now();
+        Ok(())
+    }
+
+    fn admit(&mut self, head: &RequestHead, op: Op, fua: bool, buffer: Option<BufferMut>, cost: u64) {
+        debug_assert!(buffer.is_some() == (head.command == Command::Write));
+        let ticket = Ticket::new(head, self.connection.agreement.structured);
+        let outbox = Arc::clone(&self.connection.outbox);
+        self.room = self.room.saturating_sub(cost);
+        self.batch_cost += cost;
+        self.batch.push(Incoming {
+            op,
+            offset: head.offset,
+            length: u64::from(head.length),
+            buffer,
+            fua,
+            hint: Hint::None,
+            done: Box::new(move |reply| outbox.answer(&ticket, cost, reply)),
+        });
+    }
+
+    fn refuse(&mut self, head: &RequestHead, cost: u64, error: ErrorNumber) {
+        self.room = self.room.saturating_sub(cost);
+        self.connection.outbox.take(1, cost);
+        self.connection.outbox.refuse(&Ticket::new(head, self.connection.agreement.structured), cost, error);
+    }
+
+    fn submit(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let Connection { outbox, target, .. } = &self.connection;
+        outbox.take(count(self.batch.len()), self.batch_cost);
+        self.batch_cost = 0;
+        outbox.together(&mut self.spare, || target.submit(&mut self.batch));
+        self.batch.clear();
+    }
+}

@@ -1,0 +1,197 @@
+//! Where clients connect: a Unix socket that only its owner can reach, or a loopback address.
+//!
+//! 1. The socket of a Unix address is made in a directory that only its owner can enter, and is 0600 from the moment that it exists.
+//! 2. A socket that a dead server left behind is replaced; one that answers, and a file that is no socket, never.
+
+use crate::frontend::Error;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// An address to listen at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A socket at this path, mode 0600. Its directory is created, mode 0700, where it is missing.
+    Unix(PathBuf),
+    /// A loopback address; port 0 lets the system choose.
+    Tcp(SocketAddr),
+}
+
+impl FromStr for Listen {
+    type Err = Error;
+
+    /// `/a/path`, `unix:a/path`, `127.0.0.1:10809`, `[::1]:10809` or `localhost:10809`.
+    fn from_str(typed: &str) -> Result<Self, Error> {
+        if let Some(path) = typed.strip_prefix("unix:") {
+            return Ok(Self::Unix(path.into()));
+        }
+        if typed.contains('/') {
+            return Ok(Self::Unix(typed.into()));
+        }
+        if let Some(port) = typed.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+            return Ok(Self::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
+        }
+        typed.parse().map(Self::Tcp).map_err(|_| {
+            Error::Setting(format!("'{typed}' is no address: give the path of a socket (/run/onefold/NAME.sock) or 127.0.0.1:PORT"))
+        })
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tcp(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Listens at `address`.
+///
+/// # Errors
+/// When the address is in use, is not loopback, or its directory can be entered by others.
+pub fn listen(address: &Listen) -> Result<(OwnedFd, Place), Error> {
+    match address {
+        Listen::Unix(path) => listen_unix(path),
+        Listen::Tcp(address) => listen_tcp(*address),
+    }
+}
+
+/// Where a listening socket is found.
+#[derive(Debug)]
+pub struct Place {
+    /// With the port that the system chose.
+    address: Listen,
+    /// Device and inode of a Unix socket's file.
+    file: Option<(u64, u64)>,
+}
+
+impl Place {
+    /// Where clients find the export `name`: an NBD URI.
+    #[must_use]
+    pub fn uri(&self, name: &str) -> String {
+        let name = escaped(name.as_bytes(), b"");
+        match &self.address {
+            Listen::Unix(path) => format!("nbd+unix:///{name}?socket={}", escaped(path.as_os_str().as_encoded_bytes(), b"/")),
+            Listen::Tcp(address) => format!("nbd://{address}/{name}"),
+        }
+    }
+
+    /// Removes a Unix socket's file, if it is still this one's. A second call does nothing.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be removed.
+    pub fn remove_file(&mut self) -> Result<(), Error> {
+        let (Some(file), Listen::Unix(path)) = (self.file.take(), &self.address) else { return Ok(()) };
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if (found.dev(), found.ino()) == file => std::fs::remove_file(path).map_err(system("remove the socket", path)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn listen_tcp(address: SocketAddr) -> Result<(OwnedFd, Place), Error> {
+    if !address.ip().is_loopback() {
+        return Err(Error::Setting(format!(
+            "{address} is not a loopback address: NBD has no password, so only this machine is served; use 127.0.0.1:{} and, from afar, an ssh tunnel",
+            address.port()
+        )));
+    }
+    let bind = || -> io::Result<(OwnedFd, Place)> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let descriptor = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        sockopt::set_socket_reuseaddr(&descriptor, true)?;
+        rustix::net::bind(&descriptor, &address)?;
+        rustix::net::listen(&descriptor, BACKLOG)?;
+        let bound = SocketAddr::try_from(rustix::net::getsockname(&descriptor)?)?;
+        Ok((descriptor, Place { address: Listen::Tcp(bound), file: None }))
+    };
+    bind().map_err(|source| Error::System { what: format!("cannot listen at {address}"), source })
+}
+
+fn listen_unix(path: &Path) -> Result<(OwnedFd, Place), Error> {
+    let absolute = std::path::absolute(path).map_err(system("find", path))?;
+    let name = SocketAddrUnix::new(&absolute).map_err(|_| {
+        let bytes = absolute.as_os_str().len();
+        Error::Setting(format!("{} has {bytes} bytes, more than a socket's path may have (107): choose a shorter one", absolute.display()))
+    })?;
+    let directory = absolute.parent().ok_or_else(|| Error::Setting(format!("{} is no path for a socket", path.display())))?;
+    // Held until the end: two servers that start at once take turns at looking and binding.
+    let _turn = own_directory(directory)?;
+    make_way(&absolute, &name)?;
+
+    let bind = || -> io::Result<(OwnedFd, std::fs::Metadata)> {
+        let descriptor = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        // Linux gives the file the mode that the socket has when it is bound: no moment with more, no umask that other threads would share.
+        rustix::fs::fchmod(&descriptor, Mode::RUSR | Mode::WUSR)?;
+        rustix::net::bind(&descriptor, &name)?;
+        rustix::net::listen(&descriptor, BACKLOG)?;
+        Ok((descriptor, std::fs::symlink_metadata(&absolute)?))
+    };
+    let (descriptor, made) = bind().map_err(system("listen at", &absolute))?;
+    Ok((descriptor, Place { address: Listen::Unix(absolute), file: Some((made.dev(), made.ino())) }))
+}
+
+/// Creates the directory if it is missing, checks that nobody else can enter it, and locks it.
+fn own_directory(directory: &Path) -> Result<OwnedFd, Error> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(system("create the directory", directory))?;
+    let opened = rustix::fs::open(directory, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+    let opened = opened.map_err(|e| system("open the directory", directory)(e.into()))?;
+    let found = rustix::fs::fstat(&opened).map_err(|e| system("look at the directory", directory)(e.into()))?;
+    if found.st_uid != rustix::process::geteuid().as_raw() || found.st_mode & 0o077 != 0 {
+        return Err(Error::Setting(format!(
+            "others can enter {} (owner {}, mode {:o}), and who reaches the socket reads the disk: choose a directory of your own with mode 0700",
+            directory.display(),
+            found.st_uid,
+            found.st_mode & 0o7777
+        )));
+    }
+    rustix::fs::flock(&opened, FlockOperation::LockExclusive).map_err(|e| system("lock the directory", directory)(e.into()))?;
+    Ok(opened)
+}
+
+/// Removes what a dead server left at `path`.
+fn make_way(path: &Path, name: &SocketAddrUnix) -> Result<(), Error> {
+    use std::os::unix::fs::FileTypeExt;
+    match std::fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(system("look at", path)(e)),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(Error::Setting(format!("{} exists and is no socket: choose another path or remove it", path.display())));
+        }
+        Ok(_) => {}
+    }
+    let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+        .map_err(|e| system("look at", path)(e.into()))?;
+    match rustix::net::connect(&probe, name) {
+        Err(rustix::io::Errno::CONNREFUSED) => std::fs::remove_file(path).map_err(system("remove the old socket", path)),
+        _ => Err(Error::Setting(format!("a server already listens at {}: detach it first or choose another path", path.display()))),
+    }
+}
+
+fn system(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let what = format!("cannot {what} {}", path.display());
+    |source| Error::System { what, source }
+}
+
+/// Percent-encodes all but letters, digits, `-._~` and `plain`.
+fn escaped(bytes: &[u8], plain: &[u8]) -> String {
+    let mut out = String::new();
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || plain.contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

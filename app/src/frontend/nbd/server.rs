@@ -1,0 +1,284 @@
+//! The server: accepts clients, gives each its threads, and stops gracefully.
+
+use super::connection::{Connection, End, Reader};
+use super::listen::{self, Listen, Place};
+use super::negotiate::{Export, PREFERRED_BYTES, negotiate};
+use super::outbox::Outbox;
+use super::socket::{Socket, Timed};
+use crate::frontend::{Error, Frontend};
+use crate::target::SharedTarget;
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::net::{SocketFlags, sockopt};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What the user chose.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub listen: Listen,
+    /// The export's name; clients that ask for the empty name get it too.
+    pub export: String,
+    pub limits: Limits,
+}
+
+/// What one client, or all of them, may take.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Clients beyond it are sent away.
+    pub connections_max: usize,
+    /// Bytes of one connection's requests whose replies have not left. One request may always be in flight, whatever its size.
+    pub in_flight_bytes_max: u64,
+    /// Memory of one connection for what it receives, besides the target's buffers.
+    pub receive_bytes: usize,
+    /// Time for the whole handshake.
+    pub handshake: Duration,
+    /// How long a client may pause in the middle of a message, or in taking its replies.
+    pub stall: Duration,
+    /// How long a stopping server waits for clients to take their last replies.
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 16,
+            in_flight_bytes_max: 16 << 20,
+            receive_bytes: 256 << 10,
+            handshake: Duration::from_secs(10),
+            stall: Duration::from_secs(30),
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A running NBD server.
+pub struct Server {
+    shared: Arc<Shared>,
+    place: Place,
+    uri: String,
+    accepting: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    target: SharedTarget,
+    export: Arc<Export>,
+    limits: Limits,
+    stopping: Arc<AtomicBool>,
+    /// Written to once, when the server stops.
+    stop_event: OwnedFd,
+    clients: Mutex<Clients>,
+    client_left: Condvar,
+}
+
+#[derive(Default)]
+struct Clients {
+    next: u64,
+    sockets: BTreeMap<u64, Arc<Socket>>,
+}
+
+impl Frontend for Server {
+    type Config = Config;
+
+    fn start(config: Config, target: SharedTarget) -> Result<Self, Error> {
+        let info = target.info();
+        let payload_max = u32::try_from(info.request_bytes_max).unwrap_or(u32::MAX);
+        assert!(payload_max >= PREFERRED_BYTES, "a target takes whole blocks");
+        let (listener, place) = listen::listen(&config.listen)?;
+        let uri = place.uri(&config.export);
+        let stop_event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| refused("make an event", e.into()))?;
+        let shared = Arc::new(Shared {
+            target,
+            export: Arc::new(Export { name: config.export, bytes: info.bytes, payload_max, read_only: info.read_only }),
+            limits: config.limits,
+            stopping: Arc::default(),
+            stop_event,
+            clients: Mutex::default(),
+            client_left: Condvar::new(),
+        });
+        let mut server = Self { shared: Arc::clone(&shared), place, uri, accepting: None };
+        let accepting = std::thread::Builder::new().name("nbd accept".into()).spawn(move || shared.accept(&listener));
+        server.accepting = Some(accepting.map_err(|e| refused("start a thread", e))?);
+        Ok(server)
+    }
+
+    fn location(&self) -> String {
+        self.uri.clone()
+    }
+
+    fn stop(&mut self) -> Result<(), Error> {
+        let removed = self.place.remove_file();
+        let Some(accepting) = self.accepting.take() else { return removed };
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        rustix::io::write(&self.shared.stop_event, &1_u64.to_ne_bytes()).map_err(|e| refused("stop accepting", e.into()))?;
+        accepting.join().expect("the accepting thread does not panic");
+        self.shared.let_clients_go();
+        removed
+    }
+}
+
+impl Server {
+    /// Where clients find it, with the port that the system chose.
+    #[must_use]
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop() {
+            tracing::warn!(%error, "while stopping");
+        }
+    }
+}
+
+fn refused(what: &str, source: std::io::Error) -> Error {
+    Error::System { what: format!("the system refused to {what}"), source }
+}
+
+impl Shared {
+    fn accept(self: &Arc<Self>, listener: &OwnedFd) {
+        loop {
+            let mut waits = [PollFd::new(&self.stop_event, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+            if rustix::event::poll(&mut waits, None).is_err() {
+                continue; // interrupted
+            }
+            if self.stopping.load(Ordering::Relaxed) {
+                return;
+            }
+            match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
+                Ok(client) => {
+                    if let Err(error) = self.welcome(client) {
+                        tracing::warn!(%error, "a client was sent away");
+                    }
+                }
+                Err(error) => {
+                    // Out of descriptors or memory, or the client has left already: no reason to stop, none to spin.
+                    tracing::warn!(%error, "cannot accept a client");
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+        }
+    }
+
+    fn welcome(self: &Arc<Self>, client: OwnedFd) -> std::io::Result<()> {
+        // Replies are coalesced here; on a Unix socket there is nothing to set.
+        let _ = sockopt::set_tcp_nodelay(&client, true);
+        let socket = Arc::new(Socket::new(client, self.limits.stall)?);
+        let mut clients = self.clients();
+        if clients.sockets.len() >= self.limits.connections_max {
+            return Err(std::io::Error::other(format!("{} clients are connected", clients.sockets.len())));
+        }
+        let id = clients.next;
+        clients.next += 1;
+        clients.sockets.insert(id, Arc::clone(&socket));
+        drop(clients);
+
+        let presence = Presence { shared: Arc::clone(self), id };
+        std::thread::Builder::new().name(format!("nbd reader {id}")).spawn(move || {
+            presence.shared.serve(id, &socket);
+            // Closed before it counts as gone.
+            drop(socket);
+            drop(presence);
+        })?;
+        Ok(())
+    }
+
+    fn serve(&self, id: u64, socket: &Arc<Socket>) {
+        let mut timed = Timed::new(socket, self.limits.handshake);
+        let agreement = match negotiate(&mut timed, &self.export) {
+            Ok(Some(agreement)) => agreement,
+            Ok(None) => return,
+            Err(refusal) => {
+                tracing::info!(client = id, %refusal, "no agreement");
+                socket.linger(GOODBYE);
+                return;
+            }
+        };
+        if timed.finish(self.limits.stall).is_err() {
+            return;
+        }
+        let outbox = Arc::new(Outbox::new(Arc::clone(socket), self.limits.in_flight_bytes_max));
+        let sending = Arc::clone(&outbox);
+        let writer = std::thread::Builder::new().name(format!("nbd writer {id}")).spawn(move || sending.write_all());
+        let Ok(writer) = writer else {
+            tracing::warn!(client = id, "no thread for its replies");
+            return;
+        };
+        let connection = Connection {
+            socket: Arc::clone(socket),
+            outbox: Arc::clone(&outbox),
+            target: Arc::clone(&self.target),
+            export: Arc::clone(&self.export),
+            agreement,
+            stopping: Arc::clone(&self.stopping),
+            stall: self.limits.stall,
+        };
+        let ending = Ending(outbox);
+        let end = Reader::new(connection, self.limits.receive_bytes).run();
+        drop(ending);
+        writer.join().expect("the writing thread does not panic");
+        match &end {
+            End::Left | End::Stopped => tracing::debug!(client = id, %end, "done"),
+            _ => tracing::info!(client = id, %end, "closed"),
+        }
+        if end.leaves_bytes() {
+            socket.linger(GOODBYE);
+        }
+    }
+
+    /// Clients' requests in flight are answered; clients that do not take their answers are cut off when the grace is over.
+    fn let_clients_go(&self) {
+        let deadline = Instant::now() + self.limits.grace;
+        let mut clients = self.clients();
+        for socket in clients.sockets.values() {
+            socket.shut_receiving();
+        }
+        while !clients.sockets.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                for socket in clients.sockets.values() {
+                    socket.shut();
+                }
+                clients = self.client_left.wait(clients).expect("no holder panics");
+            } else {
+                clients = self.client_left.wait_timeout(clients, left).expect("no holder panics").0;
+            }
+        }
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().expect("no holder panics")
+    }
+}
+
+/// How long a client that is shown the door has to hear why.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// Lets the writer end, however the reader did.
+struct Ending(Arc<Outbox>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// A client is counted for as long as this lives, however its thread ends.
+struct Presence {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if let Some(socket) = self.shared.clients().sockets.remove(&self.id) {
+            socket.shut();
+        }
+        self.shared.client_left.notify_all();
+    }
+}

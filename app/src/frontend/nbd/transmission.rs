@@ -1,0 +1,221 @@
+//! What a request is answered: the decisions of the transmission phase, apart from sockets and threads.
+//!
+//! 1. A request reaches the target only when it is whole sectors within the export, with flags that its command takes.
+//! 2. A refused request keeps the connection, as long as the payload that follows it can be read and thrown away.
+//! 3. A read is answered by exactly the bytes that it asked for, or by an error.
+
+use super::negotiate::{Export, MINIMUM_BYTES};
+use super::protocol::{self, Command, ErrorNumber, RequestHead, command_flags};
+use super::replies::Replies;
+use onefold_engine::interface::{Failure, Op, Reply, Segment};
+use onefold_engine::units::count;
+
+/// The longest payload of a refused write that is read and thrown away, in bytes. The protocol asks for no less.
+const SKIP_MAX: u32 = 32 << 20;
+/// What a request counts against its connection's limit besides its payload, in bytes: about the memory that it takes.
+const REQUEST_COST: u64 = 512;
+
+/// What to do with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Serve {
+        op: Op,
+        fua: bool,
+    },
+    /// Answer with the error, and throw away the `payload` bytes that follow.
+    Refuse {
+        error: ErrorNumber,
+        payload: u32,
+    },
+    /// Answer with the error and close.
+    Close {
+        error: ErrorNumber,
+    },
+    /// The client takes its leave.
+    Disconnect,
+}
+
+/// Decides on a request.
+#[must_use]
+pub fn judge(head: &RequestHead, export: &Export, structured: bool) -> Verdict {
+    let verdict = match head.command {
+        Command::Disconnect => return Verdict::Disconnect,
+        Command::Other(_) => Err(ErrorNumber::Invalid),
+        Command::Read => check(head, export, structured).map(|()| Op::Read),
+        Command::Write => check(head, export, structured).map(|()| Op::Write),
+        Command::Flush => check(head, export, structured).map(|()| Op::Flush),
+        Command::Trim => check(head, export, structured).map(|()| Op::Discard),
+        Command::WriteZeroes => check(head, export, structured).map(|()| Op::WriteZeroes),
+    };
+    match verdict {
+        Ok(op) => Verdict::Serve { op, fua: head.flags & command_flags::FUA != 0 && op != Op::Read },
+        Err(error) if head.command != Command::Write => Verdict::Refuse { error, payload: 0 },
+        Err(error) if head.length > SKIP_MAX => Verdict::Close { error },
+        Err(error) => Verdict::Refuse { error, payload: head.length },
+    }
+}
+
+fn check(head: &RequestHead, export: &Export, structured: bool) -> Result<(), ErrorNumber> {
+    let own_flags = match head.command {
+        Command::Read if structured => command_flags::DF,
+        Command::WriteZeroes => command_flags::NO_HOLE | command_flags::FAST_ZERO,
+        _ => 0,
+    };
+    // The protocol has servers take FUA on every command.
+    if head.flags & !(own_flags | command_flags::FUA) != 0 {
+        return Err(ErrorNumber::Invalid);
+    }
+    if head.command == Command::Flush {
+        return if head.offset == 0 && head.length == 0 { Ok(()) } else { Err(ErrorNumber::Invalid) };
+    }
+    if export.read_only && head.command != Command::Read {
+        return Err(ErrorNumber::NotPermitted);
+    }
+    if head.length > export.payload_max {
+        match head.command {
+            // A client that knows structured replies expects this error and asks again for less.
+            Command::Read if structured => return Err(ErrorNumber::TooLarge),
+            Command::Read | Command::Write => return Err(ErrorNumber::Invalid),
+            _ => {}
+        }
+    }
+    let minimum = u64::from(MINIMUM_BYTES);
+    let length = u64::from(head.length);
+    if length == 0 || length % minimum != 0 || head.offset % minimum != 0 {
+        return Err(ErrorNumber::Invalid);
+    }
+    if head.offset.checked_add(length).is_none_or(|end| end > export.bytes) {
+        let grows = matches!(head.command, Command::Write | Command::WriteZeroes);
+        return Err(if grows { ErrorNumber::NoSpace } else { ErrorNumber::Invalid });
+    }
+    // Whether zeroing beats writing is the target's secret; this error is the protocol's word for that.
+    if head.flags & command_flags::FAST_ZERO != 0 {
+        return Err(ErrorNumber::NotSupported);
+    }
+    Ok(())
+}
+
+/// What is kept of a request until its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    cookie: u64,
+    offset: u64,
+    length: u32,
+    form: Form,
+}
+
+/// The shape of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// No data.
+    Plain,
+    /// A read's data behind a simple reply.
+    Bytes,
+    /// A read's data in chunks, holes told apart.
+    Chunks,
+    /// A read's data in one chunk.
+    OneChunk,
+}
+
+impl Ticket {
+    #[must_use]
+    pub fn new(head: &RequestHead, structured: bool) -> Self {
+        let form = match head.command {
+            Command::Read if !structured => Form::Bytes,
+            Command::Read if head.flags & command_flags::DF != 0 => Form::OneChunk,
+            Command::Read => Form::Chunks,
+            _ => Form::Plain,
+        };
+        Self { cookie: head.cookie, offset: head.offset, length: head.length, form }
+    }
+
+    /// What the request counts against its connection's limit, from its arrival until its reply has left, in bytes.
+    #[must_use]
+    pub fn cost(head: &RequestHead, verdict: Verdict) -> u64 {
+        match verdict {
+            Verdict::Serve { op: Op::Read | Op::Write, .. } => REQUEST_COST + u64::from(head.length),
+            _ => REQUEST_COST,
+        }
+    }
+
+    /// Appends the answer to `out`.
+    pub fn answer(&self, reply: Reply, out: &mut Replies) {
+        match reply {
+            Reply::Failed(failure) => self.refuse(failure.into(), out),
+            Reply::Done if self.form == Form::Plain => out.head(&protocol::simple_reply(self.cookie, 0)),
+            Reply::Data(segments) if self.form != Form::Plain && self.is_whole(&segments) => self.data(segments, out),
+            Reply::Done | Reply::Data(_) => {
+                tracing::error!(?self, "the target's answer does not fit the request");
+                self.refuse(ErrorNumber::Io, out);
+            }
+        }
+    }
+
+    /// Appends an error reply to `out`.
+    pub fn refuse(&self, error: ErrorNumber, out: &mut Replies) {
+        if matches!(self.form, Form::Chunks | Form::OneChunk) {
+            out.head(&protocol::error_chunk(self.cookie, error));
+        } else {
+            out.head(&protocol::simple_reply(self.cookie, error as u32));
+        }
+    }
+
+    fn is_whole(&self, segments: &[Segment]) -> bool {
+        segments.iter().map(bytes_of).sum::<u64>() == u64::from(self.length) && segments.iter().all(|s| bytes_of(s) > 0)
+    }
+
+    fn data(&self, segments: Vec<Segment>, out: &mut Replies) {
+        match self.form {
+            Form::Chunks => return self.chunks(segments, out),
+            Form::OneChunk => out.head(&protocol::data_chunk(self.cookie, true, self.offset, self.length)),
+            Form::Bytes | Form::Plain => out.head(&protocol::simple_reply(self.cookie, 0)),
+        }
+        for segment in segments {
+            out.segment(segment);
+        }
+    }
+
+    /// One chunk for each stretch of data or of zeroes, however many segments it came in.
+    fn chunks(&self, segments: Vec<Segment>, out: &mut Replies) {
+        let end = self.offset + u64::from(self.length);
+        let mut at = self.offset;
+        let mut rest = segments.into_iter();
+        while let Some(first) = rest.as_slice().first() {
+            let hole = is_hole(first);
+            let stretch = rest.as_slice().iter().take_while(|s| is_hole(s) == hole);
+            let (many, bytes) = stretch.fold((0, 0), |(n, bytes), s| (n + 1, bytes + bytes_of(s)));
+            let length = u32::try_from(bytes).expect("a stretch is no longer than its read");
+            let last = at + bytes == end;
+            if hole {
+                out.head(&protocol::hole_chunk(self.cookie, last, at, length));
+                rest.by_ref().take(many).for_each(drop);
+            } else {
+                out.head(&protocol::data_chunk(self.cookie, last, at, length));
+                rest.by_ref().take(many).for_each(|segment| out.segment(segment));
+            }
+            at += bytes;
+        }
+    }
+}
+
+fn is_hole(segment: &Segment) -> bool {
+    matches!(segment, Segment::Zeroes { .. })
+}
+
+fn bytes_of(segment: &Segment) -> u64 {
+    match segment {
+        Segment::Zeroes { bytes } => *bytes,
+        Segment::Data { bytes, .. } => count(*bytes),
+    }
+}
+
+impl From<Failure> for ErrorNumber {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Io => Self::Io,
+            Failure::NoSpace => Self::NoSpace,
+            Failure::ReadOnly => Self::NotPermitted,
+            Failure::Invalid => Self::Invalid,
+        }
+    }
+}
