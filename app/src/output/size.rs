@@ -20,7 +20,12 @@ impl FromStr for Size {
             UNITS.iter().find_map(|(name, unit)| body.strip_suffix(name).map(|number| (number, *unit))).unwrap_or((body, 1));
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let all_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-        if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) || fraction.len() > 9 || (number.contains('.') && fraction.is_empty()) {
+        if whole.is_empty()
+            || !all_digits(whole)
+            || !all_digits(fraction)
+            || fraction.len() > 9
+            || (number.contains('.') && fraction.is_empty())
+        {
             return Err(wrong());
         }
         let bytes = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(unit)).ok_or_else(wrong)?;

@@ -16,7 +16,11 @@ pub const VARIABLE: &str = "ONEFOLD_RUN_DIR";
 /// When it cannot be made, or is somebody else's.
 pub fn run_directory() -> Outcome<PathBuf> {
     let path = place();
-    DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|e| Failed::system(format!("cannot make {}", path.display()), e))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&path)
+        .map_err(|e| Failed::system(format!("cannot make {}", path.display()), e))?;
     check_private(&path)?;
     Ok(path)
 }
