@@ -1,14 +1,13 @@
 //! The FUSE front-end over a plain file (on /dev/shm, say), with its supervisor: to try it, to measure it, and to kill it.
 //!
 //! ```text
-//! fuse_ram supervise MOUNTPOINT FILE [DEATHS]    serve FILE until it is detached
-//! fuse_ram attach-loop MOUNTPOINT                make a loop device of it, print its path
-//! fuse_ram detach MOUNTPOINT                     the end
+//! fuse_ram supervise TAG FILE [DEATHS]    serve FILE, print its block device, go on until that is detached
+//! fuse_ram detach DEVICE                  the end
 //! ```
 
 use onefold::frontend::Frontend;
-use onefold::frontend::fuse::supervisor::{self, DeathLimit, Inherited, Plan};
-use onefold::frontend::fuse::{Config, Fuse, THREADS, attach_loop, detach};
+use onefold::frontend::fuse::supervisor::{self, DeathLimit, Event, Handover, Hands, Inherited, Plan};
+use onefold::frontend::fuse::{Config, Fuse, THREADS, attach_loop, loopdev};
 use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
@@ -17,7 +16,7 @@ use rustix::fs::FallocateFlags;
 use std::error::Error;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
@@ -72,28 +71,59 @@ impl Target for FileTarget {
     }
 }
 
-fn supervise(mountpoint: &Path, file: &str, deaths: usize) -> Result<(), Box<dyn Error>> {
+struct Crew {
+    me: PathBuf,
+    tag: String,
+    file: String,
+}
+
+impl Crew {
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(&self.me);
+        command.arg(verb);
+        command
+    }
+}
+
+impl supervisor::Crew for Crew {
+    fn server(&mut self, handover: &Handover) -> Command {
+        let mut command = self.command("serve");
+        command.args([&self.tag, &self.file]).args(handover.arguments());
+        command
+    }
+
+    fn hands(&mut self, hands: &Hands) -> Command {
+        let mut command = self.command("attach-loop");
+        command.arg(&self.tag).args(hands.arguments());
+        command
+    }
+
+    fn detach(&mut self, device: &Path) -> Command {
+        let mut command = self.command("detach");
+        command.arg(device);
+        command
+    }
+
+    fn report(&mut self, event: Event) {
+        eprintln!("supervisor: {event:?}");
+        if let Event::Attached { device } = event {
+            println!("{}", device.display());
+        }
+    }
+}
+
+fn supervise(tag: &str, file: &str, deaths: usize) -> Result<(), Box<dyn Error>> {
     for refused in supervisor::prepare_process() {
         eprintln!("supervisor: {refused} was refused");
     }
-    let me = std::env::current_exe()?;
     let limit = DeathLimit { deaths, ..DeathLimit::default() };
     let without_resend = std::env::var_os("FUSE_RAM_WITHOUT_RESEND").is_some();
-    let plan = Plan { mountpoint: mountpoint.to_owned(), source: file.to_owned(), threads: THREADS, limit, without_resend };
-    let mut server = |handover: &supervisor::Handover| {
-        let mut command = Command::new(&me);
-        command.arg("serve").arg(mountpoint).arg(file).args(handover.arguments());
-        command
-    };
-    let mut hands = || {
-        let mut command = Command::new(&me);
-        command.arg("detach").arg(mountpoint);
-        command
-    };
-    Ok(supervisor::supervise(&plan, &mut server, &mut hands, &mut |event| eprintln!("supervisor: {event:?}"))?)
+    let plan = Plan { source: file.to_owned(), threads: THREADS, limit, without_resend };
+    let mut crew = Crew { me: std::env::current_exe()?, tag: tag.to_owned(), file: file.to_owned() };
+    Ok(supervisor::supervise(&plan, &mut crew)?)
 }
 
-fn serve(mountpoint: &Path, file: &str, channels: &str, ready: &str) -> Result<(), Box<dyn Error>> {
+fn serve(tag: &str, file: &str, channels: &str, ready: &str) -> Result<(), Box<dyn Error>> {
     let inherited = Inherited::from_arguments(channels, ready.parse()?)?;
     supervisor::ignore_stop_signals()?;
     for refused in supervisor::prepare_process() {
@@ -101,26 +131,28 @@ fn serve(mountpoint: &Path, file: &str, channels: &str, ready: &str) -> Result<(
     }
     let file = File::options().read(true).write(true).open(file)?;
     let bytes = file.metadata()?.len();
-    let config = Config { channels: inherited.channels, mountpoint: mountpoint.to_owned() };
+    let config = Config { channels: inherited.channels, tag: tag.to_owned() };
     let mut server = Fuse::start(config, Arc::new(FileTarget { file, bytes }))?;
     inherited.ready.tell();
     if server.wait() { Ok(()) } else { Err("the session was aborted".into()) }
+}
+
+fn attach(tag: &str, root: &str) -> Result<(), Box<dyn Error>> {
+    let root = Hands::from_arguments(root.parse()?)?;
+    println!("{}", attach_loop(&root, tag, false)?.display());
+    Ok(())
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
-        ["supervise", mountpoint, file] => supervise(Path::new(mountpoint), file, DeathLimit::default().deaths),
-        ["supervise", mountpoint, file, deaths] => {
-            deaths.parse().map_err(Into::into).and_then(|deaths| supervise(Path::new(mountpoint), file, deaths))
-        }
-        ["serve", mountpoint, file, "--channels", channels, "--ready", ready] => serve(Path::new(mountpoint), file, channels, ready),
-        ["attach-loop", mountpoint] => {
-            attach_loop(Path::new(mountpoint), false).map(|device| println!("{}", device.display())).map_err(Into::into)
-        }
-        ["detach", mountpoint] => detach(Path::new(mountpoint)).map_err(Into::into),
-        _ => Err("usage: fuse_ram supervise MOUNTPOINT FILE [DEATHS] | attach-loop MOUNTPOINT | detach MOUNTPOINT".into()),
+        ["supervise", tag, file] => supervise(tag, file, DeathLimit::default().deaths),
+        ["supervise", tag, file, deaths] => deaths.parse().map_err(Into::into).and_then(|deaths| supervise(tag, file, deaths)),
+        ["serve", tag, file, "--channels", channels, "--ready", ready] => serve(tag, file, channels, ready),
+        ["attach-loop", tag, "--root", root] => attach(tag, root),
+        ["detach", device] => loopdev::detach(Path::new(device)).map_err(Into::into),
+        _ => Err("usage: fuse_ram supervise TAG FILE [DEATHS] | detach DEVICE".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

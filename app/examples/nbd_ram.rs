@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let listen = arguments.next().ok_or("usage: nbd_ram ADDRESS [MIB] [inline|worker]")?.parse()?;
     let mib: u64 = arguments.next().map_or(Ok(1024), |typed| typed.parse())?;
-    let target = ram::RamTarget::new(mib << 20);
+    let target = ram::RamTarget::new(mib << 20).filled();
     let target = Arc::new(if arguments.next().as_deref() == Some("worker") { target.with_worker() } else { target });
 
     let shared: SharedTarget = target.clone();

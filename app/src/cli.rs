@@ -34,13 +34,16 @@ enum Verb {
     /// Keeps a FUSE session alive for `attach`.
     #[command(hide = true)]
     Supervise(commands::supervise::Arguments),
+    /// Makes the loop device for `supervise`.
+    #[command(hide = true)]
+    Hands(commands::hands::Arguments),
 }
 
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    log_to_stderr(if matches!(cli.verb, Verb::Serve(_) | Verb::Supervise(_)) { "info" } else { "warn" });
+    log_to_stderr(if matches!(cli.verb, Verb::Serve(_) | Verb::Supervise(_) | Verb::Hands(_)) { "info" } else { "warn" });
     match run(cli.verb) {
         Ok(exit) => exit.into(),
         Err(failed) => {
@@ -61,6 +64,7 @@ fn run(verb: Verb) -> Result<Exit, Failed> {
         Verb::Stats(arguments) => commands::stats::run(&arguments).map(done),
         Verb::Serve(arguments) => commands::serve::run(&arguments),
         Verb::Supervise(arguments) => commands::supervise::run(&arguments),
+        Verb::Hands(arguments) => commands::hands::run(&arguments).map(done),
     }
 }
 

@@ -1,13 +1,11 @@
 //! `attach`: makes a volume a block device.
 
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend::fuse;
 use crate::server::directory::run_directory;
 use crate::server::launch::{self, End};
 use crate::server::plan::{FrontendPlan, Options, Plan};
-use crate::server::process::Process;
 use crate::server::record::{Places, Record, clear};
-use crate::server::serving::{no_frontend, serve};
+use crate::server::serving::serve;
 use crate::server::{known, record};
 use crate::volume;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -50,9 +48,9 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
             announce(&location);
             Ok(Exit::Done)
         }
-        (FrontendPlan::Fuse { mountpoint }, is_foreground) => {
-            let (_, supervisor) = launch::start("supervise", &plan)?;
-            announce(&make_device(&plan, mountpoint, &supervisor)?);
+        (FrontendPlan::Fuse, is_foreground) => {
+            let (location, supervisor) = launch::start("supervise", &plan)?;
+            announce(&location);
             if is_foreground { stay(supervisor) } else { Ok(Exit::Done) }
         }
     }
@@ -104,7 +102,7 @@ fn frontend(arguments: &Arguments, places: &Places) -> Outcome<FrontendPlan> {
         return Err(Failed::new(Exit::NotPermitted, "only root may make a block device (--fuse)").next("Use --nbd."));
     }
     if arguments.fuse || (arguments.nbd.is_none() && is_root && has_devices) {
-        return Ok(FrontendPlan::Fuse { mountpoint: places.mountpoint.clone() });
+        return Ok(FrontendPlan::Fuse);
     }
     let listen = match &arguments.nbd {
         Some(Some(typed)) => absolute(typed)?,
@@ -121,27 +119,6 @@ fn absolute(typed: &str) -> Outcome<String> {
     }
     let path: PathBuf = std::path::absolute(path).map_err(|e| Failed::system(format!("cannot use {typed}"), e))?;
     Ok(format!("unix:{}", path.display()))
-}
-
-/// Puts a loop device on a FUSE session and writes its record.
-fn make_device(plan: &Plan, mountpoint: &Path, supervisor: &Child) -> Outcome<String> {
-    let places = Places::of(&plan.directory, &plan.id);
-    let process = Process::of(supervisor.id())
-        .ok_or_else(|| Failed::new(Exit::System, "the supervisor ended").next(format!("Its log is {}.", places.log.display())))?;
-    // Before there is a device, `detach` has to find the session all the same.
-    Record::of(plan, process, fuse::disk_of(mountpoint).display().to_string()).store(&places.record)?;
-    match fuse::attach_loop(mountpoint, plan.options.read_only) {
-        Ok(device) => {
-            let location = device.display().to_string();
-            Record::of(plan, process, location.clone()).store(&places.record)?;
-            Ok(location)
-        }
-        Err(error) => {
-            let _ = fuse::detach(mountpoint);
-            clear(&plan.directory, &plan.id);
-            Err(no_frontend(error))
-        }
-    }
 }
 
 /// Waits for the supervisor's end, and hands SIGTERM on to it.

@@ -1,7 +1,7 @@
 //! `create`: formats a file or block device as a volume.
 
 use super::status::OnMedium;
-use crate::device::backing::{Allocation, Backing, Kind};
+use crate::device::backing::{Allocation, Backing, Kind, PATIENCE};
 use crate::device::signature::{holds_data, recognised};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
@@ -162,7 +162,7 @@ fn survey(arguments: &Arguments) -> Outcome<Ground> {
         };
         return Ok(Ground { backing: None, kind: Kind::File, length, content: None, allocation: allocation_of(length) });
     }
-    let backing = Backing::open(path, false)?;
+    let backing = Backing::open_patiently(path, false, PATIENCE)?;
     let facts = backing.facts();
     let length = match arguments.size {
         Some(Size(size)) if facts.kind == Kind::Block && size != facts.length => {

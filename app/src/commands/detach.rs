@@ -2,7 +2,7 @@
 
 use super::attached;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend::fuse;
+use crate::frontend::fuse::loopdev;
 use crate::server::control::{self, Ask};
 use crate::server::directory::run_directory;
 use crate::server::launch::End;
@@ -19,9 +19,9 @@ pub struct Arguments {
     /// How long to wait for the end of the server. It goes on committing when this is over.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
-    /// End the session that is mounted there, for `supervise`.
+    /// Only take that loop device away, for `supervise`.
     #[arg(long, hide = true)]
-    mountpoint: Option<PathBuf>,
+    device: Option<PathBuf>,
 }
 
 /// Detaches.
@@ -29,8 +29,8 @@ pub struct Arguments {
 /// # Errors
 /// When it is not attached, in use, or does not end in time.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
-    if let Some(mountpoint) = &arguments.mountpoint {
-        return fuse::detach(mountpoint).map(|()| Exit::Done).map_err(no_frontend);
+    if let Some(device) = &arguments.device {
+        return loopdev::detach(device).map(|()| Exit::Done).map_err(no_frontend);
     }
     let record = attached(&arguments.volume)?;
     let directory = run_directory()?;
@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
         FrontendKind::Nbd => {
             control::ask(&places.control, Ask::Detach)?;
         }
-        FrontendKind::Fuse => fuse::detach(&places.mountpoint).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) })?,
+        FrontendKind::Fuse => loopdev::detach(record.location.as_ref()).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) })?,
     }
     if !record.process.wait_end(Duration::from_secs(arguments.timeout)) {
         return Err(Failed::new(Exit::System, format!("the server of {} still commits", record.path.display()))

@@ -3,6 +3,7 @@
 pub mod attach;
 pub mod create;
 pub mod detach;
+pub mod hands;
 pub mod list;
 pub mod serve;
 pub mod stats;

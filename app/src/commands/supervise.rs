@@ -3,11 +3,13 @@
 use super::parse_plan;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::THREADS;
-use crate::frontend::fuse::supervisor::{self, DeathLimit, Ended, Event, prepare_process};
+use crate::frontend::fuse::supervisor::{self, DeathLimit, Ended, Event, Handover, Hands, prepare_process};
 use crate::server::launch::{self, End, Told};
-use crate::server::plan::{FrontendPlan, Plan};
-use crate::server::record::Places;
+use crate::server::plan::Plan;
+use crate::server::process::Process;
+use crate::server::record::{Places, Record, clear};
 use crate::server::serving::no_frontend;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[derive(Debug, clap::Args)]
@@ -25,6 +27,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
         launch::leave_terminal();
     }
     let result = supervise(&plan);
+    clear(&plan.directory, &plan.id);
     if let Err(failed) = &result {
         Told::Failed(failed.clone()).tell();
     }
@@ -32,53 +35,22 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
 }
 
 fn supervise(plan: &Plan) -> Outcome<Exit> {
-    let FrontendPlan::Fuse { mountpoint } = &plan.frontend else {
-        return Err(Failed::new(Exit::Usage, "there is no FUSE session to supervise"));
-    };
-    let places = Places::of(&plan.directory, &plan.id);
-    let _ = End::take(&places.end);
-    let _ = prepare_process();
-    let session = supervisor::Plan {
-        mountpoint: mountpoint.clone(),
-        source: plan.path.display().to_string(),
-        threads: THREADS,
-        limit: DeathLimit::default(),
-        without_resend: false,
-    };
-    let mut serving = plan.clone();
-    serving.in_background = true;
-    let mut server = |handover: &supervisor::Handover| {
-        let mut command = command("serve", &serving);
-        command.args(handover.arguments()).stdin(Stdio::null()).stdout(Stdio::null());
-        serving.is_replacement = true;
-        command
-    };
-    let mut detach = || {
-        let mut command = command("detach", plan);
-        command.arg("--mountpoint").arg(mountpoint).stdin(Stdio::null()).stdout(Stdio::null());
-        command
-    };
-    let mut has_told = false;
-    let mut report = |event| match event {
-        Event::Ready { server } => {
-            tracing::info!(server, "serving");
-            if !std::mem::replace(&mut has_told, true) {
-                Told::Ready { location: mountpoint.display().to_string() }.tell();
-            }
-        }
-        Event::Mounted { resend: false } => {
-            tracing::warn!("this kernel cannot send requests again (Linux 6.9 can): if the server is killed, the device fails");
-        }
-        other => tracing::info!("{other:?}"),
-    };
-    let ended = supervisor::supervise(&session, &mut server, &mut detach, &mut report);
-    let end = End::take(&places.end);
+    let end_place = Places::of(&plan.directory, &plan.id).end;
+    let _ = End::take(&end_place);
+    for refused in prepare_process() {
+        tracing::warn!("{refused} was refused: where memory is short, the device may stall");
+    }
+    let session =
+        supervisor::Plan { source: plan.path.display().to_string(), threads: THREADS, limit: DeathLimit::default(), without_resend: false };
+    let mut crew = Crew { plan: plan.clone() };
+    let ended = supervisor::supervise(&session, &mut crew);
+    let end = End::take(&end_place);
     match ended {
         Ok(()) => {
             let exit = end.as_ref().map_or(Exit::Done, |end| end.exit);
-            // For `detach`, which asks after us.
+            // For `detach`, which asks when we are gone.
             if let Some(end) = end {
-                end.leave(&places.end);
+                end.leave(&end_place);
             }
             Ok(exit)
         }
@@ -87,6 +59,47 @@ fn supervise(plan: &Plan) -> Outcome<Exit> {
     }
 }
 
-fn command(verb: &str, plan: &Plan) -> Command {
-    launch::command(verb, plan)
+/// This very program, in its several parts.
+struct Crew {
+    plan: Plan,
+}
+
+impl supervisor::Crew for Crew {
+    fn server(&mut self, handover: &Handover) -> Command {
+        let mut command = launch::command("serve", &self.plan);
+        command.args(handover.arguments()).stdin(Stdio::null()).stdout(Stdio::null());
+        // Whoever comes after may find the volume still held by the last requests of this one.
+        self.plan.is_replacement = true;
+        command
+    }
+
+    fn hands(&mut self, hands: &Hands) -> Command {
+        let mut command = launch::command("hands", &self.plan);
+        command.args(hands.arguments()).stdin(Stdio::null());
+        command
+    }
+
+    fn detach(&mut self, device: &Path) -> Command {
+        let mut command = launch::itself();
+        command.args(["detach", "--device"]).arg(device).arg(&self.plan.path).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    fn report(&mut self, event: Event) {
+        match event {
+            Event::Attached { device } => {
+                let location = device.display().to_string();
+                tracing::info!(location, "attached");
+                let record = Record::of(&self.plan, Process::this(), location.clone());
+                if let Err(failed) = record.store(&Places::of(&self.plan.directory, &self.plan.id).record) {
+                    tracing::error!("{failed}");
+                }
+                Told::Ready { location }.tell();
+            }
+            Event::Mounted { resend: false } => {
+                tracing::warn!("this kernel cannot send requests again (Linux 6.9 can): if the server is killed, the device fails");
+            }
+            other => tracing::info!("{other:?}"),
+        }
+    }
 }

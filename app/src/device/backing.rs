@@ -82,6 +82,9 @@ pub enum Allocation {
     Sparse,
 }
 
+/// How long commands wait for a store that is in use: a process that was killed a moment ago still holds it until its last requests are over.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
 /// An open backing store.
 #[derive(Debug)]
 pub struct Backing {

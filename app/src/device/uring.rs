@@ -197,6 +197,8 @@ impl Reactor {
             self.feed();
             if self.done.is_empty() {
                 if self.shared.is_stopping.load(Ordering::SeqCst) && self.backlog.is_empty() && self.free.len() == self.slots.len() {
+                    // The kernel takes its time to tear a ring down, and the file, with its lock, would stay open until then.
+                    let _ = self.ring.submitter().unregister_files();
                     return;
                 }
                 self.enter();

@@ -4,6 +4,7 @@ pub mod arena;
 pub mod condition;
 pub mod passthrough;
 pub mod pool;
+pub mod ring;
 
 use crate::target::SharedTarget;
 use condition::{Condition, Counts};

@@ -71,11 +71,18 @@ pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
 ///
 /// # Panics
 /// Never: a plan is plain data.
+#[must_use]
 pub fn command(verb: &str, plan: &Plan) -> Command {
-    // The running program, even where its file was replaced meanwhile.
+    let mut command = itself();
+    command.arg(verb).arg(serde_json::to_string(plan).expect("a plan is plain data"));
+    command
+}
+
+/// A command that runs this very program, even where its file was replaced meanwhile.
+#[must_use]
+pub fn itself() -> Command {
     let mut command = Command::new("/proc/self/exe");
-    let name = std::env::args_os().next().unwrap_or_else(|| "onefold".into());
-    command.arg0(name).arg(verb).arg(serde_json::to_string(plan).expect("a plan is plain data"));
+    command.arg0(std::env::args_os().next().unwrap_or_else(|| "onefold".into()));
     command
 }
 

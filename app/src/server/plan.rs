@@ -87,13 +87,9 @@ impl Options {
 #[serde(rename_all = "lowercase")]
 pub enum FrontendPlan {
     /// `listen` as `frontend::nbd::Listen` reads it.
-    Nbd {
-        listen: String,
-        export: String,
-    },
-    Fuse {
-        mountpoint: PathBuf,
-    },
+    Nbd { listen: String, export: String },
+    /// A loop device, known by the plan's `id`.
+    Fuse,
 }
 
 /// All that a serving process has to know.

@@ -47,8 +47,8 @@ pub struct Places {
     pub log: PathBuf,
     /// How the last server ended.
     pub end: PathBuf,
-    /// Where a FUSE session is mounted.
-    pub mountpoint: PathBuf,
+    /// What was promised to clients and is not durable yet.
+    pub ring: PathBuf,
 }
 
 impl Places {
@@ -62,7 +62,7 @@ impl Places {
             socket: with("sock"),
             log: with("log"),
             end: with("end"),
-            mountpoint: with("mount"),
+            ring: with("ring"),
         }
     }
 }
@@ -79,7 +79,7 @@ impl Record {
             process,
             frontend: match plan.frontend {
                 FrontendPlan::Nbd { .. } => FrontendKind::Nbd,
-                FrontendPlan::Fuse { .. } => FrontendKind::Fuse,
+                FrontendPlan::Fuse => FrontendKind::Fuse,
             },
             location,
             is_passthrough: plan.options.passthrough,

@@ -8,7 +8,7 @@ use super::launch::{self, End, Told};
 use super::plan::{FrontendPlan, Plan};
 use super::process::Process;
 use super::record::{Places, Record, clear};
-use crate::device::backing::{Backing, Kind};
+use crate::device::backing::{Backing, Kind, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
 use crate::frontend::{self, Frontend, fuse, nbd};
@@ -54,11 +54,11 @@ pub fn serve(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)
             clear(&plan.directory, &plan.id);
             closing
         }
-        (FrontendPlan::Fuse { mountpoint }, Some(inherited)) => {
-            let config = fuse::Config { channels: inherited.channels, mountpoint: mountpoint.clone() };
+        (FrontendPlan::Fuse, Some(inherited)) => {
+            let config = fuse::Config { channels: inherited.channels, tag: plan.id.clone() };
             let mut server = fuse::Fuse::start(config, served.clone().target()).map_err(no_frontend)?;
             inherited.ready.tell();
-            ready(&mountpoint.display().to_string());
+            // Where the device is, the supervisor says, when there is one.
             if !server.wait() {
                 tracing::error!("the FUSE session was broken off");
             }
@@ -91,7 +91,7 @@ pub fn serve_in_background(plan: &Plan, inherited: Option<Inherited>) -> Outcome
 }
 
 fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
-    let patience = if plan.is_replacement { REPLACEMENT_PATIENCE } else { Duration::ZERO };
+    let patience = if plan.is_replacement { REPLACEMENT_PATIENCE } else { PATIENCE };
     let options = &plan.options;
     let backing = Arc::new(Backing::open_patiently(&plan.path, options.read_only, patience)?);
     let accountant = Accountant::new(options.memory.0);
@@ -122,7 +122,7 @@ fn respond(served: &dyn Served, stop: &Sender<()>, ask: Ask) -> Outcome<Value> {
 
 /// A FUSE server ends with its session, others with SIGTERM or SIGINT.
 fn watch_signals(plan: &Plan, stop: Sender<()>) -> Outcome {
-    if matches!(plan.frontend, FrontendPlan::Fuse { .. }) {
+    if matches!(plan.frontend, FrontendPlan::Fuse) {
         return ignore_stop_signals().map_err(no_frontend);
     }
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| Failed::system("cannot watch for signals", e))?;

@@ -4,6 +4,7 @@ use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::{BufferMut, Frame, Home, Slice};
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, index};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -25,6 +26,8 @@ pub struct RamTarget {
 struct Disk {
     now: Blocks,
     durable: Blocks,
+    /// Store writes' buffers as they are. Else blocks are copied, so that buffers go back as soon as a write is done, as an engine's do.
+    keeps_buffers: bool,
 }
 
 impl RamTarget {
@@ -33,7 +36,7 @@ impl RamTarget {
         let blocks = vec![None; index(bytes / BLOCK_BYTES)];
         Self {
             info: TargetInfo { bytes, request_bytes_max: 1 << 20, read_only: false },
-            blocks: Arc::new(Mutex::new(Disk { now: blocks.clone(), durable: blocks })),
+            blocks: Arc::new(Mutex::new(Disk { now: blocks.clone(), durable: blocks, keeps_buffers: true })),
             pool: Arc::new(Pool { blocks_max: usize::MAX, state: Mutex::default(), came_back: Condvar::new() }),
             worker: None,
             batches: AtomicU64::new(0),
@@ -58,7 +61,21 @@ impl RamTarget {
 
     /// Hands out at most so many blocks of buffers for writes that are not stored yet.
     pub fn with_buffers(mut self, blocks_max: usize) -> Self {
+        lock(&self.blocks).keeps_buffers = false;
         self.pool = Arc::new(Pool { blocks_max, state: Mutex::default(), came_back: Condvar::new() });
+        self
+    }
+
+    /// Fills it, so that reads bring data and writes replace some.
+    pub fn filled(self) -> Self {
+        {
+            let mut disk = lock(&self.blocks);
+            for block in 0..disk.now.len() {
+                let mut buffer = self.try_buffer(1).expect("no limit");
+                buffer.block_mut(0).fill(block as u8 | 1);
+                disk.now[block] = Some(buffer.freeze().slice(0, 1));
+            }
+        }
         self
     }
 
@@ -158,11 +175,11 @@ fn read(blocks: &Blocks, offset: u64, length: u64) -> Vec<Segment> {
 
 /// Stores `buffer`, or zeroes.
 fn write(disk: &mut Disk, offset: u64, length: u64, buffer: Option<BufferMut>, fua: bool) {
-    // Copied, so that the pool's buffer goes back as soon as the write is done, as an engine's does.
+    let buffer = buffer.map(BufferMut::freeze);
     for (i, (block, start, bytes)) in parts(offset, length).enumerate() {
         let whole = bytes == BLOCK_SIZE;
-        let new = if whole && buffer.is_none() {
-            None
+        let new = if whole && (disk.keeps_buffers || buffer.is_none()) {
+            buffer.as_ref().map(|buffer| buffer.slice(i, 1))
         } else {
             let mut copy = BufferMut::zeroed(1);
             if let (false, Some(old)) = (whole, &disk.now[block]) {
@@ -191,7 +208,7 @@ fn parts(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)
     })
 }
 
-/// Buffers for writes: counted, and single frames kept for the next.
+/// Buffers for writes: counted, and their memory kept for the next.
 struct Pool {
     blocks_max: usize,
     state: Mutex<PoolState>,
@@ -202,14 +219,14 @@ struct Pool {
 struct PoolState {
     out: usize,
     waiting: usize,
-    single: Vec<Box<[Frame]>>,
+    /// By number of blocks.
+    free: HashMap<usize, Vec<Box<[Frame]>>>,
 }
 
 impl Pool {
     fn hand_out(self: &Arc<Self>, state: &mut PoolState, blocks: usize) -> BufferMut {
         state.out += blocks;
-        let kept = if blocks == 1 { state.single.pop() } else { None };
-        let frames = kept.unwrap_or_else(|| vec![Frame::ZERO; blocks].into_boxed_slice());
+        let frames = state.free.get_mut(&blocks).and_then(Vec::pop).unwrap_or_else(|| vec![Frame::ZERO; blocks].into_boxed_slice());
         BufferMut::of_pool(frames, 0, Arc::clone(self) as Arc<dyn Home>)
     }
 }
@@ -222,9 +239,7 @@ impl Home for Pool {
     fn give_back(&self, frames: Box<[Frame]>, _tag: u32) {
         let mut state = self.state.lock().unwrap();
         state.out -= frames.len();
-        if frames.len() == 1 && state.single.len() < 256 {
-            state.single.push(frames);
-        }
+        state.free.entry(frames.len()).or_default().push(frames);
         if state.waiting > 0 {
             self.came_back.notify_all();
         }

@@ -304,6 +304,12 @@ impl Superblock {
         }
     }
 
+    /// Whether an LBN lies in a protected range, whose blocks are not for dedup.
+    #[must_use]
+    pub fn is_protected(&self, lbn: Lbn) -> bool {
+        self.protected.iter().any(|range| range.first <= lbn && lbn.0 - range.first.0 < u64::from(range.blocks))
+    }
+
     /// The fingerprinter of this volume.
     #[must_use]
     pub const fn fingerprinter(&self) -> Fingerprinter {

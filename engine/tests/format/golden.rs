@@ -77,3 +77,36 @@ fn superblocks() {
     assert_eq!(hex(&page[4092..]), "53968919");
     assert_eq!(hex(&encoded(&eventful(), 3)[4092..]), "60d4ac3d");
 }
+
+/// Of the UUIDs of an otherwise empty sector one in 2^32 gives a check of 0. CRC is linear, so one is found by elimination.
+fn uuid_with_check_0(id: PageId) -> [u8; 16] {
+    let check = |word: u32| {
+        let mut uuid = UUID;
+        uuid[..4].copy_from_slice(&word.to_le_bytes());
+        let mut bytes = [0; BLOCK_SIZE];
+        seal(&uuid, id, &PageContent::empty(), &mut bytes);
+        (u32::from_le_bytes(bytes[508..512].try_into().unwrap()), uuid)
+    };
+    let (base, _) = check(0);
+    let (mut wanted, mut word) = (base, 0);
+    let mut rows: Vec<(u32, u32)> = (0..32).map(|i| (check(1 << i).0 ^ base, 1 << i)).collect();
+    for bit in 0..32 {
+        let Some(at) = rows.iter().position(|(sum, _)| sum >> bit & 1 == 1) else { panic!("bit {bit} of the check never changes") };
+        let (sum, from) = rows.swap_remove(at);
+        rows.iter_mut().filter(|(other, _)| other >> bit & 1 == 1).for_each(|row| *row = (row.0 ^ sum, row.1 ^ from));
+        if wanted >> bit & 1 == 1 {
+            (wanted, word) = (wanted ^ sum, word ^ from);
+        }
+    }
+    check(word).1
+}
+
+#[test]
+fn a_sealed_sector_is_never_all_zero() {
+    let id = PageId { region: Region::Map, index: 3 };
+    let uuid = uuid_with_check_0(id);
+    let mut bytes = [0; BLOCK_SIZE];
+    seal(&uuid, id, &PageContent::empty(), &mut bytes);
+    assert_eq!(hex(&bytes[508..512]), "01000000", "1 stands for 0");
+    assert_eq!(onefold_engine::format::page::open(&uuid, id, &bytes, true).damaged, 0);
+}

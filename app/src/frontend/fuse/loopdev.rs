@@ -9,7 +9,6 @@ use crate::frontend::Error;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -58,26 +57,23 @@ const _: () = assert!(size_of::<Info>() == 232 && size_of::<Config>() == 304);
 /// How long to wait for users that only look (udev probes each new device) and for the kernel to let go.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes a loop device of the file `disk` and returns its path. It stays until [`detach`].
+/// Makes a loop device of the opened file `disk` and returns its path. `tag` (63 bytes at most) is what [`find`] knows it by. It stays until
+/// [`detach`].
 ///
-/// This opens the file, so the server has to be running; and it must not be done by a process that holds the session's descriptors: if the
-/// server dies meanwhile, the caller waits for the next one.
+/// The kernel asks the file system below for this, so the server has to be running; and it must not be done by a process that holds the
+/// session's descriptors: if the server dies meanwhile, the caller waits for the next one.
 ///
 /// # Errors
 /// When the kernel has no loop devices to give, or cannot do direct I/O on the file.
-pub fn attach(disk: &Path, read_only: bool) -> Result<PathBuf, Error> {
+pub fn attach(disk: BorrowedFd<'_>, tag: &str, read_only: bool) -> Result<PathBuf, Error> {
     let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
-    let file = rustix::fs::open(disk, access | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| system(format!("cannot open {}", disk.display()), e))?;
     let control = rustix::fs::open("/dev/loop-control", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|e| system("cannot open /dev/loop-control (is the module loop loaded? `modprobe loop`)".into(), e))?;
     let mut config = Config::new_zeroed();
-    config.descriptor = u32::try_from(file.as_raw_fd()).expect("descriptors are not negative");
+    config.descriptor = u32::try_from(disk.as_raw_fd()).expect("descriptors are not negative");
     config.block_size = 4096;
     config.info.flags = uapi::DIRECT_IO | if read_only { uapi::READ_ONLY } else { 0 };
-    let name = disk.as_os_str().as_bytes();
-    let kept = name.len().min(config.info.file_name.len() - 1);
-    config.info.file_name[..kept].copy_from_slice(&name[..kept]);
+    config.info.file_name = tagged(tag);
 
     loop {
         let number = control_free(&control)?;
@@ -91,7 +87,7 @@ pub fn attach(disk: &Path, read_only: bool) -> Result<PathBuf, Error> {
             }
             // Somebody else was faster. The next free one, then.
             Err(Errno::BUSY) => {}
-            Err(e) => return Err(system(format!("cannot make a loop device of {}", disk.display()), e)),
+            Err(e) => return Err(system("cannot make a loop device".into(), e)),
         }
     }
 }
@@ -117,34 +113,45 @@ fn open_device(path: &Path, number: u32, access: OFlags) -> Result<OwnedFd, Erro
     .map_err(|e| system(format!("cannot open {}", path.display()), e))
 }
 
-fn check_direct(device: &OwnedFd) -> Result<(), Error> {
+fn tagged(tag: &str) -> [u8; 64] {
+    let mut name = [0; 64];
+    let kept = tag.len().min(name.len() - 1);
+    name[..kept].copy_from_slice(&tag.as_bytes()[..kept]);
+    name
+}
+
+fn status(device: &OwnedFd) -> Result<Info, Errno> {
     let mut info = Info::new_zeroed();
-    ioctl(device, uapi::GET_STATUS64, info.as_mut_bytes().as_mut_ptr())
-        .map_err(|e| system("cannot ask for a loop device's status".into(), e))?;
+    ioctl(device, uapi::GET_STATUS64, info.as_mut_bytes().as_mut_ptr())?;
+    Ok(info)
+}
+
+fn check_direct(device: &OwnedFd) -> Result<(), Error> {
+    let info = status(device).map_err(|e| system("cannot ask for a loop device's status".into(), e))?;
     if info.flags & uapi::DIRECT_IO == 0 {
         return Err(Error::Setting("the kernel refuses direct I/O for the loop device: use NBD instead".into()));
     }
     Ok(())
 }
 
-/// The loop devices whose file is `disk`.
+/// The loop devices that were attached with `tag`.
 ///
 /// # Errors
 /// When /sys cannot be read.
-pub fn devices_of(disk: &Path) -> Result<Vec<PathBuf>, Error> {
+pub fn find(tag: &str) -> Result<Vec<PathBuf>, Error> {
     let read = std::fs::read_dir("/sys/block").map_err(|source| Error::System { what: "cannot read /sys/block".into(), source })?;
-    let mut found = Vec::new();
-    for entry in read.flatten() {
-        let backing = std::fs::read(entry.path().join("loop/backing_file")).unwrap_or_default();
-        if backing.strip_suffix(b"\n").unwrap_or(&backing) == disk.as_os_str().as_bytes() {
-            found.push(Path::new("/dev").join(entry.file_name()));
-        }
-    }
+    let devices = read.flatten().map(|entry| Path::new("/dev").join(entry.file_name())).filter(|device| is_attached(device));
+    let mut found: Vec<_> = devices
+        .filter(|device| {
+            let open = rustix::fs::open(device, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+            open.and_then(|open| status(&open)).is_ok_and(|info| info.file_name == tagged(tag))
+        })
+        .collect();
     found.sort();
     Ok(found)
 }
 
-/// Flushes a loop device and takes it away.
+/// Flushes a loop device and takes it away; with that the session below it ends, too.
 ///
 /// # Errors
 /// When it is in use (mounted, or open for more than a look), or cannot be flushed: then it stays.
@@ -197,7 +204,6 @@ fn is_mounted(device: &Path) -> bool {
 
 #[allow(unsafe_code)]
 fn ioctl(device: &OwnedFd, request: u64, argument: *mut u8) -> Result<i32, Errno> {
-    let device: BorrowedFd<'_> = std::os::fd::AsFd::as_fd(device);
     // SAFETY: the callers pass null for requests that take no argument, else a pointer to all of the structure that the request reads or
     // writes; both structures are plain bytes.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), request, argument) };

@@ -4,13 +4,15 @@
 //!
 //! - the *supervisor* ([`supervisor`]) holds the session: mounts, shakes hands, starts the server and starts another when it dies;
 //! - the *server* ([`Fuse`]) is lent the session's descriptors and answers requests ([`receive`] → [`files`] → the target → [`channel`]);
-//! - the *hands* ([`attach_loop`], [`detach`]) touch the file system from outside: `onefold attach` and `detach`. Neither supervisor nor server
-//!   may, or nobody would be left to answer.
+//! - the *hands* ([`attach_loop`], [`loopdev::detach`]) touch the file system from outside. Neither supervisor nor server may, or nobody would
+//!   be left to answer.
+//!
+//! The file system is in no directory: only the loop device holds on to it, and when that goes (`onefold detach`, `losetup -d`), all goes.
 //!
 //! 1. A request is answered by the server that took it or, if that one dies, by the next, to which the kernel sends it again. A write may thus
 //!    be carried out twice, never not at all.
 //! 2. Memory: each thread has 1 MiB of its own to receive into; all that is held for longer comes from the target's budget.
-//! 3. The order of the end: loop device, mount, server (which then closes its volume), supervisor.
+//! 3. The order of the end: loop device, file system, server (which then closes its volume), supervisor.
 
 pub mod channel;
 pub mod files;
@@ -25,13 +27,13 @@ use self::receive::{End, Receiver};
 use self::session::system;
 use super::{Error, Frontend};
 use crate::target::SharedTarget;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Threads of a server. Two keep both cores of a small machine busy; more were not faster.
 pub const THREADS: usize = 2;
@@ -44,14 +46,14 @@ const STACK_BYTES: usize = 256 << 10;
 pub struct Config {
     /// The session's descriptors, [`session::CHANNELS_A_THREAD`] for each thread.
     pub channels: Vec<OwnedFd>,
-    /// Where the session is mounted.
-    pub mountpoint: PathBuf,
+    /// What its loop device is known by: see [`loopdev::find`].
+    pub tag: String,
 }
 
 /// A running server.
 #[derive(Debug)]
 pub struct Fuse {
-    mountpoint: PathBuf,
+    tag: String,
     threads: Vec<JoinHandle<End>>,
     channels: Vec<Arc<Channel>>,
 }
@@ -79,19 +81,18 @@ impl Frontend for Fuse {
             let thread = std::thread::Builder::new().name(format!("fuse-{i}")).stack_size(STACK_BYTES).spawn(run);
             threads.push(thread.map_err(|source| Error::System { what: "cannot start a thread".into(), source })?);
         }
-        Ok(Self { mountpoint: config.mountpoint, threads, channels })
+        Ok(Self { tag: config.tag, threads, channels })
     }
 
-    /// The loop devices on it (one, normally), or the file where there is none yet.
+    /// The path of the loop device on it; empty while there is none.
     fn location(&self) -> String {
-        let disk = disk_of(&self.mountpoint);
-        let device = loopdev::devices_of(&disk).ok().and_then(|found| found.into_iter().next());
-        device.unwrap_or(disk).display().to_string()
+        let device = loopdev::find(&self.tag).ok().and_then(|found| found.into_iter().next());
+        device.map(|path| path.display().to_string()).unwrap_or_default()
     }
 
     fn stop(&mut self) -> Result<(), Error> {
         if !self.threads.is_empty() {
-            detach(&self.mountpoint)?;
+            loopdev::find(&self.tag)?.iter().try_for_each(|device| loopdev::detach(device))?;
             self.wait();
         }
         Ok(())
@@ -99,7 +100,7 @@ impl Frontend for Fuse {
 }
 
 impl Fuse {
-    /// Waits for the end of the session, that is until somebody unmounts it; then every request has been answered and the target can be
+    /// Waits for the end of the session, that is until its loop device is gone; then every request has been answered and the target can be
     /// closed. Says whether it ended as it should.
     pub fn wait(&mut self) -> bool {
         let ends: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
@@ -119,42 +120,14 @@ impl Drop for AbortOnPanic {
     }
 }
 
-/// The file on a session's mountpoint.
-#[must_use]
-pub fn disk_of(mountpoint: &Path) -> PathBuf {
-    mountpoint.join(files::DISK_NAME)
-}
-
-/// Puts a loop device on a session's file and returns the device's path. To be called from outside of supervisor and server.
+/// Puts a loop device on the file below a session's `root` and returns the device's path. To be called in a process of its own, neither the
+/// supervisor nor a server: see [`supervisor::Hands`].
 ///
 /// # Errors
 /// See [`loopdev::attach`].
-pub fn attach_loop(mountpoint: &Path, read_only: bool) -> Result<PathBuf, Error> {
-    let mountpoint =
-        mountpoint.canonicalize().map_err(|source| Error::System { what: format!("cannot find {}", mountpoint.display()), source })?;
-    loopdev::attach(&disk_of(&mountpoint), read_only)
-}
-
-/// Ends a session from outside: takes its loop devices away, flushed, then unmounts it; the server sees that and closes its volume, and the
-/// supervisor follows it. Returns when it is unmounted.
-///
-/// # Errors
-/// When a device or the file is in use: what could not be taken away stays, and works.
-pub fn detach(mountpoint: &Path) -> Result<(), Error> {
-    let canonical = mountpoint.canonicalize().unwrap_or_else(|_| mountpoint.to_owned());
-    for device in loopdev::devices_of(&disk_of(&canonical))? {
-        loopdev::detach(&device)?;
-    }
-    let give_up = Instant::now() + Duration::from_secs(5);
-    loop {
-        match rustix::mount::unmount(&canonical, UnmountFlags::NOFOLLOW) {
-            Ok(()) => return Ok(()),
-            // A loop device lets go of its file a moment after it is gone itself.
-            Err(Errno::BUSY) if Instant::now() < give_up => std::thread::sleep(Duration::from_millis(10)),
-            Err(Errno::BUSY) => {
-                return Err(Error::Setting(format!("somebody uses {}: `fuser -vm {0}` tells who", disk_of(&canonical).display())));
-            }
-            Err(e) => return Err(system(format!("cannot unmount {}", canonical.display()), e)),
-        }
-    }
+pub fn attach_loop(root: &OwnedFd, tag: &str, read_only: bool) -> Result<PathBuf, Error> {
+    let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    let disk = rustix::fs::openat(root, files::DISK_NAME, access | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| system("cannot open the file that is to become a loop device".into(), e))?;
+    loopdev::attach(disk.as_fd(), tag, read_only)
 }

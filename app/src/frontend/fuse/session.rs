@@ -5,16 +5,16 @@
 //!    taken through it and not answered, and nothing is left to send again.
 //! 3. The handshake is done here, before the first server starts, so that no server ever sees INIT and none has to know whether it is the
 //!    first one.
+//! 4. The mount is in no directory tree: it lives as long as its descriptor or a file opened below it, the loop device's. A mount with a place
+//!    would be copied into every mount namespace that somebody makes meanwhile (a container's), and not end before those do.
 
 use super::wire::{self, Agreement, Ask, init};
 use crate::frontend::Error;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags};
-use std::ffi::CString;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
 
 /// The largest write (and read), in bytes: what the kernel makes of its 256 pages of 4 KiB.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -37,33 +37,29 @@ const WANTED: u64 = init::ASYNC_READ
 #[derive(Debug)]
 pub struct Session {
     channels: Vec<OwnedFd>,
-    mountpoint: PathBuf,
+    mount: Option<OwnedFd>,
     resend: bool,
 }
 
 impl Session {
-    /// Mounts a file system at the directory `mountpoint` and shakes hands with the kernel, for servers of `threads` threads. `source` is what
-    /// /proc/mounts shows. Needs root.
+    /// Mounts a file system and shakes hands with the kernel, for servers of `threads` threads. `source` is what the kernel shows of it in
+    /// messages. Needs root.
     ///
     /// # Errors
     /// When there is no /dev/fuse, the mount is refused, or the kernel is too old.
-    pub fn mount(source: &str, mountpoint: &Path, threads: usize) -> Result<Self, Error> {
+    pub fn mount(source: &str, threads: usize) -> Result<Self, Error> {
         let first = open_device(OFlags::empty())?;
-        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0,default_permissions", first.as_raw_fd());
-        let options = CString::new(options).expect("no zero byte in it");
-        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::NOATIME;
-        rustix::mount::mount(source, mountpoint, "fuse.onefold", flags, options.as_c_str())
-            .map_err(|e| system(format!("cannot mount a FUSE file system at {} (root is needed)", mountpoint.display()), e))?;
-        // From here on an early return drops the only descriptor, which ends the connection; the mount itself goes in `drop`.
-        let mut session = Self { channels: vec![first], mountpoint: mountpoint.to_owned(), resend: false };
-        session.resend = handshake(session.channels[0].as_fd())?;
+        let mount =
+            mount(source, &first).map_err(|e| system("cannot mount a FUSE file system (root is needed, and Linux 5.8)".into(), e))?;
+        let resend = handshake(first.as_fd())?;
+        let mut channels = vec![first];
         for i in 1..threads.max(1) * CHANNELS_A_THREAD {
             let waits = if i % CHANNELS_A_THREAD == 0 { OFlags::empty() } else { OFlags::NONBLOCK };
             let clone = open_device(waits)?;
-            join_connection(clone.as_fd(), session.channels[0].as_fd())?;
-            session.channels.push(clone);
+            join_connection(clone.as_fd(), channels[0].as_fd())?;
+            channels.push(clone);
         }
-        Ok(session)
+        Ok(Self { channels, mount: Some(mount), resend })
     }
 
     /// The descriptors that a server needs: for each thread one that waits and one that does not.
@@ -72,26 +68,36 @@ impl Session {
         &self.channels
     }
 
+    /// The root directory, until [`Self::let_go`].
+    #[must_use]
+    pub fn root(&self) -> Option<&OwnedFd> {
+        self.mount.as_ref()
+    }
+
+    /// Lets go of the mount: from now on it lasts as long as files below it are open, and no longer.
+    pub fn let_go(&mut self) {
+        self.mount = None;
+    }
+
     /// Whether the kernel (6.9 or newer) can send again what a dead server had taken. Where it cannot, a killed server means I/O errors.
     #[must_use]
     pub fn can_resend(&self) -> bool {
         self.resend
     }
-
-    /// Where it is mounted.
-    #[must_use]
-    pub fn mountpoint(&self) -> &Path {
-        &self.mountpoint
-    }
 }
 
-impl Drop for Session {
-    /// Takes the mount out of the tree, whoever still uses it. Where it was unmounted before, nothing is left to do.
-    fn drop(&mut self) {
-        // The connection first: without a server, an unmount that flushes would wait for ever.
-        self.channels.clear();
-        let _ = rustix::mount::unmount(&self.mountpoint, UnmountFlags::DETACH);
-    }
+fn mount(source: &str, first: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&context, "source", source)?;
+    fsconfig_set_string(&context, "subtype", "onefold")?;
+    fsconfig_set_string(&context, "fd", first.as_raw_fd().to_string())?;
+    fsconfig_set_string(&context, "rootmode", "40000")?;
+    fsconfig_set_string(&context, "user_id", "0")?;
+    fsconfig_set_string(&context, "group_id", "0")?;
+    fsconfig_set_flag(&context, "default_permissions")?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
 fn open_device(flags: OFlags) -> Result<OwnedFd, Error> {

@@ -1,0 +1,103 @@
+//! What the front-end tests share.
+
+#![allow(dead_code)] // each test file uses its own part
+
+pub mod nbd_client;
+pub mod ram;
+
+use onefold::frontend::Frontend;
+use onefold::frontend::nbd::{Config, Limits, Listen, Server};
+use ram::RamTarget;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Random numbers from a seed (splitmix64).
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    pub fn fill(&mut self, out: &mut [u8]) {
+        for chunk in out.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+/// A directory of its own, mode 0700, removed at the end.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("onefold-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server over memory, on a Unix socket.
+pub struct Served {
+    pub server: Server,
+    pub target: Arc<RamTarget>,
+    pub socket: PathBuf,
+    // Last: it goes after the server.
+    pub scratch: Scratch,
+}
+
+pub fn serve(target: RamTarget) -> Served {
+    serve_with(target, Limits::default())
+}
+
+pub fn serve_with(target: RamTarget, limits: Limits) -> Served {
+    let scratch = Scratch::new();
+    let socket = scratch.path().join("s");
+    let target = Arc::new(target);
+    let config = Config { listen: Listen::Unix(socket.clone()), export: "disk".into(), limits };
+    let server = Server::start(config, target.clone()).unwrap();
+    Served { server, target, socket, scratch }
+}
+
+/// Whether all `tools` are there; says so if not, in the words that `./dev` counts.
+pub fn have(test: &str, tools: &[&str]) -> bool {
+    for tool in tools {
+        let found = std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file()));
+        if !found {
+            eprintln!("SKIPPED {test}: {tool} is not installed");
+            return false;
+        }
+    }
+    true
+}
+
+/// Runs a command; its output, or a panic with all that it said.
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    said
+}
