@@ -106,9 +106,11 @@ impl Client {
         let mix = self.options.mix;
         let kinds = [mix.write, mix.part, mix.read, mix.flush, mix.discard, mix.zeroes];
         let mut draw = rng.u32(0..kinds.iter().sum());
-        let kind = kinds.iter().position(|&w| draw < w || {
-            draw -= w;
-            false
+        let kind = kinds.iter().position(|&w| {
+            draw < w || {
+                draw -= w;
+                false
+            }
         });
         let fua = rng.u8(..) < self.options.fua;
         // Where too much is under way for one block already, a read is always possible.

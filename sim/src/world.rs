@@ -256,7 +256,11 @@ impl World {
     }
 
     fn describe_write(&self, first: u64, contents: &[Shared]) -> String {
-        (first..).zip(contents).map(|(b, c)| crate::tell::change(&self.setting.volume, b, self.disk.cell(b).newest(), c)).collect::<Vec<_>>().join("; ")
+        (first..)
+            .zip(contents)
+            .map(|(b, c)| crate::tell::change(&self.setting.volume, b, self.disk.cell(b).newest(), c))
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     fn discard(&mut self, io: IoId, first: u64, blocks: u64) -> Result<(), Violation> {

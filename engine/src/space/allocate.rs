@@ -184,8 +184,8 @@ impl Engine {
         }
     }
 
-    /// Free blocks that only wait for something in flight to end.
+    /// Whether something in flight may yet free a block, or lets a free one be used.
     fn in_flight_frees_blocks(&self) -> bool {
-        self.space.ready.iter().any(|&pbn| self.busy(pbn))
+        !self.pins.is_empty() || !self.fresh.is_empty()
     }
 }
