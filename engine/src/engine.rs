@@ -401,6 +401,7 @@ impl Engine {
         *left -= 1;
         if *left == 0 {
             self.pins.remove(&pbn);
+            self.space.changes += 1;
         }
     }
 

@@ -61,6 +61,9 @@ pub(crate) struct Space {
     pub preparing: Option<u64>,
     /// Granules looked at since the last one that had a free block.
     pub fruitless: u64,
+    /// Counts what may help a writer that waits for a block; and as of when those who wait have tried.
+    pub changes: u64,
+    pub changes_tried: u64,
     /// Where the next granule is sought.
     pub cursor: u64,
     /// Granules with blocks kept by their fingerprint alone: (how many, granule), and the same by granule.
@@ -94,6 +97,8 @@ impl Space {
             ready: VecDeque::new(),
             preparing: None,
             fruitless: 0,
+            changes: 0,
+            changes_tried: 0,
             cursor: granule,
             kept_order: BTreeSet::new(),
             kept_in: Map::default(),
