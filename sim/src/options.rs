@@ -78,12 +78,8 @@ impl Options {
             memory_bytes: 2 << 20,
             recount_window_blocks: [16, 64, 1 << 20][rng.usize(0..3)],
             recount_pages_per_second: [1000, 100_000][rng.usize(0..2)],
-<<<<<<< HEAD
             ack_when_written: rng.u8(..) < 64,
             read_only: false,
-=======
-            ..Settings::default()
->>>>>>> main
         };
         Self {
             shape,
