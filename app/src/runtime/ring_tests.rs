@@ -232,3 +232,30 @@ fn arbitrary_bytes_never_panic() {
     }
     assert!(outcomes.iter().all(|&n| n > 5), "{outcomes:?}: an outcome is hardly ever reached");
 }
+
+/// A client chooses the content that is held back. It may be a record, complete with check, for a position that a later lap reaches.
+#[test]
+fn held_content_that_is_a_forged_record_is_never_taken_for_one() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
+    let mut forged = [0; 4000];
+    forged[..8].copy_from_slice(&(2 * BYTES_MIN + 40).to_ne_bytes());
+    forged[8..12].copy_from_slice(&kind::LINK.to_ne_bytes());
+    forged[16..24].copy_from_slice(&666_u64.to_ne_bytes());
+    let check = record_check(ring.seed, &forged[..32], &[]);
+    forged[32..36].copy_from_slice(&check.to_ne_bytes());
+    // One lap of 16384 bytes: four times 4040, five times 40, and 24 that no record fits into.
+    let mut last = ring.append(&Record::Held { lbn: Lbn(0), content: &forged }).unwrap();
+    for n in 1..4 {
+        last = ring.append(&Record::Held { lbn: Lbn(n), content: &[0; 4000] }).unwrap();
+    }
+    for n in 4..9 {
+        ring.committed(last);
+        last = ring.append(&link(n)).unwrap();
+    }
+    ring.committed(last);
+    ring.append(&link(9)).unwrap();
+    assert_eq!(ring.head, 2 * BYTES_MIN + 40, "the forged record lies right behind the last one");
+    assert_eq!(numbers(&replayed(&path)), [9]);
+}
