@@ -8,9 +8,11 @@
 use onefold::frontend::Frontend;
 use onefold::frontend::fuse::supervisor::{self, DeathLimit, Event, Handover, Hands, Inherited, Plan};
 use onefold::frontend::fuse::{Config, Fuse, THREADS, attach_loop, loopdev};
+use onefold::runtime::pool::Pool;
 use onefold::target::{Incoming, Target, TargetInfo};
-use onefold_engine::buffer::BufferMut;
+use onefold_engine::buffer::{BufferMut, Home};
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
+use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::units::{BLOCK_BYTES, index};
 use rustix::fs::FallocateFlags;
 use std::error::Error;
@@ -20,20 +22,32 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
+const MEMORY_BYTES: u64 = 64 << 20;
+
 /// A file, read and written by the threads that bring the requests.
 struct FileTarget {
     file: File,
     bytes: u64,
+    pool: Arc<Pool>,
+    home: Arc<dyn Home>,
 }
 
 impl FileTarget {
+    fn open(path: &str) -> std::io::Result<Self> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let bytes = file.metadata()?.len();
+        let pool = Pool::new(Accountant::new(MEMORY_BYTES));
+        let home = pool.share(Some(Part::Requests));
+        Ok(Self { file, bytes, pool, home })
+    }
+
     fn carry_out(&self, request: &mut Incoming) -> std::io::Result<Reply> {
         let (at, length) = (request.offset, request.length);
         let lead = index(at % BLOCK_BYTES);
         let bytes = index(length);
         match request.op {
             Op::Read => {
-                let mut buffer = BufferMut::zeroed(bytes.div_ceil(4096));
+                let mut buffer = self.buffer(bytes.div_ceil(4096)).map_err(|_| std::io::ErrorKind::OutOfMemory)?;
                 self.file.read_exact_at(&mut buffer.bytes_mut()[..bytes], at)?;
                 let slice = buffer.freeze().slice(0, bytes.div_ceil(4096));
                 return Ok(Reply::Data(vec![Segment::Data { slice, start: 0, bytes }]));
@@ -56,11 +70,16 @@ impl FileTarget {
 
 impl Target for FileTarget {
     fn info(&self) -> TargetInfo {
-        TargetInfo { bytes: self.bytes, request_bytes_max: 1 << 20, read_only: false }
+        TargetInfo { bytes: self.bytes, request_bytes_max: self.pool.request_bytes_max(), read_only: false }
     }
 
     fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure> {
-        Ok(BufferMut::zeroed(blocks))
+        self.pool.charge_request(blocks).map_err(|_| Failure::Io)?;
+        Ok(self.home.clone().take(blocks))
+    }
+
+    fn try_buffer(&self, blocks: usize) -> Option<BufferMut> {
+        self.pool.try_charge_request(blocks).then(|| self.home.clone().take(blocks))
     }
 
     fn submit(&self, batch: &mut Vec<Incoming>) {
@@ -69,6 +88,12 @@ impl Target for FileTarget {
             (request.done)(reply);
         }
     }
+}
+
+fn detach_command(device: &Path) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("detach").arg(device);
+    command
 }
 
 struct Crew {
@@ -99,9 +124,7 @@ impl supervisor::Crew for Crew {
     }
 
     fn detach(&mut self, device: &Path) -> Command {
-        let mut command = self.command("detach");
-        command.arg(device);
-        command
+        detach_command(device)
     }
 
     fn report(&mut self, event: Event) {
@@ -129,10 +152,9 @@ fn serve(tag: &str, file: &str, channels: &str, ready: &str) -> Result<(), Box<d
     for refused in supervisor::prepare_process() {
         eprintln!("server: {refused} was refused");
     }
-    let file = File::options().read(true).write(true).open(file)?;
-    let bytes = file.metadata()?.len();
-    let config = Config { channels: inherited.channels, tag: tag.to_owned() };
-    let mut server = Fuse::start(config, Arc::new(FileTarget { file, bytes }))?;
+    let target = FileTarget::open(file)?;
+    let config = Config { channels: inherited.channels, tag: tag.to_owned(), detach: detach_command };
+    let mut server = Fuse::start(config, Arc::new(target))?;
     inherited.ready.tell();
     if server.wait() { Ok(()) } else { Err("the session was aborted".into()) }
 }

@@ -96,8 +96,8 @@ impl Engine {
     }
 
     fn dispatch(&mut self, request: Request) {
-        let fits = request.offset.0.is_multiple_of(SECTOR_BYTES)
-            && request.length.0.is_multiple_of(SECTOR_BYTES)
+        let fits = request.offset.0 % SECTOR_BYTES == 0
+            && request.length.0 % SECTOR_BYTES == 0
             && request.offset.0.checked_add(request.length.0).is_some_and(|end| end <= self.logical().bytes().0);
         if !fits {
             return self.fail_request(request.id, Failure::Invalid);
@@ -405,10 +405,10 @@ impl Engine {
         };
         let head = request.offset.0 / BLOCK_BYTES;
         let tail = end_byte / BLOCK_BYTES;
-        if request.length.0 > 0 && !request.offset.0.is_multiple_of(BLOCK_BYTES) {
+        if request.length.0 > 0 && request.offset.0 % BLOCK_BYTES != 0 {
             edge(head);
         }
-        if !end_byte.is_multiple_of(BLOCK_BYTES) && (tail != head || request.offset.0.is_multiple_of(BLOCK_BYTES)) {
+        if end_byte % BLOCK_BYTES != 0 && (tail != head || request.offset.0 % BLOCK_BYTES == 0) {
             edge(tail);
         }
         self.finish_part(request.id, None);

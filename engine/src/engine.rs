@@ -214,6 +214,7 @@ impl Engine {
         if self.stage == Stage::Created {
             self.begin_opening();
         }
+        self.space.wake_granules();
         match event {
             Event::Request(request) => self.admit(request),
             Event::Read { io, buffer, digests, result } => self.on_read(io, buffer, digests, result),
@@ -400,6 +401,7 @@ impl Engine {
         *left -= 1;
         if *left == 0 {
             self.pins.remove(&pbn);
+            self.space.changes += 1;
         }
     }
 

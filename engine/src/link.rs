@@ -265,6 +265,7 @@ impl Engine {
             }
             self.content_arrived_for_waiters(pbn, result.is_ok());
         }
+        self.space.changes += 1;
         self.commit_may_go_on();
     }
 

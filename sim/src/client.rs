@@ -106,11 +106,16 @@ impl Client {
         let mix = self.options.mix;
         let kinds = [mix.write, mix.part, mix.read, mix.flush, mix.discard, mix.zeroes];
         let mut draw = rng.u32(0..kinds.iter().sum());
-        let kind = kinds.iter().position(|&w| draw < w || {
-            draw -= w;
-            false
+        let kind = kinds.iter().position(|&w| {
+            draw < w || {
+                draw -= w;
+                false
+            }
         });
         let fua = rng.u8(..) < self.options.fua;
+        // Where too much is under way for one block already, a read is always possible.
+        let crowded = self.stretches.iter().any(|(first, blocks)| (*first..first + blocks).any(|lbn| !oracle.has_room(lbn)));
+        let kind = if crowded && kind != Some(3) { Some(2) } else { kind };
         match kind.expect("a kind was drawn") {
             0 => {
                 let (first, blocks) = self.part_of_stretch(rng);
@@ -122,7 +127,7 @@ impl Client {
                 let sectors = blocks * 8;
                 let from = rng.u64(0..sectors);
                 let to = rng.u64(from + 1..=sectors);
-                let contents: Vec<Shared> = (0..blocks).map(|_| self.content(rng)).collect();
+                let contents: Vec<Shared> = (from / 8..to.div_ceil(8)).map(|_| self.content(rng)).collect();
                 self.write_sectors(first * 8 + from, to - from, &contents, fua, oracle)
             }
             2 => {

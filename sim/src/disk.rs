@@ -12,6 +12,7 @@ use crate::content::{Content, SECTORS, Shared};
 use crate::violation::{Violation, violation};
 use onefold_engine::interface::IoId;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Blocks of a chunk: what a write copies after a clone.
@@ -31,6 +32,12 @@ pub struct Version {
 }
 
 impl Version {
+    /// The operation that made it; later ones have higher numbers.
+    #[must_use]
+    pub fn io(&self) -> IoId {
+        self.io
+    }
+
     /// Whether its write or discard has not completed.
     #[must_use]
     pub fn in_flight(&self) -> bool {
@@ -123,6 +130,8 @@ pub enum End {
     Done,
     /// It failed; what it did is unknown (A5).
     Failed,
+    /// A flush says that it is done, and did nothing: against A1.
+    Forgotten,
 }
 
 /// Which source each sector of some blocks comes from after a cut; blocks that are not named keep their durable content.
@@ -137,9 +146,9 @@ pub struct SimDisk {
     flights: Vec<(IoId, Flight)>,
     /// Blocks with versions since their durable one.
     open: BTreeSet<u64>,
-    /// Hash of the durable contents of the blocks before `data_from`.
+    /// Hash of the durable contents of the blocks in `named`.
     media: u64,
-    data_from: u64,
+    named: Range<u64>,
 }
 
 fn place_hash(block: u64, content: u64) -> u64 {
@@ -154,18 +163,18 @@ impl SimDisk {
     pub fn new(blocks: u64) -> Self {
         let empty: [Cell; CHUNK] = std::array::from_fn(|_| Cell { durable: Content::zero(), trimmed: false, since: Vec::new() });
         let chunks = vec![Arc::new(empty); to_index(blocks).div_ceil(CHUNK)];
-        let mut disk = Self { chunks, blocks, completions: 0, flights: Vec::new(), open: BTreeSet::new(), media: 0, data_from: 0 };
-        disk.name_metadata(blocks);
+        let mut disk = Self { chunks, blocks, completions: 0, flights: Vec::new(), open: BTreeSet::new(), media: 0, named: 0..0 };
+        disk.name_metadata(0..blocks);
         disk
     }
 
-    /// From here on, [`SimDisk::media`] covers the blocks before `data_from`.
-    pub fn name_metadata(&mut self, data_from: u64) {
-        self.data_from = data_from;
-        self.media = (0..data_from).fold(0, |h, b| h ^ place_hash(b, self.cell(b).durable.id()));
+    /// From here on, [`SimDisk::media`] covers these blocks.
+    pub fn name_metadata(&mut self, named: Range<u64>) {
+        self.named = named.clone();
+        self.media = named.fold(0, |h, b| h ^ place_hash(b, self.cell(b).durable.id()));
     }
 
-    /// A name for the durable metadata.
+    /// A name for the durable contents of the metadata.
     #[must_use]
     pub fn media(&self) -> u64 {
         self.media
@@ -270,6 +279,7 @@ impl SimDisk {
                 }
                 Vec::new()
             }
+            Flight::Flush { .. } if end == End::Forgotten => Vec::new(),
             Flight::Flush { covers } => self.settle(covers),
         }
     }
@@ -288,7 +298,7 @@ impl SimDisk {
                 cell.trimmed = version.discard;
             }
             let (after, empty) = (cell.durable.id(), cell.since.is_empty());
-            if block < self.data_from {
+            if self.named.contains(&block) {
                 self.media ^= place_hash(block, before) ^ place_hash(block, after);
             }
             if empty {
@@ -339,7 +349,7 @@ impl SimDisk {
         cell.since.clear();
         let after = cell.durable.id();
         self.open.remove(&block);
-        if block < self.data_from {
+        if self.named.contains(&block) {
             self.media ^= place_hash(block, before) ^ place_hash(block, after);
         }
     }
@@ -387,7 +397,7 @@ impl SimDisk {
         cell.since.clear();
         let after = cell.durable.id();
         self.open.remove(&block);
-        if block < self.data_from {
+        if self.named.contains(&block) {
             self.media ^= place_hash(block, before) ^ place_hash(block, after);
         }
     }

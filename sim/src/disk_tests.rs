@@ -50,7 +50,7 @@ fn a_cut_takes_each_sector_from_any_version() {
 #[test]
 fn the_media_name_follows_the_durable_metadata() {
     let mut disk = disk_with_a();
-    disk.name_metadata(4);
+    disk.name_metadata(0..4);
     let before = disk.media();
     disk.write(io(3), 1, &[pattern("b")]).unwrap();
     assert_eq!(disk.media(), before);

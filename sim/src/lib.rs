@@ -3,6 +3,7 @@
 pub mod content;
 pub mod record;
 pub mod violation;
+pub mod watchdog;
 
 pub mod disk;
 pub mod oracle;
@@ -18,4 +19,14 @@ pub mod traffic;
 pub mod client;
 pub mod machine;
 pub mod options;
+pub mod prepare;
 pub mod world;
+
+pub mod audit;
+pub mod cuts;
+pub mod states;
+
+pub mod explore;
+pub mod failing;
+pub mod formatting;
+#[cfg(test)] mod tests;

@@ -1,14 +1,18 @@
 //! The plain model of what clients may see: each LBN's versions, and a floor below which none may come back.
 //!
-//! 1. Every client operation on a block makes a version, in the order in which the operations were sent.
+//! 1. Every client operation on a block makes a version. Operations that were under way together may have been done in either order; one that
+//!    was acknowledged before another was sent came before it.
 //! 2. A read sees every write acknowledged before it was sent; it may see later ones.
 //! 3. The floor is raised by an acknowledged flush (to what was acknowledged before the flush was sent), by an acknowledged FUA or strong
 //!    operation, and after a recovery by what a read returned (P7). After a cut any version from the floor on may be there (P1), no other (P2).
-//! 4. An operation that failed may have been done or not; so each version is a set of contents, almost always of one.
+//! 4. An operation that failed may have been done or not.
 
 use crate::content::{Content, Shared};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+
+/// Operations on one block that may be under way together: each more doubles the states to keep.
+pub const TOGETHER_MAX: usize = 4;
 
 /// What an operation does to one block.
 #[derive(Clone, Debug)]
@@ -27,64 +31,59 @@ impl Patch {
 }
 
 #[derive(Clone, Debug)]
-struct Version {
-    contents: Vec<Shared>,
+struct Operation {
     patch: Patch,
     /// Whether it was done, or will be once it is acknowledged.
     certain: bool,
+    /// The operations of its group that were acknowledged before it was sent.
+    after: u32,
+    replied: bool,
 }
 
-/// One block's versions; `first` is the number of the oldest that is kept.
+/// Operations that overlap in time, and the contents after each set of them.
 #[derive(Clone, Debug)]
-struct History {
-    versions: Vec<Version>,
-    first: u64,
-    /// The number of the oldest version that may come back after a cut.
-    floor: u64,
-    /// The number of the newest acknowledged version.
-    acknowledged: u64,
+struct Group {
+    operations: Vec<Operation>,
+    /// Sets of operations that may have been done, as bits, with a content that they leave. Begins with the empty set.
+    states: Vec<(u32, Shared)>,
 }
 
-impl History {
-    fn of(content: Shared) -> Self {
-        let version = Version { contents: vec![content.clone()], patch: Patch::Whole(content), certain: true };
-        Self { versions: vec![version], first: 0, floor: 0, acknowledged: 0 }
+impl Group {
+    fn of(base: Vec<Shared>) -> Self {
+        Self { operations: Vec::new(), states: base.into_iter().map(|c| (0, c)).collect() }
     }
 
-    fn last(&self) -> u64 {
-        self.first + self.versions.len() as u64 - 1
+    fn all(&self) -> u32 {
+        (1 << self.operations.len()) - 1
     }
 
-    fn since(&self, number: u64) -> impl Iterator<Item = &Shared> {
-        let skip = usize::try_from(number.saturating_sub(self.first)).expect("few versions");
-        self.versions[skip..].iter().flat_map(|v| &v.contents)
+    fn is_over(&self) -> bool {
+        self.operations.iter().all(|o| o.replied)
     }
 
-    fn contents_of(&self, at: usize) -> Vec<Shared> {
-        let version = &self.versions[at];
-        let before: &[Shared] = if at == 0 { &[] } else { &self.versions[at - 1].contents };
-        let mut contents: Vec<Shared> = match &version.patch {
-            Patch::Whole(content) => vec![content.clone()],
-            part => before.iter().map(|c| part.apply(c)).collect(),
-        };
-        if !version.certain {
-            contents.extend(before.iter().cloned());
+    fn enumerate(&mut self) {
+        self.states.retain(|(set, _)| *set == 0);
+        for set in 1..=self.all() {
+            let mut contents = Vec::new();
+            for (i, operation) in self.operations.iter().enumerate() {
+                let before = set & !(1 << i);
+                if before == set || operation.after & before != operation.after {
+                    continue;
+                }
+                for content in self.states.iter().filter(|(s, _)| *s == before).map(|(_, c)| c) {
+                    contents.push(operation.patch.apply(content));
+                    if !operation.certain {
+                        contents.push(content.clone());
+                    }
+                }
+            }
+            distinct(&mut contents);
+            self.states.extend(contents.into_iter().map(|c| (set, c)));
         }
-        distinct(&mut contents);
-        contents
     }
 
-    /// Forgets what no cut and no read can bring back.
-    fn prune(&mut self) {
-        let keep = self.floor.min(self.acknowledged);
-        let gone = usize::try_from(keep.saturating_sub(self.first)).expect("few versions");
-        if gone > 0 {
-            self.versions.drain(..gone);
-            self.first = keep;
-            // The oldest that is left stands on nothing any more: what it holds is all that is known.
-            let oldest = &mut self.versions[0];
-            oldest.certain = true;
-        }
+    fn with(&self, set: u32) -> impl Iterator<Item = &Shared> {
+        self.states.iter().filter(move |(s, _)| s & set == set).map(|(_, c)| c)
     }
 }
 
@@ -93,11 +92,63 @@ fn distinct(contents: &mut Vec<Shared>) {
     contents.dedup_by_key(|c| c.id());
 }
 
-/// One version of one block: what an operation is remembered by.
+/// A point in a block's history: a group, and operations of it that have been done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Point {
+    group: u64,
+    set: u32,
+}
+
+impl Point {
+    /// At least this and that.
+    fn and(self, other: Self) -> Self {
+        match self.group.cmp(&other.group) {
+            std::cmp::Ordering::Less => other,
+            std::cmp::Ordering::Greater => self,
+            std::cmp::Ordering::Equal => Self { group: self.group, set: self.set | other.set },
+        }
+    }
+}
+
+/// One block's groups; `first` is the number of the oldest that is kept.
+#[derive(Clone, Debug)]
+struct History {
+    groups: Vec<Group>,
+    first: u64,
+    /// What is sure to survive a cut.
+    floor: Point,
+    /// What has been acknowledged.
+    acknowledged: Point,
+}
+
+impl History {
+    fn of(content: Shared) -> Self {
+        Self { groups: vec![Group::of(vec![content])], first: 0, floor: Point::default(), acknowledged: Point::default() }
+    }
+
+    fn last(&self) -> u64 {
+        self.first + self.groups.len() as u64 - 1
+    }
+
+    fn since(&self, point: Point) -> impl Iterator<Item = &Shared> {
+        let skip = usize::try_from(point.group.saturating_sub(self.first)).expect("few groups");
+        let set = if point.group < self.first { 0 } else { point.set };
+        self.groups[skip..].iter().enumerate().flat_map(move |(i, group)| group.with(if i == 0 { set } else { 0 }))
+    }
+
+    /// Forgets what no cut and no read can bring back.
+    fn prune(&mut self) {
+        let gone = usize::try_from(self.floor.group.saturating_sub(self.first)).expect("few groups");
+        self.groups.drain(..gone);
+        self.first += gone as u64;
+    }
+}
+
+/// One operation on one block, or what a read must at least see of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub lbn: u64,
-    number: u64,
+    point: Point,
 }
 
 /// The model of a whole volume.
@@ -120,53 +171,72 @@ impl Oracle {
     }
 
     fn history(&mut self, lbn: u64) -> &mut History {
-        let base = self.base(lbn);
-        self.blocks.entry(lbn).or_insert_with(|| History::of(base))
+        let base = &self.base;
+        self.blocks.entry(lbn).or_insert_with(|| {
+            History::of(usize::try_from(lbn).ok().and_then(|i| base.get(i)).cloned().unwrap_or_else(Content::zero))
+        })
+    }
+
+    /// Whether one more operation on a block may be sent now ([`TOGETHER_MAX`]).
+    #[must_use]
+    pub fn has_room(&self, lbn: u64) -> bool {
+        self.blocks.get(&lbn).and_then(|h| h.groups.last()).is_none_or(|g| g.is_over() || g.operations.len() < TOGETHER_MAX)
     }
 
     /// An operation on a block is sent. `certain` is false where it need not do anything even when it succeeds (part of a block in a discard).
     pub fn send(&mut self, lbn: u64, patch: Patch, certain: bool) -> Mark {
         let history = self.history(lbn);
-        history.versions.push(Version { contents: Vec::new(), patch, certain });
-        let at = history.versions.len() - 1;
-        history.versions[at].contents = history.contents_of(at);
-        Mark { lbn, number: history.last() }
+        let last = history.groups.last().expect("a group");
+        if last.is_over() {
+            let mut base: Vec<Shared> = last.with(last.all()).cloned().collect();
+            distinct(&mut base);
+            history.groups.push(Group::of(base));
+        }
+        let number = history.last();
+        let acknowledged = if history.acknowledged.group == number { history.acknowledged.set } else { 0 };
+        let group = history.groups.last_mut().expect("a group");
+        let bit = group.operations.len();
+        group.operations.push(Operation { patch, certain, after: acknowledged, replied: false });
+        group.enumerate();
+        Mark { lbn, point: Point { group: number, set: 1 << bit } }
+    }
+
+    fn operation(&mut self, mark: Mark) -> Option<(&mut Group, usize)> {
+        let history = self.blocks.get_mut(&mark.lbn)?;
+        let at = usize::try_from(mark.point.group.checked_sub(history.first)?).expect("few groups");
+        Some((&mut history.groups[at], usize::try_from(mark.point.set.trailing_zeros()).expect("a bit")))
     }
 
     /// It was acknowledged.
     pub fn acknowledge(&mut self, mark: Mark) {
+        if let Some((group, i)) = self.operation(mark) {
+            group.operations[i].replied = true;
+        }
         let history = self.history(mark.lbn);
-        history.acknowledged = history.acknowledged.max(mark.number);
-        history.prune();
+        history.acknowledged = history.acknowledged.and(mark.point);
     }
 
-    /// It failed: it may have been done or not, and so may what was sent after it have found it done or not.
+    /// It failed: it may have been done or not.
     pub fn fail(&mut self, mark: Mark) {
-        let history = self.history(mark.lbn);
-        let Some(at) = mark.number.checked_sub(history.first) else { return };
-        let at = usize::try_from(at).expect("few versions");
-        if at == 0 {
-            return; // Later ones are acknowledged and durable: it is covered.
-        }
-        history.versions[at].certain = false;
-        for i in at..history.versions.len() {
-            history.versions[i].contents = history.contents_of(i);
+        if let Some((group, i)) = self.operation(mark) {
+            group.operations[i].replied = true;
+            group.operations[i].certain = false;
+            group.enumerate();
         }
     }
 
     /// A version is durable by a promise: none older may come back.
     pub fn raise(&mut self, mark: Mark) {
         let history = self.history(mark.lbn);
-        history.floor = history.floor.max(mark.number);
-        history.acknowledged = history.acknowledged.max(mark.number);
+        history.floor = history.floor.and(mark.point);
         history.prune();
     }
 
     /// What a flush sent now promises once it is acknowledged.
     #[must_use]
     pub fn promised_by_flush(&self) -> Vec<Mark> {
-        let raised = self.blocks.iter().filter(|(_, h)| h.acknowledged > h.floor);
-        let mut marks: Vec<Mark> = raised.map(|(&lbn, h)| Mark { lbn, number: h.acknowledged }).collect();
+        let raised = self.blocks.iter().filter(|(_, h)| h.acknowledged != h.floor);
+        let mut marks: Vec<Mark> = raised.map(|(&lbn, h)| Mark { lbn, point: h.acknowledged }).collect();
         marks.sort_by_key(|m| m.lbn);
         marks
     }
@@ -174,7 +244,7 @@ impl Oracle {
     /// What a read sent now must at least see of a block.
     #[must_use]
     pub fn acknowledged(&self, lbn: u64) -> Mark {
-        Mark { lbn, number: self.blocks.get(&lbn).map_or(0, |h| h.acknowledged) }
+        Mark { lbn, point: self.blocks.get(&lbn).map_or(Point::default(), |h| h.acknowledged) }
     }
 
     /// Whether a read of bytes `at..at + found.len()` of a block may find this, when it was sent at `since`.
@@ -182,7 +252,7 @@ impl Oracle {
     pub fn may_read(&self, since: Mark, at: usize, found: &[u8]) -> bool {
         let same = |c: &Shared| &c.bytes()[at..at + found.len()] == found;
         match self.blocks.get(&since.lbn) {
-            Some(history) => history.since(since.number).any(same),
+            Some(history) => history.since(since.point).any(same),
             None => same(&self.base(since.lbn)),
         }
     }
@@ -199,7 +269,7 @@ impl Oracle {
     /// Whether the block ever held this, as far as is remembered: to tell P1 from P2.
     #[must_use]
     pub fn remembers(&self, lbn: u64, id: u64) -> bool {
-        self.blocks.get(&lbn).is_some_and(|h| h.since(h.first).any(|c| c.id() == id)) || self.base(lbn).id() == id
+        self.blocks.get(&lbn).is_some_and(|h| h.since(Point::default()).any(|c| c.id() == id)) || self.base(lbn).id() == id
     }
 
     /// The server went away: what is there now is some version from the floor on, and who comes next will see which.
@@ -207,18 +277,17 @@ impl Oracle {
         for history in self.blocks.values_mut() {
             let mut contents: Vec<Shared> = history.since(history.floor).cloned().collect();
             distinct(&mut contents);
-            let number = history.last() + 1;
-            history.versions = vec![Version { patch: Patch::Whole(contents[0].clone()), contents, certain: true }];
-            (history.first, history.floor, history.acknowledged) = (number, number, number);
+            let point = Point { group: history.last() + 1, set: 0 };
+            *history = History { groups: vec![Group::of(contents)], first: point.group, floor: point, acknowledged: point };
         }
     }
 
     /// A read of a block that nobody has written since the recovery found this: from here on that is what it holds (P7).
     pub fn learn(&mut self, lbn: u64, at: usize, found: &[u8]) {
         let Some(history) = self.blocks.get_mut(&lbn) else { return };
-        if let [only] = history.versions.as_mut_slice() {
-            if only.contents.len() > 1 {
-                only.contents.retain(|c| &c.bytes()[at..at + found.len()] == found);
+        if let [only] = history.groups.as_mut_slice() {
+            if only.operations.is_empty() && only.states.len() > 1 {
+                only.states.retain(|(_, c)| &c.bytes()[at..at + found.len()] == found);
             }
         }
     }
@@ -250,7 +319,7 @@ impl Oracle {
     #[must_use]
     pub fn newest(&self, lbn: u64) -> Shared {
         match self.blocks.get(&lbn) {
-            Some(history) => history.versions.last().and_then(|v| v.contents.first()).cloned().expect("a version"),
+            Some(history) => history.groups.last().and_then(|g| g.states.last()).map(|(_, c)| c.clone()).expect("a state"),
             None => self.base(lbn),
         }
     }
@@ -297,7 +366,8 @@ mod tests {
     #[test]
     fn a_part_stands_on_the_version_before() {
         let mut oracle = Oracle::new(Vec::new());
-        oracle.send(3, whole("a"), true);
+        let a = oracle.send(3, whole("a"), true);
+        oracle.acknowledge(a);
         let part = oracle.send(3, Patch::Part { at: 512, bytes: pattern("b").bytes()[512..1024].into() }, true);
         let mixed = pattern("a").patched(512, &pattern("b").bytes()[512..1024]);
         oracle.raise(part);
@@ -308,14 +378,36 @@ mod tests {
     fn a_failed_operation_may_have_been_done_or_not() {
         let mut oracle = Oracle::new(vec![pattern("z"); 4]);
         let a = oracle.send(3, whole("a"), true);
-        let part = oracle.send(3, Patch::Part { at: 0, bytes: [7; 512].into() }, true);
         oracle.fail(a);
+        let part = oracle.send(3, Patch::Part { at: 0, bytes: [7; 512].into() }, true);
         oracle.acknowledge(part);
         oracle.raise(part);
         for label in ["a", "z"] {
             assert!(oracle.may_survive(3, pattern(label).patched(0, &[7; 512]).id()));
         }
         assert!(!survives(&oracle, "a"));
+    }
+
+    #[test]
+    fn operations_under_way_together_have_no_order() {
+        let mut oracle = Oracle::new(vec![pattern("z"); 4]);
+        let a = oracle.send(3, whole("a"), true);
+        let b = oracle.send(3, Patch::Part { at: 0, bytes: [7; 512].into() }, true);
+        oracle.acknowledge(b);
+        oracle.raise(b);
+        let patched = |label| pattern(label).patched(0, &[7; 512]).id();
+        assert!(oracle.may_survive(3, patched("z")) && oracle.may_survive(3, patched("a")) && survives(&oracle, "a"));
+        assert!(!survives(&oracle, "z"), "b is durable, alone or with a");
+        let c = oracle.send(3, Patch::Part { at: 512, bytes: [8; 512].into() }, true);
+        for mark in [a, c] {
+            oracle.acknowledge(mark);
+            oracle.raise(mark);
+        }
+        let all = |label| pattern(label).patched(0, &[7; 512]).patched(512, &[8; 512]).id();
+        assert!(oracle.may_survive(3, all("a")), "a first");
+        assert!(oracle.may_survive(3, pattern("a").patched(512, &[8; 512]).id()), "a after b, c after a");
+        assert!(survives(&oracle, "a"), "a last");
+        assert!(!oracle.may_survive(3, patched("a")) && !oracle.may_survive(3, all("z")), "c before b is not possible");
     }
 
     #[test]

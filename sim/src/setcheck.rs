@@ -339,7 +339,11 @@ impl SetChecker {
         let number = to_index(page.sector(bit / WRITTEN_BITS));
         let bit = u32::try_from(bit % WRITTEN_BITS).expect("a bit of a sector");
         if self.written[number].tables.iter().any(|t| t.binary_search(&bit).is_ok()) {
-            return Err(violation!("P6: sector {sector} of {} page {} may be zero while its written bit may be set", id.region.name(), id.index));
+            return Err(violation!(
+                "P6: sector {sector} of {} page {} may be zero while its written bit may be set",
+                id.region.name(),
+                id.index
+            ));
         }
         Ok(())
     }

@@ -4,6 +4,9 @@ use crate::content::{Content, name};
 use crate::volume::{Place, Volume};
 use onefold_engine::format::{FingerprintEntry, MapEntry, Region};
 
+/// Changes of one page that are told one by one.
+const WORDS_MAX: usize = 16;
+
 /// What becomes of a block.
 #[must_use]
 pub fn change(volume: &Volume, block: u64, old: &Content, new: &Content) -> String {
@@ -23,7 +26,10 @@ pub fn change(volume: &Volume, block: u64, old: &Content, new: &Content) -> Stri
                     Region::Written => each(a, b, 1, |i, x, y| words.push(format!("written[{}] {:08b}>{:08b}", first + i * 8, x[0], y[0]))),
                 }
             }
-            format!("{} {}: {}", id.region.name(), id.index, words.join(" "))
+            let more = words.len().saturating_sub(WORDS_MAX);
+            words.truncate(WORDS_MAX);
+            let and = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{} {}: {}{and}", id.region.name(), id.index, words.join(" "))
         }
     }
 }

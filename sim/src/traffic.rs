@@ -209,11 +209,7 @@ impl Traffic {
                     }
                 }
             }
-            Class::Map => {
-                if self.refs_this_commit && !self.data_this_commit {
-                    self.note(Situation::DuplicatesOnly);
-                }
-            }
+            Class::Map if self.refs_this_commit && !self.data_this_commit => self.note(Situation::DuplicatesOnly),
             _ => {}
         }
         for (block, content) in (first..).zip(contents) {

@@ -9,7 +9,7 @@
 use crate::client::{Client, Stretch, Weather};
 use crate::content::{Content, Shared};
 use crate::disk::{End, SimDisk};
-use crate::machine::Machine;
+use crate::machine::{Machine, quietly};
 use crate::options::Options;
 use crate::oracle::Oracle;
 use crate::record::record;
@@ -22,7 +22,6 @@ use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::interface::{Action, Class, Event, IoFailure, IoId, Notice, Op, Request};
 use onefold_engine::units::{BLOCK_BYTES, Time};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// Steps without any end in sight before a run is called stuck.
@@ -146,12 +145,11 @@ impl World {
     /// # Errors
     /// What any of the checks finds; a panic of the machine.
     pub fn feed(&mut self, event: Event) -> Result<(), Violation> {
+        crate::watchdog::beat();
         let mut actions = std::mem::take(&mut self.actions);
         let (machine, now) = (&mut self.machine, self.now);
-        let stepped = catch_unwind(AssertUnwindSafe(|| machine.step(now, event, &mut actions)));
-        if let Err(panic) = stepped {
-            let words = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-            return Err(violation!("panic: {}", words.unwrap_or_default()));
+        if let Err(words) = quietly(|| machine.step(now, event, &mut actions)) {
+            return Err(violation!("panic: {words}"));
         }
         for action in actions.drain(..) {
             self.carry_out(action)?;
@@ -258,7 +256,11 @@ impl World {
     }
 
     fn describe_write(&self, first: u64, contents: &[Shared]) -> String {
-        (first..).zip(contents).map(|(b, c)| crate::tell::change(&self.setting.volume, b, self.disk.cell(b).newest(), c)).collect::<Vec<_>>().join("; ")
+        (first..)
+            .zip(contents)
+            .map(|(b, c)| crate::tell::change(&self.setting.volume, b, self.disk.cell(b).newest(), c))
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     fn discard(&mut self, io: IoId, first: u64, blocks: u64) -> Result<(), Violation> {
@@ -318,7 +320,7 @@ impl World {
             }
             Work::Flush => {
                 let forgets = self.sin.as_mut().is_some_and(|s| s.forgets_flush());
-                let decided = if forgets { Vec::new() } else { self.disk.finish(io, end) };
+                let decided = self.disk.finish(io, if forgets { End::Forgotten } else { end });
                 self.traffic.flushed();
                 if let Some(checker) = &mut self.checker {
                     let view = View { disk: &self.disk, oracle: &self.oracle };

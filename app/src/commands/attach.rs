@@ -13,6 +13,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Attach a volume, and print where: a block device or an NBD URI
@@ -56,6 +57,9 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     }
 }
 
+/// How long a dying server may take to be gone.
+const DYING: Duration = Duration::from_millis(500);
+
 /// The one line that scripts read.
 fn announce(location: &str) {
     let mut out = std::io::stdout();
@@ -65,7 +69,8 @@ fn announce(location: &str) {
 fn plan(arguments: &Arguments) -> Outcome<Plan> {
     let directory = run_directory()?;
     let found = volume::find(&arguments.volume)?;
-    if let Some(record) = found.attached {
+    // A server that was killed a moment ago is given the time to be gone.
+    if let Some(record) = found.attached.filter(|record| !record.process.wait_end(DYING)) {
         return Err(in_use(&record));
     }
     let path = found.path;

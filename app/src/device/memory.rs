@@ -26,7 +26,7 @@ impl MemoryDevice {
             move || {
                 let mut bytes = vec![0; length];
                 for Command { token, mut work } in receiver {
-                    log.lock().unwrap().push(name(&work));
+                    log.lock().unwrap().push(work.name());
                     let result = carry_out(&mut bytes, &mut work);
                     if let Some(sink) = sink.get().and_then(Weak::upgrade) {
                         sink.completed(&mut vec![Completed { token, work, result }]);
@@ -49,16 +49,6 @@ fn facts(length: u64) -> Facts {
         is_write_through: false,
         is_read_only: false,
         identity: (0, 0),
-    }
-}
-
-fn name(work: &Work) -> &'static str {
-    match work {
-        Work::Read { .. } => "read",
-        Work::Write { .. } => "write",
-        Work::Flush => "flush",
-        Work::Discard { .. } => "discard",
-        Work::Zero { .. } => "zero",
     }
 }
 

@@ -47,6 +47,29 @@ pub enum Work {
     Zero { at: u64, length: u64 },
 }
 
+impl Work {
+    /// What it is, for messages.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::Flush => "flush",
+            Self::Discard { .. } => "discard",
+            Self::Zero { .. } => "zero",
+        }
+    }
+
+    /// Where it begins, for messages; 0 for a flush.
+    #[must_use]
+    pub const fn at(&self) -> u64 {
+        match self {
+            Self::Read { at, .. } | Self::Write { at, .. } | Self::Discard { at, .. } | Self::Zero { at, .. } => *at,
+            Self::Flush => 0,
+        }
+    }
+}
+
 /// A command that is over, with the memory it was lent.
 #[derive(Debug)]
 pub struct Completed {

@@ -2,9 +2,13 @@
 
 pub mod arena;
 pub mod condition;
+pub mod digests;
+pub mod notices;
 pub mod passthrough;
 pub mod pool;
 pub mod ring;
+pub mod timer;
+pub mod verdict;
 
 use crate::target::SharedTarget;
 use condition::{Condition, Counts};

@@ -5,6 +5,7 @@
 
 use super::condition::{Condition, Counts, Tally, memory};
 use super::pool::Pool;
+use super::verdict::verdict;
 use super::{Closing, Served};
 use crate::device::{Command, Completed, Completions, Device, Work};
 use crate::target::{Incoming, SharedTarget, Target, TargetInfo};
@@ -62,20 +63,6 @@ impl Passthrough {
         self.device.submit(&mut vec![Command { token, work }]);
     }
 
-    fn verdict(&self, request: &Incoming) -> Result<(), Failure> {
-        let Incoming { op, offset, length, .. } = *request;
-        if op == Op::Flush {
-            return Ok(());
-        }
-        if offset % SECTOR_BYTES != 0 || length % SECTOR_BYTES != 0 || length > self.info.bytes || offset > self.info.bytes - length {
-            return Err(Failure::Invalid);
-        }
-        if self.info.read_only && op != Op::Read {
-            return Err(Failure::ReadOnly);
-        }
-        Ok(())
-    }
-
     /// A buffer for what is read; hands `commands` over first where it has to wait for one.
     fn read_buffer(&self, blocks: usize, commands: &mut Vec<Command>) -> Result<BufferMut, Failure> {
         if !self.pool.try_charge_request(blocks) {
@@ -86,7 +73,6 @@ impl Passthrough {
     }
 
     fn work_of(&self, request: &mut Incoming, commands: &mut Vec<Command>) -> Result<Work, Failure> {
-        self.verdict(request)?;
         let Incoming { op, offset: at, length, .. } = *request;
         let skip = index(at % BLOCK_BYTES);
         Ok(match op {
@@ -164,8 +150,11 @@ impl Target for Passthrough {
         let mut commands = Vec::with_capacity(batch.len());
         for mut request in batch.drain(..) {
             self.client.count(request.op, request.length);
+            if let Some(reply) = verdict(&self.info, &request) {
+                (request.done)(reply);
+                continue;
+            }
             match self.work_of(&mut request, &mut commands) {
-                Ok(_) if request.length == 0 && request.op != Op::Flush => (request.done)(empty(request.op)),
                 Ok(work) => {
                     self.commands.count(request.op, request.length);
                     let fua = request.fua && matches!(request.op, Op::Write | Op::WriteZeroes);
@@ -204,10 +193,6 @@ impl Completions for Passthrough {
             self.idle.notify_all();
         }
     }
-}
-
-fn empty(op: Op) -> Reply {
-    if op == Op::Read { Reply::Data(Vec::new()) } else { Reply::Done }
 }
 
 fn reply_of(op: Op, work: Work, result: io::Result<()>) -> Reply {

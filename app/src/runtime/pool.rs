@@ -43,7 +43,13 @@ impl Pool {
     /// A way to take buffers whose charge, if they have one, goes back to `part` of the accountant when the last holder lets go.
     #[must_use]
     pub fn share(self: &Arc<Self>, part: Option<Part>) -> Arc<Share> {
-        Arc::new(Share { pool: self.clone(), part })
+        Arc::new(Share { pool: self.clone(), part, charges: false })
+    }
+
+    /// A way to take buffers that are charged to `part` as they are taken, room or not: for whoever bounds them by other means.
+    #[must_use]
+    pub fn share_and_charge(self: &Arc<Self>, part: Part) -> Arc<Share> {
+        Arc::new(Share { pool: self.clone(), part: Some(part), charges: true })
     }
 
     /// The largest request that a target with this pool takes: a quarter of what requests may have together, so that several are under way.
@@ -99,7 +105,7 @@ impl Pool {
 
     /// Who bounds it.
     #[must_use]
-    pub fn accountant(&self) -> &Accountant {
+    pub fn accountant(&self) -> &Arc<Accountant> {
         &self.accountant
     }
 
@@ -127,10 +133,15 @@ impl Pool {
 pub struct Share {
     pool: Arc<Pool>,
     part: Option<Part>,
+    /// The charge is made here; else whoever takes has made it.
+    charges: bool,
 }
 
 impl Home for Share {
     fn take(self: Arc<Self>, blocks: usize) -> BufferMut {
+        if let (true, Some(part)) = (self.charges, self.part) {
+            self.pool.accountant.take(part, bytes_of(blocks));
+        }
         let (frames, tag) = self.pool.arenas().get(blocks);
         BufferMut::of_pool(frames, tag, self)
     }

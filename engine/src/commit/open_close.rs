@@ -120,19 +120,18 @@ impl Engine {
                     self.go_on_closing();
                 }
             }
-            Stage::ClosingPages => {
-                if self.all_pages_sent() {
-                    self.stage = Stage::ClosingPagesFlush;
-                    self.flush(FlushFor::Closing);
-                }
-            }
-            Stage::ClosingBits => {
-                if self.settle.is_empty() && self.durability.bits_ready.is_empty() && self.all_pages_sent() {
-                    self.stage = Stage::ClosingBitsFlush;
-                    self.flush(FlushFor::Closing);
-                }
+            Stage::ClosingPages => self.flush_when_sent(Stage::ClosingPagesFlush),
+            Stage::ClosingBits if self.settle.is_empty() && self.durability.bits_ready.is_empty() => {
+                self.flush_when_sent(Stage::ClosingBitsFlush);
             }
             _ => {}
+        }
+    }
+
+    fn flush_when_sent(&mut self, next: Stage) {
+        if self.all_pages_sent() {
+            self.stage = next;
+            self.flush(FlushFor::Closing);
         }
     }
 

@@ -124,6 +124,7 @@ impl Engine {
             }
             if self.pages.expect(names).content.fingerprint(crate::units::index(i)).is_none() {
                 self.space.ready.push_back(pbn);
+                self.space.changes += 1;
                 self.space.fruitless = 0;
             } else {
                 self.notice(Notice::Damage { what: "a free block has a fingerprint", at: pbn.0 });
@@ -135,6 +136,7 @@ impl Engine {
     /// A block's count fell to zero: it may be handed out again.
     pub(crate) fn freed(&mut self, pbn: Pbn) {
         self.cache.forget(pbn);
+        self.space.changes += 1;
         self.space.fruitless = 0;
         self.space.trials_left = self.space.granules();
         if self.settings.discard_freed {
@@ -142,11 +144,13 @@ impl Engine {
         }
     }
 
+    /// Calls the writers that wait for a block, once after each change that may help them: a free block may yet be kept for overwrites.
     pub(crate) fn wake_space_waiters(&mut self) {
-        let n = if self.space_waiters.is_empty() { 0 } else { self.space.ready.iter().filter(|&&pbn| !self.busy(pbn)).count() };
-        let n = n.min(self.space_waiters.len());
-        for _ in 0..n {
-            let op = self.space_waiters.pop_front().expect("it was counted");
+        if self.space.changes == self.space.changes_tried {
+            return;
+        }
+        self.space.changes_tried = self.space.changes;
+        while let Some(op) = self.space_waiters.pop_front() {
             self.ready.push_back(Task::Write(op));
         }
     }
@@ -184,8 +188,8 @@ impl Engine {
         }
     }
 
-    /// Free blocks that only wait for something in flight to end.
+    /// Whether something in flight may yet free a block, or lets a free one be used.
     fn in_flight_frees_blocks(&self) -> bool {
-        self.space.ready.iter().any(|&pbn| self.busy(pbn))
+        !self.pins.is_empty() || !self.fresh.is_empty()
     }
 }

@@ -61,6 +61,9 @@ pub(crate) struct Space {
     pub preparing: Option<u64>,
     /// Granules looked at since the last one that had a free block.
     pub fruitless: u64,
+    /// Counts what may help a writer that waits for a block; and as of when those who wait have tried.
+    pub changes: u64,
+    pub changes_tried: u64,
     /// Where the next granule is sought.
     pub cursor: u64,
     /// Granules with blocks kept by their fingerprint alone: (how many, granule), and the same by granule.
@@ -69,6 +72,7 @@ pub(crate) struct Space {
     kept_room: usize,
     /// Granules whose removals are under way: not chosen again meanwhile.
     reclaiming: BTreeSet<u64>,
+    resting: Vec<u64>,
     /// Where granules are tried that the order has no room for, and how many are left to try.
     pub trial: u64,
     pub trials_left: u64,
@@ -93,11 +97,14 @@ impl Space {
             ready: VecDeque::new(),
             preparing: None,
             fruitless: 0,
+            changes: 0,
+            changes_tried: 0,
             cursor: granule,
             kept_order: BTreeSet::new(),
             kept_in: Map::default(),
             kept_room: index(work_bytes / 4 / 64).max(64),
             reclaiming: BTreeSet::new(),
+            resting: Vec::new(),
             trial: 0,
             trials_left: geometry.data_blocks.div_ceil(GRANULE_BLOCKS),
             freed: BTreeSet::new(),
@@ -199,7 +206,19 @@ impl Space {
         Some((blocks, granule))
     }
 
-    /// The removals in a granule are durable, or there were none.
+    /// A granule gave nothing now (its blocks are pinned, or not theirs alone): it rests until something has happened.
+    pub fn fruitless_granule(&mut self, granule: u64) {
+        self.resting.push(granule);
+    }
+
+    /// Something has happened: granules that gave nothing may be tried again.
+    pub fn wake_granules(&mut self) {
+        while let Some(granule) = self.resting.pop() {
+            self.reclaimed(granule);
+        }
+    }
+
+    /// The removals in a granule are durable.
     pub fn reclaimed(&mut self, granule: u64) {
         if self.reclaiming.remove(&granule) {
             if let Some(&n) = self.kept_in.get(&granule) {

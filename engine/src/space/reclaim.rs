@@ -86,7 +86,7 @@ impl Engine {
                 continue;
             }
             if self.pages.get(names).is_none() || self.pages.get(refs).is_none() {
-                self.space.reclaimed(granule);
+                self.space.fruitless_granule(granule);
                 continue;
             }
             let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
@@ -96,7 +96,7 @@ impl Engine {
                 }
             }
             if !self.reclaim.removed.contains_key(&names) {
-                self.space.reclaimed(granule);
+                self.space.fruitless_granule(granule);
             }
         }
         self.find_space_for_waiters();

@@ -37,9 +37,9 @@ impl Channel {
     pub fn receive(&self, parts: &mut [IoSliceMut<'_>]) -> Result<Received, Errno> {
         loop {
             match rustix::io::readv(&self.0, parts) {
+                Ok(0) | Err(Errno::NODEV) => return Ok(Received::Unmounted),
                 Ok(bytes) => return Ok(Received::Request(bytes)),
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
-                Err(Errno::NODEV) => return Ok(Received::Unmounted),
                 // ENOENT: its sender gave up while it was on its way.
                 Err(Errno::INTR | Errno::NOENT) => {}
                 Err(e) => return Err(e),

@@ -178,7 +178,7 @@ fn directory() -> Attr {
     Attr { ino: wire::ROOT, mode: 0o40_500, nlink: 2, ..blank() }
 }
 
-const fn blank() -> Attr {
+pub(super) const fn blank() -> Attr {
     Attr {
         ino: 0,
         size: 0,

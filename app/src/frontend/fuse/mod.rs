@@ -26,11 +26,13 @@ use self::channel::Channel;
 use self::receive::{End, Receiver};
 use self::session::system;
 use super::{Error, Frontend};
+use crate::runtime::AbortOnPanic;
 use crate::target::SharedTarget;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -42,18 +44,20 @@ pub const THREADS: usize = 2;
 const STACK_BYTES: usize = 256 << 10;
 
 /// What a server is given.
-#[derive(Debug)]
 pub struct Config {
     /// The session's descriptors, [`session::CHANNELS_A_THREAD`] for each thread.
     pub channels: Vec<OwnedFd>,
     /// What its loop device is known by: see [`loopdev::find`].
     pub tag: String,
+    /// The command that takes a loop device away, by [`loopdev::detach`], for [`Fuse::stop`]. A thread of the server must not do it: killed
+    /// meanwhile, it would wait for an answer that only the next server can give, and that one does not start before it is dead.
+    pub detach: fn(&Path) -> Command,
 }
 
 /// A running server.
-#[derive(Debug)]
 pub struct Fuse {
     tag: String,
+    detach: fn(&Path) -> Command,
     threads: Vec<JoinHandle<End>>,
     channels: Vec<Arc<Channel>>,
 }
@@ -73,15 +77,13 @@ impl Frontend for Fuse {
             let receiver = Receiver::new(Arc::clone(&target), Arc::clone(&pair[0]), Arc::clone(&pair[1]));
             let run = move || {
                 // A server with a thread missing would answer some and let others wait. Dead as a whole, it is replaced.
-                let guard = AbortOnPanic;
-                let end = receiver.run();
-                std::mem::forget(guard);
-                end
+                let _guard = AbortOnPanic;
+                receiver.run()
             };
             let thread = std::thread::Builder::new().name(format!("fuse-{i}")).stack_size(STACK_BYTES).spawn(run);
             threads.push(thread.map_err(|source| Error::System { what: "cannot start a thread".into(), source })?);
         }
-        Ok(Self { tag: config.tag, threads, channels })
+        Ok(Self { tag: config.tag, detach: config.detach, threads, channels })
     }
 
     /// The path of the loop device on it; empty while there is none.
@@ -92,7 +94,13 @@ impl Frontend for Fuse {
 
     fn stop(&mut self) -> Result<(), Error> {
         if !self.threads.is_empty() {
-            loopdev::find(&self.tag)?.iter().try_for_each(|device| loopdev::detach(device))?;
+            for device in loopdev::find(&self.tag)? {
+                let output = (self.detach)(&device).stdin(Stdio::null()).output();
+                let output = output.map_err(|source| Error::System { what: format!("cannot detach {}", device.display()), source })?;
+                if !output.status.success() {
+                    return Err(Error::Setting(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+                }
+            }
             self.wait();
         }
         Ok(())
@@ -109,14 +117,6 @@ impl Fuse {
             std::thread::sleep(Duration::from_millis(1));
         }
         ends.iter().all(|end| matches!(end, Ok(End::Unmounted)))
-    }
-}
-
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        std::process::abort();
     }
 }
 

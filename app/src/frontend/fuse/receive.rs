@@ -2,7 +2,8 @@
 //!
 //! 1. A write's payload is received where it will stay: whole blocks of [`Target::buffer`](crate::target::Target::buffer), aligned, with no copy, when it is one block or as
 //!    large as the last larger one was. Any other write costs one copy, into a buffer of just its size.
-//! 2. Memory is waited for only while this thread holds no request that it has not submitted: what is waited for may hang on those.
+//! 2. Memory is waited for only while this thread holds no request that it has not submitted: what is waited for may hang on those. What is
+//!    only kept ready is asked for without waiting.
 //! 3. Memory that the kernel writes to is present before the kernel is asked. A page fault in a thread that is being killed would make the
 //!    kernel fail the request with EIO, where it could have kept it for the next server.
 
@@ -32,9 +33,11 @@ pub struct Receiver {
     head: [u8; HEAD_BYTES],
     /// Buffers of one block, filled up before each wait.
     singles: Vec<BufferMut>,
-    /// A buffer as large as the last write of several blocks, if that was not too large to keep.
+    /// A buffer as large as the last write of several blocks.
     guess: Option<BufferMut>,
     guess_blocks: usize,
+    /// The guess went with a request of this batch.
+    guess_gone: bool,
     /// Takes the part of a payload that neither of them takes: byte k of a payload is received at byte k, where it is received here at all.
     spill: BufferMut,
     batch: Vec<Incoming>,
@@ -61,6 +64,7 @@ impl Receiver {
             singles: Vec::new(),
             guess: None,
             guess_blocks: 0,
+            guess_gone: false,
             spill: present(BufferMut::zeroed(REQUEST_BYTES_MAX / BLOCK_SIZE)),
             batch: Vec::new(),
         }
@@ -99,31 +103,31 @@ impl Receiver {
         }
     }
 
-    /// Whether one more request can be received without waiting for memory and without a copy that was not foreseen.
+    /// Whether one more request can be received without a copy that more memory would spare.
     fn has_room(&self) -> bool {
-        self.batch.len() < BATCH_MAX && !self.singles.is_empty() && (self.guess.is_some() || self.guess_blocks == 0)
+        self.batch.len() < BATCH_MAX && !self.singles.is_empty() && !self.guess_gone
     }
 
     fn request_blocks_max(&self) -> usize {
         index((self.info.request_bytes_max / BLOCK_BYTES).clamp(1, count(REQUEST_BYTES_MAX / BLOCK_SIZE)))
     }
 
-    /// Takes from the target what the next batch needs. Nothing is held unsubmitted now, so it may wait.
+    /// Takes from the target what the next batch needs. Nothing is held unsubmitted now, so it may wait; what is kept idle must leave room for
+    /// others' requests, so it waits for one block only.
     fn refill(&mut self) -> Result<(), Failure> {
         debug_assert!(self.batch.is_empty(), "waiting for memory with {} requests in hand", self.batch.len());
-        let singles = BATCH_MAX.min(self.request_blocks_max().div_ceil(4));
-        while self.singles.len() < singles {
-            let buffer = present(self.target.buffer(1)?);
-            self.singles.push(buffer);
+        if self.singles.is_empty() {
+            self.singles.push(present(self.target.buffer(1)?));
         }
-        // What is kept idle must leave room for others' requests.
-        if self.guess_blocks > self.request_blocks_max() {
-            self.guess_blocks = 0;
+        while self.singles.len() < BATCH_MAX.min(self.request_blocks_max().div_ceil(4)) {
+            let Some(buffer) = self.target.try_buffer(1) else { break };
+            self.singles.push(present(buffer));
         }
+        self.guess_gone = false;
         if self.guess.as_ref().map_or(0, BufferMut::blocks) != self.guess_blocks {
             self.guess = None;
             if self.guess_blocks > 0 {
-                self.guess = Some(present(self.target.buffer(self.guess_blocks)?));
+                self.guess = self.target.try_buffer(self.guess_blocks).map(present);
             }
         }
         Ok(())
@@ -214,6 +218,7 @@ impl Receiver {
             _ if whole && blocks == 1 => self.singles.pop(),
             Some(guess) if whole && guess.blocks() == blocks => {
                 guess.bytes_mut()[..BLOCK_SIZE].copy_from_slice(self.singles.last().expect("has_room").bytes());
+                self.guess_gone = true;
                 self.guess.take()
             }
             _ => None,
@@ -224,7 +229,7 @@ impl Receiver {
             return self.push(Op::Write, offset, count(bytes), Some(buffer), Box::new(done));
         }
         self.write_copied(answer, offset, bytes, written);
-        if whole && blocks > 1 {
+        if whole && blocks > 1 && blocks <= self.request_blocks_max() {
             self.guess_blocks = blocks;
         }
     }

@@ -42,16 +42,21 @@ pub struct Limits {
     pub grace: Duration,
 }
 
+impl Limits {
+    /// For a machine with memory to spare.
+    pub const DEFAULT: Self = Self {
+        connections_max: 16,
+        in_flight_bytes_max: 16 << 20,
+        receive_bytes: 256 << 10,
+        handshake: Duration::from_secs(10),
+        stall: Duration::from_secs(30),
+        grace: Duration::from_secs(5),
+    };
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            connections_max: 16,
-            in_flight_bytes_max: 16 << 20,
-            receive_bytes: 256 << 10,
-            handshake: Duration::from_secs(10),
-            stall: Duration::from_secs(30),
-            grace: Duration::from_secs(5),
-        }
+        Self::DEFAULT
     }
 }
 

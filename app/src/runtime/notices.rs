@@ -1,0 +1,52 @@
+//! What a volume has to say to its owner: logged, and kept for `status`.
+
+use onefold_engine::interface::Notice;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Kept at most; older ones are in the log.
+const KEPT_MAX: usize = 50;
+
+/// The newest notices, in words.
+#[derive(Debug, Default)]
+pub struct Notices(Mutex<VecDeque<String>>);
+
+impl Notices {
+    /// Logs a notice and keeps it.
+    pub fn tell(&self, notice: &Notice) {
+        let text = text(notice);
+        match notice {
+            Notice::WentReadOnly { .. } | Notice::Damage { .. } => tracing::error!("{text}"),
+            Notice::Filling { .. } => tracing::warn!("{text}"),
+            _ => tracing::info!("{text}"),
+        }
+        let mut kept = self.kept();
+        if kept.len() == KEPT_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(text);
+    }
+
+    /// What is kept, newest last.
+    #[must_use]
+    pub fn all(&self) -> Vec<String> {
+        self.kept().iter().cloned().collect()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn text(notice: &Notice) -> String {
+    match notice {
+        Notice::WentReadOnly { what } => {
+            format!("{what} failed: read-only from here on. What was synced before is safe. Detach, look after the device, attach again")
+        }
+        Notice::Damage { what, at } => format!("damage: {what} at {at}. `onefold check` tells more"),
+        Notice::Filling { percent } => format!("{percent} % of the data blocks are in use, and the volume promises more than it has"),
+        Notice::Serving => "serving".to_owned(),
+        Notice::IndexRefilled { entries } => format!("the index is filled again: {entries} entries"),
+        Notice::Recounted { blocks } => format!("a recount gave {blocks} blocks back"),
+    }
+}

@@ -1,0 +1,470 @@
+//! Malformed, rude and dead clients: each is shown the door as the protocol says, and a second client's verified load never notices.
+
+mod common;
+
+use common::nbd_client::*;
+use common::ram::RamTarget;
+use common::{Dice, Served, serve, serve_with};
+use onefold::frontend::Frontend;
+use onefold::frontend::nbd::{Limits, exercise};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+const EXPORT: u64 = 64 * MIB;
+
+/// For clients that come faster than the threads of those before them end.
+const MANY: Limits = Limits { connections_max: 1000, ..Limits::DEFAULT };
+
+/// Runs `rude` while two honest clients, one of each kind of reply, go on; all three must be content.
+fn beside_verified_load(served: &Served, rude: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    let rounds = std::thread::scope(|scope| {
+        let loads = [(true, 0), (false, 16 * MIB)].map(|(structured, start)| {
+            let stop = &stop;
+            scope.spawn(move || {
+                let mut load = VerifiedLoad::new(&served.socket, structured, start, 8 << 20, start + 1);
+                while !stop.load(Ordering::Relaxed) {
+                    load.round();
+                }
+                load.rounds
+            })
+        });
+        // Also when `rude` panics: the loads must end for the panic to be seen.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(rude));
+        stop.store(true, Ordering::Relaxed);
+        let rounds = loads.map(|load| load.join().expect("the honest clients saw no error"));
+        if let Err(panic) = result {
+            std::panic::resume_unwind(panic);
+        }
+        rounds
+    });
+    assert!(rounds.iter().all(|&rounds| rounds > 0), "the load did run: {rounds:?}");
+}
+
+#[test]
+fn every_wrong_word_of_a_handshake_ends_that_connection_only() {
+    let served = serve(RamTarget::new(EXPORT));
+    let closes = |name: &str, talk: &dyn Fn(&mut Client)| {
+        let mut client = Client::greeted(&served.socket);
+        talk(&mut client);
+        assert!(client.is_closed(), "{name}");
+    };
+    let option = |magic: &[u8], option: u32, length: u32| [magic, &option.to_be_bytes(), &length.to_be_bytes()].concat();
+    beside_verified_load(&served, || {
+        closes("unknown handshake flags", &|c| c.send(&7_u32.to_be_bytes()));
+        closes("the upper half of the handshake flags", &|c| c.send(&0x8000_0003_u32.to_be_bytes()));
+        closes("an option without fixed newstyle", &|c| {
+            c.send(&0_u32.to_be_bytes());
+            c.send_option(OPT_LIST, &[]);
+        });
+        closes("a wrong option magic", &|c| {
+            c.send(&3_u32.to_be_bytes());
+            c.send(&option(b"IHAVEOPS", OPT_LIST, 0));
+        });
+        closes("an option of 4 GiB", &|c| {
+            c.send(&3_u32.to_be_bytes());
+            c.send(&option(b"IHAVEOPT", OPT_INFO, u32::MAX));
+            assert_eq!(c.option_reply(OPT_INFO).0, ERR_TOO_BIG);
+        });
+        closes("an export name of 1 GiB", &|c| {
+            c.send(&3_u32.to_be_bytes());
+            c.send(&option(b"IHAVEOPT", OPT_EXPORT_NAME, 1 << 30));
+        });
+        closes("an unknown export name", &|c| {
+            c.send(&3_u32.to_be_bytes());
+            c.send_option(OPT_EXPORT_NAME, b"another");
+        });
+        closes("an export name that is no text", &|c| {
+            c.send(&3_u32.to_be_bytes());
+            c.send_option(OPT_EXPORT_NAME, b"\xff\xff");
+        });
+        closes("options without end", &|c| {
+            c.send(&3_u32.to_be_bytes());
+            for _ in 0..256 {
+                c.option(OPT_LIST, &[]);
+            }
+        });
+        // And those that just leave.
+        for words in [&b""[..], b"\0\0", b"\0\0\0\x03", b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x50abc"] {
+            Client::greeted(&served.socket).send(words);
+        }
+    });
+}
+
+#[test]
+fn every_wrong_field_of_a_request_is_refused() {
+    for structured in [true, false] {
+        let served = serve(RamTarget::new(EXPORT));
+        let mut client = Client::ready(&served.socket, structured);
+        let too_long_read = if structured { EOVERFLOW } else { EINVAL };
+        let df = if structured { Ok(()) } else { Err(EINVAL) };
+        let max = 1 << 20;
+        beside_verified_load(&served, || {
+            let at = 32 * MIB;
+            let reads: [(u64, u32, u16, Result<(), u32>); 13] = [
+                (at, 4096, 0, Ok(())),
+                (at, 4096, FUA, Ok(())),
+                (at, 4096, DF, df),
+                (at, 4096, NO_HOLE, Err(EINVAL)),
+                (at, 4096, 0x8000, Err(EINVAL)),
+                (at, 0, 0, Err(EINVAL)),
+                (at, 100, 0, Err(EINVAL)),
+                (at + 1, 512, 0, Err(EINVAL)),
+                (EXPORT - 512, 1024, 0, Err(EINVAL)),
+                (EXPORT, 512, 0, Err(EINVAL)),
+                (u64::MAX - 511, 512, 0, Err(EINVAL)),
+                (at, max + 512, 0, Err(too_long_read)),
+                (at, u32::MAX, 0, Err(too_long_read)),
+            ];
+            for (offset, length, flags, expected) in reads {
+                let found = client.read_chunks(flags, offset, length).map(|_| ());
+                assert_eq!(found, expected, "read {offset} {length} {flags:#x}");
+            }
+            let writes: [(u64, usize, u16, Result<(), u32>); 10] = [
+                (at, 4096, FUA, Ok(())),
+                (at, 4096, DF, Err(EINVAL)),
+                (at, 4096, 1 << 7, Err(EINVAL)),
+                (at, 0, 0, Err(EINVAL)),
+                (at, 100, 0, Err(EINVAL)),
+                (at + 100, 512, 0, Err(EINVAL)),
+                (EXPORT - 512, 1024, 0, Err(ENOSPC)),
+                (u64::MAX - 4095, 8192, 0, Err(ENOSPC)),
+                (at, max as usize + 512, 0, Err(EINVAL)),
+                // The longest that the protocol wants read and thrown away.
+                (at, 32 << 20, 0, Err(EINVAL)),
+            ];
+            for (offset, length, flags, expected) in writes {
+                assert_eq!(client.write(flags, offset, &vec![7; length]), expected, "write {offset} {length} {flags:#x}");
+            }
+            let others = [
+                (FLUSH, 0, 0, FUA, Ok(())),
+                (FLUSH, 512, 0, 0, Err(EINVAL)),
+                (FLUSH, 0, 512, 0, Err(EINVAL)),
+                (FLUSH, 0, 0, DF, Err(EINVAL)),
+                (TRIM, at, 0, 0, Err(EINVAL)),
+                (TRIM, at, 513, 0, Err(EINVAL)),
+                (TRIM, EXPORT - 4096, 8192, 0, Err(EINVAL)),
+                (TRIM, at, 4096, NO_HOLE, Err(EINVAL)),
+                (WRITE_ZEROES, EXPORT - 4096, 8192, 0, Err(ENOSPC)),
+                (WRITE_ZEROES, u64::MAX - 511, u32::MAX - 511, 0, Err(ENOSPC)),
+                (WRITE_ZEROES, at, 4096, DF, Err(EINVAL)),
+                (5, at, 4096, 0, Err(EINVAL)),      // CACHE
+                (0xffff, at, 4096, 0, Err(EINVAL)), // no command
+            ];
+            for (command, offset, length, flags, expected) in others {
+                assert_eq!(client.command(command, flags, offset, length), expected, "command {command} {offset} {length} {flags:#x}");
+            }
+            // Through all of that the connection held.
+            client.write(0, at, &[5; 4096]).unwrap();
+            assert_eq!(client.read(at, 4096).unwrap(), [5; 4096]);
+        });
+    }
+}
+
+#[test]
+fn what_breaks_framing_closes_the_connection() {
+    let served = serve(RamTarget::new(EXPORT));
+    beside_verified_load(&served, || {
+        for structured in [true, false] {
+            // A wrong magic, at once and behind good requests, which are answered.
+            let mut client = Client::ready(&served.socket, structured);
+            client.send(&[0; 28]);
+            assert!(client.is_closed());
+
+            let mut client = Client::ready(&served.socket, structured);
+            let good = request(FLUSH, 0, 5, 0, 0);
+            client.send(&[&good, &good, &b"\x12\x56\x09\x53"[..], &[0; 24]].concat());
+            for _ in 0..2 {
+                assert_eq!(client.answer(0), Answer { cookie: 5, result: Ok(vec![]) });
+            }
+            assert!(client.is_closed());
+
+            // A write too long to be thrown away.
+            let mut client = Client::ready(&served.socket, structured);
+            client.request(WRITE, 0, 0, (32 << 20) + 512);
+            assert_eq!(client.answer(0).result, Err(EINVAL));
+            assert!(client.is_closed());
+
+            // A goodbye: what was asked before it is answered, what comes after it is not.
+            let mut client = Client::ready(&served.socket, structured);
+            client.send(&[request(FLUSH, 0, 9, 0, 0), request(DISC, 0, 10, 0, 0), request(FLUSH, 0, 11, 0, 0)].concat());
+            assert_eq!(client.answer(0).cookie, 9);
+            assert!(client.is_closed());
+        }
+    });
+}
+
+#[test]
+fn clients_that_die_anywhere_leave_no_trace() {
+    let served = serve_with(RamTarget::new(EXPORT).with_worker(), MANY);
+    beside_verified_load(&served, || {
+        let at = 40 * MIB;
+        for length in [4096_usize, 512 << 10] {
+            let mut message = request(WRITE, 0, 1, at, length as u32);
+            message.extend(vec![0xee; length]);
+            for part in [1, 27, 28, 29, 28 + length / 2, 28 + length - 1] {
+                let mut client = Client::ready(&served.socket, true);
+                client.send(&message[..part]);
+                drop(client);
+            }
+        }
+        // Reads whose answers nobody takes.
+        for _ in 0..20 {
+            let mut client = Client::ready(&served.socket, true);
+            for _ in 0..16 {
+                client.request(READ, 0, at, 1 << 20);
+            }
+            drop(client);
+        }
+        let mut client = Client::ready(&served.socket, true);
+        assert_eq!(client.read(at, 1 << 20).unwrap(), vec![0; 1 << 20], "no half a payload was written");
+    });
+}
+
+#[test]
+fn garbage_from_a_seed_disturbs_nobody() {
+    let served = serve_with(RamTarget::new(EXPORT), MANY);
+    beside_verified_load(&served, || {
+        for seed in 0..300 {
+            let mut dice = Dice(seed);
+            let mut words = vec![0; dice.below(3000) as usize];
+            dice.fill(&mut words);
+            let mut stream = UnixStream::connect(&served.socket).unwrap();
+            stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+            let start = match seed % 4 {
+                0 => vec![],
+                1 => b"\0\0\0\x03".to_vec(),
+                2 => b"\0\0\0\x03IHAVEOPT".to_vec(),
+                // Garbage as requests.
+                _ => [&b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x06"[..], &[0; 6]].concat(),
+            };
+            // The server may close while this is being said.
+            let _ = stream.write_all(&start).and_then(|()| stream.write_all(&words));
+        }
+        for seed in 0..300 {
+            let mut dice = Dice(seed);
+            let mut client = Client::ready(&served.socket, seed % 2 == 0);
+            let words = mutated_requests(&mut dice);
+            let _ = client.stream.write_all(&words);
+        }
+    });
+}
+
+/// Good requests outside the honest clients' ranges, with a few bytes changed: they get further than noise.
+fn mutated_requests(dice: &mut Dice) -> Vec<u8> {
+    let mut words = Vec::new();
+    for _ in 0..1 + dice.below(6) {
+        let length = 512 * (1 + dice.below(20)) as u32;
+        let command = dice.below(8) as u16;
+        let mut head = request(command, 0, dice.next(), 48 * MIB + 512 * dice.below(1000), length);
+        if dice.below(2) == 0 {
+            // Not the offset, lest it wander into an honest client's range.
+            let at = [4, 5, 6, 7, 8, 24, 25, 26, 27][dice.below(9) as usize];
+            head[at] ^= 1 << dice.below(8);
+        }
+        let writes = head[6..8] == [0, 1];
+        let offset = u64::from_be_bytes(head[16..24].try_into().unwrap());
+        assert!(offset >= 48 * MIB);
+        words.extend(head);
+        if writes {
+            let payload = dice.below(u64::from(length) + 1) as usize;
+            words.resize(words.len() + payload, 0xaa);
+        }
+    }
+    words
+}
+
+/// The very functions that the fuzz targets run, on seeded words, most of them nearly right.
+#[test]
+fn seeded_words_break_no_decoder() {
+    for seed in 0..20_000 {
+        let mut dice = Dice(seed);
+        let mut words = vec![0; dice.below(400) as usize];
+        dice.fill(&mut words);
+        exercise::requests(&words, seed % 2 == 0);
+        exercise::session(&words);
+
+        let mut words = b"\0\0\0\x03".to_vec();
+        for _ in 0..dice.below(5) {
+            let data = export_request(["disk", "", "x"][dice.below(3) as usize], &[dice.below(5) as u16]);
+            words.extend(b"IHAVEOPT");
+            words.extend((dice.below(12) as u32).to_be_bytes());
+            words.extend((data.len() as u32 - dice.below(2) as u32).to_be_bytes());
+            words.extend(data);
+        }
+        words.extend(mutated_requests(&mut dice));
+        if dice.below(2) == 0 {
+            let at = dice.below(words.len() as u64) as usize;
+            words[at] ^= 1 << dice.below(8);
+        }
+        exercise::session(&words);
+        exercise::requests(&mutated_requests(&mut dice), seed % 2 == 0);
+    }
+}
+
+#[test]
+fn a_client_that_takes_no_replies_blocks_nobody_and_is_cut_off() {
+    let limits = Limits { stall: Duration::from_millis(700), ..Limits::default() };
+    let served = serve_with(RamTarget::new(EXPORT), limits);
+    beside_verified_load(&served, || {
+        let mut greedy = Client::ready(&served.socket, true);
+        greedy.write(0, 50 * MIB, &vec![1; 1 << 20]).unwrap();
+        for _ in 0..64 {
+            greedy.request(READ, 0, 50 * MIB, 1 << 20);
+        }
+        std::thread::sleep(Duration::from_millis(1800));
+        // Cut off: the answers that are on their way still come, then the end.
+        let mut got = 0;
+        let mut buffer = vec![0; 1 << 20];
+        use std::io::Read;
+        while let Ok(bytes @ 1..) = greedy.stream.read(&mut buffer) {
+            got += bytes;
+        }
+        assert!(got < 8 << 20, "{got} bytes came though nobody took them");
+    });
+}
+
+#[test]
+fn a_connection_has_only_so_much_in_flight() {
+    let limits = Limits { in_flight_bytes_max: 4 << 20, ..Limits::default() };
+    let served = serve_with(RamTarget::new(EXPORT), limits);
+    let mut greedy = Client::ready(&served.socket, true);
+    greedy.write(0, 0, &vec![1; 1 << 20]).unwrap();
+    for _ in 0..64 {
+        greedy.request(READ, 0, 0, 1 << 20);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    // The write; three reads that fit; and those that left into the socket's own buffer, less than 1 MiB.
+    let taken = served.target.requests.load(Ordering::Relaxed);
+    assert!((4..=5).contains(&taken), "{taken} requests were taken");
+    for _ in 0..64 {
+        assert_eq!(assemble(greedy.answer(1 << 20).result.unwrap(), 0, 1 << 20)[..4096], [1; 4096]);
+    }
+}
+
+#[test]
+fn a_client_that_stops_in_a_message_is_cut_off_and_an_idle_one_is_not() {
+    let limits = Limits { stall: Duration::from_millis(300), handshake: Duration::from_millis(300), ..Limits::default() };
+    let served = serve_with(RamTarget::new(EXPORT), limits);
+    let mut idle = Client::ready(&served.socket, true);
+    let mut silent = Client::greeted(&served.socket);
+    let mut in_head = Client::ready(&served.socket, true);
+    in_head.send(&request(FLUSH, 0, 1, 0, 0)[..20]);
+    let mut in_small = Client::ready(&served.socket, true);
+    in_small.send(&request(WRITE, 0, 1, 0, 4096));
+    let mut in_large = Client::ready(&served.socket, true);
+    in_large.send(&request(WRITE, 0, 1, 0, 1 << 20));
+    let mut in_refused = Client::ready(&served.socket, true);
+    in_refused.send(&request(WRITE, 0, 1, 1, 1 << 20));
+    assert_eq!(in_refused.answer(0).result, Err(EINVAL));
+    // Never silent for long, never done: a byte now and then.
+    let start = Instant::now();
+    let mut trickling = Client::ready(&served.socket, true);
+    for byte in request(FLUSH, 0, 1, 0, 0) {
+        if trickling.stream.write_all(&[byte]).is_err() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(60));
+    }
+    assert!(start.elapsed() < Duration::from_millis(28 * 60), "the trickling client was cut off");
+    for (name, client) in [
+        ("handshake", &mut silent),
+        ("head", &mut in_head),
+        ("small payload", &mut in_small),
+        ("large payload", &mut in_large),
+        ("refused payload", &mut in_refused),
+        ("trickle", &mut trickling),
+    ] {
+        assert!(client.is_closed(), "{name}");
+    }
+    assert_eq!(idle.command(FLUSH, 0, 0, 0), Ok(()));
+}
+
+#[test]
+fn too_many_clients_are_sent_away_and_room_comes_back() {
+    let served = serve_with(RamTarget::new(EXPORT), Limits { connections_max: 3, ..Limits::default() });
+    let mut clients: Vec<_> = (0..3).map(|_| Client::ready(&served.socket, true)).collect();
+    let mut stream = UnixStream::connect(&served.socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut hello = [0; 18];
+    assert!(!matches!(std::io::Read::read(&mut stream, &mut hello), Ok(1..)), "the fourth is not greeted");
+    clients.pop();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut stream = UnixStream::connect(&served.socket).unwrap();
+        if std::io::Read::read_exact(&mut stream, &mut hello).is_ok() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "no room came back");
+    }
+    for client in &mut clients {
+        assert_eq!(client.command(FLUSH, 0, 0, 0), Ok(()));
+    }
+}
+
+/// Each connection holds buffers of requests that it has not submitted; together they hold all there are.
+#[test]
+fn connections_that_share_too_few_buffers_do_not_wait_for_each_other() {
+    let served = serve(RamTarget::new(EXPORT).with_worker().with_buffers(20));
+    let mut clients: Vec<_> = (0..8).map(|_| Client::ready(&served.socket, true)).collect();
+    let mut out = Vec::new();
+    for cookie in 0..40 {
+        out.extend(request(WRITE, 0, cookie, cookie * 16384, 16384));
+        out.extend([cookie as u8; 16384]);
+    }
+    std::thread::scope(|scope| {
+        for client in &mut clients {
+            let out = &out;
+            let mut sender = client.stream.try_clone().unwrap();
+            scope.spawn(move || sender.write_all(out).unwrap());
+            scope.spawn(|| (0..40).for_each(|_| assert!(client.answer(0).result.is_ok())));
+        }
+    });
+}
+
+#[test]
+fn a_stopping_server_answers_what_it_took() {
+    for worker in [false, true] {
+        let target = RamTarget::new(EXPORT);
+        let mut served = serve(if worker { target.with_worker() } else { target });
+        let mut idle = Client::ready(&served.socket, true);
+        let mut busy = Client::ready(&served.socket, true);
+        let mut negotiating = Client::fixed(&served.socket);
+        for cookie in 0..8 {
+            let mut message = request(WRITE, 0, cookie, cookie * 4096, 4096);
+            message.extend([cookie as u8 + 1; 4096]);
+            busy.send(&message);
+        }
+        let start = Instant::now();
+        served.server.stop().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(4), "it did not wait for idle clients");
+        assert!(!served.socket.exists());
+        assert!(UnixStream::connect(&served.socket).is_err());
+        // What was taken was answered, and what was answered is there.
+        let taken = served.target.requests.load(Ordering::Relaxed);
+        for _ in 0..taken {
+            let cookie = busy.answer(0).cookie;
+            assert_eq!(served.target.content(cookie * 4096, 4096), [cookie as u8 + 1; 4096]);
+        }
+        assert!(idle.is_closed() && busy.is_closed() && negotiating.is_closed());
+        served.server.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_stopping_server_does_not_wait_for_ever() {
+    let limits = Limits { grace: Duration::from_millis(300), ..Limits::default() };
+    let mut served = serve_with(RamTarget::new(EXPORT), limits);
+    let mut deaf = Client::ready(&served.socket, true);
+    deaf.write(0, 0, &vec![1; 1 << 20]).unwrap();
+    for _ in 0..10 {
+        deaf.request(READ, 0, 0, 1 << 20);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let start = Instant::now();
+    served.server.stop().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(3));
+}
