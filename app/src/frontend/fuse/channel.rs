@@ -30,7 +30,7 @@ impl Channel {
         Self(descriptor)
     }
 
-    /// Takes the next request into `parts`, which must have room for the head and [`REQUEST_BYTES_MAX`].
+    /// Takes the next request into `parts`, which must have room for the head and [`REQUEST_BYTES_MAX`](super::session::REQUEST_BYTES_MAX).
     ///
     /// # Errors
     /// When the session was aborted, or the kernel refuses.
