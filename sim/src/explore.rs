@@ -122,6 +122,7 @@ impl Explorer {
         record!("--- life {depth}");
         let machine = open_engine(&disk, &plan.setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
         let mut world = World::new(plan.setting.clone(), disk, oracle, machine, rng.fork());
+        world.traffic.recounting = depth > 0;
         if plan.check_sets {
             world.check_sets()?;
         }
@@ -202,7 +203,7 @@ impl Explorer {
         if depth >= DEPTH_MAX {
             return Ok(());
         }
-        let step = world.step_name();
+        let step = world.traffic.step();
         if rng.u8(..) < 72 {
             let after = world.disk.kill(rng);
             let name = after.media() ^ rng.u64(..);

@@ -117,16 +117,6 @@ impl World {
         Ok(())
     }
 
-    /// Where the machine is in its work: what it says, where that is more than the device shows.
-    #[must_use]
-    pub fn step_name(&self) -> Step {
-        match self.machine.phase() {
-            "recount" if self.traffic.serving => Step::Recount,
-            "reclaim" if self.traffic.serving => Step::Reclaim,
-            "non-critical" if self.traffic.serving => Step::NonCritical,
-            _ => self.traffic.step(),
-        }
-    }
 
     /// Whether a clean end was announced, and how it was.
     #[must_use]
@@ -211,13 +201,18 @@ impl World {
         record!("notice: {notice:?}");
         match &notice {
             Notice::Serving => self.traffic.serving = true,
-            Notice::Recounted { .. } => self.traffic.note(Situation::Recount),
+            Notice::Recounted { .. } => {
+                self.traffic.recounting = false;
+                self.traffic.note(Situation::Recount);
+            }
             Notice::Damage { what, at } if !self.weather.errors => {
                 return Err(violation!("P6: damage is reported ({what} at {at}) where none was done"));
             }
             Notice::WentReadOnly { what } if !self.weather.errors => {
                 return Err(violation!("A5: the volume went read-only for {what}, and nothing had failed"));
             }
+            // A page that has to change and cannot be read is reason enough.
+            Notice::WentReadOnly { .. } => self.weather.failed = true,
             _ => {}
         }
         self.notices.push(notice);
