@@ -114,7 +114,8 @@ impl Prepared {
 }
 
 /// Used blocks, in stretches that cross the edges of map sectors (100) and pages (800).
-fn stretches(logical: u64) -> Vec<Stretch> {
+#[must_use]
+pub fn stretches(logical: u64) -> Vec<Stretch> {
     let starts = [798, 98, 1, 398, 1598, 698, 2397, 900, 998, 250, 500, 598, 300, 810, 30, 60, 120, 160, 200, 450];
     let mut left = USED;
     let mut stretches = Vec::new();

@@ -19,7 +19,10 @@ use crate::tables::{self, FINGERPRINTS, MAP, MapSector, REFS, Target, WRITTEN_BI
 use crate::violation::{Violation, violation};
 use crate::volume::{Place, Volume};
 use onefold_engine::fingerprint::Digest;
+use onefold_engine::format::copies::copies;
+use onefold_engine::format::superblock::Superblock;
 use onefold_engine::format::{FingerprintEntry, Kind, PageId, REFS_UNKNOWN, Region};
+use onefold_engine::units::BLOCK_BYTES;
 use std::rc::Rc;
 
 /// The possible versions of one sector, decoded.
@@ -98,6 +101,7 @@ pub struct SetChecker {
     links: Vec<u32>,
     scratch: Vec<u32>,
     ids: Vec<u64>,
+    clean_possible: bool,
     /// Damage has been done from outside, or a failure of the device: lost entries and failed checks are no violation.
     pub damage_expected: bool,
 }
@@ -124,6 +128,7 @@ impl SetChecker {
             links: vec![0; to_index(volume.geometry.data_blocks)],
             scratch: vec![0; to_index(volume.geometry.data_blocks)],
             ids: Vec::new(),
+            clean_possible: false,
             damage_expected: false,
             volume,
         };
@@ -134,6 +139,7 @@ impl SetChecker {
                 checker.changed(block, view)?;
             }
         }
+        checker.superblock_changed(view)?;
         Ok(checker)
     }
 
@@ -155,7 +161,11 @@ impl SetChecker {
     /// # Errors
     /// R4 when content could still be linked.
     pub fn about_to_change(&self, block: u64, what: &str) -> Result<(), Violation> {
-        let Place::Data(pbn) = self.volume.place(block) else { return Ok(()) };
+        let place = self.volume.place(block);
+        if self.clean_possible && place != Place::Superblock {
+            return Err(violation!("R8: {what} of {place:?} while the volume may be clean on the medium"));
+        }
+        let Place::Data(pbn) = place else { return Ok(()) };
         let links = self.links[to_index(pbn)];
         if links > 0 {
             return Err(violation!("R4: {what} of PBN {pbn} while {links} links to it are possible: {}", self.linkers(pbn)));
@@ -400,7 +410,39 @@ impl SetChecker {
         Ok(())
     }
 
-    fn superblock_changed(&self, _view: View) -> Result<(), Violation> {
+    /// Invariant 5. A copy of the newest generation may win; a torn one never does, and leaves the field to the next.
+    fn superblock_changed(&mut self, view: View) -> Result<(), Violation> {
+        let places = copies(self.volume.geometry.device_bytes).map(|at| view.disk.cell(at.get() / BLOCK_BYTES));
+        let decoded: Vec<(bool, Superblock)> = places
+            .iter()
+            .enumerate()
+            .flat_map(|(i, cell)| {
+                let sure = cell.settled().is_some();
+                cell.possible().filter_map(move |c| Superblock::decode(c.bytes(), i).ok()).map(move |s| (sure, s))
+            })
+            .filter(|(_, s)| s.uuid == self.volume.uuid)
+            .collect();
+        let least = decoded.iter().filter(|(sure, _)| *sure).map(|(_, s)| s.generation).max().unwrap_or(0);
+        let winners = || decoded.iter().map(|(_, s)| s).filter(|s| s.generation >= least);
+        self.clean_possible = winners().any(|s| s.clean);
+        if !self.clean_possible || self.damage_expected {
+            return Ok(());
+        }
+        let page = |block: &&u64| matches!(self.volume.place(**block), Place::Page(_));
+        if let Some(block) = view.disk.undecided().iter().find(page) {
+            return Err(violation!("P1: the volume may be clean while {:?} is undecided", self.volume.place(*block)));
+        }
+        if winners().any(|s| s.clean && !s.garbage_possible) {
+            let wrong = (0..self.links.len() as u64).find(|&pbn| {
+                let refs = self.refs[to_index(pbn) / REFS].fewest[to_index(pbn) % REFS];
+                refs != REFS_UNKNOWN && u32::from(refs) != self.links[to_index(pbn)]
+            });
+            if let Some(pbn) = wrong {
+                let refs = self.refs[to_index(pbn) / REFS].fewest[to_index(pbn) % REFS];
+                let links = self.links[to_index(pbn)];
+                return Err(violation!("P5: the volume may be clean with no garbage, but refs of PBN {pbn} are {refs} with {links} links"));
+            }
+        }
         Ok(())
     }
 }

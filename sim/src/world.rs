@@ -15,7 +15,7 @@ use crate::oracle::Oracle;
 use crate::record::record;
 use crate::setcheck::{SetChecker, View};
 use crate::sin::{Call, Sin, Verdict};
-use crate::traffic::{Situation, Step, Traffic};
+use crate::traffic::{Situation, Traffic};
 use crate::violation::{Violation, violation};
 use crate::volume::Volume;
 use fastrand::Rng;
@@ -421,11 +421,20 @@ impl World {
     /// # Errors
     /// As [`World::run_until`].
     pub fn read_all(&mut self) -> Result<(), Violation> {
+        self.send_reads()?;
+        self.run_until(false, |w| w.client.waiting() == 0)
+    }
+
+    /// Sends reads of every block that writes go to.
+    ///
+    /// # Errors
+    /// As [`World::feed`].
+    pub fn send_reads(&mut self) -> Result<(), Violation> {
         for (first, blocks) in self.setting.stretches.clone().iter() {
             let request = self.client.read(first * BLOCK_BYTES, blocks * BLOCK_BYTES, &mut self.oracle);
             self.send(request)?;
         }
-        self.run_until(false, |w| w.client.waiting() == 0)
+        Ok(())
     }
 
     /// Asks for a clean end, and waits for it.
