@@ -49,9 +49,11 @@ pub(crate) struct Page {
 
 pub(crate) enum Slot {
     Vacant,
+    /// With whether it has been written before, and how often the device has failed to read it.
     Loading {
         waiters: Vec<Task>,
         written: bool,
+        failures: u8,
     },
     Ready(Box<Page>),
     /// The device could not read it.

@@ -15,6 +15,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
+    #[arg(required_unless_present = "device", default_value = "")]
     volume: String,
     /// How long to wait for the end of the server. It goes on committing when this is over.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]

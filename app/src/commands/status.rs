@@ -27,6 +27,8 @@ pub struct Arguments {
 #[derive(Debug, Serialize)]
 struct Status {
     path: PathBuf,
+    /// The process that serves, where it is attached.
+    pid: Option<u32>,
     attached: Option<Attached>,
     /// As the medium says; of an attached volume, as it was at the last update.
     volume: Option<OnMedium>,
@@ -106,7 +108,7 @@ impl Report for Status {
             .row("attached at", &record.location)
             .row("state", &condition.state)
             .row("size for clients", Size(condition.bytes))
-            .row("server", format!("pid {}", record.process.pid))
+            .row("server", format!("pid {}", condition.pid))
             .row("I/O", &condition.io);
         let parts = condition.memory.iter().map(|part| {
             vec![
@@ -141,6 +143,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         None => Some(volume::peek(&found.path)?),
     };
     let volume = volume.map(|chosen| OnMedium::from(&chosen.superblock));
-    print(&Status { path: found.path, attached, volume }, Style::of(arguments.json));
+    let pid = attached.as_ref().map(|attached| attached.condition.pid);
+    print(&Status { path: found.path, pid, attached, volume }, Style::of(arguments.json));
     Ok(())
 }

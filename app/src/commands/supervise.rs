@@ -80,8 +80,8 @@ impl supervisor::Crew for Crew {
     }
 
     fn detach(&mut self, device: &Path) -> Command {
-        let mut command = launch::itself();
-        command.args(["detach", "--device"]).arg(device).arg(&self.plan.path).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut command = launch::detach_device(device);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
 

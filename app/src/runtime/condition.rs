@@ -1,5 +1,6 @@
 //! What is told of a target while it is served.
 
+use super::volume_counts::VolumeCounts;
 use onefold_engine::interface::Op;
 use onefold_engine::memory::{Accountant, Part};
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How a target is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Condition {
+    /// The process that serves.
+    pub pid: u32,
     /// `serving`, or `read-only` after the device failed or by wish.
     pub state: String,
     /// Size as clients see it.
@@ -45,8 +48,13 @@ pub fn memory(accountant: &Accountant) -> Vec<PartUse> {
 /// What a target did since it was attached.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
+    /// Requests of clients.
     pub client: Vec<Count>,
+    /// Commands to the device.
     pub device: Vec<Count>,
+    /// What only a volume has.
+    #[serde(flatten)]
+    pub volume: Option<VolumeCounts>,
 }
 
 /// Operations of one kind.

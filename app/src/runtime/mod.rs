@@ -9,6 +9,8 @@ pub mod pool;
 pub mod ring;
 pub mod timer;
 pub mod verdict;
+pub mod volume;
+pub mod volume_counts;
 
 use crate::target::SharedTarget;
 use condition::{Condition, Counts};

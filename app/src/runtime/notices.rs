@@ -2,6 +2,7 @@
 
 use onefold_engine::interface::Notice;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Kept at most; older ones are in the log.
@@ -9,12 +10,18 @@ const KEPT_MAX: usize = 50;
 
 /// The newest notices, in words.
 #[derive(Debug, Default)]
-pub struct Notices(Mutex<VecDeque<String>>);
+pub struct Notices {
+    kept: Mutex<VecDeque<String>>,
+    recounted_blocks: AtomicU64,
+}
 
 impl Notices {
     /// Logs a notice and keeps it.
     pub fn tell(&self, notice: &Notice) {
         let text = text(notice);
+        if let Notice::Recounted { blocks } = notice {
+            self.recounted_blocks.fetch_add(*blocks, Ordering::Relaxed);
+        }
         match notice {
             Notice::WentReadOnly { .. } | Notice::Damage { .. } => tracing::error!("{text}"),
             Notice::Filling { .. } => tracing::warn!("{text}"),
@@ -33,8 +40,14 @@ impl Notices {
         self.kept().iter().cloned().collect()
     }
 
+    /// Blocks that recounts gave back.
+    #[must_use]
+    pub fn recounted_blocks(&self) -> u64 {
+        self.recounted_blocks.load(Ordering::Relaxed)
+    }
+
     fn kept(&self) -> MutexGuard<'_, VecDeque<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -116,6 +116,7 @@ impl Served for Passthrough {
 
     fn condition(&self) -> Condition {
         Condition {
+            pid: std::process::id(),
             state: if self.info.read_only { "read-only" } else { "serving" }.to_owned(),
             bytes: self.info.bytes,
             io: self.device.method(),
@@ -126,7 +127,7 @@ impl Served for Passthrough {
     }
 
     fn counts(&self) -> Counts {
-        Counts { client: self.client.counts(), device: self.commands.counts() }
+        Counts { client: self.client.counts(), device: self.commands.counts(), volume: None }
     }
 }
 

@@ -13,6 +13,7 @@ use super::notices::Notices;
 use super::pool::Pool;
 use super::timer::Timer;
 use super::verdict::verdict;
+use super::volume_counts::{self, VolumeCounts};
 use super::{AbortOnPanic, Closing, Served};
 use crate::device::{Command, Completed, Completions, Device, Work};
 use crate::target::{Incoming, SharedTarget, Target, TargetInfo};
@@ -279,6 +280,7 @@ impl Served for Volume {
     fn condition(&self) -> Condition {
         let stats = self.core().engine.stats();
         Condition {
+            pid: std::process::id(),
             state: if stats.read_only { "read-only" } else { "serving" }.to_owned(),
             bytes: self.info.bytes,
             io: self.device.method(),
@@ -289,6 +291,11 @@ impl Served for Volume {
     }
 
     fn counts(&self) -> Counts {
-        Counts { client: self.client.counts(), device: Vec::new() }
+        let stats = self.core().engine.stats();
+        Counts {
+            client: self.client.counts(),
+            device: volume_counts::device(&stats.ledger),
+            volume: Some(VolumeCounts::of(&stats, self.notices.recounted_blocks())),
+        }
     }
 }

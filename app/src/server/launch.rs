@@ -86,6 +86,14 @@ pub fn itself() -> Command {
     command
 }
 
+/// The command that takes a loop device away.
+#[must_use]
+pub fn detach_device(device: &Path) -> Command {
+    let mut command = itself();
+    command.args(["detach", "--device"]).arg(device);
+    command
+}
+
 /// Leaves terminal, session and working directory of whoever started this process.
 pub fn leave_terminal() {
     // It fails only for the leader of a group, which has a session of its own already.

@@ -14,6 +14,7 @@ use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
 use crate::frontend::{self, Frontend, fuse, nbd};
 use crate::runtime::passthrough::Passthrough;
 use crate::runtime::pool::Pool;
+use crate::runtime::volume::Volume;
 use crate::runtime::{Closing, Served};
 use crate::{device, volume};
 use onefold_engine::memory::Accountant;
@@ -55,7 +56,7 @@ pub fn serve(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)
             closing
         }
         (FrontendPlan::Fuse, Some(inherited)) => {
-            let config = fuse::Config { channels: inherited.channels, tag: plan.id.clone() };
+            let config = fuse::Config { channels: inherited.channels, tag: plan.id.clone(), detach: launch::detach_device };
             let mut server = fuse::Fuse::start(config, served.clone().target()).map_err(no_frontend)?;
             inherited.ready.tell();
             // Where the device is, the supervisor says, when there is one.
@@ -101,10 +102,10 @@ fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
         return Ok(Passthrough::new(device, pool));
     }
     let chosen = volume::load(&backing)?;
-    let superblock = chosen.superblock;
     let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
-    let _settings = options.settings(&superblock.settings, is_allocated_file);
-    Err(Failed::new(Exit::NoFrontend, "volumes cannot be attached yet, only `--passthrough`"))
+    let settings = options.settings(&chosen.superblock.settings, is_allocated_file);
+    let device = device::start(backing, &pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
+    Ok(Volume::open(chosen.superblock, settings, device, pool))
 }
 
 fn respond(served: &dyn Served, stop: &Sender<()>, ask: Ask) -> Outcome<Value> {

@@ -109,7 +109,7 @@ impl Engine {
         }
         self.settle.unlink(commit.unlinked);
         self.settle.unlink(commit.epoch.cancelled);
-        self.settle.born(commit.epoch.births);
+        self.settle.born(commit.epoch.births, commit.epoch.number.0);
         self.ready.push_back(Task::Settle);
         self.warn_when_filling();
     }

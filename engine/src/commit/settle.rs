@@ -9,13 +9,14 @@ use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::pages::{Got, Task};
 use crate::units::{Pbn, index};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What waits to enter its page.
 #[derive(Default)]
 pub(crate) struct Settle {
     unlinked: BTreeMap<Pbn, u32>,
-    births: BTreeSet<Pbn>,
+    /// With the epoch of the birth: a block may have died in it, and been born again in a later one that is not durable yet.
+    births: BTreeMap<Pbn, u64>,
 }
 
 impl Settle {
@@ -25,8 +26,8 @@ impl Settle {
         }
     }
 
-    pub fn born(&mut self, blocks: Vec<Pbn>) {
-        self.births.extend(blocks);
+    pub fn born(&mut self, blocks: Vec<Pbn>, epoch: u64) {
+        self.births.extend(blocks.into_iter().map(|pbn| (pbn, epoch)));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -93,7 +94,7 @@ impl Engine {
     fn settle_births(&mut self) {
         let mut from = Pbn(0);
         let mut waiting = 0;
-        while let Some(&pbn) = self.settle.births.range(from..).next() {
+        while let Some((&pbn, &epoch)) = self.settle.births.range(from..).next() {
             let (id, at) = self.geometry.fingerprint_of(pbn);
             from = pbn + 1;
             match self.ensure(id) {
@@ -107,10 +108,10 @@ impl Engine {
                     continue;
                 }
                 Got::Ready => {
-                    self.enter_birth(id, at, pbn);
+                    self.enter_birth(id, at, pbn, epoch);
                     // Full pages have nothing to wait for.
                     let next = self.settle.births.range(from..).next();
-                    if next.is_none_or(|&next| self.geometry.fingerprint_of(next).0 != id) {
+                    if next.is_none_or(|(&next, _)| self.geometry.fingerprint_of(next).0 != id) {
                         self.write_if_full(id);
                     }
                 }
@@ -119,12 +120,12 @@ impl Engine {
                 }
             }
             self.settle.births.remove(&pbn);
-            self.end_fresh(pbn);
+            self.end_fresh(pbn, epoch);
         }
     }
 
-    fn enter_birth(&mut self, id: PageId, at: usize, pbn: Pbn) {
-        let Some(fresh) = self.fresh.get(&pbn).filter(|f| f.waits) else { return };
+    fn enter_birth(&mut self, id: PageId, at: usize, pbn: Pbn, epoch: u64) {
+        let Some(fresh) = self.fresh.get(&pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
         let entry = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
         debug_assert!(entry.kind != Kind::None);
         let page = self.pages.expect(id);
@@ -137,8 +138,8 @@ impl Engine {
     }
 
     /// The birth is over; if the content is on the device too, nothing needs to be remembered.
-    fn end_fresh(&mut self, pbn: Pbn) {
-        if let Some(fresh) = self.fresh.get_mut(&pbn) {
+    fn end_fresh(&mut self, pbn: Pbn, epoch: u64) {
+        if let Some(fresh) = self.fresh.get_mut(&pbn).filter(|f| f.epoch == epoch) {
             fresh.waits = false;
             if fresh.held.is_none() {
                 self.fresh.remove(&pbn);

@@ -60,7 +60,7 @@ impl Channel {
             // ENOENT: nobody waits for it any more. ENODEV, ECONNABORTED: the session is over.
             Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => {}
             // Our mistake, an answer of the wrong shape. The kernel has ended the request with EIO.
-            Err(e) => debug_assert!(false, "the kernel refused an answer of {} parts: {e}", parts.len()),
+            Err(error) => tracing::error!(%error, parts = parts.len(), "the kernel refused an answer"),
         }
     }
 }

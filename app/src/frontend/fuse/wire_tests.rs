@@ -153,7 +153,8 @@ fn replies_are_laid_out_as_the_kernel_reads_them() {
     assert_eq!(header, *[&16_u32.to_ne_bytes()[..], &(-38_i32).to_ne_bytes(), &5_u64.to_ne_bytes()].concat());
     assert_eq!(resend(), *[&16_u32.to_ne_bytes()[..], &7_i32.to_ne_bytes(), &0_u64.to_ne_bytes()].concat());
 
-    let agreed = Agreement { minor: 40, max_readahead: 1, flags: init::HAS_RESEND | 5, max_background: 64, max_write: 1 << 20, max_pages: 256 };
+    let agreed =
+        Agreement { minor: 40, max_readahead: 1, flags: init::HAS_RESEND | 5, max_background: 64, max_write: 1 << 20, max_pages: 256 };
     let init = init_out(&agreed);
     let half = |at: usize| u32::from_ne_bytes(init[at..at + 4].try_into().unwrap());
     assert_eq!([half(0), half(4), half(8), half(12), half(20), half(24), half(32)], [7, 40, 1, 5, 1 << 20, 1, 1 << 7]);
