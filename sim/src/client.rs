@@ -297,7 +297,8 @@ impl Client {
     fn check_no_space(&self, waiting: &Waiting, oracle: &Oracle) -> Result<(), Violation> {
         let geometry = &self.volume.geometry;
         let (used, wanted) = (oracle.blocks_at_most(), waiting.length.div_ceil(BLOCK_BYTES) + 1);
-        if used + wanted <= geometry.data_blocks - geometry.reserve_blocks || geometry.logical_blocks <= geometry.data_blocks - geometry.reserve_blocks
+        if used + wanted <= geometry.data_blocks - geometry.reserve_blocks
+            || geometry.logical_blocks <= geometry.data_blocks - geometry.reserve_blocks
         {
             return Err(violation!(
                 "ENOSPC: {:?} at byte {} over {}, while at most {used} of {} blocks are needed",

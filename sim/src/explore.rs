@@ -282,9 +282,8 @@ struct Death {
 /// What a cut has torn.
 fn torn(world: &World, choice: &crate::disk::Choice) -> Option<Situation> {
     let is_torn = |sources: &[u8; 8]| sources.iter().any(|s| *s != sources[0]);
-    let of = |place: fn(&Place) -> bool| {
-        choice.iter().any(|(block, sources)| place(&world.setting.volume.place(*block)) && is_torn(sources))
-    };
+    let of =
+        |place: fn(&Place) -> bool| choice.iter().any(|(block, sources)| place(&world.setting.volume.place(*block)) && is_torn(sources));
     if of(|p| *p == Place::Superblock) {
         return Some(Situation::TornSuperblock);
     }

@@ -117,7 +117,6 @@ impl World {
         Ok(())
     }
 
-
     /// Whether a clean end was announced, and how it was.
     #[must_use]
     pub fn closed(&self) -> Option<bool> {
