@@ -136,7 +136,7 @@ impl Client {
                 self.read((first * 8 + from) * 512, (to - from) * 512, oracle)
             }
             3 => self.flush(oracle),
-            4 if self.options.shape == Shape::Tiny && rng.u8(..) < 24 => {
+            4 if self.options.shape != Shape::Spread && rng.u8(..) < 24 => {
                 let first = rng.u64(0..self.volume.geometry.logical_blocks);
                 let (first, blocks) = self.beyond_used(first, rng);
                 self.clear(Op::Discard, first * 8, blocks * 8, fua, oracle)

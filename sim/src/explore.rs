@@ -23,6 +23,7 @@ use std::rc::Rc;
 pub struct Explorer {
     tiny: Prepared,
     spread: Prepared,
+    wide: Prepared,
     pub coverage: Coverage,
 }
 
@@ -57,7 +58,8 @@ impl Explorer {
     /// # Errors
     /// When the machine breaks a rule while they are filled.
     pub fn new() -> Result<Self, Violation> {
-        Ok(Self { tiny: Prepared::new(Shape::Tiny)?, spread: Prepared::new(Shape::Spread)?, coverage: Coverage::default() })
+        let [tiny, spread, wide] = [Shape::Tiny, Shape::Spread, Shape::Wide].map(Prepared::new);
+        Ok(Self { tiny: tiny?, spread: spread?, wide: wide?, coverage: Coverage::default() })
     }
 
     /// The volume of a shape.
@@ -66,6 +68,7 @@ impl Explorer {
         match shape {
             Shape::Tiny => &self.tiny,
             Shape::Spread => &self.spread,
+            Shape::Wide => &self.wide,
         }
     }
 

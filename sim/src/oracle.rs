@@ -323,10 +323,12 @@ impl Oracle {
         (fixed + used) as u64
     }
 
-    /// The blocks that have been written, in order.
+    /// The blocks that may hold something else than zeros, or must not hold zeros.
     #[must_use]
-    pub fn touched(&self) -> Vec<u64> {
-        let mut lbns: Vec<u64> = self.blocks.keys().copied().collect();
+    pub fn not_zero(&self) -> Vec<u64> {
+        let zero = Content::zero().id();
+        let fixed = (0..).zip(self.base.iter()).filter(|(lbn, c)| c.id() != zero && !self.blocks.contains_key(lbn)).map(|(lbn, _)| lbn);
+        let mut lbns: Vec<u64> = self.blocks.keys().copied().chain(fixed).collect();
         lbns.sort_unstable();
         lbns
     }
