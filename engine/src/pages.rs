@@ -49,9 +49,11 @@ pub(crate) struct Page {
 
 pub(crate) enum Slot {
     Vacant,
+    /// With whether it has been written before, and how often the device has failed to read it.
     Loading {
         waiters: Vec<Task>,
         written: bool,
+        failures: u8,
     },
     Ready(Box<Page>),
     /// The device could not read it.
@@ -144,7 +146,7 @@ impl Pages {
         self.places.insert(id, place);
     }
 
-    /// Marks a page as changed. Map pages are written by their commit and are not listed.
+    /// Marks a page as changed, to be written with or without delay. Map pages that a commit composes are written by it at once.
     pub fn touch(&mut self, id: PageId, now: Time) {
         let page = self.get(id).expect("only a page in memory changes");
         if page.dirty.is_none() {

@@ -162,7 +162,8 @@ impl SimDisk {
     #[must_use]
     pub fn new(blocks: u64) -> Self {
         let empty: [Cell; CHUNK] = std::array::from_fn(|_| Cell { durable: Content::zero(), trimmed: false, since: Vec::new() });
-        let chunks = vec![Arc::new(empty); to_index(blocks).div_ceil(CHUNK)];
+        let empty = Arc::new(empty);
+        let chunks = (0..to_index(blocks).div_ceil(CHUNK)).map(|_| empty.clone()).collect();
         let mut disk = Self { chunks, blocks, completions: 0, flights: Vec::new(), open: BTreeSet::new(), media: 0, named: 0..0 };
         disk.name_metadata(0..blocks);
         disk
@@ -365,7 +366,8 @@ impl SimDisk {
             let rank = after.completions;
             for block in first..first + blocks {
                 let fate = rng.u8(0..4);
-                let before = after.cell(block).since.iter().rev().nth(1).map_or_else(|| after.cell(block).durable.clone(), |v| v.content.clone());
+                let before =
+                    after.cell(block).since.iter().rev().nth(1).map_or_else(|| after.cell(block).durable.clone(), |v| v.content.clone());
                 let cell = after.cell_mut(block);
                 let at = cell.since.iter().rposition(|v| v.io == io).expect("its version");
                 if fate == 0 {

@@ -29,4 +29,3 @@ pub mod states;
 pub mod explore;
 pub mod failing;
 pub mod formatting;
-#[cfg(test)] mod tests;

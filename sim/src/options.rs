@@ -78,10 +78,9 @@ impl Options {
             memory_bytes: 2 << 20,
             recount_window_blocks: [16, 64, 1 << 20][rng.usize(0..3)],
             recount_pages_per_second: [1000, 100_000][rng.usize(0..2)],
-            ..Settings::default()
+            ack_when_written: rng.u8(..) < 64,
+            read_only: false,
         };
-        let roomy = std::env::var_os("ONEFOLD_SIM_ROOMY").is_some();
-        let shape = if roomy { Shape::Tiny } else { shape };
         Self {
             shape,
             settings,
@@ -101,7 +100,7 @@ impl Options {
             jump: [1, 10, 60][rng.usize(0..3)],
             depth: [1, 2, 4, 8][rng.usize(0..4)],
             blocks: [1, 1, 2, 4][rng.usize(0..4)],
-            lbns: [4, 8, 24, 64][rng.usize(0..if roomy { 2 } else { 4 })],
+            lbns: [4, 8, 24, 64][rng.usize(0..4)],
             pages: [None, None, Some(4), Some(8)][rng.usize(0..4)],
             fault: None,
         }

@@ -372,7 +372,7 @@ impl Replay {
             let is_skip = code == kind::SKIP;
             let content = if is_skip || !fits { 0..0 } else { at + 40..at + 40 + content_bytes as usize };
             let check = record_check(seed, &self.ring[at..at + 32], &self.ring[content]);
-            if !fits || half(&self.ring, at + 32) != check {
+            if !fits || half(&self.ring, at + 32) != check || half(&self.ring, at + 36) != 0 {
                 self.damaged = true;
                 return;
             }

@@ -8,6 +8,7 @@ pub mod ram;
 use onefold::frontend::Frontend;
 use onefold::frontend::nbd::{Config, Limits, Listen, Server};
 use ram::RamTarget;
+use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -87,11 +88,16 @@ pub fn have(test: &str, tools: &[&str]) -> bool {
     for tool in tools {
         let found = std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file()));
         if !found {
-            eprintln!("SKIPPED {test}: {tool} is not installed");
+            skipped(test, &format!("{tool} is not installed"));
             return false;
         }
     }
     true
+}
+
+/// Says that a test did not run. Past the capture of `eprintln!`, so that it is seen when all else passes.
+pub fn skipped(test: &str, reason: &str) {
+    writeln!(std::io::stderr(), "SKIPPED {test}: {reason}").unwrap();
 }
 
 /// Runs a command; its output, or a panic with all that it said.

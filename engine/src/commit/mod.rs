@@ -67,7 +67,7 @@ pub(crate) struct Commit {
     due: BTreeMap<PageId, Due>,
     /// The latest completion number among what its links rely on.
     relied_on: u64,
-    /// Fingerprint removals ride along and want the flush.
+    /// It is there for the fingerprint removals alone, and they want a flush.
     removals: bool,
     /// Map pages not yet composed.
     map_due: VecDeque<u64>,

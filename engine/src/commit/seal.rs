@@ -88,7 +88,8 @@ impl Engine {
         self.reclaim_if_low();
         self.find_space_for_waiters();
         if self.open.is_empty() {
-            if !self.reclaim.removed.is_empty() && !self.space_waiters.is_empty() {
+            let removals = !self.reclaim.removed.is_empty() || !self.durability.removed.is_empty();
+            if removals && !self.space_waiters.is_empty() {
                 self.seal();
             }
             return;
@@ -119,7 +120,8 @@ impl Engine {
         for &index in &epoch.refs_pages {
             due.insert(PageId { region: Region::Refs, index }, Due::Unsent);
         }
-        let removals = !self.reclaim.removed.is_empty();
+        // An epoch without records is sealed for the removals alone; any other flushes in step 2 at the latest.
+        let removals = epoch.is_empty();
         due.extend(self.reclaim.removed.keys().map(|&id| (id, Due::Unsent)));
         self.commit = Some(Commit {
             epoch,

@@ -10,6 +10,8 @@ use crate::interface::{Class, IoFailure, Notice};
 use crate::pages::{Got, Page, Slot, Task};
 use crate::units::{Time, count};
 
+/// How often a page that could not be read is tried again before it counts as unreadable.
+const READ_RETRIES: u8 = 2;
 /// The most page writes in flight that nobody waits for.
 const EARLY_WRITES: usize = 64;
 
@@ -66,7 +68,7 @@ impl Engine {
             let (bits, at) = self.geometry.written_of(id);
             match self.ensure(bits) {
                 Got::Wait => {
-                    self.pages.put(id, Slot::Loading { waiters: Vec::new(), written });
+                    self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
                     self.wait(bits, Task::Load(id));
                     return Got::Wait;
                 }
@@ -79,7 +81,7 @@ impl Engine {
             self.pages.put(id, Slot::Ready(Box::new(blank_page())));
             return Got::Ready;
         }
-        self.pages.put(id, Slot::Loading { waiters: Vec::new(), written });
+        self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
         self.read_page(id);
         Got::Wait
     }
@@ -98,7 +100,7 @@ impl Engine {
             Got::Ready => self.pages.expect(bits).content.bit(at) || self.pages.unbitted.contains(&id),
         };
         let exact = self.space.bits_exact;
-        let Some(Slot::Loading { written, waiters }) = self.pages.slot_mut(id) else { return };
+        let Some(Slot::Loading { written, waiters, .. }) = self.pages.slot_mut(id) else { return };
         *written = bit;
         if !bit && exact {
             let waiters = std::mem::take(waiters);
@@ -110,10 +112,14 @@ impl Engine {
     }
 
     pub(crate) fn page_loaded(&mut self, id: PageId, buffer: &crate::buffer::BufferMut, result: Result<(), IoFailure>) {
-        let Some(Slot::Loading { waiters, written }) = self.pages.slot_mut(id) else {
+        let Some(Slot::Loading { waiters, written, failures }) = self.pages.slot_mut(id) else {
             debug_assert!(false, "a page that nobody loads has come");
             return;
         };
+        if result.is_err() && *failures < READ_RETRIES {
+            *failures += 1;
+            return self.read_page(id);
+        }
         let (waiters, written) = (std::mem::take(waiters), *written);
         self.ready.extend(waiters);
         if result.is_err() {
@@ -125,9 +131,14 @@ impl Engine {
             self.notice(Notice::Damage { what: "a metadata page has damaged sectors", at: self.geometry.page_at(id).0 });
             self.damage_seen = true;
         }
+        let late = !written && !opened.blank && !self.settings.read_only;
         let bit = written && !self.pages.unbitted.contains(&id);
         let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, stamp: 0, bit };
         self.pages.put(id, Slot::Ready(Box::new(page)));
+        if late {
+            // A crash came between its first write, or parts of it, and its bit. Written once more, whole, it gets its bit like any other.
+            self.pages.touch(id, self.now);
+        }
     }
 
     /// Sends a page as it is in memory.

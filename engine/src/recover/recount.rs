@@ -245,6 +245,7 @@ impl Engine {
         self.recount.window = Pbn(0);
         self.recount.window_end = Pbn(0);
         self.superblock.garbage_possible = false;
+        self.space.bits_exact = true;
         self.superblock.recount_position = Pbn(0);
         self.notice(Notice::Recounted { blocks: self.recount.returned });
         self.write_superblock();

@@ -54,6 +54,7 @@ impl Engine {
 
     fn choose_granules(&mut self, wanted: u64) -> bool {
         let room = PAGES_A_COMMIT.saturating_sub(self.reclaim.chosen.len() + self.reclaim.removed.len());
+        let before = self.reclaim.chosen.len();
         let mut expected = 0;
         for _ in 0..room {
             if expected >= wanted {
@@ -66,10 +67,11 @@ impl Engine {
         if expected == 0 && self.space.census.kept > self.reclaim_under_way() {
             self.reclaim.chosen.extend((0..room).filter_map(|_| self.space.next_trial()));
         }
-        if !self.reclaim.chosen.is_empty() {
+        let chosen = self.reclaim.chosen.len() > before;
+        if chosen {
             self.ready.push_back(Task::Reclaim);
         }
-        !self.reclaim.chosen.is_empty()
+        chosen
     }
 
     /// Takes the entries of chosen granules away, where their pages are in memory.

@@ -30,7 +30,7 @@ impl Channel {
         Self(descriptor)
     }
 
-    /// Takes the next request into `parts`, which must have room for the head and [`REQUEST_BYTES_MAX`].
+    /// Takes the next request into `parts`, which must have room for the head and [`REQUEST_BYTES_MAX`](super::session::REQUEST_BYTES_MAX).
     ///
     /// # Errors
     /// When the session was aborted, or the kernel refuses.
@@ -60,7 +60,7 @@ impl Channel {
             // ENOENT: nobody waits for it any more. ENODEV, ECONNABORTED: the session is over.
             Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => {}
             // Our mistake, an answer of the wrong shape. The kernel has ended the request with EIO.
-            Err(e) => debug_assert!(false, "the kernel refused an answer of {} parts: {e}", parts.len()),
+            Err(error) => tracing::error!(%error, parts = parts.len(), "the kernel refused an answer"),
         }
     }
 }

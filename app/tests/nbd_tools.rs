@@ -1,0 +1,216 @@
+//! Other people's clients: nbdinfo, nbdcopy, nbdsh, qemu-io and qemu-img, fio.
+
+mod common;
+
+use common::ram::RamTarget;
+use common::{Dice, Served, have, run, serve, skipped};
+use onefold::frontend::Frontend;
+use onefold::frontend::nbd::{Config, Limits, Server};
+use std::process::Command;
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+
+fn uri(served: &Served) -> String {
+    served.server.uri().into()
+}
+
+/// Random bytes with holes.
+fn image(served: &Served, bytes: usize) -> (std::path::PathBuf, Vec<u8>) {
+    let mut content = vec![0; bytes];
+    let mut dice = Dice(11);
+    for stretch in content.chunks_mut(300 * 512) {
+        if dice.below(3) > 0 {
+            dice.fill(stretch);
+        }
+    }
+    let path = served.scratch.path().join("image");
+    std::fs::write(&path, &content).unwrap();
+    (path, content)
+}
+
+#[test]
+fn nbdinfo_sees_what_is_offered() {
+    if !have("nbdinfo_sees_what_is_offered", &["nbdinfo"]) {
+        return;
+    }
+    let served = serve(RamTarget::new(64 * MIB));
+    let said = run(Command::new("nbdinfo").arg(uri(&served)));
+    for line in [
+        "newstyle-fixed without TLS, using structured packets",
+        "export-size: 67108864",
+        "is_read_only: false",
+        "can_df: true",
+        "can_fast_zero: true",
+        "can_flush: true",
+        "can_fua: true",
+        "can_multi_conn: true",
+        "can_trim: true",
+        "can_zero: true",
+        "block_size_minimum: 512",
+        "block_size_preferred: 4096",
+        "block_size_maximum: 1048576",
+    ] {
+        assert!(said.contains(line), "{line} in\n{said}");
+    }
+    assert!(run(Command::new("nbdinfo").args(["--list", &uri(&served)])).contains("export=\"disk\""));
+}
+
+#[test]
+fn nbdcopy_copies_there_and_back() {
+    if !have("nbdcopy_copies_there_and_back", &["nbdcopy"]) {
+        return;
+    }
+    for worker in [false, true] {
+        let target = RamTarget::new(64 * MIB);
+        let served = serve(if worker { target.with_worker() } else { target });
+        let (path, content) = image(&served, 64 << 20);
+        run(Command::new("nbdcopy").args(["--flush", "--connections=4"]).arg(&path).arg(uri(&served)));
+        assert!(served.target.content(0, content.len()) == content);
+        let back = served.scratch.path().join("back");
+        run(Command::new("nbdcopy").args(["--connections=4", &uri(&served)]).arg(&back));
+        assert!(std::fs::read(back).unwrap() == content);
+    }
+}
+
+#[test]
+fn nbdcopy_works_over_tcp() {
+    if !have("nbdcopy_works_over_tcp", &["nbdcopy"]) {
+        return;
+    }
+    let target = Arc::new(RamTarget::new(16 * MIB));
+    let config = Config { listen: "127.0.0.1:0".parse().unwrap(), export: String::new(), limits: Limits::default() };
+    let server = Server::start(config, target.clone()).unwrap();
+    let aside = serve(RamTarget::new(MIB));
+    let (path, content) = image(&aside, 16 << 20);
+    run(Command::new("nbdcopy").arg("--flush").arg(&path).arg(server.uri()));
+    assert!(target.content(0, content.len()) == content);
+}
+
+#[test]
+fn nbdsh_uses_every_command() {
+    let test = "nbdsh_uses_every_command";
+    if !have(test, &["nbdsh"]) {
+        return;
+    }
+    if !Command::new("nbdsh").args(["-c", "pass"]).output().is_ok_and(|output| output.status.success()) {
+        skipped(test, "nbdsh does not run here (python3-libnbd)");
+        return;
+    }
+    let served = serve(RamTarget::new(16 * MIB).with_worker());
+    let script = r#"
+import os, errno
+assert h.get_size() == 16 << 20 and h.get_export_name() in ("", "disk")
+# Beyond what the client itself would stop.
+h.set_strict_mode(0)
+data = os.urandom(1 << 20)
+h.pwrite(data, 4096 * 3 + 512, nbd.CMD_FLAG_FUA)
+assert h.pread(1 << 20, 4096 * 3 + 512) == data
+h.zero(8192, 65536, nbd.CMD_FLAG_NO_HOLE | nbd.CMD_FLAG_FUA)
+assert h.pread(8192, 65536) == bytes(8192)
+h.trim(65536, 1 << 20, nbd.CMD_FLAG_FUA)
+h.flush()
+def fails(number, what):
+    try:
+        what()
+    except nbd.Error as e:
+        assert e.errnum == number, (e, number)
+    else:
+        assert False, number
+fails(errno.ENOTSUP, lambda: h.zero(4096, 0, nbd.CMD_FLAG_FAST_ZERO))
+fails(errno.EINVAL, lambda: h.pread(100, 0))
+fails(errno.EINVAL, lambda: h.pread(512, 16 << 20))
+fails(errno.ENOSPC, lambda: h.pwrite(bytes(1024), (16 << 20) - 512))
+fails(errno.EOVERFLOW, lambda: h.pread(2 << 20, 0))
+fails(errno.EINVAL, lambda: h.pwrite(bytes(2 << 20), 0))
+chunks = []
+h.pwrite(data[:4096], 0); h.trim(4096, 4096)
+h.pread_structured(8192, 0, lambda buf, offset, kind, err: chunks.append((offset, len(buf), kind)))
+assert chunks == [(0, 4096, nbd.READ_DATA), (4096, 4096, nbd.READ_HOLE)], chunks
+chunks.clear()
+h.pread_structured(8192, 0, lambda buf, offset, kind, err: chunks.append((offset, len(buf), kind)), nbd.CMD_FLAG_DF)
+assert chunks == [(0, 8192, nbd.READ_DATA)], chunks
+# Many at once.
+buffers = [nbd.Buffer.from_bytearray(bytearray([i]) * 4096) for i in range(64)]
+cookies = [h.aio_pwrite(b, i * 4096) for i, b in enumerate(buffers)]
+while h.aio_in_flight() > 0:
+    h.poll(-1)
+assert all(h.aio_command_completed(c) for c in cookies)
+for i in range(64):
+    assert h.pread(4096, i * 4096) == bytes([i]) * 4096
+h.shutdown()
+"#;
+    run(Command::new("nbdsh").args(["-u", &uri(&served), "-c", script]));
+    // Without structured replies.
+    let simple = r#"
+h.set_request_structured_replies(False)
+h.connect_uri(URI)
+assert not h.can_df()
+h.pwrite(b"x" * 8192, 512)
+assert h.pread(9216, 0) == bytes(512) + b"x" * 8192 + bytes(512)
+h.shutdown()
+"#;
+    let served = serve(RamTarget::new(MIB));
+    run(Command::new("nbdsh").args(["-c", &simple.replace("URI", &format!("{:?}", uri(&served)))]));
+}
+
+#[test]
+fn qemu_io_and_qemu_img_are_content() {
+    if !have("qemu_io_and_qemu_img_are_content", &["qemu-io", "qemu-img"]) {
+        return;
+    }
+    let served = serve(RamTarget::new(64 * MIB).with_worker());
+    let mut command = Command::new("qemu-io");
+    command.args(["-f", "raw"]);
+    for step in [
+        "write -P 5 1M 3M",
+        "read -P 5 1M 3M",
+        "write -z 1M 1M",
+        "read -P 0 1M 1M",
+        "write -z -u 2M 64k",
+        "read -P 0 2M 64k",
+        "discard 3M 1M",
+        "write -f -P 9 8M 4k",
+        "read -P 9 8M 4k",
+        "write -P 7 1536 1024",
+        "read -P 7 1536 1024",
+        "read -P 0 0 1536",
+        "flush",
+        "aio_write -P 1 32M 64k",
+        "aio_write -P 2 33M 64k",
+        "aio_flush",
+        "read -P 2 33M 64k",
+    ] {
+        command.args(["-c", step]);
+    }
+    let said = run(command.arg(uri(&served)));
+    assert!(!said.contains("failed") && !said.contains("error"), "{said}");
+
+    let (path, content) = image(&served, 64 << 20);
+    run(Command::new("qemu-img").args(["convert", "-n", "-f", "raw", "-O", "raw"]).arg(&path).arg(uri(&served)));
+    assert!(served.target.content(0, content.len()) == content);
+    let said = run(Command::new("qemu-img").args(["compare", "-f", "raw", "-F", "raw"]).arg(&path).arg(uri(&served)));
+    assert!(said.contains("identical"), "{said}");
+}
+
+#[test]
+fn fio_verifies_what_it_wrote() {
+    let test = "fio_verifies_what_it_wrote";
+    if !have(test, &["fio"]) {
+        return;
+    }
+    if !run(Command::new("fio").arg("--enghelp")).lines().any(|line| line.trim() == "nbd") {
+        skipped(test, "this fio has no nbd engine");
+        return;
+    }
+    for worker in [false, true] {
+        let target = RamTarget::new(64 * MIB);
+        let served = serve(if worker { target.with_worker() } else { target });
+        let mut command = Command::new("fio");
+        command.current_dir(served.scratch.path());
+        command.args(["--name=v", "--ioengine=nbd", &format!("--uri={}", uri(&served)), "--rw=randwrite", "--iodepth=32", "--size=32M"]);
+        command.args(["--bsrange=512-256k", "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--fsync=64", "--randseed=5"]);
+        let said = run(&mut command);
+        assert!(said.contains("err= 0"), "{said}");
+    }
+}
