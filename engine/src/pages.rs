@@ -187,6 +187,11 @@ impl Pages {
         index(self.accountant.limit(Part::Pages) / PAGE_COST_BYTES / 8).max(4)
     }
 
+    /// How many pages work in the background may ask for ahead of its need, so that it does not take the place of what clients wait for.
+    pub fn ahead_max(&self) -> u64 {
+        self.accountant.limit(Part::Pages) / PAGE_COST_BYTES / 16
+    }
+
     /// Half of what fits may be dirty; beyond it, pages are written early.
     pub fn too_dirty(&self) -> bool {
         count(self.dirty.len()) * PAGE_COST_BYTES > self.accountant.limit(Part::Pages) / 2

@@ -291,6 +291,9 @@ impl World {
                 if let Some(sin) = &mut self.sin {
                     sin.found(first, &mut found, &mut self.rng);
                 }
+                if matches!(self.setting.volume.place(first), crate::volume::Place::Data(_)) {
+                    record!("device {}: found {:?} {found:?}", io.0, self.setting.volume.place(first));
+                }
                 for (i, content) in found.iter().enumerate() {
                     buffer.block_mut(i).copy_from_slice(content.bytes());
                 }
