@@ -27,5 +27,5 @@ pub mod cuts;
 pub mod states;
 
 pub mod explore;
-pub mod failing;
 pub mod formatting;
+pub mod life;
