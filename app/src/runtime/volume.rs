@@ -11,6 +11,7 @@ use super::condition::{Condition, Counts, Tally, memory};
 use super::digests;
 use super::notices::Notices;
 use super::pool::Pool;
+use super::promises::{Left, Promises};
 use super::timer::Timer;
 use super::verdict::verdict;
 use super::volume_counts::{self, VolumeCounts};
@@ -50,6 +51,8 @@ struct Core {
     engine: Engine,
     requests: Slab<Done>,
     actions: Vec<Action>,
+    /// Where its acknowledgements outlive this process.
+    promises: Option<Promises>,
     /// Whether the engine has closed, and cleanly.
     closed: Option<bool>,
 }
@@ -68,12 +71,19 @@ thread_local! {
 }
 
 impl Volume {
-    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once.
+    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once. `promises`: where clients outlive their
+    /// server, with what the last one left.
     ///
     /// # Panics
     /// When the system has no more threads.
     #[must_use]
-    pub fn open(superblock: Superblock, settings: Settings, device: Arc<dyn Device>, pool: Arc<Pool>) -> Arc<Self> {
+    pub fn open(
+        superblock: Superblock,
+        settings: Settings,
+        device: Arc<dyn Device>,
+        pool: Arc<Pool>,
+        promises: Option<(Promises, Left)>,
+    ) -> Arc<Self> {
         let info = TargetInfo {
             bytes: superblock.geometry.logical_blocks * BLOCK_BYTES,
             request_bytes_max: pool.request_bytes_max(),
@@ -83,7 +93,11 @@ impl Volume {
         let fingerprinter = superblock.fingerprinter();
         // What the engine takes for reads counts among the requests, too, so that they bound the writes beside them.
         let engine_home: Arc<dyn Home> = pool.share_and_charge(Part::Requests);
-        let engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
+        let mut engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
+        let promises = promises.map(|(promises, left)| {
+            engine.recall(left.promises);
+            promises
+        });
         let volume = Arc::new(Self {
             device,
             home: pool.share(Some(Part::Requests)),
@@ -91,7 +105,7 @@ impl Volume {
             fingerprinter,
             info,
             timer,
-            core: Mutex::new(Core { engine, requests: Slab::new(), actions: Vec::new(), closed: None }),
+            core: Mutex::new(Core { engine, requests: Slab::new(), actions: Vec::new(), closed: None, promises }),
             closed: Condvar::new(),
             client: Tally::default(),
             notices: Notices::default(),
@@ -173,7 +187,13 @@ impl Volume {
             Action::Reply { request, reply } => todo.answers.push((core.requests.remove(index(request.0)), reply)),
             Action::Wake { at } => self.timer.set(at),
             Action::Notice(notice) => self.notices.tell(&notice),
+            Action::Remember(promises) => core.promises.iter_mut().for_each(|kept| kept.remember(&promises)),
+            Action::Forget { epoch } => core.promises.iter_mut().for_each(|kept| kept.forget(epoch)),
+            Action::Recalled => core.promises.iter_mut().for_each(Promises::recalled),
             Action::Closed { clean } => {
+                if clean {
+                    core.promises.iter_mut().for_each(Promises::remove);
+                }
                 core.closed = Some(clean);
                 self.closed.notify_all();
             }
