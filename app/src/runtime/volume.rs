@@ -8,7 +8,7 @@
 //! 4. A panic of the engine ends the process: what it holds in memory is not to be trusted any more.
 
 use super::condition::{Condition, Counts, Tally, memory};
-use super::digests;
+use super::digests::{self, Written};
 use super::notices::Notices;
 use super::pool::Pool;
 use super::promises::{Left, Promises};
@@ -22,7 +22,7 @@ use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Home, Slice};
 use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::format::Superblock;
-use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Payload, Reply, Request, RequestId};
+use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
@@ -219,21 +219,21 @@ impl Volume {
         }
     }
 
-    fn request_of(&self, request: &mut Incoming) -> Request {
-        let payload = request.buffer.take().map(|buffer| {
-            let digests = digests::of_write(&self.fingerprinter, &buffer, request.offset, request.length);
-            Payload { buffer: buffer.freeze(), digests }
-        });
-        Request {
-            // Numbered under the lock.
-            id: RequestId(u64::MAX),
-            op: request.op,
-            offset: Bytes(request.offset),
-            length: Bytes(request.length),
-            payload,
-            fua: request.fua,
-            hint: request.hint,
-        }
+    /// Requests as the engine takes them, with the digests of what they bring; it numbers them when it gets them.
+    fn requests_of(&self, batch: Vec<Incoming>) -> Vec<(Request, Done)> {
+        let writes: Vec<Written<'_>> = batch
+            .iter()
+            .filter_map(|request| Some(Written { buffer: request.buffer.as_ref()?, offset: request.offset, length: request.length }))
+            .collect();
+        let mut digests = digests::of_writes(&self.fingerprinter, &writes).into_iter();
+        let mut request_of = |incoming: Incoming| {
+            let Incoming { op, offset, length, buffer, fua, hint, done } = incoming;
+            let payload =
+                buffer.map(|buffer| Payload { buffer: buffer.freeze(), digests: digests.next().expect("each write has digests") });
+            let id = RequestId(u64::MAX);
+            (Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint }, done)
+        };
+        batch.into_iter().map(&mut request_of).collect()
     }
 }
 
@@ -257,18 +257,21 @@ impl Target for Volume {
     }
 
     fn submit(&self, batch: &mut Vec<Incoming>) {
-        let mut requests = Vec::with_capacity(batch.len());
+        let mut admitted = Vec::with_capacity(batch.len());
         for mut incoming in batch.drain(..) {
             self.client.count(incoming.op, incoming.length);
             match verdict(&self.info, &incoming) {
                 Some(reply) => (incoming.done)(reply),
-                None => requests.push((self.request_of(&mut incoming), incoming.done)),
+                None => {
+                    // Only a write brings anything.
+                    incoming.buffer = incoming.buffer.filter(|_| incoming.op == Op::Write);
+                    admitted.push(incoming);
+                }
             }
         }
-        if requests.is_empty() {
-            return;
+        if !admitted.is_empty() {
+            self.feed(&mut Vec::new(), self.requests_of(admitted));
         }
-        self.feed(&mut Vec::new(), requests);
     }
 }
 
