@@ -1,4 +1,12 @@
-//! Everything of the binary but its command line: the only place with descriptors, threads, clocks and signals.
+//! Everything of the binary but its `main`: the only place with descriptors, threads, clocks and signals.
 
+pub mod cli;
+pub mod commands;
+pub mod device;
+pub mod exit;
 pub mod frontend;
+pub mod output;
+pub mod runtime;
+pub mod server;
 pub mod target;
+pub mod volume;

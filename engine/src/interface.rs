@@ -114,7 +114,8 @@ pub struct IoFailure;
 /// What the engine wants done.
 #[derive(Debug)]
 pub enum Action {
-    /// Fill `buffer` from the device at `at` (both multiples of 4096). With `digest`, the digests of its frames come along with the completion.
+    /// Fill `buffer` from the device at `at` (both multiples of 4096). With `digest`, the digests of its frames come along with the
+    /// completion.
     Read {
         io: IoId,
         at: Bytes,

@@ -10,6 +10,29 @@ pub mod buffer;
 pub mod memory;
 pub mod units;
 
-pub mod fingerprint;
+mod engine;
 
+mod admit;
+pub mod fingerprint;
+mod index;
+mod link;
+mod space;
+
+mod epoch;
+mod pages;
+
+mod commit;
+mod recover;
+
+mod cache;
+mod read;
+
+pub mod stats;
+
+pub mod check;
 pub mod format;
+
+pub use engine::Engine;
+
+/// A map whose order of iteration follows from what was put into it, so that a run can be replayed.
+pub(crate) type Map<K, V> = hashbrown::HashMap<K, V, rustc_hash::FxBuildHasher>;

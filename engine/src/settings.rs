@@ -34,6 +34,9 @@ pub struct Settings {
     pub recount_window_blocks: u64,
     /// Map pages that a recount reads a second.
     pub recount_pages_per_second: u64,
+    /// Acknowledge a weak write only when its content is on the device: where the device outlives the server, and a ring keeps its
+    /// acknowledgements.
+    pub ack_when_written: bool,
     /// Refuse all writes.
     pub read_only: bool,
 }
@@ -52,6 +55,7 @@ impl Default for Settings {
             memory_bytes: 64 << 20,
             recount_window_blocks: 1 << 20,
             recount_pages_per_second: 4096,
+            ack_when_written: false,
             read_only: false,
         }
     }

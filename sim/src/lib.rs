@@ -1,1 +1,31 @@
 //! The test kit: simulated devices, oracle, checkers, crash explorer.
+
+pub mod content;
+pub mod record;
+pub mod violation;
+pub mod watchdog;
+
+pub mod disk;
+pub mod oracle;
+pub mod sin;
+
+pub mod tell;
+pub mod volume;
+
+pub mod setcheck;
+pub mod tables;
+pub mod traffic;
+
+pub mod client;
+pub mod machine;
+pub mod options;
+pub mod prepare;
+pub mod world;
+
+pub mod audit;
+pub mod cuts;
+pub mod states;
+
+pub mod explore;
+pub mod failing;
+pub mod formatting;

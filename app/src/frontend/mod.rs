@@ -4,6 +4,7 @@
 //! 2. Every request that it took is answered, or its client is gone.
 //! 3. Request bytes live in memory that [`Target::buffer`](crate::target::Target::buffer) handed out, so that one budget bounds all front-ends.
 
+pub mod fuse;
 pub mod nbd;
 
 use crate::target::SharedTarget;

@@ -1,1 +1,21 @@
 //! The medium, byte by byte; no decisions. `docs/format.md` is this module in prose, and a test compares the two.
+//!
+//! 1. All integers are little-endian; bits count from the lowest of a byte.
+//! 2. Reserved bytes are zero, and checked.
+//! 3. Every structure carries a checksum over its content and its place (A4).
+//! 4. What is decoded here is arbitrary bytes: no input makes a decoder panic.
+
+pub mod copies;
+pub mod create;
+pub mod entry;
+pub mod geometry;
+pub mod layout;
+pub mod page;
+pub mod superblock;
+
+pub use copies::{Chosen, CopyState, OpenError, choose, claimed_bytes, copies, end_copies, pair_of};
+pub use create::{FormatStep, format};
+pub use entry::{BadEntry, FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
+pub use geometry::{Extent, ExtentKind, Geometry, GeometryError, Wish};
+pub use page::{Opened, PageContent, PageId, Region};
+pub use superblock::{ClassTotals, CommitMode, Features, Key, Lifetime, ProtectedRange, StartSettings, Superblock, SuperblockError};

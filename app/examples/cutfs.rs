@@ -1,0 +1,260 @@
+//! A disk that forgets: a FUSE file system with one file, `disk`, that keeps every sector which no fsync has covered apart and, on a
+//! signal, drops a seeded subset of them. The test kit's power cut, below the built binary (`./dev cuts`).
+//!
+//! ```text
+//! cutfs MOUNTPOINT MIB SEED      serve until SIGTERM; prints "ready", then a line for each cut
+//!   SIGUSR1                      cut the power: drop sectors, and fail every request from now on
+//!   SIGUSR2                      power on again
+//! ```
+//!
+//! 1. A sector survives as its durable version or as any version written since (A1, A2, A3 of `docs/ordering.md`); what a completed flush
+//!    covered always survives.
+//! 2. Requests are carried out one at a time, so each write that has returned was issued before whatever is issued later.
+//! 3. The same seed and the same requests drop the same sectors.
+
+use onefold::frontend::Frontend;
+use onefold::frontend::fuse::session::Session;
+use onefold::frontend::fuse::{Config, Fuse};
+use onefold::target::{Incoming, Target, TargetInfo};
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::interface::{Failure, Op, Reply, Segment};
+use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES, index};
+use rustix::fs::CWD;
+use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Threads that take requests from the kernel.
+const THREADS: usize = 2;
+const SECTOR: usize = 512;
+
+/// A device with a volatile cache that loses any part of what it holds.
+struct ForgetfulDisk {
+    state: Mutex<State>,
+    bytes: u64,
+}
+
+struct State {
+    durable: Vec<u8>,
+    /// Sector → the versions written since the last flush, oldest first.
+    unflushed: BTreeMap<usize, Vec<[u8; SECTOR]>>,
+    powered: bool,
+    random: Random,
+    cuts: u64,
+}
+
+/// splitmix64: enough to choose sectors, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+/// How a cut treats the sectors that no flush has covered.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    /// Each sector by itself: its durable version or any since, each as likely.
+    Any,
+    /// So many of a hundred sectors keep their newest version, the others their durable one.
+    Newest(u64),
+    /// Whole pages of eight sectors, newest or durable.
+    Pages,
+    /// Of each page a part: the sectors below or above a random one are newest, the others durable.
+    Torn,
+}
+
+impl State {
+    fn sector(&self, number: usize) -> &[u8] {
+        let durable = &self.durable[number * SECTOR..(number + 1) * SECTOR];
+        self.unflushed.get(&number).and_then(|versions| versions.last()).map_or(durable, |version| &version[..])
+    }
+
+    fn read(&self, at: usize, into: &mut [u8]) {
+        let mut done = 0;
+        while done < into.len() {
+            let (sector, start) = ((at + done) / SECTOR, (at + done) % SECTOR);
+            let bytes = (SECTOR - start).min(into.len() - done);
+            into[done..done + bytes].copy_from_slice(&self.sector(sector)[start..start + bytes]);
+            done += bytes;
+        }
+    }
+
+    /// `data` begins at a sector's beginning and ends at one's end.
+    fn write(&mut self, at: usize, data: &[u8]) {
+        for (number, sector) in (at / SECTOR..).zip(data.chunks_exact(SECTOR)) {
+            let sector = sector.try_into().expect("chunks of a sector");
+            self.unflushed.entry(number).or_default().push(sector);
+        }
+    }
+
+    fn settle(&mut self, number: usize, version: &[u8; SECTOR]) {
+        self.durable[number * SECTOR..(number + 1) * SECTOR].copy_from_slice(version);
+    }
+
+    fn flush(&mut self) {
+        for (number, versions) in std::mem::take(&mut self.unflushed) {
+            self.settle(number, versions.last().expect("a sector is listed with its versions"));
+        }
+    }
+
+    fn cut(&mut self) -> String {
+        let manner = match self.random.below(8) {
+            0 => Manner::Newest(0),
+            1 => Manner::Newest(100),
+            2 => Manner::Newest(10),
+            3 => Manner::Newest(90),
+            4 => Manner::Pages,
+            5 => Manner::Torn,
+            _ => Manner::Any,
+        };
+        let unflushed = std::mem::take(&mut self.unflushed);
+        let (sectors, mut kept) = (unflushed.len(), 0);
+        let (mut page, mut chance) = (usize::MAX, 0);
+        for (number, versions) in unflushed {
+            if number / 8 != page {
+                page = number / 8;
+                chance = self.random.next();
+            }
+            let newest = versions.len();
+            // 0 keeps the durable version, n the n-th since.
+            let choice = match manner {
+                Manner::Any => index(self.random.below(newest as u64 + 1)),
+                Manner::Newest(percent) if self.random.below(100) < percent => newest,
+                Manner::Newest(_) => 0,
+                Manner::Pages => newest * index(chance % 2),
+                Manner::Torn => {
+                    let below = (number as u64 % 8) < chance / 2 % 9;
+                    newest * usize::from(below == (chance % 2 == 0))
+                }
+            };
+            if choice > 0 {
+                kept += 1;
+                self.settle(number, &versions[choice - 1]);
+            }
+        }
+        self.cuts += 1;
+        self.powered = false;
+        format!("cut {}: {manner:?}, {sectors} sectors unflushed, {kept} kept", self.cuts)
+    }
+}
+
+impl ForgetfulDisk {
+    fn new(bytes: u64, seed: u64) -> Self {
+        let state = State { durable: vec![0; index(bytes)], unflushed: BTreeMap::new(), powered: true, random: Random(seed), cuts: 0 };
+        Self { state: Mutex::new(state), bytes }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panicked with it")
+    }
+
+    fn carry_out(&self, request: &mut Incoming) -> Reply {
+        let mut state = self.state();
+        if !state.powered {
+            return Reply::Failed(Failure::Io);
+        }
+        let (at, bytes) = (index(request.offset), index(request.length));
+        match request.op {
+            Op::Read => {
+                let mut buffer = BufferMut::zeroed(bytes.div_ceil(4096));
+                state.read(at, &mut buffer.bytes_mut()[..bytes]);
+                let slice = buffer.freeze().slice(0, bytes.div_ceil(4096));
+                return Reply::Data(vec![Segment::Data { slice, start: 0, bytes }]);
+            }
+            Op::Write => {
+                let Some(buffer) = request.buffer.take() else { return Reply::Failed(Failure::Invalid) };
+                let lead = index(request.offset % BLOCK_BYTES);
+                state.write(at, &buffer.bytes()[lead..lead + bytes]);
+            }
+            Op::Flush => state.flush(),
+            Op::Discard | Op::WriteZeroes => state.write(at, &vec![0; bytes]),
+        }
+        Reply::Done
+    }
+}
+
+impl Target for ForgetfulDisk {
+    fn info(&self) -> TargetInfo {
+        TargetInfo { bytes: self.bytes, request_bytes_max: 1 << 20, read_only: false }
+    }
+
+    fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure> {
+        Ok(BufferMut::zeroed(blocks))
+    }
+
+    fn submit(&self, batch: &mut Vec<Incoming>) {
+        for mut request in batch.drain(..) {
+            let misplaced = request.op != Op::Read && (request.offset % SECTOR_BYTES != 0 || request.length % SECTOR_BYTES != 0);
+            let outside = request.offset.checked_add(request.length).is_none_or(|end| end > self.bytes);
+            let reply = if misplaced || outside { Reply::Failed(Failure::Invalid) } else { self.carry_out(&mut request) };
+            (request.done)(reply);
+        }
+    }
+}
+
+fn say(line: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+fn run(mountpoint: &Path, mib: &str, seed: &str) -> Result<(), Box<dyn Error>> {
+    let disk = Arc::new(ForgetfulDisk::new(mib.parse::<u64>()? << 20, seed.parse()?));
+    let mut signals = Signals::new([SIGUSR1, SIGUSR2, SIGTERM, SIGINT])?;
+    let mut session = Session::mount("cutfs", THREADS)?;
+    let root = session.root().ok_or("the session has no mount")?;
+    move_mount(root, "", CWD, mountpoint, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    session.let_go();
+    let channels = session.channels().iter().map(std::os::fd::OwnedFd::try_clone).collect::<Result<_, _>>()?;
+    let target: Arc<dyn Target> = Arc::clone(&disk) as _;
+    // There is no loop device to take away.
+    let detach = |_: &Path| Command::new("true");
+    let server = Fuse::start(Config { channels, tag: "cutfs".to_owned(), detach }, target)?;
+    say("ready")?;
+    for signal in signals.forever() {
+        match signal {
+            SIGUSR1 => say(&disk.state().cut())?,
+            SIGUSR2 => {
+                disk.state().powered = true;
+                say("power")?;
+            }
+            _ => break,
+        }
+    }
+    // Whoever still uses it gets errors from now on; the receivers end with the process.
+    unmount(mountpoint, UnmountFlags::DETACH)?;
+    drop(server);
+    drop(session);
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [mountpoint, mib, seed] = &arguments[..] else {
+        eprintln!("usage: cutfs MOUNTPOINT MIB SEED");
+        return ExitCode::from(2);
+    };
+    match run(Path::new(mountpoint), mib, seed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("cutfs: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}

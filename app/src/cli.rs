@@ -1,0 +1,101 @@
+//! The command line: each flag is defined once, here or with its verb.
+
+use crate::commands;
+use crate::exit::{Exit, Failed};
+use clap::{Parser, Subcommand};
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// Sets what is logged, in place of the default.
+pub const LOG_VARIABLE: &str = "ONEFOLD_LOG";
+
+#[derive(Debug, Parser)]
+#[command(name = "onefold", version, about, after_help = Exit::help(), max_term_width = 100)]
+#[command(
+    about = "A deduplicating block device for flash.\n\nA volume is named by its path, its label, its UUID, or where it is attached."
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Create(commands::create::Arguments),
+    Attach(commands::attach::Arguments),
+    Detach(commands::detach::Arguments),
+    List(commands::list::Arguments),
+    Status(commands::status::Arguments),
+    Stats(commands::stats::Arguments),
+    Check(commands::check::Arguments),
+    Dump(commands::dump::Arguments),
+    /// Serves a volume for `attach`.
+    #[command(hide = true)]
+    Serve(commands::serve::Arguments),
+    /// Keeps a FUSE session alive for `attach`.
+    #[command(hide = true)]
+    Supervise(commands::supervise::Arguments),
+    /// Makes the loop device for `supervise`.
+    #[command(hide = true)]
+    Hands(commands::hands::Arguments),
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    // A server is started by way of /proc/self/exe, which would be its name.
+    let _ = rustix::thread::set_name(c"onefold");
+    let cli = Cli::parse();
+    log_to_stderr(if matches!(cli.verb, Verb::Serve(_) | Verb::Supervise(_) | Verb::Hands(_)) { "info" } else { "warn" });
+    match run(cli.verb) {
+        Ok(exit) => exit.into(),
+        Err(failed) => {
+            eprintln!("onefold: {failed}");
+            failed.exit.into()
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<Exit, Failed> {
+    let done = |()| Exit::Done;
+    match verb {
+        Verb::Create(arguments) => commands::create::run(&arguments).map(done),
+        Verb::Attach(arguments) => commands::attach::run(&arguments),
+        Verb::Detach(arguments) => commands::detach::run(&arguments),
+        Verb::List(arguments) => commands::list::run(&arguments).map(done),
+        Verb::Status(arguments) => commands::status::run(&arguments).map(done),
+        Verb::Stats(arguments) => commands::stats::run(&arguments).map(done),
+        Verb::Check(arguments) => commands::check::run(&arguments),
+        Verb::Dump(arguments) => commands::dump::run(&arguments).map(done),
+        Verb::Serve(arguments) => commands::serve::run(&arguments),
+        Verb::Supervise(arguments) => commands::supervise::run(&arguments),
+        Verb::Hands(arguments) => commands::hands::run(&arguments).map(done),
+    }
+}
+
+fn log_to_stderr(default: &str) {
+    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
+    let is_terminal = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(is_terminal).with_writer(std::io::stderr).init();
+}
+
+/// `on` or `off`.
+pub fn parse_switch(typed: &str) -> Result<bool, String> {
+    match typed {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("give on or off".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

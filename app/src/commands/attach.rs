@@ -1,0 +1,141 @@
+//! `attach`: makes a volume a block device.
+
+use crate::exit::{Exit, Failed, Outcome};
+use crate::server::directory::run_directory;
+use crate::server::launch::{self, End};
+use crate::server::plan::{FrontendPlan, Options, Plan};
+use crate::server::record::{Places, Record, clear};
+use crate::server::serving::serve;
+use crate::server::{known, record};
+use crate::volume;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Attach a volume, and print where: a block device or an NBD URI
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Path, label or UUID.
+    volume: String,
+    /// Serve NBD, at a socket or loopback address (default: a socket of its own). Without this: a block device (FUSE and loop) for root, NBD for
+    /// others.
+    #[arg(long, value_name = "SOCKET|HOST:PORT", num_args = 0..=1, require_equals = true, conflicts_with = "fuse")]
+    nbd: Option<Option<String>>,
+    /// Make a block device by way of FUSE and loop. Needs root.
+    #[arg(long)]
+    fuse: bool,
+    /// Stay in the foreground; log to standard error.
+    #[arg(long)]
+    foreground: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Attaches.
+///
+/// # Errors
+/// When there is no such volume, it is in use or damaged, or the front-end cannot be had.
+pub fn run(arguments: &Arguments) -> Outcome<Exit> {
+    let plan = plan(arguments)?;
+    let _ = End::take(&Places::of(&plan.directory, &plan.id).end);
+    match (&plan.frontend, arguments.foreground) {
+        (FrontendPlan::Nbd { .. }, true) => serve(&plan, None, announce),
+        (FrontendPlan::Nbd { .. }, false) => {
+            let (location, _) = launch::start("serve", &plan)?;
+            announce(&location);
+            Ok(Exit::Done)
+        }
+        (FrontendPlan::Fuse, is_foreground) => {
+            let (location, supervisor) = launch::start("supervise", &plan)?;
+            announce(&location);
+            if is_foreground { stay(supervisor) } else { Ok(Exit::Done) }
+        }
+    }
+}
+
+/// How long a dying server may take to be gone.
+const DYING: Duration = Duration::from_millis(500);
+
+/// The one line that scripts read.
+fn announce(location: &str) {
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{location}").and_then(|()| out.flush());
+}
+
+fn plan(arguments: &Arguments) -> Outcome<Plan> {
+    let directory = run_directory()?;
+    let found = volume::find(&arguments.volume)?;
+    // A server that was killed a moment ago is given the time to be gone.
+    if let Some(record) = found.attached.filter(|record| !record.process.wait_end(DYING)) {
+        return Err(in_use(&record));
+    }
+    let path = found.path;
+    let (id, uuid, label) = if arguments.options.passthrough {
+        let meta = path.metadata().map_err(|e| Failed::system(format!("cannot look at {}", path.display()), e))?;
+        (format!("bare-{:x}-{:x}-{:x}", meta.dev(), meta.ino(), meta.rdev()), None, None)
+    } else {
+        let superblock = volume::peek(&path)?.superblock;
+        let uuid = Uuid::from_bytes(superblock.uuid).to_string();
+        (uuid.clone(), Some(uuid), Some(superblock.label).filter(|label| !label.is_empty()))
+    };
+    if let Some(record) = record::all(&directory)?.iter().find(|r| r.id == id) {
+        if record.is_alive() {
+            return Err(in_use(record).next("A copy of a volume cannot be attached beside it: both have the same UUID."));
+        }
+        clear(&directory, &id);
+    }
+    known::remember(&path);
+    let places = Places::of(&directory, &id);
+    let frontend = frontend(arguments, &places)?;
+    let (options, in_background) = (arguments.options.clone(), !arguments.foreground);
+    Ok(Plan { id, path, uuid, label, directory, options, frontend, in_background, is_replacement: false })
+}
+
+fn in_use(record: &Record) -> Failed {
+    Failed::new(Exit::InUse, format!("{} is attached already, at {}", record.path.display(), record.location))
+        .next(format!("`onefold detach {}` lets go of it.", record.path.display()))
+}
+
+fn frontend(arguments: &Arguments, places: &Places) -> Outcome<FrontendPlan> {
+    let is_root = rustix::process::geteuid().is_root();
+    let has_devices = ["/dev/fuse", "/dev/loop-control"].iter().all(|path| Path::new(path).exists());
+    if arguments.fuse && !is_root {
+        return Err(Failed::new(Exit::NotPermitted, "only root may make a block device (--fuse)").next("Use --nbd."));
+    }
+    if arguments.fuse || (arguments.nbd.is_none() && is_root && has_devices) {
+        return Ok(FrontendPlan::Fuse);
+    }
+    let listen = match &arguments.nbd {
+        Some(Some(typed)) => absolute(typed)?,
+        _ => places.socket.display().to_string(),
+    };
+    Ok(FrontendPlan::Nbd { listen, export: String::new() })
+}
+
+/// A socket's path as a process with another working directory needs it; addresses stay as they are.
+fn absolute(typed: &str) -> Outcome<String> {
+    let path = typed.strip_prefix("unix:").unwrap_or(typed);
+    if path == typed && !typed.contains('/') {
+        return Ok(typed.to_owned());
+    }
+    let path: PathBuf = std::path::absolute(path).map_err(|e| Failed::system(format!("cannot use {typed}"), e))?;
+    Ok(format!("unix:{}", path.display()))
+}
+
+/// Waits for the supervisor's end, and hands SIGTERM on to it.
+fn stay(mut supervisor: Child) -> Outcome<Exit> {
+    let pid = rustix::process::Pid::from_child(&supervisor);
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT]).map_err(|e| Failed::system("cannot watch for signals", e))?;
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+    });
+    let status = supervisor.wait().map_err(|e| Failed::system("cannot wait for the supervisor", e))?;
+    let code = status.code().and_then(|code| Exit::ALL.into_iter().find(|exit| *exit as i32 == code));
+    code.ok_or_else(|| Failed::new(Exit::System, format!("the supervisor ended: {status}")))
+}

@@ -1,0 +1,278 @@
+//! `create`: formats a file or block device as a volume.
+
+use super::status::OnMedium;
+use crate::device::backing::{Allocation, Backing, Kind, PATIENCE};
+use crate::device::signature::{holds_data, recognised};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::size::Size;
+use crate::output::table::Table;
+use crate::output::{Report, Style, print};
+use crate::server::known;
+use crate::server::plan::PersistenceName;
+use crate::volume;
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::format::superblock::{LABEL_BYTES_MAX, PROTECTED_MAX};
+use onefold_engine::format::{FormatStep, Geometry, GeometryError, ProtectedRange, Superblock, Wish, format};
+use onefold_engine::settings::Settings;
+use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
+use serde::Serialize;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// Files up to this size get their space at once.
+const WHOLE_BYTES_MAX: u64 = 4 << 30;
+
+/// Format a file or block device as a volume
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// File (made where it does not exist) or block device.
+    path: PathBuf,
+    /// Size of a new file.
+    #[arg(long)]
+    size: Option<Size>,
+    /// Size as clients see it. Default: what always fits, whatever is written. Larger sizes count on duplicates.
+    #[arg(long, value_name = "SIZE")]
+    logical: Option<Size>,
+    /// A name for the volume.
+    #[arg(long)]
+    label: Option<String>,
+    /// How blocks are told apart: blake3, sha256, or, to compare with the papers, sha1 or md5.
+    #[arg(long, value_name = "NAME", value_parser = parse_algorithm, default_value = "blake3")]
+    algorithm: Algorithm,
+    /// When a write is acknowledged, unless `attach` says otherwise: weak, on admission; strong, when it is durable.
+    #[arg(long, value_enum, value_name = "MODE", default_value = "weak")]
+    persistence: PersistenceName,
+    /// Sector size as clients see it.
+    #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = ["512", "4096"])]
+    sector: String,
+    /// Blocks that are never deduplicated, such as superblock copies of a file system. May be given several times.
+    #[arg(long, value_name = "LBN+LEN", value_parser = parse_range)]
+    protect: Vec<ProtectedRange>,
+    /// Let a new file grow as it is written. The default above 4 GiB.
+    #[arg(long, conflicts_with = "preallocate")]
+    sparse: bool,
+    /// Give a new file all its space at once. The default up to 4 GiB.
+    #[arg(long)]
+    preallocate: bool,
+    /// Format even over what is there.
+    #[arg(long)]
+    force: bool,
+    /// Only show what would be made.
+    #[arg(long)]
+    dry_run: bool,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Created {
+    path: PathBuf,
+    kind: Kind,
+    /// What was (or would be) lost.
+    overwritten: Option<String>,
+    preallocated: bool,
+    dry_run: bool,
+    /// The map, refs and fingerprints.
+    metadata_bytes: u64,
+    volume: OnMedium,
+}
+
+impl Report for Created {
+    const NAME: &'static str = "create";
+
+    fn table(&self) -> Table {
+        let kind = match (self.kind, self.preallocated) {
+            (Kind::Block, _) => "block device",
+            (Kind::File, true) => "file, preallocated",
+            (Kind::File, false) => "file, sparse",
+        };
+        let table = Table::new()
+            .row("backing store", format!("{} ({kind}, {})", self.path.display(), Size(self.volume.device_bytes)))
+            .row_if("overwritten", self.overwritten.as_ref());
+        let table = self.volume.rows(table).row("metadata", Size(self.metadata_bytes));
+        if self.dry_run { table.line("Nothing was written.") } else { table }
+    }
+}
+
+/// The store and what is known of it before anything is changed.
+struct Ground {
+    backing: Option<Backing>,
+    kind: Kind,
+    length: u64,
+    /// What is on it.
+    content: Option<String>,
+    allocation: Allocation,
+}
+
+/// Formats.
+///
+/// # Errors
+/// When the store is in use, too small or holds something, or the wishes do not fit.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let mut ground = survey(arguments)?;
+    let superblock = superblock(arguments, ground.length)?;
+    if let (Some(content), false) = (&ground.content, arguments.force) {
+        return Err(Failed::new(Exit::Refused, format!("{} holds something: {content}", arguments.path.display()))
+            .next("It would be lost. --force formats all the same."));
+    }
+    if arguments.dry_run {
+        print(&report(arguments, &ground, &superblock, arguments.path.clone()), Style::of(arguments.json));
+        return Ok(());
+    }
+    let is_new = ground.backing.is_none();
+    let backing = match ground.backing.take() {
+        Some(mut backing) => {
+            if backing.facts().length != ground.length {
+                backing.resize(ground.length, ground.allocation).map_err(|e| failed(arguments, "resize", e))?;
+            }
+            backing
+        }
+        None => Backing::create_file(&arguments.path, ground.length, ground.allocation)?,
+    };
+    let formatted = carry_out(&backing, &superblock).and_then(|()| if is_new { sync_directory(&arguments.path) } else { Ok(()) });
+    if let Err(error) = formatted {
+        if is_new {
+            // Half a volume helps nobody.
+            let _ = std::fs::remove_file(&arguments.path);
+        }
+        return Err(failed(arguments, "format", error));
+    }
+    let path = arguments.path.canonicalize().unwrap_or_else(|_| arguments.path.clone());
+    known::remember(&path);
+    print(&report(arguments, &ground, &superblock, path), Style::of(arguments.json));
+    Ok(())
+}
+
+fn failed(arguments: &Arguments, what: &str, error: std::io::Error) -> Failed {
+    Failed::system(format!("cannot {what} {}", arguments.path.display()), error)
+}
+
+/// Looks at what there is.
+fn survey(arguments: &Arguments) -> Outcome<Ground> {
+    let path = &arguments.path;
+    let allocation_of = |length| {
+        let whole = arguments.preallocate || (length <= WHOLE_BYTES_MAX && !arguments.sparse);
+        if whole { Allocation::Whole } else { Allocation::Sparse }
+    };
+    if !path.exists() {
+        let Some(Size(length)) = arguments.size else {
+            return Err(Failed::new(Exit::NotFound, format!("{} does not exist", path.display())).next("--size makes a file of that size."));
+        };
+        return Ok(Ground { backing: None, kind: Kind::File, length, content: None, allocation: allocation_of(length) });
+    }
+    let backing = Backing::open_patiently(path, false, PATIENCE)?;
+    let facts = backing.facts();
+    let length = match arguments.size {
+        Some(Size(size)) if facts.kind == Kind::Block && size != facts.length => {
+            return Err(Failed::new(Exit::Usage, format!("{} has {} bytes; --size is for files", path.display(), facts.length)));
+        }
+        Some(Size(size)) => size,
+        None => facts.length,
+    };
+    let ours = volume::traces(&backing);
+    let content = if ours.is_empty() { recognised(path) } else { Some("a Onefold volume".to_owned()) };
+    let content = match content {
+        None if holds_data(&backing).map_err(|e| failed(arguments, "read", e))? => Some("data of no known kind".to_owned()),
+        other => other,
+    };
+    let allocation = if facts.kind == Kind::Block { Allocation::Whole } else { allocation_of(length) };
+    let (kind, allocation) = (facts.kind, allocation);
+    Ok(Ground { backing: Some(backing), kind, length, content, allocation })
+}
+
+fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
+    let usage = |message: String| Failed::new(Exit::Usage, message);
+    let label = arguments.label.clone().unwrap_or_default();
+    if label.len() > LABEL_BYTES_MAX || label.chars().any(|c| c.is_control() || c == '/') {
+        return Err(usage(format!("'{label}' is no label: at most {LABEL_BYTES_MAX} bytes, without slashes and control characters")));
+    }
+    if Uuid::parse_str(&label).is_ok() {
+        return Err(usage(format!("'{label}' is no label: it would be taken for a UUID")));
+    }
+    if arguments.protect.len() > PROTECTED_MAX {
+        return Err(usage(format!("{} protected ranges, where a volume has room for {PROTECTED_MAX}", arguments.protect.len())));
+    }
+    let logical_blocks = match arguments.logical {
+        Some(Size(bytes)) if bytes % BLOCK_BYTES != 0 => return Err(usage(format!("--logical {bytes} is no multiple of {BLOCK_BYTES}"))),
+        other => other.map(|Size(bytes)| bytes / BLOCK_BYTES),
+    };
+    let geometry = Geometry::plan(Bytes(length), &Wish { logical_blocks, reserve_blocks: None }).map_err(|error| {
+        let failed = usage(format!("{}: {error}", arguments.path.display()));
+        if matches!(error, GeometryError::DeviceTooSmall { .. }) { failed.next("The smallest volume has 16 MiB.") } else { failed }
+    })?;
+    let (mut uuid, mut key) = ([0; 16], [0; 32]);
+    getrandom::fill(&mut uuid).and_then(|()| getrandom::fill(&mut key)).map_err(|e| Failed::system("no random numbers", e))?;
+    let uuid = uuid::Builder::from_random_bytes(uuid).into_uuid().into_bytes();
+    let settings =
+        Settings { persistence: arguments.persistence.into(), verify_duplicates: arguments.algorithm.is_weak(), ..Settings::default() };
+    let mut superblock = Superblock::new(geometry, uuid, key, arguments.algorithm, &settings);
+    superblock.label = label;
+    superblock.sector_bytes = if arguments.sector == "512" { 512 } else { 4096 };
+    for range in &arguments.protect {
+        if range.first.get() + u64::from(range.blocks) > superblock.geometry.logical_blocks {
+            return Err(usage(format!(
+                "--protect {}+{} reaches beyond the volume's {} blocks",
+                range.first.get(),
+                range.blocks,
+                superblock.geometry.logical_blocks
+            )));
+        }
+    }
+    superblock.protected.clone_from(&arguments.protect);
+    Ok(superblock)
+}
+
+/// Carries the steps of formatting out, one after the other.
+fn carry_out(backing: &Backing, superblock: &Superblock) -> std::io::Result<()> {
+    let mut buffer = BufferMut::zeroed(1);
+    for step in format(superblock, Bytes(backing.facts().length), &volume::traces(backing)) {
+        match step {
+            // On a file this also gives the metadata regions their space, sparse or not.
+            FormatStep::Zero { at, length } => backing.zero(at.get(), length.get())?,
+            FormatStep::Write { at, page } => {
+                buffer.block_mut(0).copy_from_slice(&page[..]);
+                backing.write(at.get(), &buffer)?;
+            }
+            FormatStep::Flush => backing.flush()?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes a new file's name durable.
+fn sync_directory(path: &Path) -> std::io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)?.sync_all()
+}
+
+fn report(arguments: &Arguments, ground: &Ground, superblock: &Superblock, path: PathBuf) -> Created {
+    let geometry = &superblock.geometry;
+    Created {
+        path,
+        kind: ground.kind,
+        overwritten: ground.content.clone(),
+        preallocated: ground.allocation == Allocation::Whole,
+        dry_run: arguments.dry_run,
+        metadata_bytes: geometry.device_bytes.get() - geometry.data_blocks * BLOCK_BYTES,
+        volume: OnMedium::from(superblock),
+    }
+}
+
+fn parse_algorithm(typed: &str) -> Result<Algorithm, String> {
+    Algorithm::ALL.into_iter().find(|a| a.name() == typed).ok_or_else(|| {
+        let names: Vec<_> = Algorithm::ALL.iter().map(|a| a.name()).collect();
+        format!("give one of {}", names.join(", "))
+    })
+}
+
+fn parse_range(typed: &str) -> Result<ProtectedRange, String> {
+    let wrong = || format!("'{typed}' is no range of blocks: give, say, 32768+2 for two blocks from LBN 32768 on");
+    let (first, blocks) = typed.split_once('+').ok_or_else(wrong)?;
+    let (first, blocks): (u64, u32) = (first.parse().map_err(|_| wrong())?, blocks.parse().map_err(|_| wrong())?);
+    if blocks == 0 || first.checked_add(u64::from(blocks)).is_none() {
+        return Err(wrong());
+    }
+    Ok(ProtectedRange { first: Lbn(first), blocks })
+}

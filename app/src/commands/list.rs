@@ -1,0 +1,109 @@
+//! `list`: what is attached, and what is known.
+
+use crate::exit::Outcome;
+use crate::output::size::Size;
+use crate::output::table::Table;
+use crate::output::{Report, Style, print};
+use crate::server::directory::run_directory;
+use crate::server::known;
+use crate::server::record::{self, Record, clear};
+use crate::volume::{block_devices, peek};
+use serde::Serialize;
+use std::path::PathBuf;
+use uuid::Uuid;
+
+/// List attached volumes
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Volumes that are not attached, too: those seen before, and those on block devices.
+    #[arg(long)]
+    all: bool,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct List {
+    volumes: Vec<Line>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    path: PathBuf,
+    label: Option<String>,
+    uuid: Option<String>,
+    /// Block device or NBD URI, where it is attached.
+    location: Option<String>,
+    pid: Option<u32>,
+    passthrough: bool,
+    /// As clients see it; known of volumes that are not attached.
+    logical_bytes: Option<u64>,
+}
+
+impl Report for List {
+    const NAME: &'static str = "list";
+
+    fn table(&self) -> Table {
+        if self.volumes.is_empty() {
+            return Table::new().line("No volume is attached.");
+        }
+        let dash = || "-".to_owned();
+        let row = |line: &Line| {
+            let name = line.label.clone().or_else(|| line.uuid.clone()).unwrap_or_else(|| "(passthrough)".to_owned());
+            let state =
+                line.location.clone().unwrap_or_else(|| line.logical_bytes.map_or_else(dash, |bytes| format!("- ({})", Size(bytes))));
+            vec![name, line.path.display().to_string(), state, line.pid.map_or_else(dash, |pid| pid.to_string())]
+        };
+        Table::new().grid(&["volume", "backing store", "attached at", "pid"], self.volumes.iter().map(row).collect())
+    }
+}
+
+/// Lists.
+///
+/// # Errors
+/// When the directory of records cannot be read.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let directory = run_directory()?;
+    let (alive, dead): (Vec<Record>, Vec<Record>) = record::all(&directory)?.into_iter().partition(Record::is_alive);
+    for record in dead {
+        eprintln!("onefold: the server of {} died; `onefold attach` serves it again", record.path.display());
+        clear(&directory, &record.id);
+    }
+    let mut volumes: Vec<Line> = alive.into_iter().map(Line::of).collect();
+    if arguments.all {
+        let mut paths: Vec<PathBuf> = known::paths().into_iter().chain(block_devices()).filter_map(|p| p.canonicalize().ok()).collect();
+        paths.sort();
+        paths.dedup();
+        paths.retain(|path| volumes.iter().all(|line| line.path != *path));
+        volumes.extend(paths.into_iter().filter_map(Line::of_detached));
+    }
+    print(&List { volumes }, Style::of(arguments.json));
+    Ok(())
+}
+
+impl Line {
+    fn of(record: Record) -> Self {
+        Self {
+            path: record.path,
+            label: record.label,
+            uuid: record.uuid,
+            location: Some(record.location),
+            pid: Some(record.process.pid),
+            passthrough: record.is_passthrough,
+            logical_bytes: None,
+        }
+    }
+
+    fn of_detached(path: PathBuf) -> Option<Self> {
+        let superblock = peek(&path).ok()?.superblock;
+        Some(Self {
+            path,
+            label: Some(superblock.label).filter(|label| !label.is_empty()),
+            uuid: Some(Uuid::from_bytes(superblock.uuid).to_string()),
+            location: None,
+            pid: None,
+            passthrough: false,
+            logical_bytes: Some(superblock.geometry.logical_blocks * onefold_engine::units::BLOCK_BYTES),
+        })
+    }
+}

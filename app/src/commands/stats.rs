@@ -1,0 +1,177 @@
+//! `stats`: what an attached volume did.
+
+use super::attached;
+use crate::exit::{Failed, Outcome};
+use crate::output::size::Size;
+use crate::output::table::Table;
+use crate::output::{Report, Style, print};
+use crate::runtime::condition::{Condition, Count, Counts, PartUse};
+use crate::runtime::volume_counts::{VolumeCounts, name};
+use crate::server::control::{self, Ask};
+use crate::server::directory::run_directory;
+use crate::server::record::{Places, Record};
+use crate::volume;
+use onefold_engine::format::Lifetime;
+use onefold_engine::interface::Class;
+use onefold_engine::units::BLOCK_BYTES;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Show what an attached volume did
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Path, label, UUID, or where it is attached.
+    volume: String,
+    #[arg(long)]
+    json: bool,
+    /// Again every so many seconds, until it is interrupted.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2")]
+    watch: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Stats {
+    path: PathBuf,
+    passthrough: bool,
+    /// Since it was attached.
+    #[serde(flatten)]
+    counts: Counts,
+    memory: Vec<PartUse>,
+    /// Since it was created; what a server counted that was killed is not in it.
+    lifetime: Option<Lived>,
+}
+
+/// The lifetime ledger, in units of 4 KiB.
+#[derive(Debug, Serialize)]
+struct Lived {
+    client_units: u64,
+    device_units: u64,
+    device_flushes: u64,
+    classes: Vec<LivedClass>,
+}
+
+#[derive(Debug, Serialize)]
+struct LivedClass {
+    class: &'static str,
+    units: u64,
+    bytes: u64,
+    commands: u64,
+}
+
+impl Lived {
+    fn of(lifetime: &Lifetime) -> Self {
+        let classes = Class::ALL.iter().zip(&lifetime.classes);
+        Self {
+            client_units: lifetime.client_write_units,
+            device_units: lifetime.classes.iter().map(|c| c.units).sum(),
+            device_flushes: lifetime.device_flushes,
+            classes: classes
+                .map(|(class, c)| LivedClass { class: name(*class), units: c.units, bytes: c.bytes, commands: c.commands })
+                .collect(),
+        }
+    }
+}
+
+impl Lived {
+    /// With what was counted since the volume was attached, which the superblock gets at its close.
+    fn and(mut self, volume: &VolumeCounts, device: &[Count]) -> Self {
+        self.client_units += volume.ledger.client_units;
+        self.device_units += volume.ledger.device_units;
+        self.device_flushes += volume.ledger.device_flushes;
+        for lived in &mut self.classes {
+            let what = format!("write {}", lived.class);
+            if let Some(count) = device.iter().find(|count| count.what == what) {
+                lived.units += count.bytes.div_ceil(BLOCK_BYTES);
+                lived.bytes += count.bytes;
+                lived.commands += count.operations;
+            }
+        }
+        self
+    }
+}
+
+impl Report for Stats {
+    const NAME: &'static str = "stats";
+
+    fn table(&self) -> Table {
+        let row = |c: &Count| vec![c.what.clone(), c.operations.to_string(), Size(c.bytes).to_string()];
+        let rows = |counts: &[Count]| counts.iter().filter(|c| c.operations > 0).map(row).collect::<Vec<_>>();
+        let mut table = Table::new().row("backing store", self.path.display());
+        if let Some(volume) = &self.counts.volume {
+            table = summary(table, volume);
+        }
+        if let Some(lived) = &self.lifetime {
+            let units = |n| Size(n * BLOCK_BYTES);
+            table = table
+                .row("since creation", format!("{} from clients, {} to the device", units(lived.client_units), units(lived.device_units)));
+        }
+        table = table.line("").grid(&["clients", "requests", "bytes"], rows(&self.counts.client));
+        table = table.line("").grid(&["device", "commands", "bytes"], rows(&self.counts.device));
+        let part = |p: &PartUse| {
+            vec![p.part.clone(), Size(p.used_bytes).to_string(), Size(p.peak_bytes).to_string(), Size(p.limit_bytes).to_string()]
+        };
+        table.line("").grid(&["memory", "used", "peak", "limit"], self.memory.iter().map(part).collect())
+    }
+}
+
+fn summary(table: Table, volume: &VolumeCounts) -> Table {
+    let blocks = |n: u64| Size(n * BLOCK_BYTES);
+    let (ledger, space, dedup) = (&volume.ledger, &volume.space, &volume.dedup);
+    let ratio = |r: Option<f64>| r.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
+    let counting = if space.is_complete { "" } else { " (still counting)" };
+    let table = table
+        .row("client wrote", format!("{} ({} blocks)", blocks(ledger.client_units), ledger.client_units))
+        .row(
+            "device wrote",
+            format!("{} in blocks of 4 KiB, {} a client block", blocks(ledger.device_units), ratio(ledger.amplification())),
+        )
+        .row("ideal", format!("{}: each distinct block once", blocks(ledger.ideal_units)))
+        .row("efficiency", ratio(ledger.efficiency()))
+        .row("flushes", format!("{} of clients, {} of the device", ledger.client_flushes, ledger.device_flushes))
+        .row(
+            "found",
+            format!("{} duplicates, {} zero, {} unchanged, {} new", dedup.duplicates, dedup.zeroes, dedup.unchanged, dedup.new_blocks),
+        )
+        .row("index", format!("{} of {} entries", dedup.index_entries, dedup.index_capacity))
+        .row(
+            "space",
+            format!(
+                "{} unique, {} shared, {} kept, {} free{counting}",
+                blocks(space.unique_blocks),
+                blocks(space.shared_blocks),
+                blocks(space.kept_blocks),
+                blocks(space.free_blocks)
+            ),
+        );
+    match (space.garbage_possible, space.recount_running) {
+        (true, true) => table.row("garbage", "possible; being recounted"),
+        (true, false) => table.row("garbage", "possible"),
+        _ => table,
+    }
+}
+
+/// Shows.
+///
+/// # Errors
+/// When it is not attached, or its server does not answer.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let record = attached(&arguments.volume)?;
+    loop {
+        print(&stats(&record)?, Style::of(arguments.json));
+        let Some(seconds) = arguments.watch else { return Ok(()) };
+        std::thread::sleep(Duration::from_secs(seconds.max(1)));
+        println!();
+    }
+}
+
+fn stats(record: &Record) -> Outcome<Stats> {
+    let control = Places::of(&run_directory()?, &record.id).control;
+    let strange = |e| Failed::system("the server speaks another language", e);
+    let counts: Counts = serde_json::from_value(control::ask(&control, Ask::Stats)?).map_err(strange)?;
+    let condition: Condition = serde_json::from_value(control::ask(&control, Ask::Status)?).map_err(strange)?;
+    let superblock = if record.is_passthrough { None } else { volume::peek(&record.path).ok().map(|chosen| chosen.superblock) };
+    let lifetime =
+        superblock.map(|s| Lived::of(&s.lifetime)).zip(counts.volume.as_ref()).map(|(lived, volume)| lived.and(volume, &counts.device));
+    Ok(Stats { path: record.path.clone(), passthrough: record.is_passthrough, counts, memory: condition.memory, lifetime })
+}

@@ -1,0 +1,149 @@
+//! `status`: how a volume is.
+
+use crate::exit::{Failed, Outcome};
+use crate::output::size::Size;
+use crate::output::table::Table;
+use crate::output::{Report, Style, print};
+use crate::runtime::condition::Condition;
+use crate::server::control::{self, Ask};
+use crate::server::directory::run_directory;
+use crate::server::record::{Places, Record};
+use crate::volume;
+use onefold_engine::format::Superblock;
+use onefold_engine::units::BLOCK_BYTES;
+use serde::Serialize;
+use std::path::PathBuf;
+use uuid::Uuid;
+
+/// Show how a volume is
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Path, label, UUID, or where it is attached.
+    volume: String,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Status {
+    path: PathBuf,
+    /// The process that serves, where it is attached.
+    pid: Option<u32>,
+    attached: Option<Attached>,
+    /// As the medium says; of an attached volume, as it was at the last update.
+    volume: Option<OnMedium>,
+}
+
+#[derive(Debug, Serialize)]
+struct Attached {
+    #[serde(flatten)]
+    record: Record,
+    condition: Condition,
+}
+
+/// What a superblock says.
+#[derive(Debug, Serialize)]
+pub struct OnMedium {
+    pub uuid: String,
+    pub label: String,
+    pub algorithm: &'static str,
+    pub logical_bytes: u64,
+    pub data_bytes: u64,
+    pub reserve_bytes: u64,
+    pub device_bytes: u64,
+    pub clean: bool,
+    pub garbage_possible: bool,
+    pub generation: u64,
+    pub mount_count: u64,
+}
+
+impl From<&Superblock> for OnMedium {
+    fn from(s: &Superblock) -> Self {
+        Self {
+            uuid: Uuid::from_bytes(s.uuid).to_string(),
+            label: s.label.clone(),
+            algorithm: s.algorithm.name(),
+            logical_bytes: s.geometry.logical_blocks * BLOCK_BYTES,
+            data_bytes: s.geometry.data_blocks * BLOCK_BYTES,
+            reserve_bytes: s.geometry.reserve_blocks * BLOCK_BYTES,
+            device_bytes: s.geometry.device_bytes.get(),
+            clean: s.clean,
+            garbage_possible: s.garbage_possible,
+            generation: s.generation,
+            mount_count: s.mount_count,
+        }
+    }
+}
+
+impl OnMedium {
+    /// Rows for tables.
+    #[must_use]
+    pub fn rows(&self, table: Table) -> Table {
+        table
+            .row_if("label", Some(&self.label).filter(|label| !label.is_empty()))
+            .row("uuid", &self.uuid)
+            .row("logical size", Size(self.logical_bytes))
+            .row("data", format!("{}, {} of it reserve", Size(self.data_bytes), Size(self.reserve_bytes)))
+            .row("fingerprints", self.algorithm)
+    }
+}
+
+impl Report for Status {
+    const NAME: &'static str = "status";
+
+    fn table(&self) -> Table {
+        let mut table = Table::new().row("backing store", self.path.display());
+        if let Some(medium) = &self.volume {
+            table = medium.rows(table);
+        }
+        let Some(Attached { record, condition }) = &self.attached else {
+            let state = self.volume.as_ref().map(|m| match (m.clean, m.garbage_possible) {
+                (true, false) => "detached, clean",
+                (true, true) => "detached, clean; some space is garbage until the next attach has recounted it",
+                (false, _) => "detached, not closed in order: the next attach recovers",
+            });
+            return table.row_if("state", state);
+        };
+        table = table
+            .row("attached at", &record.location)
+            .row("state", &condition.state)
+            .row("size for clients", Size(condition.bytes))
+            .row("server", format!("pid {}", condition.pid))
+            .row("I/O", &condition.io);
+        let parts = condition.memory.iter().map(|part| {
+            vec![
+                part.part.clone(),
+                Size(part.used_bytes).to_string(),
+                Size(part.peak_bytes).to_string(),
+                Size(part.limit_bytes).to_string(),
+            ]
+        });
+        table = table.line("").grid(&["memory", "used", "peak", "limit"], parts.collect());
+        condition.notices.iter().fold(table, |table, notice| table.line(format!("notice: {notice}")))
+    }
+}
+
+/// Shows.
+///
+/// # Errors
+/// When there is no such volume, or its server does not answer.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let found = volume::find(&arguments.volume)?;
+    let attached = match found.attached {
+        None => None,
+        Some(record) => {
+            let answer = control::ask(&Places::of(&run_directory()?, &record.id).control, Ask::Status)?;
+            let condition = serde_json::from_value(answer).map_err(|e| Failed::system("the server speaks another language", e))?;
+            Some(Attached { record, condition })
+        }
+    };
+    let volume = match &attached {
+        Some(attached) if attached.record.is_passthrough => None,
+        Some(_) => volume::peek(&found.path).ok(),
+        None => Some(volume::peek(&found.path)?),
+    };
+    let volume = volume.map(|chosen| OnMedium::from(&chosen.superblock));
+    let pid = attached.as_ref().map(|attached| attached.condition.pid);
+    print(&Status { path: found.path, pid, attached, volume }, Style::of(arguments.json));
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! `supervise`: the process that keeps a FUSE session alive while servers come and go. Started by `attach`.
+
+use super::parse_plan;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::frontend::fuse::THREADS;
+use crate::frontend::fuse::supervisor::{self, DeathLimit, Ended, Event, Handover, Hands, prepare_process};
+use crate::server::launch::{self, End, Told};
+use crate::server::plan::Plan;
+use crate::server::process::Process;
+use crate::server::record::{Places, Record, clear};
+use crate::server::serving::no_frontend;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    plan: String,
+}
+
+/// Supervises until the session's end.
+///
+/// # Errors
+/// When the session cannot be had, or broke.
+pub fn run(arguments: &Arguments) -> Outcome<Exit> {
+    let plan = parse_plan(&arguments.plan)?;
+    if plan.in_background {
+        launch::leave_terminal();
+    }
+    let result = supervise(&plan);
+    clear(&plan.directory, &plan.id);
+    if let Err(failed) = &result {
+        Told::Failed(failed.clone()).tell();
+    }
+    result
+}
+
+fn supervise(plan: &Plan) -> Outcome<Exit> {
+    let end_place = Places::of(&plan.directory, &plan.id).end;
+    let _ = End::take(&end_place);
+    for refused in prepare_process() {
+        tracing::warn!("{refused} was refused: where memory is short, the device may stall");
+    }
+    let session =
+        supervisor::Plan { source: plan.path.display().to_string(), threads: THREADS, limit: DeathLimit::default(), without_resend: false };
+    let mut crew = Crew { plan: plan.clone() };
+    let ended = supervisor::supervise(&session, &mut crew);
+    let end = End::take(&end_place);
+    match ended {
+        Ok(()) => {
+            let exit = end.as_ref().map_or(Exit::Done, |end| end.exit);
+            // For `detach`, which asks when we are gone.
+            if let Some(end) = end {
+                end.leave(&end_place);
+            }
+            Ok(exit)
+        }
+        Err(Ended::Setup(error)) => Err(no_frontend(error)),
+        Err(other) => Err(end.and_then(|end| end.failed).unwrap_or_else(|| Failed::new(Exit::System, other.to_string()))),
+    }
+}
+
+/// This very program, in its several parts.
+struct Crew {
+    plan: Plan,
+}
+
+impl supervisor::Crew for Crew {
+    fn server(&mut self, handover: &Handover) -> Command {
+        let mut command = launch::command("serve", &self.plan);
+        command.args(handover.arguments()).stdin(Stdio::null()).stdout(Stdio::null());
+        // Whoever comes after may find the volume still held by the last requests of this one.
+        self.plan.is_replacement = true;
+        command
+    }
+
+    fn hands(&mut self, hands: &Hands) -> Command {
+        let mut command = launch::command("hands", &self.plan);
+        command.args(hands.arguments()).stdin(Stdio::null());
+        command
+    }
+
+    fn detach(&mut self, device: &Path) -> Command {
+        let mut command = launch::detach_device(device);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    fn report(&mut self, event: Event) {
+        match event {
+            Event::Attached { device } => {
+                let location = device.display().to_string();
+                tracing::info!(location, "attached");
+                let record = Record::of(&self.plan, Process::this(), location.clone());
+                if let Err(failed) = record.store(&Places::of(&self.plan.directory, &self.plan.id).record) {
+                    tracing::error!("{failed}");
+                }
+                Told::Ready { location }.tell();
+            }
+            Event::Mounted { resend: false } => {
+                tracing::warn!("this kernel cannot send requests again (Linux 6.9 can): if the server is killed, the device fails");
+            }
+            other => tracing::info!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! A backing store, opened: a file or a block device, locked, measured, and read and written by one descriptor.
+//!
+//! 1. One open file carries the lock and all I/O (R7).
+//! 2. A flush is honest: files are always fdatasync'ed; a block device is left alone only where its queue says "write through".
+//! 3. O_DIRECT wherever the kernel has it; the alignment is asked of the kernel.
+
+use super::lock::open_locked;
+use super::sysfs::DeviceNumber;
+use super::transfer::{self, Direction};
+use onefold_engine::buffer::{BufferMut, Frame};
+use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, OFlags, Stat, StatxFlags, statx};
+use rustix::io::Errno;
+use rustix::ioctl;
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Kind of a backing store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    File,
+    Block,
+}
+
+/// Size and manners of a backing store.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    pub path: PathBuf,
+    pub kind: Kind,
+    /// Bytes, as the store says (not rounded).
+    pub length: u64,
+    /// I/O goes past the page cache.
+    pub is_direct: bool,
+    /// Offsets and lengths are multiples of this.
+    pub offset_align: u64,
+    /// Memory begins at multiples of this.
+    pub memory_align: u64,
+    /// It has no volatile cache, so that flushes are free.
+    pub is_write_through: bool,
+    pub is_read_only: bool,
+    /// Device and inode of a file, device number of a block device: what tells two stores apart.
+    pub identity: (u64, u64),
+}
+
+/// Why a backing store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("{path} does not exist")]
+    Missing { path: PathBuf },
+    #[error("no permission to {what} {path}")]
+    Permission { path: PathBuf, what: &'static str },
+    #[error("{path} is in use{}", .holder.as_ref().map(|h| format!(": {h}")).unwrap_or_default())]
+    InUse { path: PathBuf, holder: Option<String> },
+    #[error("{path} is neither a file nor a block device")]
+    NotAStore { path: PathBuf },
+    #[error("cannot {what} {path}")]
+    System { path: PathBuf, what: &'static str, source: io::Error },
+}
+
+impl OpenError {
+    pub(super) fn of_errno(path: &Path, what: &'static str, errno: Errno) -> Self {
+        let path = path.to_owned();
+        match errno {
+            Errno::NOENT | Errno::NOTDIR => Self::Missing { path },
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::Permission { path, what },
+            other => Self::System { path, what, source: other.into() },
+        }
+    }
+}
+
+/// How a new file gets its space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// All at once, so that the file system cannot run out of it later.
+    Whole,
+    /// As it is written.
+    Sparse,
+}
+
+/// How long commands wait for a store that is in use: a process that was killed a moment ago still holds it until its last requests are over.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
+/// An open backing store.
+#[derive(Debug)]
+pub struct Backing {
+    file: File,
+    facts: Facts,
+    /// The device turned a discard down: it is not asked again.
+    has_no_discard: AtomicBool,
+}
+
+impl Backing {
+    /// Opens and locks a store: alone, or `is_read_only`, together with other readers.
+    ///
+    /// # Errors
+    /// When it is not there, may not be opened, is in use, or is no store.
+    pub fn open(path: &Path, is_read_only: bool) -> Result<Self, OpenError> {
+        let (file, stat) = open_locked(path, is_read_only)?;
+        let facts = Facts { is_read_only, ..measure(path, &file, &stat).map_err(|e| OpenError::of_errno(path, "measure", e))? };
+        Ok(Self { file, facts, has_no_discard: AtomicBool::new(false) })
+    }
+
+    /// As [`open`](Self::open), but where the store is in use, tries for `patience`: a server that died lets go of it when its last request
+    /// is over (R7).
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_patiently(path: &Path, is_read_only: bool, patience: Duration) -> Result<Self, OpenError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            match Self::open(path, is_read_only) {
+                Err(OpenError::InUse { .. }) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
+                other => return other,
+            }
+        }
+    }
+
+    /// Creates a file of `length` bytes that only its owner may read, and opens it.
+    ///
+    /// # Errors
+    /// When it exists, or the file system has no room.
+    pub fn create_file(path: &Path, length: u64, allocation: Allocation) -> Result<Self, OpenError> {
+        let error = |what, source| OpenError::System { path: path.to_owned(), what, source };
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let fd = rustix::fs::open(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, mode)
+            .map_err(|e| OpenError::of_errno(path, "create", e))?;
+        let sized = rustix::fs::ftruncate(&fd, length).and_then(|()| match allocation {
+            Allocation::Sparse => Ok(()),
+            Allocation::Whole => rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, length),
+        });
+        if let Err(errno) = sized {
+            // Nobody has seen the file yet, and half of one helps nobody.
+            let _ = std::fs::remove_file(path);
+            return Err(error("allocate", errno.into()));
+        }
+        drop(fd);
+        Self::open(path, false)
+    }
+
+    /// Size and manners.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Gives a file (another) length.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn resize(&mut self, length: u64, allocation: Allocation) -> io::Result<()> {
+        rustix::fs::ftruncate(&self.file, length)?;
+        if allocation == Allocation::Whole {
+            rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, length)?;
+        }
+        self.facts.length = length;
+        Ok(())
+    }
+
+    /// Whether all bytes of a file have their space already. True of block devices.
+    ///
+    /// # Errors
+    /// When the kernel cannot say.
+    pub fn is_allocated(&self) -> io::Result<bool> {
+        let stat = rustix::fs::fstat(&self.file)?;
+        Ok(self.facts.kind == Kind::Block || stat.st_blocks.unsigned_abs() * SECTOR_BYTES >= self.facts.length)
+    }
+
+    /// Gives a stretch of a sparse file its space. Nothing to do on a block device.
+    ///
+    /// # Errors
+    /// When the file system has no room.
+    pub fn allocate(&self, at: u64, length: u64) -> io::Result<()> {
+        if self.facts.kind == Kind::File && length > 0 {
+            match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, at, length) {
+                Err(Errno::OPNOTSUPP) | Ok(()) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills `buffer` from byte `at`, waiting for it.
+    ///
+    /// # Errors
+    /// When the device fails or ends before.
+    pub fn read(&self, at: u64, buffer: &mut BufferMut) -> io::Result<()> {
+        self.read_bytes(at, buffer.bytes_mut())
+    }
+
+    /// Writes all of `buffer` at byte `at`, waiting for it.
+    ///
+    /// # Errors
+    /// When the device fails or ends before.
+    pub fn write(&self, at: u64, buffer: &BufferMut) -> io::Result<()> {
+        let whole = buffer.bytes();
+        transfer::all(whole.len(), |done| {
+            let rest = IoSlice::new(&whole[done..]);
+            Ok(rustix::io::pwritev(&self.file, &[rest], at + done as u64)?)
+        })
+        .map_err(|e| transfer::ended(e, Direction::Write, at, whole.len()))
+    }
+
+    /// Fills `bytes`, whose memory is aligned as the store wants it, from byte `at`, waiting for it.
+    ///
+    /// # Errors
+    /// When the device fails or ends before.
+    pub fn read_bytes(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let length = bytes.len();
+        transfer::all(length, |done| {
+            let rest = IoSliceMut::new(&mut bytes[done..]);
+            Ok(rustix::io::preadv(&self.file, &mut [rest], at + done as u64)?)
+        })
+        .map_err(|e| transfer::ended(e, Direction::Read, at, length))
+    }
+
+    /// Makes everything that was written durable.
+    ///
+    /// # Errors
+    /// When the device fails: nothing since the last good flush is known to be durable (A5).
+    pub fn flush(&self) -> io::Result<()> {
+        if self.facts.is_write_through {
+            return Ok(());
+        }
+        Ok(rustix::fs::fdatasync(&self.file)?)
+    }
+
+    /// Tells the store that it may forget these bytes. Where it knows no discard, nothing happens.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn discard(&self, at: u64, length: u64) -> io::Result<()> {
+        if self.has_no_discard.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let result = match self.facts.kind {
+            Kind::File => rustix::fs::fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length),
+            Kind::Block => block_discard(self.file.as_fd(), at, length),
+        };
+        match result {
+            Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => {
+                self.has_no_discard.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Makes these bytes zeros: by the store's own means where it has some (which keep the space), else by writing them.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn zero(&self, at: u64, length: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE, at, length) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.write_zeros(at, length),
+            other => Ok(other?),
+        }
+    }
+
+    fn write_zeros(&self, at: u64, length: u64) -> io::Result<()> {
+        let zeros = BufferMut::zeroed(64);
+        let mut done = 0;
+        while done < length {
+            let part = (length - done).min(64 * BLOCK_BYTES);
+            let bytes = &zeros.bytes()[..usize::try_from(part).expect("at most 256 KiB")];
+            transfer::all(bytes.len(), |n| Ok(rustix::io::pwritev(&self.file, &[IoSlice::new(&bytes[n..])], at + done + n as u64)?))
+                .map_err(|e| transfer::ended(e, Direction::Write, at + done, bytes.len()))?;
+            done += part;
+        }
+        Ok(())
+    }
+
+    /// Why a stretch cannot be transferred, where it cannot.
+    #[must_use]
+    pub fn misfit(&self, at: u64, bytes: u64) -> Option<String> {
+        let Facts { offset_align, length, .. } = self.facts;
+        if at % offset_align != 0 || bytes % offset_align != 0 {
+            return Some(format!("{bytes} bytes at {at}: not multiples of {offset_align}"));
+        }
+        (bytes > length || at > length - bytes).then(|| format!("{bytes} bytes at {at}: beyond the end at {length}"))
+    }
+
+    pub(super) fn raw(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+fn measure(path: &Path, file: &File, stat: &Stat) -> Result<Facts, Errno> {
+    let is_block = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+    let (mut memory_align, mut offset_align) = direct_alignment(file, is_block)?;
+    let mut is_direct = offset_align != 0 && offset_align <= BLOCK_BYTES && memory_align <= align_of::<Frame>() as u64;
+    if is_direct {
+        let flags = rustix::fs::fcntl_getfl(file)?;
+        match rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT) {
+            Err(Errno::INVAL) => is_direct = false,
+            other => other?,
+        }
+    }
+    if !is_direct {
+        (memory_align, offset_align) = (1, 1);
+        tracing::warn!(path = %path.display(), "no direct I/O here: reads and writes go through the page cache, which costs memory and time");
+    }
+    let number = DeviceNumber::of(stat.st_rdev);
+    Ok(Facts {
+        path: path.to_owned(),
+        kind: if is_block { Kind::Block } else { Kind::File },
+        length: if is_block { block_length(file.as_fd())? } else { stat.st_size.unsigned_abs() },
+        is_direct,
+        offset_align,
+        memory_align,
+        is_write_through: is_block && is_direct && number.is_write_through(),
+        is_read_only: false,
+        identity: if is_block { (stat.st_rdev, 0) } else { (stat.st_dev, stat.st_ino) },
+    })
+}
+
+/// Alignment of memory and of offsets that direct I/O needs; (_, 0) where there is none.
+fn direct_alignment(file: &File, is_block: bool) -> Result<(u64, u64), Errno> {
+    if is_block {
+        let sector = u64::from(rustix::fs::ioctl_blksszget(file)?);
+        return Ok((sector, sector));
+    }
+    let answer = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    match answer {
+        Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
+            Ok((u64::from(stat.stx_dio_mem_align), u64::from(stat.stx_dio_offset_align)))
+        }
+        // An older kernel, or a file system that does not say: a block is right on nearly all, and setting O_DIRECT will tell.
+        _ => Ok((BLOCK_BYTES, BLOCK_BYTES)),
+    }
+}
+
+fn block_length(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+    // BLKGETSIZE64, linux/fs.h: its number is made with size_t, its answer has 64 bits.
+    const BLKGETSIZE64: ioctl::Opcode = ioctl::opcode::read::<usize>(0x12, 114);
+    // SAFETY: the kernel writes one u64.
+    unsafe { ioctl::ioctl(fd, ioctl::Getter::<BLKGETSIZE64, u64>::new()) }
+}
+
+fn block_discard(fd: BorrowedFd<'_>, at: u64, length: u64) -> Result<(), Errno> {
+    // BLKDISCARD, linux/fs.h: takes a pointer to two u64, start and length. (PUNCH_HOLE on a block device would ask it to write zeros.)
+    const BLKDISCARD: ioctl::Opcode = ioctl::opcode::none(0x12, 119);
+    let mut range = [at, length];
+    // SAFETY: the kernel reads two u64 there.
+    unsafe { ioctl::ioctl(fd, ioctl::Updater::<BLKDISCARD, [u64; 2]>::new(&mut range)) }
+}

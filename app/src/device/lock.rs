@@ -1,0 +1,48 @@
+//! The lock on a backing store (R7): held by the open file that carries the I/O, so that a dead server's last requests are over before the
+//! next server begins. The kernel lets go of it when the last request on that open file has ended, whatever became of the process.
+
+use super::backing::OpenError;
+use super::sysfs::{DeviceNumber, command_of, lock_holder};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::path::Path;
+
+/// Opens `path` and locks it: alone for writing, with other readers for reading. Block devices are claimed (`O_EXCL`) besides, which keeps
+/// mounts and stacked devices away too.
+///
+/// # Errors
+/// When it is not there, is in use, or is neither a file nor a block device.
+pub fn open_locked(path: &Path, is_read_only: bool) -> Result<(File, Stat), OpenError> {
+    let system = |what, errno: Errno| OpenError::of_errno(path, what, errno);
+    let before = rustix::fs::stat(path).map_err(|e| system("look at", e))?;
+    let kind = FileType::from_raw_mode(before.st_mode);
+    let exclusive = match kind {
+        FileType::RegularFile => OFlags::empty(),
+        FileType::BlockDevice => OFlags::EXCL,
+        _ => return Err(OpenError::NotAStore { path: path.to_owned() }),
+    };
+    let access = if is_read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    let fd = rustix::fs::open(path, access | exclusive | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| match errno {
+        Errno::BUSY => {
+            let user = DeviceNumber::of(before.st_rdev).user();
+            OpenError::InUse { path: path.to_owned(), holder: user.or_else(|| flock_holder(&before)) }
+        }
+        other => system("open", other),
+    })?;
+    let operation = if is_read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
+    let stat = rustix::fs::fstat(&fd).map_err(|e| system("look at", e))?;
+    rustix::fs::flock(&fd, operation).map_err(|errno| match errno {
+        Errno::WOULDBLOCK => OpenError::InUse { path: path.to_owned(), holder: flock_holder(&stat) },
+        other => system("lock", other),
+    })?;
+    Ok((File::from(fd), stat))
+}
+
+fn flock_holder(stat: &Stat) -> Option<String> {
+    let pid = lock_holder(stat.st_dev, stat.st_ino)?;
+    Some(match command_of(pid) {
+        Some(command) => format!("process {pid} ({command})"),
+        None => format!("process {pid}"),
+    })
+}

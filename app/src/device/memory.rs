@@ -1,0 +1,102 @@
+//! A device of memory, for tests: a store that forgets everything when it is dropped.
+
+use super::backing::{Facts, Kind};
+use super::{Command, Completed, Completions, Device, Work};
+use std::io;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+/// Bytes in memory behind the device trait, answered by one thread in the order of submission.
+pub struct MemoryDevice {
+    facts: Facts,
+    sink: Arc<OnceLock<Weak<dyn Completions>>>,
+    commands: Mutex<Option<Sender<Command>>>,
+    /// What was done, in order.
+    pub log: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl MemoryDevice {
+    /// A device of `length` zeros.
+    pub fn new(length: usize) -> Arc<Self> {
+        let sink: Arc<OnceLock<Weak<dyn Completions>>> = Arc::default();
+        let log: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+        let (sender, receiver) = channel::<Command>();
+        std::thread::spawn({
+            let (sink, log) = (sink.clone(), log.clone());
+            move || {
+                let mut bytes = vec![0; length];
+                for Command { token, mut work } in receiver {
+                    log.lock().unwrap().push(work.name());
+                    let result = carry_out(&mut bytes, &mut work);
+                    if let Some(sink) = sink.get().and_then(Weak::upgrade) {
+                        sink.completed(&mut vec![Completed { token, work, result }]);
+                    }
+                }
+            }
+        });
+        Arc::new(Self { facts: facts(length as u64), sink, commands: Mutex::new(Some(sender)), log })
+    }
+}
+
+fn facts(length: u64) -> Facts {
+    Facts {
+        path: "memory".into(),
+        kind: Kind::File,
+        length,
+        is_direct: false,
+        offset_align: 512,
+        memory_align: 1,
+        is_write_through: false,
+        is_read_only: false,
+        identity: (0, 0),
+    }
+}
+
+fn carry_out(medium: &mut [u8], work: &mut Work) -> io::Result<()> {
+    let place = |at: u64, length: usize| {
+        let at = usize::try_from(at).unwrap();
+        if at + length > medium.len() { Err(io::Error::from(io::ErrorKind::UnexpectedEof)) } else { Ok(at..at + length) }
+    };
+    match work {
+        Work::Read { at, buffer, skip, bytes } => {
+            let range = place(*at, *bytes)?;
+            buffer.bytes_mut()[*skip..*skip + *bytes].copy_from_slice(&medium[range]);
+        }
+        Work::Write { at, data, skip, bytes } => {
+            let range = place(*at, *bytes)?;
+            let all: Vec<u8> = data.iter().flat_map(|s| s.bytes()).copied().collect();
+            medium[range].copy_from_slice(&all[*skip..*skip + *bytes]);
+        }
+        Work::Flush => {}
+        Work::Discard { at, length } | Work::Zero { at, length } => {
+            let range = place(*at, usize::try_from(*length).unwrap())?;
+            medium[range].fill(0);
+        }
+    }
+    Ok(())
+}
+
+impl Device for MemoryDevice {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn connect(&self, sink: Weak<dyn Completions>) {
+        assert!(self.sink.set(sink).is_ok());
+    }
+
+    fn submit(&self, batch: &mut Vec<Command>) {
+        let commands = self.commands.lock().unwrap();
+        for command in batch.drain(..) {
+            commands.as_ref().expect("a stopped device gets no command").send(command).unwrap();
+        }
+    }
+
+    fn stop(&self) {
+        self.commands.lock().unwrap().take();
+    }
+
+    fn method(&self) -> String {
+        "memory".to_owned()
+    }
+}

@@ -1,0 +1,140 @@
+//! Step 9 of a request's road: bytes meet the medium.
+//!
+//! 1. A [`Device`] carries out commands in any order and answers each exactly once, with the memory it was lent.
+//! 2. Nobody changes a buffer while its command is under way (R6): a read owns its buffer, a write shares frozen ones.
+//! 3. A flush says that it is done only when everything that was completed before its submission is durable (A1). Nothing is retried after an
+//!    error, except what a signal interrupted and the rest of a transfer that the kernel cut short (A5).
+//! 4. The lock on a backing store is held by the very open file that carries the I/O (R7), see [`backing::Backing`].
+
+pub mod backing;
+mod lock;
+pub mod plain;
+pub mod signature;
+mod sysfs;
+mod transfer;
+pub mod uring;
+
+#[cfg(test)]
+pub mod memory;
+#[cfg(test)]
+mod tests;
+
+use crate::runtime::pool::Pool;
+use backing::{Backing, Facts};
+use onefold_engine::buffer::{BufferMut, Slice};
+use std::io;
+use std::sync::{Arc, Weak};
+
+/// One thing to do, and its submitter's name for it.
+#[derive(Debug)]
+pub struct Command {
+    pub token: u64,
+    pub work: Work,
+}
+
+/// What to do. `skip` and `bytes` choose the bytes of the memory lent: all of it but for requests that begin or end inside a block.
+#[derive(Debug)]
+pub enum Work {
+    /// Fill `bytes` of `buffer` behind the first `skip` from the device at byte `at`.
+    Read { at: u64, buffer: BufferMut, skip: usize, bytes: usize },
+    /// Write `bytes` of `data`, its slices one behind the other, after the first `skip`, at byte `at`.
+    Write { at: u64, data: Vec<Slice>, skip: usize, bytes: usize },
+    /// Make durable whatever was completed before.
+    Flush,
+    /// The device may forget these bytes.
+    Discard { at: u64, length: u64 },
+    /// These bytes read as zeros from now on.
+    Zero { at: u64, length: u64 },
+}
+
+impl Work {
+    /// What it is, for messages.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::Flush => "flush",
+            Self::Discard { .. } => "discard",
+            Self::Zero { .. } => "zero",
+        }
+    }
+
+    /// Where it begins, for messages; 0 for a flush.
+    #[must_use]
+    pub const fn at(&self) -> u64 {
+        match self {
+            Self::Read { at, .. } | Self::Write { at, .. } | Self::Discard { at, .. } | Self::Zero { at, .. } => *at,
+            Self::Flush => 0,
+        }
+    }
+}
+
+/// A command that is over, with the memory it was lent.
+#[derive(Debug)]
+pub struct Completed {
+    pub token: u64,
+    pub work: Work,
+    pub result: io::Result<()>,
+}
+
+/// Who hears of completed commands.
+pub trait Completions: Send + Sync {
+    /// Takes a batch, leaving it empty. Called from the device's threads; it may submit, but must not wait for other commands.
+    fn completed(&self, batch: &mut Vec<Completed>);
+}
+
+/// A backing store as the runtime sees it. All methods may be called from any thread.
+pub trait Device: Send + Sync {
+    /// Its size and manners.
+    fn facts(&self) -> &Facts;
+
+    /// Names who hears of completions. Called once, before the first command.
+    fn connect(&self, sink: Weak<dyn Completions>);
+
+    /// Takes commands, leaving `batch` empty. Does not wait for them.
+    fn submit(&self, batch: &mut Vec<Command>);
+
+    /// Finishes what is under way and ends the device's threads.
+    fn stop(&self);
+
+    /// How I/O is done, for people.
+    fn method(&self) -> String;
+}
+
+/// How to do I/O.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// `io_uring` where the kernel lets us, else `plain`.
+    #[default]
+    Auto,
+    /// `io_uring`, or fail.
+    #[value(name = "io_uring", alias = "uring")]
+    Uring,
+    /// A few threads that read and write.
+    Plain,
+}
+
+/// Commands under way at most; more wait in the process.
+pub const DEPTH: u32 = 256;
+/// Threads of the plain back-end: enough to keep a flash drive's queues from running dry, few enough for a small machine.
+pub const PLAIN_THREADS: usize = 8;
+
+/// A device over `backing`, as `method` says.
+///
+/// # Errors
+/// When io_uring was asked for by name and the kernel refuses it.
+pub fn start(backing: Arc<Backing>, pool: &Arc<Pool>, method: Method) -> io::Result<Arc<dyn Device>> {
+    if method == Method::Plain {
+        return Ok(plain::Plain::start(backing, PLAIN_THREADS));
+    }
+    match uring::Uring::start(backing.clone(), pool.clone()) {
+        Ok(device) => Ok(device),
+        Err(error) if method == Method::Uring => Err(error),
+        Err(error) => {
+            tracing::info!(%error, "io_uring is not to be had here: reading and writing with {PLAIN_THREADS} threads");
+            Ok(plain::Plain::start(backing, PLAIN_THREADS))
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What the kernel says of block devices in /sys and /proc.
+
+use std::fs;
+use std::path::PathBuf;
+
+/// A device number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceNumber {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl DeviceNumber {
+    /// From `st_dev` or `st_rdev`.
+    #[must_use]
+    pub fn of(dev: u64) -> Self {
+        Self { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
+    }
+
+    fn directory(self) -> PathBuf {
+        PathBuf::from(format!("/sys/dev/block/{}:{}", self.major, self.minor))
+    }
+
+    /// Whether the device's queue says that it has no volatile cache. What cannot be read counts as a cache.
+    #[must_use]
+    pub fn is_write_through(self) -> bool {
+        // A partition has no queue of its own; its parent directory is the disk's.
+        ["queue/write_cache", "../queue/write_cache"]
+            .iter()
+            .find_map(|name| fs::read_to_string(self.directory().join(name)).ok())
+            .is_some_and(|text| text.trim() == "write through")
+    }
+
+    /// Who has the block device: a mount, or devices stacked on it.
+    #[must_use]
+    pub fn user(self) -> Option<String> {
+        let number = format!("{}:{}", self.major, self.minor);
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mount = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|f| f.get(2) == Some(&number.as_str()));
+        if let Some(fields) = mount {
+            return Some(format!("mounted at {}", fields.get(4).unwrap_or(&"?")));
+        }
+        let holders = fs::read_dir(self.directory().join("holders")).ok()?;
+        let names: Vec<_> = holders.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        (!names.is_empty()).then(|| format!("used by {}", names.join(", ")))
+    }
+}
+
+/// The process that holds an flock on a file, as far as /proc/locks shows it (not from another pid namespace).
+#[must_use]
+pub fn lock_holder(dev: u64, inode: u64) -> Option<u32> {
+    let DeviceNumber { major, minor } = DeviceNumber::of(dev);
+    let place = format!("{major:02x}:{minor:02x}:{inode}");
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // 1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF; with an arrow before FLOCK for those who wait
+    let line = locks.lines().find(|line| line.contains(": FLOCK ") && line.split_whitespace().any(|field| field == place))?;
+    line.split_whitespace().nth(4)?.parse().ok().filter(|&pid| pid != 0)
+}
+
+/// The command of a process, for people.
+#[must_use]
+pub fn command_of(pid: u32) -> Option<String> {
+    Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_holder_of_an_flock() {
+        let path = std::env::temp_dir().join(format!("onefold-lock-{}", std::process::id()));
+        let file = fs::File::create(&path).unwrap();
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let stat = rustix::fs::fstat(&file).unwrap();
+        assert_eq!(lock_holder(stat.st_dev, stat.st_ino), Some(std::process::id()));
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn an_unknown_device_has_a_cache() {
+        assert!(!DeviceNumber { major: 4095, minor: 1 }.is_write_through());
+    }
+}

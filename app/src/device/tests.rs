@@ -1,0 +1,230 @@
+//! Both back-ends against files of this machine.
+
+use super::backing::{Allocation, Backing, OpenError};
+use super::{Command, Completed, Completions, Device, Method, Work, start};
+use crate::runtime::pool::Pool;
+use onefold_engine::buffer::{BufferMut, Home, Slice};
+use onefold_engine::memory::Accountant;
+use onefold_engine::units::BLOCK_SIZE;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// A path that nothing is at, and that is cleared up.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self(std::env::temp_dir().join(format!("onefold-device-{}-{n}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Keeps completions until they are asked for.
+#[derive(Default)]
+struct Collector {
+    done: Mutex<Vec<Completed>>,
+    more: Condvar,
+}
+
+impl Completions for Collector {
+    fn completed(&self, batch: &mut Vec<Completed>) {
+        self.done.lock().unwrap().append(batch);
+        self.more.notify_all();
+    }
+}
+
+impl Collector {
+    fn wait(&self, count: usize) -> Vec<Completed> {
+        let mut done = self.more.wait_while(self.done.lock().unwrap(), |done| done.len() < count).unwrap();
+        let mut done = std::mem::take(&mut *done);
+        done.sort_by_key(|c| c.token);
+        done
+    }
+}
+
+struct Rig {
+    device: Arc<dyn Device>,
+    sink: Arc<Collector>,
+    home: Arc<dyn Home>,
+    _scratch: Scratch,
+}
+
+/// Each test runs on every back-end that this machine has.
+fn on_every_back_end(length: u64, test: impl Fn(&Rig)) {
+    for method in [Method::Uring, Method::Plain] {
+        let scratch = Scratch::new();
+        let backing = Arc::new(Backing::create_file(&scratch.0, length, Allocation::Sparse).unwrap());
+        let pool = Pool::new(Accountant::new(16 << 20));
+        let device = match start(backing, &pool, method) {
+            Ok(device) => device,
+            Err(error) => {
+                println!("SKIPPED {method:?}: {error}");
+                continue;
+            }
+        };
+        let sink = Arc::new(Collector::default());
+        let weak: std::sync::Weak<Collector> = Arc::downgrade(&sink);
+        device.connect(weak);
+        let rig = Rig { device, sink, home: pool.share(None), _scratch: scratch };
+        test(&rig);
+        rig.device.stop();
+    }
+}
+
+impl Rig {
+    fn do_all(&self, works: Vec<Work>) -> Vec<Completed> {
+        let count = works.len();
+        let mut batch = works.into_iter().zip(0..).map(|(work, token)| Command { token, work }).collect();
+        self.device.submit(&mut batch);
+        assert!(batch.is_empty());
+        self.sink.wait(count)
+    }
+
+    fn do_one(&self, work: Work) -> (Work, io::Result<()>) {
+        let done = self.do_all(vec![work]).pop().unwrap();
+        (done.work, done.result)
+    }
+
+    fn filled(&self, blocks: usize, seed: u8) -> BufferMut {
+        let mut buffer = self.home.clone().take(blocks);
+        for (i, byte) in buffer.bytes_mut().iter_mut().enumerate() {
+            *byte = (i / 7) as u8 ^ seed;
+        }
+        buffer
+    }
+
+    fn read(&self, at: u64, blocks: usize) -> BufferMut {
+        let buffer = self.home.clone().take(blocks);
+        match self.do_one(Work::Read { at, buffer, skip: 0, bytes: blocks * BLOCK_SIZE }) {
+            (Work::Read { buffer, .. }, Ok(())) => buffer,
+            (_, result) => panic!("{result:?}"),
+        }
+    }
+}
+
+fn write(at: u64, data: Vec<Slice>) -> Work {
+    let bytes = data.iter().map(|s| s.bytes().len()).sum();
+    Work::Write { at, data, skip: 0, bytes }
+}
+
+#[test]
+fn what_was_written_is_read() {
+    on_every_back_end(8 << 20, |rig| {
+        let works = (0..100).map(|n| write(n * 8192, vec![rig.filled(2, n as u8).freeze().slice(0, 2)])).collect();
+        assert!(rig.do_all(works).iter().all(|c| c.result.is_ok()));
+        rig.do_one(Work::Flush).1.unwrap();
+        for n in 0..100 {
+            assert_eq!(rig.read(n * 8192, 2).bytes(), rig.filled(2, n as u8).bytes());
+        }
+    });
+}
+
+#[test]
+fn scattered_slices_are_gathered() {
+    on_every_back_end(16 << 20, |rig| {
+        let (a, b) = (rig.filled(4, 1).freeze(), rig.filled(4, 2).freeze());
+        // More pieces than one system call takes, from two buffers in turn.
+        let data: Vec<_> = (0..1500).map(|n| if n % 2 == 0 { a.slice(n % 4, 1) } else { b.slice(n % 4, 1) }).collect();
+        rig.do_one(write(4096, data.clone())).1.unwrap();
+        let back = rig.read(4096, 1500);
+        for (n, slice) in data.iter().enumerate() {
+            assert_eq!(back.block(n), slice.block(0), "block {n}");
+        }
+    });
+}
+
+#[test]
+fn discarded_and_zeroed_bytes_of_a_file_are_zeros() {
+    on_every_back_end(1 << 20, |rig| {
+        rig.do_one(write(0, vec![rig.filled(16, 3).freeze().slice(0, 16)])).1.unwrap();
+        rig.do_one(Work::Discard { at: 4096, length: 8192 }).1.unwrap();
+        rig.do_one(Work::Zero { at: 8 * 4096, length: 4096 }).1.unwrap();
+        let back = rig.read(0, 16);
+        let expected = rig.filled(16, 3);
+        for n in 0..16 {
+            match n {
+                1 | 2 | 8 => assert!(back.block(n).iter().all(|&b| b == 0), "block {n}"),
+                _ => assert_eq!(back.block(n), expected.block(n), "block {n}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn misaligned_and_outlying_commands_are_refused_with_their_memory() {
+    on_every_back_end(1 << 20, |rig| {
+        if !rig.device.facts().is_direct {
+            println!("SKIPPED: no direct I/O on this file system, so nothing is misaligned");
+            return;
+        }
+        let attempts = [(100, 4096), (0, 4095), (1 << 20, 4096), ((1 << 20) - 4096, 8192), (u64::MAX - 4095, 4096)];
+        for (at, bytes) in attempts {
+            let (work, result) = rig.do_one(Work::Read { at, buffer: rig.home.clone().take(2), skip: 0, bytes });
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput, "{bytes} bytes at {at}");
+            assert!(matches!(work, Work::Read { buffer, .. } if buffer.blocks() == 2));
+        }
+    });
+}
+
+#[test]
+fn a_device_that_shrank_ends_a_read_with_an_error() {
+    on_every_back_end(1 << 20, |rig| {
+        let file = std::fs::OpenOptions::new().write(true).open(&rig.device.facts().path).unwrap();
+        file.set_len(512 << 10).unwrap();
+        let buffer = rig.home.clone().take(16);
+        let (_, result) = rig.do_one(Work::Read { at: (512 << 10) - 8192, buffer, skip: 0, bytes: 16 * BLOCK_SIZE });
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    });
+}
+
+#[test]
+fn parts_of_a_buffer_move_alone() {
+    on_every_back_end(1 << 20, |rig| {
+        let align = usize::try_from(rig.device.facts().offset_align.max(512)).unwrap();
+        rig.do_one(write(0, vec![rig.filled(2, 5).freeze().slice(0, 2)])).1.unwrap();
+        let data = vec![rig.filled(2, 9).freeze().slice(0, 2)];
+        rig.do_one(Work::Write { at: align as u64, data, skip: align, bytes: align }).1.unwrap();
+        let (old, new, back) = (rig.filled(2, 5), rig.filled(2, 9), rig.read(0, 2));
+        assert_eq!(back.bytes()[..align], old.bytes()[..align]);
+        assert_eq!(back.bytes()[align..2 * align], new.bytes()[align..2 * align]);
+        assert_eq!(back.bytes()[2 * align..], old.bytes()[2 * align..]);
+    });
+}
+
+#[test]
+fn a_second_open_is_refused_and_names_the_holder() {
+    let scratch = Scratch::new();
+    let first = Backing::create_file(&scratch.0, 1 << 20, Allocation::Whole).unwrap();
+    assert!(first.is_allocated().unwrap());
+    for is_read_only in [false, true] {
+        match Backing::open(&scratch.0, is_read_only) {
+            Err(OpenError::InUse { holder: Some(holder), .. }) => {
+                assert!(holder.contains(&std::process::id().to_string()), "{holder}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    drop(first);
+    let readers = [Backing::open(&scratch.0, true).unwrap(), Backing::open(&scratch.0, true).unwrap()];
+    assert!(matches!(Backing::open(&scratch.0, false), Err(OpenError::InUse { .. })));
+    drop(readers);
+    Backing::open(&scratch.0, false).unwrap();
+}
+
+#[test]
+fn what_is_no_store_is_refused() {
+    assert!(matches!(Backing::open("/dev/null".as_ref(), false), Err(OpenError::NotAStore { .. })));
+    assert!(matches!(Backing::open("/nowhere/at/all".as_ref(), false), Err(OpenError::Missing { .. })));
+    let scratch = Scratch::new();
+    drop(Backing::create_file(&scratch.0, 1 << 20, Allocation::Sparse).unwrap());
+    assert!(Backing::create_file(&scratch.0, 1 << 20, Allocation::Sparse).is_err(), "an existing file was created anew");
+}

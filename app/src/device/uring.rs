@@ -1,0 +1,381 @@
+//! The io_uring back-end: one thread owns the ring, submits in batches and reaps completions.
+//!
+//! 1. Only the ring's thread touches the ring. Others queue commands, and wake it if it sleeps; one system call then submits the whole batch and
+//!    waits for the first completion.
+//! 2. A slot keeps the memory of its command until the kernel has answered, whatever happens meanwhile.
+//! 3. Reads and writes are done by the ring; a discard, which the kernel may take long over, by a thread beside it.
+
+use super::backing::{Backing, Facts};
+use super::plain::Plain;
+use super::transfer::{Direction, admit, ended, pieces};
+use super::{Command, Completed, Completions, DEPTH, Device, Work};
+use crate::runtime::pool::Pool;
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+/// Arenas that may be registered: 1 GiB of them.
+const REGISTERED_MAX: u32 = 1024;
+/// What the wake-up read is called; slots have smaller numbers.
+const WAKE: u64 = u64::MAX;
+/// The backing file's place among the registered files.
+const FILE: types::Fixed = types::Fixed(0);
+
+/// A ring over a backing store.
+pub struct Uring {
+    shared: Arc<Shared>,
+    aside: Arc<Plain>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    backing: Arc<Backing>,
+    pool: Arc<Pool>,
+    sink: OnceLock<Weak<dyn Completions>>,
+    queue: Mutex<Vec<Command>>,
+    bell: OwnedFd,
+    is_asleep: AtomicBool,
+    is_stopping: AtomicBool,
+    registers: AtomicBool,
+}
+
+impl Uring {
+    /// Makes a ring and starts its thread.
+    ///
+    /// # Errors
+    /// When the kernel has no io_uring, or does not let us have it.
+    pub fn start(backing: Arc<Backing>, pool: Arc<Pool>) -> io::Result<Arc<Self>> {
+        let shared = Arc::new(Shared {
+            backing: backing.clone(),
+            pool,
+            sink: OnceLock::new(),
+            queue: Mutex::default(),
+            bell: eventfd(0, EventfdFlags::CLOEXEC)?,
+            is_asleep: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
+            registers: AtomicBool::new(false),
+        });
+        let (tell, hear) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("ring".to_owned()).spawn({
+            let shared = shared.clone();
+            // The ring is made by the thread that will use it: the kernel then need not guard it against others.
+            move || match Reactor::new(shared) {
+                Ok(reactor) => {
+                    let _ = tell.send(Ok(()));
+                    reactor.run();
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            }
+        })?;
+        hear.recv().map_err(|_| io::Error::other("the ring's thread died"))??;
+        Ok(Arc::new(Self { shared, aside: Plain::start(backing, 1), thread: Mutex::new(Some(thread)) }))
+    }
+}
+
+impl Device for Uring {
+    fn facts(&self) -> &Facts {
+        self.shared.backing.facts()
+    }
+
+    fn connect(&self, sink: Weak<dyn Completions>) {
+        self.aside.connect(sink.clone());
+        assert!(self.shared.sink.set(sink).is_ok(), "a device has one sink");
+    }
+
+    fn submit(&self, batch: &mut Vec<Command>) {
+        if batch.iter().any(|c| is_slow(&c.work)) {
+            let (mut slow, quick): (Vec<_>, Vec<_>) = batch.drain(..).partition(|c| is_slow(&c.work));
+            self.aside.submit(&mut slow);
+            batch.extend(quick);
+        }
+        if !batch.is_empty() {
+            self.shared.queue().append(batch);
+            self.shared.wake();
+        }
+    }
+
+    fn stop(&self) {
+        self.shared.is_stopping.store(true, Ordering::SeqCst);
+        self.shared.wake();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The last holder of a volume may be the ring's thread itself, in the middle of a completion.
+        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+        self.aside.stop();
+    }
+
+    fn method(&self) -> String {
+        let registered = if self.shared.registers.load(Ordering::Relaxed) { ", registered buffers" } else { "" };
+        let direct = if self.facts().is_direct { ", O_DIRECT" } else { "" };
+        format!("io_uring{direct}{registered}")
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Vec<Command>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        if self.is_asleep.swap(false, Ordering::SeqCst) {
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+fn is_slow(work: &Work) -> bool {
+    matches!(work, Work::Discard { .. } | Work::Zero { .. })
+}
+
+/// A command that the kernel has, and the memory it must find unmoved.
+#[derive(Default)]
+struct Slot {
+    command: Option<Command>,
+    vector: Vec<libc::iovec>,
+    bytes_done: usize,
+}
+
+/// The ring, on its thread.
+struct Reactor {
+    ring: IoUring,
+    shared: Arc<Shared>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    backlog: VecDeque<Command>,
+    done: Vec<Completed>,
+    arrivals: Vec<Command>,
+    rung: Box<u64>,
+    buffers: Registered,
+}
+
+impl Reactor {
+    fn new(shared: Arc<Shared>) -> io::Result<Self> {
+        let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(DEPTH).or_else(|_| IoUring::new(DEPTH))?;
+        let mut probe = io_uring::Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Writev::CODE, opcode::Fsync::CODE];
+        if !needed.iter().all(|&code| probe.is_supported(code)) {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's io_uring is too old"));
+        }
+        ring.submitter().register_files(&[shared.backing.raw()])?;
+        let fixed = [opcode::ReadFixed::CODE, opcode::WriteFixed::CODE].iter().all(|&code| probe.is_supported(code));
+        let registers = fixed && ring.submitter().register_buffers_sparse(REGISTERED_MAX).is_ok();
+        shared.registers.store(registers, Ordering::Relaxed);
+        Ok(Self {
+            ring,
+            shared,
+            slots: (0..DEPTH).map(|_| Slot::default()).collect(),
+            free: (0..DEPTH).rev().collect(),
+            backlog: VecDeque::new(),
+            done: Vec::new(),
+            arrivals: Vec::new(),
+            rung: Box::new(0),
+            buffers: Registered { has: vec![false; REGISTERED_MAX as usize], may_more: registers },
+        })
+    }
+
+    fn run(mut self) {
+        // Unwinding would free memory that the kernel still reads or fills.
+        let _guard = crate::runtime::AbortOnPanic;
+        self.listen();
+        loop {
+            std::mem::swap(&mut *self.shared.queue(), &mut self.arrivals);
+            self.backlog.extend(self.arrivals.drain(..));
+            self.feed();
+            if self.done.is_empty() {
+                if self.shared.is_stopping.load(Ordering::SeqCst) && self.backlog.is_empty() && self.free.len() == self.slots.len() {
+                    // The kernel takes its time to tear a ring down, and the file, with its lock, would stay open until then.
+                    let _ = self.ring.submitter().unregister_files();
+                    return;
+                }
+                self.enter();
+                self.reap();
+            }
+            if !self.done.is_empty() {
+                if let Some(sink) = self.shared.sink.get().and_then(Weak::upgrade) {
+                    sink.completed(&mut self.done);
+                }
+                self.done.clear();
+            }
+        }
+    }
+
+    /// Arms the read that the bell ends.
+    fn listen(&mut self) {
+        let bell = types::Fd(self.shared.bell.as_raw_fd());
+        let entry = opcode::Read::new(bell, std::ptr::from_mut(&mut *self.rung).cast(), 8).build().user_data(WAKE);
+        self.push(&entry);
+    }
+
+    /// Hands commands over while there are slots.
+    fn feed(&mut self) {
+        while let Some(&slot) = self.free.last() {
+            let Some(command) = self.backlog.pop_front() else { return };
+            if let Err(error) = admit(&self.shared.backing, &command.work) {
+                self.done.push(Completed { token: command.token, work: command.work, result: Err(error) });
+                continue;
+            }
+            if matches!(command.work, Work::Flush) && self.shared.backing.facts().is_write_through {
+                self.done.push(Completed { token: command.token, work: command.work, result: Ok(()) });
+                continue;
+            }
+            self.free.pop();
+            self.slots[slot as usize].command = Some(command);
+            self.slots[slot as usize].bytes_done = 0;
+            self.issue(slot);
+        }
+    }
+
+    /// Puts a slot's command, or what is left of it, into the submission queue.
+    fn issue(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        let done = slot.bytes_done;
+        let command = slot.command.as_mut().expect("an issued slot has a command");
+        let entry = match &mut command.work {
+            Work::Read { at, buffer, skip, bytes } => {
+                let index = self.buffers.index(buffer.tag(), &self.ring, &self.shared.pool);
+                let rest = &mut buffer.bytes_mut()[*skip + done..*skip + *bytes];
+                let (memory, length, at) = (rest.as_mut_ptr(), length_of(rest), *at + done as u64);
+                match index {
+                    Some(index) => opcode::ReadFixed::new(FILE, memory, length, index).offset(at).build(),
+                    None => opcode::Read::new(FILE, memory, length).offset(at).build(),
+                }
+            }
+            Work::Write { at, data, skip, bytes } => {
+                slot.vector.clear();
+                let parts = pieces(data, *skip + done, *bytes - done);
+                slot.vector.extend(parts.map(|p| libc::iovec { iov_base: p.as_ptr().cast_mut().cast(), iov_len: p.len() }));
+                let at = *at + done as u64;
+                match (slot.vector.as_slice(), data.as_slice()) {
+                    ([one], [slice]) => {
+                        let index = self.buffers.index(slice.place().0.tag(), &self.ring, &self.shared.pool);
+                        let (memory, length) = (one.iov_base.cast_const().cast(), u32::try_from(one.iov_len).expect("below 4 GiB"));
+                        match index {
+                            Some(index) => opcode::WriteFixed::new(FILE, memory, length, index).offset(at).build(),
+                            None => opcode::Write::new(FILE, memory, length).offset(at).build(),
+                        }
+                    }
+                    (many, _) => {
+                        opcode::Writev::new(FILE, many.as_ptr(), u32::try_from(many.len()).expect("at most 1024")).offset(at).build()
+                    }
+                }
+            }
+            Work::Flush => opcode::Fsync::new(FILE).flags(types::FsyncFlags::DATASYNC).build(),
+            Work::Discard { .. } | Work::Zero { .. } => unreachable!("done aside"),
+        };
+        self.push(&entry.user_data(u64::from(number)));
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: the entry's memory is the slot's (or the bell's), which stays until the kernel has answered (invariant 2).
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            let _ = self.ring.submit();
+        }
+    }
+
+    /// Submits what was pushed; sleeps until something happens, unless something is there already.
+    fn enter(&mut self) {
+        self.shared.is_asleep.store(true, Ordering::SeqCst);
+        let want = usize::from(self.shared.queue().is_empty());
+        let result = self.ring.submit_and_wait(want);
+        self.shared.is_asleep.store(false, Ordering::SeqCst);
+        if let Err(error) = result {
+            let is_passing = matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY));
+            assert!(is_passing, "io_uring_enter: {error}");
+        }
+    }
+
+    fn reap(&mut self) {
+        let mut again = Vec::new();
+        let mut is_rung = false;
+        for entry in self.ring.completion() {
+            if entry.user_data() == WAKE {
+                is_rung = true;
+                continue;
+            }
+            let number = u32::try_from(entry.user_data()).expect("slot numbers are small");
+            let slot = &mut self.slots[number as usize];
+            match slot.answer(&entry) {
+                None => again.push(number),
+                Some(result) => {
+                    let Command { token, work } = slot.command.take().expect("an answered slot has a command");
+                    self.done.push(Completed { token, work, result });
+                    self.free.push(number);
+                }
+            }
+        }
+        again.into_iter().for_each(|number| self.issue(number));
+        if is_rung {
+            self.listen();
+        }
+    }
+}
+
+impl Slot {
+    /// What the kernel's answer means; nothing where the command is to go on.
+    fn answer(&mut self, entry: &cqueue::Entry) -> Option<io::Result<()>> {
+        let command = self.command.as_ref().expect("an answered slot has a command");
+        let moved = match usize::try_from(entry.result()) {
+            Ok(moved) => moved,
+            Err(_) => {
+                let error = io::Error::from_raw_os_error(-entry.result());
+                let is_passing = matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN));
+                return if is_passing { None } else { Some(Err(error)) };
+            }
+        };
+        let (direction, at, bytes) = match command.work {
+            Work::Read { at, bytes, .. } => (Direction::Read, at, bytes),
+            Work::Write { at, bytes, .. } => (Direction::Write, at, bytes),
+            _ => return Some(Ok(())),
+        };
+        self.bytes_done += moved;
+        if moved == 0 && bytes > 0 {
+            return Some(Err(ended(io::ErrorKind::UnexpectedEof.into(), direction, at, bytes)));
+        }
+        (self.bytes_done >= bytes).then_some(Ok(()))
+    }
+}
+
+fn length_of(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).expect("a request is below 4 GiB")
+}
+
+/// Which arenas of the pool the kernel knows, so that it need not look up and pin their pages for each transfer.
+struct Registered {
+    has: Vec<bool>,
+    may_more: bool,
+}
+
+impl Registered {
+    /// The place of a buffer's arena among the registered ones; registers it where that is possible.
+    fn index(&mut self, tag: u32, ring: &IoUring, pool: &Pool) -> Option<u16> {
+        let number = tag.checked_sub(1)?;
+        let has = self.has.get_mut(number as usize)?;
+        if !*has && self.may_more {
+            let (memory, length) = pool.arena(tag)?;
+            let vector = [libc::iovec { iov_base: memory.cast(), iov_len: length }];
+            // SAFETY: arenas stay where they are while the pool lives, and the reactor, which owns the ring, holds the pool.
+            match unsafe { ring.submitter().register_buffers_update(number, &vector, None) } {
+                Ok(()) => *has = true,
+                Err(error) => {
+                    tracing::debug!(%error, number, "no more buffers can be registered with io_uring");
+                    self.may_more = false;
+                }
+            }
+        }
+        has.then(|| u16::try_from(number).expect("registered places are few"))
+    }
+}

@@ -1,0 +1,173 @@
+//! How the program ends: one number for each kind of reason, and what it says to its user.
+
+use crate::device::backing;
+use onefold_engine::format;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::process::ExitCode;
+
+/// Exit codes. The numbers are part of the program's interface: they stand in `--help` and in `docs/operating.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// The system or the device refused something.
+    System = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// There is no such volume.
+    NotFound = 3,
+    /// The volume, or its backing store, is in use.
+    InUse = 4,
+    /// It would destroy something; `--force` insists.
+    Refused = 5,
+    /// The volume is damaged.
+    Damaged = 6,
+    /// The user may not do that.
+    NotPermitted = 7,
+    /// The device failed while the volume was attached: read-only until detached; what was synced before is safe.
+    DeviceFailed = 8,
+    /// The volume was made by another version of the program.
+    OtherFormat = 9,
+    /// The front-end cannot be had on this machine.
+    NoFrontend = 10,
+}
+
+impl Exit {
+    /// All codes, in order.
+    pub const ALL: [Self; 11] = [
+        Self::Done,
+        Self::System,
+        Self::Usage,
+        Self::NotFound,
+        Self::InUse,
+        Self::Refused,
+        Self::Damaged,
+        Self::NotPermitted,
+        Self::DeviceFailed,
+        Self::OtherFormat,
+        Self::NoFrontend,
+    ];
+
+    /// What it means, in `--help`.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::System => "the system or the device refused something",
+            Self::Usage => "the command line makes no sense",
+            Self::NotFound => "there is no such volume",
+            Self::InUse => "the volume or its backing store is in use",
+            Self::Refused => "it would destroy something; --force insists",
+            Self::Damaged => "the volume is damaged",
+            Self::NotPermitted => "you may not do that",
+            Self::DeviceFailed => "the device failed while attached; what was synced before is safe",
+            Self::OtherFormat => "the volume was made by another version of onefold",
+            Self::NoFrontend => "the front-end cannot be had on this machine",
+        }
+    }
+
+    /// The table of all codes, for `--help`.
+    #[must_use]
+    pub fn help() -> String {
+        let lines: String = Self::ALL.iter().map(|e| format!("\n  {:>2}  {}", *e as u8, e.meaning())).collect();
+        format!("Exit codes:{lines}")
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command failed: kind, what happened, what to do next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    pub exit: Exit,
+    pub message: String,
+    /// What to do next, as a sentence or a command line.
+    pub next: Option<String>,
+}
+
+/// The result of a command.
+pub type Outcome<T = ()> = Result<T, Failed>;
+
+impl Failed {
+    /// A failure of this kind.
+    #[must_use]
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), next: None }
+    }
+
+    /// The same, with advice.
+    #[must_use]
+    pub fn next(self, advice: impl Into<String>) -> Self {
+        Self { next: Some(advice.into()), ..self }
+    }
+
+    /// The system refused `what`.
+    #[must_use]
+    pub fn system(what: impl fmt::Display, error: impl std::error::Error) -> Self {
+        Self::new(Exit::System, format!("{what}: {}", chain(&error)))
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)?;
+        self.next.as_ref().map_or(Ok(()), |next| write!(f, "\n  {next}"))
+    }
+}
+
+/// An error and what lies behind it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+impl From<backing::OpenError> for Failed {
+    fn from(error: backing::OpenError) -> Self {
+        use backing::OpenError as E;
+        let message = chain(&error);
+        match error {
+            E::Missing { .. } => Self::new(Exit::NotFound, message),
+            E::Permission { .. } => Self::new(Exit::NotPermitted, message).next("Use an account that may read and write it."),
+            E::InUse { .. } => {
+                Self::new(Exit::InUse, message).next("`onefold list` shows what is attached; `onefold detach` lets go of it.")
+            }
+            E::NotAStore { .. } => Self::new(Exit::Usage, message).next("Name a file or a block device."),
+            E::System { .. } => Self::new(Exit::System, message),
+        }
+    }
+}
+
+impl From<format::OpenError> for Failed {
+    fn from(error: format::OpenError) -> Self {
+        use format::OpenError as E;
+        let exit = match error {
+            E::NotOnefold => Exit::NotFound,
+            E::OtherVersion { .. } | E::UnknownFeatures { .. } => Exit::OtherFormat,
+            E::Unreadable | E::Damaged { .. } | E::DeviceTooSmall { .. } => Exit::Damaged,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_numbered_through() {
+        let numbers: Vec<u8> = Exit::ALL.iter().map(|e| *e as u8).collect();
+        assert_eq!(numbers, (0..11).collect::<Vec<u8>>());
+    }
+}

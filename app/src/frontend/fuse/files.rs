@@ -1,0 +1,204 @@
+//! The file system: a directory with one file `disk`, as large as the target, and nothing that can be made or changed in it.
+//!
+//! 1. [`decide`] is pure: from a request and the target's [`TargetInfo`] to what is to be done. It never fails and never waits.
+//! 2. Node numbers and file handles are constants, so that a new server knows all that the dead one knew.
+//! 3. What goes on to the target is in range and a multiple of 512 bytes.
+
+use super::wire::{self, Ask, Attr, Request, falloc, fopen, setattr};
+use crate::target::TargetInfo;
+use onefold_engine::interface::Op;
+use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
+use rustix::io::Errno;
+
+/// The file's name.
+pub const DISK_NAME: &str = "disk";
+/// Its inode.
+const DISK: u64 = 2;
+const DISK_HANDLE: u64 = 1;
+const DIRECTORY_HANDLE: u64 = 2;
+
+/// What is to be done for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Todo {
+    /// It wants no answer.
+    Nothing,
+    Answer(Vec<u8>),
+    Refuse(Errno),
+    /// `bytes` at `offset`, which may begin and end within a sector: only reads may.
+    Read {
+        offset: u64,
+        bytes: u64,
+    },
+    Write {
+        offset: u64,
+        bytes: u64,
+    },
+    Flush,
+    /// Each of them, in any order; then an empty answer.
+    Clear(Vec<Clearing>),
+}
+
+/// A discard or write-zeroes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clearing {
+    pub op: Op,
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+/// What is to be done for `request`.
+#[must_use]
+pub fn decide(request: &Request<'_>, info: &TargetInfo) -> Todo {
+    let node = request.header.node;
+    let is_disk = node == DISK;
+    match request.ask {
+        Ask::Forget => Todo::Nothing,
+        // An answer of ENOSYS keeps the kernel from sending more of them: every request is answered in time anyway.
+        Ask::Interrupt | Ask::Other => Todo::Refuse(Errno::NOSYS),
+        Ask::Init { .. } => Todo::Refuse(Errno::PROTO),
+        Ask::Destroy | Ask::Release | Ask::SyncDir => Todo::Answer(Vec::new()),
+        Ask::Change => Todo::Refuse(Errno::PERM),
+        Ask::Lookup { .. } if is_disk => Todo::Refuse(Errno::NOTDIR),
+        Ask::Lookup { name } if name == Some(DISK_NAME.as_bytes()) => Todo::Answer(wire::entry_out(disk(info)).to_vec()),
+        Ask::Lookup { .. } => Todo::Refuse(Errno::NOENT),
+        Ask::GetAttr => attributes(node, info),
+        // The size is the volume's: whoever writes an image with `dd` needs conv=notrunc, as the refusal tells.
+        Ask::SetAttr { valid, size } => {
+            let changed = valid & !(setattr::FH | setattr::LOCKOWNER | setattr::SIZE) != 0;
+            let resized = valid & setattr::SIZE != 0 && (!is_disk || size != info.bytes);
+            if changed || resized { Todo::Refuse(Errno::PERM) } else { attributes(node, info) }
+        }
+        Ask::Open { flags } if is_disk => open(flags, info),
+        Ask::Open { .. } => Todo::Refuse(Errno::ISDIR),
+        Ask::OpenDir if is_disk => Todo::Refuse(Errno::NOTDIR),
+        Ask::OpenDir => Todo::Answer(wire::open_out(DIRECTORY_HANDLE, fopen::CACHE_DIR).to_vec()),
+        Ask::Read { .. } | Ask::Write { .. } | Ask::Fallocate { .. } if !is_disk => Todo::Refuse(Errno::ISDIR),
+        Ask::Read { offset, bytes } => {
+            let bytes = u64::from(bytes).min(info.bytes.saturating_sub(offset));
+            if bytes == 0 { Todo::Answer(Vec::new()) } else { Todo::Read { offset, bytes } }
+        }
+        Ask::Write { offset, bytes } => write(offset, u64::from(bytes), info),
+        Ask::Statfs => Todo::Answer(wire::statfs_out(info.bytes / BLOCK_BYTES, 4096).to_vec()),
+        Ask::Sync => Todo::Flush,
+        Ask::ReadDir { .. } if is_disk => Todo::Refuse(Errno::NOTDIR),
+        Ask::ReadDir { offset, bytes, plus } => Todo::Answer(read_directory(offset, bytes, plus, info)),
+        Ask::Fallocate { offset, bytes, mode } => clear(offset, bytes, mode, info),
+    }
+}
+
+fn attributes(node: u64, info: &TargetInfo) -> Todo {
+    match node {
+        wire::ROOT => Todo::Answer(wire::attr_out(directory()).to_vec()),
+        DISK => Todo::Answer(wire::attr_out(disk(info)).to_vec()),
+        _ => Todo::Refuse(Errno::NOENT),
+    }
+}
+
+fn open(flags: u32, info: &TargetInfo) -> Todo {
+    const ACCESS_MODE: u32 = 3;
+    if info.read_only && flags & ACCESS_MODE != 0 {
+        return Todo::Refuse(Errno::ROFS);
+    }
+    // Direct I/O: every request comes through, none from the page cache, which would keep blocks twice and hide the order of writes.
+    // NOFLUSH: closing the file promises nothing.
+    Todo::Answer(wire::open_out(DISK_HANDLE, fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES | fopen::NOFLUSH).to_vec())
+}
+
+fn write(offset: u64, bytes: u64, info: &TargetInfo) -> Todo {
+    if info.read_only {
+        return Todo::Refuse(Errno::ROFS);
+    }
+    match offset.checked_add(bytes) {
+        Some(end) if end <= info.bytes => {}
+        _ => return Todo::Refuse(Errno::NOSPC),
+    }
+    if offset % SECTOR_BYTES != 0 || bytes % SECTOR_BYTES != 0 {
+        return Todo::Refuse(Errno::INVAL);
+    }
+    if bytes == 0 {
+        return Todo::Answer(wire::write_out(0).to_vec());
+    }
+    Todo::Write { offset, bytes }
+}
+
+/// fallocate: a hole punched is a discard, after which the range reads as zeros; a range zeroed stays allocated.
+fn clear(offset: u64, bytes: u64, mode: u32, info: &TargetInfo) -> Todo {
+    if info.read_only {
+        return Todo::Refuse(Errno::ROFS);
+    }
+    let kind = mode & !falloc::KEEP_SIZE;
+    if kind != falloc::PUNCH_HOLE && kind != falloc::ZERO_RANGE {
+        return Todo::Refuse(Errno::OPNOTSUPP);
+    }
+    let Some(end) = offset.checked_add(bytes) else {
+        return Todo::Refuse(Errno::FBIG);
+    };
+    // A hole beyond the end is nothing; zeros there would make the file grow.
+    let end = match kind {
+        falloc::PUNCH_HOLE => end.min(info.bytes),
+        _ if end > info.bytes => return Todo::Refuse(Errno::NOSPC),
+        _ => end,
+    };
+    if offset >= end {
+        return Todo::Answer(Vec::new());
+    }
+    if offset % SECTOR_BYTES != 0 || end % SECTOR_BYTES != 0 {
+        return Todo::Refuse(Errno::INVAL);
+    }
+    let piece = |op, from: u64, to: u64| (from < to).then_some(Clearing { op, offset: from, bytes: to - from });
+    if kind == falloc::ZERO_RANGE {
+        return Todo::Clear(piece(Op::WriteZeroes, offset, end).into_iter().collect());
+    }
+    // A target may leave blocks alone that a discard covers in part, but what was punched must read as zeros: zero the ends.
+    let (first, last) = (offset.next_multiple_of(BLOCK_BYTES), end - end % BLOCK_BYTES);
+    if first >= last {
+        return Todo::Clear(piece(Op::WriteZeroes, offset, end).into_iter().collect());
+    }
+    let pieces = [piece(Op::WriteZeroes, offset, first), piece(Op::Discard, first, last), piece(Op::WriteZeroes, last, end)];
+    Todo::Clear(pieces.into_iter().flatten().collect())
+}
+
+fn read_directory(offset: u64, bytes: u32, plus: bool, info: &TargetInfo) -> Vec<u8> {
+    let entries = [(directory(), "."), (directory(), ".."), (disk(info), DISK_NAME)];
+    let mut reply = Vec::new();
+    for (next, (attr, name)) in (1..).zip(entries).skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
+        if !wire::push_dirent(&mut reply, bytes as usize, attr, name.as_bytes(), next, plus) {
+            break;
+        }
+    }
+    reply
+}
+
+fn disk(info: &TargetInfo) -> Attr {
+    let mode = if info.read_only { 0o100_400 } else { 0o100_600 };
+    Attr { ino: DISK, size: info.bytes, blocks: info.bytes / SECTOR_BYTES, mode, nlink: 1, ..blank() }
+}
+
+fn directory() -> Attr {
+    Attr { ino: wire::ROOT, mode: 0o40_500, nlink: 2, ..blank() }
+}
+
+pub(super) const fn blank() -> Attr {
+    Attr {
+        ino: 0,
+        size: 0,
+        blocks: 0,
+        atime: 0,
+        mtime: 0,
+        ctime: 0,
+        atimensec: 0,
+        mtimensec: 0,
+        ctimensec: 0,
+        mode: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;

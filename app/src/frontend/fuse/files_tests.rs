@@ -1,0 +1,108 @@
+use super::*;
+use crate::frontend::fuse::wire::InHeader;
+use zerocopy::FromZeros;
+
+const INFO: TargetInfo = TargetInfo { bytes: 1 << 20, request_bytes_max: 1 << 20, read_only: false };
+
+fn on(node: u64, ask: Ask<'_>, info: &TargetInfo) -> Todo {
+    let mut header = InHeader::new_zeroed();
+    header.node = node;
+    decide(&Request { header, ask }, info)
+}
+
+fn disk_asked(ask: Ask<'_>) -> Todo {
+    on(DISK, ask, &INFO)
+}
+
+fn fallocate(offset: u64, bytes: u64, mode: u32) -> Todo {
+    disk_asked(Ask::Fallocate { offset, bytes, mode })
+}
+
+fn clearing(pieces: &[(Op, u64, u64)]) -> Todo {
+    Todo::Clear(pieces.iter().map(|&(op, offset, bytes)| Clearing { op, offset, bytes }).collect())
+}
+
+#[test]
+fn there_is_one_file_and_it_is_called_disk() {
+    let lookup = |node, name: &'static [u8]| on(node, Ask::Lookup { name: Some(name) }, &INFO);
+    let Todo::Answer(entry) = lookup(wire::ROOT, b"disk") else { panic!("no disk") };
+    assert_eq!(entry[..8], DISK.to_ne_bytes());
+    assert_eq!(lookup(wire::ROOT, b"disks"), Todo::Refuse(Errno::NOENT));
+    assert_eq!(on(wire::ROOT, Ask::Lookup { name: None }, &INFO), Todo::Refuse(Errno::NOENT));
+    assert_eq!(lookup(DISK, b"disk"), Todo::Refuse(Errno::NOTDIR));
+    let Todo::Answer(listing) = on(wire::ROOT, Ask::ReadDir { offset: 0, bytes: 4096, plus: false }, &INFO) else { panic!("no listing") };
+    assert!(listing.windows(4).any(|w| w == b"disk"));
+    assert_eq!(on(wire::ROOT, Ask::ReadDir { offset: 3, bytes: 4096, plus: false }, &INFO), Todo::Answer(Vec::new()));
+    assert_eq!(on(wire::ROOT, Ask::ReadDir { offset: u64::MAX, bytes: 4096, plus: true }, &INFO), Todo::Answer(Vec::new()));
+}
+
+#[test]
+fn nothing_can_be_made_or_changed() {
+    assert_eq!(on(wire::ROOT, Ask::Change, &INFO), Todo::Refuse(Errno::PERM));
+    let mode_change = Ask::SetAttr { valid: 1, size: 0 };
+    assert_eq!(disk_asked(mode_change), Todo::Refuse(Errno::PERM));
+    assert_eq!(disk_asked(Ask::SetAttr { valid: setattr::SIZE, size: 0 }), Todo::Refuse(Errno::PERM));
+    assert!(matches!(disk_asked(Ask::SetAttr { valid: setattr::SIZE | setattr::FH, size: INFO.bytes }), Todo::Answer(_)));
+}
+
+#[test]
+fn reads_end_at_the_end() {
+    assert_eq!(disk_asked(Ask::Read { offset: 0, bytes: 100 }), Todo::Read { offset: 0, bytes: 100 });
+    assert_eq!(disk_asked(Ask::Read { offset: INFO.bytes - 10, bytes: 100 }), Todo::Read { offset: INFO.bytes - 10, bytes: 10 });
+    for offset in [INFO.bytes, u64::MAX] {
+        assert_eq!(disk_asked(Ask::Read { offset, bytes: 100 }), Todo::Answer(Vec::new()));
+    }
+    assert_eq!(on(wire::ROOT, Ask::Read { offset: 0, bytes: 1 }, &INFO), Todo::Refuse(Errno::ISDIR));
+}
+
+#[test]
+fn writes_stay_inside_and_on_sectors() {
+    assert_eq!(disk_asked(Ask::Write { offset: 512, bytes: 1024 }), Todo::Write { offset: 512, bytes: 1024 });
+    assert_eq!(disk_asked(Ask::Write { offset: INFO.bytes - 512, bytes: 512 }), Todo::Write { offset: INFO.bytes - 512, bytes: 512 });
+    for (offset, bytes) in [(INFO.bytes, 512), (INFO.bytes - 512, 1024), (u64::MAX - 511, 512), (u64::MAX, u32::MAX)] {
+        assert_eq!(disk_asked(Ask::Write { offset, bytes }), Todo::Refuse(Errno::NOSPC), "{offset}+{bytes}");
+    }
+    for (offset, bytes) in [(1, 512), (0, 100)] {
+        assert_eq!(disk_asked(Ask::Write { offset, bytes }), Todo::Refuse(Errno::INVAL));
+    }
+}
+
+#[test]
+fn a_hole_is_a_discard_with_zeroed_ends() {
+    const HOLE: u32 = falloc::PUNCH_HOLE | falloc::KEEP_SIZE;
+    assert_eq!(fallocate(4096, 8192, HOLE), clearing(&[(Op::Discard, 4096, 8192)]));
+    let ends = [(Op::WriteZeroes, 512, 3584), (Op::Discard, 4096, 4096), (Op::WriteZeroes, 8192, 512)];
+    assert_eq!(fallocate(512, 8192, HOLE), clearing(&ends));
+    assert_eq!(fallocate(512, 1024, HOLE), clearing(&[(Op::WriteZeroes, 512, 1024)]));
+    assert_eq!(fallocate(3584, 1024, HOLE), clearing(&[(Op::WriteZeroes, 3584, 1024)]));
+    assert_eq!(fallocate(0, 1 << 40, HOLE), clearing(&[(Op::Discard, 0, INFO.bytes)]), "what lies beyond the end is a hole already");
+    assert_eq!(fallocate(INFO.bytes, 4096, HOLE), Todo::Answer(Vec::new()));
+    assert_eq!(fallocate(1, 4096, HOLE), Todo::Refuse(Errno::INVAL));
+    assert_eq!(fallocate(u64::MAX, 2, HOLE), Todo::Refuse(Errno::FBIG));
+}
+
+#[test]
+fn a_zeroed_range_stays_inside() {
+    const ZERO: u32 = falloc::ZERO_RANGE | falloc::KEEP_SIZE;
+    assert_eq!(fallocate(512, 8192, ZERO), clearing(&[(Op::WriteZeroes, 512, 8192)]));
+    assert_eq!(fallocate(0, INFO.bytes + 512, ZERO), Todo::Refuse(Errno::NOSPC));
+    assert_eq!(fallocate(0, 4096, 0), Todo::Refuse(Errno::OPNOTSUPP), "preallocation");
+    assert_eq!(fallocate(0, 4096, 8), Todo::Refuse(Errno::OPNOTSUPP), "collapse range");
+}
+
+#[test]
+fn a_read_only_target_is_not_written() {
+    let info = TargetInfo { read_only: true, ..INFO };
+    assert_eq!(on(DISK, Ask::Open { flags: 2 }, &info), Todo::Refuse(Errno::ROFS));
+    assert!(matches!(on(DISK, Ask::Open { flags: 0 }, &info), Todo::Answer(_)));
+    assert_eq!(on(DISK, Ask::Write { offset: 0, bytes: 512 }, &info), Todo::Refuse(Errno::ROFS));
+    assert_eq!(on(DISK, Ask::Fallocate { offset: 0, bytes: 4096, mode: 3 }, &info), Todo::Refuse(Errno::ROFS));
+}
+
+#[test]
+fn a_flush_is_passed_on_and_forgetting_is_not_answered() {
+    assert_eq!(disk_asked(Ask::Sync), Todo::Flush);
+    assert_eq!(disk_asked(Ask::Forget), Todo::Nothing);
+    assert_eq!(disk_asked(Ask::Interrupt), Todo::Refuse(Errno::NOSYS));
+    assert_eq!(disk_asked(Ask::Other), Todo::Refuse(Errno::NOSYS));
+}

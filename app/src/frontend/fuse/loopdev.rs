@@ -1,0 +1,211 @@
+//! The loop device that makes a block device of the file `disk`.
+//!
+//! 1. Direct I/O, or not at all: with the page cache between, every block would be held twice and a flush would not reach us in order.
+//! 2. Sectors of 4096 bytes: with 512 the kernel cuts file systems' requests into pieces of 1 KiB.
+//! 3. A device that somebody uses is never taken away. The check is an exclusive open, which the kernel refuses while it is mounted.
+
+use super::session::system;
+use crate::frontend::Error;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// From `linux/loop.h`.
+mod uapi {
+    pub const MAJOR: u32 = 7;
+    pub const CLR_FD: u64 = 0x4C01;
+    pub const GET_STATUS64: u64 = 0x4C05;
+    pub const CONFIGURE: u64 = 0x4C0A;
+    pub const CTL_GET_FREE: u64 = 0x4C82;
+    pub const READ_ONLY: u32 = 1;
+    pub const DIRECT_IO: u32 = 16;
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct Info {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct Config {
+    descriptor: u32,
+    block_size: u32,
+    info: Info,
+    reserved: [u64; 8],
+}
+
+const _: () = assert!(size_of::<Info>() == 232 && size_of::<Config>() == 304);
+
+/// How long to wait for users that only look (udev probes each new device) and for the kernel to let go.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Makes a loop device of the opened file `disk` and returns its path. `tag` (63 bytes at most) is what [`find`] knows it by. It stays until
+/// [`detach`].
+///
+/// The kernel asks the file system below for this, so the server has to be running; and it must not be done by a process that holds the
+/// session's descriptors: if the server dies meanwhile, the caller waits for the next one.
+///
+/// # Errors
+/// When the kernel has no loop devices to give, or cannot do direct I/O on the file.
+pub fn attach(disk: BorrowedFd<'_>, tag: &str, read_only: bool) -> Result<PathBuf, Error> {
+    let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    let control = rustix::fs::open("/dev/loop-control", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| system("cannot open /dev/loop-control (is the module loop loaded? `modprobe loop`)".into(), e))?;
+    let mut config = Config::new_zeroed();
+    config.descriptor = u32::try_from(disk.as_raw_fd()).expect("descriptors are not negative");
+    config.block_size = 4096;
+    config.info.flags = uapi::DIRECT_IO | if read_only { uapi::READ_ONLY } else { 0 };
+    config.info.file_name = tagged(tag);
+
+    loop {
+        let number = control_free(&control)?;
+        let path = PathBuf::from(format!("/dev/loop{number}"));
+        let device = open_device(&path, number, access)?;
+        match ioctl(&device, uapi::CONFIGURE, config.as_mut_bytes().as_mut_ptr()) {
+            Ok(_) => {
+                return check_direct(&device).map(|()| path).inspect_err(|_| {
+                    let _ = ioctl(&device, uapi::CLR_FD, std::ptr::null_mut());
+                });
+            }
+            // Somebody else was faster. The next free one, then.
+            Err(Errno::BUSY) => {}
+            Err(e) => return Err(system("cannot make a loop device".into(), e)),
+        }
+    }
+}
+
+fn control_free(control: &OwnedFd) -> Result<u32, Error> {
+    let number = ioctl(control, uapi::CTL_GET_FREE, std::ptr::null_mut()).map_err(|e| system("no loop device is free".into(), e))?;
+    Ok(u32::try_from(number).expect("device numbers are not negative"))
+}
+
+/// Opens a loop device; makes its node where nobody else did (a container's /dev).
+fn open_device(path: &Path, number: u32, access: OFlags) -> Result<OwnedFd, Error> {
+    let open = || rustix::fs::open(path, access | OFlags::CLOEXEC, Mode::empty());
+    match open() {
+        Err(Errno::NOENT) => {
+            let device = rustix::fs::makedev(uapi::MAJOR, number);
+            rustix::fs::mknodat(rustix::fs::CWD, path, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, device)
+                .or_else(|e| if e == Errno::EXIST { Ok(()) } else { Err(e) })
+                .map_err(|e| system(format!("cannot make {}", path.display()), e))?;
+            open()
+        }
+        other => other,
+    }
+    .map_err(|e| system(format!("cannot open {}", path.display()), e))
+}
+
+fn tagged(tag: &str) -> [u8; 64] {
+    let mut name = [0; 64];
+    let kept = tag.len().min(name.len() - 1);
+    name[..kept].copy_from_slice(&tag.as_bytes()[..kept]);
+    name
+}
+
+fn status(device: &OwnedFd) -> Result<Info, Errno> {
+    let mut info = Info::new_zeroed();
+    ioctl(device, uapi::GET_STATUS64, info.as_mut_bytes().as_mut_ptr())?;
+    Ok(info)
+}
+
+fn check_direct(device: &OwnedFd) -> Result<(), Error> {
+    let info = status(device).map_err(|e| system("cannot ask for a loop device's status".into(), e))?;
+    if info.flags & uapi::DIRECT_IO == 0 {
+        return Err(Error::Setting("the kernel refuses direct I/O for the loop device: use NBD instead".into()));
+    }
+    Ok(())
+}
+
+/// The loop devices that were attached with `tag`.
+///
+/// # Errors
+/// When /sys cannot be read.
+pub fn find(tag: &str) -> Result<Vec<PathBuf>, Error> {
+    let read = std::fs::read_dir("/sys/block").map_err(|source| Error::System { what: "cannot read /sys/block".into(), source })?;
+    let devices = read.flatten().map(|entry| Path::new("/dev").join(entry.file_name())).filter(|device| is_attached(device));
+    let mut found: Vec<_> = devices
+        .filter(|device| {
+            let open = rustix::fs::open(device, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+            open.and_then(|open| status(&open)).is_ok_and(|info| info.file_name == tagged(tag))
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Flushes a loop device and takes it away; with that the session below it ends, too.
+///
+/// # Errors
+/// When it is in use (mounted, or open for more than a look), or cannot be flushed: then it stays.
+pub fn detach(device: &Path) -> Result<(), Error> {
+    let give_up = Instant::now() + PATIENCE;
+    let open = loop {
+        match rustix::fs::open(device, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
+            // A read-only device is opened as what it is.
+            Err(Errno::ACCESS | Errno::ROFS) => {
+                break rustix::fs::open(device, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
+                    .map_err(|e| system(format!("cannot open {}", device.display()), e))?;
+            }
+            Ok(open) => break open,
+            Err(Errno::BUSY) if Instant::now() < give_up && !is_mounted(device) => std::thread::sleep(Duration::from_millis(20)),
+            Err(Errno::BUSY) => {
+                return Err(Error::Setting(format!("{} is in use: unmount what is on it first (`umount {0}`)", device.display())));
+            }
+            Err(e) => return Err(system(format!("cannot open {}", device.display()), e)),
+        }
+    };
+    // What was written to the device itself, and not through a file system, lies in its page cache until now.
+    rustix::fs::fsync(&open).map_err(|e| system(format!("cannot flush {}", device.display()), e))?;
+    match ioctl(&open, uapi::CLR_FD, std::ptr::null_mut()) {
+        Ok(_) | Err(Errno::NXIO) => {}
+        Err(e) => return Err(system(format!("cannot detach {}", device.display()), e)),
+    }
+    drop(open);
+    // With somebody looking at it, it goes when they close it.
+    while is_attached(device) {
+        if Instant::now() > give_up {
+            return Err(Error::Setting(format!("{} is still open somewhere: it goes away when it is closed", device.display())));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Whether `device` is a loop device with a file behind it.
+#[must_use]
+pub fn is_attached(device: &Path) -> bool {
+    let is_block = std::fs::metadata(device).is_ok_and(|m| m.file_type().is_block_device());
+    is_block && device.file_name().is_some_and(|name| Path::new("/sys/block").join(name).join("loop/backing_file").exists())
+}
+
+fn is_mounted(device: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let device = device.to_string_lossy();
+    mounts.lines().any(|line| line.split(' ').next() == Some(&*device))
+}
+
+#[allow(unsafe_code)]
+fn ioctl(device: &OwnedFd, request: u64, argument: *mut u8) -> Result<i32, Errno> {
+    // SAFETY: the callers pass null for requests that take no argument, else a pointer to all of the structure that the request reads or
+    // writes; both structures are plain bytes.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), request, argument) };
+    if result < 0 { Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)) } else { Ok(result) }
+}

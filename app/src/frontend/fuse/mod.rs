@@ -1,0 +1,133 @@
+//! FUSE and a loop device: a block device for the whole system, on any kernel with FUSE.
+//!
+//! A small file system with one file, `disk`, and on that file a loop device. Three processes have a part in it:
+//!
+//! - the *supervisor* ([`supervisor`]) holds the session: mounts, shakes hands, starts the server and starts another when it dies;
+//! - the *server* ([`Fuse`]) is lent the session's descriptors and answers requests ([`receive`] → [`files`] → the target → [`channel`]);
+//! - the *hands* ([`attach_loop`], [`loopdev::detach`]) touch the file system from outside. Neither supervisor nor server may, or nobody would
+//!   be left to answer.
+//!
+//! The file system is in no directory: only the loop device holds on to it, and when that goes (`onefold detach`, `losetup -d`), all goes.
+//!
+//! 1. A request is answered by the server that took it or, if that one dies, by the next, to which the kernel sends it again. A write may thus
+//!    be carried out twice, never not at all.
+//! 2. Memory: each thread has 1 MiB of its own to receive into; all that is held for longer comes from the target's budget.
+//! 3. The order of the end: loop device, file system, server (which then closes its volume), supervisor.
+
+pub mod channel;
+pub mod files;
+pub mod loopdev;
+pub mod receive;
+pub mod session;
+pub mod supervisor;
+pub mod wire;
+
+use self::channel::Channel;
+use self::receive::{End, Receiver};
+use self::session::system;
+use super::{Error, Frontend};
+use crate::runtime::AbortOnPanic;
+use crate::target::SharedTarget;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Threads of a server. Two keep both cores of a small machine busy; more were not faster.
+pub const THREADS: usize = 2;
+
+/// Receivers need little stack, and with mlockall(2) all of it may be locked.
+const STACK_BYTES: usize = 256 << 10;
+
+/// What a server is given.
+pub struct Config {
+    /// The session's descriptors, [`session::CHANNELS_A_THREAD`] for each thread.
+    pub channels: Vec<OwnedFd>,
+    /// What its loop device is known by: see [`loopdev::find`].
+    pub tag: String,
+    /// The command that takes a loop device away, by [`loopdev::detach`], for [`Fuse::stop`]. A thread of the server must not do it: killed
+    /// meanwhile, it would wait for an answer that only the next server can give, and that one does not start before it is dead.
+    pub detach: fn(&Path) -> Command,
+}
+
+/// A running server.
+pub struct Fuse {
+    tag: String,
+    detach: fn(&Path) -> Command,
+    threads: Vec<JoinHandle<End>>,
+    channels: Vec<Arc<Channel>>,
+}
+
+impl Frontend for Fuse {
+    type Config = Config;
+
+    fn start(config: Config, target: SharedTarget) -> Result<Self, Error> {
+        let channels: Vec<_> = config.channels.into_iter().map(|c| Arc::new(Channel::new(c))).collect();
+        // Whatever a dead server has taken, before anything is taken anew. A first server finds nothing; an old kernel does not know this.
+        match channels.first().map(|first| first.resend()) {
+            Some(Ok(()) | Err(Errno::INVAL)) | None => {}
+            Some(Err(e)) => return Err(system("cannot go on with the FUSE session".into(), e)),
+        }
+        let mut threads = Vec::new();
+        for (i, pair) in channels.chunks_exact(session::CHANNELS_A_THREAD).enumerate() {
+            let receiver = Receiver::new(Arc::clone(&target), Arc::clone(&pair[0]), Arc::clone(&pair[1]));
+            let run = move || {
+                // A server with a thread missing would answer some and let others wait. Dead as a whole, it is replaced.
+                let _guard = AbortOnPanic;
+                receiver.run()
+            };
+            let thread = std::thread::Builder::new().name(format!("fuse-{i}")).stack_size(STACK_BYTES).spawn(run);
+            threads.push(thread.map_err(|source| Error::System { what: "cannot start a thread".into(), source })?);
+        }
+        Ok(Self { tag: config.tag, detach: config.detach, threads, channels })
+    }
+
+    /// The path of the loop device on it; empty while there is none.
+    fn location(&self) -> String {
+        let device = loopdev::find(&self.tag).ok().and_then(|found| found.into_iter().next());
+        device.map(|path| path.display().to_string()).unwrap_or_default()
+    }
+
+    fn stop(&mut self) -> Result<(), Error> {
+        if !self.threads.is_empty() {
+            for device in loopdev::find(&self.tag)? {
+                let output = (self.detach)(&device).stdin(Stdio::null()).output();
+                let output = output.map_err(|source| Error::System { what: format!("cannot detach {}", device.display()), source })?;
+                if !output.status.success() {
+                    return Err(Error::Setting(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+                }
+            }
+            self.wait();
+        }
+        Ok(())
+    }
+}
+
+impl Fuse {
+    /// Waits for the end of the session, that is until its loop device is gone; then every request has been answered and the target can be
+    /// closed. Says whether it ended as it should.
+    pub fn wait(&mut self) -> bool {
+        let ends: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        // Each answer that is still owed holds its channel.
+        while self.channels.iter().any(|channel| Arc::strong_count(channel) > 1) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ends.iter().all(|end| matches!(end, Ok(End::Unmounted)))
+    }
+}
+
+/// Puts a loop device on the file below a session's `root` and returns the device's path. To be called in a process of its own, neither the
+/// supervisor nor a server: see [`supervisor::Hands`].
+///
+/// # Errors
+/// See [`loopdev::attach`].
+pub fn attach_loop(root: &OwnedFd, tag: &str, read_only: bool) -> Result<PathBuf, Error> {
+    let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    let disk = rustix::fs::openat(root, files::DISK_NAME, access | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| system("cannot open the file that is to become a loop device".into(), e))?;
+    loopdev::attach(disk.as_fd(), tag, read_only)
+}

@@ -1,0 +1,367 @@
+//! A server thread: takes requests from the kernel, batches them, hands them to the target.
+//!
+//! 1. A write's payload is received where it will stay: whole blocks of [`Target::buffer`](crate::target::Target::buffer), aligned, with no copy, when it is one block or as
+//!    large as the last larger one was. Any other write costs one copy, into a buffer of just its size.
+//! 2. Memory is waited for only while this thread holds no request that it has not submitted: what is waited for may hang on those. What is
+//!    only kept ready is asked for without waiting.
+//! 3. Memory that the kernel writes to is present before the kernel is asked. A page fault in a thread that is being killed would make the
+//!    kernel fail the request with EIO, where it could have kept it for the next server.
+
+use super::channel::{Answer, Channel, Received, errno};
+use super::files::{self, Clearing, Todo};
+use super::session::REQUEST_BYTES_MAX;
+use super::wire::{self, HEAD_BYTES};
+use crate::target::{Incoming, SharedTarget, TargetInfo};
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::interface::{Failure, Hint, Op, Reply, Segment};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, SECTOR_BYTES, count, index};
+use rustix::io::Errno;
+use std::io::IoSliceMut;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Requests that are submitted together, at most: enough for fingerprints in batches of 16.
+const BATCH_MAX: usize = 16;
+
+/// What one server thread works with.
+pub struct Receiver {
+    target: SharedTarget,
+    info: TargetInfo,
+    /// Waits for a request.
+    waiting: Arc<Channel>,
+    /// Takes what else is there.
+    draining: Arc<Channel>,
+    head: [u8; HEAD_BYTES],
+    /// Buffers of one block, filled up before each wait.
+    singles: Vec<BufferMut>,
+    /// A buffer as large as the last write of several blocks.
+    guess: Option<BufferMut>,
+    guess_blocks: usize,
+    /// The guess went with a request of this batch.
+    guess_gone: bool,
+    /// Takes the part of a payload that neither of them takes: byte k of a payload is received at byte k, where it is received here at all.
+    spill: BufferMut,
+    batch: Vec<Incoming>,
+}
+
+/// Why a server thread ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Unmounted,
+    /// Somebody aborted the connection, or the target closes.
+    Aborted,
+}
+
+impl Receiver {
+    /// A server thread's tools: `waiting` waits for requests, `draining` does not.
+    pub fn new(target: SharedTarget, waiting: Arc<Channel>, draining: Arc<Channel>) -> Self {
+        let info = target.info();
+        Self {
+            target,
+            info,
+            waiting,
+            draining,
+            head: [0; HEAD_BYTES],
+            singles: Vec::new(),
+            guess: None,
+            guess_blocks: 0,
+            guess_gone: false,
+            spill: present(BufferMut::zeroed(REQUEST_BYTES_MAX / BLOCK_SIZE)),
+            batch: Vec::new(),
+        }
+    }
+
+    /// Serves until the file system is unmounted or the target closes.
+    pub fn run(mut self) -> End {
+        loop {
+            if self.refill().is_err() {
+                return End::Aborted;
+            }
+            let mut channel = Arc::clone(&self.waiting);
+            while self.has_room() {
+                match self.receive(&channel) {
+                    Ok(Received::Request(bytes)) => self.take(&channel, bytes),
+                    Ok(Received::Nothing) => break,
+                    Ok(Received::Unmounted) => {
+                        self.submit();
+                        return End::Unmounted;
+                    }
+                    Err(_) => {
+                        self.submit();
+                        return End::Aborted;
+                    }
+                }
+                channel = Arc::clone(&self.draining);
+            }
+            self.submit();
+        }
+    }
+
+    fn submit(&mut self) {
+        if !self.batch.is_empty() {
+            self.target.submit(&mut self.batch);
+            self.batch.clear();
+        }
+    }
+
+    /// Whether one more request can be received without a copy that more memory would spare.
+    fn has_room(&self) -> bool {
+        self.batch.len() < BATCH_MAX && !self.singles.is_empty() && !self.guess_gone
+    }
+
+    fn request_blocks_max(&self) -> usize {
+        index((self.info.request_bytes_max / BLOCK_BYTES).clamp(1, count(REQUEST_BYTES_MAX / BLOCK_SIZE)))
+    }
+
+    /// Takes from the target what the next batch needs. Nothing is held unsubmitted now, so it may wait; what is kept idle must leave room for
+    /// others' requests, so it waits for one block only.
+    fn refill(&mut self) -> Result<(), Failure> {
+        debug_assert!(self.batch.is_empty(), "waiting for memory with {} requests in hand", self.batch.len());
+        if self.singles.is_empty() {
+            self.singles.push(present(self.target.buffer(1)?));
+        }
+        while self.singles.len() < BATCH_MAX.min(self.request_blocks_max().div_ceil(4)) {
+            let Some(buffer) = self.target.try_buffer(1) else { break };
+            self.singles.push(present(buffer));
+        }
+        self.guess_gone = false;
+        if self.guess.as_ref().map_or(0, BufferMut::blocks) != self.guess_blocks {
+            self.guess = None;
+            if self.guess_blocks > 0 {
+                self.guess = self.target.try_buffer(self.guess_blocks).map(present);
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives a request: its head, then its payload's first block into a buffer of one block, its next blocks into the guess, the rest into
+    /// the spill.
+    fn receive(&mut self, channel: &Channel) -> Result<Received, Errno> {
+        let single = self.singles.last_mut().expect("has_room").bytes_mut();
+        let guessed: &mut [u8] = self.guess.as_mut().map_or(&mut [], |guess| &mut guess.bytes_mut()[BLOCK_SIZE..]);
+        let spilled = &mut self.spill.bytes_mut()[BLOCK_SIZE + guessed.len()..];
+        channel.receive(&mut [IoSliceMut::new(&mut self.head), IoSliceMut::new(single), IoSliceMut::new(guessed), IoSliceMut::new(spilled)])
+    }
+
+    /// Takes in hand what was just received through `channel`.
+    fn take(&mut self, channel: &Arc<Channel>, received: usize) {
+        let head = self.head;
+        let request = match wire::parse(&head, received) {
+            Ok(request) => request,
+            Err(malformed) => {
+                if let Some(unique) = malformed.unique {
+                    Answer::new(Arc::clone(channel), unique).refuse(Errno::INVAL);
+                }
+                return;
+            }
+        };
+        let todo = files::decide(&request, &self.info);
+        if todo == Todo::Nothing {
+            return;
+        }
+        let answer = Answer::new(Arc::clone(channel), request.header.unique);
+        match todo {
+            Todo::Nothing => unreachable!("returned above"),
+            Todo::Answer(bytes) => answer.done(&bytes),
+            Todo::Refuse(error) => answer.refuse(error),
+            Todo::Read { offset, bytes } => self.read(answer, offset, bytes),
+            Todo::Write { offset, bytes } => self.write(answer, offset, index(bytes)),
+            Todo::Flush => self.push(Op::Flush, 0, 0, None, Box::new(|reply| finish(answer, reply, &[]))),
+            Todo::Clear(pieces) => self.clear(answer, &pieces),
+        }
+    }
+
+    fn push(&mut self, op: Op, offset: u64, length: u64, buffer: Option<BufferMut>, done: Box<dyn FnOnce(Reply) + Send>) {
+        self.batch.push(Incoming { op, offset, length, buffer, fua: false, hint: Hint::None, done });
+    }
+
+    fn clear(&mut self, answer: Answer, pieces: &[Clearing]) {
+        let gather = Gather::new(answer, pieces.len());
+        for (part, piece) in pieces.iter().enumerate() {
+            let gather = Arc::clone(&gather);
+            self.push(
+                piece.op,
+                piece.offset,
+                piece.bytes,
+                None,
+                Box::new(move |reply| gather.part(part, reply, |answer, _| answer.done(&[]))),
+            );
+        }
+    }
+
+    /// Reads whole sectors and cuts out what was asked for, in parts where the target takes no request that large.
+    fn read(&mut self, answer: Answer, offset: u64, bytes: u64) {
+        let (from, end) = (offset - offset % SECTOR_BYTES, (offset + bytes).next_multiple_of(SECTOR_BYTES));
+        let skip = offset - from;
+        let part_bytes = count(self.request_blocks_max()) * BLOCK_BYTES;
+        if end - from <= part_bytes {
+            let cut = skip != 0 || end - from != bytes;
+            let done = move |reply| match reply {
+                Reply::Data(segments) if cut => answer.data(&cut_out(segments, skip, bytes)),
+                reply => finish(answer, reply, &[]),
+            };
+            return self.push(Op::Read, from, end - from, None, Box::new(done));
+        }
+        let ranges = split(from, end, part_bytes);
+        let gather = Gather::new(answer, ranges.len());
+        for (part, (at, length)) in ranges.into_iter().enumerate() {
+            let gather = Arc::clone(&gather);
+            let done = move |reply| gather.part(part, reply, |answer, segments| answer.data(&cut_out(segments, skip, bytes)));
+            self.push(Op::Read, at, length, None, Box::new(done));
+        }
+    }
+
+    /// Passes on a write whose payload was just received.
+    fn write(&mut self, answer: Answer, offset: u64, bytes: usize) {
+        let whole = offset % BLOCK_BYTES == 0 && bytes % BLOCK_SIZE == 0;
+        let blocks = bytes / BLOCK_SIZE;
+        let taken = match &mut self.guess {
+            _ if whole && blocks == 1 => self.singles.pop(),
+            Some(guess) if whole && guess.blocks() == blocks => {
+                guess.bytes_mut()[..BLOCK_SIZE].copy_from_slice(self.singles.last().expect("has_room").bytes());
+                self.guess_gone = true;
+                self.guess.take()
+            }
+            _ => None,
+        };
+        let written = wire::write_out(u32::try_from(bytes).expect("a write is at most 1 MiB"));
+        if let Some(buffer) = taken {
+            let done = move |reply| finish(answer, reply, &written);
+            return self.push(Op::Write, offset, count(bytes), Some(buffer), Box::new(done));
+        }
+        self.write_copied(answer, offset, bytes, written);
+        if whole && blocks > 1 && blocks <= self.request_blocks_max() {
+            self.guess_blocks = blocks;
+        }
+    }
+
+    /// A write that was received in pieces: copies it into buffers of the right size, in parts where the target takes no request that large.
+    fn write_copied(&mut self, answer: Answer, offset: u64, bytes: usize, written: [u8; 8]) {
+        // In a block-aligned part, a part of the largest size has no unused bytes.
+        let part_bytes = count(self.request_blocks_max()) * BLOCK_BYTES;
+        let lead = offset % BLOCK_BYTES;
+        let ranges: Vec<_> = split(offset - lead, offset + count(bytes), part_bytes);
+        let gather = Gather::new(answer, ranges.len());
+        for (part, (at, length)) in ranges.into_iter().enumerate() {
+            let unused = if part == 0 { lead } else { 0 };
+            let (first, length) = (at + unused, length - unused);
+            // The last parts may have to wait for memory that the first ones hold.
+            self.submit();
+            let Ok(mut buffer) = self.target.buffer(index((unused + length).div_ceil(BLOCK_BYTES))) else {
+                for left in part..gather.parts() {
+                    gather.part(left, Reply::Failed(Failure::Io), |_, _| {});
+                }
+                return;
+            };
+            let unused = index(unused);
+            self.copy_payload(index(first - offset), &mut buffer.bytes_mut()[unused..unused + index(length)]);
+            let gather = Arc::clone(&gather);
+            let done = move |reply| gather.part(part, reply, |answer, _| answer.done(&written));
+            self.push(Op::Write, first, length, Some(buffer), Box::new(done));
+        }
+    }
+
+    /// Copies the payload from byte `from` on to where it is needed.
+    fn copy_payload(&self, mut from: usize, mut to: &mut [u8]) {
+        let single = self.singles.last().expect("it was received there").bytes();
+        let guess = self.guess.as_ref().map_or(&[][..], BufferMut::bytes);
+        let spill = self.spill.bytes();
+        while !to.is_empty() {
+            let source = match from {
+                f if f < BLOCK_SIZE => &single[f..],
+                f if f < guess.len() => &guess[f..],
+                f => &spill[f..],
+            };
+            let n = source.len().min(to.len());
+            let (now, later) = to.split_at_mut(n);
+            now.copy_from_slice(&source[..n]);
+            (from, to) = (from + n, later);
+        }
+    }
+}
+
+/// Makes sure that every page is there: see invariant 3.
+fn present(mut buffer: BufferMut) -> BufferMut {
+    for i in 0..buffer.blocks() {
+        buffer.block_mut(i)[0] = 0;
+    }
+    buffer
+}
+
+/// Answers a request that went to the target in one part.
+fn finish(answer: Answer, reply: Reply, payload: &[u8]) {
+    match reply {
+        Reply::Done => answer.done(payload),
+        Reply::Data(segments) => answer.data(&segments),
+        Reply::Failed(failure) => answer.refuse(errno(failure)),
+    }
+}
+
+/// The range from `from` to `end` in parts of `part_bytes`: where each begins, and its length.
+fn split(from: u64, end: u64, part_bytes: u64) -> Vec<(u64, u64)> {
+    (from..end).step_by(index(part_bytes)).map(|at| (at, part_bytes.min(end - at))).collect()
+}
+
+/// `bytes` of the segments' bytes, from `skip` on.
+fn cut_out(segments: Vec<Segment>, mut skip: u64, mut bytes: u64) -> Vec<Segment> {
+    let mut kept = Vec::with_capacity(segments.len());
+    for segment in segments {
+        let has = match segment {
+            Segment::Zeroes { bytes } => bytes,
+            Segment::Data { bytes, .. } => count(bytes),
+        };
+        let from = skip.min(has);
+        let keep = bytes.min(has - from);
+        (skip, bytes) = (skip - from, bytes - keep);
+        match segment {
+            _ if keep == 0 => {}
+            Segment::Zeroes { .. } => kept.push(Segment::Zeroes { bytes: keep }),
+            Segment::Data { slice, start, .. } => kept.push(Segment::Data { slice, start: start + index(from), bytes: index(keep) }),
+        }
+    }
+    kept
+}
+
+/// A request that went to the target in several parts: answered when all of them are.
+struct Gather(Mutex<Parts>);
+
+struct Parts {
+    answer: Option<Answer>,
+    left: usize,
+    failure: Option<Failure>,
+    read: Vec<Vec<Segment>>,
+}
+
+impl Gather {
+    fn new(answer: Answer, parts: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Parts { answer: Some(answer), left: parts, failure: None, read: vec![Vec::new(); parts] })))
+    }
+
+    fn parts(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).read.len()
+    }
+
+    /// Part `part` was answered; `success` answers the whole when it was the last and none has failed.
+    fn part(&self, part: usize, reply: Reply, success: impl FnOnce(Answer, Vec<Segment>)) {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match reply {
+            Reply::Done => {}
+            Reply::Data(segments) => parts.read[part] = segments,
+            Reply::Failed(failure) => parts.failure = Some(failure),
+        }
+        parts.left -= 1;
+        if parts.left > 0 {
+            return;
+        }
+        let (answer, failure, read) = (parts.answer.take(), parts.failure, std::mem::take(&mut parts.read));
+        drop(parts);
+        match (answer, failure) {
+            (Some(answer), None) => success(answer, read.into_iter().flatten().collect()),
+            (Some(answer), Some(failure)) => answer.refuse(errno(failure)),
+            (None, _) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "receive_tests.rs"]
+mod tests;

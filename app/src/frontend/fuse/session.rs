@@ -1,0 +1,170 @@
+//! A FUSE session from its beginning: /dev/fuse, the mount, the handshake, and the descriptors that outlive any server.
+//!
+//! 1. Whoever holds a [`Session`] keeps it alive. A server is lent its descriptors and may die at any moment.
+//! 2. *All* descriptors stay with the holder, the cloned ones too: when the last copy of a clone is closed, the kernel fails whatever was
+//!    taken through it and not answered, and nothing is left to send again.
+//! 3. The handshake is done here, before the first server starts, so that no server ever sees INIT and none has to know whether it is the
+//!    first one.
+//! 4. The mount is in no directory tree: it lives as long as its descriptor or a file opened below it, the loop device's. A mount with a place
+//!    would be copied into every mount namespace that somebody makes meanwhile (a container's), and not end before those do.
+
+use super::wire::{self, Agreement, Ask, init};
+use crate::frontend::Error;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// The largest write (and read), in bytes: what the kernel makes of its 256 pages of 4 KiB.
+pub const REQUEST_BYTES_MAX: usize = 1 << 20;
+/// Requests that the kernel sends ahead. Its default of 12 throttles.
+const BACKGROUND_MAX: u16 = 64;
+/// Channels of each server thread: one that it waits on, one that never waits and empties the queue into a batch.
+pub const CHANNELS_A_THREAD: usize = 2;
+
+/// What we would like of the kernel.
+const WANTED: u64 = init::ASYNC_READ
+    | init::BIG_WRITES
+    | init::DO_READDIRPLUS
+    | init::ASYNC_DIO
+    | init::PARALLEL_DIROPS
+    | init::MAX_PAGES
+    | init::INIT_EXT
+    | init::HAS_RESEND;
+
+/// A mounted FUSE file system.
+#[derive(Debug)]
+pub struct Session {
+    channels: Vec<OwnedFd>,
+    mount: Option<OwnedFd>,
+    resend: bool,
+}
+
+impl Session {
+    /// Mounts a file system and shakes hands with the kernel, for servers of `threads` threads. `source` is what the kernel shows of it in
+    /// messages. Needs root.
+    ///
+    /// # Errors
+    /// When there is no /dev/fuse, the mount is refused, or the kernel is too old.
+    pub fn mount(source: &str, threads: usize) -> Result<Self, Error> {
+        let first = open_device(OFlags::empty())?;
+        let mount =
+            mount(source, &first).map_err(|e| system("cannot mount a FUSE file system (root is needed, and Linux 5.8)".into(), e))?;
+        let resend = handshake(first.as_fd())?;
+        let mut channels = vec![first];
+        for i in 1..threads.max(1) * CHANNELS_A_THREAD {
+            let waits = if i % CHANNELS_A_THREAD == 0 { OFlags::empty() } else { OFlags::NONBLOCK };
+            let clone = open_device(waits)?;
+            join_connection(clone.as_fd(), channels[0].as_fd())?;
+            channels.push(clone);
+        }
+        Ok(Self { channels, mount: Some(mount), resend })
+    }
+
+    /// The descriptors that a server needs: for each thread one that waits and one that does not.
+    #[must_use]
+    pub fn channels(&self) -> &[OwnedFd] {
+        &self.channels
+    }
+
+    /// The root directory, until [`Self::let_go`].
+    #[must_use]
+    pub fn root(&self) -> Option<&OwnedFd> {
+        self.mount.as_ref()
+    }
+
+    /// Lets go of the mount: from now on it lasts as long as files below it are open, and no longer.
+    pub fn let_go(&mut self) {
+        self.mount = None;
+    }
+
+    /// Whether the kernel (6.9 or newer) can send again what a dead server had taken. Where it cannot, a killed server means I/O errors.
+    #[must_use]
+    pub fn can_resend(&self) -> bool {
+        self.resend
+    }
+}
+
+fn mount(source: &str, first: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&context, "source", source)?;
+    fsconfig_set_string(&context, "subtype", "onefold")?;
+    fsconfig_set_string(&context, "fd", first.as_raw_fd().to_string())?;
+    fsconfig_set_string(&context, "rootmode", "40000")?;
+    fsconfig_set_string(&context, "user_id", "0")?;
+    fsconfig_set_string(&context, "group_id", "0")?;
+    fsconfig_set_flag(&context, "default_permissions")?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+fn open_device(flags: OFlags) -> Result<OwnedFd, Error> {
+    rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC | flags, Mode::empty())
+        .map_err(|e| system("cannot open /dev/fuse (is the module fuse loaded? `modprobe fuse`)".into(), e))
+}
+
+/// Answers INIT; says whether the kernel can resend.
+fn handshake(channel: BorrowedFd<'_>) -> Result<bool, Error> {
+    // The kernel takes no buffer that could not hold the smallest max_write.
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let received = match rustix::io::read(channel, &mut buffer[..]) {
+            Ok(n) => n,
+            Err(Errno::INTR | Errno::NOENT) => continue,
+            Err(e) => return Err(system("FUSE handshake".into(), e)),
+        };
+        let head = &buffer[..received.min(wire::HEAD_BYTES)];
+        let request = wire::parse(head, received).map_err(|e| Error::Setting(format!("FUSE handshake: {e}")))?;
+        let unique = request.header.unique;
+        let Ask::Init { major, minor, max_readahead, flags } = request.ask else {
+            answer(channel, unique, Errno::IO.raw_os_error(), &[])?;
+            continue;
+        };
+        if major > wire::MAJOR {
+            // The protocol's way to ask for our major version: say it, and INIT comes again.
+            let ours = Agreement { minor: wire::MINOR, max_readahead: 0, flags: 0, max_background: 0, max_write: 0, max_pages: 0 };
+            answer(channel, unique, 0, &wire::init_out(&ours))?;
+            continue;
+        }
+        if major < wire::MAJOR || minor < wire::MINOR_MIN {
+            answer(channel, unique, Errno::PROTO.raw_os_error(), &[])?;
+            return Err(Error::Setting(format!(
+                "this kernel speaks FUSE {major}.{minor}, at least {}.{} is needed (Linux 4.20): use NBD instead",
+                wire::MAJOR,
+                wire::MINOR_MIN
+            )));
+        }
+        let agreed = Agreement {
+            minor: minor.min(wire::MINOR),
+            max_readahead,
+            flags: flags & WANTED,
+            max_background: BACKGROUND_MAX,
+            max_write: u32::try_from(REQUEST_BYTES_MAX).expect("1 MiB"),
+            max_pages: u16::try_from(REQUEST_BYTES_MAX / rustix::param::page_size()).expect("256 pages at most"),
+        };
+        answer(channel, unique, 0, &wire::init_out(&agreed))?;
+        return Ok(agreed.flags & init::HAS_RESEND != 0);
+    }
+}
+
+fn answer(channel: BorrowedFd<'_>, unique: u64, errno: i32, payload: &[u8]) -> Result<(), Error> {
+    let header = wire::reply_header(unique, errno, payload.len());
+    rustix::io::writev(channel, &[IoSlice::new(&header), IoSlice::new(payload)]).map_err(|e| system("FUSE handshake".into(), e))?;
+    Ok(())
+}
+
+#[allow(unsafe_code)]
+fn join_connection(clone: BorrowedFd<'_>, first: BorrowedFd<'_>) -> Result<(), Error> {
+    // FUSE_DEV_IOC_CLONE
+    const CLONE: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<u32>(229, 0);
+    let number = u32::try_from(first.as_raw_fd()).expect("descriptors are not negative");
+    // SAFETY: the request takes a pointer to a 32-bit descriptor number, which it only reads.
+    unsafe { rustix::ioctl::ioctl(clone, rustix::ioctl::Setter::<CLONE, u32>::new(number)) }
+        .map_err(|e| system("cannot clone /dev/fuse".into(), e))
+}
+
+pub(super) fn system(what: String, errno: Errno) -> Error {
+    Error::System { what, source: errno.into() }
+}

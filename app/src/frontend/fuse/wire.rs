@@ -1,0 +1,554 @@
+//! The kernel's FUSE protocol, as much of it as one file needs: requests in, replies out, byte for byte as `linux/fuse.h` has them.
+//!
+//! 1. Parsing is total: any bytes give a [`Request`] or [`Malformed`], never a panic. What a request says is checked for shape only; whether
+//!    its numbers make sense is `files`' business.
+//! 2. All integers are the machine's own, native-endian, and every structure is a multiple of 8 bytes.
+//! 3. The fixed part of each request that we answer lies within its first [`HEAD_BYTES`] bytes, so that a write's payload, which begins right
+//!    behind them, can be received in a place of its own.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The header and a write's fixed part: where a write's payload begins.
+pub const HEAD_BYTES: usize = size_of::<InHeader>() + size_of::<WriteIn>();
+/// The major version of the protocol. Others are refused.
+pub const MAJOR: u32 = 7;
+/// The newest minor version whose structures are these.
+pub const MINOR: u32 = 40;
+/// The oldest minor version that lets requests be larger than 128 KiB.
+pub const MINOR_MIN: u32 = 28;
+
+/// The number of the root directory's inode, given by the protocol.
+pub const ROOT: u64 = 1;
+
+/// Set in the number of a request that was sent again.
+pub const UNIQUE_RESEND: u64 = 1 << 63;
+
+/// Flags of INIT. The upper half travels in `flags2`.
+pub mod init {
+    pub const ASYNC_READ: u64 = 1 << 0;
+    pub const BIG_WRITES: u64 = 1 << 5;
+    pub const DO_READDIRPLUS: u64 = 1 << 13;
+    pub const ASYNC_DIO: u64 = 1 << 15;
+    pub const PARALLEL_DIROPS: u64 = 1 << 18;
+    pub const MAX_PAGES: u64 = 1 << 22;
+    pub const INIT_EXT: u64 = 1 << 30;
+    /// The kernel can send again what a dead server had taken.
+    pub const HAS_RESEND: u64 = 1 << 39;
+}
+
+/// Flags of an opened file.
+pub mod fopen {
+    pub const DIRECT_IO: u32 = 1 << 0;
+    pub const CACHE_DIR: u32 = 1 << 3;
+    pub const NOFLUSH: u32 = 1 << 5;
+    pub const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
+}
+
+/// Bits of `SetAttr::valid`.
+pub mod setattr {
+    pub const SIZE: u32 = 1 << 3;
+    pub const FH: u32 = 1 << 6;
+    pub const LOCKOWNER: u32 = 1 << 9;
+}
+
+/// Bits of `fallocate`'s mode.
+pub mod falloc {
+    pub const KEEP_SIZE: u32 = 1;
+    pub const PUNCH_HOLE: u32 = 2;
+    pub const ZERO_RANGE: u32 = 16;
+}
+
+/// Notification codes: what a server tells the kernel unasked.
+pub const NOTIFY_RESEND: i32 = 7;
+
+mod opcode {
+    pub const LOOKUP: u32 = 1;
+    pub const FORGET: u32 = 2;
+    pub const GETATTR: u32 = 3;
+    pub const SETATTR: u32 = 4;
+    pub const MKNOD: u32 = 8;
+    pub const MKDIR: u32 = 9;
+    pub const UNLINK: u32 = 10;
+    pub const RMDIR: u32 = 11;
+    pub const RENAME: u32 = 12;
+    pub const LINK: u32 = 13;
+    pub const SYMLINK: u32 = 6;
+    pub const OPEN: u32 = 14;
+    pub const READ: u32 = 15;
+    pub const WRITE: u32 = 16;
+    pub const STATFS: u32 = 17;
+    pub const RELEASE: u32 = 18;
+    pub const FSYNC: u32 = 20;
+    pub const INIT: u32 = 26;
+    pub const OPENDIR: u32 = 27;
+    pub const READDIR: u32 = 28;
+    pub const RELEASEDIR: u32 = 29;
+    pub const FSYNCDIR: u32 = 30;
+    pub const CREATE: u32 = 35;
+    pub const INTERRUPT: u32 = 36;
+    pub const DESTROY: u32 = 38;
+    pub const BATCH_FORGET: u32 = 42;
+    pub const FALLOCATE: u32 = 43;
+    pub const READDIRPLUS: u32 = 44;
+    pub const RENAME2: u32 = 45;
+    pub const SYNCFS: u32 = 50;
+    pub const TMPFILE: u32 = 51;
+}
+
+/// What every request begins with.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct InHeader {
+    /// Bytes of the whole request.
+    pub len: u32,
+    pub opcode: u32,
+    /// Its number, with [`UNIQUE_RESEND`] where it was sent before. The reply repeats it as it is.
+    pub unique: u64,
+    pub node: u64,
+    pub uid: u32,
+    pub gid: u32,
+    pub pid: u32,
+    /// Extensions at the end, in units of 8 bytes.
+    pub extensions: u16,
+    padding: u16,
+}
+
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct OutHeader {
+    len: u32,
+    error: i32,
+    unique: u64,
+}
+
+#[derive(FromBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct InitIn {
+    major: u32,
+    minor: u32,
+    max_readahead: u32,
+    flags: u32,
+}
+
+#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[repr(C)]
+struct InitOut {
+    major: u32,
+    minor: u32,
+    max_readahead: u32,
+    flags: u32,
+    max_background: u16,
+    congestion_threshold: u16,
+    max_write: u32,
+    time_gran: u32,
+    max_pages: u16,
+    map_alignment: u16,
+    flags2: u32,
+    unused: [u32; 7],
+}
+
+/// Reads and writes have the same fixed part.
+#[derive(FromBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct WriteIn {
+    fh: u64,
+    offset: u64,
+    size: u32,
+    flags: u32,
+    lock_owner: u64,
+    open_flags: u32,
+    padding: u32,
+}
+
+#[derive(FromBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct SetAttrIn {
+    valid: u32,
+    padding: u32,
+    fh: u64,
+    size: u64,
+}
+
+#[derive(FromBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct FallocateIn {
+    fh: u64,
+    offset: u64,
+    length: u64,
+    mode: u32,
+    padding: u32,
+}
+
+/// What `stat` shows of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Attr {
+    pub ino: u64,
+    pub size: u64,
+    /// In units of 512 bytes.
+    pub blocks: u64,
+    pub atime: u64,
+    pub mtime: u64,
+    pub ctime: u64,
+    pub atimensec: u32,
+    pub mtimensec: u32,
+    pub ctimensec: u32,
+    pub mode: u32,
+    pub nlink: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub rdev: u32,
+    pub blksize: u32,
+    pub flags: u32,
+}
+
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct EntryOut {
+    node: u64,
+    generation: u64,
+    entry_valid: u64,
+    attr_valid: u64,
+    entry_valid_nsec: u32,
+    attr_valid_nsec: u32,
+    attr: Attr,
+}
+
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct AttrOut {
+    attr_valid: u64,
+    attr_valid_nsec: u32,
+    dummy: u32,
+    attr: Attr,
+}
+
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct OpenOut {
+    fh: u64,
+    flags: u32,
+    backing: u32,
+}
+
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct WriteOut {
+    size: u32,
+    padding: u32,
+}
+
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct StatfsOut {
+    blocks: u64,
+    bfree: u64,
+    bavail: u64,
+    files: u64,
+    ffree: u64,
+    bsize: u32,
+    namelen: u32,
+    frsize: u32,
+    padding: u32,
+    spare: [u32; 6],
+}
+
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct Dirent {
+    ino: u64,
+    next: u64,
+    name_bytes: u32,
+    kind: u32,
+}
+
+const _: () = {
+    assert!(size_of::<InHeader>() == 40 && size_of::<OutHeader>() == 16);
+    assert!(size_of::<WriteIn>() == 40 && HEAD_BYTES == 80);
+    assert!(size_of::<InitOut>() == 64 && size_of::<Attr>() == 88);
+    assert!(size_of::<EntryOut>() == 128 && size_of::<AttrOut>() == 104);
+    assert!(size_of::<StatfsOut>() == 80 && size_of::<Dirent>() == 24);
+    assert!(size_of::<FallocateIn>() == 32);
+};
+
+/// How long the kernel may remember names and attributes: they never change while a volume is attached.
+const FOR_EVER_S: u64 = 1 << 32;
+
+/// What the kernel asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask<'a> {
+    Init {
+        major: u32,
+        minor: u32,
+        max_readahead: u32,
+        /// See [`init`].
+        flags: u64,
+    },
+    /// The session ends.
+    Destroy,
+    /// Wants no reply.
+    Forget,
+    /// `None`: a name too long to lie within the first [`HEAD_BYTES`].
+    Lookup {
+        name: Option<&'a [u8]>,
+    },
+    GetAttr,
+    SetAttr {
+        valid: u32,
+        size: u64,
+    },
+    Open {
+        flags: u32,
+    },
+    OpenDir,
+    Release,
+    Read {
+        offset: u64,
+        bytes: u32,
+    },
+    /// Its payload follows the first [`HEAD_BYTES`] bytes.
+    Write {
+        offset: u64,
+        bytes: u32,
+    },
+    Statfs,
+    /// Of a file or of the whole file system.
+    Sync,
+    SyncDir,
+    ReadDir {
+        offset: u64,
+        bytes: u32,
+        plus: bool,
+    },
+    /// `mode` as in [`falloc`].
+    Fallocate {
+        offset: u64,
+        bytes: u64,
+        mode: u32,
+    },
+    /// Somebody no longer waits for a request.
+    Interrupt,
+    /// Would change the directory.
+    Change,
+    /// Nothing that this file system has.
+    Other,
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub header: InHeader,
+    pub ask: Ask<'a>,
+}
+
+/// Bytes that are no request. With a number, the kernel can be told so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed FUSE request of {received} bytes, operation {opcode:?}")]
+pub struct Malformed {
+    pub received: usize,
+    pub opcode: Option<u32>,
+    pub unique: Option<u64>,
+}
+
+/// Reads a request of `received` bytes, of which `head` holds the first [`HEAD_BYTES`] (all, where there are fewer).
+///
+/// # Errors
+/// When the bytes are too few for what they say they are, or the length they state is another.
+pub fn parse(head: &[u8], received: usize) -> Result<Request<'_>, Malformed> {
+    let no_request = Malformed { received, opcode: None, unique: None };
+    let head = &head[..head.len().min(received)];
+    let Ok((header, body)) = InHeader::read_from_prefix(head) else {
+        return Err(no_request);
+    };
+    let malformed = Malformed { opcode: Some(header.opcode), unique: Some(header.unique), ..no_request };
+    if u64::from(header.len) != received as u64 {
+        return Err(malformed);
+    }
+    let ask = parse_body(header.opcode, body, received, head.len()).ok_or(malformed)?;
+    Ok(Request { header, ask })
+}
+
+fn parse_body(code: u32, body: &[u8], received: usize, head_bytes: usize) -> Option<Ask<'_>> {
+    Some(match code {
+        opcode::INIT => {
+            let (fixed, rest) = InitIn::read_from_prefix(body).ok()?;
+            let low = u64::from(fixed.flags);
+            let high = match u32::read_from_prefix(rest) {
+                Ok((flags2, _)) if low & init::INIT_EXT != 0 => u64::from(flags2) << 32,
+                _ => 0,
+            };
+            Ask::Init { major: fixed.major, minor: fixed.minor, max_readahead: fixed.max_readahead, flags: low | high }
+        }
+        opcode::DESTROY => Ask::Destroy,
+        opcode::FORGET | opcode::BATCH_FORGET => Ask::Forget,
+        opcode::LOOKUP => match body.iter().position(|&b| b == 0) {
+            Some(end) => Ask::Lookup { name: Some(&body[..end]) },
+            None if received > head_bytes => Ask::Lookup { name: None },
+            None => return None,
+        },
+        opcode::GETATTR => Ask::GetAttr,
+        opcode::SETATTR => {
+            let (fixed, _) = SetAttrIn::read_from_prefix(body).ok()?;
+            Ask::SetAttr { valid: fixed.valid, size: fixed.size }
+        }
+        opcode::OPEN => Ask::Open { flags: u32::read_from_prefix(body).ok()?.0 },
+        opcode::OPENDIR => Ask::OpenDir,
+        opcode::RELEASE | opcode::RELEASEDIR => Ask::Release,
+        opcode::READ | opcode::READDIR | opcode::READDIRPLUS | opcode::WRITE => {
+            let (fixed, _) = WriteIn::read_from_prefix(body).ok()?;
+            let (offset, bytes) = (fixed.offset, fixed.size);
+            match code {
+                opcode::READ => Ask::Read { offset, bytes },
+                opcode::WRITE if received as u64 == HEAD_BYTES as u64 + u64::from(bytes) => Ask::Write { offset, bytes },
+                opcode::WRITE => return None,
+                _ => Ask::ReadDir { offset, bytes, plus: code == opcode::READDIRPLUS },
+            }
+        }
+        opcode::STATFS => Ask::Statfs,
+        opcode::FSYNC | opcode::SYNCFS => Ask::Sync,
+        opcode::FSYNCDIR => Ask::SyncDir,
+        opcode::FALLOCATE => {
+            let (fixed, _) = FallocateIn::read_from_prefix(body).ok()?;
+            Ask::Fallocate { offset: fixed.offset, bytes: fixed.length, mode: fixed.mode }
+        }
+        opcode::INTERRUPT => Ask::Interrupt,
+        opcode::MKNOD
+        | opcode::MKDIR
+        | opcode::UNLINK
+        | opcode::RMDIR
+        | opcode::RENAME
+        | opcode::RENAME2
+        | opcode::LINK
+        | opcode::SYMLINK
+        | opcode::CREATE
+        | opcode::TMPFILE => Ask::Change,
+        _ => Ask::Other,
+    })
+}
+
+/// What a reply begins with: to request `unique`, followed by `payload_bytes`, or with a (positive) error number and nothing behind it.
+///
+/// # Panics
+/// When the payload has 4 GiB or more; no reply is that large.
+#[must_use]
+pub fn reply_header(unique: u64, errno: i32, payload_bytes: usize) -> [u8; 16] {
+    let len = u32::try_from(size_of::<OutHeader>() + payload_bytes).expect("a reply is shorter than 4 GiB");
+    zerocopy::transmute!(OutHeader { len, error: -errno, unique })
+}
+
+/// The message that makes the kernel send again what was taken and not answered.
+#[must_use]
+pub fn resend() -> [u8; 16] {
+    zerocopy::transmute!(OutHeader { len: 16, error: NOTIFY_RESEND, unique: 0 })
+}
+
+/// What a session agrees on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreement {
+    pub minor: u32,
+    pub max_readahead: u32,
+    /// See [`init`].
+    pub flags: u64,
+    /// How many requests the kernel sends ahead.
+    pub max_background: u16,
+    /// The largest write, in bytes.
+    pub max_write: u32,
+    /// The largest request, in kernel pages.
+    pub max_pages: u16,
+}
+
+/// Reply to INIT.
+#[must_use]
+pub fn init_out(agreed: &Agreement) -> [u8; 64] {
+    let low = u32::try_from(agreed.flags & u64::from(u32::MAX)).expect("masked to 32 bits");
+    let high = u32::try_from(agreed.flags >> 32).expect("shifted down to 32 bits");
+    zerocopy::transmute!(InitOut {
+        major: MAJOR,
+        minor: agreed.minor,
+        max_readahead: agreed.max_readahead,
+        flags: low,
+        max_background: agreed.max_background,
+        congestion_threshold: agreed.max_background,
+        max_write: agreed.max_write,
+        time_gran: 1,
+        max_pages: agreed.max_pages,
+        map_alignment: 0,
+        flags2: high,
+        unused: [0; 7],
+    })
+}
+
+/// Reply to LOOKUP.
+#[must_use]
+pub fn entry_out(attr: Attr) -> [u8; 128] {
+    zerocopy::transmute!(EntryOut {
+        node: attr.ino,
+        generation: 0,
+        entry_valid: FOR_EVER_S,
+        attr_valid: FOR_EVER_S,
+        entry_valid_nsec: 0,
+        attr_valid_nsec: 0,
+        attr,
+    })
+}
+
+/// Reply to GETATTR and SETATTR.
+#[must_use]
+pub fn attr_out(attr: Attr) -> [u8; 104] {
+    zerocopy::transmute!(AttrOut { attr_valid: FOR_EVER_S, attr_valid_nsec: 0, dummy: 0, attr })
+}
+
+/// Reply to OPEN and OPENDIR. `flags` as in [`fopen`].
+#[must_use]
+pub fn open_out(fh: u64, flags: u32) -> [u8; 16] {
+    zerocopy::transmute!(OpenOut { fh, flags, backing: 0 })
+}
+
+/// Reply to WRITE: so many bytes were taken.
+#[must_use]
+pub fn write_out(bytes: u32) -> [u8; 8] {
+    zerocopy::transmute!(WriteOut { size: bytes, padding: 0 })
+}
+
+/// Reply to STATFS: full, of `blocks` blocks of `block_bytes`, with one file.
+#[must_use]
+pub fn statfs_out(blocks: u64, block_bytes: u32) -> [u8; 80] {
+    zerocopy::transmute!(StatfsOut {
+        blocks,
+        bfree: 0,
+        bavail: 0,
+        files: 1,
+        ffree: 0,
+        bsize: block_bytes,
+        namelen: 255,
+        frsize: block_bytes,
+        padding: 0,
+        spare: [0; 6],
+    })
+}
+
+/// Adds a directory entry to a reply to READDIR (or READDIRPLUS, with `plus`) if it fits into `limit_bytes`; says whether it did.
+/// `next` is what the kernel asks for to go on behind it.
+pub fn push_dirent(reply: &mut Vec<u8>, limit_bytes: usize, attr: Attr, name: &[u8], next: u64, plus: bool) -> bool {
+    let entry_bytes = if plus { size_of::<EntryOut>() } else { 0 };
+    let bytes = (entry_bytes + size_of::<Dirent>() + name.len()).next_multiple_of(8);
+    if reply.len() + bytes > limit_bytes {
+        return false;
+    }
+    let end = reply.len() + bytes;
+    if plus {
+        // "." and ".." carry no inode number of ours to remember: the kernel skips entries whose node is 0.
+        let is_dots = name.iter().all(|&b| b == b'.');
+        let entry = if is_dots { [0; 128] } else { entry_out(attr) };
+        reply.extend_from_slice(&entry);
+    }
+    let name_bytes = u32::try_from(name.len()).expect("a file name is short");
+    reply.extend_from_slice(Dirent { ino: attr.ino, next, name_bytes, kind: attr.mode >> 12 }.as_bytes());
+    reply.extend_from_slice(name);
+    reply.resize(end, 0);
+    true
+}
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

@@ -1,0 +1,89 @@
+//! What commands print: one struct for each report, rendered as a table for people or as JSON for programs.
+
+pub mod size;
+pub mod table;
+
+use serde::Serialize;
+use std::io::{self, Write};
+use table::Table;
+
+/// The version of all JSON reports. Fields may be added under one version; none changes its meaning.
+pub const JSON_VERSION: u32 = 1;
+
+/// Something that a command reports.
+pub trait Report: Serialize {
+    /// Its name in JSON.
+    const NAME: &'static str;
+
+    /// Its table.
+    fn table(&self) -> Table;
+}
+
+/// How to render.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    #[default]
+    Table,
+    Json,
+}
+
+impl Style {
+    /// JSON where the user asked for it.
+    #[must_use]
+    pub const fn of(json: bool) -> Self {
+        if json { Self::Json } else { Self::Table }
+    }
+}
+
+#[derive(Serialize)]
+struct Versioned<'a, R> {
+    version: u32,
+    report: &'static str,
+    #[serde(flatten)]
+    content: &'a R,
+}
+
+/// The report as text.
+///
+/// # Panics
+/// When the report holds what JSON cannot say, a bug.
+#[must_use]
+pub fn render<R: Report>(report: &R, style: Style) -> String {
+    match style {
+        Style::Table => report.table().to_string(),
+        Style::Json => {
+            let versioned = Versioned { version: JSON_VERSION, report: R::NAME, content: report };
+            serde_json::to_string_pretty(&versioned).expect("a report is plain data") + "\n"
+        }
+    }
+}
+
+/// Prints a report. A reader that went away is no error.
+pub fn print<R: Report>(report: &R, style: Style) {
+    let _: io::Result<()> = io::stdout().write_all(render(report, style).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Weather {
+        degrees: i32,
+    }
+
+    impl Report for Weather {
+        const NAME: &'static str = "weather";
+        fn table(&self) -> Table {
+            Table::new().row("degrees", self.degrees)
+        }
+    }
+
+    #[test]
+    fn one_struct_has_two_renderings() {
+        let weather = Weather { degrees: 12 };
+        assert_eq!(render(&weather, Style::Table), "degrees  12\n");
+        let json: serde_json::Value = serde_json::from_str(&render(&weather, Style::Json)).unwrap();
+        assert_eq!(json, serde_json::json!({"version": JSON_VERSION, "report": "weather", "degrees": 12}));
+    }
+}

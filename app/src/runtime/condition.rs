@@ -1,0 +1,105 @@
+//! What is told of a target while it is served.
+
+use super::volume_counts::VolumeCounts;
+use onefold_engine::interface::Op;
+use onefold_engine::memory::{Accountant, Part};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a target is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Condition {
+    /// The process that serves.
+    pub pid: u32,
+    /// `serving`, or `read-only` after the device failed or by wish.
+    pub state: String,
+    /// Size as clients see it.
+    pub bytes: u64,
+    /// How I/O is done.
+    pub io: String,
+    pub memory: Vec<PartUse>,
+    /// Bytes that the pool of blocks has from the system.
+    pub pool_bytes: u64,
+    /// What the volume had to say, newest last.
+    pub notices: Vec<String>,
+}
+
+/// Memory of one part.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PartUse {
+    pub part: String,
+    pub used_bytes: u64,
+    pub peak_bytes: u64,
+    pub limit_bytes: u64,
+}
+
+/// The accountant's books.
+#[must_use]
+pub fn memory(accountant: &Accountant) -> Vec<PartUse> {
+    let of = |part: Part| PartUse {
+        part: part.name().to_owned(),
+        used_bytes: accountant.used(part),
+        peak_bytes: accountant.peak(part),
+        limit_bytes: accountant.limit(part),
+    };
+    Part::ALL.into_iter().map(of).collect()
+}
+
+/// What a target did since it was attached.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Requests of clients.
+    pub client: Vec<Count>,
+    /// Commands to the device.
+    pub device: Vec<Count>,
+    /// What only a volume has.
+    #[serde(flatten)]
+    pub volume: Option<VolumeCounts>,
+}
+
+/// Operations of one kind.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Count {
+    pub what: String,
+    pub operations: u64,
+    pub bytes: u64,
+}
+
+const OPS: [(Op, &str); 5] =
+    [(Op::Read, "reads"), (Op::Write, "writes"), (Op::Flush, "flushes"), (Op::Discard, "discards"), (Op::WriteZeroes, "write-zeroes")];
+
+/// Counts requests or commands, from any thread.
+#[derive(Debug, Default)]
+pub struct Tally([(AtomicU64, AtomicU64); OPS.len()]);
+
+impl Tally {
+    /// One more.
+    pub fn count(&self, op: Op, bytes: u64) {
+        let (operations, total) = &self.0[op as usize];
+        operations.fetch_add(1, Ordering::Relaxed);
+        total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn counts(&self) -> Vec<Count> {
+        OPS.iter()
+            .map(|&(op, name)| {
+                let (operations, bytes) = &self.0[op as usize];
+                Count { what: name.to_owned(), operations: operations.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_op_has_its_own_line() {
+        let tally = Tally::default();
+        OPS.iter().zip(1..).for_each(|(&(op, _), n)| tally.count(op, n));
+        assert!(tally.counts().iter().zip(1..).all(|(count, n)| count.bytes == n && count.operations == 1), "{:?}", tally.counts());
+    }
+}

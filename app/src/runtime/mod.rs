@@ -1,0 +1,53 @@
+//! Step 2 of a request's road: events in, actions out. Every thread, clock and buffer of a volume belongs to this module.
+
+pub mod arena;
+pub mod condition;
+pub mod digests;
+pub mod notices;
+pub mod passthrough;
+pub mod pool;
+pub mod ring;
+pub mod timer;
+pub mod verdict;
+pub mod volume;
+pub mod volume_counts;
+
+use crate::target::SharedTarget;
+use condition::{Condition, Counts};
+use std::sync::Arc;
+
+/// What a server serves, as its owner sees it: the other side of [`Target`](crate::target::Target).
+pub trait Served: Send + Sync {
+    /// What front-ends see of it.
+    fn target(self: Arc<Self>) -> SharedTarget;
+
+    /// Makes everything durable and ends all threads. The front-ends have stopped before.
+    fn close(&self) -> Closing;
+
+    /// How it is now.
+    fn condition(&self) -> Condition;
+
+    /// What it did since it was attached.
+    fn counts(&self) -> Counts;
+}
+
+/// How a target ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// Everything is durable, and a volume is marked clean.
+    Clean,
+    /// The device failed; what was synced before is safe.
+    Failed,
+}
+
+/// Ends the process when a panic passes through its scope: a bug in there leaves state that must serve nobody. What was synced is safe, as
+/// after any crash.
+pub struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}

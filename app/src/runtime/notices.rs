@@ -1,0 +1,65 @@
+//! What a volume has to say to its owner: logged, and kept for `status`.
+
+use onefold_engine::interface::Notice;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Kept at most; older ones are in the log.
+const KEPT_MAX: usize = 50;
+
+/// The newest notices, in words.
+#[derive(Debug, Default)]
+pub struct Notices {
+    kept: Mutex<VecDeque<String>>,
+    recounted_blocks: AtomicU64,
+}
+
+impl Notices {
+    /// Logs a notice and keeps it.
+    pub fn tell(&self, notice: &Notice) {
+        let text = text(notice);
+        if let Notice::Recounted { blocks } = notice {
+            self.recounted_blocks.fetch_add(*blocks, Ordering::Relaxed);
+        }
+        match notice {
+            Notice::WentReadOnly { .. } | Notice::Damage { .. } => tracing::error!("{text}"),
+            Notice::Filling { .. } => tracing::warn!("{text}"),
+            _ => tracing::info!("{text}"),
+        }
+        let mut kept = self.kept();
+        if kept.len() == KEPT_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(text);
+    }
+
+    /// What is kept, newest last.
+    #[must_use]
+    pub fn all(&self) -> Vec<String> {
+        self.kept().iter().cloned().collect()
+    }
+
+    /// Blocks that recounts gave back.
+    #[must_use]
+    pub fn recounted_blocks(&self) -> u64 {
+        self.recounted_blocks.load(Ordering::Relaxed)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn text(notice: &Notice) -> String {
+    match notice {
+        Notice::WentReadOnly { what } => {
+            format!("{what} failed: read-only from here on. What was synced before is safe. Detach, look after the device, attach again")
+        }
+        Notice::Damage { what, at } => format!("damage: {what} at {at}. `onefold check` tells more"),
+        Notice::Filling { percent } => format!("{percent} % of the data blocks are in use, and the volume promises more than it has"),
+        Notice::Serving => "serving".to_owned(),
+        Notice::IndexRefilled { entries } => format!("the index is filled again: {entries} entries"),
+        Notice::Recounted { blocks } => format!("a recount gave {blocks} blocks back"),
+    }
+}

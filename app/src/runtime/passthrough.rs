@@ -1,0 +1,292 @@
+//! The backing store as it is, behind the same front-ends, buffers and back-ends as a volume: the baseline for every ratio.
+//!
+//! 1. A request is answered when its I/O is over; one with FUA when a flush after it is over, too.
+//! 2. Memory comes from the same pool under the same budget as a volume's.
+
+use super::condition::{Condition, Counts, Tally, memory};
+use super::pool::Pool;
+use super::verdict::verdict;
+use super::{Closing, Served};
+use crate::device::{Command, Completed, Completions, Device, Work};
+use crate::target::{Incoming, SharedTarget, Target, TargetInfo};
+use onefold_engine::buffer::{BufferMut, Home};
+use onefold_engine::interface::{Failure, Op, Reply, Segment};
+use onefold_engine::memory::Part;
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, SECTOR_BYTES, count, index};
+use slab::Slab;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A bare backing store as a target.
+pub struct Passthrough {
+    device: Arc<dyn Device>,
+    pool: Arc<Pool>,
+    home: Arc<dyn Home>,
+    info: TargetInfo,
+    pending: Mutex<Slab<Pending>>,
+    idle: Condvar,
+    client: Tally,
+    commands: Tally,
+}
+
+struct Pending {
+    done: Box<dyn FnOnce(Reply) + Send>,
+    op: Op,
+    /// A flush has to follow.
+    fua: bool,
+}
+
+type Answer = (Box<dyn FnOnce(Reply) + Send>, Reply);
+
+impl Passthrough {
+    /// Serves `device` with memory of `pool`.
+    #[must_use]
+    pub fn new(device: Arc<dyn Device>, pool: Arc<Pool>) -> Arc<Self> {
+        let facts = device.facts();
+        let unit = facts.offset_align.max(SECTOR_BYTES);
+        let info =
+            TargetInfo { bytes: facts.length / unit * unit, request_bytes_max: pool.request_bytes_max(), read_only: facts.is_read_only };
+        let home = pool.share(Some(Part::Requests));
+        let (client, commands) = (Tally::default(), Tally::default());
+        let this = Arc::new(Self { device, pool, home, info, pending: Mutex::default(), idle: Condvar::new(), client, commands });
+        let sink: Arc<dyn Completions> = this.clone();
+        this.device.connect(Arc::downgrade(&sink));
+        this
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Slab<Pending>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, pending: Pending, work: Work) {
+        let token = self.pending().insert(pending) as u64;
+        self.device.submit(&mut vec![Command { token, work }]);
+    }
+
+    /// A buffer for what is read; hands `commands` over first where it has to wait for one.
+    fn read_buffer(&self, blocks: usize, commands: &mut Vec<Command>) -> Result<BufferMut, Failure> {
+        if !self.pool.try_charge_request(blocks) {
+            self.device.submit(commands);
+            self.pool.charge_request(blocks).map_err(|_| Failure::Io)?;
+        }
+        Ok(self.home.clone().take(blocks))
+    }
+
+    fn work_of(&self, request: &mut Incoming, commands: &mut Vec<Command>) -> Result<Work, Failure> {
+        let Incoming { op, offset: at, length, .. } = *request;
+        let skip = index(at % BLOCK_BYTES);
+        Ok(match op {
+            Op::Read => {
+                let bytes = index(length);
+                let buffer = self.read_buffer((skip + bytes).div_ceil(BLOCK_SIZE), commands)?;
+                Work::Read { at, buffer, skip, bytes }
+            }
+            Op::Write => {
+                let buffer = request.buffer.take().ok_or(Failure::Invalid)?.freeze();
+                let blocks = buffer.blocks();
+                Work::Write { at, data: vec![buffer.slice(0, blocks)], skip, bytes: index(length) }
+            }
+            Op::Flush => Work::Flush,
+            Op::Discard => Work::Discard { at, length },
+            Op::WriteZeroes => Work::Zero { at, length },
+        })
+    }
+}
+
+impl Served for Passthrough {
+    fn target(self: Arc<Self>) -> SharedTarget {
+        self
+    }
+
+    fn close(&self) -> Closing {
+        self.pool.close();
+        drop(self.idle.wait_while(self.pending(), |pending| !pending.is_empty()).unwrap_or_else(PoisonError::into_inner));
+        let (tell, hear) = std::sync::mpsc::channel();
+        if !self.info.read_only {
+            let done = Box::new(move |reply| drop(tell.send(reply)));
+            self.start(Pending { done, op: Op::Flush, fua: false }, Work::Flush);
+        }
+        let closing = match hear.recv() {
+            Ok(Reply::Failed(_)) => Closing::Failed,
+            _ => Closing::Clean,
+        };
+        self.device.stop();
+        closing
+    }
+
+    fn condition(&self) -> Condition {
+        Condition {
+            pid: std::process::id(),
+            state: if self.info.read_only { "read-only" } else { "serving" }.to_owned(),
+            bytes: self.info.bytes,
+            io: self.device.method(),
+            memory: memory(self.pool.accountant()),
+            pool_bytes: count(self.pool.bytes()),
+            notices: Vec::new(),
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        Counts { client: self.client.counts(), device: self.commands.counts(), volume: None }
+    }
+}
+
+impl Target for Passthrough {
+    fn info(&self) -> TargetInfo {
+        self.info.clone()
+    }
+
+    fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure> {
+        self.pool.charge_request(blocks).map_err(|_| Failure::Io)?;
+        Ok(self.home.clone().take(blocks))
+    }
+
+    fn try_buffer(&self, blocks: usize) -> Option<BufferMut> {
+        self.pool.try_charge_request(blocks).then(|| self.home.clone().take(blocks))
+    }
+
+    fn submit(&self, batch: &mut Vec<Incoming>) {
+        // Writes first: they bring their memory, which reads may have to wait for.
+        batch.sort_by_key(|request| request.op == Op::Read);
+        let mut commands = Vec::with_capacity(batch.len());
+        for mut request in batch.drain(..) {
+            self.client.count(request.op, request.length);
+            if let Some(reply) = verdict(&self.info, &request) {
+                (request.done)(reply);
+                continue;
+            }
+            match self.work_of(&mut request, &mut commands) {
+                Ok(work) => {
+                    self.commands.count(request.op, request.length);
+                    let fua = request.fua && matches!(request.op, Op::Write | Op::WriteZeroes);
+                    let token = self.pending().insert(Pending { done: request.done, op: request.op, fua }) as u64;
+                    commands.push(Command { token, work });
+                }
+                Err(failure) => (request.done)(Reply::Failed(failure)),
+            }
+        }
+        self.device.submit(&mut commands);
+    }
+}
+
+impl Completions for Passthrough {
+    fn completed(&self, batch: &mut Vec<Completed>) {
+        let mut answers: Vec<Answer> = Vec::with_capacity(batch.len());
+        let mut flushes = Vec::new();
+        let mut pending = self.pending();
+        for Completed { token, work, result } in batch.drain(..) {
+            let key = index(token);
+            if result.is_ok() && std::mem::take(&mut pending[key].fua) {
+                self.commands.count(Op::Flush, 0);
+                flushes.push(Command { token, work: Work::Flush });
+                continue;
+            }
+            let Pending { done, op, .. } = pending.remove(key);
+            answers.push((done, reply_of(op, work, result)));
+        }
+        let is_idle = pending.is_empty();
+        drop(pending);
+        if !flushes.is_empty() {
+            self.device.submit(&mut flushes);
+        }
+        answers.into_iter().for_each(|(done, reply)| done(reply));
+        if is_idle {
+            self.idle.notify_all();
+        }
+    }
+}
+
+fn reply_of(op: Op, work: Work, result: io::Result<()>) -> Reply {
+    match (result, work) {
+        (Ok(()), Work::Read { buffer, skip, bytes, .. }) => {
+            let blocks = buffer.blocks();
+            Reply::Data(vec![Segment::Data { slice: buffer.freeze().slice(0, blocks), start: skip, bytes }])
+        }
+        (Ok(()), _) => Reply::Done,
+        (Err(error), _) => {
+            tracing::error!(%error, ?op, "the backing store failed");
+            Reply::Failed(match error.kind() {
+                io::ErrorKind::InvalidInput => Failure::Invalid,
+                io::ErrorKind::StorageFull => Failure::NoSpace,
+                _ => Failure::Io,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::memory::MemoryDevice;
+    use onefold_engine::interface::Hint;
+    use onefold_engine::memory::Accountant;
+    use std::sync::mpsc::channel;
+
+    fn rig(budget: u64) -> (Arc<MemoryDevice>, Arc<Passthrough>) {
+        let device = MemoryDevice::new(4 << 20);
+        (device.clone(), Passthrough::new(device, Pool::new(Accountant::new(budget))))
+    }
+
+    fn ask(target: &Passthrough, op: Op, offset: u64, length: u64, fill: Option<u8>, fua: bool) -> Reply {
+        let (tell, hear) = channel();
+        let buffer = fill.map(|fill| {
+            let mut buffer = target.buffer(index((offset % 4096 + length).div_ceil(4096))).unwrap();
+            buffer.bytes_mut().fill(fill);
+            buffer
+        });
+        let done = Box::new(move |reply| tell.send(reply).unwrap());
+        target.submit(&mut vec![Incoming { op, offset, length, buffer, fua, hint: Hint::None, done }]);
+        hear.recv().unwrap()
+    }
+
+    fn read(target: &Passthrough, offset: u64, length: u64) -> Vec<u8> {
+        let Reply::Data(segments) = ask(target, Op::Read, offset, length, None, false) else { panic!("no data") };
+        let mut all = Vec::new();
+        for segment in segments {
+            match segment {
+                Segment::Zeroes { bytes } => all.resize(all.len() + index(bytes), 0),
+                Segment::Data { slice, start, bytes } => all.extend_from_slice(&slice.bytes()[start..start + bytes]),
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn requests_reach_the_store_and_come_back() {
+        let (device, target) = rig(16 << 20);
+        assert!(matches!(ask(&target, Op::Write, 512, 8192, Some(7), true), Reply::Done));
+        assert_eq!(*device.log.lock().unwrap(), ["write", "flush"]);
+        let back = read(&target, 0, 12288);
+        assert!(back[..512].iter().all(|&b| b == 0) && back[512..8704].iter().all(|&b| b == 7) && back[8704..].iter().all(|&b| b == 0));
+        assert!(matches!(ask(&target, Op::WriteZeroes, 1024, 512, None, false), Reply::Done));
+        assert_eq!(read(&target, 1024, 1024), [[0; 512], [7; 512]].concat());
+        assert!(matches!(ask(&target, Op::Flush, 0, 0, None, false), Reply::Done));
+        assert_eq!(target.close(), Closing::Clean);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_invalid() {
+        let (_, target) = rig(16 << 20);
+        for (offset, length) in [(1, 512), (0, 100), (4 << 20, 512), (u64::MAX - 511, 512), (0, u64::MAX - 511)] {
+            assert!(matches!(ask(&target, Op::Discard, offset, length, None, false), Reply::Failed(Failure::Invalid)), "{offset} {length}");
+        }
+        assert_eq!(target.close(), Closing::Clean);
+    }
+
+    #[test]
+    fn a_batch_larger_than_the_budget_gets_through() {
+        let (_, target) = rig(2 << 20);
+        let (tell, hear) = channel();
+        let mut batch = Vec::new();
+        let incoming = |op, n: u64, buffer| {
+            let tell = tell.clone();
+            let done = Box::new(move |reply: Reply| tell.send(matches!(reply, Reply::Failed(_))).unwrap());
+            Incoming { op, offset: n * 65536, length: 65536, buffer, fua: false, hint: Hint::None, done }
+        };
+        batch.extend((0..32).map(|n| incoming(Op::Read, n, None)));
+        batch.extend((0..8).map(|n| incoming(Op::Write, n, Some(target.buffer(16).unwrap()))));
+        target.submit(&mut batch);
+        assert!((0..40).all(|_| !hear.recv().unwrap()));
+        assert_eq!(target.close(), Closing::Clean);
+    }
+}

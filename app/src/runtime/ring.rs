@@ -1,0 +1,412 @@
+//! The acknowledgement ring: what a server promised its clients and has not made durable yet, for the server that comes after a kill.
+//!
+//! Where a device outlives its server, so do the acknowledgements that it gave: before a weak write is acknowledged, its link stands here, and a
+//! write that is held back stands here with its content. The ring is a file in a tmpfs, mapped into memory; it survives the death of a process
+//! at any instruction, and nothing more: after a power cut there is no ring, and the promises of a flush are all there is.
+//!
+//! 1. A record counts from the store of its position, the last one that [`Ring::append`] does. Before it, the place of the position holds zero:
+//!    each append first writes the zero that ends the ring behind it. So nothing stale is ever taken for a record, whatever it looks like.
+//! 2. Records lie one behind the other and none is overwritten before it was [committed](Ring::committed).
+//! 3. Positions never repeat: they count the bytes since the ring was made, padding included.
+//! 4. A killed process leaves what its program had stored up to some instruction, in program order: a store that the compiler does not move is
+//!    not moved. A matter of the compiler only, since processors interrupt precisely.
+//!
+//! | bytes | of the first page |
+//! |---|---|
+//! | 0–7 | magic |
+//! | 8–23 | UUID of the volume |
+//! | 24–31 | incarnation of the volume that the records belong to |
+//! | 32–39 | bytes of the ring behind this page |
+//! | 40–43 | CRC32C of all that |
+//! | 64–79, 128–143 | position up to which it is trimmed, and its check; written in turn, the higher one counts |
+//!
+//! | bytes | of a record |
+//! |---|---|
+//! | 0–7 | its position |
+//! | 8–11 | kind |
+//! | 12–15 | bytes of content |
+//! | 16–23 | first LBN |
+//! | 24–31 | PBN, or number of blocks |
+//! | 32–35 | CRC32C of UUID, incarnation, all of the above and the content |
+//! | 36–39 | zero |
+//! | 40– | content, padded to 8 bytes |
+//!
+//! Integers are the machine's own: a ring never leaves it.
+
+use memmap2::MmapMut;
+use onefold_engine::units::{Blocks, Lbn, Pbn, count, index};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+
+const MAGIC: &[u8; 8] = b"1FRING01";
+const PAGE: usize = 4096;
+const IDENTITY: std::ops::Range<usize> = 0..40;
+const TRIM_SLOTS: [usize; 2] = [64, 128];
+const RECORD_BYTES: u64 = 40;
+/// The smallest ring: room for a few dozen links and one block of content.
+pub const BYTES_MIN: u64 = 16 << 10;
+
+mod kind {
+    /// Nothing: the next record begins at the ring's start.
+    pub const SKIP: u32 = 1;
+    pub const LINK: u32 = 2;
+    pub const ZERO: u32 = 3;
+    pub const UNMAP: u32 = 4;
+    pub const HELD: u32 = 5;
+}
+
+/// One promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// The content of a logical block is that of a physical one, which was written completely.
+    Link { lbn: Lbn, pbn: Pbn },
+    /// Logical blocks read as zeros, written so by the client.
+    Zero { first: Lbn, blocks: Blocks },
+    /// Logical blocks were discarded.
+    Unmap { first: Lbn, blocks: Blocks },
+    /// The content of a logical block is this (compressed or not, as the engine has it), and stands nowhere else.
+    Held { lbn: Lbn, content: &'a [u8] },
+}
+
+/// Names a record of one ring. Later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seq(u64);
+
+/// The ring has no room: commit, then call [`Ring::committed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the acknowledgement ring is full")]
+pub struct Full;
+
+/// Whose ring it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    volume: [u8; 16],
+    incarnation: u64,
+    bytes: u64,
+}
+
+impl Identity {
+    fn encode(&self) -> [u8; 44] {
+        let mut page = [0; 44];
+        page[..8].copy_from_slice(MAGIC);
+        page[8..24].copy_from_slice(&self.volume);
+        page[24..32].copy_from_slice(&self.incarnation.to_ne_bytes());
+        page[32..40].copy_from_slice(&self.bytes.to_ne_bytes());
+        let check = crc32c::crc32c(&page[IDENTITY]);
+        page[40..].copy_from_slice(&check.to_ne_bytes());
+        page
+    }
+
+    /// What each record's check begins with.
+    fn seed(&self) -> u32 {
+        crc32c::crc32c(&self.encode()[8..32])
+    }
+}
+
+/// The ring of a running server.
+pub struct Ring {
+    map: MmapMut,
+    identity: Identity,
+    seed: u32,
+    /// Position of the next record.
+    head: u64,
+    /// Position of the oldest record that counts.
+    tail: u64,
+    /// Which of the trim slots is written next.
+    turn: usize,
+}
+
+impl Ring {
+    /// Makes an empty ring of `bytes` (rounded to pages, [`BYTES_MIN`] at least) in the place of whatever stood at `path`, which must be on a
+    /// tmpfs. Until this returns, the old ring stands there. All memory is taken now.
+    ///
+    /// # Errors
+    /// When the file cannot be made, or the tmpfs has no room.
+    pub fn create(path: &Path, bytes: u64, volume: [u8; 16], incarnation: u64) -> io::Result<Self> {
+        let bytes = bytes.max(BYTES_MIN).next_multiple_of(count(PAGE));
+        let fresh = path.with_extension("new");
+        match std::fs::remove_file(&fresh) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&fresh)?;
+        // Not a sparse file: a store into a page that the tmpfs cannot give would be a SIGBUS.
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, count(PAGE) + bytes)?;
+        let identity = Identity { volume, incarnation, bytes };
+        let mut ring = Self { map: map(&file)?, identity, seed: identity.seed(), head: bytes, tail: bytes, turn: 0 };
+        ring.map[..44].copy_from_slice(&identity.encode());
+        ring.write_trim();
+        compiler_fence(Ordering::SeqCst);
+        std::fs::rename(&fresh, path)?;
+        Ok(ring)
+    }
+
+    /// The volume's incarnation that this ring's records belong to.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.identity.incarnation
+    }
+
+    /// Bytes taken by records that are not committed yet.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.head - self.tail
+    }
+
+    /// Bytes for records.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.identity.bytes
+    }
+
+    /// Makes a promise that survives this process.
+    ///
+    /// # Errors
+    /// When there is no room. A record whose content is larger than the whole ring never finds any.
+    pub fn append(&mut self, record: &Record<'_>) -> Result<Seq, Full> {
+        let (code, first, value, content) = match *record {
+            Record::Link { lbn, pbn } => (kind::LINK, lbn, pbn.get(), &[][..]),
+            Record::Zero { first, blocks } => (kind::ZERO, first, blocks.get(), &[][..]),
+            Record::Unmap { first, blocks } => (kind::UNMAP, first, blocks.get(), &[][..]),
+            Record::Held { lbn, content } => (kind::HELD, lbn, 0, content),
+        };
+        let bytes = RECORD_BYTES + count(content.len()).next_multiple_of(8);
+        let left = self.left_in_lap(self.head);
+        let skip = if bytes > left { left } else { 0 };
+        let end = self.settle(self.head + skip + bytes);
+        // Less, not equal: the zero behind the last record must not lie on the first one.
+        if bytes > self.identity.bytes || end - self.tail >= self.identity.bytes {
+            return Err(Full);
+        }
+        if skip > 0 {
+            let padding = u32::try_from(skip - RECORD_BYTES).expect("less than a record's content");
+            self.put(self.head + skip, kind::SKIP, padding, 0, 0, &[]);
+        }
+        let content_bytes = u32::try_from(content.len()).expect("it fits into the ring, and that into 4 GiB");
+        self.put(end, code, content_bytes, first.get(), value, content);
+        Ok(Seq(end))
+    }
+
+    /// What was promised up to and including `upto` is durable; its records are gone.
+    ///
+    /// # Panics
+    /// When `upto` is of another ring.
+    pub fn committed(&mut self, upto: Seq) {
+        assert!(upto.0 <= self.head, "record {} is not of this ring, which ends at {}", upto.0, self.head);
+        if upto.0 > self.tail {
+            self.tail = upto.0;
+            self.write_trim();
+        }
+    }
+
+    /// Writes the record at the head and moves the head to `end`.
+    fn put(&mut self, end: u64, code: u32, content_bytes: u32, first: u64, value: u64, content: &[u8]) {
+        let mut fixed = [0; 40];
+        fixed[..8].copy_from_slice(&self.head.to_ne_bytes());
+        fixed[8..12].copy_from_slice(&code.to_ne_bytes());
+        fixed[12..16].copy_from_slice(&content_bytes.to_ne_bytes());
+        fixed[16..24].copy_from_slice(&first.to_ne_bytes());
+        fixed[24..32].copy_from_slice(&value.to_ne_bytes());
+        let check = record_check(self.seed, &fixed[..32], content);
+        fixed[32..36].copy_from_slice(&check.to_ne_bytes());
+
+        let (at, behind) = (self.place(self.head), self.place(end));
+        // The end first, then the record, its position last: invariant 1.
+        self.store(behind, 0);
+        self.map[at + 8..at + 40].copy_from_slice(&fixed[8..]);
+        self.map[at + 40..at + 40 + content.len()].copy_from_slice(content);
+        self.store(at, self.head);
+        self.head = end;
+    }
+
+    fn write_trim(&mut self) {
+        let slot = TRIM_SLOTS[self.turn];
+        self.turn = 1 - self.turn;
+        self.store(slot, 0);
+        self.store(slot + 8, trim_check(self.tail));
+        self.store(slot, self.tail);
+    }
+
+    /// Stores a word, after everything before and before everything after it in the program.
+    #[allow(unsafe_code)]
+    fn store(&mut self, at: usize, word: u64) {
+        let place = &mut self.map[at..at + 8];
+        // SAFETY: the place is eight bytes of a mapping that we have borrowed exclusively, and it is aligned: the mapping begins on a page, and
+        // all positions are multiples of 8 (asserted).
+        let place = unsafe {
+            assert!(place.as_ptr().addr() % 8 == 0);
+            AtomicU64::from_ptr(place.as_mut_ptr().cast())
+        };
+        compiler_fence(Ordering::SeqCst);
+        place.store(word, Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    fn place(&self, position: u64) -> usize {
+        PAGE + index(position % self.identity.bytes)
+    }
+
+    fn left_in_lap(&self, position: u64) -> u64 {
+        left_in_lap(position, self.identity.bytes)
+    }
+
+    fn settle(&self, position: u64) -> u64 {
+        settle(position, self.identity.bytes)
+    }
+}
+
+fn left_in_lap(position: u64, ring_bytes: u64) -> u64 {
+    ring_bytes - position % ring_bytes
+}
+
+/// Where the next record begins when the last one ended at `position`: no record's fixed part is cut by the end of the ring.
+fn settle(position: u64, ring_bytes: u64) -> u64 {
+    let left = left_in_lap(position, ring_bytes);
+    if left < RECORD_BYTES { position + left } else { position }
+}
+
+fn record_check(seed: u32, fixed: &[u8], content: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(seed, fixed), content)
+}
+
+fn trim_check(position: u64) -> u64 {
+    !position.rotate_left(17)
+}
+
+#[allow(unsafe_code)]
+fn map(file: &File) -> io::Result<MmapMut> {
+    // SAFETY: the file is new, private to its owner and kept at its length; only this process maps it, and the one after its death.
+    unsafe { MmapMut::map_mut(file) }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ring({} of {} bytes)", self.used(), self.capacity())
+    }
+}
+
+/// Why there is nothing to replay.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// No ring: the machine was started anew, or the volume was closed.
+    #[error("there is no acknowledgement ring")]
+    Missing,
+    #[error("the acknowledgement ring belongs to another volume")]
+    Foreign,
+    #[error("the acknowledgement ring is damaged: {what}")]
+    Damaged { what: &'static str },
+    #[error("cannot read the acknowledgement ring: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A dead server's promises.
+#[derive(Debug)]
+pub struct Replay {
+    /// The volume's incarnation that they belong to.
+    pub incarnation: u64,
+    /// A finished record does not match its check, which no kill explains. It and what followed is not replayed.
+    pub damaged: bool,
+    ring: Vec<u8>,
+    /// Where each record begins in it.
+    starts: Vec<(Seq, usize)>,
+}
+
+impl Ring {
+    /// Reads the ring at `path`, which its server has left for good.
+    ///
+    /// # Errors
+    /// When there is none, or it is not one of `volume`.
+    pub fn replay(path: &Path, volume: [u8; 16]) -> Result<Replay, ReplayError> {
+        match std::fs::read(path) {
+            Ok(bytes) => Replay::parse(bytes, volume),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(ReplayError::Missing),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+impl Replay {
+    /// Understands the bytes of a ring, whatever they are.
+    ///
+    /// # Errors
+    /// See [`Ring::replay`].
+    pub fn parse(file: Vec<u8>, volume: [u8; 16]) -> Result<Self, ReplayError> {
+        let damaged = |what| ReplayError::Damaged { what };
+        let found = file.get(..PAGE).ok_or(damaged("it has no header"))?;
+        let identity =
+            Identity { volume: found[8..24].try_into().expect("16 bytes"), incarnation: word(found, 24), bytes: word(found, 32) };
+        if found[..44] != identity.encode() {
+            return Err(damaged("its header does not match its check"));
+        }
+        if identity.volume != volume {
+            return Err(ReplayError::Foreign);
+        }
+        let bytes = identity.bytes;
+        if count(file.len() - PAGE) != bytes || bytes < BYTES_MIN || bytes % 8 != 0 {
+            return Err(damaged("it has another length than its header says"));
+        }
+        let trims = TRIM_SLOTS.map(|slot| (word(found, slot), word(found, slot + 8)));
+        // (No ring lives long enough to reach the upper bound; it keeps the arithmetic below from overflowing.)
+        let in_range = |position: u64| position >= bytes && position % 8 == 0 && position < u64::MAX / 2;
+        let valid = trims.into_iter().filter(|&(position, check)| in_range(position) && check == trim_check(position));
+        let tail = valid.map(|(position, _)| position).max().ok_or(damaged("it does not say where it begins"))?;
+
+        let mut replay = Self { incarnation: identity.incarnation, damaged: false, ring: file, starts: Vec::new() };
+        replay.walk(tail, bytes, identity.seed());
+        Ok(replay)
+    }
+
+    fn walk(&mut self, tail: u64, ring_bytes: u64, seed: u32) {
+        let mut position = tail;
+        while position - tail < ring_bytes && left_in_lap(position, ring_bytes) >= RECORD_BYTES {
+            let at = PAGE + index(position % ring_bytes);
+            if word(&self.ring, at) != position {
+                return;
+            }
+            let (code, content_bytes) = (half(&self.ring, at + 8), half(&self.ring, at + 12));
+            let bytes = RECORD_BYTES + u64::from(content_bytes).next_multiple_of(8);
+            let fits = bytes <= left_in_lap(position, ring_bytes);
+            let is_skip = code == kind::SKIP;
+            let content = if is_skip || !fits { 0..0 } else { at + 40..at + 40 + content_bytes as usize };
+            let check = record_check(seed, &self.ring[at..at + 32], &self.ring[content]);
+            if !fits || half(&self.ring, at + 32) != check || half(&self.ring, at + 36) != 0 {
+                self.damaged = true;
+                return;
+            }
+            position = settle(position + bytes, ring_bytes);
+            if !is_skip {
+                self.starts.push((Seq(position), at));
+            }
+        }
+    }
+
+    /// The promises in the order in which they were made.
+    pub fn records(&self) -> impl ExactSizeIterator<Item = (Seq, Record<'_>)> {
+        self.starts.iter().map(|&(seq, at)| (seq, self.record(at)))
+    }
+
+    fn record(&self, at: usize) -> Record<'_> {
+        let (first, value) = (Lbn(word(&self.ring, at + 16)), word(&self.ring, at + 24));
+        match half(&self.ring, at + 8) {
+            kind::LINK => Record::Link { lbn: first, pbn: Pbn(value) },
+            kind::ZERO => Record::Zero { first, blocks: Blocks(value) },
+            kind::UNMAP => Record::Unmap { first, blocks: Blocks(value) },
+            _ => Record::Held { lbn: first, content: &self.ring[at + 40..at + 40 + half(&self.ring, at + 12) as usize] },
+        }
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+fn half(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+#[cfg(test)]
+#[path = "ring_tests.rs"]
+mod tests;

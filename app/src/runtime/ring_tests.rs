@@ -1,0 +1,261 @@
+use super::*;
+
+const VOLUME: [u8; 16] = *b"sixteen bytes id";
+
+/// A directory that goes when it is dropped; on the tmpfs where there is one, though any file will do here.
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn link(n: u64) -> Record<'static> {
+    Record::Link { lbn: Lbn(n), pbn: Pbn(n * 3) }
+}
+
+fn replayed(path: &Path) -> Replay {
+    Ring::replay(path, VOLUME).unwrap()
+}
+
+fn first_of(record: Record<'_>) -> u64 {
+    match record {
+        Record::Link { lbn, .. } | Record::Held { lbn, .. } => lbn.get(),
+        Record::Zero { first, .. } | Record::Unmap { first, .. } => first.get(),
+    }
+}
+
+fn numbers(replay: &Replay) -> Vec<u64> {
+    replay.records().map(|(_, record)| first_of(record)).collect()
+}
+
+#[test]
+fn every_kind_of_record_comes_back_as_it_was() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    let mut ring = Ring::create(&path, 1 << 16, VOLUME, 9).unwrap();
+    let content: Vec<u8> = (0..4096_u32).flat_map(u32::to_ne_bytes).take(4093).collect();
+    let records = [
+        link(1),
+        Record::Zero { first: Lbn(2), blocks: Blocks(1 << 40) },
+        Record::Unmap { first: Lbn(3), blocks: Blocks(u64::MAX) },
+        Record::Held { lbn: Lbn(4), content: &content },
+        Record::Held { lbn: Lbn(5), content: &[] },
+        link(u64::MAX / 3),
+    ];
+    let seqs: Vec<Seq> = records.iter().map(|record| ring.append(record).unwrap()).collect();
+    let replay = replayed(&path);
+    assert_eq!((replay.incarnation, replay.damaged), (9, false));
+    assert_eq!(replay.records().collect::<Vec<_>>(), seqs.into_iter().zip(records).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_full_ring_says_so_and_goes_on_after_a_commit() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
+    let mut seqs = Vec::new();
+    while let Ok(seq) = ring.append(&link(count(seqs.len()))) {
+        seqs.push(seq);
+    }
+    // 40 bytes each, less what keeps the end apart from the beginning.
+    assert_eq!(seqs.len(), 16 * 1024 / 40 - 1);
+    assert_eq!(numbers(&replayed(&path)), (0..count(seqs.len())).collect::<Vec<_>>());
+    ring.committed(seqs[99]);
+    assert_eq!(numbers(&replayed(&path)), (100..count(seqs.len())).collect::<Vec<_>>());
+    let more = (0..).take_while(|&n| ring.append(&link(1000 + n)).is_ok()).count();
+    assert_eq!(more, 100, "room for as many as went");
+    ring.committed(seqs[50]);
+    assert_eq!(replayed(&path).records().len(), seqs.len(), "an older commit changes nothing");
+}
+
+#[test]
+fn content_goes_round_the_end_in_one_piece() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
+    let mut kept = std::collections::VecDeque::new();
+    for n in 0..2000_u64 {
+        let content = vec![n.to_ne_bytes()[0]; index(n * 37 % 4097)];
+        loop {
+            match ring.append(&Record::Held { lbn: Lbn(n), content: &content }) {
+                Ok(seq) => break kept.push_back((seq, n, content)),
+                Err(Full) => ring.committed(kept.pop_front().expect("an empty ring has room for any block").0),
+            }
+        }
+        if n % 97 == 0 {
+            let replay = replayed(&path);
+            let expected = kept.iter().map(|(seq, n, content)| (*seq, Record::Held { lbn: Lbn(*n), content }));
+            assert!(replay.records().eq(expected), "after {n}");
+        }
+    }
+}
+
+#[test]
+fn a_record_larger_than_the_ring_never_fits() {
+    let directory = directory();
+    let mut ring = Ring::create(&directory.path().join("ring"), BYTES_MIN, VOLUME, 1).unwrap();
+    let content = vec![0; index(BYTES_MIN)];
+    assert_eq!(ring.append(&Record::Held { lbn: Lbn(0), content: &content }), Err(Full));
+    assert_eq!(ring.append(&Record::Held { lbn: Lbn(0), content: &content[48..] }), Err(Full));
+    ring.append(&Record::Held { lbn: Lbn(0), content: &content[96..] }).unwrap();
+}
+
+#[test]
+fn a_new_ring_takes_the_place_of_the_old_one_at_once() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    let mut old = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
+    old.append(&link(1)).unwrap();
+    let mut new = Ring::create(&path, BYTES_MIN, VOLUME, 2).unwrap();
+    assert_eq!((replayed(&path).incarnation, replayed(&path).records().len()), (2, 0));
+    new.append(&link(7)).unwrap();
+    old.append(&link(8)).unwrap();
+    assert_eq!(numbers(&replayed(&path)), [7]);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left lying about");
+}
+
+#[test]
+fn what_is_no_ring_of_this_volume_is_named() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    assert!(matches!(Ring::replay(&path, VOLUME), Err(ReplayError::Missing)));
+    drop(Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap());
+    assert!(matches!(Ring::replay(&path, [0; 16]), Err(ReplayError::Foreign)));
+    let bytes = std::fs::read(&path).unwrap();
+    for cut in [0, 100, 4095, 4096, bytes.len() - 8] {
+        assert!(matches!(Replay::parse(bytes[..cut].to_vec(), VOLUME), Err(ReplayError::Damaged { .. })), "{cut}");
+    }
+}
+
+/// A writer that is killed leaves a prefix of its stores. All of them, one by one, for a record and for a trim.
+#[test]
+fn every_prefix_of_an_append_is_the_ring_before_or_after() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
+    // Stale bytes of a whole lap lie under what is written now, looking like records.
+    let content = vec![0xAB; 3000];
+    for n in 0..40 {
+        let seq = ring.append(&Record::Held { lbn: Lbn(n), content: &content }).unwrap();
+        ring.committed(seq);
+    }
+    ring.append(&link(100)).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let end = ring.head;
+    ring.append(&Record::Held { lbn: Lbn(101), content: &content[..1000] }).unwrap();
+    let after = std::fs::read(&path).unwrap();
+
+    let (at, behind) = (ring.place(end), ring.place(ring.head));
+    let mut torn = before.clone();
+    torn[behind..behind + 8].copy_from_slice(&after[behind..behind + 8]);
+    for written in at + 8..behind {
+        torn[written] = after[written];
+        let replay = Replay::parse(torn.clone(), VOLUME).unwrap();
+        assert_eq!((numbers(&replay), replay.damaged), (vec![100], false), "{} bytes", written - at);
+    }
+    torn[at..at + 8].copy_from_slice(&after[at..at + 8]);
+    assert!(torn == after, "these were all stores");
+    assert_eq!(numbers(&Replay::parse(torn, VOLUME).unwrap()), [100, 101]);
+}
+
+#[test]
+fn a_trim_that_was_cut_off_leaves_the_trim_before() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
+    let seqs: Vec<Seq> = (0..6).map(|n| ring.append(&link(n)).unwrap()).collect();
+    for (n, &seq) in seqs.iter().enumerate() {
+        let before = std::fs::read(&path).unwrap();
+        ring.committed(seq);
+        let after = std::fs::read(&path).unwrap();
+        let changed: Vec<usize> = (0..before.len()).filter(|&i| before[i] != after[i]).collect();
+        assert!(!changed.is_empty() && changed.iter().all(|i| *i < PAGE));
+        for bits in 0..1_u32 << changed.len().min(6) {
+            // Any part of the slot's bytes, as though even a word could tear.
+            let mut torn = before.clone();
+            for (k, &i) in changed.iter().enumerate() {
+                if bits >> (k % 6) & 1 == 1 {
+                    torn[i] = after[i];
+                }
+            }
+            let first = numbers(&Replay::parse(torn, VOLUME).unwrap()).first().copied().unwrap_or(6);
+            assert!(first == count(n) || first == count(n) + 1, "trim {n}, {bits:b}: begins at {first}");
+        }
+    }
+}
+
+#[test]
+fn any_flipped_bit_of_a_record_is_found() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
+    for n in 0..3 {
+        ring.append(&Record::Held { lbn: Lbn(n), content: &[1; 16] }).unwrap();
+    }
+    let bytes = std::fs::read(&path).unwrap();
+    let second = PAGE + 56;
+    for bit in 0..56 * 8 {
+        let mut flipped = bytes.clone();
+        flipped[second + bit / 8] ^= 1 << (bit % 8);
+        let replay = Replay::parse(flipped, VOLUME).unwrap();
+        // A position that is no position ends the ring, as a torn record does.
+        match bit / 8 {
+            0..8 => assert_eq!((numbers(&replay), replay.damaged), (vec![0], false), "bit {bit}"),
+            _ => assert_eq!((numbers(&replay), replay.damaged), (vec![0], true), "bit {bit}"),
+        }
+    }
+}
+
+#[test]
+fn arbitrary_bytes_never_panic() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
+    for n in 0..60 {
+        ring.append(&Record::Held { lbn: Lbn(n), content: &vec![0xEE; index(n * 5)] }).unwrap();
+    }
+    let bytes = std::fs::read(&path).unwrap();
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        index(state >> 33)
+    };
+    let mut outcomes = [0; 3];
+    for _ in 0..3000 {
+        let mut bytes = bytes.clone();
+        for _ in 0..1 + next() % 30 {
+            let at = if next() % 4 == 0 { next() % 144 } else { PAGE + next() % 12_000 };
+            bytes[at] = next().to_ne_bytes()[0];
+        }
+        match Replay::parse(bytes, VOLUME) {
+            Ok(replay) => outcomes[usize::from(replay.records().len() == 60)] += 1,
+            Err(_) => outcomes[2] += 1,
+        }
+    }
+    assert!(outcomes.iter().all(|&n| n > 5), "{outcomes:?}: an outcome is hardly ever reached");
+}
+
+/// A client chooses the content that is held back. It may be a record, complete with check, for a position that a later lap reaches.
+#[test]
+fn held_content_that_is_a_forged_record_is_never_taken_for_one() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
+    let mut forged = [0; 4000];
+    forged[..8].copy_from_slice(&(2 * BYTES_MIN + 40).to_ne_bytes());
+    forged[8..12].copy_from_slice(&kind::LINK.to_ne_bytes());
+    forged[16..24].copy_from_slice(&666_u64.to_ne_bytes());
+    let check = record_check(ring.seed, &forged[..32], &[]);
+    forged[32..36].copy_from_slice(&check.to_ne_bytes());
+    // One lap of 16384 bytes: four times 4040, five times 40, and 24 that no record fits into.
+    let mut last = ring.append(&Record::Held { lbn: Lbn(0), content: &forged }).unwrap();
+    for n in 1..4 {
+        last = ring.append(&Record::Held { lbn: Lbn(n), content: &[0; 4000] }).unwrap();
+    }
+    for n in 4..9 {
+        ring.committed(last);
+        last = ring.append(&link(n)).unwrap();
+    }
+    ring.committed(last);
+    ring.append(&link(9)).unwrap();
+    assert_eq!(ring.head, 2 * BYTES_MIN + 40, "the forged record lies right behind the last one");
+    assert_eq!(numbers(&replayed(&path)), [9]);
+}

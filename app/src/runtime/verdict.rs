@@ -1,0 +1,27 @@
+//! What every target says to a request before it looks any closer.
+
+use crate::target::{Incoming, TargetInfo};
+use onefold_engine::interface::{Failure, Op, Reply};
+use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES, count};
+
+/// The answer to a request that there is nothing to do for: a wrong one, or an empty one.
+#[must_use]
+pub fn verdict(info: &TargetInfo, request: &Incoming) -> Option<Reply> {
+    let Incoming { op, offset, length, .. } = *request;
+    if op == Op::Flush {
+        return None;
+    }
+    let is_misaligned = offset % SECTOR_BYTES != 0 || length % SECTOR_BYTES != 0;
+    if is_misaligned || length > info.bytes || offset > info.bytes - length {
+        return Some(Reply::Failed(Failure::Invalid));
+    }
+    if info.read_only && op != Op::Read {
+        return Some(Reply::Failed(Failure::ReadOnly));
+    }
+    if length == 0 {
+        return Some(if op == Op::Read { Reply::Data(Vec::new()) } else { Reply::Done });
+    }
+    let bytes_needed = offset % BLOCK_BYTES + length;
+    let has_memory = request.buffer.as_ref().is_some_and(|buffer| count(buffer.bytes().len()) >= bytes_needed);
+    (op == Op::Write && !has_memory).then_some(Reply::Failed(Failure::Invalid))
+}

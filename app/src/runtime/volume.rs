@@ -1,0 +1,301 @@
+//! A volume that is served: the engine behind a lock, fed with events, its actions carried out.
+//!
+//! 1. The engine is touched only under the lock; nothing under the lock waits. Digests are made before it is taken, I/O is submitted and
+//!    clients are answered after it is released.
+//! 2. Whoever brings events, a front-end's thread with a batch of requests or a device's with a batch of completions, feeds them all under one
+//!    hold of the lock and carries out what comes of them.
+//! 3. Each request is answered once, by the `done` that came with it.
+//! 4. A panic of the engine ends the process: what it holds in memory is not to be trusted any more.
+
+use super::condition::{Condition, Counts, Tally, memory};
+use super::digests;
+use super::notices::Notices;
+use super::pool::Pool;
+use super::timer::Timer;
+use super::verdict::verdict;
+use super::volume_counts::{self, VolumeCounts};
+use super::{AbortOnPanic, Closing, Served};
+use crate::device::{Command, Completed, Completions, Device, Work};
+use crate::target::{Incoming, SharedTarget, Target, TargetInfo};
+use onefold_engine::Engine;
+use onefold_engine::buffer::{BufferMut, Home, Slice};
+use onefold_engine::fingerprint::Fingerprinter;
+use onefold_engine::format::Superblock;
+use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Payload, Reply, Request, RequestId};
+use onefold_engine::memory::Part;
+use onefold_engine::settings::Settings;
+use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
+use slab::Slab;
+use std::cell::RefCell;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+type Done = Box<dyn FnOnce(Reply) + Send>;
+
+/// A volume as a target.
+pub struct Volume {
+    device: Arc<dyn Device>,
+    pool: Arc<Pool>,
+    home: Arc<dyn Home>,
+    fingerprinter: Fingerprinter,
+    info: TargetInfo,
+    timer: Timer,
+    core: Mutex<Core>,
+    closed: Condvar,
+    client: Tally,
+    notices: Notices,
+}
+
+/// What the lock guards.
+struct Core {
+    engine: Engine,
+    requests: Slab<Done>,
+    actions: Vec<Action>,
+    /// Whether the engine has closed, and cleanly.
+    closed: Option<bool>,
+}
+
+/// What is to be done once the lock is released.
+#[derive(Default)]
+struct Todo {
+    commands: Vec<Command>,
+    answers: Vec<(Done, Reply)>,
+    digests: Vec<(IoId, Slice)>,
+}
+
+thread_local! {
+    /// Vectors that each thread uses again and again.
+    static SPARE: RefCell<(Vec<Event>, Todo)> = RefCell::default();
+}
+
+impl Volume {
+    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once.
+    ///
+    /// # Panics
+    /// When the system has no more threads.
+    #[must_use]
+    pub fn open(superblock: Superblock, settings: Settings, device: Arc<dyn Device>, pool: Arc<Pool>) -> Arc<Self> {
+        let info = TargetInfo {
+            bytes: superblock.geometry.logical_blocks * BLOCK_BYTES,
+            request_bytes_max: pool.request_bytes_max(),
+            read_only: settings.read_only,
+        };
+        let timer = Timer::default();
+        let fingerprinter = superblock.fingerprinter();
+        // What the engine takes for reads counts among the requests, too, so that they bound the writes beside them.
+        let engine_home: Arc<dyn Home> = pool.share_and_charge(Part::Requests);
+        let engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
+        let volume = Arc::new(Self {
+            device,
+            home: pool.share(Some(Part::Requests)),
+            pool,
+            fingerprinter,
+            info,
+            timer,
+            core: Mutex::new(Core { engine, requests: Slab::new(), actions: Vec::new(), closed: None }),
+            closed: Condvar::new(),
+            client: Tally::default(),
+            notices: Notices::default(),
+        });
+        let sink: Arc<dyn Completions> = volume.clone();
+        volume.device.connect(Arc::downgrade(&sink));
+        let alarmed = volume.clone();
+        let timer_thread = move || {
+            while alarmed.timer.wait() {
+                alarmed.feed(&mut vec![Event::Tick], Vec::new());
+            }
+        };
+        std::thread::Builder::new().name("timer".to_owned()).spawn(timer_thread).expect("the system has threads left");
+        volume.feed(&mut vec![Event::Tick], Vec::new());
+        volume
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Feeds events, and then requests, to the engine and carries out what comes of them.
+    fn feed(&self, events: &mut Vec<Event>, requests: Vec<(Request, Done)>) {
+        let mut todo = SPARE.with_borrow_mut(|spare| std::mem::take(&mut spare.1));
+        self.step(events, requests, &mut todo);
+        loop {
+            self.device.submit(&mut todo.commands);
+            for (done, reply) in todo.answers.drain(..) {
+                done(reply);
+            }
+            if todo.digests.is_empty() {
+                break;
+            }
+            let digested =
+                todo.digests.drain(..).map(|(io, block)| Event::Digested { io, digest: self.fingerprinter.digest(block.block(0)) });
+            events.extend(digested);
+            self.step(events, Vec::new(), &mut todo);
+        }
+        SPARE.with_borrow_mut(|spare| spare.1 = todo);
+    }
+
+    /// The part under the lock.
+    fn step(&self, events: &mut Vec<Event>, requests: Vec<(Request, Done)>, todo: &mut Todo) {
+        let _guard = AbortOnPanic;
+        let mut guard = self.core();
+        let core = &mut *guard;
+        let now = self.timer.now();
+        for event in events.drain(..) {
+            core.engine.step(now, event, &mut core.actions);
+        }
+        for (mut request, done) in requests {
+            request.id = RequestId(count(core.requests.insert(done)));
+            core.engine.step(now, Event::Request(request), &mut core.actions);
+        }
+        let mut actions = std::mem::take(&mut core.actions);
+        for action in actions.drain(..) {
+            self.sort(core, action, todo);
+        }
+        core.actions = actions;
+    }
+
+    fn sort(&self, core: &mut Core, action: Action, todo: &mut Todo) {
+        match action {
+            Action::Read { io, at, buffer, digest, .. } => {
+                let bytes = buffer.bytes().len();
+                let work = Work::Read { at: at.get(), buffer, skip: 0, bytes };
+                todo.commands.push(Command { token: token(io, digest), work });
+            }
+            Action::Write { io, at, data, .. } => {
+                let bytes = data.iter().map(|slice| index(slice.length())).sum();
+                todo.commands.push(Command { token: token(io, false), work: Work::Write { at: at.get(), data, skip: 0, bytes } });
+            }
+            Action::Flush { io } => todo.commands.push(Command { token: token(io, false), work: Work::Flush }),
+            Action::Discard { io, at, length } => {
+                let work = Work::Discard { at: at.get(), length: length.get() };
+                todo.commands.push(Command { token: token(io, false), work });
+            }
+            Action::Digest { io, block } => todo.digests.push((io, block)),
+            Action::Reply { request, reply } => todo.answers.push((core.requests.remove(index(request.0)), reply)),
+            Action::Wake { at } => self.timer.set(at),
+            Action::Notice(notice) => self.notices.tell(&notice),
+            Action::Closed { clean } => {
+                core.closed = Some(clean);
+                self.closed.notify_all();
+            }
+        }
+    }
+
+    /// The event that a completed command is, with the digests that were asked for.
+    fn event_of(&self, completed: Completed) -> Event {
+        let Completed { token, work, result } = completed;
+        let (io, wants_digests) = (IoId(token >> 1), token & 1 == 1);
+        if let Err(error) = &result {
+            tracing::error!(%error, work = ?work.name(), at = work.at(), "the device failed");
+        }
+        let result = result.map_err(|_| IoFailure);
+        match work {
+            Work::Read { buffer, .. } => {
+                let digests = if wants_digests && result.is_ok() { digests::of_all(&self.fingerprinter, &buffer) } else { Vec::new() };
+                Event::Read { io, buffer, digests, result }
+            }
+            Work::Write { .. } => Event::Written { io, result },
+            Work::Flush => Event::Flushed { io, result },
+            Work::Discard { .. } | Work::Zero { .. } => Event::Discarded { io, result },
+        }
+    }
+
+    fn request_of(&self, request: &mut Incoming) -> Request {
+        let payload = request.buffer.take().map(|buffer| {
+            let digests = digests::of_write(&self.fingerprinter, &buffer, request.offset, request.length);
+            Payload { buffer: buffer.freeze(), digests }
+        });
+        Request {
+            // Numbered under the lock.
+            id: RequestId(u64::MAX),
+            op: request.op,
+            offset: Bytes(request.offset),
+            length: Bytes(request.length),
+            payload,
+            fua: request.fua,
+            hint: request.hint,
+        }
+    }
+}
+
+/// The engine's number and whether digests are to come along.
+fn token(io: IoId, digest: bool) -> u64 {
+    io.0 << 1 | u64::from(digest)
+}
+
+impl Target for Volume {
+    fn info(&self) -> TargetInfo {
+        self.info.clone()
+    }
+
+    fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure> {
+        self.pool.charge_request(blocks).map_err(|_| Failure::Io)?;
+        Ok(self.home.clone().take(blocks))
+    }
+
+    fn try_buffer(&self, blocks: usize) -> Option<BufferMut> {
+        self.pool.try_charge_request(blocks).then(|| self.home.clone().take(blocks))
+    }
+
+    fn submit(&self, batch: &mut Vec<Incoming>) {
+        let mut requests = Vec::with_capacity(batch.len());
+        for mut incoming in batch.drain(..) {
+            self.client.count(incoming.op, incoming.length);
+            match verdict(&self.info, &incoming) {
+                Some(reply) => (incoming.done)(reply),
+                None => requests.push((self.request_of(&mut incoming), incoming.done)),
+            }
+        }
+        if requests.is_empty() {
+            return;
+        }
+        self.feed(&mut Vec::new(), requests);
+    }
+}
+
+impl Completions for Volume {
+    fn completed(&self, batch: &mut Vec<Completed>) {
+        let mut events = SPARE.with_borrow_mut(|spare| std::mem::take(&mut spare.0));
+        events.extend(batch.drain(..).map(|completed| self.event_of(completed)));
+        self.feed(&mut events, Vec::new());
+        SPARE.with_borrow_mut(|spare| spare.0 = events);
+    }
+}
+
+impl Served for Volume {
+    fn target(self: Arc<Self>) -> SharedTarget {
+        self
+    }
+
+    fn close(&self) -> Closing {
+        self.pool.close();
+        self.feed(&mut vec![Event::Close], Vec::new());
+        let core = self.closed.wait_while(self.core(), |core| core.closed.is_none()).unwrap_or_else(PoisonError::into_inner);
+        let clean = core.closed == Some(true);
+        drop(core);
+        self.timer.stop();
+        self.device.stop();
+        if clean { Closing::Clean } else { Closing::Failed }
+    }
+
+    fn condition(&self) -> Condition {
+        let stats = self.core().engine.stats();
+        Condition {
+            pid: std::process::id(),
+            state: if stats.read_only { "read-only" } else { "serving" }.to_owned(),
+            bytes: self.info.bytes,
+            io: self.device.method(),
+            memory: memory(self.pool.accountant()),
+            pool_bytes: count(self.pool.bytes()),
+            notices: self.notices.all(),
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let stats = self.core().engine.stats();
+        Counts {
+            client: self.client.counts(),
+            device: volume_counts::device(&stats.ledger),
+            volume: Some(VolumeCounts::of(&stats, self.notices.recounted_blocks())),
+        }
+    }
+}

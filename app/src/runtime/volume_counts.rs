@@ -1,0 +1,167 @@
+//! What a volume counted since it was attached, as reports give it.
+
+use super::condition::Count;
+use onefold_engine::interface::Class;
+use onefold_engine::stats::{Ledger, Stats};
+use serde::{Deserialize, Serialize};
+
+/// Counts of a volume.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VolumeCounts {
+    pub ledger: Efficiency,
+    pub space: Space,
+    pub dedup: Dedup,
+    pub commits: Commits,
+    /// What the volume does for its own consistency at this moment.
+    pub phase: String,
+}
+
+/// Client writes, device writes and the least that would have done, in units of 4 KiB.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Efficiency {
+    pub client_units: u64,
+    pub device_units: u64,
+    /// Each distinct block once, no metadata.
+    pub ideal_units: u64,
+    pub device_flushes: u64,
+    pub client_flushes: u64,
+}
+
+impl Efficiency {
+    /// Ideal ÷ device; nothing while nothing was written.
+    #[must_use]
+    pub fn efficiency(&self) -> Option<f64> {
+        ratio(self.ideal_units, self.device_units)
+    }
+
+    /// Device ÷ client; nothing while nothing was written.
+    #[must_use]
+    pub fn amplification(&self) -> Option<f64> {
+        ratio(self.device_units, self.client_units)
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // two digits are shown
+fn ratio(a: u64, b: u64) -> Option<f64> {
+    (b > 0).then(|| a as f64 / b as f64)
+}
+
+/// Where the data blocks are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Space {
+    pub data_blocks: u64,
+    pub logical_blocks: u64,
+    pub reserve_blocks: u64,
+    /// With one link from the map.
+    pub unique_blocks: u64,
+    /// With several.
+    pub shared_blocks: u64,
+    /// Kept for their fingerprint alone.
+    pub kept_blocks: u64,
+    pub free_blocks: u64,
+    /// False while the blocks are still being counted: then the four above are lower bounds.
+    pub is_complete: bool,
+    pub garbage_possible: bool,
+    pub recount_running: bool,
+    /// Garbage that a recount gave back.
+    pub recounted_blocks: u64,
+    pub reclaimed_blocks: u64,
+    pub discarded_bytes: u64,
+}
+
+/// What became of the blocks that clients wrote.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Dedup {
+    pub duplicates: u64,
+    pub zeroes: u64,
+    pub unchanged: u64,
+    pub new_blocks: u64,
+    /// New blocks whose content had reached its limit of links.
+    pub overflows: u64,
+    pub index_entries: u64,
+    pub index_capacity: u64,
+    pub read_cache_hits: u64,
+}
+
+/// Epochs by what sealed them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Commits {
+    pub wanted: u64,
+    pub timer: u64,
+    pub pressure: u64,
+}
+
+impl VolumeCounts {
+    /// Out of the engine's.
+    #[must_use]
+    pub fn of(stats: &Stats, recounted_blocks: u64) -> Self {
+        let ledger = &stats.ledger;
+        Self {
+            ledger: Efficiency {
+                client_units: ledger.client_units,
+                device_units: ledger.device_units(),
+                ideal_units: ledger.new_blocks,
+                device_flushes: ledger.device_flushes,
+                client_flushes: ledger.client_flushes,
+            },
+            space: Space {
+                data_blocks: stats.data_blocks,
+                logical_blocks: stats.logical_blocks,
+                reserve_blocks: stats.reserve_blocks,
+                unique_blocks: stats.unique_blocks,
+                shared_blocks: stats.shared_blocks,
+                kept_blocks: stats.kept_blocks,
+                free_blocks: stats.free_blocks,
+                is_complete: stats.free_complete,
+                garbage_possible: stats.garbage_possible,
+                recount_running: stats.recount_running,
+                recounted_blocks,
+                reclaimed_blocks: ledger.reclaimed_blocks,
+                discarded_bytes: ledger.device_discarded_bytes,
+            },
+            dedup: Dedup {
+                duplicates: ledger.duplicates,
+                zeroes: ledger.zeroes,
+                unchanged: ledger.unchanged,
+                new_blocks: ledger.new_blocks,
+                overflows: ledger.overflows,
+                index_entries: stats.index_entries,
+                index_capacity: stats.index_capacity,
+                read_cache_hits: ledger.cache_hits,
+            },
+            commits: Commits { wanted: ledger.epochs_wanted, timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },
+            phase: stats.phase.to_owned(),
+        }
+    }
+}
+
+/// Commands to the device, by class.
+#[must_use]
+pub fn device(ledger: &Ledger) -> Vec<Count> {
+    let lines = |counts: &[onefold_engine::stats::Count], verb: &str| -> Vec<Count> {
+        let line = |(class, count): (&Class, &onefold_engine::stats::Count)| Count {
+            what: format!("{verb} {}", name(*class)),
+            operations: count.commands,
+            bytes: count.bytes,
+        };
+        Class::ALL.iter().zip(counts).map(line).collect()
+    };
+    let mut counts = lines(&ledger.written, "write");
+    counts.extend(lines(&ledger.read, "read"));
+    counts.push(Count { what: "flush".to_owned(), operations: ledger.device_flushes, bytes: 0 });
+    counts.push(Count { what: "discard".to_owned(), operations: ledger.device_discards, bytes: ledger.device_discarded_bytes });
+    counts
+}
+
+/// The class in reports.
+#[must_use]
+pub const fn name(class: Class) -> &'static str {
+    match class {
+        Class::Data => "data",
+        Class::Refs => "refs",
+        Class::Map => "map",
+        Class::Fingerprints => "fingerprints",
+        Class::Written => "written",
+        Class::Superblock => "superblock",
+    }
+}

@@ -1,0 +1,126 @@
+//! Starting a server in the background, and what it tells.
+
+use super::plan::Plan;
+use super::record::Places;
+use crate::exit::{Exit, Failed, Outcome};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// What a process in the background tells the one that started it: one line of JSON on its standard output.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Told {
+    /// It serves, at this place.
+    Ready {
+        location: String,
+    },
+    Failed(Failed),
+}
+
+impl Told {
+    /// Says it.
+    pub fn tell(&self) {
+        let mut line = serde_json::to_vec(self).expect("plain data");
+        line.push(b'\n');
+        // Whoever asked may be gone; the server goes on.
+        let _ = std::io::stdout().write_all(&line).and_then(|()| std::io::stdout().flush());
+    }
+}
+
+/// Starts this very program as `verb` with `plan`, away from the terminal, and waits until it serves. Returns where, and the process.
+///
+/// # Errors
+/// Why it does not serve.
+pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
+    let log = Places::of(&plan.directory, &plan.id).log;
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(&log)
+        .map_err(|e| Failed::system(format!("cannot write {}", log.display()), e))?;
+    let mut child = command(verb, plan)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(file)
+        .spawn()
+        .map_err(|e| Failed::system("cannot start a server", e))?;
+    let mut line = String::new();
+    let output = child.stdout.take().expect("it was piped");
+    let heard = BufReader::new(output).read_line(&mut line);
+    match heard.ok().and_then(|_| serde_json::from_str(&line).ok()) {
+        Some(Told::Ready { location }) => Ok((location, child)),
+        Some(Told::Failed(failed)) => {
+            let _ = child.wait();
+            Err(failed)
+        }
+        None => {
+            let status = child.wait().map(|status| status.to_string()).unwrap_or_default();
+            Err(Failed::new(Exit::System, format!("the server ended before it served ({status})"))
+                .next(format!("Its log is {}.", log.display())))
+        }
+    }
+}
+
+/// The command that runs this program as `verb` with `plan`.
+///
+/// # Panics
+/// Never: a plan is plain data.
+#[must_use]
+pub fn command(verb: &str, plan: &Plan) -> Command {
+    let mut command = itself();
+    command.arg(verb).arg(serde_json::to_string(plan).expect("a plan is plain data"));
+    command
+}
+
+/// A command that runs this very program, even where its file was replaced meanwhile.
+#[must_use]
+pub fn itself() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(std::env::args_os().next().unwrap_or_else(|| "onefold".into()));
+    command
+}
+
+/// The command that takes a loop device away.
+#[must_use]
+pub fn detach_device(device: &Path) -> Command {
+    let mut command = itself();
+    command.args(["detach", "--device"]).arg(device);
+    command
+}
+
+/// Leaves terminal, session and working directory of whoever started this process.
+pub fn leave_terminal() {
+    // It fails only for the leader of a group, which has a session of its own already.
+    let _ = rustix::process::setsid();
+    let _ = std::env::set_current_dir("/");
+}
+
+/// What became of a server, left for whoever asks after its end.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct End {
+    pub exit: Exit,
+    pub failed: Option<Failed>,
+}
+
+impl End {
+    /// Leaves it at `place`.
+    pub fn leave(&self, place: &Path) {
+        if let Err(error) = serde_json::to_vec(self).map_err(Into::into).and_then(|text| fs::write(place, text)) {
+            tracing::warn!(%error, place = %place.display(), "cannot say how it ended");
+        }
+    }
+
+    /// Takes it from `place`, if it is there.
+    #[must_use]
+    pub fn take(place: &Path) -> Option<Self> {
+        let text = fs::read(place).ok()?;
+        let _ = fs::remove_file(place);
+        serde_json::from_slice(&text).ok()
+    }
+}

@@ -1,0 +1,113 @@
+//! What a server is to do: decided by `attach`, handed to the serving process as one argument.
+
+use crate::device::Method;
+use crate::output::size::Size;
+use onefold_engine::format::StartSettings;
+use onefold_engine::settings::{Persistence, Settings};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// How a volume is opened, as the user chose. What is left out is as `create` laid it down.
+#[derive(Clone, Debug, Serialize, Deserialize, clap::Args)]
+pub struct Options {
+    /// Serve the backing store itself, with no volume on it: the baseline for comparisons. What is written goes to the store as it is.
+    #[arg(long)]
+    pub passthrough: bool,
+    /// Refuse writes.
+    #[arg(long)]
+    pub read_only: bool,
+    /// Memory for everything: index, caches, records and requests.
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    pub memory: Size,
+    /// How to read and write the backing store.
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
+    pub io: Method,
+    /// When a write is acknowledged: weak, on admission (durable at the next flush); strong, when it is durable.
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub persistence: Option<PersistenceName>,
+    /// How long decrements and fingerprints may wait for a page write to join.
+    #[arg(long, value_name = "MS")]
+    pub noncritical_delay: Option<u64>,
+    /// How long a write may wait for its commit when nobody asks for one.
+    #[arg(long, value_name = "MS")]
+    pub commit_period: Option<u64>,
+    /// How long a commit may wait for further writes; 0 for not at all.
+    #[arg(long, value_name = "MS")]
+    pub anticipation: Option<u64>,
+    /// Compare what is read with its fingerprint.
+    #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
+    pub verify_reads: Option<bool>,
+    /// Compare duplicates byte by byte before linking to them.
+    #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
+    pub verify_duplicates: Option<bool>,
+    /// Tell the backing store of freed blocks. Default: not where that would give up the space of a preallocated file.
+    #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
+    pub discard: Option<bool>,
+}
+
+/// [`Persistence`] as users type it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum PersistenceName {
+    Weak,
+    Strong,
+}
+
+impl From<PersistenceName> for Persistence {
+    fn from(name: PersistenceName) -> Self {
+        match name {
+            PersistenceName::Weak => Self::Weak,
+            PersistenceName::Strong => Self::Strong,
+        }
+    }
+}
+
+impl Options {
+    /// The settings of this opening. `is_allocated`: the backing store has all its space already.
+    #[must_use]
+    pub fn settings(&self, start: &StartSettings, is_allocated_file: bool) -> Settings {
+        let base = start.settings();
+        Settings {
+            persistence: self.persistence.map_or(base.persistence, Persistence::from),
+            noncritical_delay_ms: self.noncritical_delay.unwrap_or(base.noncritical_delay_ms),
+            commit_period_ms: self.commit_period.unwrap_or(base.commit_period_ms),
+            anticipation_ms: self.anticipation.unwrap_or(base.anticipation_ms),
+            verify_reads: self.verify_reads.unwrap_or(base.verify_reads),
+            verify_duplicates: self.verify_duplicates.unwrap_or(base.verify_duplicates),
+            discard_freed: self.discard.unwrap_or(base.discard_freed && !is_allocated_file),
+            memory_bytes: self.memory.0,
+            read_only: self.read_only,
+            ..base
+        }
+    }
+}
+
+/// How clients reach it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FrontendPlan {
+    /// `listen` as `frontend::nbd::Listen` reads it.
+    Nbd { listen: String, export: String },
+    /// A loop device, known by the plan's `id`.
+    Fuse,
+}
+
+/// All that a serving process has to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// What it is called among records: UUID of a volume; `bare-…` where a store is passed through.
+    pub id: String,
+    /// The backing store, absolute.
+    pub path: PathBuf,
+    /// Of the volume; none where a store is passed through.
+    pub uuid: Option<String>,
+    pub label: Option<String>,
+    /// Where records and sockets lie.
+    pub directory: PathBuf,
+    pub options: Options,
+    pub frontend: FrontendPlan,
+    /// It leaves its terminal, and tells what it has to tell as JSON.
+    pub in_background: bool,
+    /// Another server had this volume a moment ago and may not have let go of it yet.
+    pub is_replacement: bool,
+}

@@ -1,0 +1,71 @@
+//! Which process is meant, although numbers are used again.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// A process: its number and the moment of its start, in the kernel's ticks since boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    pub pid: u32,
+    pub start_ticks: u64,
+}
+
+impl Process {
+    /// The process with that number now.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name, in parentheses, may hold anything; what follows the last one is numbers. The state is field 3, the start field 22.
+        let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace();
+        let state = fields.next()?;
+        let start_ticks = fields.nth(18)?.parse().ok()?;
+        (state != "Z" && state != "X").then_some(Self { pid, start_ticks })
+    }
+
+    /// This process.
+    ///
+    /// # Panics
+    /// Where there is no /proc.
+    #[must_use]
+    pub fn this() -> Self {
+        Self::of(std::process::id()).expect("/proc is mounted")
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        Self::of(self.pid) == Some(self)
+    }
+
+    /// Waits for its end. Whether it came in time.
+    #[must_use]
+    pub fn wait_end(self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        while self.is_alive() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_number_and_start() {
+        let this = Process::this();
+        assert!(this.is_alive());
+        assert!(!Process { start_ticks: this.start_ticks + 1, ..this }.is_alive());
+        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+        let process = Process::of(child.id()).unwrap();
+        assert!(!process.wait_end(Duration::from_millis(20)));
+        child.kill().unwrap();
+        assert!(process.wait_end(Duration::from_secs(5)), "a zombie counts as ended");
+        child.wait().unwrap();
+    }
+}

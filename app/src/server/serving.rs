@@ -1,0 +1,156 @@
+//! The life of a server: open, serve, wait, close.
+//!
+//! 1. Clients are served only when the control socket answers: whoever can see a volume can detach it.
+//! 2. At the end the front-end stops first, so that every request has been answered; then the target commits and closes.
+
+use super::control::{self, Ask};
+use super::launch::{self, End, Told};
+use super::plan::{FrontendPlan, Plan};
+use super::process::Process;
+use super::record::{Places, Record, clear};
+use crate::device::backing::{Backing, Kind, PATIENCE};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
+use crate::frontend::{self, Frontend, fuse, nbd};
+use crate::runtime::passthrough::Passthrough;
+use crate::runtime::pool::Pool;
+use crate::runtime::volume::Volume;
+use crate::runtime::{Closing, Served};
+use crate::{device, volume};
+use onefold_engine::memory::Accountant;
+use serde_json::Value;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// How long a new server waits for a dead one's last requests.
+const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Serves as `plan` says until somebody ends it. `inherited` are a FUSE session's descriptors. `ready` hears where clients find it.
+///
+/// # Errors
+/// Why it does not serve.
+pub fn serve(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)) -> Outcome<Exit> {
+    let places = Places::of(&plan.directory, &plan.id);
+    let (stop, stopped) = channel();
+    watch_signals(plan, stop.clone())?;
+    let served = open(plan)?;
+    let asked = served.clone();
+    control::listen(&places.control, move |ask| respond(&*asked, &stop, ask))
+        .map_err(|e| Failed::system(format!("cannot make {}", places.control.display()), e))?;
+    let closing = match (&plan.frontend, inherited) {
+        (FrontendPlan::Nbd { listen, export }, None) => {
+            let config = nbd::Config { listen: listen.parse().map_err(usage)?, export: export.clone(), limits: nbd::Limits::default() };
+            let mut server = nbd::Server::start(config, served.clone().target()).map_err(no_frontend)?;
+            let location = server.location();
+            Record::of(plan, Process::this(), location.clone()).store(&places.record)?;
+            ready(&location);
+            wait(&stopped);
+            if let Err(error) = server.stop() {
+                tracing::warn!(%error, "the front-end did not end as it should");
+            }
+            let closing = served.close();
+            clear(&plan.directory, &plan.id);
+            closing
+        }
+        (FrontendPlan::Fuse, Some(inherited)) => {
+            let config = fuse::Config { channels: inherited.channels, tag: plan.id.clone(), detach: launch::detach_device };
+            let mut server = fuse::Fuse::start(config, served.clone().target()).map_err(no_frontend)?;
+            inherited.ready.tell();
+            // Where the device is, the supervisor says, when there is one.
+            if !server.wait() {
+                tracing::error!("the FUSE session was broken off");
+            }
+            served.close()
+        }
+        _ => return Err(Failed::new(Exit::Usage, "this command is started by `onefold attach` only")),
+    };
+    Ok(match closing {
+        Closing::Clean => Exit::Done,
+        Closing::Failed => Exit::DeviceFailed,
+    })
+}
+
+/// [`serve`] in a process of its own: tells how it goes to whoever started it, and leaves word of its end.
+///
+/// # Errors
+/// Why it does not serve.
+pub fn serve_in_background(plan: &Plan, inherited: Option<Inherited>) -> Outcome<Exit> {
+    launch::leave_terminal();
+    let result = serve(plan, inherited, |location| Told::Ready { location: location.to_owned() }.tell());
+    let end = match &result {
+        Ok(exit) => End { exit: *exit, failed: None },
+        Err(failed) => End { exit: failed.exit, failed: Some(failed.clone()) },
+    };
+    end.leave(&Places::of(&plan.directory, &plan.id).end);
+    if let Err(failed) = &result {
+        Told::Failed(failed.clone()).tell();
+    }
+    result
+}
+
+fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
+    let patience = if plan.is_replacement { REPLACEMENT_PATIENCE } else { PATIENCE };
+    let options = &plan.options;
+    let backing = Arc::new(Backing::open_patiently(&plan.path, options.read_only, patience)?);
+    let accountant = Accountant::new(options.memory.0);
+    let pool = Pool::new(accountant);
+    if options.passthrough {
+        let device = device::start(backing, &pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
+        return Ok(Passthrough::new(device, pool));
+    }
+    let chosen = volume::load(&backing)?;
+    let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
+    let settings = options.settings(&chosen.superblock.settings, is_allocated_file);
+    let device = device::start(backing, &pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
+    Ok(Volume::open(chosen.superblock, settings, device, pool))
+}
+
+fn respond(served: &dyn Served, stop: &Sender<()>, ask: Ask) -> Outcome<Value> {
+    let json = |value: Result<Value, serde_json::Error>| value.map_err(|e| Failed::system("cannot answer", e));
+    match ask {
+        Ask::Status => json(serde_json::to_value(served.condition())),
+        Ask::Stats => json(serde_json::to_value(served.counts())),
+        Ask::Detach => {
+            // Whoever waited is gone only when the end has begun already.
+            let _ = stop.send(());
+            Ok(Value::Null)
+        }
+    }
+}
+
+/// A FUSE server ends with its session, others with SIGTERM or SIGINT.
+fn watch_signals(plan: &Plan, stop: Sender<()>) -> Outcome {
+    if matches!(plan.frontend, FrontendPlan::Fuse) {
+        return ignore_stop_signals().map_err(no_frontend);
+    }
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| Failed::system("cannot watch for signals", e))?;
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    let spawned = thread.spawn(move || {
+        for signal in signals.forever() {
+            tracing::info!(signal, "asked to end");
+            let _ = stop.send(());
+        }
+    });
+    spawned.map(drop).map_err(|e| Failed::system("cannot start a thread", e))
+}
+
+fn wait(stopped: &Receiver<()>) {
+    // The sender of the signals never goes away.
+    let _ = stopped.recv();
+}
+
+fn usage(error: frontend::Error) -> Failed {
+    Failed::new(Exit::Usage, error.to_string())
+}
+
+/// A front-end refused to start.
+#[must_use]
+pub fn no_frontend(error: frontend::Error) -> Failed {
+    match error {
+        frontend::Error::Setting(message) => Failed::new(Exit::NoFrontend, message),
+        frontend::Error::System { what, source } => Failed::new(Exit::NoFrontend, format!("{what}: {source}")),
+    }
+}

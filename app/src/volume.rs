@@ -1,0 +1,151 @@
+//! Volumes by name: a path, a label, a UUID, or where one is attached.
+//!
+//! 1. A path is a path: what exists or holds a slash is never taken for a label.
+//! 2. A label or UUID finds what is attached first, then what was seen before, then block devices. Where it fits several volumes, none is meant.
+
+use crate::device::backing::Backing;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::server::directory::run_directory;
+use crate::server::known;
+use crate::server::record::{self, Record};
+use onefold_engine::buffer::{BufferMut, Frame};
+use onefold_engine::format::{self, Chosen, claimed_bytes, copies, end_copies};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+type Page = Box<[u8; BLOCK_SIZE]>;
+
+/// Reads the superblock that counts, through `read`, from a device of `bytes`.
+fn choose(bytes: u64, read: impl Fn(u64) -> Option<Page>) -> Result<Chosen, format::OpenError> {
+    let [a, b] = [0, BLOCK_BYTES].map(&read);
+    let [c, d] = end_copies([a.as_deref(), b.as_deref()], Bytes(bytes)).map(|at| read(at.get()));
+    format::copies::choose([a.as_deref(), b.as_deref(), c.as_deref(), d.as_deref()], Bytes(bytes))
+}
+
+/// One page by way of the store's own descriptor; none where the device fails or ends before.
+fn page_of(backing: &Backing, at: u64) -> Option<Page> {
+    let mut buffer = BufferMut::zeroed(1);
+    if let Err(error) = backing.read(at, &mut buffer) {
+        tracing::warn!(%error, at, "cannot read a superblock");
+        return None;
+    }
+    Some(Box::new(*buffer.block(0)))
+}
+
+/// The superblock of an open store.
+///
+/// # Errors
+/// When there is no volume on it, or none that this program can use.
+pub fn load(backing: &Backing) -> Result<Chosen, format::OpenError> {
+    choose(backing.facts().length, |at| page_of(backing, at))
+}
+
+/// Sizes that superblocks, sound or not, give the volumes they are of: what formatting has to destroy.
+#[must_use]
+pub fn traces(backing: &Backing) -> Vec<Bytes> {
+    let places = copies(Bytes(backing.facts().length));
+    let mut sizes: Vec<Bytes> = places.iter().filter_map(|at| page_of(backing, at.get()).and_then(|page| claimed_bytes(&page))).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// The superblock of a store that may be in use: read once, without the lock.
+///
+/// # Errors
+/// When it cannot be read, or there is no volume on it.
+pub fn peek(path: &Path) -> Outcome<Chosen> {
+    use std::io::ErrorKind as K;
+    let failed = |error: std::io::Error| {
+        let exit = match error.kind() {
+            K::NotFound => Exit::NotFound,
+            K::PermissionDenied => Exit::NotPermitted,
+            _ => Exit::System,
+        };
+        Failed::new(exit, format!("cannot open {}: {error}", path.display()))
+    };
+    let mut file = File::open(path).map_err(failed)?;
+    let length = file.seek(SeekFrom::End(0)).map_err(failed)?;
+    let read = |at| {
+        let mut frame = Box::new(Frame::ZERO);
+        file.read_exact_at(&mut frame.0, at).ok()?;
+        Some(Box::new(frame.0))
+    };
+    choose(length, read).map_err(|error| {
+        let failed = Failed::from(error);
+        Failed { message: format!("{}: {}", path.display(), failed.message), ..failed }
+    })
+}
+
+/// A volume that a user named.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its backing store, absolute.
+    pub path: PathBuf,
+    /// Where it is attached, if it is.
+    pub attached: Option<Record>,
+}
+
+/// Finds the volume that `name` names.
+///
+/// # Errors
+/// When there is none, or several fit.
+pub fn find(name: &str) -> Outcome<Found> {
+    let records: Vec<Record> = record::all(&run_directory()?)?.into_iter().filter(Record::is_alive).collect();
+    if let Some(record) = records.iter().find(|r| r.location == name) {
+        return Ok(Found { path: record.path.clone(), attached: Some(record.clone()) });
+    }
+    if name.contains('/') || Path::new(name).exists() {
+        return by_path(Path::new(name), &records);
+    }
+    let uuid = Uuid::parse_str(name).ok().map(|uuid| uuid.to_string());
+    let fits = |id: Option<&str>, label: Option<&str>| label == Some(name) || (uuid.is_some() && id == uuid.as_deref());
+    let mut found: Vec<Found> = records
+        .iter()
+        .filter(|r| fits(r.uuid.as_deref(), r.label.as_deref()))
+        .map(|r| Found { path: r.path.clone(), attached: Some(r.clone()) })
+        .collect();
+    if found.is_empty() {
+        let fitting = |path: &PathBuf| {
+            peek(path).is_ok_and(|chosen| {
+                let id = Uuid::from_bytes(chosen.superblock.uuid).to_string();
+                fits(Some(&id), Some(&chosen.superblock.label))
+            })
+        };
+        let paths = known::paths().into_iter().filter(fitting).chain(block_devices().into_iter().filter(fitting));
+        let mut paths: Vec<PathBuf> = paths.filter_map(|path| path.canonicalize().ok()).collect();
+        paths.sort();
+        paths.dedup();
+        found = paths.into_iter().map(|path| Found { path, attached: None }).collect();
+    }
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(Failed::new(Exit::NotFound, format!("no volume is called '{name}'"))
+            .next("Name it by its path, or look at `onefold list --all`.")),
+        _ => {
+            let paths: Vec<String> = found.iter().map(|f| f.path.display().to_string()).collect();
+            Err(Failed::new(Exit::NotFound, format!("'{name}' names several volumes: {}", paths.join(", "))).next("Name it by its path."))
+        }
+    }
+}
+
+fn by_path(path: &Path, records: &[Record]) -> Outcome<Found> {
+    let absolute = path.canonicalize().map_err(|e| {
+        let exit = if e.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::System };
+        Failed::new(exit, format!("{}: {e}", path.display()))
+    })?;
+    let attached = records.iter().find(|r| r.path == absolute).cloned();
+    Ok(Found { path: absolute, attached })
+}
+
+/// The block devices of this machine that have any size.
+#[must_use]
+pub fn block_devices() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/sys/class/block").map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    let has_size = |path: PathBuf| std::fs::read_to_string(path.join("size")).is_ok_and(|size| size.trim() != "0");
+    entries.iter().filter(|entry| has_size(entry.path())).map(|entry| Path::new("/dev").join(entry.file_name())).collect()
+}

@@ -1,0 +1,180 @@
+//! The processes of a FUSE session over a plain file (on /dev/shm, say): supervisor, server and hands are one program under several verbs.
+
+use onefold::frontend::Frontend;
+use onefold::frontend::fuse::supervisor::{self, DeathLimit, Event, Handover, Hands, Inherited, Plan};
+use onefold::frontend::fuse::{Config, Fuse, THREADS, attach_loop, loopdev};
+use onefold::runtime::pool::Pool;
+use onefold::target::{Incoming, Target, TargetInfo};
+use onefold_engine::buffer::{BufferMut, Home};
+use onefold_engine::interface::{Failure, Op, Reply, Segment};
+use onefold_engine::memory::{Accountant, Part};
+use onefold_engine::units::{BLOCK_BYTES, index};
+use rustix::fs::FallocateFlags;
+use std::error::Error;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+const MEMORY_BYTES: u64 = 64 << 20;
+
+/// A file, read and written by the threads that bring the requests.
+struct FileTarget {
+    file: File,
+    bytes: u64,
+    pool: Arc<Pool>,
+    home: Arc<dyn Home>,
+}
+
+impl FileTarget {
+    fn open(path: &str) -> std::io::Result<Self> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let bytes = file.metadata()?.len();
+        let pool = Pool::new(Accountant::new(MEMORY_BYTES));
+        let home = pool.share(Some(Part::Requests));
+        Ok(Self { file, bytes, pool, home })
+    }
+
+    fn carry_out(&self, request: &mut Incoming) -> std::io::Result<Reply> {
+        let (at, length) = (request.offset, request.length);
+        let lead = index(at % BLOCK_BYTES);
+        let bytes = index(length);
+        match request.op {
+            Op::Read => {
+                let mut buffer = self.buffer(bytes.div_ceil(4096)).map_err(|_| std::io::ErrorKind::OutOfMemory)?;
+                self.file.read_exact_at(&mut buffer.bytes_mut()[..bytes], at)?;
+                let slice = buffer.freeze().slice(0, bytes.div_ceil(4096));
+                return Ok(Reply::Data(vec![Segment::Data { slice, start: 0, bytes }]));
+            }
+            Op::Write => {
+                let buffer = request.buffer.take().ok_or(std::io::ErrorKind::InvalidInput)?;
+                self.file.write_all_at(&buffer.bytes()[lead..lead + bytes], at)?;
+            }
+            Op::Flush => self.file.sync_data()?,
+            Op::Discard => rustix::fs::fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length)?,
+            Op::WriteZeroes => {
+                // tmpfs knows no ZERO_RANGE.
+                rustix::fs::fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length)?;
+                rustix::fs::fallocate(&self.file, FallocateFlags::empty(), at, length)?;
+            }
+        }
+        Ok(Reply::Done)
+    }
+}
+
+impl Target for FileTarget {
+    fn info(&self) -> TargetInfo {
+        TargetInfo { bytes: self.bytes, request_bytes_max: self.pool.request_bytes_max(), read_only: false }
+    }
+
+    fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure> {
+        self.pool.charge_request(blocks).map_err(|_| Failure::Io)?;
+        Ok(self.home.clone().take(blocks))
+    }
+
+    fn try_buffer(&self, blocks: usize) -> Option<BufferMut> {
+        self.pool.try_charge_request(blocks).then(|| self.home.clone().take(blocks))
+    }
+
+    fn submit(&self, batch: &mut Vec<Incoming>) {
+        for mut request in batch.drain(..) {
+            let reply = self.carry_out(&mut request).unwrap_or(Reply::Failed(Failure::Io));
+            (request.done)(reply);
+        }
+    }
+}
+
+fn detach_command(device: &Path) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("detach").arg(device);
+    command
+}
+
+struct Crew {
+    me: PathBuf,
+    tag: String,
+    file: String,
+}
+
+impl Crew {
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(&self.me);
+        command.arg(verb);
+        command
+    }
+}
+
+impl supervisor::Crew for Crew {
+    fn server(&mut self, handover: &Handover) -> Command {
+        let mut command = self.command("serve");
+        command.args([&self.tag, &self.file]).args(handover.arguments());
+        command
+    }
+
+    fn hands(&mut self, hands: &Hands) -> Command {
+        let mut command = self.command("attach-loop");
+        command.arg(&self.tag).args(hands.arguments());
+        command
+    }
+
+    fn detach(&mut self, device: &Path) -> Command {
+        detach_command(device)
+    }
+
+    fn report(&mut self, event: Event) {
+        eprintln!("supervisor: {event:?}");
+        if let Event::Attached { device } = event {
+            println!("{}", device.display());
+        }
+    }
+}
+
+fn supervise(tag: &str, file: &str, deaths: usize) -> Result<(), Box<dyn Error>> {
+    for refused in supervisor::prepare_process() {
+        eprintln!("supervisor: {refused} was refused");
+    }
+    let limit = DeathLimit { deaths, ..DeathLimit::default() };
+    let without_resend = std::env::var_os("FUSE_RAM_WITHOUT_RESEND").is_some();
+    let plan = Plan { source: file.to_owned(), threads: THREADS, limit, without_resend };
+    let mut crew = Crew { me: std::env::current_exe()?, tag: tag.to_owned(), file: file.to_owned() };
+    Ok(supervisor::supervise(&plan, &mut crew)?)
+}
+
+fn serve(tag: &str, file: &str, channels: &str, ready: &str) -> Result<(), Box<dyn Error>> {
+    let inherited = Inherited::from_arguments(channels, ready.parse()?)?;
+    supervisor::ignore_stop_signals()?;
+    for refused in supervisor::prepare_process() {
+        eprintln!("server: {refused} was refused");
+    }
+    let target = FileTarget::open(file)?;
+    let config = Config { channels: inherited.channels, tag: tag.to_owned(), detach: detach_command };
+    let mut server = Fuse::start(config, Arc::new(target))?;
+    inherited.ready.tell();
+    if server.wait() { Ok(()) } else { Err("the session was aborted".into()) }
+}
+
+fn attach(tag: &str, root: &str) -> Result<(), Box<dyn Error>> {
+    let root = Hands::from_arguments(root.parse()?)?;
+    println!("{}", attach_loop(&root, tag, false)?.display());
+    Ok(())
+}
+
+/// Carries out a verb of these: `None` where `arguments` are none of them.
+pub fn play(arguments: &[&str]) -> Option<ExitCode> {
+    let result = match *arguments {
+        ["supervise", tag, file] => supervise(tag, file, DeathLimit::default().deaths),
+        ["supervise", tag, file, deaths] => deaths.parse().map_err(Into::into).and_then(|deaths| supervise(tag, file, deaths)),
+        ["serve", tag, file, "--channels", channels, "--ready", ready] => serve(tag, file, channels, ready),
+        ["attach-loop", tag, "--root", root] => attach(tag, root),
+        ["detach", device] => loopdev::detach(Path::new(device)).map_err(Into::into),
+        _ => return None,
+    };
+    Some(match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{}: {e}", arguments[0]);
+            ExitCode::FAILURE
+        }
+    })
+}

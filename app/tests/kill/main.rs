@@ -1,0 +1,68 @@
+//! Processes that are killed with -9, and what those who come after find: the FUSE session and the acknowledgement ring.
+//!
+//! Run as `supervise`, `serve`, `attach-loop`, `detach` or `write-ring` this program is one of the processes; else it is the tests, one after
+//! the other. Whatever happens, each takes down what it put up.
+
+#[path = "../common/fuse_roles.rs"]
+mod fuse_roles;
+mod ring;
+mod session;
+mod tools;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// A test's name, what it needs (or why it cannot be had), and the test.
+type Test = (&'static str, fn() -> Result<(), String>, fn());
+
+const TESTS: [Test; 8] = [
+    ("ring_keeps_what_was_acknowledged", tools::nothing, ring::keeps_what_was_acknowledged),
+    ("session_ext4_under_verified_load", session::needed_for_ext4, session::ext4_under_verified_load),
+    ("session_many_quick_kills", session::needed, session::many_quick_kills),
+    ("session_gives_up_on_a_server_that_keeps_dying", session::needed, session::gives_up_on_a_server_that_keeps_dying),
+    ("session_without_resend_ends_with_errors", session::needed, session::without_resend_ends_with_errors),
+    ("session_is_detached_by_sigterm_unless_in_use", session::needed, session::is_detached_by_sigterm_unless_in_use),
+    ("session_holes_and_zeroes_reach_the_file", session::needed, session::holes_and_zeroes_reach_the_file),
+    ("session_that_cannot_start_leaves_nothing", session::needed, session::that_cannot_start_leaves_nothing),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let Some(code) = fuse_roles::play(&arguments).or_else(|| ring::play(&arguments)) {
+        return code;
+    }
+    if arguments.contains(&"--list") {
+        TESTS.iter().for_each(|(name, ..)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let filters: Vec<&str> = arguments.into_iter().filter(|argument| !argument.starts_with("--")).collect();
+    let wanted = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter));
+    run(&TESTS.into_iter().filter(|(name, ..)| wanted(name)).collect::<Vec<_>>())
+}
+
+/// Says what cargo's own harness would say, so that whoever counts its lines counts these.
+fn run(tests: &[Test]) -> ExitCode {
+    let began = Instant::now();
+    println!("\nrunning {} tests", tests.len());
+    let mut failed = 0;
+    for (name, needed, test) in tests {
+        if let Err(reason) = needed() {
+            // It counts as passed; who reads the SKIPPED line takes it off again.
+            eprintln!("SKIPPED {name}: {reason}");
+            println!("test {name} ... ok");
+            continue;
+        }
+        let outcome = catch_unwind(AssertUnwindSafe(test));
+        failed += usize::from(outcome.is_err());
+        println!("test {name} ... {}", if outcome.is_ok() { "ok" } else { "FAILED" });
+    }
+    let (verdict, passed) = (if failed == 0 { "ok" } else { "FAILED" }, tests.len() - failed);
+    let filtered = TESTS.len() - tests.len();
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {filtered} filtered out; finished in {seconds:.2}s\n"
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

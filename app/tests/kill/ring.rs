@@ -1,0 +1,132 @@
+//! A writer of an acknowledgement ring, killed at any instant: everything that it had reported is replayed, in order, whole.
+
+use crate::tools::Random;
+use onefold::runtime::ring::{Record, Ring, Seq};
+use onefold_engine::units::{Blocks, Lbn, Pbn};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+const VOLUME: [u8; 16] = *b"a killed writer!";
+const ROUNDS: u64 = 150;
+/// Small, so that it goes round many times in a round.
+const RING_BYTES: u64 = 16 << 10;
+
+/// Plays the writer: `write-ring PATH SEED`.
+pub fn play(arguments: &[&str]) -> Option<ExitCode> {
+    let ["write-ring", path, seed] = *arguments else { return None };
+    write(Path::new(path), seed.parse().expect("a seed"));
+    Some(ExitCode::SUCCESS)
+}
+
+/// The record with that number, and its content: the same for writer and reader.
+fn record(number: u64, content: &mut Vec<u8>) -> Record<'_> {
+    let mut random = Random(number);
+    let (first, blocks) = (Lbn(number), Blocks(random.below(1000)));
+    match random.below(8) {
+        0 => Record::Zero { first, blocks },
+        1 => Record::Unmap { first, blocks },
+        2 => {
+            content.clear();
+            let bytes = random.below(4097);
+            // Content that looks like records, so that a reader which took stale bytes for some would find them.
+            content.extend((0..bytes).map(|i| (number + i / 8).to_ne_bytes()[usize::try_from(i % 8).unwrap()]));
+            Record::Held { lbn: first, content }
+        }
+        _ => Record::Link { lbn: first, pbn: Pbn(random.next()) },
+    }
+}
+
+/// Appends for ever. Reports on standard output, 16 bytes each: the number of a record whose append has returned, and up to which number
+/// records *may* be trimmed from now on.
+fn write(path: &Path, seed: u64) {
+    let mut ring = Ring::create(path, RING_BYTES, VOLUME, seed).expect("a ring");
+    let mut random = Random(seed);
+    // Not `Stdout`, which keeps back what has no newline.
+    let mut out = File::from(std::io::stdout().as_fd().try_clone_to_owned().expect("standard output"));
+    let mut live: VecDeque<(u64, Seq)> = VecDeque::new();
+    let mut content = Vec::new();
+    let (mut number, mut trimmed) = (0, 0);
+    let mut say = |number: u64, trimmed: u64| {
+        let report = [number.to_ne_bytes(), trimmed.to_ne_bytes()].concat();
+        out.write_all(&report).expect("the reader listens");
+    };
+    loop {
+        match ring.append(&record(number + 1, &mut content)) {
+            Ok(seq) => {
+                number += 1;
+                live.push_back((number, seq));
+                say(number, trimmed);
+            }
+            Err(_) => {
+                let keep = usize::try_from(random.below(20)).unwrap().min(live.len() - 1);
+                let (upto, seq) = *live.range(..live.len() - keep).next_back().expect("one goes at least");
+                trimmed = upto;
+                // Said before it is done: killed in between, the reader must allow both.
+                say(number, trimmed);
+                ring.committed(seq);
+                live.retain(|&(n, _)| n > upto);
+            }
+        }
+    }
+}
+
+pub fn keeps_what_was_acknowledged() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a tmpfs");
+    let path = directory.path().join("ring");
+    let me = std::env::current_exe().unwrap();
+    let (mut records, mut found_trimmed) = (0, 0);
+    for seed in 1..=ROUNDS {
+        let mut writer =
+            Command::new(&me).arg("write-ring").arg(&path).arg(seed.to_string()).stdout(Stdio::piped()).spawn().expect("a writer");
+        let mut output = writer.stdout.take().unwrap();
+        // The reader reads on another thread, so that the writer does not stand still at a full pipe.
+        let reader = std::thread::spawn(move || {
+            let mut last = [0; 16];
+            let mut buffer = [0; 16 << 10];
+            let mut partial = Vec::new();
+            while let Ok(n @ 1..) = output.read(&mut buffer) {
+                partial.extend_from_slice(&buffer[..n]);
+                let whole = partial.len() / 16 * 16;
+                if whole > 0 {
+                    last.copy_from_slice(&partial[whole - 16..whole]);
+                    partial.drain(..whole);
+                }
+            }
+            (u64::from_ne_bytes(last[..8].try_into().unwrap()), u64::from_ne_bytes(last[8..].try_into().unwrap()))
+        });
+        std::thread::sleep(Duration::from_micros(2000 + Random(seed).below(20_000)));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let (reported, trimmable) = reader.join().unwrap();
+        if reported == 0 {
+            continue;
+        }
+        let replay = Ring::replay(&path, VOLUME).unwrap_or_else(|e| panic!("seed {seed}, {reported} records: {e}"));
+        assert_eq!((replay.incarnation, replay.damaged), (seed, false), "seed {seed}");
+        let found: Vec<_> = replay.records().map(|(_, record)| record).collect();
+        let first = match found.first() {
+            Some(Record::Link { lbn, .. } | Record::Held { lbn, .. }) => lbn.get(),
+            Some(Record::Zero { first, .. } | Record::Unmap { first, .. }) => first.get(),
+            None => reported + 1,
+        };
+        let last = first + u64::try_from(found.len()).unwrap() - 1;
+        let mut content = Vec::new();
+        for (number, found) in (first..).zip(&found) {
+            assert_eq!(*found, record(number, &mut content), "seed {seed}, record {number}");
+        }
+        assert!(first <= trimmable + 1, "seed {seed}: records {} to {first} are missing", trimmable + 1);
+        // One append may have ended without its report.
+        assert!((reported..=reported + 1).contains(&last), "seed {seed}: record {reported} was acknowledged, the last one found is {last}");
+        records += reported;
+        found_trimmed += u64::from(first > 1);
+    }
+    assert!(
+        records > ROUNDS * 100 && found_trimmed > ROUNDS / 2,
+        "{records} records, {found_trimmed} trimmed rings: too few to show anything"
+    );
+}

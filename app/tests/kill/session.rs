@@ -1,0 +1,412 @@
+//! A FUSE session whose server is killed, with a loop device, a file system and verified load on top.
+
+use crate::tools::{Random, command, program, run, try_run, wait_until};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// However a test hangs, after this all its processes are killed, which ends the session and wakes whoever waits for it.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What every test here needs.
+pub fn needed() -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("only root may mount and make loop devices".into());
+    }
+    for device in ["/dev/fuse", "/dev/loop-control"] {
+        File::options().read(true).write(true).open(device).map_err(|e| format!("cannot open {device}: {e}"))?;
+    }
+    ["losetup", "blkdiscard"].into_iter().try_for_each(program)
+}
+
+pub fn needed_for_ext4() -> Result<(), String> {
+    ["fio", "mkfs.ext4", "e2fsck", "mount"].into_iter().try_for_each(program)?;
+    needed()
+}
+
+/// A session under test. Dropping it takes everything down.
+struct Rig {
+    supervisor: Child,
+    device: Option<PathBuf>,
+    directory: tempfile::TempDir,
+    mounted: Option<PathBuf>,
+    over: Arc<AtomicBool>,
+}
+
+impl Rig {
+    /// Starts a session over a sparse file of `bytes` and waits for its device.
+    fn new(bytes: u64, deaths: usize, environment: &[(&str, &str)]) -> Self {
+        let mut rig = Self::started(bytes, deaths, environment);
+        let mut line = String::new();
+        let mut output = rig.supervisor.stdout.take().unwrap();
+        let mut byte = [0];
+        while output.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+            line.push(byte[0].into());
+        }
+        assert!(line.starts_with("/dev/loop"), "no device: {line:?}\n{}", rig.log());
+        rig.device = Some(line.into());
+        rig
+    }
+
+    fn started(bytes: u64, deaths: usize, environment: &[(&str, &str)]) -> Self {
+        let place = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
+        let directory = tempfile::Builder::new().prefix("onefold-kill-").tempdir_in(place).unwrap();
+        let file = directory.path().join("backing");
+        File::create(&file).unwrap().set_len(bytes).unwrap();
+        let log = File::create(directory.path().join("log")).unwrap();
+        let me = std::env::current_exe().unwrap();
+        let tag = format!("kill {}", directory.path().display());
+        let words = [me.to_str().unwrap(), "supervise", &tag, file.to_str().unwrap(), &deaths.to_string()];
+        let mut start = command(&words);
+        let supervisor = start.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let (pid, is_over) = (supervisor.id(), Arc::clone(&over));
+        std::thread::spawn(move || {
+            if !wait_until(LIMIT, || is_over.load(Ordering::Relaxed)) {
+                eprintln!("a session was not over after {LIMIT:?}: killing it");
+                kill_all(pid);
+            }
+        });
+        Self { supervisor, device: None, directory, mounted: None, over }
+    }
+
+    fn device(&self) -> &Path {
+        self.device.as_deref().unwrap()
+    }
+
+    fn device_text(&self) -> &str {
+        self.device().to_str().unwrap()
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    fn server(&self) -> Option<u32> {
+        children(self.supervisor.id()).into_iter().find(|&pid| arguments(pid).get(1).is_some_and(|verb| verb == "serve"))
+    }
+
+    /// Kills the server, once there is one that has not been killed yet.
+    fn kill_server(&self) {
+        let mut pid = None;
+        assert!(
+            wait_until(PATIENCE, || {
+                pid = self.server();
+                pid.is_some()
+            }),
+            "no server\n{}",
+            self.log()
+        );
+        kill(pid.unwrap());
+        let dead = || !Path::new(&format!("/proc/{}", pid.unwrap())).exists();
+        assert!(wait_until(PATIENCE, dead), "a killed server does not end\n{}", self.log());
+    }
+
+    fn wait_end(&mut self) -> ExitStatus {
+        let mut status = None;
+        let supervisor = &mut self.supervisor;
+        assert!(
+            wait_until(PATIENCE, || {
+                status = supervisor.try_wait().unwrap();
+                status.is_some()
+            }),
+            "the supervisor goes on\n{}",
+            self.log()
+        );
+        status.unwrap()
+    }
+
+    /// Detaches as a user would, and expects that everything ends.
+    fn detach(mut self) {
+        let me = std::env::current_exe().unwrap();
+        run(&[me.to_str().unwrap(), "detach", self.device_text()], 20);
+        let status = self.wait_end();
+        assert!(status.success(), "{status}\n{}", self.log());
+        assert!(!is_attached(self.device()), "{} is still there", self.device_text());
+        self.device = None;
+    }
+
+    fn mount(&mut self) -> PathBuf {
+        let at = self.directory.path().join("mounted");
+        fs::create_dir_all(&at).unwrap();
+        run(&["mount", "-o", "errors=remount-ro", self.device_text(), at.to_str().unwrap()], 20);
+        self.mounted = Some(at.clone());
+        at
+    }
+
+    fn unmount(&mut self) {
+        let at = self.mounted.take().unwrap();
+        run(&["umount", at.to_str().unwrap()], 30);
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // The processes first: with the session aborted, nothing below waits for an answer.
+        kill_all(self.supervisor.id());
+        let _ = self.supervisor.wait();
+        if let Some(at) = &self.mounted {
+            let _ = try_run(&["umount", "-l", at.to_str().unwrap()], 20);
+        }
+        if let Some(device) = self.device.as_deref().filter(|device| is_attached(device)) {
+            let _ = try_run(&["losetup", "-d", device.to_str().unwrap()], 20);
+        }
+    }
+}
+
+fn is_attached(device: &Path) -> bool {
+    onefold::frontend::fuse::loopdev::is_attached(device)
+}
+
+fn kill(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let _ = rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL);
+}
+
+fn kill_all(supervisor: u32) {
+    // The supervisor before its children, or it would replace them.
+    let below = children(supervisor);
+    kill(supervisor);
+    below.into_iter().for_each(kill);
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.next() != Some("Z") && fields.next() == Some(&parent.to_string())
+    };
+    processes.filter(is_child).collect()
+}
+
+fn arguments(pid: u32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|&b| b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+pub fn ext4_under_verified_load() {
+    const KILLS: usize = 7;
+    let mut rig = Rig::new(1 << 30, 1000, &[]);
+    run(&["mkfs.ext4", "-q", "-F", rig.device_text()], 60);
+    let at = rig.mount();
+    let load = at.join("load");
+    let load = format!("--filename={}", load.display());
+    let words = [
+        "fio",
+        "--name=load",
+        &load,
+        "--size=150M",
+        "--rw=randrw",
+        "--bsrange=4k-128k",
+        "--direct=1",
+        "--ioengine=libaio",
+        "--iodepth=16",
+        "--fsync=64",
+        "--verify=crc32c",
+        "--verify_backlog=256",
+        "--verify_fatal=1",
+        "--verify_state_save=0",
+        "--runtime=14",
+        "--time_based",
+        "--randseed=4",
+    ];
+    let mut fio = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let mut synced = Vec::new();
+    for round in 0..KILLS {
+        // A file that is synced between two kills has to be there at the end.
+        let path = at.join(format!("synced-{round}"));
+        let content = bytes_of(u64::try_from(round).unwrap(), 2 << 20);
+        fs::write(&path, &content).unwrap();
+        let ((), ()) = std::thread::scope(|scope| {
+            let killing = scope.spawn(|| rig.kill_server());
+            File::open(&path).unwrap().sync_all().expect("no error reaches a file's user");
+            (killing.join().unwrap(), ())
+        });
+        synced.push((path, content));
+        std::thread::sleep(Duration::from_millis(1600));
+    }
+    assert!(wait_until(Duration::from_secs(60), || fio.try_wait().unwrap().is_some()), "fio does not end\n{}", rig.log());
+    let output = fio.wait_with_output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && !said.contains("verify:"), "{}\n{said}", output.status);
+    assert_eq!(rig.log().matches("Replaced").count(), KILLS, "{}", rig.log());
+
+    rig.unmount();
+    run(&["e2fsck", "-fn", rig.device_text()], 60);
+    rig.mount();
+    for (path, content) in &synced {
+        assert!(fs::read(path).unwrap() == *content, "{} is not what was synced", path.display());
+    }
+    rig.unmount();
+    rig.detach();
+}
+
+/// Writers of their own regions and a reader that knows what each must hold, while servers live for a tenth of a second.
+pub fn many_quick_kills() {
+    const KILLS: u64 = 40;
+    const REGION: u64 = 8 << 20;
+    const WRITERS: u64 = 6;
+    let rig = Rig::new(WRITERS * REGION, 1000, &[]);
+    let stop = AtomicBool::new(false);
+    let device = rig.device().to_owned();
+    let writes: u64 = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|i| {
+                let (device, stop) = (&device, &stop);
+                scope.spawn(move || write_and_check(device, i * REGION, REGION, stop))
+            })
+            .collect();
+        let mut random = Random(7);
+        for _ in 0..KILLS {
+            std::thread::sleep(Duration::from_millis(20 + random.below(160)));
+            rig.kill_server();
+        }
+        stop.store(true, Ordering::Relaxed);
+        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+    });
+    assert!(writes > 1000, "{writes} writes show nothing");
+    assert_eq!(rig.log().matches("Replaced").count(), usize::try_from(KILLS).unwrap(), "{}", rig.log());
+    rig.detach();
+}
+
+/// Writes blocks at random places of a region, of one to 64 blocks, and checks blocks at random places, until told to stop. Says how often.
+fn write_and_check(device: &Path, start: u64, bytes: u64, stop: &AtomicBool) -> u64 {
+    let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap();
+    let file = File::options().read(true).write(true).custom_flags(direct).open(device).unwrap();
+    let mut random = Random(start);
+    let blocks = bytes / 4096;
+    let mut versions = vec![0_u64; usize::try_from(blocks).unwrap()];
+    let mut buffer = onefold_engine::buffer::BufferMut::zeroed(64);
+    let mut rounds = 0;
+    while !stop.load(Ordering::Relaxed) {
+        rounds += 1;
+        let count = if random.below(4) == 0 { 1 + random.below(64) } else { 1 };
+        let first = random.below(blocks - count + 1);
+        for i in 0..count {
+            let version = &mut versions[usize::try_from(first + i).unwrap()];
+            *version = rounds;
+            fill(buffer.block_mut(usize::try_from(i).unwrap()), start, first + i, rounds);
+        }
+        let range = ..usize::try_from(count * 4096).unwrap();
+        file.write_all_at(&buffer.bytes()[range], start + first * 4096).expect("a write while servers die");
+        if random.below(50) == 0 {
+            file.sync_all().expect("a flush while servers die");
+        }
+        let block = random.below(blocks);
+        file.read_exact_at(&mut buffer.bytes_mut()[..4096], start + block * 4096).expect("a read while servers die");
+        let mut expected = [0; 4096];
+        match versions[usize::try_from(block).unwrap()] {
+            0 => {}
+            version => fill(&mut expected, start, block, version),
+        }
+        assert!(
+            *buffer.block(0) == expected,
+            "block {block} of region {start} is not version {}",
+            versions[usize::try_from(block).unwrap()]
+        );
+    }
+    rounds
+}
+
+fn fill(block: &mut [u8; 4096], region: u64, number: u64, version: u64) {
+    for (i, word) in block.chunks_exact_mut(8).enumerate() {
+        let i = u64::try_from(i).unwrap();
+        word.copy_from_slice(&(region ^ number << 40 ^ version << 16 ^ i).to_ne_bytes());
+    }
+}
+
+fn bytes_of(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut random = Random(seed);
+    (0..bytes / 8).flat_map(|_| random.next().to_ne_bytes()).collect()
+}
+
+pub fn gives_up_on_a_server_that_keeps_dying() {
+    let mut rig = Rig::new(16 << 20, 5, &[]);
+    for _ in 0..5 {
+        rig.kill_server();
+    }
+    let status = rig.wait_end();
+    assert!(!status.success());
+    assert!(rig.log().contains("died 5 times within 10s"), "{}", rig.log());
+    // Its users hear of it at once, instead of waiting for ever.
+    assert!(fs::read(rig.device()).is_err(), "reads of a dead session succeed");
+}
+
+pub fn without_resend_ends_with_errors() {
+    let mut rig = Rig::new(16 << 20, 1000, &[("FUSE_RAM_WITHOUT_RESEND", "1")]);
+    assert!(rig.log().contains("resend: false"), "{}", rig.log());
+    rig.kill_server();
+    assert!(!rig.wait_end().success());
+    assert!(rig.log().contains("cannot send its requests again"), "{}", rig.log());
+    assert!(fs::read(rig.device()).is_err(), "reads of a dead session succeed");
+}
+
+pub fn is_detached_by_sigterm_unless_in_use() {
+    let mut rig = Rig::new(16 << 20, 5, &[]);
+    let terminate = |rig: &Rig| {
+        let pid = rustix::process::Pid::from_child(&rig.supervisor);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    };
+    // In use as a mounted one is: opened exclusively.
+    let exclusive = i32::try_from(rustix::fs::OFlags::EXCL.bits()).unwrap();
+    let user = File::options().read(true).write(true).custom_flags(exclusive).open(rig.device()).unwrap();
+    terminate(&rig);
+    assert!(wait_until(PATIENCE, || rig.log().contains("DetachFailed")), "{}", rig.log());
+    user.write_all_at(&[7; 4096], 0).unwrap();
+    user.sync_all().expect("a device in use goes on working");
+    drop(user);
+    terminate(&rig);
+    let status = rig.wait_end();
+    assert!(status.success(), "{status}\n{}", rig.log());
+    assert!(!is_attached(rig.device()));
+    assert_eq!(fs::read(rig.directory.path().join("backing")).unwrap()[..4096], [7; 4096]);
+}
+
+pub fn holes_and_zeroes_reach_the_file() {
+    let rig = Rig::new(64 << 20, 5, &[]);
+    let backing = rig.directory.path().join("backing");
+    let used = || std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&backing).unwrap());
+    let file = File::options().read(true).write(true).open(rig.device()).unwrap();
+    file.write_all_at(&vec![9; 8 << 20], 0).unwrap();
+    file.sync_all().unwrap();
+    let before = used();
+    assert!(before >= (8 << 20) / 512, "{before}");
+    run(&["blkdiscard", "-o", "1048576", "-l", "2097152", rig.device_text()], 20);
+    assert_eq!(used(), before - (2 << 20) / 512, "discarded blocks are free");
+    // Of a block device, the kernel makes write-zeroes of these: one that may unmap and one that may not.
+    use rustix::fs::FallocateFlags as Flags;
+    rustix::fs::fallocate(&file, Flags::PUNCH_HOLE | Flags::KEEP_SIZE, 3 << 20, 2 << 20).expect("punch hole");
+    assert_eq!(used(), before - (4 << 20) / 512, "blocks of a hole are free");
+    rustix::fs::fallocate(&file, Flags::ZERO_RANGE | Flags::KEEP_SIZE, 5 << 20, 1 << 20).expect("zero range");
+    assert_eq!(used(), before - (4 << 20) / 512, "zeroed blocks stay allocated");
+    let content = fs::read(&backing).unwrap();
+    assert!(content[..1 << 20].iter().all(|&b| b == 9) && content[6 << 20..8 << 20].iter().all(|&b| b == 9));
+    assert!(content[1 << 20..6 << 20].iter().all(|&b| b == 0));
+    drop(file);
+    rig.detach();
+}
+
+pub fn that_cannot_start_leaves_nothing() {
+    let mut rig = Rig::started(16 << 20, 5, &[]);
+    // The same again, over a file that is not there.
+    let began = Instant::now();
+    let me = std::env::current_exe().unwrap();
+    let output = try_run(&[me.to_str().unwrap(), "supervise", "kill nothing", "/nonexistent/file"], 20);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("the server did not start"), "{said}");
+    assert!(output.stdout.is_empty() && began.elapsed() < PATIENCE);
+    // Stopped before it is attached, or right behind: both end.
+    kill(rig.server().unwrap_or(rig.supervisor.id()));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&rig.supervisor), rustix::process::Signal::TERM).unwrap();
+    rig.wait_end();
+    assert!(onefold::frontend::fuse::loopdev::find("kill nothing").unwrap().is_empty());
+}

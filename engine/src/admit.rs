@@ -1,0 +1,430 @@
+//! Requests come in: they are checked, split into blocks, held back while memory is short, and answered.
+//!
+//! 1. A request is answered once, when its last part is in its place and, where it asked for that (FUA, strong), durable.
+//! 2. Requests that have not been answered have no order between them; what was answered is seen by everything that comes later.
+//! 3. A write of part of a block reads the block, lays its bytes over it, and takes its place only if the LBN still means what was read;
+//!    else it begins again. So sub-block writes to one LBN never lose each other's bytes.
+
+use crate::buffer::{BufferMut, Slice};
+use crate::engine::{Engine, IoFor};
+use crate::fingerprint::Digest;
+use crate::format::entry::MapEntry;
+use crate::interface::{Action, Class, Failure, Op, Reply, Request, RequestId};
+use crate::link::{Blocked, Compared};
+use crate::memory::Part;
+use crate::pages::Task;
+use crate::read::Expect;
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, SECTOR_BYTES, count, index};
+
+/// A request that waits for its parts.
+pub(crate) struct Pending {
+    pub left: u64,
+    pub failure: Option<Failure>,
+    /// Answered only after a commit (R5).
+    pub durable: bool,
+}
+
+/// How far a block's write has come.
+pub(crate) enum WriteStage {
+    /// The rest of the block has to be read first.
+    Base,
+    Reading,
+    /// The block was read and waits to be verified.
+    Verifying {
+        buffer: Slice,
+        digest: Digest,
+        pbn: Pbn,
+    },
+    /// Merged; the digest is on its way.
+    Digesting,
+    /// A whole block that looks for its place.
+    Place,
+    /// The stored block that may be its duplicate is on its way.
+    Comparing,
+}
+
+/// One block's write that could not be placed at once.
+pub(crate) struct WriteOp {
+    pub request: RequestId,
+    pub lbn: Lbn,
+    /// What the client sent, and which bytes of the block it covers.
+    pub sent: Slice,
+    pub covers: std::ops::Range<usize>,
+    /// The whole block, once it is there.
+    pub whole: Option<(Slice, Digest)>,
+    /// What the LBN meant when the rest of the block was read.
+    pub base: Option<MapEntry>,
+    pub pinned: Option<Pbn>,
+    pub compared: Compared,
+    pub stage: WriteStage,
+}
+
+impl Engine {
+    /// Takes in a request. Everything waits until the volume is open.
+    pub(crate) fn admit(&mut self, request: Request) {
+        if self.stage.is_before_service() {
+            self.admission.push_back(request);
+            return;
+        }
+        match request.op {
+            Op::Write => self.admission.push_back(request),
+            _ => self.dispatch(request),
+        }
+    }
+
+    /// Lets in what memory allows.
+    pub(crate) fn drain_admission(&mut self) {
+        if self.stage.is_before_service() {
+            return;
+        }
+        while let Some(request) = self.admission.front() {
+            if request.op == Op::Write && !self.failed && self.backlogged() {
+                return;
+            }
+            let request = self.admission.pop_front().expect("it was seen in front");
+            self.dispatch(request);
+        }
+    }
+
+    /// Whether a further write has to wait: for records to be committed, or for those that wait already.
+    fn backlogged(&mut self) -> bool {
+        let records = self.open.records() + self.fresh.len();
+        let bytes = count(records) * crate::epoch::RECORD_COST_BYTES;
+        (bytes > self.accountant.limit(Part::Dirty) / 2 || !self.accountant.within(Part::Dirty))
+            && (self.commit.is_some() || !self.open.is_empty())
+            || self.writes.len() >= self.pages.waiting_max()
+    }
+
+    fn dispatch(&mut self, request: Request) {
+        let fits = request.offset.0 % SECTOR_BYTES == 0
+            && request.length.0 % SECTOR_BYTES == 0
+            && request.offset.0.checked_add(request.length.0).is_some_and(|end| end <= self.logical().bytes().0);
+        if !fits {
+            return self.fail_request(request.id, Failure::Invalid);
+        }
+        let writes = matches!(request.op, Op::Write | Op::Discard | Op::WriteZeroes);
+        if writes && (self.failed || self.settings.read_only) {
+            return self.fail_request(request.id, Failure::ReadOnly);
+        }
+        match request.op {
+            Op::Read => self.begin_read(request),
+            Op::Write => self.begin_write(&request),
+            Op::Flush => self.client_flush(request.id),
+            Op::Discard => self.begin_discard(&request),
+            Op::WriteZeroes => self.begin_write_zeroes(&request),
+        }
+    }
+
+    fn begin_request(&mut self, request: &Request) {
+        let durable = request.fua || self.settings.persistence == crate::settings::Persistence::Strong;
+        self.requests.insert(request.id, Pending { left: 1, failure: None, durable });
+    }
+
+    fn begin_write(&mut self, request: &Request) {
+        let Some(payload) = &request.payload else {
+            return self.fail_request(request.id, Failure::Invalid);
+        };
+        let first = request.offset.0 / BLOCK_BYTES;
+        let end = request.offset.0 + request.length.0;
+        let blocks = end.div_ceil(BLOCK_BYTES) - first;
+        if count(payload.buffer.blocks()) < blocks || count(payload.digests.len()) < blocks {
+            return self.fail_request(request.id, Failure::Invalid);
+        }
+        self.ledger.client_writes += 1;
+        self.ledger.client_bytes += request.length.0;
+        self.ledger.client_units += blocks;
+        self.note_arrival();
+        self.begin_request(request);
+        for i in 0..blocks {
+            let block_at = (first + i) * BLOCK_BYTES;
+            let covers = index(request.offset.0.saturating_sub(block_at))..index((end - block_at).min(BLOCK_BYTES));
+            let slice = payload.buffer.slice(index(i), 1);
+            self.write_block(request.id, Lbn(first + i), slice, payload.digests[index(i)], covers);
+        }
+        self.send_run();
+        self.finish_part(request.id, None);
+    }
+
+    /// Places one block of a request, or starts an operation that will.
+    fn write_block(&mut self, request: RequestId, lbn: Lbn, sent: Slice, digest: Digest, covers: std::ops::Range<usize>) {
+        let whole = covers == (0..BLOCK_SIZE) && digest != Digest::Partial;
+        let mut blocked = None;
+        if whole {
+            match self.link(request, lbn, &sent, digest, Compared::Nothing) {
+                Ok(()) => return,
+                Err(why) => blocked = Some(why),
+            }
+        }
+        self.requests.get_mut(&request).expect("the request was begun").left += 1;
+        let op = self.writes.insert(WriteOp {
+            request,
+            lbn,
+            whole: whole.then(|| (sent.clone(), digest)),
+            sent,
+            covers,
+            base: None,
+            pinned: None,
+            compared: Compared::Nothing,
+            stage: if whole { WriteStage::Place } else { WriteStage::Base },
+        });
+        match blocked {
+            Some(why) => self.write_blocked(op, why),
+            None => self.ready.push_back(Task::Write(op)),
+        }
+    }
+
+    /// Goes on with a block's write as far as it gets.
+    pub(crate) fn go_on_writing(&mut self, op: usize) {
+        loop {
+            let Some(write) = self.writes.get(op) else { return };
+            match write.stage {
+                // Its event has yet to come.
+                WriteStage::Reading | WriteStage::Digesting | WriteStage::Comparing => return,
+                _ if self.failed => return self.end_write(op, Some(Failure::ReadOnly)),
+                WriteStage::Base => return self.find_base(op),
+                WriteStage::Verifying { .. } => return self.verify_base(op),
+                WriteStage::Place => {}
+            }
+            match self.base_still_holds(op) {
+                Some(true) => {}
+                Some(false) => continue,
+                None => return,
+            }
+            let write = &self.writes[op];
+            let (slice, digest) = write.whole.clone().expect("a block that looks for its place is whole");
+            let (request, lbn, compared) = (write.request, write.lbn, write.compared);
+            match self.link(request, lbn, &slice, digest, compared) {
+                Ok(()) => {
+                    self.send_run();
+                    return self.end_write(op, None);
+                }
+                Err(why) => return self.write_blocked(op, why),
+            }
+        }
+    }
+
+    fn write_blocked(&mut self, op: usize, why: Blocked) {
+        match why {
+            Blocked::Page(id) => self.wait(id, Task::Write(op)),
+            Blocked::Space => self.space_waiters.push_back(op),
+            Blocked::Failed(failure) => self.end_write(op, Some(failure)),
+            Blocked::Compare(pbn) => {
+                self.pin_for(op, pbn);
+                self.writes[op].stage = WriteStage::Comparing;
+                let at = self.geometry.block_at(pbn);
+                self.read_in(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
+            }
+        }
+    }
+
+    /// Whether the LBN still means what was read. `Some(false)`: the write begins again; `None`: it waits for a map page, or has ended.
+    fn base_still_holds(&mut self, op: usize) -> Option<bool> {
+        let write = &self.writes[op];
+        let (Some(base), lbn) = (write.base, write.lbn) else { return Some(true) };
+        match self.lookup(lbn) {
+            Ok(Some(entry)) if entry == base => Some(true),
+            Ok(Some(_)) => {
+                self.unpin_for(op);
+                let write = &mut self.writes[op];
+                write.whole = None;
+                write.base = None;
+                write.compared = Compared::Nothing;
+                write.stage = WriteStage::Base;
+                Some(false)
+            }
+            Ok(None) => {
+                self.end_write(op, Some(Failure::Io));
+                None
+            }
+            Err(page) => {
+                self.wait(page, Task::Write(op));
+                None
+            }
+        }
+    }
+
+    /// Finds the block that a partial write lies over.
+    fn find_base(&mut self, op: usize) {
+        let lbn = self.writes[op].lbn;
+        let entry = match self.lookup(lbn) {
+            Ok(Some(entry)) => entry,
+            Ok(None) => return self.end_write(op, Some(Failure::Io)),
+            Err(page) => return self.wait(page, Task::Write(op)),
+        };
+        match entry {
+            MapEntry::Unmapped | MapEntry::Zero => {
+                self.writes[op].base = Some(entry);
+                self.merge(op, None);
+            }
+            MapEntry::Lost => self.end_write(op, Some(Failure::Io)),
+            MapEntry::Block { pbn, .. } => {
+                self.writes[op].base = Some(entry);
+                self.pin_for(op, pbn);
+                let here = self.fresh.get(&pbn).and_then(|f| f.held.clone()).or_else(|| self.cache.get(pbn));
+                if here.is_some() {
+                    self.merge(op, here.as_ref());
+                } else {
+                    self.writes[op].stage = WriteStage::Reading;
+                    let at = self.geometry.block_at(pbn);
+                    self.read_in(IoFor::ReadForWrite { op, pbn }, at, 1, self.settings.verify_reads, Class::Data);
+                }
+            }
+        }
+    }
+
+    /// The block under a partial write, or the possible duplicate of a whole one, has arrived.
+    pub(crate) fn write_base_arrived(
+        &mut self,
+        op: usize,
+        pbn: Pbn,
+        buffer: BufferMut,
+        digests: &[Digest],
+        result: Result<(), crate::interface::IoFailure>,
+    ) {
+        let slice = buffer.freeze().slice(0, 1);
+        let write = &mut self.writes[op];
+        if matches!(write.stage, WriteStage::Comparing) {
+            let (whole, _) = write.whole.as_ref().expect("only whole blocks are compared");
+            let same = result.is_ok() && whole.block(0) == slice.block(0);
+            write.compared = if same { Compared::Same(pbn) } else { Compared::Differs(pbn) };
+            write.stage = WriteStage::Place;
+            return self.go_on_writing(op);
+        }
+        if result.is_err() {
+            return self.end_write(op, Some(Failure::Io));
+        }
+        let digest = digests.first().copied().unwrap_or(Digest::Partial);
+        write.stage = WriteStage::Verifying { buffer: slice, digest, pbn };
+        self.go_on_writing(op);
+    }
+
+    fn verify_base(&mut self, op: usize) {
+        let WriteStage::Verifying { buffer, digest, pbn } = &self.writes[op].stage else { return };
+        let (buffer, digest, pbn) = (buffer.clone(), *digest, *pbn);
+        match self.expect_content(pbn) {
+            Expect::Page(id) => self.wait(id, Task::Write(op)),
+            expect if self.content_is(&expect, digest, buffer.block(0)) => self.merge(op, Some(&buffer)),
+            _ => {
+                self.content_damaged(pbn);
+                self.end_write(op, Some(Failure::Io));
+            }
+        }
+    }
+
+    /// Lays the client's bytes over the block and has the whole fingerprinted.
+    fn merge(&mut self, op: usize, base: Option<&Slice>) {
+        let mut merged = self.home.clone().take(1);
+        match base {
+            Some(slice) => merged.block_mut(0).copy_from_slice(slice.block(0)),
+            None => merged.block_mut(0).fill(0),
+        }
+        let write = &self.writes[op];
+        merged.block_mut(0)[write.covers.clone()].copy_from_slice(&write.sent.block(0)[write.covers.clone()]);
+        let merged = merged.freeze().slice(0, 1);
+        let io = self.io(IoFor::DigestForWrite { op });
+        self.out.push(Action::Digest { io, block: merged.clone() });
+        let write = &mut self.writes[op];
+        write.whole = Some((merged, Digest::Partial));
+        write.stage = WriteStage::Digesting;
+    }
+
+    pub(crate) fn write_digested(&mut self, op: usize, digest: Digest) {
+        let write = &mut self.writes[op];
+        write.whole.as_mut().expect("what was digested was merged").1 = digest;
+        write.stage = WriteStage::Place;
+        self.go_on_writing(op);
+    }
+
+    fn pin_for(&mut self, op: usize, pbn: Pbn) {
+        self.unpin_for(op);
+        self.pin(pbn);
+        self.writes[op].pinned = Some(pbn);
+    }
+
+    fn unpin_for(&mut self, op: usize) {
+        if let Some(pbn) = self.writes[op].pinned.take() {
+            self.unpin(pbn);
+        }
+    }
+
+    /// No block is left for it.
+    pub(crate) fn go_without_space(&mut self, op: usize) {
+        if self.writes.contains(op) {
+            self.end_write(op, Some(Failure::NoSpace));
+        }
+    }
+
+    fn end_write(&mut self, op: usize, failure: Option<Failure>) {
+        self.unpin_for(op);
+        let write = self.writes.remove(op);
+        self.finish_part(write.request, failure);
+    }
+
+    /// One part of a request is in its place (or never will be).
+    pub(crate) fn finish_part(&mut self, request: RequestId, failure: Option<Failure>) {
+        let pending = self.requests.get_mut(&request).expect("a request ends with its last part");
+        pending.failure = pending.failure.or(failure);
+        pending.left -= 1;
+        if pending.left > 0 {
+            return;
+        }
+        let pending = self.requests.remove(&request).expect("it was just there");
+        match pending.failure {
+            Some(failure) => self.fail_request(request, failure),
+            None if pending.durable => self.wait_for_commit(request),
+            None => self.reply(request, Reply::Done),
+        }
+    }
+
+    /// A discard takes whole blocks; what it touches of others stays.
+    fn begin_discard(&mut self, request: &Request) {
+        self.ledger.client_discards += 1;
+        let first = request.offset.0.div_ceil(BLOCK_BYTES);
+        let end = (request.offset.0 + request.length.0) / BLOCK_BYTES;
+        self.begin_request(request);
+        if first < end {
+            self.unmap(Lbn(first), Lbn(end));
+        }
+        self.finish_part(request.id, None);
+    }
+
+    /// Zeroes are exact: whole blocks are unmapped, the parts of blocks at both ends are written.
+    fn begin_write_zeroes(&mut self, request: &Request) {
+        self.ledger.client_discards += 1;
+        let end_byte = request.offset.0 + request.length.0;
+        let first = request.offset.0.div_ceil(BLOCK_BYTES);
+        let end = end_byte / BLOCK_BYTES;
+        self.begin_request(request);
+        if first < end {
+            self.unmap(Lbn(first), Lbn(end));
+        }
+        let mut edge = |lbn: u64| {
+            let at = lbn * BLOCK_BYTES;
+            let covers = index(request.offset.0.saturating_sub(at))..index((end_byte - at).min(BLOCK_BYTES));
+            self.write_block(request.id, Lbn(lbn), BufferMut::zeroed(1).freeze().slice(0, 1), Digest::Partial, covers);
+        };
+        let head = request.offset.0 / BLOCK_BYTES;
+        let tail = end_byte / BLOCK_BYTES;
+        if request.length.0 > 0 && request.offset.0 % BLOCK_BYTES != 0 {
+            edge(head);
+        }
+        if end_byte % BLOCK_BYTES != 0 && (tail != head || request.offset.0 % BLOCK_BYTES == 0) {
+            edge(tail);
+        }
+        self.finish_part(request.id, None);
+    }
+
+    /// After a failed write or flush: whoever waits for durability hears of it (A5).
+    pub(crate) fn fail_writers(&mut self) {
+        let mut waiters = std::mem::take(&mut self.open.waiters);
+        if let Some(commit) = &mut self.commit {
+            waiters.append(&mut commit.epoch.waiters);
+        }
+        waiters.into_iter().for_each(|request| self.fail_request(request, Failure::Io));
+        let stuck: Vec<usize> = self.writes.iter().map(|(op, _)| op).collect();
+        self.space_waiters.clear();
+        stuck.into_iter().for_each(|op| self.ready.push_back(Task::Write(op)));
+        let held: Vec<Pbn> = self.content_waiters.keys().copied().collect();
+        held.into_iter().for_each(|pbn| self.content_arrived_for_waiters(pbn, false));
+    }
+}

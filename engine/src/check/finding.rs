@@ -1,0 +1,137 @@
+//! What a check can find, each with its weight and its sentence.
+
+use crate::format::{CopyState, Region};
+use crate::units::{Lbn, Pbn};
+use std::fmt;
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Good to know.
+    Note,
+    /// Space that a recount gives back (P5).
+    Garbage,
+    /// What no crash explains (P6).
+    Damage,
+}
+
+/// Why counts are higher than the links found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A crash: the superblock says that garbage is possible, or that the volume was not closed.
+    Crash,
+    /// Links may stand in what could not be read.
+    Damage,
+    /// The volume was closed in order, and nothing explains it.
+    None,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// A copy of the superblock cannot be used. `torn`: a crash in the middle of an update explains it.
+    SuperblockCopy { copy: usize, state: CopyState, torn: bool },
+    /// Neighbouring sectors of a region that fail their check, or are zero though they were written.
+    DamagedSectors { region: Region, first: u64, sectors: u64 },
+    /// Neighbouring pages that the device could not read.
+    UnreadablePages { region: Region, first: u64, pages: u64 },
+    /// A sound sector has a tag, which mode `ordered` does not give.
+    UnexpectedTag { region: Region, sector: u64, tag: u64 },
+    /// Entries without a meaning in a sound sector, reserved ones or beyond the region's end, or of a feature that is off.
+    BadEntry { region: Region, entry: u64 },
+    /// A logical block maps beyond the data.
+    LinkOutOfRange { lbn: Lbn, pbn: Pbn },
+    /// Logical blocks whose entries say that they are lost to damage of earlier days.
+    LostEntries { first: Lbn, blocks: u64 },
+    /// Blocks whose count says that it is not known, after damage of earlier days.
+    RefsUnknown { first: Pbn, blocks: u64 },
+    /// A block has more links than its count: the most dangerous of all, it may be freed while it is in use (P3).
+    RefsTooLow { pbn: Pbn, refs: u8, links: u64 },
+    /// Logical blocks map to a block whose count is 0.
+    LinkToFree { pbn: Pbn, links: u64 },
+    /// A block with a count of 0 has a fingerprint.
+    FingerprintOnFree { pbn: Pbn },
+    /// Blocks whose count is higher than their links, all of them together.
+    Garbage { blocks: u64, excess: u64, cause: Cause },
+    /// A block's content is not what its fingerprint or checksum says.
+    ContentDiffers { pbn: Pbn },
+    /// The device could not read a block.
+    UnreadableBlock { pbn: Pbn },
+}
+
+impl Finding {
+    /// How much it weighs.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::SuperblockCopy { torn: true, .. } => Severity::Note,
+            Self::Garbage { cause: Cause::Crash | Cause::Damage, .. } => Severity::Garbage,
+            _ => Severity::Damage,
+        }
+    }
+
+    /// Its name in machine-readable reports.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::SuperblockCopy { .. } => "superblock-copy",
+            Self::DamagedSectors { .. } => "damaged-sectors",
+            Self::UnreadablePages { .. } => "unreadable-pages",
+            Self::UnexpectedTag { .. } => "unexpected-tag",
+            Self::BadEntry { .. } => "bad-entry",
+            Self::LinkOutOfRange { .. } => "link-out-of-range",
+            Self::LostEntries { .. } => "lost-entries",
+            Self::RefsUnknown { .. } => "refs-unknown",
+            Self::RefsTooLow { .. } => "refs-too-low",
+            Self::LinkToFree { .. } => "link-to-free",
+            Self::FingerprintOnFree { .. } => "fingerprint-on-free",
+            Self::Garbage { .. } => "garbage",
+            Self::ContentDiffers { .. } => "content-differs",
+            Self::UnreadableBlock { .. } => "unreadable-block",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SuperblockCopy { copy, state, torn } => {
+                write!(f, "superblock copy {copy}: ")?;
+                match state {
+                    CopyState::Bad(error) => write!(f, "{error}")?,
+                    CopyState::Unreadable => f.write_str("the device could not read it")?,
+                    CopyState::Foreign { .. } => f.write_str("it belongs to another volume")?,
+                    CopyState::Elsewhere { device_bytes } => write!(f, "it belongs to a volume of {device_bytes} bytes")?,
+                    CopyState::Sound { generation } => write!(f, "sound, generation {generation}")?,
+                }
+                f.write_str(if *torn { " (an update was cut off; the next ones write it anew)" } else { "" })
+            }
+            Self::DamagedSectors { region, first, sectors } => {
+                write!(f, "{} region: {sectors} damaged from sector {first} on", region.name())
+            }
+            Self::UnreadablePages { region, first, pages } => {
+                write!(f, "{} region: the device could not read {pages} from page {first} on", region.name())
+            }
+            Self::UnexpectedTag { region, sector, tag } => write!(f, "{} region: sector {sector} has the tag {tag}", region.name()),
+            Self::BadEntry { region, entry } => write!(f, "{} region: entry {entry} has no meaning", region.name()),
+            Self::LinkOutOfRange { lbn, pbn } => write!(f, "{lbn} maps to {pbn}, beyond the data"),
+            Self::LostEntries { first, blocks } => {
+                write!(f, "{blocks} logical blocks from {first} on are lost; writing or discarding them heals them")
+            }
+            Self::RefsUnknown { first, blocks } => write!(f, "the counts of {blocks} blocks from {first} on are not known"),
+            Self::RefsTooLow { pbn, refs, links } => write!(f, "{pbn} has {links} links, but a count of {refs}"),
+            Self::LinkToFree { pbn, links } => write!(f, "{pbn} has {links} links, but counts as free"),
+            Self::FingerprintOnFree { pbn } => write!(f, "{pbn} has a fingerprint, but counts as free"),
+            Self::Garbage { blocks, excess, cause } => {
+                write!(f, "{blocks} blocks count {excess} links too many")?;
+                f.write_str(match cause {
+                    Cause::Crash => ", as a crash leaves it; the volume recounts them while it is attached",
+                    Cause::Damage => "; the links may have stood in what is damaged",
+                    Cause::None => ", though the volume was closed in order",
+                })
+            }
+            Self::ContentDiffers { pbn } => write!(f, "{pbn} does not hold what its fingerprint or checksum says"),
+            Self::UnreadableBlock { pbn } => write!(f, "the device could not read {pbn}"),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! One block's count against its links.
+
+use super::{Counts, Finding};
+use crate::format::{FingerprintEntry, REFS_UNKNOWN};
+use crate::units::Pbn;
+
+/// What was read of one block. `None` where its sector was damaged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    pub(super) pbn: Pbn,
+    /// Links from the map, as many as could be read.
+    pub(super) links: u64,
+    pub(super) refs: Option<u8>,
+    pub(super) fingerprint: Option<FingerprintEntry>,
+}
+
+/// What follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Sound,
+    /// The count itself says that it is not known.
+    Unknown,
+    /// The count is this much higher than any links that there may be.
+    Excess(u64),
+    Broken(Finding),
+}
+
+impl Block {
+    fn has_fingerprint(&self) -> bool {
+        self.fingerprint.is_some_and(|f| !f.is_none())
+    }
+
+    /// The count against the links (P3). A fingerprint that could not be read may be a link or none.
+    pub(super) fn verdict(&self) -> Verdict {
+        let Some(refs) = self.refs else { return Verdict::Sound };
+        let least = self.links + u64::from(self.has_fingerprint());
+        let most = least + u64::from(self.fingerprint.is_none());
+        match u64::from(refs) {
+            _ if refs == REFS_UNKNOWN => Verdict::Unknown,
+            0 if self.links > 0 => Verdict::Broken(Finding::LinkToFree { pbn: self.pbn, links: self.links }),
+            0 if least > 0 => Verdict::Broken(Finding::FingerprintOnFree { pbn: self.pbn }),
+            counted if counted < least => Verdict::Broken(Finding::RefsTooLow { pbn: self.pbn, refs, links: least }),
+            counted if counted > most => Verdict::Excess(counted - most),
+            _ => Verdict::Sound,
+        }
+    }
+
+    /// Counts it as what it is.
+    pub(super) fn count(&self, counts: &mut Counts) {
+        let class = match (self.links, self.refs) {
+            (1, _) => &mut counts.unique,
+            (2.., _) => &mut counts.shared,
+            (0, _) if self.has_fingerprint() => &mut counts.fingerprint_only,
+            (0, Some(0)) => &mut counts.free,
+            (0, None | Some(REFS_UNKNOWN)) => &mut counts.unknown,
+            (0, Some(_)) if self.fingerprint.is_none() => &mut counts.unknown,
+            (0, Some(_)) => &mut counts.garbage,
+        };
+        *class += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+
+    const PBN: Pbn = Pbn(7);
+    const SOME: Option<FingerprintEntry> = Some(FingerprintEntry::of(Fingerprint([1; 20])));
+    const NONE: Option<FingerprintEntry> = Some(FingerprintEntry::NONE);
+
+    fn verdict(links: u64, refs: Option<u8>, fingerprint: Option<FingerprintEntry>) -> Verdict {
+        Block { pbn: PBN, links, refs, fingerprint }.verdict()
+    }
+
+    #[test]
+    fn each_link_and_the_fingerprint_count_one() {
+        for (links, fingerprint, refs) in [(0, NONE, 0), (0, SOME, 1), (1, NONE, 1), (1, SOME, 2), (253, SOME, 254), (254, NONE, 254)] {
+            assert_eq!(verdict(links, Some(refs), fingerprint), Verdict::Sound);
+        }
+    }
+
+    #[test]
+    fn less_is_broken_and_more_is_excess() {
+        assert_eq!(verdict(2, Some(2), SOME), Verdict::Broken(Finding::RefsTooLow { pbn: PBN, refs: 2, links: 3 }));
+        assert_eq!(verdict(2, Some(0), SOME), Verdict::Broken(Finding::LinkToFree { pbn: PBN, links: 2 }));
+        assert_eq!(verdict(0, Some(0), SOME), Verdict::Broken(Finding::FingerprintOnFree { pbn: PBN }));
+        assert_eq!(verdict(255, Some(254), NONE), Verdict::Broken(Finding::RefsTooLow { pbn: PBN, refs: 254, links: 255 }));
+        assert_eq!(verdict(2, Some(7), SOME), Verdict::Excess(4));
+        assert_eq!(verdict(0, Some(1), NONE), Verdict::Excess(1));
+    }
+
+    #[test]
+    fn what_could_not_be_read_accuses_nobody() {
+        assert_eq!(verdict(5, None, SOME), Verdict::Sound);
+        assert_eq!(verdict(300, Some(REFS_UNKNOWN), SOME), Verdict::Unknown);
+        assert_eq!(verdict(1, Some(2), None), Verdict::Sound, "the fingerprint may be there");
+        assert_eq!(verdict(2, Some(2), None), Verdict::Sound, "or not");
+        assert_eq!(verdict(1, Some(3), None), Verdict::Excess(1));
+        assert_eq!(verdict(3, Some(2), None), Verdict::Broken(Finding::RefsTooLow { pbn: PBN, refs: 2, links: 3 }));
+    }
+}

@@ -1,0 +1,320 @@
+//! The recount: all links of one window of blocks, then their counts, then the next window.
+
+use super::content::{Content, is_comparable};
+use super::judge::{Block, Verdict};
+use super::scan::{Look, Scan};
+use super::tell::{Run, Teller};
+use super::{Cause, CheckSettings, Counts, Finding, Listener, MEMORY_BYTES_MIN, ReadMedium, Report, Severity};
+use crate::format::page::SECTORS;
+use crate::format::{
+    FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, Opened, PageId, REFS_UNKNOWN, Region, Superblock,
+};
+use crate::units::{BLOCK_BYTES, Bytes, Lbn, Pbn, count, index};
+use std::ops::Range;
+
+/// Blocks of one refs page; windows are whole refs pages, and so whole fingerprint pages.
+const GROUP: u64 = Region::Refs.entries_per_page();
+const _: () = assert!(GROUP % Region::Fingerprints.entries_per_page() == 0);
+/// More than this is no faster.
+const BUFFER_BYTES_MAX: u64 = 1 << 20;
+
+pub(super) struct Recount<'a> {
+    superblock: &'a Superblock,
+    scan: Scan<'a>,
+    teller: Teller<'a>,
+    content: Option<Content>,
+    counts: Counts,
+    /// Links to each block of the window.
+    links: Vec<u16>,
+    window_blocks: u64,
+    linked: LinkedPages,
+    /// Links that could not be read may be anywhere.
+    links_lost: bool,
+    lost: Run,
+    unknown: Run,
+    garbage: (u64, u64),
+    passes: u64,
+}
+
+/// Which map pages have links at all, several to a bit where there are very many.
+struct LinkedPages {
+    bits: Vec<u64>,
+    pages_per_bit: u64,
+}
+
+impl LinkedPages {
+    fn new(pages: u64, bytes: u64) -> Self {
+        let pages_per_bit = pages.div_ceil(bytes * 8).max(1);
+        let words = pages.div_ceil(pages_per_bit).div_ceil(64);
+        Self { bits: vec![0; index(words)], pages_per_bit }
+    }
+
+    fn set(&mut self, page: u64) {
+        let bit = page / self.pages_per_bit;
+        self.bits[index(bit / 64)] |= 1 << (bit % 64);
+    }
+
+    fn get(&self, page: u64) -> bool {
+        let bit = page / self.pages_per_bit;
+        self.bits[index(bit / 64)] & 1 << (bit % 64) != 0
+    }
+}
+
+impl<'a> Recount<'a> {
+    pub(super) fn new(
+        medium: &'a mut dyn ReadMedium,
+        superblock: &'a Superblock,
+        settings: &CheckSettings,
+        listener: &'a mut dyn Listener,
+    ) -> Self {
+        let geometry = &superblock.geometry;
+        // Half for counts, an eighth each for metadata, for blocks, for the linked pages, and for the entries that wait to be compared.
+        let memory = settings.memory_bytes.max(MEMORY_BYTES_MIN);
+        let buffer_pages = (memory / 8).min(BUFFER_BYTES_MAX) / BLOCK_BYTES;
+        let window_blocks = (memory / 4 / GROUP * GROUP).min(geometry.data_blocks.next_multiple_of(GROUP));
+        let passes = geometry.data_blocks.div_ceil(window_blocks);
+        let once: u64 = [Region::Written, Region::Refs, Region::Fingerprints].map(|r| geometry.pages(r)).iter().sum();
+        let total = once + passes * geometry.pages(Region::Map) + if settings.data { geometry.data_blocks } else { 0 };
+        Self {
+            superblock,
+            scan: Scan::new(medium, superblock, buffer_pages),
+            teller: Teller::new(listener, total * BLOCK_BYTES),
+            content: settings.data.then(|| Content::new(superblock.fingerprinter(), buffer_pages)),
+            counts: Counts::default(),
+            links: vec![0; index(window_blocks)],
+            window_blocks,
+            linked: LinkedPages::new(geometry.pages(Region::Map), memory / 8),
+            links_lost: false,
+            lost: Run::default(),
+            unknown: Run::default(),
+            garbage: (0, 0),
+            passes: 0,
+        }
+    }
+
+    pub(super) fn tell(&mut self, finding: Finding) {
+        self.teller.tell(finding);
+    }
+
+    /// Goes through everything.
+    pub(super) fn run(mut self) -> Report {
+        self.check_written();
+        let blocks = self.superblock.geometry.data_blocks;
+        for first in (0..blocks).step_by(index(self.window_blocks)) {
+            let window = first..blocks.min(first + self.window_blocks);
+            self.count_links(&window);
+            for group in window.clone().step_by(index(GROUP)) {
+                self.judge_group(&window, group);
+            }
+            self.passes += 1;
+        }
+        self.unknown.finish(&mut self.teller, refs_unknown);
+        self.tell_garbage();
+        Report {
+            superblock: self.superblock.clone(),
+            counts: self.counts,
+            damage: self.teller.told(Severity::Damage),
+            garbage: self.teller.told(Severity::Garbage),
+            notes: self.teller.told(Severity::Note),
+            passes: self.passes,
+            bytes_read: Bytes(self.scan.bytes_read()),
+        }
+    }
+
+    fn tell_garbage(&mut self) {
+        let (blocks, excess) = self.garbage;
+        if blocks == 0 {
+            return;
+        }
+        let cause = if self.links_lost {
+            Cause::Damage
+        } else if self.superblock.garbage_possible || !self.superblock.clean {
+            Cause::Crash
+        } else {
+            Cause::None
+        };
+        self.tell(Finding::Garbage { blocks, excess, cause });
+    }
+
+    /// The bits of *written*: those behind the last page's are not set.
+    fn check_written(&mut self) {
+        let geometry = &self.superblock.geometry;
+        let pages = geometry.pages(Region::Written);
+        self.scan.pages(Region::Written, 0..pages, Look::First, &mut self.teller, &mut |teller, id, opened| {
+            if id.index + 1 == pages {
+                let sound = |bit: usize| opened.damaged & 1 << (bit / index(Region::Written.entries_per_sector())) == 0;
+                let beyond =
+                    (0..index(Region::Written.entries_per_page())).rev().take_while(|&b| geometry.page_of_written(id, b).is_none());
+                beyond.filter(|&b| sound(b) && opened.content.bit(b)).for_each(|bit| teller.tell(bad_entry(id, bit)));
+            }
+            check_tags(teller, id, opened);
+        });
+    }
+
+    /// The links from the map to one window of blocks. The first pass tells what is wrong with the map itself.
+    fn count_links(&mut self, window: &Range<u64>) {
+        self.links.fill(0);
+        let pages = self.superblock.geometry.pages(Region::Map);
+        if self.passes == 0 {
+            self.count_links_of(0..pages, window);
+            self.lost.finish(&mut self.teller, lost_entries);
+            return;
+        }
+        let mut page = 0;
+        while page < pages {
+            let end = (page..pages).find(|&p| !self.linked.get(p)).unwrap_or(pages);
+            self.count_links_of(page..end, window);
+            let next = (end..pages).find(|&p| self.linked.get(p)).unwrap_or(pages);
+            self.teller.advance((next - end) * BLOCK_BYTES);
+            page = next;
+        }
+    }
+
+    fn count_links_of(&mut self, pages: Range<u64>, window: &Range<u64>) {
+        let Self { superblock, scan, teller, counts, links, linked, links_lost, lost, .. } = self;
+        let geometry = &superblock.geometry;
+        let look = if self.passes == 0 { Look::First } else { Look::Again };
+        scan.pages(Region::Map, pages, look, teller, &mut |teller, id, opened| {
+            let first = geometry.first_lbn(id).get();
+            if look == Look::First {
+                check_tags(teller, id, opened);
+                *links_lost |= opened.damaged != 0;
+            }
+            for sector in 0..SECTORS {
+                let first = first + count(sector) * Region::Map.entries_per_sector();
+                let entries = geometry.logical_blocks.saturating_sub(first).min(Region::Map.entries_per_sector());
+                if opened.damaged & 1 << sector != 0 {
+                    counts.lost += if look == Look::First { entries } else { 0 };
+                    continue;
+                }
+                for (i, bytes) in opened.content.sector(sector).chunks_exact(MAP_ENTRY_SIZE).enumerate() {
+                    let entry = MapEntry::decode(bytes.try_into().expect("an entry's bytes"));
+                    let inside = count(i) < entries;
+                    let lbn = Lbn(first + count(i));
+                    match entry {
+                        Ok(MapEntry::Block { pbn, slot: 0 }) if inside && pbn.get() < geometry.data_blocks => {
+                            linked.set(id.index);
+                            if window.contains(&pbn.get()) {
+                                let links = &mut links[index(pbn.get() - window.start)];
+                                *links = links.saturating_add(1);
+                            }
+                        }
+                        _ if look == Look::Again => (),
+                        Ok(MapEntry::Block { pbn, slot: 0 }) if inside => {
+                            *links_lost = true;
+                            teller.tell(Finding::LinkOutOfRange { lbn, pbn });
+                        }
+                        Ok(MapEntry::Unmapped | MapEntry::Zero) if inside => (),
+                        Ok(MapEntry::Lost) if inside => {
+                            *links_lost = true;
+                            lost.push(lbn.get(), 1, teller, lost_entries);
+                        }
+                        Ok(MapEntry::Unmapped | MapEntry::Lost) => (),
+                        _ => {
+                            *links_lost = true;
+                            teller.tell(Finding::BadEntry { region: Region::Map, entry: lbn.get() });
+                        }
+                    }
+                    if look == Look::First && inside {
+                        *match entry {
+                            Ok(MapEntry::Unmapped) => &mut counts.unmapped,
+                            Ok(MapEntry::Zero) => &mut counts.zero,
+                            Ok(MapEntry::Block { .. }) => &mut counts.mapped,
+                            Ok(MapEntry::Lost) | Err(_) => &mut counts.lost,
+                        } += 1;
+                    }
+                }
+            }
+        });
+    }
+
+    /// The counts and fingerprints of one refs page's blocks against their links.
+    fn judge_group(&mut self, window: &Range<u64>, first: u64) {
+        let Self { superblock, scan, teller, content, counts, links, unknown, garbage, .. } = self;
+        let geometry = &superblock.geometry;
+        let end = geometry.data_blocks.min(first + GROUP);
+        let (refs_page, _) = geometry.refs_of(Pbn(first));
+        let mut refs = None;
+        scan.pages(Region::Refs, refs_page.index..refs_page.index + 1, Look::First, teller, &mut |teller, id, opened| {
+            check_tags(teller, id, opened);
+            let beyond = index(end - first)..index(GROUP);
+            beyond.filter(|&i| !matches!(opened.content.refs(i), 0 | REFS_UNKNOWN)).for_each(|i| teller.tell(bad_entry(id, i)));
+            refs = Some(opened.clone());
+        });
+        let refs = refs.expect("the page was visited");
+
+        let pages = geometry.fingerprint_of(Pbn(first)).0.index..geometry.fingerprint_of(Pbn(end - 1)).0.index + 1;
+        scan.pages(Region::Fingerprints, pages, Look::First, teller, &mut |teller, id, opened| {
+            check_tags(teller, id, opened);
+            let page_first = geometry.first_pbn(id).get();
+            for i in 0..index(Region::Fingerprints.entries_per_page()) {
+                let pbn = Pbn(page_first + count(i));
+                let entry = fingerprint(teller, id, opened, i);
+                if pbn.get() >= end {
+                    if entry.is_some_and(|e| !e.is_none()) {
+                        teller.tell(bad_entry(id, i));
+                    }
+                    continue;
+                }
+                let in_group = index(pbn.get() - first);
+                let sound = refs.damaged & 1 << (in_group / index(Region::Refs.entries_per_sector())) == 0;
+                let block = Block {
+                    pbn,
+                    links: u64::from(links[index(pbn.get() - window.start)]),
+                    refs: sound.then(|| refs.content.refs(in_group)),
+                    fingerprint: entry,
+                };
+                block.count(counts);
+                match block.verdict() {
+                    Verdict::Sound => (),
+                    Verdict::Unknown => unknown.push(pbn.get(), 1, teller, refs_unknown),
+                    Verdict::Excess(excess) => *garbage = (garbage.0 + 1, garbage.1 + excess),
+                    Verdict::Broken(finding) => teller.tell(finding),
+                }
+                match (entry.filter(|&e| is_comparable(e)), content.as_mut()) {
+                    (Some(entry), Some(content)) => content.add(pbn, entry),
+                    (None, _) if block.links > 0 => counts.not_comparable += 1,
+                    _ => (),
+                }
+            }
+        });
+        if let Some(content) = content {
+            content.compare(scan, geometry, counts, teller);
+        }
+    }
+}
+
+/// A fingerprint entry, where its sector is sound. One without a meaning is told, and not known.
+fn fingerprint(teller: &mut Teller, id: PageId, opened: &Opened, i: usize) -> Option<FingerprintEntry> {
+    let per_sector = index(Region::Fingerprints.entries_per_sector());
+    if opened.damaged & 1 << (i / per_sector) != 0 {
+        return None;
+    }
+    let bytes = &opened.content.sector(i / per_sector)[i % per_sector * FINGERPRINT_ENTRY_SIZE..][..FINGERPRINT_ENTRY_SIZE];
+    match FingerprintEntry::decode(bytes.try_into().expect("an entry's bytes")) {
+        Ok(entry) if entry.kind != Kind::Carrier => Some(entry),
+        _ => {
+            teller.tell(bad_entry(id, i));
+            None
+        }
+    }
+}
+
+/// In mode `ordered` no sector has a tag.
+fn check_tags(teller: &mut Teller, id: PageId, opened: &Opened) {
+    for sector in (0..SECTORS).filter(|&sector| opened.content.tag(sector) != 0) {
+        teller.tell(Finding::UnexpectedTag { region: id.region, sector: id.sector(sector), tag: opened.content.tag(sector) });
+    }
+}
+
+fn bad_entry(id: PageId, i: usize) -> Finding {
+    Finding::BadEntry { region: id.region, entry: id.index * id.region.entries_per_page() + count(i) }
+}
+
+fn lost_entries(first: u64, blocks: u64) -> Finding {
+    Finding::LostEntries { first: Lbn(first), blocks }
+}
+
+fn refs_unknown(first: u64, blocks: u64) -> Finding {
+    Finding::RefsUnknown { first: Pbn(first), blocks }
+}

@@ -1,0 +1,87 @@
+//! Telling what was found: counted by severity, neighbours together.
+
+use super::{Finding, Listener, Severity};
+use crate::units::Bytes;
+
+/// Passes findings on and counts them.
+pub(super) struct Teller<'a> {
+    listener: &'a mut dyn Listener,
+    /// By the order of severities.
+    told: [u64; 3],
+    done: u64,
+    total: u64,
+}
+
+impl<'a> Teller<'a> {
+    pub(super) fn new(listener: &'a mut dyn Listener, total: u64) -> Self {
+        Self { listener, told: [0; 3], done: 0, total }
+    }
+
+    pub(super) fn tell(&mut self, finding: Finding) {
+        self.told[finding.severity() as usize] += 1;
+        self.listener.finding(finding);
+    }
+
+    pub(super) fn told(&self, severity: Severity) -> u64 {
+        self.told[severity as usize]
+    }
+
+    pub(super) fn advance(&mut self, bytes: u64) {
+        self.done += bytes;
+        self.listener.progress(Bytes(self.done), Bytes(self.total.max(self.done)));
+    }
+}
+
+/// Neighbouring numbers, told as one finding.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    first: u64,
+    length: u64,
+}
+
+impl Run {
+    /// Takes the next numbers. What came before and does not reach them is told.
+    pub(super) fn push(&mut self, first: u64, length: u64, teller: &mut Teller, finding: impl Fn(u64, u64) -> Finding) {
+        if self.length > 0 && self.first + self.length != first {
+            self.finish(teller, finding);
+        }
+        if self.length == 0 {
+            self.first = first;
+        }
+        self.length += length;
+    }
+
+    /// No more come.
+    pub(super) fn finish(&mut self, teller: &mut Teller, finding: impl Fn(u64, u64) -> Finding) {
+        if self.length > 0 {
+            teller.tell(finding(self.first, self.length));
+        }
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Lbn;
+
+    #[test]
+    fn neighbours_are_told_together() {
+        let mut told = Vec::new();
+        {
+            let mut listener = |finding| told.push(finding);
+            let mut teller = Teller::new(&mut listener, 0);
+            let lost = |first, blocks| Finding::LostEntries { first: Lbn(first), blocks };
+            let mut run = Run::default();
+            run.finish(&mut teller, lost);
+            run.push(3, 1, &mut teller, lost);
+            run.push(4, 2, &mut teller, lost);
+            run.push(7, 1, &mut teller, lost);
+            run.finish(&mut teller, lost);
+            run.finish(&mut teller, lost);
+            assert_eq!(teller.told(Severity::Damage), 2);
+        }
+        let lost = |first, blocks| Finding::LostEntries { first: Lbn(first), blocks };
+        assert_eq!(told, [lost(3, 3), lost(7, 1)]);
+    }
+}

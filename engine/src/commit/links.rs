@@ -1,0 +1,87 @@
+//! Step 2: map pages are composed and written.
+
+use crate::commit::{FlushFor, Step};
+use crate::engine::Engine;
+use crate::format::entry::MapEntry;
+use crate::format::page::{PageId, Region};
+use crate::pages::{Got, Task};
+use crate::units::{Lbn, index};
+
+/// The most map pages loading, and the most being written, at once.
+const PAGES_IN_FLIGHT_MAX: usize = 64;
+
+impl Engine {
+    pub(super) fn step_links(&mut self) {
+        let per_commit = PAGES_IN_FLIGHT_MAX.min(self.pages.waiting_max());
+        let mut loading = std::mem::take(&mut self.commit.as_mut().expect("a step belongs to a commit").map_loading);
+        loop {
+            let commit = self.commit.as_mut().expect("it is there");
+            if commit.map_writing.len() >= per_commit {
+                break;
+            }
+            let Some(number) = loading.pop().or_else(|| commit.map_due.pop_front()) else { break };
+            let id = PageId { region: Region::Map, index: number };
+            match self.ensure(id) {
+                Got::Ready if self.pages.expect(id).writing => self.commit.as_mut().expect("it is there").map_loading.push(number),
+                Got::Ready => self.compose(id),
+                Got::Unreadable => return self.fail("a read of a map page that has to change"),
+                Got::Wait => {
+                    self.wait(id, Task::Commit);
+                    let commit = self.commit.as_mut().expect("it is there");
+                    commit.map_loading.push(number);
+                    if commit.map_loading.len() >= per_commit {
+                        break;
+                    }
+                }
+            }
+        }
+        let commit = self.commit.as_mut().expect("it is there");
+        commit.map_loading.append(&mut loading);
+        if !commit.map_due.is_empty() || !commit.map_loading.is_empty() || !commit.map_writing.is_empty() {
+            return;
+        }
+        if commit.map_written {
+            commit.step = Step::FlushTwo;
+            self.flush(FlushFor::CommitLinks);
+        } else {
+            self.epoch_is_durable();
+        }
+    }
+
+    /// Lays an epoch's ranges, then its points, over one map page, and sends it if that changed anything.
+    fn compose(&mut self, id: PageId) {
+        let commit = self.commit.as_mut().expect("a step belongs to a commit");
+        let first = self.geometry.first_lbn(id);
+        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.geometry.logical_blocks));
+        let page = self.pages.expect(id);
+        let mut changed = false;
+        let mut set = |lbn: Lbn, entry: MapEntry, unlinked: &mut Vec<crate::units::Pbn>| {
+            let at = index(lbn - first);
+            let old = page.content.map(at);
+            // The increment of a link that was there already goes again, like that of any link that is gone.
+            if let Some(pbn) = old.pbn() {
+                unlinked.push(pbn);
+            }
+            if old != entry {
+                page.content.set_map(at, entry);
+                changed = true;
+            }
+            self.recount.relinked(lbn, old.pbn(), entry.pbn());
+        };
+        let before = commit.epoch.ranges.range(..first).next_back().map(|(&f, &e)| (f, e));
+        let within = commit.epoch.ranges.range(first..end).map(|(&f, &e)| (f, e));
+        for (range_first, range_end) in before.into_iter().chain(within) {
+            for lbn in range_first.max(first).0..range_end.min(end).0 {
+                set(Lbn(lbn), MapEntry::Unmapped, &mut commit.unlinked);
+            }
+        }
+        for (&lbn, &entry) in commit.epoch.points.range(first..end) {
+            set(lbn, entry, &mut commit.unlinked);
+        }
+        if changed {
+            commit.map_written = true;
+            commit.map_writing.insert(id);
+            self.write_page(id);
+        }
+    }
+}

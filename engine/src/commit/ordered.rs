@@ -1,0 +1,116 @@
+//! The steps of a commit.
+
+use crate::commit::{Due, FlushFor, Step};
+use crate::engine::Engine;
+use crate::format::page::{PageId, Region};
+use crate::interface::Reply;
+use crate::pages::Task;
+
+impl Engine {
+    /// Something that the commit may wait for has ended.
+    pub(crate) fn commit_may_go_on(&mut self) {
+        if self.commit.is_some() {
+            self.ready.push_back(Task::Commit);
+        }
+    }
+
+    pub(crate) fn go_on_committing(&mut self) {
+        if self.failed {
+            return;
+        }
+        match self.commit.as_ref().map(|c| c.step) {
+            Some(Step::Content) => self.step_content(),
+            Some(Step::Links) => self.step_links(),
+            Some(Step::FlushOne | Step::FlushTwo) | None => {}
+        }
+    }
+
+    /// Step 1. Refs pages go out; then wait for them and for the content, and flush.
+    fn step_content(&mut self) {
+        self.send_due_pages();
+        let commit = self.commit.as_ref().expect("a step belongs to a commit");
+        let content_arrives = self.content_in_flight.first().is_some_and(|&io| io < commit.horizon);
+        if !commit.due.is_empty() || content_arrives {
+            return;
+        }
+        // Content of the next epoch may have completed meanwhile: its number is higher, and a flush too many is no harm.
+        let relied_on = commit.relied_on.max(self.durability.content);
+        if relied_on > self.durability.mark || commit.removals {
+            self.commit.as_mut().expect("it is there").step = Step::FlushOne;
+            self.flush(FlushFor::CommitContent);
+        } else {
+            self.commit.as_mut().expect("it is there").step = Step::Links;
+            self.step_links();
+        }
+    }
+
+    /// Sends the pages of step 1 that can be sent now.
+    fn send_due_pages(&mut self) {
+        let commit = self.commit.as_ref().expect("a step belongs to a commit");
+        let unsent: Vec<PageId> = commit.due.iter().filter(|&(_, &due)| due == Due::Unsent).map(|(&id, _)| id).collect();
+        for id in unsent {
+            let (dirty, writing, stamp) = match self.pages.get(id) {
+                Some(page) => (page.dirty.is_some(), page.writing, page.stamp),
+                // It was written, by someone else, and left the memory since.
+                None => (false, false, self.durability.refs),
+            };
+            let commit = self.commit.as_mut().expect("it is there");
+            match (dirty, writing) {
+                (true, true) => {}
+                (true, false) => {
+                    commit.due.insert(id, Due::Sent);
+                    self.write_page(id);
+                }
+                // What is in flight was composed after the last change, so it carries the increments.
+                (false, true) => {
+                    commit.due.insert(id, Due::Sent);
+                }
+                (false, false) => {
+                    commit.relied_on = commit.relied_on.max(stamp);
+                    commit.due.remove(&id);
+                }
+            }
+        }
+    }
+
+    /// A page's write has completed: step 1 or step 2 may wait for it.
+    pub(crate) fn commit_page_written(&mut self, id: PageId, stamp: u64) {
+        let Some(commit) = &mut self.commit else { return };
+        if id.region == Region::Map {
+            commit.map_writing.remove(&id);
+        } else if commit.due.get(&id) == Some(&Due::Sent) {
+            commit.due.remove(&id);
+            commit.relied_on = commit.relied_on.max(stamp);
+        }
+        self.ready.push_back(Task::Commit);
+    }
+
+    pub(crate) fn commit_flushed(&mut self) {
+        if self.failed {
+            return;
+        }
+        let commit = self.commit.as_mut().expect("only a commit asked for this flush");
+        match commit.step {
+            Step::FlushOne => {
+                commit.step = Step::Links;
+                self.step_links();
+            }
+            Step::FlushTwo => self.epoch_is_durable(),
+            Step::Content | Step::Links => unreachable!("no flush is in flight in these steps"),
+        }
+    }
+
+    /// The end of step 2, and step 3: whoever waited is answered, decrements and fingerprints may enter their pages.
+    pub(super) fn epoch_is_durable(&mut self) {
+        let commit = self.commit.take().expect("an epoch that became durable was committing");
+        self.superblock.last_epoch = commit.epoch.number;
+        for request in commit.epoch.waiters {
+            self.reply(request, Reply::Done);
+        }
+        self.settle.unlink(commit.unlinked);
+        self.settle.unlink(commit.epoch.cancelled);
+        self.settle.born(commit.epoch.births, commit.epoch.number.0);
+        self.ready.push_back(Task::Settle);
+        self.warn_when_filling();
+    }
+}

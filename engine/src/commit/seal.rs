@@ -1,0 +1,193 @@
+//! Sealing an epoch: when, and what belongs to it.
+//!
+//! 1. A flush, FUA or strong write, the timer, or shortage of memory seals; as late as those who wait allow.
+//! 2. While one epoch commits, the next fills; one commits at a time.
+//! 3. Anticipation (section 2.2): sealing waits a little longer only when the recent rate says that more than one further write will come
+//!    in that time. A lone client that waits for its flush sends nothing more, and waiting for it would be loss.
+
+use crate::commit::{Commit, Due, Step};
+use crate::engine::Engine;
+use crate::epoch::Epoch;
+use crate::format::page::{PageId, Region};
+use crate::interface::{Reply, RequestId};
+use crate::memory::Part;
+use crate::units::{Lbn, Time, count};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The most map pages that one commit unmaps ranges in, so that a huge discard is many commits and nobody waits for all of it.
+const RANGE_PAGES_MAX: usize = 1024;
+/// The most map pages looked at for that.
+const RANGE_PAGES_LOOKED_AT_MAX: u64 = 1 << 16;
+
+/// How many writes follow within the idling period, lately.
+#[derive(Default)]
+pub(crate) struct Anticipation {
+    /// When the last epoch came to be wanted.
+    since: Option<Time>,
+    followers: u32,
+    /// A moving average of `followers`, in 1/256.
+    average: u32,
+    /// Sealing waits until then.
+    pub until: Option<Time>,
+}
+
+impl Engine {
+    /// A write has come in.
+    pub(crate) fn note_arrival(&mut self) {
+        let window = self.settings.anticipation_ms * 1_000_000;
+        if self.anticipation.since.is_some_and(|since| self.now - since <= window) {
+            self.anticipation.followers += 1;
+        }
+    }
+
+    /// Someone waits for the open epoch.
+    fn want_epoch(&mut self) {
+        if self.open.wanted {
+            return;
+        }
+        self.open.wanted = true;
+        let ant = &mut self.anticipation;
+        if ant.since.is_some() {
+            ant.average = (ant.average * 3 + ant.followers * 256) / 4;
+        }
+        ant.since = Some(self.now);
+        ant.followers = 0;
+        let idle = self.settings.anticipation_ms > 0 && ant.average > 256;
+        ant.until = idle.then(|| self.now.plus_ms(self.settings.anticipation_ms));
+    }
+
+    /// A client's flush waits for every epoch that holds something acknowledged before it came (R5).
+    pub(crate) fn client_flush(&mut self, request: RequestId) {
+        self.ledger.client_flushes += 1;
+        if self.failed {
+            return self.fail_request(request, crate::interface::Failure::Io);
+        }
+        self.wait_for_commit(request);
+    }
+
+    /// Answers a request when all that came before it is durable.
+    pub(crate) fn wait_for_commit(&mut self, request: RequestId) {
+        if self.failed {
+            return self.fail_request(request, crate::interface::Failure::Io);
+        }
+        if !self.open.is_empty() {
+            self.open.waiters.push(request);
+            return self.want_epoch();
+        }
+        match &mut self.commit {
+            Some(commit) => commit.epoch.waiters.push(request),
+            None => self.reply(request, Reply::Done),
+        }
+    }
+
+    /// Seals the open epoch if it is time.
+    pub(crate) fn commit_if_due(&mut self) {
+        if self.commit.is_some() || self.failed || !self.stage.commits() {
+            return;
+        }
+        self.reclaim_if_low();
+        self.find_space_for_waiters();
+        if self.open.is_empty() {
+            let removals = !self.reclaim.removed.is_empty() || !self.durability.removed.is_empty();
+            if removals && !self.space_waiters.is_empty() {
+                self.seal();
+            }
+            return;
+        }
+        let timer = self.open.opened.is_some_and(|opened| self.now >= opened.plus_ms(self.settings.commit_period_ms));
+        let bytes = count(self.open.records() + self.fresh.len()) * crate::epoch::RECORD_COST_BYTES;
+        let pressure = bytes > self.accountant.limit(Part::Dirty) / 2 || !self.space_waiters.is_empty();
+        let wanted = self.open.wanted && self.anticipation.until.is_none_or(|until| self.now >= until);
+        let closing = self.stage.is_closing();
+        if !(timer || pressure || wanted || closing) {
+            return;
+        }
+        match () {
+            () if wanted => self.ledger.epochs_wanted += 1,
+            () if pressure => self.ledger.epochs_pressure += 1,
+            () => self.ledger.epochs_timer += 1,
+        }
+        self.seal();
+    }
+
+    /// The open epoch begins to commit, and the next one opens.
+    fn seal(&mut self) {
+        self.anticipation.until = None;
+        let next = crate::units::Epoch(self.open.number.0 + 1);
+        let mut epoch = std::mem::replace(&mut self.open, Epoch::new(next));
+        let map_due = self.map_pages_of(&mut epoch);
+        let mut due = BTreeMap::new();
+        for &index in &epoch.refs_pages {
+            due.insert(PageId { region: Region::Refs, index }, Due::Unsent);
+        }
+        // An epoch without records is sealed for the removals alone; any other flushes in step 2 at the latest.
+        let removals = epoch.is_empty();
+        due.extend(self.reclaim.removed.keys().map(|&id| (id, Due::Unsent)));
+        self.commit = Some(Commit {
+            epoch,
+            step: Step::Content,
+            horizon: self.io_horizon(),
+            due,
+            relied_on: 0,
+            removals,
+            map_due,
+            map_loading: Vec::new(),
+            map_writing: BTreeSet::new(),
+            map_written: false,
+            unlinked: Vec::new(),
+        });
+        self.go_on_committing();
+    }
+
+    /// The map pages that an epoch touches. Where its ranges touch too many, the rest of them goes over to the open epoch, and with it all
+    /// who wait: points of the epoch stand over a range only on pages that are composed now.
+    fn map_pages_of(&mut self, epoch: &mut Epoch) -> VecDeque<u64> {
+        let per_page = Region::Map.entries_per_page();
+        let mut pages: BTreeSet<u64> = epoch.points.keys().map(|lbn| lbn.0 / per_page).collect();
+        let mut looked = 0;
+        let mut touched = 0;
+        let mut rest = None;
+        'ranges: for (&first, &end) in &epoch.ranges {
+            let mut page = first.0 / per_page;
+            while page * per_page < end.0 {
+                if touched >= RANGE_PAGES_MAX || looked >= RANGE_PAGES_LOOKED_AT_MAX {
+                    rest = Some(Lbn(page * per_page));
+                    break 'ranges;
+                }
+                looked += 1;
+                if !pages.contains(&page) && !self.is_blank(PageId { region: Region::Map, index: page }) {
+                    touched += 1;
+                    pages.insert(page);
+                }
+                page += 1;
+            }
+        }
+        if let Some(rest) = rest {
+            self.put_off_ranges(epoch, rest, &pages, per_page);
+        }
+        pages.into_iter().collect()
+    }
+
+    /// Moves what the epoch unmaps from `rest` on to the open epoch, but for the pages that are composed now.
+    fn put_off_ranges(&mut self, epoch: &mut Epoch, rest: Lbn, pages: &BTreeSet<u64>, per_page: u64) {
+        for (&first, &end) in &epoch.ranges {
+            let mut from = first.max(rest);
+            for &page in pages.range(from.0 / per_page..) {
+                let (page_first, page_end) = (Lbn(page * per_page), Lbn((page + 1) * per_page));
+                if page_first >= end {
+                    break;
+                }
+                if from < page_first {
+                    self.open.add_range(from, page_first);
+                }
+                from = from.max(page_end);
+            }
+            if from < end {
+                self.open.add_range(from, end);
+            }
+        }
+        self.open.opened = epoch.opened;
+        self.open.waiters = std::mem::take(&mut epoch.waiters);
+        self.open.wanted = !self.open.waiters.is_empty();
+    }
+}

@@ -1,0 +1,157 @@
+//! Step 3: decrements enter the refs pages in memory, fingerprints the fingerprint pages.
+//!
+//! 1. A decrement is here only when the removal of its link is durable (R3); a birth only when its content and count are (R1, R2).
+//! 2. A page that cannot be read takes neither: the count stays too high, the fingerprint is lost; nothing else is (P5).
+
+use crate::engine::Engine;
+use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::page::{PageId, Region};
+use crate::interface::Notice;
+use crate::pages::{Got, Task};
+use crate::units::{Pbn, index};
+use std::collections::BTreeMap;
+
+/// What waits to enter its page.
+#[derive(Default)]
+pub(crate) struct Settle {
+    unlinked: BTreeMap<Pbn, u32>,
+    /// With the epoch of the birth: a block may have died in it, and been born again in a later one that is not durable yet.
+    births: BTreeMap<Pbn, u64>,
+}
+
+impl Settle {
+    pub fn unlink(&mut self, blocks: Vec<Pbn>) {
+        for pbn in blocks {
+            *self.unlinked.entry(pbn).or_insert(0) += 1;
+        }
+    }
+
+    pub fn born(&mut self, blocks: Vec<Pbn>, epoch: u64) {
+        self.births.extend(blocks.into_iter().map(|pbn| (pbn, epoch)));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.unlinked.is_empty() && self.births.is_empty()
+    }
+
+    pub fn records(&self) -> usize {
+        self.unlinked.len() + self.births.len()
+    }
+}
+
+impl Engine {
+    /// Lets everything in whose page is in memory, and asks for the pages of the rest.
+    pub(crate) fn settle(&mut self) {
+        if self.failed {
+            return;
+        }
+        self.settle_births();
+        self.settle_unlinked();
+        self.find_space_for_waiters();
+        if self.settle.is_empty() {
+            self.discard_freed(false);
+            if self.settings.noncritical_delay_ms == 0 {
+                self.write_all_dirty();
+            }
+        }
+    }
+
+    fn settle_unlinked(&mut self) {
+        let mut from = Pbn(0);
+        let mut waiting = 0;
+        while let Some((&pbn, _)) = self.settle.unlinked.range(from..).next() {
+            let (id, _) = self.geometry.refs_of(pbn);
+            from = self.geometry.first_pbn(id) + Region::Refs.entries_per_page();
+            match self.ensure(id) {
+                Got::Wait => {
+                    self.wait(id, Task::Settle);
+                    waiting += 1;
+                    if waiting >= self.pages.waiting_max() {
+                        return;
+                    }
+                }
+                Got::Ready => {
+                    for (pbn, times) in self.take_unlinked(pbn, from) {
+                        let by = i16::try_from(times).expect("a block has at most 254 links");
+                        self.change_refs(pbn, -by);
+                    }
+                }
+                Got::Unreadable => {
+                    self.take_unlinked(pbn, from);
+                    self.notice(Notice::Damage { what: "a refs page that cannot be read keeps its counts", at: id.index });
+                }
+            }
+        }
+    }
+
+    fn take_unlinked(&mut self, first: Pbn, end: Pbn) -> BTreeMap<Pbn, u32> {
+        let mut taken = self.settle.unlinked.split_off(&first);
+        let mut rest = taken.split_off(&end);
+        self.settle.unlinked.append(&mut rest);
+        taken
+    }
+
+    fn settle_births(&mut self) {
+        let mut from = Pbn(0);
+        let mut waiting = 0;
+        while let Some((&pbn, &epoch)) = self.settle.births.range(from..).next() {
+            let (id, at) = self.geometry.fingerprint_of(pbn);
+            from = pbn + 1;
+            match self.ensure(id) {
+                Got::Wait => {
+                    self.wait(id, Task::Settle);
+                    from = self.geometry.first_pbn(id) + Region::Fingerprints.entries_per_page();
+                    waiting += 1;
+                    if waiting >= self.pages.waiting_max() {
+                        return;
+                    }
+                    continue;
+                }
+                Got::Ready => {
+                    self.enter_birth(id, at, pbn, epoch);
+                    // Full pages have nothing to wait for.
+                    let next = self.settle.births.range(from..).next();
+                    if next.is_none_or(|(&next, _)| self.geometry.fingerprint_of(next).0 != id) {
+                        self.write_if_full(id);
+                    }
+                }
+                Got::Unreadable => {
+                    self.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
+                }
+            }
+            self.settle.births.remove(&pbn);
+            self.end_fresh(pbn, epoch);
+        }
+    }
+
+    fn enter_birth(&mut self, id: PageId, at: usize, pbn: Pbn, epoch: u64) {
+        let Some(fresh) = self.fresh.get(&pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
+        let entry = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
+        debug_assert!(entry.kind != Kind::None);
+        let page = self.pages.expect(id);
+        if page.content.fingerprint(at).is_none() {
+            page.content.set_fingerprint(at, entry);
+            self.pages.touch(id, self.now);
+        } else {
+            self.notice(Notice::Damage { what: "a new block had a fingerprint already", at: pbn.0 });
+        }
+    }
+
+    /// The birth is over; if the content is on the device too, nothing needs to be remembered.
+    fn end_fresh(&mut self, pbn: Pbn, epoch: u64) {
+        if let Some(fresh) = self.fresh.get_mut(&pbn).filter(|f| f.epoch == epoch) {
+            fresh.waits = false;
+            if fresh.held.is_none() {
+                self.fresh.remove(&pbn);
+            }
+        }
+    }
+
+    fn write_if_full(&mut self, id: PageId) {
+        let page = self.pages.expect(id);
+        let full = (0..index(Region::Fingerprints.entries_per_page())).all(|i| !page.content.fingerprint(i).is_none());
+        if full && page.dirty.is_some() && !page.writing {
+            self.write_page(id);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Pages come into memory and go to the device; their *written* bits.
+//!
+//! 1. An all-zero sector means "empty" only while its page's bit is clear. The bit is set after a flush has covered the page's first write.
+//! 2. Refs, fingerprint and *written* pages may be written at any time (`pages.rs`), so delay and merging are free to choose.
+
+use crate::commit::FlushFor;
+use crate::engine::{Engine, IoFor};
+use crate::format::page::{self, PageContent, PageId, Region};
+use crate::interface::{Class, IoFailure, Notice};
+use crate::pages::{Got, Page, Slot, Task};
+use crate::units::{Time, count};
+
+/// How often a page that could not be read is tried again before it counts as unreadable.
+const READ_RETRIES: u8 = 2;
+/// The most page writes in flight that nobody waits for.
+const EARLY_WRITES: usize = 64;
+
+fn class(region: Region) -> Class {
+    match region {
+        Region::Written => Class::Written,
+        Region::Refs => Class::Refs,
+        Region::Fingerprints => Class::Fingerprints,
+        Region::Map => Class::Map,
+    }
+}
+
+impl Engine {
+    /// Makes sure of a page: it is in memory, or on its way.
+    pub(crate) fn ensure(&mut self, id: PageId) -> Got {
+        match self.pages.slot_mut(id) {
+            Some(Slot::Ready(_)) => Got::Ready,
+            Some(Slot::Loading { .. }) => Got::Wait,
+            Some(Slot::Unreadable) => Got::Unreadable,
+            Some(Slot::Vacant) | None => self.begin_load(id),
+        }
+    }
+
+    /// Calls a task when a page that is on its way has come, or has been found unreadable.
+    pub(crate) fn wait(&mut self, id: PageId, task: Task) {
+        match self.pages.slot_mut(id) {
+            Some(Slot::Loading { waiters, .. }) => {
+                if !waiters.contains(&task) {
+                    waiters.push(task);
+                }
+            }
+            _ => self.ready.push_back(task),
+        }
+    }
+
+    /// Whether a page is known, without any I/O, never to have been written.
+    pub(crate) fn is_blank(&mut self, id: PageId) -> bool {
+        if !self.space.bits_exact || self.pages.holds(id) || self.pages.unbitted.contains(&id) {
+            return false;
+        }
+        let (bits, at) = self.geometry.written_of(id);
+        match self.pages.get(bits) {
+            Some(page) => !page.content.bit(at),
+            None => {
+                self.ensure(bits);
+                false
+            }
+        }
+    }
+
+    fn begin_load(&mut self, id: PageId) -> Got {
+        let mut written = true;
+        if id.region != Region::Written {
+            let (bits, at) = self.geometry.written_of(id);
+            match self.ensure(bits) {
+                Got::Wait => {
+                    self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
+                    self.wait(bits, Task::Load(id));
+                    return Got::Wait;
+                }
+                // Not knowing, no zero sector is trusted.
+                Got::Unreadable => {}
+                Got::Ready => written = self.pages.expect(bits).content.bit(at) || self.pages.unbitted.contains(&id),
+            }
+        }
+        if !written && self.space.bits_exact {
+            self.pages.put(id, Slot::Ready(Box::new(blank_page())));
+            return Got::Ready;
+        }
+        self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
+        self.read_page(id);
+        Got::Wait
+    }
+
+    fn read_page(&mut self, id: PageId) {
+        let at = self.geometry.page_at(id);
+        self.read_in(IoFor::PageLoad(id), at, 1, false, class(id.region));
+    }
+
+    /// The page with this page's *written* bit has come.
+    pub(crate) fn load_page(&mut self, id: PageId) {
+        let (bits, at) = self.geometry.written_of(id);
+        let bit = match self.ensure(bits) {
+            Got::Wait => return self.wait(bits, Task::Load(id)),
+            Got::Unreadable => true,
+            Got::Ready => self.pages.expect(bits).content.bit(at) || self.pages.unbitted.contains(&id),
+        };
+        let exact = self.space.bits_exact;
+        let Some(Slot::Loading { written, waiters, .. }) = self.pages.slot_mut(id) else { return };
+        *written = bit;
+        if !bit && exact {
+            let waiters = std::mem::take(waiters);
+            self.pages.put(id, Slot::Ready(Box::new(blank_page())));
+            self.ready.extend(waiters);
+            return;
+        }
+        self.read_page(id);
+    }
+
+    pub(crate) fn page_loaded(&mut self, id: PageId, buffer: &crate::buffer::BufferMut, result: Result<(), IoFailure>) {
+        let Some(Slot::Loading { waiters, written, failures }) = self.pages.slot_mut(id) else {
+            debug_assert!(false, "a page that nobody loads has come");
+            return;
+        };
+        if result.is_err() && *failures < READ_RETRIES {
+            *failures += 1;
+            return self.read_page(id);
+        }
+        let (waiters, written) = (std::mem::take(waiters), *written);
+        self.ready.extend(waiters);
+        if result.is_err() {
+            self.notice(Notice::Damage { what: "a metadata page cannot be read", at: self.geometry.page_at(id).0 });
+            return self.pages.put(id, Slot::Unreadable);
+        }
+        let opened = page::open(&self.superblock.uuid, id, buffer.block(0), written);
+        if opened.damaged != 0 {
+            self.notice(Notice::Damage { what: "a metadata page has damaged sectors", at: self.geometry.page_at(id).0 });
+            self.damage_seen = true;
+        }
+        let late = !written && !opened.blank && !self.settings.read_only;
+        let bit = written && !self.pages.unbitted.contains(&id);
+        let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, stamp: 0, bit };
+        self.pages.put(id, Slot::Ready(Box::new(page)));
+        if late {
+            // A crash came between its first write, or parts of it, and its bit. Written once more, whole, it gets its bit like any other.
+            self.pages.touch(id, self.now);
+        }
+    }
+
+    /// Sends a page as it is in memory.
+    pub(crate) fn write_page(&mut self, id: PageId) {
+        let mut sealed = self.home.clone().take(1);
+        let page = self.pages.expect(id);
+        assert!(!page.writing, "one write of a page at a time (R6)");
+        page.dirty = None;
+        page.writing = true;
+        let bit = page.bit;
+        page::seal(&self.superblock.uuid, id, &page.content, sealed.block_mut(0));
+        self.pages.dirty.remove(&id);
+        if !bit && id.region != Region::Written {
+            self.pages.unbitted.insert(id);
+        }
+        let removed = self.reclaim.removed.remove(&id).unwrap_or_default();
+        self.reclaim.sent += count(removed.len());
+        self.page_writes += 1;
+        let at = self.geometry.page_at(id);
+        self.write_out(IoFor::PageWrite { id, removed }, at, vec![sealed.freeze().slice(0, 1)], class(id.region));
+    }
+
+    pub(crate) fn page_written(&mut self, id: PageId, removed: Vec<crate::units::Pbn>, stamp: u64, result: Result<(), IoFailure>) {
+        self.page_writes -= 1;
+        let page = self.pages.expect(id);
+        page.writing = false;
+        if result.is_err() {
+            return;
+        }
+        page.stamp = stamp;
+        if !page.bit && id.region != Region::Written {
+            self.durability.bits.push_back((stamp, id));
+        }
+        if id.region == Region::Refs {
+            self.durability.refs = stamp;
+        }
+        if !removed.is_empty() {
+            self.durability.removed.push_back((stamp, removed));
+        }
+        self.commit_page_written(id, stamp);
+        if self.stage.is_closing() {
+            self.go_on_closing();
+        }
+    }
+
+    /// Sets the bits of pages whose first write is durable.
+    pub(crate) fn set_written_bits(&mut self) {
+        while let Some(&id) = self.durability.bits_ready.front() {
+            let (bits, at) = self.geometry.written_of(id);
+            match self.ensure(bits) {
+                Got::Wait => return self.wait(bits, Task::Bits),
+                Got::Unreadable => {}
+                Got::Ready => {
+                    if !self.pages.expect(bits).content.bit(at) {
+                        self.pages.expect(bits).content.set_bit(at, true);
+                        self.pages.touch(bits, self.now);
+                    }
+                }
+            }
+            self.durability.bits_ready.pop_front();
+            self.pages.unbitted.remove(&id);
+            if let Some(page) = self.pages.get(id) {
+                page.bit = true;
+            }
+        }
+    }
+
+    /// Writes the pages whose delay has passed.
+    pub(crate) fn write_back(&mut self) {
+        if self.failed || !self.stage.commits() || self.now < self.writeback_at {
+            return;
+        }
+        let delay = self.settings.noncritical_delay_ms;
+        let ids: Vec<PageId> = self.pages.dirty.iter().copied().collect();
+        let mut next = self.now.plus_ms(delay.max(1));
+        for id in ids {
+            let page = self.pages.expect(id);
+            let due = page.dirty.map_or(Time(u64::MAX), |since| since.plus_ms(delay));
+            if due > self.now {
+                next = next.min(due);
+            } else if !page.writing {
+                self.write_page(id);
+            }
+        }
+        self.writeback_at = next;
+    }
+
+    /// Writes pages before their time, because too many are dirty.
+    pub(crate) fn write_back_early(&mut self) {
+        if self.failed || self.stage.is_before_service() {
+            return;
+        }
+        let room = EARLY_WRITES.saturating_sub(self.page_writes);
+        self.write_dirty(room);
+    }
+
+    pub(crate) fn write_all_dirty(&mut self) {
+        self.write_dirty(usize::MAX);
+    }
+
+    fn write_dirty(&mut self, most: usize) {
+        let ids: Vec<PageId> = self.pages.dirty.iter().copied().take(most.saturating_mul(2).max(1)).collect();
+        let mut sent = 0;
+        for id in ids {
+            if sent < most && !self.pages.expect(id).writing {
+                self.write_page(id);
+                sent += 1;
+            }
+        }
+    }
+
+    /// Writes the superblock: one copy at the front and one at the end; the other pair stays whole.
+    pub(crate) fn write_superblock(&mut self) {
+        debug_assert!(!self.superblock_busy, "superblock updates go one at a time");
+        self.superblock_busy = true;
+        self.superblock.generation += 1;
+        let places = crate::format::copies(self.superblock.geometry.device_bytes);
+        for copy in crate::format::pair_of(self.superblock.generation) {
+            let mut buffer = self.home.clone().take(1);
+            self.superblock.encode(copy, buffer.block_mut(0));
+            self.superblock_writes += 1;
+            self.write_out(IoFor::Superblock, places[copy], vec![buffer.freeze().slice(0, 1)], Class::Superblock);
+        }
+    }
+
+    /// Both copies have been sent and have come down.
+    pub(crate) fn superblock_written(&mut self) {
+        if self.superblock_writes == 0 && !self.failed {
+            self.flush(FlushFor::Superblock);
+        }
+        if self.failed {
+            self.superblock_flushed();
+        }
+    }
+}
+
+fn blank_page() -> Page {
+    Page { content: PageContent::empty(), damaged: 0, dirty: None, writing: false, stamp: 0, bit: false }
+}

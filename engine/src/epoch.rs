@@ -1,0 +1,123 @@
+//! An epoch: the client operations that become durable together, as records.
+//!
+//! 1. What the volume's user sees is: the open epoch, over the committing one, over the map's pages.
+//! 2. A point (one LBN) stands over every range (unmapped LBNs) of its own epoch: a discard takes the points in it away.
+//! 3. A link that was made and is unmade in the same epoch was never possible on the medium, and cancels. Nothing else does: an increment
+//!    never cancels against a decrement of its own epoch (the medium could show both links).
+
+use crate::format::entry::MapEntry;
+use crate::interface::RequestId;
+use crate::units::{Epoch as Number, Lbn, Pbn, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes charged for each record of an epoch, its share of the tree included.
+pub(crate) const RECORD_COST_BYTES: u64 = 64;
+
+/// Records of one epoch.
+pub(crate) struct Epoch {
+    pub number: Number,
+    /// When its first record came.
+    pub opened: Option<Time>,
+    /// What each LBN means from this epoch on.
+    pub points: BTreeMap<Lbn, MapEntry>,
+    /// Unmapped ranges, first → end, neither touching nor overlapping.
+    pub ranges: BTreeMap<Lbn, Lbn>,
+    /// Numbers of the refs pages that carry its increments.
+    pub refs_pages: BTreeSet<u64>,
+    /// Blocks born in it, whose fingerprints are inserted after its commit.
+    pub births: Vec<Pbn>,
+    /// Blocks whose link cancelled while their refs page was not in memory: one decrement each after the commit.
+    pub cancelled: Vec<Pbn>,
+    /// Who is answered when it is durable.
+    pub waiters: Vec<RequestId>,
+    /// Someone waits for it.
+    pub wanted: bool,
+}
+
+impl Epoch {
+    pub fn new(number: Number) -> Self {
+        Self {
+            number,
+            opened: None,
+            points: BTreeMap::new(),
+            ranges: BTreeMap::new(),
+            refs_pages: BTreeSet::new(),
+            births: Vec::new(),
+            cancelled: Vec::new(),
+            waiters: Vec::new(),
+            wanted: false,
+        }
+    }
+
+    /// Whether it has nothing to make durable.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty() && self.ranges.is_empty() && self.cancelled.is_empty()
+    }
+
+    /// Records it holds.
+    pub fn records(&self) -> usize {
+        self.points.len() + self.ranges.len() + self.births.len() + self.cancelled.len()
+    }
+
+    /// What the epoch says of an LBN, if anything.
+    pub fn lookup(&self, lbn: Lbn) -> Option<MapEntry> {
+        if let Some(&entry) = self.points.get(&lbn) {
+            return Some(entry);
+        }
+        let (_, &end) = self.ranges.range(..=lbn).next_back()?;
+        (lbn < end).then_some(MapEntry::Unmapped)
+    }
+
+    /// Unmaps `first..end` and returns the points that stood there.
+    pub fn unmap(&mut self, first: Lbn, end: Lbn) -> Vec<MapEntry> {
+        let gone: Vec<Lbn> = self.points.range(first..end).map(|(&lbn, _)| lbn).collect();
+        let points = gone.into_iter().filter_map(|lbn| self.points.remove(&lbn)).collect();
+        self.add_range(first, end);
+        points
+    }
+
+    /// Adds a range, merged with those that it touches; points stay.
+    pub fn add_range(&mut self, first: Lbn, end: Lbn) {
+        let (mut first, mut end) = (first, end);
+        while let Some((&f, &e)) = self.ranges.range(..=end).next_back() {
+            if e < first {
+                break;
+            }
+            first = first.min(f);
+            end = end.max(e);
+            self.ranges.remove(&f);
+        }
+        self.ranges.insert(first, end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(p: u64) -> MapEntry {
+        MapEntry::Block { pbn: Pbn(p), slot: 0 }
+    }
+
+    #[test]
+    fn ranges_merge_where_they_touch() {
+        let mut e = Epoch::new(Number(1));
+        e.add_range(Lbn(10), Lbn(20));
+        e.add_range(Lbn(30), Lbn(40));
+        e.add_range(Lbn(20), Lbn(25));
+        assert_eq!(e.ranges.iter().map(|(a, b)| (a.0, b.0)).collect::<Vec<_>>(), [(10, 25), (30, 40)]);
+        e.add_range(Lbn(5), Lbn(60));
+        assert_eq!(e.ranges.iter().map(|(a, b)| (a.0, b.0)).collect::<Vec<_>>(), [(5, 60)]);
+    }
+
+    #[test]
+    fn a_discard_takes_points_away_and_a_later_point_stands_over_it() {
+        let mut e = Epoch::new(Number(1));
+        e.points.insert(Lbn(12), block(7));
+        assert_eq!(e.unmap(Lbn(10), Lbn(20)), [block(7)]);
+        assert_eq!(e.lookup(Lbn(12)), Some(MapEntry::Unmapped));
+        assert_eq!(e.lookup(Lbn(20)), None);
+        e.points.insert(Lbn(12), block(8));
+        assert_eq!(e.lookup(Lbn(12)), Some(block(8)));
+    }
+}

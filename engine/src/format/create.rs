@@ -1,0 +1,73 @@
+//! Formatting a volume, as an ordered list of steps ("Opening, formatting, growing" in `docs/ordering.md`).
+//!
+//! 1. Every copy of a superblock that could be found, of a volume that was there before too, is gone durably before anything else changes: a
+//!    format that was cut off leaves no volume, never half of one.
+//! 2. The metadata is durably blank before a superblock says that there is a volume.
+//! 3. Pages of *written* are sealed from the beginning: zeros are never trusted there.
+
+use super::copies::copies;
+use super::geometry::{Extent, ExtentKind};
+use super::page::{PageContent, PageId, Region, seal};
+use super::superblock::Superblock;
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
+
+/// Zeroed in one step at most, so that progress can be shown.
+const ZERO_BYTES_MAX: u64 = 64 << 20;
+
+/// One step. Steps between two flushes may be carried out in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FormatStep {
+    /// Make these bytes zero: written, or by a command that promises zeros; never by a discard.
+    Zero { at: Bytes, length: Bytes },
+    /// Write this page.
+    Write { at: Bytes, page: Box<[u8; BLOCK_SIZE]> },
+    /// Make everything before durable.
+    Flush,
+}
+
+/// The steps that format a volume.
+///
+/// `device_bytes` is the size of the device, which may be larger than the volume; `old_volumes` are the sizes that superblocks found on the
+/// device give their volumes, whatever else is wrong with them (`copies::claimed_bytes`).
+pub fn format<'a>(superblock: &'a Superblock, device_bytes: Bytes, old_volumes: &[Bytes]) -> impl Iterator<Item = FormatStep> + use<'a> {
+    let geometry = &superblock.geometry;
+    let destroy = places_of_old_copies(geometry.device_bytes, device_bytes, old_volumes)
+        .into_iter()
+        .map(|at| FormatStep::Zero { at, length: Bytes(BLOCK_BYTES) });
+    let blank = geometry
+        .extents
+        .iter()
+        .filter(|e| matches!(e.kind, ExtentKind::Pages(Region::Refs | Region::Fingerprints | Region::Map)))
+        .flat_map(zeroes_of);
+    let written = (0..geometry.pages(Region::Written)).map(|index| {
+        let id = PageId { region: Region::Written, index };
+        let mut page = Box::new([0; BLOCK_SIZE]);
+        seal(&superblock.uuid, id, &PageContent::empty(), &mut page);
+        FormatStep::Write { at: geometry.page_at(id), page }
+    });
+    let begin = copies(geometry.device_bytes).into_iter().enumerate().map(|(copy, at)| {
+        let mut page = Box::new([0; BLOCK_SIZE]);
+        superblock.encode(copy, &mut page);
+        FormatStep::Write { at, page }
+    });
+    let flush = || std::iter::once(FormatStep::Flush);
+    destroy.chain(flush()).chain(blank).chain(written).chain(flush()).chain(begin).chain(flush())
+}
+
+/// Wherever a copy could be found: of this volume, of the whole device, of those that were there before.
+fn places_of_old_copies(volume: Bytes, device: Bytes, old_volumes: &[Bytes]) -> Vec<Bytes> {
+    let room = device.get() / BLOCK_BYTES * BLOCK_BYTES;
+    let sizes = [volume, device].into_iter().chain(old_volumes.iter().copied());
+    let mut places: Vec<Bytes> = sizes.flat_map(copies).filter(|at| at.get() <= room.saturating_sub(BLOCK_BYTES)).collect();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+fn zeroes_of(extent: &Extent) -> impl Iterator<Item = FormatStep> + use<> {
+    let (first, length) = (extent.offset, extent.length.get());
+    (0..length.div_ceil(ZERO_BYTES_MAX)).map(move |i| {
+        let done = i * ZERO_BYTES_MAX;
+        FormatStep::Zero { at: first + done, length: Bytes(ZERO_BYTES_MAX.min(length - done)) }
+    })
+}

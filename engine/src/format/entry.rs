@@ -1,0 +1,262 @@
+//! The entries of the tables: where a logical block lies, what a physical block holds, how many links it has.
+
+use crate::fingerprint::Fingerprint;
+use crate::units::Pbn;
+
+/// Bytes of a map entry.
+pub const MAP_ENTRY_SIZE: usize = 5;
+/// Bytes of a fingerprint entry.
+pub const FINGERPRINT_ENTRY_SIZE: usize = 20;
+
+/// A count that is not known, after damage: the block is not free, not decremented and not linked to.
+pub const REFS_UNKNOWN: u8 = 255;
+/// The most links that a block can have, its fingerprint included.
+pub const REFS_MAX: u8 = 254;
+
+/// Bits of a map entry that hold its value; the other four hold its slot.
+const VALUE_BITS: u32 = 36;
+/// Values below this are not blocks.
+const FIRST_BLOCK: u64 = 16;
+/// The largest PBN that a map entry can name.
+pub const PBN_MAX: Pbn = Pbn((1 << VALUE_BITS) - 1 - FIRST_BLOCK);
+/// The largest slot that a map entry can name.
+pub const SLOT_MAX: u8 = 15;
+
+const UNMAPPED: u64 = 0;
+const ZERO: u64 = 1;
+const LOST: u64 = 2;
+
+/// The two bits of the last byte that a [`Fingerprint`] leaves zero.
+const KIND_SHIFT: u32 = 6;
+const KIND_MASK: u8 = 0b1100_0000;
+
+/// Bytes that are no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadEntry {
+    /// A map entry whose value is reserved, or that has a slot without a block.
+    #[error("map entry with reserved value {value} and slot {slot}")]
+    Map { value: u64, slot: u8 },
+    /// A fingerprint entry of kind none that is not all zero.
+    #[error("fingerprint entry of kind none with value {value:?}")]
+    Fingerprint { value: Fingerprint },
+}
+
+/// What a logical block is mapped to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MapEntry {
+    /// Never written, or discarded: reads as zeros.
+    #[default]
+    Unmapped,
+    /// The client wrote zeros.
+    Zero,
+    /// Its entry was damaged: an I/O error until it is written, zeroed or discarded.
+    Lost,
+    /// Slot 0 is the block itself; 1 to 15 are the client blocks that lie compressed in it.
+    Block { pbn: Pbn, slot: u8 },
+}
+
+impl MapEntry {
+    /// Its bytes.
+    ///
+    /// # Panics
+    /// When the PBN is above [`PBN_MAX`] or the slot above [`SLOT_MAX`].
+    #[must_use]
+    pub fn encode(self) -> [u8; MAP_ENTRY_SIZE] {
+        let (value, slot) = match self {
+            Self::Unmapped => (UNMAPPED, 0),
+            Self::Zero => (ZERO, 0),
+            Self::Lost => (LOST, 0),
+            Self::Block { pbn, slot } => {
+                assert!(pbn <= PBN_MAX && slot <= SLOT_MAX, "no map entry can name {pbn} slot {slot}");
+                (pbn.get() + FIRST_BLOCK, slot)
+            }
+        };
+        let [a, b, c, d, e, ..] = (value | u64::from(slot) << VALUE_BITS).to_le_bytes();
+        [a, b, c, d, e]
+    }
+
+    /// The entry that these bytes are.
+    ///
+    /// # Errors
+    /// When the value is reserved.
+    pub fn decode(bytes: &[u8; MAP_ENTRY_SIZE]) -> Result<Self, BadEntry> {
+        let [a, b, c, d, e] = *bytes;
+        let value = u64::from_le_bytes([a, b, c, d, e & 0x0f, 0, 0, 0]);
+        let slot = e >> 4;
+        match (value, slot) {
+            (UNMAPPED, 0) => Ok(Self::Unmapped),
+            (ZERO, 0) => Ok(Self::Zero),
+            (LOST, 0) => Ok(Self::Lost),
+            (FIRST_BLOCK.., _) => Ok(Self::Block { pbn: Pbn(value - FIRST_BLOCK), slot }),
+            _ => Err(BadEntry::Map { value, slot }),
+        }
+    }
+
+    /// The block that it links to.
+    #[must_use]
+    pub const fn pbn(self) -> Option<Pbn> {
+        match self {
+            Self::Block { pbn, .. } => Some(pbn),
+            Self::Unmapped | Self::Zero | Self::Lost => None,
+        }
+    }
+}
+
+/// What a fingerprint entry says of its block. Each kind but `None` counts one in refs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing.
+    #[default]
+    None,
+    /// The first 158 bits of the digest of its content.
+    Fingerprint,
+    /// The checksum of content that is not for dedup; all zero where a crash lost it.
+    Checksum,
+    /// The first 158 bits of the authenticator of a carrier or pack.
+    Carrier,
+}
+
+impl Kind {
+    const fn number(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Fingerprint => 1,
+            Self::Checksum => 2,
+            Self::Carrier => 3,
+        }
+    }
+
+    const fn of_number(number: u8) -> Self {
+        match number & 3 {
+            0 => Self::None,
+            1 => Self::Fingerprint,
+            2 => Self::Checksum,
+            _ => Self::Carrier,
+        }
+    }
+}
+
+/// What is known of a physical block's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FingerprintEntry {
+    pub kind: Kind,
+    /// All zero where the kind is `None`.
+    pub value: Fingerprint,
+}
+
+impl Default for FingerprintEntry {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl FingerprintEntry {
+    /// No entry.
+    pub const NONE: Self = Self { kind: Kind::None, value: Fingerprint([0; FINGERPRINT_ENTRY_SIZE]) };
+
+    /// The entry of a block with this fingerprint.
+    #[must_use]
+    pub const fn of(value: Fingerprint) -> Self {
+        Self { kind: Kind::Fingerprint, value }
+    }
+
+    /// Whether there is no entry, so that none counts in refs.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.kind == Kind::None
+    }
+
+    /// Its bytes.
+    ///
+    /// # Panics
+    /// When the kind is none and the value is not zero, or the value uses the two bits that hold the kind.
+    #[must_use]
+    pub fn encode(self) -> [u8; FINGERPRINT_ENTRY_SIZE] {
+        let mut bytes = self.value.0;
+        assert!(bytes[19] & KIND_MASK == 0, "a fingerprint has 158 bits");
+        assert!(self.kind != Kind::None || self == Self::NONE, "an entry of kind none has no value");
+        bytes[19] |= self.kind.number() << KIND_SHIFT;
+        bytes
+    }
+
+    /// The entry that these bytes are.
+    ///
+    /// # Errors
+    /// When the kind is none and the value is not zero.
+    pub fn decode(bytes: &[u8; FINGERPRINT_ENTRY_SIZE]) -> Result<Self, BadEntry> {
+        let kind = Kind::of_number(bytes[19] >> KIND_SHIFT);
+        let mut value = Fingerprint(*bytes);
+        value.0[19] &= !KIND_MASK;
+        let entry = Self { kind, value };
+        if kind == Kind::None && entry != Self::NONE {
+            return Err(BadEntry::Fingerprint { value });
+        }
+        Ok(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn map_entries_have_these_bytes() {
+        assert_eq!(MapEntry::Unmapped.encode(), [0; 5]);
+        assert_eq!(MapEntry::Zero.encode(), [1, 0, 0, 0, 0]);
+        assert_eq!(MapEntry::Lost.encode(), [2, 0, 0, 0, 0]);
+        assert_eq!(MapEntry::Block { pbn: Pbn(0), slot: 0 }.encode(), [16, 0, 0, 0, 0]);
+        assert_eq!(MapEntry::Block { pbn: Pbn(0x1_2345_6789), slot: 11 }.encode(), [0x99, 0x67, 0x45, 0x23, 0xb1]);
+        assert_eq!(MapEntry::Block { pbn: PBN_MAX, slot: 15 }.encode(), [0xff; 5]);
+    }
+
+    #[test]
+    fn map_entries_come_back() {
+        for entry in [
+            MapEntry::Unmapped,
+            MapEntry::Zero,
+            MapEntry::Lost,
+            MapEntry::Block { pbn: Pbn(0), slot: 0 },
+            MapEntry::Block { pbn: Pbn(77), slot: 9 },
+            MapEntry::Block { pbn: PBN_MAX, slot: 15 },
+        ] {
+            assert_eq!(MapEntry::decode(&entry.encode()), Ok(entry));
+        }
+    }
+
+    #[test]
+    fn reserved_map_values_are_refused() {
+        for value in 3..16 {
+            assert_eq!(MapEntry::decode(&[value, 0, 0, 0, 0]), Err(BadEntry::Map { value: u64::from(value), slot: 0 }));
+        }
+        for value in 0..16 {
+            assert!(MapEntry::decode(&[value, 0, 0, 0, 0x10]).is_err(), "value {value} has no slot 1");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "no map entry can name")]
+    fn a_block_beyond_36_bits_has_no_entry() {
+        let _ = MapEntry::Block { pbn: PBN_MAX + 1, slot: 0 }.encode();
+    }
+
+    #[test]
+    fn fingerprint_entries_come_back() {
+        let value = Fingerprint::of_digest(&[0xff; 20]);
+        for kind in [Kind::Fingerprint, Kind::Checksum, Kind::Carrier] {
+            for value in [value, FingerprintEntry::NONE.value] {
+                let entry = FingerprintEntry { kind, value };
+                assert_eq!(FingerprintEntry::decode(&entry.encode()), Ok(entry));
+            }
+        }
+        assert_eq!(FingerprintEntry::decode(&[0; 20]), Ok(FingerprintEntry::NONE));
+        assert_eq!(FingerprintEntry { kind: Kind::Fingerprint, value }.encode()[19], 0b0111_1111);
+        assert_eq!(FingerprintEntry { kind: Kind::Carrier, value }.encode()[19], 0xff);
+    }
+
+    #[test]
+    fn kind_none_with_a_value_is_refused() {
+        let mut bytes = [0; 20];
+        bytes[3] = 1;
+        assert_eq!(FingerprintEntry::decode(&bytes), Err(BadEntry::Fingerprint { value: Fingerprint(bytes) }));
+    }
+}

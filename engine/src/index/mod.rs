@@ -1,0 +1,125 @@
+//! The index: fingerprint → PBN, in memory, within its share of the budget.
+//!
+//! 1. It is advice: a match is confirmed by the fingerprint table (or a birth not yet in the table) before anything is linked to it.
+//! 2. Eight bytes an entry: 28 bits of the fingerprint and a PBN of 36 bits, in buckets of eight. Two different contents agree in bucket and
+//!    tag by chance once in about 2^28 lookups, which costs one needless look into the table.
+//! 3. In each bucket the least recently used entry leaves.
+
+use crate::fingerprint::Fingerprint;
+use crate::units::{Pbn, index};
+
+const WAYS: usize = 8;
+const PBN_BITS: u32 = 36;
+
+/// The in-memory level.
+pub(crate) struct Index {
+    /// Tag above PBN + 1; 0 is empty. Most recently used first within each bucket.
+    entries: Box<[u64]>,
+    buckets: u64,
+    used: u64,
+}
+
+impl Index {
+    /// As many entries as fit `bytes`, but no more than `blocks` could ever fill.
+    pub fn new(bytes: u64, blocks: u64) -> Self {
+        let room = bytes / 8;
+        let entries = room.min(blocks.saturating_mul(2)).max(64);
+        let buckets = (entries / 8).max(1);
+        Self { entries: vec![0; index(buckets * 8)].into_boxed_slice(), buckets, used: 0 }
+    }
+
+    /// Entries in it.
+    pub fn len(&self) -> u64 {
+        self.used
+    }
+
+    /// Entries that fit.
+    pub fn capacity(&self) -> u64 {
+        self.buckets * 8
+    }
+
+    fn bucket(&mut self, fp: &Fingerprint) -> (&mut [u64], u64) {
+        let head = fp.head();
+        // The head's high part picks the bucket (multiply and shift, no power of two needed), its low 28 bits are the tag.
+        let bucket = index(((head >> 28) * self.buckets) >> 36);
+        let tag = (head & ((1 << 28) - 1)) << PBN_BITS;
+        (&mut self.entries[bucket * WAYS..(bucket + 1) * WAYS], tag)
+    }
+
+    /// The block that may hold this content; it becomes the most recently used.
+    pub fn get(&mut self, fp: &Fingerprint) -> Option<Pbn> {
+        let (bucket, tag) = self.bucket(fp);
+        let at = bucket.iter().position(|&e| e != 0 && e & !((1 << PBN_BITS) - 1) == tag)?;
+        bucket[..=at].rotate_right(1);
+        Some(Pbn((bucket[0] & ((1 << PBN_BITS) - 1)) - 1))
+    }
+
+    /// Names `pbn` as the block with this content, in place of what was named before.
+    pub fn insert(&mut self, fp: &Fingerprint, pbn: Pbn) {
+        let (bucket, tag) = self.bucket(fp);
+        let at = bucket.iter().position(|&e| e == 0 || e & !((1 << PBN_BITS) - 1) == tag).unwrap_or(WAYS - 1);
+        let fresh = bucket[at] == 0;
+        bucket[..=at].rotate_right(1);
+        bucket[0] = tag | (pbn.0 + 1);
+        self.used += u64::from(fresh);
+    }
+
+    /// Names `pbn` only where a free place allows it and nothing is named yet: what a refill may do.
+    pub fn offer(&mut self, fp: &Fingerprint, pbn: Pbn) -> bool {
+        let (bucket, tag) = self.bucket(fp);
+        for entry in bucket {
+            if *entry == 0 {
+                *entry = tag | (pbn.0 + 1);
+                self.used += 1;
+                return true;
+            }
+            if *entry & !((1 << PBN_BITS) - 1) == tag {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Forgets that `pbn` holds this content.
+    pub fn remove(&mut self, fp: &Fingerprint, pbn: Pbn) {
+        let (bucket, tag) = self.bucket(fp);
+        if let Some(at) = bucket.iter().position(|&e| e == tag | (pbn.0 + 1)) {
+            bucket[at..].rotate_left(1);
+            bucket[WAYS - 1] = 0;
+            self.used -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fp(n: u64) -> Fingerprint {
+        Fingerprint::of_digest(blake3::hash(&n.to_le_bytes()).as_bytes())
+    }
+
+    #[test]
+    fn finds_what_was_inserted_and_forgets_what_was_removed() {
+        let mut index = Index::new(1 << 20, 1 << 20);
+        (0..10_000).for_each(|n| index.insert(&fp(n), Pbn(n)));
+        let found = (0..10_000).filter(|&n| index.get(&fp(n)) == Some(Pbn(n))).count();
+        assert!(found > 9_990, "{found} of 10,000 with room for 131,072");
+        index.remove(&fp(5), Pbn(5));
+        assert_eq!(index.get(&fp(5)), None);
+        index.remove(&fp(6), Pbn(7));
+        assert_eq!(index.get(&fp(6)), Some(Pbn(6)), "only the block that was named is forgotten");
+    }
+
+    #[test]
+    fn the_least_recently_used_leaves() {
+        let mut index = Index::new(512, 1 << 20);
+        assert_eq!(index.capacity(), 64);
+        (0..1000).for_each(|n| {
+            index.insert(&fp(0), Pbn(0));
+            index.insert(&fp(n), Pbn(n));
+        });
+        assert_eq!(index.get(&fp(0)), Some(Pbn(0)));
+        assert_eq!(index.len(), 64);
+    }
+}

@@ -1,0 +1,318 @@
+//! A block's content finds its place: duplicate of a known block, or a new block; and an LBN comes to mean it.
+//!
+//! 1. Increments enter the refs page in memory here and now; the commit writes the page before it writes the link (R2).
+//! 2. A block is linked to only when the fingerprint table, or a birth that waits to enter it, confirms what the index says.
+//! 3. Nothing here waits: what is missing is named ([`Blocked`]), and the caller comes again.
+
+use crate::buffer::Slice;
+use crate::engine::{Engine, Fresh, IoFor};
+use crate::epoch::Epoch;
+use crate::fingerprint::{Digest, Fingerprint};
+use crate::format::entry::{Kind, MapEntry, REFS_UNKNOWN};
+use crate::format::page::PageId;
+use crate::interface::{Class, Failure, IoFailure, IoId, Notice, RequestId};
+use crate::pages::Got;
+use crate::units::{Lbn, Pbn};
+
+/// What a placement has to wait for.
+pub(crate) enum Blocked {
+    Page(PageId),
+    Space,
+    /// The stored block has to be read and compared first.
+    Compare(Pbn),
+    Failed(Failure),
+}
+
+/// What a byte-by-byte comparison has shown so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    Nothing,
+    Same(Pbn),
+    Differs(Pbn),
+}
+
+/// New blocks with neighbouring PBNs, on their way out in one command.
+pub(crate) struct Run {
+    first: Pbn,
+    blocks: u64,
+    data: Vec<Slice>,
+    request: RequestId,
+}
+
+/// The most blocks in one command.
+const RUN_BLOCKS_MAX: u64 = 256;
+
+/// What became of a look for a duplicate.
+enum Known {
+    /// Link to it; its refs page is in memory.
+    Duplicate(Pbn),
+    New,
+}
+
+impl Engine {
+    /// Gives `lbn` the content of `slice`.
+    pub(crate) fn link(&mut self, request: RequestId, lbn: Lbn, slice: &Slice, digest: Digest, compared: Compared) -> Result<(), Blocked> {
+        let fingerprint = match digest {
+            Digest::Zero => {
+                self.ledger.zeroes += 1;
+                self.set_point(lbn, MapEntry::Zero);
+                return Ok(());
+            }
+            Digest::Of(fingerprint) => fingerprint,
+            Digest::Partial => return Err(Blocked::Failed(Failure::Invalid)),
+        };
+        if self.superblock.is_protected(lbn) {
+            let checksum = self.fingerprinter.checksum(slice.block(0));
+            return self.link_new(request, lbn, slice, Kind::Checksum, checksum);
+        }
+        match self.find_duplicate(lbn, slice, &fingerprint, compared)? {
+            Known::Duplicate(pbn) => {
+                self.link_duplicate(request, lbn, pbn);
+                Ok(())
+            }
+            Known::New => self.link_new(request, lbn, slice, Kind::Fingerprint, fingerprint),
+        }
+    }
+
+    /// A stored block with this content that may take one more link.
+    fn find_duplicate(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Compared) -> Result<Known, Blocked> {
+        let Some(pbn) = self.index.get(fp) else { return Ok(Known::New) };
+        if compared == Compared::Differs(pbn) || self.suspects.contains(&pbn) {
+            return Ok(Known::New);
+        }
+        if !self.confirmed(pbn, fp)? {
+            self.index.remove(fp, pbn);
+            return Ok(Known::New);
+        }
+        if self.means_already(lbn, pbn) {
+            return Ok(Known::Duplicate(pbn));
+        }
+        let (page, at) = self.geometry.refs_of(pbn);
+        match self.ensure(page) {
+            Got::Wait => return Err(Blocked::Page(page)),
+            Got::Unreadable => return Ok(Known::New),
+            Got::Ready => {}
+        }
+        let refs = self.pages.expect(page).content.refs(at);
+        if refs == 0 {
+            self.notice(Notice::Damage { what: "a fingerprint names a block without links", at: pbn.0 });
+            self.index.remove(fp, pbn);
+            return Ok(Known::New);
+        }
+        if refs == REFS_UNKNOWN || refs >= self.settings.refs_limit {
+            self.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
+            return Ok(Known::New);
+        }
+        if self.settings.verify_duplicates && compared != Compared::Same(pbn) {
+            let held = self.fresh.get(&pbn).and_then(|f| f.held.clone()).or_else(|| self.cache.get(pbn));
+            match held {
+                Some(stored) if stored.block(0) == slice.block(0) => {}
+                Some(_) => return Ok(Known::New),
+                None => return Err(Blocked::Compare(pbn)),
+            }
+        }
+        Ok(Known::Duplicate(pbn))
+    }
+
+    /// Whether the medium, or a birth on its way there, says that `pbn` holds this content.
+    fn confirmed(&mut self, pbn: Pbn, fp: &Fingerprint) -> Result<bool, Blocked> {
+        if pbn.0 >= self.geometry.data_blocks {
+            return Ok(false);
+        }
+        if let Some(fresh) = self.fresh.get(&pbn) {
+            if fresh.waits {
+                return Ok(fresh.kind == Kind::Fingerprint && fresh.fingerprint == *fp);
+            }
+        }
+        let (page, at) = self.geometry.fingerprint_of(pbn);
+        match self.ensure(page) {
+            Got::Wait => Err(Blocked::Page(page)),
+            Got::Unreadable => Ok(false),
+            Got::Ready => {
+                let entry = self.pages.expect(page).content.fingerprint(at);
+                Ok(entry.kind == Kind::Fingerprint && entry.value == *fp)
+            }
+        }
+    }
+
+    /// Whether the LBN is known, without any I/O, to mean this block already.
+    fn means_already(&mut self, lbn: Lbn, pbn: Pbn) -> bool {
+        let entry = self.overlay(lbn).or_else(|| {
+            let (page, at) = self.geometry.map_of(lbn);
+            self.pages.get(page).map(|p| p.content.map(at))
+        });
+        entry == Some(MapEntry::Block { pbn, slot: 0 })
+    }
+
+    fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn) {
+        if self.settings.ack_when_written && self.fresh.get(&pbn).is_some_and(|f| f.held.is_some()) {
+            self.requests.get_mut(&request).expect("the request was begun").left += 1;
+            self.content_waiters.entry(pbn).or_default().push(request);
+        }
+        if self.means_already(lbn, pbn) {
+            self.ledger.unchanged += 1;
+            return;
+        }
+        self.ledger.duplicates += 1;
+        self.change_refs(pbn, 1);
+        self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
+        self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
+    }
+
+    /// Stores the content in a new block. Its count begins at two: the LBN's link and the fingerprint's (section 2.1).
+    fn link_new(&mut self, request: RequestId, lbn: Lbn, slice: &Slice, kind: Kind, fingerprint: Fingerprint) -> Result<(), Blocked> {
+        let pbn = self.allocate(lbn)?;
+        self.ledger.new_blocks += 1;
+        self.cache.forget(pbn);
+        self.change_refs(pbn, 2);
+        self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
+        self.open.births.push(pbn);
+        let epoch = self.open.number.0;
+        self.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held: Some(slice.clone()), waits: true });
+        if kind == Kind::Fingerprint {
+            self.index.insert(&fingerprint, pbn);
+        }
+        if self.settings.ack_when_written {
+            self.requests.get_mut(&request).expect("the request was begun").left += 1;
+            self.content_waiters.entry(pbn).or_default().push(request);
+        }
+        self.add_to_run(request, pbn, slice.clone());
+        self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
+        Ok(())
+    }
+
+    /// From the open epoch on, `lbn` means `entry`.
+    pub(crate) fn set_point(&mut self, lbn: Lbn, entry: MapEntry) {
+        self.open.opened.get_or_insert(self.now);
+        if let Some(MapEntry::Block { pbn, .. }) = self.open.points.insert(lbn, entry) {
+            self.cancel(pbn);
+        }
+    }
+
+    /// Unmaps a range, from the open epoch on.
+    pub(crate) fn unmap(&mut self, first: Lbn, end: Lbn) {
+        self.open.opened.get_or_insert(self.now);
+        for entry in self.open.unmap(first, end) {
+            if let MapEntry::Block { pbn, .. } = entry {
+                self.cancel(pbn);
+            }
+        }
+    }
+
+    /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where acknowledgements
+    /// outlive the server, they name the block until the epoch is committed: then the increment goes after that.
+    fn cancel(&mut self, pbn: Pbn) {
+        let (page, at) = self.geometry.refs_of(pbn);
+        if self.settings.ack_when_written || self.pages.get(page).is_none() {
+            self.open.cancelled.push(pbn);
+            return;
+        }
+        let born_now = self.fresh.get(&pbn).is_some_and(|f| f.waits && f.epoch == self.open.number.0);
+        let dies = born_now && self.pages.expect(page).content.refs(at) == 2;
+        self.change_refs(pbn, if dies { -2 } else { -1 });
+        if dies {
+            self.end_birth(pbn);
+        }
+    }
+
+    /// Forgets the fingerprint of a block that never needs to enter the table.
+    fn end_birth(&mut self, pbn: Pbn) {
+        let fresh = self.fresh.get_mut(&pbn).expect("only a birth that waits is ended");
+        fresh.waits = false;
+        let (kind, fingerprint, done) = (fresh.kind, fresh.fingerprint, fresh.held.is_none());
+        if done {
+            self.fresh.remove(&pbn);
+        }
+        if kind == Kind::Fingerprint {
+            self.index.remove(&fingerprint, pbn);
+        }
+    }
+
+    fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
+        if let Some(run) = &mut self.run {
+            if run.first + run.blocks == pbn && run.request == request && run.blocks < RUN_BLOCKS_MAX {
+                run.blocks += 1;
+                if let Some(next) = run.data.last_mut().expect("a run has blocks").join(slice) {
+                    run.data.push(next);
+                }
+                return;
+            }
+            self.send_run();
+        }
+        self.run = Some(Run { first: pbn, blocks: 1, data: vec![slice], request });
+    }
+
+    /// Sends the new blocks gathered so far.
+    pub(crate) fn send_run(&mut self) {
+        if let Some(Run { first, blocks, data, .. }) = self.run.take() {
+            let at = self.geometry.block_at(first);
+            let io = self.write_out(IoFor::Content { first, blocks }, at, data, Class::Data);
+            self.content_in_flight.insert(io);
+        }
+    }
+
+    pub(crate) fn content_written(&mut self, io: IoId, first: Pbn, blocks: u64, stamp: u64, result: Result<(), IoFailure>) {
+        self.content_in_flight.remove(&io);
+        self.durability.content = stamp;
+        for i in 0..blocks {
+            let pbn = first + i;
+            if result.is_ok() {
+                let fresh = self.fresh.get_mut(&pbn).expect("content in flight is fresh");
+                fresh.held = None;
+                if !fresh.waits {
+                    self.fresh.remove(&pbn);
+                }
+            }
+            self.content_arrived_for_waiters(pbn, result.is_ok());
+        }
+        self.space.changes += 1;
+        self.commit_may_go_on();
+    }
+
+    pub(crate) fn content_arrived_for_waiters(&mut self, pbn: Pbn, good: bool) {
+        if let Some(requests) = self.content_waiters.remove(&pbn) {
+            for request in requests {
+                self.finish_part(request, (!good).then_some(Failure::Io));
+            }
+        }
+    }
+
+    /// What the epochs in memory say of an LBN.
+    pub(crate) fn overlay(&self, lbn: Lbn) -> Option<MapEntry> {
+        self.open.lookup(lbn).or_else(|| self.commit.as_ref().and_then(|c: &crate::commit::Commit| Epoch::lookup(&c.epoch, lbn)))
+    }
+
+    /// What an LBN means now. `Err`: a map page has to come first. `Ok(None)`: that page cannot be read.
+    pub(crate) fn lookup(&mut self, lbn: Lbn) -> Result<Option<MapEntry>, PageId> {
+        if let Some(entry) = self.overlay(lbn) {
+            return Ok(Some(entry));
+        }
+        let (page, at) = self.geometry.map_of(lbn);
+        match self.ensure(page) {
+            Got::Ready => Ok(Some(self.pages.expect(page).content.map(at))),
+            Got::Wait => Err(page),
+            Got::Unreadable => Ok(None),
+        }
+    }
+
+    /// Adds to a block's count in memory, and to the census. The page is in memory.
+    ///
+    /// # Panics
+    /// When the count would leave 0..=254: a bug, never a client's doing.
+    pub(crate) fn change_refs(&mut self, pbn: Pbn, by: i16) {
+        let (id, at) = self.geometry.refs_of(pbn);
+        let page = self.pages.expect(id);
+        let before = page.content.refs(at);
+        if before == REFS_UNKNOWN {
+            return;
+        }
+        let after = u8::try_from(i16::from(before) + by).expect("a count stays within its byte");
+        assert!(after != REFS_UNKNOWN, "{pbn}: the count of {before} cannot take {by} more");
+        page.content.set_refs(at, after);
+        self.pages.touch(id, self.now);
+        self.space.counted(id.index, pbn, before, after);
+        if after == 0 {
+            self.freed(pbn);
+        }
+    }
+}

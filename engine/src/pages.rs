@@ -1,0 +1,199 @@
+//! The metadata pages in memory: refs, fingerprints, map and *written* bits, decoded, as many as the budget allows.
+//!
+//! 1. What a refs or fingerprint page in memory says may be written at any time, by anyone: increments enter at once (R2 lets counts be too
+//!    high), decrements and fingerprints only after the commit that allows them (R3, R1).
+//! 2. A map page in memory holds what the medium holds, but for the moment of a commit's step 2; the links of epochs not yet committed stand
+//!    in the epoch (`epoch.rs`).
+//! 3. At most one write of a page is in flight (R6), from a sealed copy that nobody changes.
+//! 4. A page that is dirty or being written stays. Of the others the clock's hand takes those not used since its last round.
+
+use crate::Map;
+use crate::format::page::{PageContent, PageId};
+use crate::memory::{Accountant, Part};
+use crate::units::{Time, count, index};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Bytes charged for each page in memory.
+const PAGE_COST_BYTES: u64 = 4096 + 160;
+
+/// Who goes on when something arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    Write(usize),
+    Read(usize),
+    Commit,
+    Settle,
+    Allocate,
+    Reclaim,
+    Refill,
+    Recount,
+    Scan,
+    Bits,
+    Load(PageId),
+}
+
+/// A decoded page.
+pub(crate) struct Page {
+    pub content: PageContent,
+    /// Bit i: sector i had failed its check when it was read.
+    pub damaged: u8,
+    /// Since when it differs from what was last sent to the medium.
+    pub dirty: Option<Time>,
+    pub writing: bool,
+    /// The completion number of its last write in this run; 0 if there was none.
+    pub stamp: u64,
+    /// Its bit in *written* is set, on the medium or in memory.
+    pub bit: bool,
+}
+
+pub(crate) enum Slot {
+    Vacant,
+    /// With whether it has been written before, and how often the device has failed to read it.
+    Loading {
+        waiters: Vec<Task>,
+        written: bool,
+        failures: u8,
+    },
+    Ready(Box<Page>),
+    /// The device could not read it.
+    Unreadable,
+}
+
+/// Whether a page can be used now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Got {
+    Ready,
+    /// It was asked for; the task will be called.
+    Wait,
+    Unreadable,
+}
+
+struct Place {
+    id: Option<PageId>,
+    used: bool,
+    slot: Slot,
+}
+
+/// The page cache.
+pub(crate) struct Pages {
+    places: Map<PageId, u32>,
+    slots: Vec<Place>,
+    vacant: Vec<u32>,
+    hand: usize,
+    accountant: Arc<Accountant>,
+    /// Dirty refs, fingerprint and *written* pages: what waits to be written.
+    pub dirty: BTreeSet<PageId>,
+    /// Pages first written in this run whose bit is not set yet.
+    pub unbitted: BTreeSet<PageId>,
+}
+
+impl Pages {
+    pub fn new(accountant: Arc<Accountant>) -> Self {
+        Self {
+            places: Map::default(),
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            hand: 0,
+            accountant,
+            dirty: BTreeSet::new(),
+            unbitted: BTreeSet::new(),
+        }
+    }
+
+    /// The page, if it is in memory.
+    pub fn get(&mut self, id: PageId) -> Option<&mut Page> {
+        let place = &mut self.slots[*self.places.get(&id)? as usize];
+        match &mut place.slot {
+            Slot::Ready(page) => {
+                place.used = true;
+                Some(page)
+            }
+            _ => None,
+        }
+    }
+
+    /// The page, which must be in memory.
+    pub fn expect(&mut self, id: PageId) -> &mut Page {
+        self.get(id).expect("the page was made sure of in this step")
+    }
+
+    pub fn slot_mut(&mut self, id: PageId) -> Option<&mut Slot> {
+        let place = *self.places.get(&id)?;
+        Some(&mut self.slots[place as usize].slot)
+    }
+
+    /// Whether anything is known of the page here: in memory, on its way, or unreadable.
+    pub fn holds(&self, id: PageId) -> bool {
+        self.places.contains_key(&id)
+    }
+
+    /// Puts something into a place of its own, or into the place it has.
+    pub fn put(&mut self, id: PageId, slot: Slot) {
+        if let Some(&place) = self.places.get(&id) {
+            self.slots[place as usize] = Place { id: Some(id), used: true, slot };
+            return;
+        }
+        self.accountant.take(Part::Pages, PAGE_COST_BYTES);
+        let new = Place { id: Some(id), used: true, slot };
+        let place = if let Some(place) = self.vacant.pop() {
+            self.slots[place as usize] = new;
+            place
+        } else {
+            self.slots.push(new);
+            u32::try_from(self.slots.len() - 1).expect("pages in memory are bounded by the budget")
+        };
+        self.places.insert(id, place);
+    }
+
+    /// Marks a page as changed, to be written with or without delay. Map pages that a commit composes are written by it at once.
+    pub fn touch(&mut self, id: PageId, now: Time) {
+        let page = self.get(id).expect("only a page in memory changes");
+        if page.dirty.is_none() {
+            page.dirty = Some(now);
+            self.dirty.insert(id);
+        }
+    }
+
+    /// Lets go of unused pages until the share is met. False if too many pages are dirty for that: someone must write.
+    pub fn shrink(&mut self) -> bool {
+        let mut looked = 0;
+        while !self.accountant.within(Part::Pages) {
+            if looked > 2 * self.slots.len() {
+                return false;
+            }
+            looked += 1;
+            self.hand = (self.hand + 1) % self.slots.len();
+            let place = &mut self.slots[self.hand];
+            let idle = match &place.slot {
+                Slot::Ready(page) => page.dirty.is_none() && !page.writing,
+                Slot::Unreadable => true,
+                Slot::Vacant | Slot::Loading { .. } => false,
+            };
+            if !idle || std::mem::take(&mut place.used) {
+                continue;
+            }
+            let id = place.id.take().expect("a page in memory has a name");
+            place.slot = Slot::Vacant;
+            self.places.remove(&id);
+            self.vacant.push(u32::try_from(self.hand).expect("pages in memory are bounded by the budget"));
+            self.accountant.give(Part::Pages, PAGE_COST_BYTES);
+        }
+        true
+    }
+
+    /// How many tasks may wait for pages at once, so that none loses its page before it runs.
+    pub fn waiting_max(&self) -> usize {
+        index(self.accountant.limit(Part::Pages) / PAGE_COST_BYTES / 8).max(4)
+    }
+
+    /// How many pages work in the background may ask for ahead of its need, so that it does not take the place of what clients wait for.
+    pub fn ahead_max(&self) -> u64 {
+        self.accountant.limit(Part::Pages) / PAGE_COST_BYTES / 16
+    }
+
+    /// Half of what fits may be dirty; beyond it, pages are written early.
+    pub fn too_dirty(&self) -> bool {
+        count(self.dirty.len()) * PAGE_COST_BYTES > self.accountant.limit(Part::Pages) / 2
+    }
+}

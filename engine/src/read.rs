@@ -1,0 +1,284 @@
+//! Reads: what each LBN means → held content, read cache, device → verified → answered.
+//!
+//! 1. A block is pinned while its content is on the way (R7): it is not reused, so what arrives is what the LBN meant.
+//! 2. With `verify_reads`, content that has a fingerprint or checksum is compared before anyone gets it (P6).
+//! 3. A block whose content was found wrong leaves the index at once, so that a rewrite heals it.
+
+use crate::buffer::{BufferMut, Slice};
+use crate::engine::{Engine, IoFor};
+use crate::fingerprint::{Digest, Fingerprint};
+use crate::format::entry::{Kind, MapEntry};
+use crate::format::page::PageId;
+use crate::interface::{Class, Failure, IoFailure, Notice, Reply, Request, Segment};
+use crate::memory::Part;
+use crate::pages::{Got, Task};
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
+
+/// What a block's content should be.
+pub(crate) enum Expect {
+    /// That page has to come first.
+    Page(PageId),
+    Unknown,
+    Fingerprint(Fingerprint),
+    Checksum(Fingerprint),
+}
+
+enum Piece {
+    Zeroes,
+    Here(Slice),
+    /// Block `at` of a run that comes from the device.
+    Run {
+        run: usize,
+        at: usize,
+    },
+}
+
+struct RunRead {
+    first: Pbn,
+    blocks: usize,
+    arrived: Option<(Slice, Vec<Digest>)>,
+}
+
+/// A read in progress.
+pub(crate) struct ReadOp {
+    request: Request,
+    /// One for each block so far: a block is pinned, or its content taken, as soon as its meaning is known, so that a read that needs many
+    /// pages gets on with each of them, however few fit into memory.
+    pieces: Vec<Piece>,
+    runs: Vec<RunRead>,
+    runs_left: usize,
+    sent: bool,
+    /// Blocks that came from the device and were verified.
+    verified: usize,
+    bad: bool,
+}
+
+/// The most blocks in one command.
+const RUN_BLOCKS_MAX: usize = 256;
+
+impl Engine {
+    pub(crate) fn begin_read(&mut self, request: Request) {
+        let room = self.accountant.limit(Part::Requests) / 2;
+        if self.reads_bytes > 0 && self.reads_bytes + request.length.0 > room {
+            self.reads_queued.push_back(request);
+            return;
+        }
+        self.ledger.client_reads += 1;
+        self.ledger.client_read_bytes += request.length.0;
+        self.reads_bytes += request.length.0;
+        let read = ReadOp { request, pieces: Vec::new(), runs: Vec::new(), runs_left: 0, sent: false, verified: 0, bad: false };
+        let op = self.reads.insert(read);
+        self.go_on_reading(op);
+    }
+
+    pub(crate) fn go_on_reading(&mut self, op: usize) {
+        let Some(read) = self.reads.get(op) else { return };
+        if !read.sent && !self.resolve(op) {
+            return;
+        }
+        if self.reads[op].runs_left == 0 {
+            self.verify_and_answer(op);
+        }
+    }
+
+    /// Finds out what each LBN means, and sends for what is not here. False: a page has to come first.
+    fn resolve(&mut self, op: usize) -> bool {
+        let (offset, length) = (self.reads[op].request.offset.0, self.reads[op].request.length.0);
+        let first = offset / BLOCK_BYTES;
+        let blocks = (offset + length).div_ceil(BLOCK_BYTES) - first;
+        while count(self.reads[op].pieces.len()) < blocks && !self.reads[op].bad {
+            let lbn = Lbn(first + count(self.reads[op].pieces.len()));
+            match self.lookup(lbn) {
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.reads[op].pieces.push(Piece::Zeroes),
+                Ok(Some(MapEntry::Block { pbn, .. })) if pbn.0 < self.geometry.data_blocks => self.take_block(op, lbn, pbn),
+                Ok(_) => self.reads[op].bad = true,
+                Err(page) => {
+                    self.wait(page, Task::Read(op));
+                    return false;
+                }
+            }
+        }
+        self.send_for(op);
+        true
+    }
+
+    /// Takes a block's content where it is in memory, else pins the block, for a run.
+    fn take_block(&mut self, op: usize, lbn: Lbn, pbn: Pbn) {
+        let held = self.fresh.get(&pbn).and_then(|f| f.held.clone());
+        // After a failure the device's bytes of an uncommitted link are not to be trusted (A5).
+        if held.is_none() && self.failed && self.overlay(lbn).is_some() {
+            self.reads[op].bad = true;
+            return;
+        }
+        if let Some(here) = held.or_else(|| self.cached(pbn)) {
+            self.reads[op].pieces.push(Piece::Here(here));
+            return;
+        }
+        self.pin(pbn);
+        let read = &mut self.reads[op];
+        match read.runs.last_mut() {
+            Some(run) if run.first + count(run.blocks) == pbn && run.blocks < RUN_BLOCKS_MAX => run.blocks += 1,
+            _ => read.runs.push(RunRead { first: pbn, blocks: 1, arrived: None }),
+        }
+        let run = read.runs.len() - 1;
+        read.pieces.push(Piece::Run { run, at: read.runs[run].blocks - 1 });
+    }
+
+    fn cached(&mut self, pbn: Pbn) -> Option<Slice> {
+        let cached = self.cache.get(pbn);
+        self.ledger.cache_hits += u64::from(cached.is_some());
+        cached
+    }
+
+    /// Reads the runs from the device. The fingerprints come along while the content does.
+    fn send_for(&mut self, op: usize) {
+        let read = &mut self.reads[op];
+        read.sent = true;
+        if read.bad {
+            return;
+        }
+        read.runs_left = read.runs.len();
+        let runs: Vec<(Pbn, usize)> = read.runs.iter().map(|r| (r.first, r.blocks)).collect();
+        for (run, (pbn, blocks)) in runs.into_iter().enumerate() {
+            if self.settings.verify_reads {
+                let last = self.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
+                let first = self.geometry.fingerprint_of(pbn).0;
+                (first.index..=last.index).for_each(|index| {
+                    self.ensure(PageId { index, ..first });
+                });
+            }
+            let at = self.geometry.block_at(pbn);
+            self.read_in(IoFor::Read { op, run }, at, blocks, self.settings.verify_reads, Class::Data);
+        }
+    }
+
+    pub(crate) fn read_arrived(&mut self, op: usize, run: usize, buffer: BufferMut, digests: Vec<Digest>, result: Result<(), IoFailure>) {
+        let read = &mut self.reads[op];
+        let blocks = buffer.blocks();
+        read.runs[run].arrived = Some((buffer.freeze().slice(0, blocks), digests));
+        read.bad |= result.is_err();
+        read.runs_left -= 1;
+        self.go_on_reading(op);
+    }
+
+    fn verify_and_answer(&mut self, op: usize) {
+        let mut blocks: Vec<(usize, usize)> = Vec::new();
+        if self.settings.verify_reads && !self.reads[op].bad {
+            let runs = self.reads[op].runs.iter().enumerate();
+            blocks = runs.flat_map(|(run, r)| (0..r.blocks).map(move |i| (run, i))).collect();
+        }
+        for &(run, i) in blocks.iter().skip(self.reads[op].verified) {
+            let pbn = self.reads[op].runs[run].first + count(i);
+            let expect = self.expect_content(pbn);
+            if let Expect::Page(page) = expect {
+                return self.wait(page, Task::Read(op));
+            }
+            let (slice, digests) = self.reads[op].runs[run].arrived.as_ref().expect("every run has arrived");
+            let (block, digest) = (slice.nth(i), digests.get(i).copied().unwrap_or(Digest::Partial));
+            let good = self.content_is(&expect, digest, block.block(0));
+            if !good {
+                self.content_damaged(pbn);
+            }
+            self.reads[op].bad |= !good;
+            self.reads[op].verified += 1;
+        }
+        self.end_read(op);
+    }
+
+    fn end_read(&mut self, op: usize) {
+        let read = self.reads.remove(op);
+        let request = read.request;
+        self.reads_bytes -= request.length.0;
+        for run in &read.runs {
+            for i in 0..run.blocks {
+                let pbn = run.first + count(i);
+                if let (false, Some((slice, _))) = (read.bad, &run.arrived) {
+                    self.cache.fill(pbn, slice.block(i));
+                }
+                self.unpin(pbn);
+            }
+        }
+        let reply = if read.bad { Reply::Failed(Failure::Io) } else { Reply::Data(segments(&request, &read.pieces, &read.runs)) };
+        self.reply(request.id, reply);
+        if let Some(next) = self.reads_queued.pop_front() {
+            self.begin_read(next);
+        }
+    }
+
+    /// What a block's content should be, as the fingerprint table or a birth says.
+    pub(crate) fn expect_content(&mut self, pbn: Pbn) -> Expect {
+        let known = self.fresh.get(&pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));
+        let (kind, value) = match known {
+            Some(known) => known,
+            None => {
+                let (page, at) = self.geometry.fingerprint_of(pbn);
+                match self.ensure(page) {
+                    Got::Wait => return Expect::Page(page),
+                    Got::Unreadable => return Expect::Unknown,
+                    Got::Ready => {
+                        let entry = self.pages.expect(page).content.fingerprint(at);
+                        (entry.kind, entry.value)
+                    }
+                }
+            }
+        };
+        match kind {
+            Kind::Fingerprint => Expect::Fingerprint(value),
+            Kind::Checksum if value != Fingerprint([0; 20]) => Expect::Checksum(value),
+            _ => Expect::Unknown,
+        }
+    }
+
+    /// Whether a block's bytes are what they should be.
+    pub(crate) fn content_is(&self, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> bool {
+        match expect {
+            Expect::Fingerprint(value) => digest == Digest::Of(*value),
+            Expect::Checksum(value) => self.fingerprinter.checksum(block) == *value,
+            Expect::Unknown | Expect::Page(_) => true,
+        }
+    }
+
+    /// A block's content is not what its fingerprint says (P6).
+    pub(crate) fn content_damaged(&mut self, pbn: Pbn) {
+        self.notice(Notice::Damage { what: "content differs from its fingerprint", at: pbn.0 });
+        if let Expect::Fingerprint(value) = self.expect_content(pbn) {
+            self.index.remove(&value, pbn);
+        }
+        self.suspects.insert(pbn);
+    }
+}
+
+/// The bytes that were asked for, in order.
+fn segments(request: &Request, pieces: &[Piece], runs: &[RunRead]) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::new();
+    let (begin, end) = (request.offset.0, request.offset.0 + request.length.0);
+    let first = begin / BLOCK_BYTES;
+    for (i, piece) in pieces.iter().enumerate() {
+        let at = (first + count(i)) * BLOCK_BYTES;
+        let from = begin.max(at) - at;
+        let bytes = end.min(at + BLOCK_BYTES) - at - from;
+        let slice = match piece {
+            Piece::Zeroes => {
+                if let Some(Segment::Zeroes { bytes: so_far }) = segments.last_mut() {
+                    *so_far += bytes;
+                } else {
+                    segments.push(Segment::Zeroes { bytes });
+                }
+                continue;
+            }
+            Piece::Here(slice) => slice.clone(),
+            Piece::Run { run, at } => runs[*run].arrived.as_ref().expect("every run has arrived").0.nth(*at),
+        };
+        if let Some(Segment::Data { slice: before, start, bytes: so_far }) = segments.last_mut() {
+            if *start + *so_far == before.blocks() * BLOCK_SIZE && from == 0 {
+                match before.join(slice) {
+                    None => *so_far += index(bytes),
+                    Some(slice) => segments.push(Segment::Data { slice, start: 0, bytes: index(bytes) }),
+                }
+                continue;
+            }
+        }
+        segments.push(Segment::Data { slice, start: index(from), bytes: index(bytes) });
+    }
+    segments
+}

@@ -1,0 +1,56 @@
+//! Work that nobody waits for, a little at each step; and when the engine wants to be woken.
+
+use crate::engine::Engine;
+use crate::memory::Part;
+use crate::units::Time;
+
+impl Engine {
+    /// Does a little of everything that nobody waits for. What could go on at once asks to be woken at once.
+    pub(crate) fn background(&mut self) {
+        self.more_background = false;
+        if self.stage != crate::commit::Stage::Serving || self.failed {
+            return;
+        }
+        let clients_wait = !self.writes.is_empty() || !self.reads.is_empty() || self.commit.is_some();
+        if clients_wait && !self.accountant.within(Part::Pages) {
+            return;
+        }
+        if !self.scan_waits {
+            self.scan_refs();
+        }
+        if !self.refill.waits {
+            self.refill_index();
+        }
+        if !self.recount.waits {
+            self.recount();
+        }
+        self.find_space_for_waiters();
+    }
+
+    /// When time alone makes something due.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        if self.failed || self.stage.is_before_service() {
+            return None;
+        }
+        let mut at: Option<Time> = None;
+        let mut due = |time: Time| at = Some(at.map_or(time, |t| t.min(time)));
+        if self.more_background {
+            due(self.now);
+        }
+        if self.commit.is_none() && !self.open.is_empty() {
+            if let Some(opened) = self.open.opened {
+                due(opened.plus_ms(self.settings.commit_period_ms));
+            }
+            if let (true, Some(until)) = (self.open.wanted, self.anticipation.until) {
+                due(until);
+            }
+        }
+        if !self.pages.dirty.is_empty() {
+            due(self.writeback_at);
+        }
+        if let Some(time) = self.recount.next_at() {
+            due(time);
+        }
+        at.map(|time| time.max(self.now))
+    }
+}

@@ -1,0 +1,253 @@
+//! The recount: after a crash some blocks' counts are higher than their links (P5); it finds the excess and returns it, online.
+//!
+//! 1. It goes by windows of PBNs. For each window the whole map is walked once and its links are counted, while commits go on: a change to a
+//!    map page that was walked already changes the counts with it (`relinked`), so they are always those of the walked pages as they are now.
+//! 2. Then each granule of the window is compared, at a moment when no commit, decrement or reclaim is under way: what the count on the refs
+//!    page exceeds its links, its fingerprint and the open epoch's links by, is excess, and the count *falls by it*; nothing is ever set.
+//! 3. Less than its links is damage. If any page of the walk could not be read whole, nothing is lowered.
+//! 4. Only a finished recount clears *garbage possible*.
+
+use crate::engine::Engine;
+use crate::format::entry::{MapEntry, REFS_UNKNOWN};
+use crate::format::page::{PageId, Region};
+use crate::interface::Notice;
+use crate::memory::Part;
+use crate::pages::{Got, Task};
+use crate::space::GRANULE_BLOCKS;
+use crate::units::{Lbn, Pbn, Time, index};
+
+/// Pages walked at one go.
+const PAGES_A_STEP: u64 = 64;
+/// Pages asked for ahead.
+const PAGES_AHEAD: u64 = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Walk {
+    /// Nothing to do, or not begun.
+    Idle,
+    /// The next map page.
+    Map(u64),
+    /// The next granule to compare.
+    Compare(u64),
+}
+
+/// A recount in progress.
+pub(crate) struct Recount {
+    needed: bool,
+    walk: Walk,
+    window: Pbn,
+    window_end: Pbn,
+    /// Links of each block of the window, by the map pages walked so far; 255 stands for more than a count can hold.
+    links: Vec<u16>,
+    /// Something could not be read: nothing may be lowered.
+    blind: bool,
+    returned: u64,
+    pub waits: bool,
+    /// Not before that, so that clients keep the device.
+    pause: Option<Time>,
+}
+
+impl Recount {
+    /// `needed` where garbage is possible; `from` is where a clean detach had interrupted it.
+    pub fn new(needed: bool, from: Pbn) -> Self {
+        Self {
+            needed,
+            walk: Walk::Idle,
+            window: from,
+            window_end: from,
+            links: Vec::new(),
+            blind: false,
+            returned: 0,
+            waits: false,
+            pause: None,
+        }
+    }
+
+    pub fn running(&self) -> bool {
+        self.needed && !self.blind
+    }
+
+    /// The window to begin with next time.
+    pub fn position(&self) -> Pbn {
+        self.window
+    }
+
+    pub fn next_at(&self) -> Option<Time> {
+        if self.running() && !self.waits { self.pause } else { None }
+    }
+
+    /// A map entry changed in memory.
+    pub fn relinked(&mut self, lbn: Lbn, old: Option<Pbn>, new: Option<Pbn>) {
+        let walked = match self.walk {
+            Walk::Idle => false,
+            Walk::Map(next) => lbn.0 / Region::Map.entries_per_page() < next,
+            Walk::Compare(_) => true,
+        };
+        if walked {
+            if let Some(links) = old.and_then(|pbn| self.links_of(pbn)) {
+                *links -= 1;
+            }
+            if let Some(links) = new.and_then(|pbn| self.links_of(pbn)) {
+                *links += 1;
+            }
+        }
+    }
+
+    fn links_of(&mut self, pbn: Pbn) -> Option<&mut u16> {
+        (self.window <= pbn && pbn < self.window_end).then(|| &mut self.links[index(pbn - self.window)])
+    }
+}
+
+impl Engine {
+    /// Does a little of the recount, if one is due.
+    pub(crate) fn recount(&mut self) {
+        self.recount.waits = false;
+        if !self.recount.running() || self.stage != crate::commit::Stage::Serving || self.failed || self.settings.read_only {
+            return;
+        }
+        if self.recount.pause.is_some_and(|until| self.now < until) && self.space_waiters.is_empty() {
+            return;
+        }
+        self.recount.pause = None;
+        match self.recount.walk {
+            Walk::Idle => self.begin_window(),
+            Walk::Map(next) => self.walk_map(next),
+            Walk::Compare(next) => self.compare(next),
+        }
+    }
+
+    fn begin_window(&mut self) {
+        let blocks = self.geometry.data_blocks;
+        if self.recount.window.0 >= blocks {
+            return self.recounted();
+        }
+        // Whole granules, so that one comparison needs one refs page and one fingerprint page.
+        let room = (self.accountant.limit(Part::Work) / 2 / 2).min(self.settings.recount_window_blocks);
+        let granules = (room / GRANULE_BLOCKS).max(1);
+        let first = self.recount.window.0 / GRANULE_BLOCKS * GRANULE_BLOCKS;
+        self.recount.window = Pbn(first);
+        self.recount.window_end = Pbn((first + granules * GRANULE_BLOCKS).min(blocks));
+        self.recount.links.clear();
+        self.recount.links.resize(index(self.recount.window_end - self.recount.window), 0);
+        self.recount.walk = Walk::Map(0);
+        self.more_background = true;
+    }
+
+    fn walk_map(&mut self, mut next: u64) {
+        let pages = self.geometry.pages(Region::Map);
+        for _ in 0..PAGES_A_STEP {
+            if next >= pages {
+                self.recount.walk = Walk::Compare(self.recount.window.0 / GRANULE_BLOCKS);
+                self.more_background = true;
+                return;
+            }
+            let id = PageId { region: Region::Map, index: next };
+            if !self.is_blank(id) {
+                match self.ensure(id) {
+                    Got::Wait => {
+                        (1..PAGES_AHEAD.min(self.pages.ahead_max()).min(pages - next)).for_each(|i| {
+                            let ahead = PageId { region: Region::Map, index: next + i };
+                            if !self.is_blank(ahead) {
+                                self.ensure(ahead);
+                            }
+                        });
+                        self.recount.waits = true;
+                        return self.wait(id, Task::Recount);
+                    }
+                    Got::Unreadable => return self.recount_blind(),
+                    Got::Ready => {}
+                }
+                let page = self.pages.expect(id);
+                if page.damaged != 0 {
+                    return self.recount_blind();
+                }
+                for i in 0..index(Region::Map.entries_per_page()) {
+                    if let MapEntry::Block { pbn, .. } = page.content.map(i) {
+                        if let Some(links) = self.recount.links_of(pbn) {
+                            *links += 1;
+                        }
+                    }
+                }
+            }
+            next += 1;
+            self.recount.walk = Walk::Map(next);
+        }
+        let ms = (PAGES_A_STEP * 1000).div_ceil(self.settings.recount_pages_per_second.max(1));
+        self.recount.pause = Some(self.now.plus_ms(ms));
+    }
+
+    /// Compares granules, one at each moment at which that is exact.
+    fn compare(&mut self, granule: u64) {
+        if self.commit.is_some() || !self.settle.is_empty() || self.reclaim.in_progress() {
+            self.recount.pause = Some(self.now.plus_ms(1));
+            return;
+        }
+        let first = Pbn(granule * GRANULE_BLOCKS);
+        if first >= self.recount.window_end {
+            self.recount.window = self.recount.window_end;
+            self.recount.walk = Walk::Idle;
+            self.more_background = true;
+            return;
+        }
+        let names = PageId { region: Region::Fingerprints, index: granule };
+        let (refs, at) = self.geometry.refs_of(first);
+        for id in [names, refs] {
+            match self.ensure(id) {
+                Got::Wait => {
+                    self.recount.waits = true;
+                    return self.wait(id, Task::Recount);
+                }
+                Got::Unreadable => return self.recount_blind(),
+                Got::Ready if self.pages.expect(id).damaged != 0 => return self.recount_blind(),
+                Got::Ready => {}
+            }
+        }
+        let end = Pbn((first.0 + GRANULE_BLOCKS).min(self.recount.window_end.0));
+        let mut open = vec![0u16; index(end - first)];
+        let opened = self.open.points.values().filter_map(|entry| entry.pbn()).chain(self.open.cancelled.iter().copied());
+        opened.filter(|&pbn| first <= pbn && pbn < end).for_each(|pbn| open[index(pbn - first)] += 1);
+        for pbn in (first.0..end.0).map(Pbn) {
+            let i = index(pbn - first);
+            let count = self.pages.expect(refs).content.refs(at + i);
+            if count == REFS_UNKNOWN {
+                continue;
+            }
+            let named = u16::from(!self.pages.expect(names).content.fingerprint(i).is_none());
+            let waits = u16::from(self.fresh.get(&pbn).is_some_and(|f| f.waits));
+            let links = *self.recount.links_of(pbn).expect("the granule lies in the window") + open[i] + named + waits;
+            match i16::try_from(i32::from(count) - i32::from(links)).expect("both are small") {
+                0 => {}
+                excess if excess > 0 => {
+                    self.recount.returned += u64::from(excess.unsigned_abs());
+                    self.change_refs(pbn, -excess);
+                }
+                _ => self.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
+            }
+        }
+        self.recount.walk = Walk::Compare(granule + 1);
+        self.more_background = true;
+    }
+
+    fn recount_blind(&mut self) {
+        self.recount.blind = true;
+        self.recount.walk = Walk::Idle;
+        self.recount.links = Vec::new();
+        self.notice(Notice::Damage { what: "a recount could not read all pages, so it lowered nothing more", at: self.recount.window.0 });
+    }
+
+    fn recounted(&mut self) {
+        if self.superblock_busy {
+            self.recount.pause = Some(self.now.plus_ms(1));
+            return;
+        }
+        self.recount.needed = false;
+        self.recount.links = Vec::new();
+        self.recount.window = Pbn(0);
+        self.recount.window_end = Pbn(0);
+        self.superblock.garbage_possible = false;
+        self.space.bits_exact = true;
+        self.superblock.recount_position = Pbn(0);
+        self.notice(Notice::Recounted { blocks: self.recount.returned });
+        self.write_superblock();
+    }
+}

@@ -1,0 +1,195 @@
+//! Handing out free blocks.
+
+use crate::engine::Engine;
+use crate::format::page::{PageId, Region};
+use crate::interface::Notice;
+use crate::link::Blocked;
+use crate::pages::{Got, Task};
+use crate::space::GRANULE_BLOCKS;
+use crate::units::{Lbn, Pbn};
+
+/// Free blocks that are kept ready.
+const READY_BLOCKS: usize = 512;
+/// Granules looked at in one step before the engine attends to other things.
+const GRANULES_A_STEP: u64 = 64;
+
+impl Engine {
+    /// A free block for new content of `lbn`. Its refs page is in memory.
+    pub(crate) fn allocate(&mut self, lbn: Lbn) -> Result<Pbn, Blocked> {
+        if self.space.ready.len() < READY_BLOCKS / 2 {
+            self.prepare_free_blocks();
+        }
+        for _ in 0..self.space.ready.len() {
+            let pbn = *self.space.ready.front().expect("it was counted");
+            let (page, at) = self.geometry.refs_of(pbn);
+            match self.ensure(page) {
+                Got::Wait => return Err(Blocked::Page(page)),
+                Got::Unreadable => {
+                    self.space.ready.pop_front();
+                    continue;
+                }
+                Got::Ready => {}
+            }
+            self.space.ready.pop_front();
+            if self.pages.expect(page).content.refs(at) != 0 {
+                continue;
+            }
+            if self.busy(pbn) {
+                self.space.ready.push_back(pbn);
+                continue;
+            }
+            if !self.may_take_from_reserve(lbn)? {
+                self.space.ready.push_front(pbn);
+                return Err(Blocked::Space);
+            }
+            self.superblock.allocation_cursor = pbn;
+            return Ok(pbn);
+        }
+        Err(Blocked::Space)
+    }
+
+    /// The last blocks of a thin volume are for overwrites: they give back what they take, once committed.
+    fn may_take_from_reserve(&mut self, lbn: Lbn) -> Result<bool, Blocked> {
+        let thin = self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks;
+        if !thin || !self.space.scan_complete() || self.space.free() > self.geometry.reserve_blocks {
+            return Ok(true);
+        }
+        match self.lookup(lbn) {
+            Ok(entry) => Ok(entry.is_some_and(|e| e.pbn().is_some())),
+            Err(page) => Err(Blocked::Page(page)),
+        }
+    }
+
+    /// Fills the list of free blocks, as far as pages in memory allow.
+    pub(crate) fn prepare_free_blocks(&mut self) {
+        let mut looked = 0;
+        while self.space.ready.len() < READY_BLOCKS && self.space.fruitless <= self.space.granules() {
+            let granule = match self.space.preparing {
+                Some(granule) => granule,
+                None => {
+                    looked += 1;
+                    if looked > GRANULES_A_STEP {
+                        return;
+                    }
+                    let granule = self.space.cursor % self.space.granules();
+                    self.space.cursor = granule + 1;
+                    self.space.fruitless += 1;
+                    let page = self.geometry.refs_of(Pbn(granule * GRANULE_BLOCKS)).0;
+                    if self.space.known_full(page.index) {
+                        continue;
+                    }
+                    self.space.preparing = Some(granule);
+                    granule
+                }
+            };
+            if !self.look_at_granule(granule) {
+                return;
+            }
+            self.space.preparing = None;
+        }
+        self.wake_space_waiters();
+    }
+
+    /// Takes the free blocks of a granule. False: a page has to come first.
+    fn look_at_granule(&mut self, granule: u64) -> bool {
+        let first = Pbn(granule * GRANULE_BLOCKS);
+        let (refs, at) = self.geometry.refs_of(first);
+        match self.ensure(refs) {
+            Got::Wait => {
+                self.wait(refs, Task::Allocate);
+                return false;
+            }
+            Got::Unreadable => return true,
+            Got::Ready => {}
+        }
+        let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
+        let content = &self.pages.expect(refs).content;
+        let free: Vec<u64> = (0..blocks).filter(|&i| content.refs(at + crate::units::index(i)) == 0).collect();
+        if free.is_empty() {
+            return true;
+        }
+        let names = PageId { region: Region::Fingerprints, index: granule };
+        match self.ensure(names) {
+            Got::Wait => {
+                self.wait(names, Task::Allocate);
+                return false;
+            }
+            Got::Unreadable => return true,
+            Got::Ready => {}
+        }
+        for i in free {
+            let pbn = first + i;
+            if self.busy(pbn) || self.space.ready.contains(&pbn) {
+                continue;
+            }
+            if self.pages.expect(names).content.fingerprint(crate::units::index(i)).is_none() {
+                self.space.ready.push_back(pbn);
+                self.space.changes += 1;
+                self.space.fruitless = 0;
+            } else {
+                self.notice(Notice::Damage { what: "a free block has a fingerprint", at: pbn.0 });
+            }
+        }
+        true
+    }
+
+    /// A block's count fell to zero: it may be handed out again.
+    pub(crate) fn freed(&mut self, pbn: Pbn) {
+        self.cache.forget(pbn);
+        self.space.changes += 1;
+        self.space.fruitless = 0;
+        self.space.trials_left = self.space.granules();
+        if self.settings.discard_freed {
+            self.space.freed.insert(pbn);
+        }
+    }
+
+    /// Calls the writers that wait for a block, once after each change that may help them: a free block may yet be kept for overwrites.
+    pub(crate) fn wake_space_waiters(&mut self) {
+        if self.space.changes == self.space.changes_tried {
+            return;
+        }
+        self.space.changes_tried = self.space.changes;
+        while let Some(op) = self.space_waiters.pop_front() {
+            self.ready.push_back(Task::Write(op));
+        }
+    }
+
+    /// Writers wait for a block: first blocks that are free but not ready, then what a commit frees, then what is kept for dedup alone.
+    /// When nothing of that is left, they get ENOSPC.
+    pub(crate) fn find_space_for_waiters(&mut self) {
+        if self.space_waiters.is_empty() {
+            return;
+        }
+        self.prepare_free_blocks();
+        if self.space_waiters.is_empty() || !self.ready.is_empty() || self.space.preparing.is_some() {
+            return;
+        }
+        let looking = self.space.fruitless <= self.space.granules() && self.space.free() > 0;
+        if looking && self.space.ready.is_empty() {
+            self.more_background = true;
+            return;
+        }
+        if self.commit.is_some() || !self.settle.is_empty() || self.reclaim.in_progress() {
+            return;
+        }
+        if !self.open.is_empty() {
+            self.open.wanted = true;
+            return;
+        }
+        if self.reclaim_for_waiters() || !self.space.scan_complete() || self.recount.running() {
+            return;
+        }
+        if self.in_flight_frees_blocks() {
+            return;
+        }
+        while let Some(op) = self.space_waiters.pop_front() {
+            self.go_without_space(op);
+        }
+    }
+
+    /// Whether something in flight may yet free a block, or lets a free one be used.
+    fn in_flight_frees_blocks(&self) -> bool {
+        !self.pins.is_empty() || !self.fresh.is_empty()
+    }
+}

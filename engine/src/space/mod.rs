@@ -1,0 +1,239 @@
+//! Where blocks are: which are free, which are kept by their fingerprint alone, how full the volume is.
+//!
+//! 1. The counts on the refs pages are the truth; what is kept here are summaries, made by a scan in the background, that nobody waits for.
+//! 2. A block is handed out only if its count is 0, its fingerprint entry is none, and nothing in flight touches it (R4, R7).
+//! 3. Blocks are handed out in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
+
+mod allocate;
+mod reclaim;
+mod scan;
+mod trim;
+
+pub(crate) use reclaim::Reclaim;
+
+use crate::Map;
+use crate::format::geometry::Geometry;
+use crate::format::page::Region;
+use crate::units::{Pbn, index};
+use std::collections::{BTreeSet, VecDeque};
+
+/// Blocks that one fingerprint page names.
+pub(crate) const GRANULE_BLOCKS: u64 = Region::Fingerprints.entries_per_page();
+
+/// How many blocks there are of each kind, as far as the scan has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Census {
+    pub free: u64,
+    /// One link: almost always the fingerprint's own.
+    pub kept: u64,
+    /// Two: one LBN and the fingerprint.
+    pub unique: u64,
+    pub shared: u64,
+}
+
+impl Census {
+    fn kind(&mut self, refs: u8) -> &mut u64 {
+        match refs {
+            0 => &mut self.free,
+            1 => &mut self.kept,
+            2 => &mut self.unique,
+            _ => &mut self.shared,
+        }
+    }
+}
+
+/// Summaries of the refs pages, and the blocks that are ready to be handed out.
+pub(crate) struct Space {
+    pub census: Census,
+    /// A clear *written* bit means that the page was never written. Not so after a crash, until a recount has come by every page.
+    pub bits_exact: bool,
+    /// Free blocks in each group of refs pages, counted ones only.
+    free_in: Vec<u32>,
+    group_pages: u64,
+    refs_pages: u64,
+    data_blocks: u64,
+    /// The scan begins at `scan_start` and goes round.
+    scan_start: u64,
+    pub scan_done: u64,
+    /// Free blocks, checked, in the order in which they will be used.
+    pub ready: VecDeque<Pbn>,
+    /// The granule being looked at.
+    pub preparing: Option<u64>,
+    /// Granules looked at since the last one that had a free block.
+    pub fruitless: u64,
+    /// Counts what may help a writer that waits for a block; and as of when those who wait have tried.
+    pub changes: u64,
+    pub changes_tried: u64,
+    /// Where the next granule is sought.
+    pub cursor: u64,
+    /// Granules with blocks kept by their fingerprint alone: (how many, granule), and the same by granule.
+    kept_order: BTreeSet<(u32, u64)>,
+    kept_in: Map<u64, u32>,
+    kept_room: usize,
+    /// Granules whose removals are under way: not chosen again meanwhile.
+    reclaiming: BTreeSet<u64>,
+    resting: Vec<u64>,
+    /// Where granules are tried that the order has no room for, and how many are left to try.
+    pub trial: u64,
+    pub trials_left: u64,
+    /// Freed blocks of which the device was not told yet.
+    pub freed: BTreeSet<Pbn>,
+}
+
+impl Space {
+    pub fn new(geometry: &Geometry, newest: Pbn, work_bytes: u64) -> Self {
+        let refs_pages = geometry.pages(Region::Refs);
+        let group_pages = refs_pages.div_ceil((work_bytes / 4 / 4).max(1)).max(1);
+        let granule = newest.0 / GRANULE_BLOCKS;
+        Self {
+            census: Census::default(),
+            bits_exact: false,
+            free_in: vec![0; index(refs_pages.div_ceil(group_pages))],
+            group_pages,
+            refs_pages,
+            data_blocks: geometry.data_blocks,
+            scan_start: (newest.0 / Region::Refs.entries_per_page()).min(refs_pages - 1),
+            scan_done: 0,
+            ready: VecDeque::new(),
+            preparing: None,
+            fruitless: 0,
+            changes: 0,
+            changes_tried: 0,
+            cursor: granule,
+            kept_order: BTreeSet::new(),
+            kept_in: Map::default(),
+            kept_room: index(work_bytes / 4 / 64).max(64),
+            reclaiming: BTreeSet::new(),
+            resting: Vec::new(),
+            trial: 0,
+            trials_left: geometry.data_blocks.div_ceil(GRANULE_BLOCKS),
+            freed: BTreeSet::new(),
+        }
+    }
+
+    /// Free blocks counted so far.
+    pub fn free(&self) -> u64 {
+        self.census.free
+    }
+
+    /// Granules on the volume.
+    pub fn granules(&self) -> u64 {
+        self.data_blocks.div_ceil(GRANULE_BLOCKS)
+    }
+
+    pub fn scan_complete(&self) -> bool {
+        self.scan_done >= self.refs_pages
+    }
+
+    /// The refs page that the scan looks at next.
+    pub fn scan_next(&self) -> Option<u64> {
+        (!self.scan_complete()).then(|| (self.scan_start + self.scan_done) % self.refs_pages)
+    }
+
+    fn scanned(&self, refs_page: u64) -> bool {
+        (refs_page + self.refs_pages - self.scan_start) % self.refs_pages < self.scan_done
+    }
+
+    /// Whether a refs page is known to have no free block.
+    pub fn known_full(&self, refs_page: u64) -> bool {
+        self.scanned(refs_page) && self.free_in[index(refs_page / self.group_pages)] == 0 && self.group_scanned()
+    }
+
+    fn group_scanned(&self) -> bool {
+        self.group_pages == 1 || self.scan_complete()
+    }
+
+    /// A block's count changed.
+    pub fn counted(&mut self, refs_page: u64, pbn: Pbn, before: u8, after: u8) {
+        let granule = pbn.0 / GRANULE_BLOCKS;
+        match (before == 1, after == 1) {
+            (false, true) => self.kept_more(granule),
+            (true, false) => self.kept_less(granule),
+            _ => {}
+        }
+        if !self.scanned(refs_page) {
+            return;
+        }
+        *self.census.kind(before) -= 1;
+        *self.census.kind(after) += 1;
+        let group = &mut self.free_in[index(refs_page / self.group_pages)];
+        *group -= u32::from(before == 0);
+        *group += u32::from(after == 0);
+    }
+
+    /// The scan has come by a refs page with these counts.
+    pub fn scanned_page(&mut self, refs_page: u64, counts: impl Iterator<Item = (Pbn, u8)>) {
+        for (pbn, refs) in counts {
+            *self.census.kind(refs) += 1;
+            self.free_in[index(refs_page / self.group_pages)] += u32::from(refs == 0);
+            if refs == 1 {
+                // A granule whose changes were noted before the scan came is counted twice for a while: the number only orders them.
+                self.kept_more(pbn.0 / GRANULE_BLOCKS);
+            }
+        }
+        self.scan_done += 1;
+    }
+
+    fn kept_more(&mut self, granule: u64) {
+        let n = self.kept_in.get(&granule).copied().unwrap_or(0);
+        if n == 0 && self.kept_in.len() >= self.kept_room {
+            return;
+        }
+        self.kept_in.insert(granule, n + 1);
+        self.kept_order.remove(&(n, granule));
+        if !self.reclaiming.contains(&granule) {
+            self.kept_order.insert((n + 1, granule));
+        }
+    }
+
+    fn kept_less(&mut self, granule: u64) {
+        let Some(n) = self.kept_in.get(&granule).copied() else { return };
+        self.kept_order.remove(&(n, granule));
+        if n == 1 {
+            self.kept_in.remove(&granule);
+            return;
+        }
+        self.kept_in.insert(granule, n - 1);
+        if !self.reclaiming.contains(&granule) {
+            self.kept_order.insert((n - 1, granule));
+        }
+    }
+
+    /// The granule with the most blocks kept by their fingerprint alone; it is not given again before `reclaimed`.
+    pub fn take_most_kept(&mut self) -> Option<(u32, u64)> {
+        let (blocks, granule) = self.kept_order.pop_last()?;
+        self.reclaiming.insert(granule);
+        Some((blocks, granule))
+    }
+
+    /// A granule gave nothing now (its blocks are pinned, or not theirs alone): it rests until something has happened.
+    pub fn fruitless_granule(&mut self, granule: u64) {
+        self.resting.push(granule);
+    }
+
+    /// Something has happened: granules that gave nothing may be tried again.
+    pub fn wake_granules(&mut self) {
+        while let Some(granule) = self.resting.pop() {
+            self.reclaimed(granule);
+        }
+    }
+
+    /// The removals in a granule are durable.
+    pub fn reclaimed(&mut self, granule: u64) {
+        if self.reclaiming.remove(&granule) {
+            if let Some(&n) = self.kept_in.get(&granule) {
+                self.kept_order.insert((n, granule));
+            }
+        }
+    }
+
+    /// Granules that may hold kept blocks although the order does not say so.
+    pub fn next_trial(&mut self) -> Option<u64> {
+        if self.trials_left == 0 {
+            return None;
+        }
+        self.trials_left -= 1;
+        self.trial = (self.trial + 1) % self.granules();
+        (!self.reclaiming.contains(&self.trial)).then_some(self.trial)
+    }
+}

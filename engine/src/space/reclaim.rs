@@ -1,0 +1,120 @@
+//! Reclaim: blocks that only their fingerprint holds become free, by whole fingerprint pages.
+//!
+//! 1. The entry goes from the page in memory, and from the index, at once; nobody links to the block any more.
+//! 2. The page is written in some commit's step 1, with the refs pages, and covered by its flush: only then is the removal durable.
+//! 3. Only after that the count falls, and only then may the block be reused (R3, R4).
+
+use crate::engine::Engine;
+use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::page::{PageId, Region};
+use crate::pages::{Got, Task};
+use crate::space::GRANULE_BLOCKS;
+use crate::units::{Pbn, count, index};
+use std::collections::BTreeMap;
+
+/// The most fingerprint pages that one commit takes along.
+const PAGES_A_COMMIT: usize = 64;
+
+/// Removals under way.
+#[derive(Default)]
+pub(crate) struct Reclaim {
+    /// Granules that were chosen and wait for their pages.
+    chosen: Vec<u64>,
+    /// Blocks whose entry is gone from the page in memory, by page: not yet sent.
+    pub removed: BTreeMap<PageId, Vec<Pbn>>,
+    /// Blocks whose removal was sent, or awaits a flush.
+    pub sent: u64,
+}
+
+impl Reclaim {
+    /// Whether blocks are on their way to be free.
+    pub fn in_progress(&self) -> bool {
+        !self.chosen.is_empty() || !self.removed.is_empty() || self.sent > 0
+    }
+}
+
+impl Engine {
+    /// Keeps a little more free than the reserve, lazily: what is kept may yet be found as a duplicate.
+    pub(crate) fn reclaim_if_low(&mut self) {
+        let low = self.geometry.reserve_blocks.min(self.geometry.data_blocks / 16).max(8);
+        if !self.space.scan_complete() || self.failed || self.space.free() + self.reclaim_under_way() >= low {
+            return;
+        }
+        self.choose_granules(low + low / 4 - self.space.free());
+    }
+
+    fn reclaim_under_way(&self) -> u64 {
+        count(self.reclaim.removed.values().map(Vec::len).sum::<usize>()) + self.reclaim.sent
+    }
+
+    /// For writers that wait: true if something was chosen.
+    pub(crate) fn reclaim_for_waiters(&mut self) -> bool {
+        self.choose_granules(count(self.space_waiters.len()).max(GRANULE_BLOCKS))
+    }
+
+    fn choose_granules(&mut self, wanted: u64) -> bool {
+        let room = PAGES_A_COMMIT.saturating_sub(self.reclaim.chosen.len() + self.reclaim.removed.len());
+        let before = self.reclaim.chosen.len();
+        let mut expected = 0;
+        for _ in 0..room {
+            if expected >= wanted {
+                break;
+            }
+            let Some((blocks, granule)) = self.space.take_most_kept() else { break };
+            expected += u64::from(blocks);
+            self.reclaim.chosen.push(granule);
+        }
+        if expected == 0 && self.space.census.kept > self.reclaim_under_way() {
+            self.reclaim.chosen.extend((0..room).filter_map(|_| self.space.next_trial()));
+        }
+        let chosen = self.reclaim.chosen.len() > before;
+        if chosen {
+            self.ready.push_back(Task::Reclaim);
+        }
+        chosen
+    }
+
+    /// Takes the entries of chosen granules away, where their pages are in memory.
+    pub(crate) fn reclaim(&mut self) {
+        let chosen = std::mem::take(&mut self.reclaim.chosen);
+        for granule in chosen {
+            let first = Pbn(granule * GRANULE_BLOCKS);
+            let names = PageId { region: Region::Fingerprints, index: granule };
+            let (refs, at) = self.geometry.refs_of(first);
+            let missing = [names, refs].into_iter().find(|&id| self.ensure(id) == Got::Wait);
+            if let Some(id) = missing {
+                self.wait(id, Task::Reclaim);
+                self.reclaim.chosen.push(granule);
+                continue;
+            }
+            if self.pages.get(names).is_none() || self.pages.get(refs).is_none() {
+                self.space.fruitless_granule(granule);
+                continue;
+            }
+            let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
+            for i in 0..blocks {
+                if self.pages.expect(refs).content.refs(at + index(i)) == 1 {
+                    self.remove_name(names, index(i), first + i);
+                }
+            }
+            if !self.reclaim.removed.contains_key(&names) {
+                self.space.fruitless_granule(granule);
+            }
+        }
+        self.find_space_for_waiters();
+    }
+
+    fn remove_name(&mut self, names: PageId, i: usize, pbn: Pbn) {
+        let entry = self.pages.expect(names).content.fingerprint(i);
+        if entry.is_none() || self.busy(pbn) {
+            return;
+        }
+        self.pages.expect(names).content.set_fingerprint(i, FingerprintEntry::NONE);
+        self.pages.touch(names, self.now);
+        if entry.kind == Kind::Fingerprint {
+            self.index.remove(&entry.value, pbn);
+        }
+        self.ledger.reclaimed_blocks += 1;
+        self.reclaim.removed.entry(names).or_default().push(pbn);
+    }
+}

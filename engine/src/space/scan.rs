@@ -1,0 +1,55 @@
+//! The scan of the refs pages, in the background: how many blocks are free, and where blocks are kept for dedup alone.
+
+use crate::engine::Engine;
+use crate::format::page::{PageId, Region};
+use crate::interface::Notice;
+use crate::pages::{Got, Task};
+use crate::units::{Pbn, index};
+
+/// Pages counted in one step, before the engine attends to other things.
+const PAGES_A_STEP: u64 = 32;
+/// A thin volume says how full it is from here on, and at every so many percent more.
+const FILLING_PERCENT: u64 = 80;
+const FILLING_STEP_PERCENT: u64 = 5;
+
+impl Engine {
+    /// Counts some refs pages.
+    pub(crate) fn scan_refs(&mut self) {
+        for _ in 0..PAGES_A_STEP {
+            let Some(number) = self.space.scan_next() else { return };
+            let id = PageId { region: Region::Refs, index: number };
+            match self.ensure(id) {
+                Got::Wait => {
+                    self.wait(id, Task::Scan);
+                    self.scan_waits = true;
+                    return;
+                }
+                Got::Unreadable => self.space.scanned_page(number, std::iter::empty()),
+                Got::Ready => {
+                    let first = self.geometry.first_pbn(id);
+                    let blocks = Region::Refs.entries_per_page().min(self.geometry.data_blocks - first.0);
+                    let content = &self.pages.expect(id).content;
+                    let counts: Vec<u8> = (0..blocks).map(|i| content.refs(index(i))).collect();
+                    let numbered = counts.into_iter().zip(first.0..).map(|(refs, pbn)| (Pbn(pbn), refs));
+                    self.space.scanned_page(number, numbered);
+                }
+            }
+        }
+        self.more_background = true;
+    }
+
+    /// Tells the owner of a thin volume that it fills.
+    pub(crate) fn warn_when_filling(&mut self) {
+        let thin = self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks;
+        if !thin || !self.space.scan_complete() {
+            return;
+        }
+        let used = self.geometry.data_blocks - self.space.free() - self.space.census.kept;
+        let percent = used * 100 / self.geometry.data_blocks;
+        let step = percent - percent % FILLING_STEP_PERCENT;
+        if step >= FILLING_PERCENT && step > self.filling_warned {
+            self.notice(Notice::Filling { percent: step });
+        }
+        self.filling_warned = if step >= FILLING_PERCENT { step } else { 0 };
+    }
+}

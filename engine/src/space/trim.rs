@@ -1,0 +1,55 @@
+//! Telling the device which blocks hold nothing any more, in batches.
+//!
+//! A block that is free has no possible link (R4), so it may be discarded; it is pinned until the discard has ended (R6, R7).
+
+use crate::engine::{Engine, IoFor};
+use crate::interface::Action;
+use crate::units::{Blocks, Pbn};
+
+/// Freed blocks that make a batch worth sending.
+const BATCH_BLOCKS: usize = 1024;
+/// Shorter runs are not worth a command.
+const RUN_BLOCKS_MIN: u64 = 8;
+/// Commands in one batch.
+const RUNS_A_BATCH: usize = 64;
+
+impl Engine {
+    /// Sends a batch if there is one, or, when the volume closes, what there is.
+    pub(crate) fn discard_freed(&mut self, all: bool) {
+        if self.failed || self.space.freed.len() < if all { 1 } else { BATCH_BLOCKS } {
+            return;
+        }
+        let mut freed = std::mem::take(&mut self.space.freed);
+        // What is about to be written again is not worth it.
+        self.space.ready.iter().for_each(|pbn| {
+            freed.remove(pbn);
+        });
+        let mut runs: Vec<(Pbn, u64)> = Vec::new();
+        for pbn in freed {
+            if !self.is_free(pbn) {
+                continue;
+            }
+            match runs.last_mut() {
+                Some((first, blocks)) if *first + *blocks == pbn => *blocks += 1,
+                _ => runs.push((pbn, 1)),
+            }
+        }
+        runs.retain(|&(_, blocks)| blocks >= RUN_BLOCKS_MIN);
+        runs.sort_by_key(|&(first, blocks)| (std::cmp::Reverse(blocks), first));
+        for (first, blocks) in runs.into_iter().take(RUNS_A_BATCH) {
+            (0..blocks).for_each(|i| self.pin(first + i));
+            self.ledger.device_discards += 1;
+            let length = Blocks(blocks).bytes();
+            self.ledger.device_discarded_bytes += length.0;
+            let at = self.geometry.block_at(first);
+            let io = self.io(IoFor::Discard { first, blocks });
+            self.out.push(Action::Discard { io, at, length });
+        }
+    }
+
+    /// Whether a block is free for certain: its count is in memory and zero, and nothing in flight touches it.
+    fn is_free(&mut self, pbn: Pbn) -> bool {
+        let (page, at) = self.geometry.refs_of(pbn);
+        !self.busy(pbn) && self.pages.get(page).is_some_and(|p| p.content.refs(at) == 0)
+    }
+}

@@ -1,0 +1,131 @@
+//! The ledger: exact counts of what was sent to the device, and of what clients sent to us.
+
+use crate::engine::Engine;
+use crate::interface::Class;
+use crate::memory::Part;
+use crate::units::BLOCK_BYTES;
+
+/// Counts of one class of device operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    pub commands: u64,
+    pub bytes: u64,
+    /// Aligned 4 KiB of the device that were touched, each time.
+    pub units: u64,
+}
+
+/// Everything since the volume was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Writes by [`Class`].
+    pub written: [Count; 6],
+    /// Reads by [`Class`].
+    pub read: [Count; 6],
+    pub device_flushes: u64,
+    pub device_discards: u64,
+    pub device_discarded_bytes: u64,
+    /// 4 KiB units that clients wrote, and the bytes and requests.
+    pub client_units: u64,
+    pub client_bytes: u64,
+    pub client_writes: u64,
+    pub client_read_bytes: u64,
+    pub client_reads: u64,
+    pub client_flushes: u64,
+    pub client_discards: u64,
+    /// Of the client units: found as duplicates; all zero; stored as new blocks; unchanged (the LBN already held it).
+    pub duplicates: u64,
+    pub zeroes: u64,
+    pub new_blocks: u64,
+    pub unchanged: u64,
+    /// Epochs by what sealed them: someone's flush or FUA, the timer, memory or space.
+    pub epochs_wanted: u64,
+    pub epochs_timer: u64,
+    pub epochs_pressure: u64,
+    /// Contents whose block had reached its limit of links.
+    pub overflows: u64,
+    pub reclaimed_blocks: u64,
+    pub cache_hits: u64,
+}
+
+impl Ledger {
+    /// Counts a write command.
+    pub fn wrote(&mut self, class: Class, bytes: u64) {
+        let c = &mut self.written[class as usize];
+        c.commands += 1;
+        c.bytes += bytes;
+        c.units += bytes.div_ceil(BLOCK_BYTES);
+    }
+
+    /// Counts a read command.
+    pub fn read(&mut self, class: Class, blocks: u64) {
+        let c = &mut self.read[class as usize];
+        c.commands += 1;
+        c.bytes += blocks * BLOCK_BYTES;
+        c.units += blocks;
+    }
+
+    /// All units written to the device.
+    #[must_use]
+    pub fn device_units(&self) -> u64 {
+        self.written.iter().map(|c| c.units).sum()
+    }
+}
+
+/// A snapshot for reports.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    pub ledger: Ledger,
+    pub phase: &'static str,
+    pub read_only: bool,
+    pub data_blocks: u64,
+    pub logical_blocks: u64,
+    pub reserve_blocks: u64,
+    /// Free blocks counted so far, and whether the count is complete.
+    pub free_blocks: u64,
+    /// Blocks with exactly one link that is (as far as is known) their fingerprint's: kept for dedup alone.
+    pub kept_blocks: u64,
+    /// Blocks with one link from the map, or with more than one.
+    pub unique_blocks: u64,
+    pub shared_blocks: u64,
+    pub free_complete: bool,
+    pub index_entries: u64,
+    pub index_capacity: u64,
+    pub garbage_possible: bool,
+    pub recount_running: bool,
+    /// Part, bytes now, most ever, limit.
+    pub memory: Vec<(&'static str, u64, u64, u64)>,
+}
+
+impl Engine {
+    /// What can be told without any I/O.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            ledger: self.ledger.clone(),
+            phase: self.phase(),
+            read_only: self.failed || self.settings.read_only,
+            data_blocks: self.geometry.data_blocks,
+            logical_blocks: self.geometry.logical_blocks,
+            reserve_blocks: self.geometry.reserve_blocks,
+            free_blocks: self.space.free(),
+            kept_blocks: self.space.census.kept,
+            unique_blocks: self.space.census.unique,
+            shared_blocks: self.space.census.shared,
+            free_complete: self.space.scan_complete(),
+            index_entries: self.index.len(),
+            index_capacity: self.index.capacity(),
+            garbage_possible: self.superblock.garbage_possible,
+            recount_running: self.recount.running(),
+            memory: Part::ALL
+                .iter()
+                .map(|&p| (p.name(), self.accountant.used(p), self.accountant.peak(p), self.accountant.limit(p)))
+                .collect(),
+        }
+    }
+
+    /// What was counted since the volume was opened.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+}

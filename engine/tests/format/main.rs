@@ -1,0 +1,66 @@
+//! The medium, seen from outside: what is written comes back, what is damaged is found, and the bytes are those of `docs/format.md`.
+
+mod copies;
+mod create;
+mod document;
+mod golden;
+mod properties;
+mod superblock;
+
+use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::format::{ClassTotals, Geometry, ProtectedRange, Superblock, Wish};
+use onefold_engine::settings::{Persistence, Settings};
+use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn};
+
+const MIB: u64 = 1 << 20;
+const UUID: [u8; 16] = *b"0123456789abcdef";
+
+type Page = Box<[u8; BLOCK_SIZE]>;
+
+fn geometry(device_bytes: u64) -> Geometry {
+    Geometry::plan(Bytes(device_bytes), &Wish::default()).expect("a geometry")
+}
+
+/// A new volume of 64 MiB.
+fn fresh() -> Superblock {
+    Superblock::new(geometry(64 * MIB), UUID, [7; 32], Algorithm::Blake3, &Settings::default())
+}
+
+/// A superblock in which no field has its default.
+fn eventful() -> Superblock {
+    let mut s = fresh();
+    s.features.compatible = 1;
+    s.features.read_only = 2;
+    s.label = "the würfel".to_owned();
+    s.sector_bytes = 512;
+    s.generation = 0x0102_0304_0506_0708;
+    s.incarnation = 17;
+    s.mount_count = 18;
+    s.last_epoch = Epoch(19);
+    s.last_log_sequence = 20;
+    s.clean = false;
+    s.garbage_possible = true;
+    s.recount_position = Pbn(21);
+    s.allocation_cursor = Pbn(22);
+    s.algorithm = Algorithm::Md5;
+    s.settings.persistence = Persistence::Strong;
+    s.settings.noncritical_delay_ms = 23;
+    s.settings.commit_period_ms = 24;
+    s.settings.anticipation_ms = 25;
+    s.settings.verify_reads = false;
+    s.settings.verify_duplicates = true;
+    s.settings.discard_freed = false;
+    for (class, n) in s.lifetime.classes.iter_mut().zip(100..) {
+        *class = ClassTotals { units: n, bytes: n * 4096, commands: n - 50 };
+    }
+    s.lifetime.client_write_units = 26;
+    s.lifetime.device_flushes = 27;
+    s.protected = vec![ProtectedRange { first: Lbn(0), blocks: 1 }, ProtectedRange { first: Lbn(8192), blocks: 2 }];
+    s
+}
+
+fn encoded(s: &Superblock, copy: usize) -> Page {
+    let mut page = Box::new([0; BLOCK_SIZE]);
+    s.encode(copy, &mut page);
+    page
+}

@@ -1,0 +1,168 @@
+//! The superblock's encoding.
+
+use super::{Page, encoded, eventful, fresh};
+use onefold_engine::format::superblock::{INCOMPATIBLE_LIVE_LOG, LOG_ANCHOR_BYTES, at, at_extent};
+use onefold_engine::format::{Superblock, SuperblockError};
+use onefold_engine::units::{Lbn, Pbn};
+
+/// Changes a page and gives it a checksum that fits, as a program of another mind would.
+fn forged(s: &Superblock, change: impl FnOnce(&mut Page)) -> Result<Superblock, SuperblockError> {
+    let mut page = encoded(s, 0);
+    change(&mut page);
+    let checksum = crc32c::crc32c(&page[..4092]);
+    page[4092..].copy_from_slice(&checksum.to_le_bytes());
+    Superblock::decode(&page, 0)
+}
+
+#[test]
+fn superblocks_come_back() {
+    for superblock in [fresh(), eventful()] {
+        for copy in 0..4 {
+            assert_eq!(Superblock::decode(&encoded(&superblock, copy), copy), Ok(superblock.clone()));
+        }
+    }
+}
+
+#[test]
+fn the_longest_label_and_the_fullest_tables_fit() {
+    let mut s = fresh();
+    s.label = "x".repeat(64);
+    s.protected = (0..64).map(|i| onefold_engine::format::ProtectedRange { first: Lbn(i), blocks: 1 }).collect();
+    assert_eq!(Superblock::decode(&encoded(&s, 2), 2), Ok(s));
+}
+
+#[test]
+fn other_pages_are_not_taken_for_superblocks() {
+    assert_eq!(Superblock::decode(&[0; 4096], 0), Err(SuperblockError::NotOnefold));
+    assert_eq!(Superblock::decode(&[0xff; 4096], 0), Err(SuperblockError::NotOnefold));
+}
+
+#[test]
+fn a_flipped_bit_is_found_wherever_it_is() {
+    let good = encoded(&eventful(), 1);
+    for bit in 0..4096 * 8 {
+        let mut page = good.clone();
+        page[bit / 8] ^= 1 << (bit % 8);
+        let error = Superblock::decode(&page, 1).expect_err("a flipped bit");
+        if bit < 64 {
+            assert_eq!(error, SuperblockError::NotOnefold);
+        } else {
+            assert!(matches!(error, SuperblockError::Checksum { .. }), "bit {bit}: {error}");
+        }
+    }
+}
+
+#[test]
+fn another_version_is_refused_by_its_number() {
+    let error = forged(&fresh(), |page| page[8] = 9).expect_err("another version");
+    assert_eq!(error, SuperblockError::OtherVersion { found: 9 });
+    assert!(error.to_string().contains("version is 9, this program knows version 1"), "{error}");
+}
+
+#[test]
+fn a_copy_at_the_place_of_another_is_refused() {
+    let error = Superblock::decode(&encoded(&fresh(), 2), 3).expect_err("misplaced");
+    assert_eq!(error, SuperblockError::Misplaced { found: 2, expected: 3 });
+}
+
+#[test]
+fn an_unknown_incompatible_feature_is_refused_others_are_not() {
+    let mut s = fresh();
+    s.features.compatible = 1 << 63;
+    s.features.read_only = 1 << 62;
+    assert_eq!(s.read_only_because(), 1 << 62);
+    assert_eq!(Superblock::decode(&encoded(&s, 0), 0), Ok(s.clone()));
+    s.features.incompatible = INCOMPATIBLE_LIVE_LOG;
+    let error = Superblock::decode(&encoded(&s, 0), 0);
+    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 1, uuid: s.uuid, generation: 1 }));
+}
+
+#[test]
+fn values_without_meaning_are_refused_by_name() {
+    for (field, value) in [
+        (at::BLOCK_BYTES, 1),
+        (at::SECTOR_BYTES, 7),
+        (at::STATE, 4),
+        (at::ALGORITHM, 4),
+        (at::PERSISTENCE, 2),
+        (at::COMMIT_MODE, 1),
+        (at::VERIFY_READS, 2),
+        (at::VERIFY_DUPLICATES, 255),
+        (at::DISCARD_FREED, 2),
+        (at::EXTENT_COUNT, 65),
+        (at::PROTECTED_COUNT, 65),
+    ] {
+        let error = forged(&fresh(), |page| {
+            page[field.offset..][..field.width].fill(0);
+            page[field.offset] = value;
+        });
+        assert_eq!(error, Err(SuperblockError::UnknownValue { field: field.name, value: u64::from(value) }));
+    }
+    let error = forged(&fresh(), |page| page[at::EXTENTS.offset + at_extent::KIND.offset] = 5);
+    assert_eq!(error, Err(SuperblockError::UnknownValue { field: "extent kind", value: 5 }));
+}
+
+#[test]
+fn places_outside_the_volume_are_refused() {
+    let blocks = fresh().geometry.data_blocks;
+    for field in [at::RECOUNT_POSITION, at::ALLOCATION_CURSOR] {
+        let value = blocks + 1;
+        let error = forged(&fresh(), |page| page[field.offset..][..8].copy_from_slice(&value.to_le_bytes()));
+        assert_eq!(error, Err(SuperblockError::OutOfRange { field: field.name, value, limit: blocks }));
+    }
+    let error = forged(&eventful(), |page| page[at::PROTECTED.offset + 7] = 0xff).expect_err("a range far away");
+    assert!(matches!(error, SuperblockError::OutOfRange { field: "PROTECTED", .. }), "{error}");
+    let mut s = fresh();
+    s.allocation_cursor = Pbn(blocks);
+    assert_eq!(Superblock::decode(&encoded(&s, 0), 0), Ok(s), "the end itself is a place");
+}
+
+#[test]
+fn reserved_bytes_are_zero() {
+    let s = eventful();
+    let used_extents = s.geometry.extents.len() * at_extent::LAYOUT.bytes;
+    for offset in [
+        at::RESERVED_SETTINGS.offset,
+        at::RESERVED.offset,
+        at::RESERVED.offset + at::RESERVED.width - 1,
+        at::LOG_ANCHOR.offset,
+        at::LOG_ANCHOR.offset + LOG_ANCHOR_BYTES - 1,
+        at::LABEL.offset + 63,
+        at::LEDGER.offset + at::LEDGER.width - 1,
+        at::EXTENTS.offset + used_extents,
+        at::PROTECTED.offset + at::PROTECTED.width - 1,
+    ] {
+        let error = forged(&s, |page| page[offset] = 1);
+        assert_eq!(error, Err(SuperblockError::Reserved { offset, found: 1, expected: 0 }));
+    }
+}
+
+#[test]
+fn a_label_that_is_not_text_is_refused() {
+    let error = forged(&eventful(), |page| page[at::LABEL.offset + 4] = 0xff);
+    assert_eq!(error, Err(SuperblockError::Label { valid_up_to: 4 }));
+}
+
+#[test]
+fn a_region_table_that_is_not_sound_is_refused() {
+    for (field, name) in [(at_extent::OFFSET, "offset"), (at_extent::LENGTH, "length"), (at_extent::INSTANCE, "instance")] {
+        let error = forged(&fresh(), |page| page[at::EXTENTS.offset + field.offset + 3] = 0x77);
+        assert!(matches!(error, Err(SuperblockError::Geometry(_))), "{name}: {error:?}");
+    }
+}
+
+#[test]
+fn the_key_never_shows() {
+    let mut s = fresh();
+    s.key.0 = *b"a key that nobody may ever see!!";
+    let shown = format!("{s:?} {:#?} {:?}", s.key, s.fingerprinter());
+    assert!(shown.contains("withheld") && !shown.contains("97, 32, 107") && !shown.contains("nobody"));
+}
+
+#[test]
+#[should_panic(expected = "no label")]
+fn a_label_with_a_zero_byte_is_a_bug() {
+    let mut s = fresh();
+    s.label = "a\0b".to_owned();
+    let _ = encoded(&s, 0);
+}

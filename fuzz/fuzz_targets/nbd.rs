@@ -1,0 +1,15 @@
+//! The NBD server's parsers: a client that says anything, from the handshake on or in the middle of the transmission.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use onefold::frontend::nbd::exercise;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&mode, words)) = data.split_first() else { return };
+    match mode % 3 {
+        0 => exercise::session(words),
+        1 => exercise::requests(words, false),
+        _ => exercise::requests(words, true),
+    }
+});

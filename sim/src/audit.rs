@@ -1,0 +1,75 @@
+//! An offline look at a whole device on which nothing is undecided: what the volume says, by the format alone, with no engine.
+
+use crate::disk::{SimDisk, to_index};
+use crate::machine::superblock_of;
+use crate::oracle::Oracle;
+use crate::tables::{self, FINGERPRINTS, MAP, REFS, Target};
+use crate::violation::{Violation, violation};
+use crate::volume::Volume;
+use fastrand::Rng;
+use onefold_engine::fingerprint::Digest;
+use onefold_engine::format::{Kind, PageId, REFS_UNKNOWN, Region};
+
+/// Every LBN against the oracle, every count against the links, every fingerprint against its content.
+///
+/// # Errors
+/// The first difference. More refs than links are one only while *garbage possible* is not set.
+pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) -> Result<(), Violation> {
+    let superblock = superblock_of(disk, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?.superblock;
+    let sectors = |region: Region| {
+        (0..volume.geometry.pages(region)).flat_map(move |index| {
+            let id = PageId { region, index };
+            let content = disk.cell(volume.block_of_page(id)).durable().clone();
+            (0..8).map(move |s| (id.sector(s), content.clone(), s))
+        })
+    };
+    let blocks = to_index(volume.geometry.data_blocks);
+    let mut links = vec![0u32; blocks];
+    for (number, content, s) in sectors(Region::Map) {
+        let table = tables::map(volume, content.sector(s), number, false)?;
+        for (lbn, target) in (number * MAP as u64..volume.geometry.logical_blocks).zip(table.targets) {
+            let id = match target {
+                Target::Zeros => crate::content::Content::zero().id(),
+                Target::Lost => return Err(violation!("P1: LBN {lbn} is lost")),
+                Target::Block(pbn) => {
+                    links[to_index(pbn)] += 1;
+                    disk.cell(volume.block_of(pbn)).durable().id()
+                }
+            };
+            if !oracle.may_survive(lbn, id) {
+                return Err(violation!(
+                    "P2: on the medium LBN {lbn} is {target:?} with content {id:016x}, allowed are {}",
+                    oracle.describe(lbn)
+                ));
+            }
+        }
+    }
+    for (number, content, s) in sectors(Region::Fingerprints) {
+        let table = tables::fingerprints(volume, content.sector(s), number, false)?;
+        for (pbn, entry) in (number * FINGERPRINTS as u64..volume.geometry.data_blocks).zip(table) {
+            if entry.is_none() {
+                continue;
+            }
+            links[to_index(pbn)] += 1;
+            let content = disk.cell(volume.block_of(pbn)).durable();
+            if entry.kind == Kind::Fingerprint && volume.digest(content) != Digest::Of(entry.value) {
+                return Err(violation!("P4: on the medium the fingerprint of PBN {pbn} names content that differs from {content:?}"));
+            }
+        }
+    }
+    for (number, content, s) in sectors(Region::Refs) {
+        let table = tables::refs(volume, content.sector(s), number, false)?;
+        for (pbn, refs) in (number * REFS as u64..volume.geometry.data_blocks).zip(table) {
+            let links = links[to_index(pbn)];
+            if refs != REFS_UNKNOWN && u32::from(refs) < links {
+                return Err(violation!("P3: on the medium refs of PBN {pbn} are {refs}, its links {links}"));
+            }
+            if u32::from(refs) > links && superblock.clean && !superblock.garbage_possible {
+                return Err(violation!(
+                    "P5: the volume is clean and says that it has no garbage, but refs of PBN {pbn} are {refs}, its links {links}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}

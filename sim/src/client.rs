@@ -1,0 +1,327 @@
+//! The clients of a run: they send requests, and hold every reply against the oracle.
+//!
+//! 1. Each request gets exactly one reply.
+//! 2. A read returns, block by block, a version no older than the newest one acknowledged before it was sent, or (where the device has failed,
+//!    or damage was done) an error; never anything else.
+//! 3. Nothing is acknowledged after the device has failed that would have to be durable (A5).
+
+use crate::content::{Content, Shared, pattern};
+use crate::options::{Options, Shape};
+use crate::oracle::{Mark, Oracle, Patch};
+use crate::record::record;
+use crate::violation::{Violation, violation};
+use crate::volume::Volume;
+use fastrand::Rng;
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::fingerprint::Digest;
+use onefold_engine::interface::{Failure, Hint, Op, Payload, Reply, Request, RequestId, Segment};
+use onefold_engine::settings::Persistence;
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A request that waits for its reply.
+struct Waiting {
+    op: Op,
+    offset: u64,
+    length: u64,
+    fua: bool,
+    /// The versions that it makes, or that it must at least see.
+    marks: Vec<Mark>,
+    /// What a flush promises.
+    promise: Vec<Mark>,
+}
+
+/// What failures the clients must put up with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weather {
+    /// A write or flush of the device has failed, and the engine knows it: nothing may be written or promised any more (A5).
+    pub failed: bool,
+    /// A device call has failed, or damage was done from outside: I/O errors are to be expected.
+    pub errors: bool,
+}
+
+/// What a reply did to the floors.
+#[derive(Debug, Default)]
+pub struct Raised {
+    pub lbns: Vec<u64>,
+    /// The reply was ENOSPC.
+    pub no_space: bool,
+    /// A whole or part of a block was read: LBN, first byte, bytes.
+    pub learnt: Vec<(u64, usize, Vec<u8>)>,
+}
+
+/// Some blocks that lie behind one another, and that writes go to.
+pub type Stretch = (u64, u64);
+
+/// The clients.
+pub struct Client {
+    volume: Rc<Volume>,
+    options: Rc<Options>,
+    stretches: Rc<Vec<Stretch>>,
+    waiting: BTreeMap<u64, Waiting>,
+    next: u64,
+    unique: u64,
+    alphabet: Vec<Shared>,
+}
+
+impl Client {
+    /// Clients of a volume that write to some of its blocks.
+    #[must_use]
+    pub fn new(volume: Rc<Volume>, options: Rc<Options>, stretches: Rc<Vec<Stretch>>, rng: &mut Rng) -> Self {
+        let alphabet = (0..options.alphabet).map(|i| pattern(&letter(i))).collect();
+        Self { volume, options, stretches, waiting: BTreeMap::new(), next: 1, unique: rng.u64(0..1 << 40), alphabet }
+    }
+
+    /// Requests that wait for a reply.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// What waits, in words.
+    #[must_use]
+    pub fn describe_waiting(&self) -> String {
+        let one = |(id, w): (&u64, &Waiting)| format!("{id}: {:?} at {} over {}", w.op, w.offset, w.length);
+        self.waiting.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+
+    fn stretch(&self, rng: &mut Rng) -> Stretch {
+        self.stretches[rng.usize(0..self.stretches.len())]
+    }
+
+    fn content(&mut self, rng: &mut Rng) -> Shared {
+        if rng.u8(..) < self.options.zero {
+            return Content::zero();
+        }
+        if rng.u8(..) < self.options.unique {
+            self.unique += 1;
+            return pattern(&format!("u{}", self.unique % 10_000_000));
+        }
+        self.alphabet[rng.usize(0..self.alphabet.len())].clone()
+    }
+
+    /// Draws the next request and tells the oracle of it.
+    pub fn next(&mut self, oracle: &mut Oracle, rng: &mut Rng) -> Request {
+        let mix = self.options.mix;
+        let kinds = [mix.write, mix.part, mix.read, mix.flush, mix.discard, mix.zeroes];
+        let mut draw = rng.u32(0..kinds.iter().sum());
+        let kind = kinds.iter().position(|&w| {
+            draw < w || {
+                draw -= w;
+                false
+            }
+        });
+        let fua = rng.u8(..) < self.options.fua;
+        // Where too much is under way for one block already, a read is always possible.
+        let crowded = self.stretches.iter().any(|(first, blocks)| (*first..first + blocks).any(|lbn| !oracle.has_room(lbn)));
+        let kind = if crowded && kind != Some(3) { Some(2) } else { kind };
+        match kind.expect("a kind was drawn") {
+            0 => {
+                let (first, blocks) = self.part_of_stretch(rng);
+                let contents: Vec<Shared> = (0..blocks).map(|_| self.content(rng)).collect();
+                self.write(first, &contents, fua, oracle)
+            }
+            1 => {
+                let (first, blocks) = self.part_of_stretch(rng);
+                let sectors = blocks * 8;
+                let from = rng.u64(0..sectors);
+                let to = rng.u64(from + 1..=sectors);
+                let contents: Vec<Shared> = (from / 8..to.div_ceil(8)).map(|_| self.content(rng)).collect();
+                self.write_sectors(first * 8 + from, to - from, &contents, fua, oracle)
+            }
+            2 => {
+                let (first, blocks) = self.part_of_stretch(rng);
+                let (from, to) = if rng.u8(..) < 64 { (rng.u64(0..4), blocks * 8 - rng.u64(0..4)) } else { (0, blocks * 8) };
+                self.read((first * 8 + from) * 512, (to - from) * 512, oracle)
+            }
+            3 => self.flush(oracle),
+            4 if self.options.shape == Shape::Tiny && rng.u8(..) < 24 => {
+                let first = rng.u64(0..self.volume.geometry.logical_blocks);
+                let (first, blocks) = self.beyond_used(first, rng);
+                self.clear(Op::Discard, first * 8, blocks * 8, fua, oracle)
+            }
+            kind => {
+                let op = if kind == 4 { Op::Discard } else { Op::WriteZeroes };
+                let (first, blocks) = self.part_of_stretch(rng);
+                let (from, to) = if rng.u8(..) < 48 { (rng.u64(0..4), blocks * 8 - rng.u64(0..4)) } else { (0, blocks * 8) };
+                self.clear(op, first * 8 + from, to - from, fua, oracle)
+            }
+        }
+    }
+
+    fn part_of_stretch(&self, rng: &mut Rng) -> (u64, u64) {
+        let (first, blocks) = self.stretch(rng);
+        let from = rng.u64(0..blocks);
+        (first + from, rng.u64(1..=self.options.blocks.min(blocks - from)))
+    }
+
+    /// A long stretch, over blocks that no write goes to as well.
+    fn beyond_used(&self, first: u64, rng: &mut Rng) -> (u64, u64) {
+        let logical = self.volume.geometry.logical_blocks;
+        let end = (first + rng.u64(1..=900)).min(logical);
+        (first, end - first)
+    }
+
+    fn admit(&mut self, waiting: Waiting, payload: Option<Payload>) -> Request {
+        let id = self.next;
+        self.next += 1;
+        let request = Request {
+            id: RequestId(id),
+            op: waiting.op,
+            offset: Bytes(waiting.offset),
+            length: Bytes(waiting.length),
+            payload,
+            fua: waiting.fua,
+            hint: Hint::None,
+        };
+        self.waiting.insert(id, waiting);
+        request
+    }
+
+    /// A write of whole blocks.
+    pub fn write(&mut self, first: u64, contents: &[Shared], fua: bool, oracle: &mut Oracle) -> Request {
+        self.write_sectors(first * 8, contents.len() as u64 * 8, contents, fua, oracle)
+    }
+
+    /// A write of some sectors; `contents` are what the blocks that it touches would hold if it covered them.
+    pub fn write_sectors(&mut self, first: u64, sectors: u64, contents: &[Shared], fua: bool, oracle: &mut Oracle) -> Request {
+        let mut buffer = BufferMut::zeroed(contents.len());
+        let mut digests = Vec::with_capacity(contents.len());
+        let mut marks = Vec::with_capacity(contents.len());
+        for (i, (lbn, content)) in (first / 8..).zip(contents).enumerate() {
+            let from = usize::try_from((first.max(lbn * 8) - lbn * 8) * 512).expect("within a block");
+            let to = usize::try_from(((first + sectors).min(lbn * 8 + 8) - lbn * 8) * 512).expect("within a block");
+            let bytes = &content.bytes()[from..to];
+            let whole = to - from == BLOCK_SIZE;
+            // What a write does not cover is arbitrary: it must not show anywhere.
+            buffer.block_mut(i).fill(0x5a);
+            buffer.block_mut(i)[from..to].copy_from_slice(bytes);
+            digests.push(if whole { self.volume.digest(content) } else { Digest::Partial });
+            let patch = if whole { Patch::Whole(content.clone()) } else { Patch::Part { at: from, bytes: bytes.into() } };
+            marks.push(oracle.send(lbn, patch, true));
+        }
+        let waiting = Waiting { op: Op::Write, offset: first * 512, length: sectors * 512, fua, marks, promise: Vec::new() };
+        let request = self.admit(waiting, Some(Payload { buffer: buffer.freeze(), digests }));
+        record!("  client {}: write sectors {first}+{sectors} {contents:?}{}", request.id.0, if fua { " fua" } else { "" });
+        request
+    }
+
+    /// A read of whole sectors, in bytes.
+    pub fn read(&mut self, offset: u64, length: u64, oracle: &mut Oracle) -> Request {
+        oracle.begin_read();
+        let marks = (offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)).map(|lbn| oracle.acknowledged(lbn)).collect();
+        let request = self.admit(Waiting { op: Op::Read, offset, length, fua: false, marks, promise: Vec::new() }, None);
+        record!("  client {}: read sectors {}+{}", request.id.0, offset / 512, length / 512);
+        request
+    }
+
+    /// A flush.
+    pub fn flush(&mut self, oracle: &Oracle) -> Request {
+        let promise = oracle.promised_by_flush();
+        let request = self.admit(Waiting { op: Op::Flush, offset: 0, length: 0, fua: false, marks: Vec::new(), promise }, None);
+        record!("  client {}: flush", request.id.0);
+        request
+    }
+
+    /// A discard or write-zeroes of some sectors.
+    pub fn clear(&mut self, op: Op, first: u64, sectors: u64, fua: bool, oracle: &mut Oracle) -> Request {
+        let mut marks = Vec::new();
+        for lbn in first / 8..(first + sectors).div_ceil(8) {
+            let from = usize::try_from((first.max(lbn * 8) - lbn * 8) * 512).expect("within a block");
+            let to = usize::try_from(((first + sectors).min(lbn * 8 + 8) - lbn * 8) * 512).expect("within a block");
+            if to - from == BLOCK_SIZE {
+                if !oracle.is_untouched_zero(lbn) {
+                    marks.push(oracle.send(lbn, Patch::Whole(Content::zero()), true));
+                }
+            } else {
+                let patch = Patch::Part { at: from, bytes: vec![0; to - from].into() };
+                marks.push(oracle.send(lbn, patch, op == Op::WriteZeroes));
+            }
+        }
+        let fua = fua && op == Op::WriteZeroes;
+        let request = self.admit(Waiting { op, offset: first * 512, length: sectors * 512, fua, marks, promise: Vec::new() }, None);
+        record!("  client {}: {op:?} sectors {first}+{sectors}{}", request.id.0, if fua { " fua" } else { "" });
+        request
+    }
+
+    /// A reply came.
+    ///
+    /// # Errors
+    /// A reply that breaks one of the invariants above.
+    pub fn reply(&mut self, id: RequestId, reply: &Reply, oracle: &mut Oracle, weather: Weather) -> Result<Raised, Violation> {
+        let Some(waiting) = self.waiting.remove(&id.0) else {
+            return Err(violation!("interface: a reply to request {}, which waits for none", id.0));
+        };
+        match reply {
+            Reply::Done => record!("  client {}: done", id.0),
+            Reply::Data(_) => record!("  client {}: data", id.0),
+            Reply::Failed(failure) => record!("  client {}: {failure:?}", id.0),
+        }
+        if waiting.op == Op::Read {
+            oracle.end_read();
+        }
+        match (waiting.op, reply) {
+            (Op::Read, Reply::Data(segments)) => self.check_data(&waiting, segments, oracle),
+            (Op::Read, Reply::Done) | (_, Reply::Data(_)) => Err(violation!("interface: {reply:?} to a {:?}", waiting.op)),
+            (op, Reply::Failed(failure)) => {
+                let expected = match failure {
+                    Failure::Io => weather.errors,
+                    Failure::ReadOnly => weather.failed && op != Op::Read,
+                    Failure::NoSpace => matches!(op, Op::Write | Op::Discard | Op::WriteZeroes),
+                    Failure::Invalid => false,
+                };
+                if !expected {
+                    return Err(violation!("interface: {failure:?} to a {op:?} at byte {} over {}", waiting.offset, waiting.length));
+                }
+                waiting.marks.iter().filter(|_| op != Op::Read).for_each(|&mark| oracle.fail(mark));
+                Ok(Raised { no_space: *failure == Failure::NoSpace, ..Raised::default() })
+            }
+            (op, Reply::Done) => {
+                if weather.failed {
+                    return Err(violation!("A5: a {op:?} was acknowledged after the device had failed"));
+                }
+                let durable = waiting.fua || self.options.settings.persistence == Persistence::Strong && op != Op::Flush;
+                waiting.marks.iter().for_each(|&mark| oracle.acknowledge(mark));
+                let raised = if durable { waiting.marks } else { waiting.promise };
+                raised.iter().for_each(|&mark| oracle.raise(mark));
+                Ok(Raised { lbns: raised.iter().map(|m| m.lbn).collect(), ..Raised::default() })
+            }
+        }
+    }
+
+    fn check_data(&self, waiting: &Waiting, segments: &[Segment], oracle: &Oracle) -> Result<Raised, Violation> {
+        let mut bytes = Vec::with_capacity(usize::try_from(waiting.length).expect("a read fits memory"));
+        for segment in segments {
+            match segment {
+                Segment::Zeroes { bytes: n } => bytes.resize(bytes.len() + usize::try_from(*n).expect("a read fits memory"), 0),
+                Segment::Data { slice, start, bytes: n } => bytes.extend_from_slice(&slice.bytes()[*start..*start + *n]),
+            }
+        }
+        if bytes.len() as u64 != waiting.length {
+            return Err(violation!("interface: {} bytes to a read of {}", bytes.len(), waiting.length));
+        }
+        let mut raised = Raised::default();
+        let mut at = usize::try_from(waiting.offset % BLOCK_BYTES).expect("within a block");
+        let mut rest = &bytes[..];
+        for &mark in &waiting.marks {
+            let (found, after) = rest.split_at(rest.len().min(BLOCK_SIZE - at));
+            if !oracle.may_read(mark, at, found) {
+                let block = Content::zero().patched(at, found);
+                return Err(violation!(
+                    "P2: LBN {} reads {block:?} at byte {at}+{}, where {} is allowed",
+                    mark.lbn,
+                    found.len(),
+                    oracle.describe(mark.lbn)
+                ));
+            }
+            raised.learnt.push((mark.lbn, at, found.to_vec()));
+            (rest, at) = (after, 0);
+        }
+        Ok(raised)
+    }
+}
+
+fn letter(i: u32) -> String {
+    char::from_u32(u32::from('A') + i % 26).expect("a letter").to_string().repeat(1 + i as usize / 26)
+}

@@ -1,0 +1,103 @@
+//! What a [`World`](crate::world::World) runs: the engine, or anything else that answers events with actions.
+
+use crate::disk::SimDisk;
+use crate::world::Setting;
+use fastrand::Rng;
+use onefold_engine::Engine;
+use onefold_engine::buffer::{BufferMut, Frame, Home};
+use onefold_engine::format::copies::{Chosen, OpenError, choose, end_copies};
+use onefold_engine::interface::{Action, Event};
+use onefold_engine::memory::{Accountant, Part};
+use onefold_engine::units::{BLOCK_BYTES, Bytes, Time};
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Once};
+
+/// A state machine that speaks the engine's interface.
+pub trait Machine {
+    /// Takes in one event and appends what is to be done to `out`.
+    fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>);
+    /// What it says it is doing, for tables of states.
+    fn phase(&self) -> &'static str;
+}
+
+/// Buffers of plain memory. They come filled with a byte that no content of the kit has in every place, so that a forgotten fill shows.
+pub struct PlainHome;
+
+impl Home for PlainHome {
+    fn take(self: Arc<Self>, blocks: usize) -> BufferMut {
+        let mut buffer = BufferMut::zeroed(blocks);
+        buffer.bytes_mut().fill(0xa5);
+        buffer
+    }
+
+    fn give_back(&self, frames: Box<[Frame]>, _tag: u32) {
+        drop(frames);
+    }
+}
+
+thread_local! {
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a step of a machine; a panic in it is handed back with its place, not printed.
+///
+/// # Errors
+/// What the panic said.
+pub fn quietly<T>(step: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if QUIET.get() {
+                PANIC.set(Some(info.to_string().replace('\n', " ")));
+            } else {
+                usual(info);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let result = catch_unwind(AssertUnwindSafe(step));
+    QUIET.set(false);
+    result.map_err(|_| PANIC.take().unwrap_or_default())
+}
+
+/// Something else that could be opened in the engine's place gives this.
+impl Machine for Engine {
+    fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
+        Self::step(self, now, event, out);
+    }
+
+    fn phase(&self) -> &'static str {
+        Self::phase(self)
+    }
+}
+
+/// What is found on a device that is to be opened.
+///
+/// # Errors
+/// As the format says: nothing there, or nothing usable.
+pub fn superblock_of(disk: &SimDisk, rng: &mut Rng) -> Result<Chosen, OpenError> {
+    let bytes = Bytes(disk.blocks() * BLOCK_BYTES);
+    let front = [disk.read(0, rng), disk.read(1, rng)];
+    let ends = end_copies([Some(front[0].bytes()), Some(front[1].bytes())], bytes);
+    let end = ends.map(|at| disk.read(at.get() / BLOCK_BYTES, rng));
+    choose([Some(front[0].bytes()), Some(front[1].bytes()), Some(end[0].bytes()), Some(end[1].bytes())], bytes)
+}
+
+/// The engine, opened on what is on the device.
+///
+/// # Errors
+/// When there is no volume.
+pub fn open_engine(disk: &SimDisk, setting: &Setting, rng: &mut Rng) -> Result<Box<dyn Machine>, OpenError> {
+    let superblock = superblock_of(disk, rng)?.superblock;
+    let settings = setting.options.settings.clone();
+    let accountant = Accountant::new(settings.memory_bytes);
+    if let Some(pages) = setting.options.pages {
+        // The share of the smallest budget would hold every page of so small a volume.
+        let limit = accountant.limit(Part::Pages);
+        accountant.take(Part::Pages, limit.saturating_sub(pages * BLOCK_BYTES));
+    }
+    Ok(Box::new(Engine::open(superblock, settings, Arc::new(PlainHome), accountant, Time(1_000_000_000))))
+}

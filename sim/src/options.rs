@@ -1,0 +1,114 @@
+//! What a run does, all of it drawn from the run's seed: some runs do much of one thing and nothing of another, so that rare states are frequent.
+
+use fastrand::Rng;
+use onefold_engine::settings::{Persistence, Settings};
+use std::fmt;
+
+/// The volumes that runs work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Thin: more logical blocks than physical ones, in one sector of refs.
+    Tiny,
+    /// Not thin, with a few free blocks among many that stay as they are, in several sectors and pages of every region.
+    Spread,
+}
+
+/// How often clients do what; weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix {
+    pub write: u32,
+    pub part: u32,
+    pub read: u32,
+    pub flush: u32,
+    pub discard: u32,
+    pub zeroes: u32,
+}
+
+/// A failure of one device call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Which call of the run, counted from 0.
+    pub call: u64,
+}
+
+/// The options of one run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub shape: Shape,
+    pub settings: Settings,
+    pub mix: Mix,
+    /// Different contents that writes choose from; beyond them, unique ones.
+    pub alphabet: u32,
+    /// In 256: a write's block is unique, all zeros.
+    pub unique: u8,
+    pub zero: u8,
+    /// In 256: a write asks for FUA.
+    pub fua: u8,
+    /// In 256: a read or discard is held back for long.
+    pub delay: u8,
+    /// In 256, at each step: time jumps to the next timer.
+    pub jump: u8,
+    /// Requests at a time.
+    pub depth: usize,
+    /// Blocks of a write at most.
+    pub blocks: u64,
+    /// Blocks that writes go to.
+    pub lbns: usize,
+    /// Room left for metadata pages in memory; none: the whole share.
+    pub pages: Option<u64>,
+    pub fault: Option<Fault>,
+}
+
+impl Options {
+    /// Draws options.
+    #[must_use]
+    pub fn draw(rng: &mut Rng) -> Self {
+        let some = |rng: &mut Rng, most: u32| if rng.bool() { 0 } else { rng.u32(0..=most) };
+        let shape = if rng.bool() { Shape::Tiny } else { Shape::Spread };
+        let persistence = if rng.u8(..) < 48 { Persistence::Strong } else { Persistence::Weak };
+        let settings = Settings {
+            persistence,
+            noncritical_delay_ms: [0, 5, 100, 30_000][rng.usize(0..4)],
+            commit_period_ms: [5, 1000, 1000][rng.usize(0..3)],
+            anticipation_ms: [0, 1][rng.usize(0..2)],
+            verify_reads: rng.u8(..) < 230,
+            verify_duplicates: rng.u8(..) < 32,
+            discard_freed: rng.u8(..) < 200,
+            refs_limit: [3, 3, 4, 254][rng.usize(0..4)],
+            memory_bytes: 2 << 20,
+            recount_window_blocks: [16, 64, 1 << 20][rng.usize(0..3)],
+            recount_pages_per_second: [1000, 100_000][rng.usize(0..2)],
+            ack_when_written: rng.u8(..) < 64,
+            read_only: false,
+        };
+        Self {
+            shape,
+            settings,
+            mix: Mix {
+                write: rng.u32(4..=20),
+                part: some(rng, 8),
+                read: some(rng, 10),
+                flush: rng.u32(0..=8),
+                discard: some(rng, 6),
+                zeroes: some(rng, 3),
+            },
+            alphabet: [2, 4, 8, 20][rng.usize(0..4)],
+            unique: [0, 20, 128, 255][rng.usize(0..4)],
+            zero: [0, 10, 40][rng.usize(0..3)],
+            fua: [0, 0, 30][rng.usize(0..3)],
+            delay: [0, 20, 100][rng.usize(0..3)],
+            jump: [1, 10, 60][rng.usize(0..3)],
+            depth: [1, 2, 4, 8][rng.usize(0..4)],
+            blocks: [1, 1, 2, 4][rng.usize(0..4)],
+            lbns: [4, 8, 24, 64][rng.usize(0..4)],
+            pages: [None, None, Some(16), Some(32)][rng.usize(0..4)],
+            fault: None,
+        }
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}

@@ -1,0 +1,438 @@
+//! The plain model of what clients may see: each LBN's versions, and a floor below which none may come back.
+//!
+//! 1. Every client operation on a block makes a version. Operations that were under way together may have been done in either order; one that
+//!    was acknowledged before another was sent came before it.
+//! 2. A read sees every write acknowledged before it was sent; it may see later ones.
+//! 3. The floor is raised by an acknowledged flush (to what was acknowledged before the flush was sent), by an acknowledged FUA or strong
+//!    operation, and after a recovery by what a read returned (P7). After a cut any version from the floor on may be there (P1), no other (P2).
+//! 4. An operation that failed may have been done or not.
+
+use crate::content::{Content, Shared};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Operations on one block that may be under way together: each more doubles the states to keep.
+pub const TOGETHER_MAX: usize = 4;
+
+/// What an operation does to one block.
+#[derive(Clone, Debug)]
+pub enum Patch {
+    Whole(Shared),
+    Part { at: usize, bytes: Arc<[u8]> },
+}
+
+impl Patch {
+    fn apply(&self, before: &Shared) -> Shared {
+        match self {
+            Self::Whole(content) => content.clone(),
+            Self::Part { at, bytes } => before.patched(*at, bytes),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Operation {
+    patch: Patch,
+    /// Whether it was done, or will be once it is acknowledged.
+    certain: bool,
+    /// The operations of its group that were acknowledged before it was sent.
+    after: u32,
+    replied: bool,
+}
+
+/// Operations that overlap in time, and the contents after each set of them.
+#[derive(Clone, Debug)]
+struct Group {
+    operations: Vec<Operation>,
+    /// Sets of operations that may have been done, as bits, with a content that they leave. Begins with the empty set.
+    states: Vec<(u32, Shared)>,
+}
+
+impl Group {
+    fn of(base: Vec<Shared>) -> Self {
+        Self { operations: Vec::new(), states: base.into_iter().map(|c| (0, c)).collect() }
+    }
+
+    fn all(&self) -> u32 {
+        (1 << self.operations.len()) - 1
+    }
+
+    fn is_over(&self) -> bool {
+        self.operations.iter().all(|o| o.replied)
+    }
+
+    fn enumerate(&mut self) {
+        self.states.retain(|(set, _)| *set == 0);
+        for set in 1..=self.all() {
+            let mut contents = Vec::new();
+            for (i, operation) in self.operations.iter().enumerate() {
+                let before = set & !(1 << i);
+                if before == set || operation.after & before != operation.after {
+                    continue;
+                }
+                for content in self.states.iter().filter(|(s, _)| *s == before).map(|(_, c)| c) {
+                    contents.push(operation.patch.apply(content));
+                    if !operation.certain {
+                        contents.push(content.clone());
+                    }
+                }
+            }
+            distinct(&mut contents);
+            self.states.extend(contents.into_iter().map(|c| (set, c)));
+        }
+    }
+
+    fn with(&self, set: u32) -> impl Iterator<Item = &Shared> {
+        self.states.iter().filter(move |(s, _)| s & set == set).map(|(_, c)| c)
+    }
+}
+
+fn distinct(contents: &mut Vec<Shared>) {
+    contents.sort_by_key(|c| c.id());
+    contents.dedup_by_key(|c| c.id());
+}
+
+/// A point in a block's history: a group, and operations of it that have been done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Point {
+    group: u64,
+    set: u32,
+}
+
+impl Point {
+    /// At least this and that.
+    fn and(self, other: Self) -> Self {
+        match self.group.cmp(&other.group) {
+            std::cmp::Ordering::Less => other,
+            std::cmp::Ordering::Greater => self,
+            std::cmp::Ordering::Equal => Self { group: self.group, set: self.set | other.set },
+        }
+    }
+}
+
+/// One block's groups; `first` is the number of the oldest that is kept.
+#[derive(Clone, Debug)]
+struct History {
+    groups: Vec<Group>,
+    first: u64,
+    /// What is sure to survive a cut.
+    floor: Point,
+    /// What has been acknowledged.
+    acknowledged: Point,
+}
+
+impl History {
+    fn of(content: Shared) -> Self {
+        Self { groups: vec![Group::of(vec![content])], first: 0, floor: Point::default(), acknowledged: Point::default() }
+    }
+
+    fn last(&self) -> u64 {
+        self.first + self.groups.len() as u64 - 1
+    }
+
+    fn since(&self, point: Point) -> impl Iterator<Item = &Shared> {
+        let skip = usize::try_from(point.group.saturating_sub(self.first)).expect("few groups");
+        let set = if point.group < self.first { 0 } else { point.set };
+        self.groups[skip..].iter().enumerate().flat_map(move |(i, group)| group.with(if i == 0 { set } else { 0 }))
+    }
+
+    /// Forgets what no cut and no read can bring back.
+    fn prune(&mut self) {
+        let gone = usize::try_from(self.floor.group.saturating_sub(self.first)).expect("few groups");
+        self.groups.drain(..gone);
+        self.first += gone as u64;
+    }
+}
+
+/// One operation on one block, or what a read must at least see of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub lbn: u64,
+    point: Point,
+}
+
+/// The model of a whole volume.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    /// What the blocks held in the prepared volume; beyond its end, zeros.
+    base: Arc<Vec<Shared>>,
+    blocks: FxHashMap<u64, History>,
+    /// Reads under way: they may still find what no cut can bring back any more.
+    reads: u32,
+}
+
+impl Oracle {
+    /// The model of a volume that holds `base`, durably, and zeros after it.
+    #[must_use]
+    pub fn new(base: Vec<Shared>) -> Self {
+        Self { base: Arc::new(base), blocks: FxHashMap::default(), reads: 0 }
+    }
+
+    fn base(&self, lbn: u64) -> Shared {
+        usize::try_from(lbn).ok().and_then(|i| self.base.get(i)).cloned().unwrap_or_else(Content::zero)
+    }
+
+    fn history(&mut self, lbn: u64) -> &mut History {
+        let base = &self.base;
+        self.blocks
+            .entry(lbn)
+            .or_insert_with(|| History::of(usize::try_from(lbn).ok().and_then(|i| base.get(i)).cloned().unwrap_or_else(Content::zero)))
+    }
+
+    /// Whether one more operation on a block may be sent now ([`TOGETHER_MAX`]).
+    #[must_use]
+    pub fn has_room(&self, lbn: u64) -> bool {
+        self.blocks.get(&lbn).and_then(|h| h.groups.last()).is_none_or(|g| g.is_over() || g.operations.len() < TOGETHER_MAX)
+    }
+
+    /// An operation on a block is sent. `certain` is false where it need not do anything even when it succeeds (part of a block in a discard).
+    pub fn send(&mut self, lbn: u64, patch: Patch, certain: bool) -> Mark {
+        let history = self.history(lbn);
+        let last = history.groups.last().expect("a group");
+        if last.is_over() {
+            let mut base: Vec<Shared> = last.with(last.all()).cloned().collect();
+            distinct(&mut base);
+            history.groups.push(Group::of(base));
+        }
+        let number = history.last();
+        let acknowledged = if history.acknowledged.group == number { history.acknowledged.set } else { 0 };
+        let group = history.groups.last_mut().expect("a group");
+        let bit = group.operations.len();
+        group.operations.push(Operation { patch, certain, after: acknowledged, replied: false });
+        group.enumerate();
+        Mark { lbn, point: Point { group: number, set: 1 << bit } }
+    }
+
+    fn operation(&mut self, mark: Mark) -> Option<(&mut Group, usize)> {
+        let history = self.blocks.get_mut(&mark.lbn)?;
+        let at = usize::try_from(mark.point.group.checked_sub(history.first)?).expect("few groups");
+        Some((&mut history.groups[at], usize::try_from(mark.point.set.trailing_zeros()).expect("a bit")))
+    }
+
+    /// It was acknowledged.
+    pub fn acknowledge(&mut self, mark: Mark) {
+        if let Some((group, i)) = self.operation(mark) {
+            group.operations[i].replied = true;
+        }
+        let history = self.history(mark.lbn);
+        history.acknowledged = history.acknowledged.and(mark.point);
+    }
+
+    /// It failed: it may have been done or not.
+    pub fn fail(&mut self, mark: Mark) {
+        if let Some((group, i)) = self.operation(mark) {
+            group.operations[i].replied = true;
+            group.operations[i].certain = false;
+            group.enumerate();
+        }
+    }
+
+    /// A version is durable by a promise: none older may come back.
+    pub fn raise(&mut self, mark: Mark) {
+        let keep = self.reads > 0;
+        let history = self.history(mark.lbn);
+        history.floor = history.floor.and(mark.point);
+        if !keep {
+            history.prune();
+        }
+    }
+
+    /// A read is sent.
+    pub fn begin_read(&mut self) {
+        self.reads += 1;
+    }
+
+    /// A read is answered.
+    pub fn end_read(&mut self) {
+        self.reads -= 1;
+    }
+
+    /// What a flush sent now promises once it is acknowledged.
+    #[must_use]
+    pub fn promised_by_flush(&self) -> Vec<Mark> {
+        let raised = self.blocks.iter().filter(|(_, h)| h.acknowledged != h.floor);
+        let mut marks: Vec<Mark> = raised.map(|(&lbn, h)| Mark { lbn, point: h.acknowledged }).collect();
+        marks.sort_by_key(|m| m.lbn);
+        marks
+    }
+
+    /// What a read sent now must at least see of a block.
+    #[must_use]
+    pub fn acknowledged(&self, lbn: u64) -> Mark {
+        Mark { lbn, point: self.blocks.get(&lbn).map_or(Point::default(), |h| h.acknowledged) }
+    }
+
+    /// Whether a read of bytes `at..at + found.len()` of a block may find this, when it was sent at `since`.
+    #[must_use]
+    pub fn may_read(&self, since: Mark, at: usize, found: &[u8]) -> bool {
+        let same = |c: &Shared| &c.bytes()[at..at + found.len()] == found;
+        match self.blocks.get(&since.lbn) {
+            Some(history) => history.since(since.point).any(same),
+            None => same(&self.base(since.lbn)),
+        }
+    }
+
+    /// Whether a cut may leave this content in a block.
+    #[must_use]
+    pub fn may_survive(&self, lbn: u64, id: u64) -> bool {
+        match self.blocks.get(&lbn) {
+            Some(history) => history.since(history.floor).any(|c| c.id() == id),
+            None => usize::try_from(lbn).ok().and_then(|i| self.base.get(i)).map_or_else(|| Content::zero().id(), |c| c.id()) == id,
+        }
+    }
+
+    /// Whether the block ever held this, as far as is remembered: to tell P1 from P2.
+    #[must_use]
+    pub fn remembers(&self, lbn: u64, id: u64) -> bool {
+        self.blocks.get(&lbn).is_some_and(|h| h.since(Point::default()).any(|c| c.id() == id)) || self.base(lbn).id() == id
+    }
+
+    /// The server went away: what is there now is some version from the floor on, and who comes next will see which.
+    pub fn reopen(&mut self) {
+        self.reads = 0;
+        for history in self.blocks.values_mut() {
+            let mut contents: Vec<Shared> = history.since(history.floor).cloned().collect();
+            distinct(&mut contents);
+            let point = Point { group: history.last() + 1, set: 0 };
+            *history = History { groups: vec![Group::of(contents)], first: point.group, floor: point, acknowledged: point };
+        }
+    }
+
+    /// A read of a block that nobody has written since the recovery found this: from here on that is what it holds (P7).
+    pub fn learn(&mut self, lbn: u64, at: usize, found: &[u8]) {
+        let Some(history) = self.blocks.get_mut(&lbn) else { return };
+        if let [only] = history.groups.as_mut_slice() {
+            if only.operations.is_empty() && only.states.len() > 1 {
+                only.states.retain(|(_, c)| &c.bytes()[at..at + found.len()] == found);
+            }
+        }
+    }
+
+    /// Whether a block was zeros in the prepared volume, and nothing has been sent to it since.
+    #[must_use]
+    pub fn is_untouched_zero(&self, lbn: u64) -> bool {
+        !self.blocks.contains_key(&lbn) && self.base(lbn).id() == Content::zero().id()
+    }
+
+    /// The blocks that have been written, in order.
+    #[must_use]
+    pub fn touched(&self) -> Vec<u64> {
+        let mut lbns: Vec<u64> = self.blocks.keys().copied().collect();
+        lbns.sort_unstable();
+        lbns
+    }
+
+    /// What a block may hold after a cut, in words.
+    #[must_use]
+    pub fn describe(&self, lbn: u64) -> String {
+        match self.blocks.get(&lbn) {
+            Some(history) => format!("{:?}", history.since(history.floor).collect::<Vec<_>>()),
+            None => format!("[{:?}]", self.base(lbn)),
+        }
+    }
+
+    /// What a block holds if nothing is in doubt.
+    #[must_use]
+    pub fn newest(&self, lbn: u64) -> Shared {
+        match self.blocks.get(&lbn) {
+            Some(history) => history.groups.last().and_then(|g| g.states.last()).map(|(_, c)| c.clone()).expect("a state"),
+            None => self.base(lbn),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::pattern;
+
+    fn whole(label: &str) -> Patch {
+        Patch::Whole(pattern(label))
+    }
+
+    fn survives(oracle: &Oracle, label: &str) -> bool {
+        oracle.may_survive(3, pattern(label).id())
+    }
+
+    #[test]
+    fn a_flush_promises_what_was_acknowledged_before_it_was_sent() {
+        let mut oracle = Oracle::new(Vec::new());
+        let a = oracle.send(3, whole("a"), true);
+        oracle.acknowledge(a);
+        let promise = oracle.promised_by_flush();
+        let b = oracle.send(3, whole("b"), true);
+        oracle.acknowledge(b);
+        assert!(oracle.may_survive(3, Content::zero().id()), "nothing is promised yet");
+        promise.into_iter().for_each(|m| oracle.raise(m));
+        assert!(survives(&oracle, "a") && survives(&oracle, "b") && !oracle.may_survive(3, Content::zero().id()));
+    }
+
+    #[test]
+    fn a_read_sees_what_was_acknowledged_before_it() {
+        let mut oracle = Oracle::new(vec![pattern("z"); 4]);
+        let a = oracle.send(3, whole("a"), true);
+        let before = oracle.acknowledged(3);
+        assert!(oracle.may_read(before, 0, pattern("z").bytes()) && oracle.may_read(before, 0, pattern("a").bytes()));
+        oracle.acknowledge(a);
+        let after = oracle.acknowledged(3);
+        assert!(!oracle.may_read(after, 512, &pattern("z").bytes()[512..1024]) && oracle.may_read(after, 0, pattern("a").bytes()));
+        assert!(survives(&oracle, "z"), "an acknowledgement alone promises no survival");
+    }
+
+    #[test]
+    fn a_part_stands_on_the_version_before() {
+        let mut oracle = Oracle::new(Vec::new());
+        let a = oracle.send(3, whole("a"), true);
+        oracle.acknowledge(a);
+        let part = oracle.send(3, Patch::Part { at: 512, bytes: pattern("b").bytes()[512..1024].into() }, true);
+        let mixed = pattern("a").patched(512, &pattern("b").bytes()[512..1024]);
+        oracle.raise(part);
+        assert!(oracle.may_survive(3, mixed.id()) && !survives(&oracle, "a"));
+    }
+
+    #[test]
+    fn a_failed_operation_may_have_been_done_or_not() {
+        let mut oracle = Oracle::new(vec![pattern("z"); 4]);
+        let a = oracle.send(3, whole("a"), true);
+        oracle.fail(a);
+        let part = oracle.send(3, Patch::Part { at: 0, bytes: [7; 512].into() }, true);
+        oracle.acknowledge(part);
+        oracle.raise(part);
+        for label in ["a", "z"] {
+            assert!(oracle.may_survive(3, pattern(label).patched(0, &[7; 512]).id()));
+        }
+        assert!(!survives(&oracle, "a"));
+    }
+
+    #[test]
+    fn operations_under_way_together_have_no_order() {
+        let mut oracle = Oracle::new(vec![pattern("z"); 4]);
+        let a = oracle.send(3, whole("a"), true);
+        let b = oracle.send(3, Patch::Part { at: 0, bytes: [7; 512].into() }, true);
+        oracle.acknowledge(b);
+        oracle.raise(b);
+        let patched = |label| pattern(label).patched(0, &[7; 512]).id();
+        assert!(oracle.may_survive(3, patched("z")) && oracle.may_survive(3, patched("a")) && survives(&oracle, "a"));
+        assert!(!survives(&oracle, "z"), "b is durable, alone or with a");
+        let c = oracle.send(3, Patch::Part { at: 512, bytes: [8; 512].into() }, true);
+        for mark in [a, c] {
+            oracle.acknowledge(mark);
+            oracle.raise(mark);
+        }
+        let all = |label| pattern(label).patched(0, &[7; 512]).patched(512, &[8; 512]).id();
+        assert!(oracle.may_survive(3, all("a")), "a first");
+        assert!(oracle.may_survive(3, pattern("a").patched(512, &[8; 512]).id()), "a after b, c after a");
+        assert!(survives(&oracle, "a"), "a last");
+        assert!(!oracle.may_survive(3, patched("a")) && !oracle.may_survive(3, all("z")), "c before b is not possible");
+    }
+
+    #[test]
+    fn what_was_read_after_a_recovery_stays() {
+        let mut oracle = Oracle::new(vec![pattern("z"); 4]);
+        oracle.send(3, whole("a"), true);
+        oracle.reopen();
+        assert!(survives(&oracle, "a") && survives(&oracle, "z"));
+        oracle.learn(3, 0, pattern("a").bytes());
+        assert!(survives(&oracle, "a") && !survives(&oracle, "z"));
+    }
+}

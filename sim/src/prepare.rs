@@ -1,0 +1,152 @@
+//! Volumes to work on: formatted, filled and closed once, then cloned for each run.
+
+use crate::client::Stretch;
+use crate::content::{Content, Shared};
+use crate::disk::{End, SimDisk};
+use crate::machine::open_engine;
+use crate::options::{Mix, Options, Shape};
+use crate::oracle::Oracle;
+use crate::violation::{Violation, violation};
+use crate::volume::Volume;
+use crate::world::{Setting, World};
+use fastrand::Rng;
+use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::format::create::{FormatStep, format};
+use onefold_engine::format::superblock::Superblock;
+use onefold_engine::format::{Geometry, Wish};
+use onefold_engine::interface::IoId;
+use onefold_engine::settings::{Persistence, Settings};
+use onefold_engine::units::{BLOCK_BYTES, Bytes};
+use std::rc::Rc;
+
+/// A volume that runs start from.
+pub struct Prepared {
+    pub volume: Rc<Volume>,
+    pub superblock: Superblock,
+    pub disk: SimDisk,
+    pub oracle: Oracle,
+    /// Where writes may go.
+    pub stretches: Vec<Stretch>,
+}
+
+/// Blocks of a tiny volume's data.
+const TINY_DATA: u64 = 40;
+/// Logical blocks of a tiny volume: four pages of map.
+const TINY_LOGICAL: u64 = 2500;
+/// Blocks of a spread volume's data, and how many of them no client can use.
+const SPREAD_DATA: u64 = 1100;
+const SPREAD_RESERVE: u64 = 4;
+/// Blocks that a run writes to; they lie at the edges of map sectors and pages.
+const USED: u64 = 64;
+
+impl Prepared {
+    /// Formats a device and fills what stays.
+    ///
+    /// # Errors
+    /// When the machine breaks a rule on the way.
+    pub fn new(shape: Shape) -> Result<Self, Violation> {
+        let (blocks, wish) = match shape {
+            // Superblocks 2 + 2, written 1, refs 1, fingerprints 1, map 4; data from the next multiple of 16 on.
+            Shape::Tiny => (16 + TINY_DATA + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2) }),
+            Shape::Spread => {
+                (16 + SPREAD_DATA + 2, Wish { logical_blocks: Some(SPREAD_DATA - SPREAD_RESERVE), reserve_blocks: Some(SPREAD_RESERVE) })
+            }
+        };
+        let geometry = Geometry::plan_tiny(Bytes(blocks * BLOCK_BYTES), &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;
+        let superblock = Superblock::new(geometry.clone(), *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &Settings::default());
+        let mut disk = SimDisk::new(blocks);
+        for step in format(&superblock, Bytes(blocks * BLOCK_BYTES), &[]) {
+            match step {
+                FormatStep::Zero { at, length } => {
+                    let first = at.get() / BLOCK_BYTES;
+                    (first..first + length.get() / BLOCK_BYTES).for_each(|b| disk.plant(b, Content::zero()));
+                }
+                FormatStep::Write { at, page } => disk.plant(at.get() / BLOCK_BYTES, Content::of(&page)),
+                FormatStep::Flush => {}
+            }
+        }
+        let volume = Rc::new(Volume::new(superblock.uuid, geometry, superblock.fingerprinter()));
+        // The superblocks are left out: they count openings, and would make equal states look different.
+        disk.name_metadata(2..volume.data_from());
+        let stretches = stretches(volume.geometry.logical_blocks);
+        let mut prepared = Self { oracle: Oracle::new(Vec::new()), superblock, disk, volume, stretches };
+        if shape == Shape::Spread {
+            prepared.fill()?;
+        }
+        Ok(prepared)
+    }
+
+    /// Writes something unique to each block that no run writes to, and closes.
+    fn fill(&mut self) -> Result<(), Violation> {
+        let logical = self.volume.geometry.logical_blocks;
+        let mut base: Vec<Shared> = (0..logical).map(|lbn| crate::content::pattern(&format!("s{lbn}"))).collect();
+        for &(first, blocks) in &self.stretches {
+            (first..first + blocks).for_each(|lbn| base[crate::disk::to_index(lbn)] = Content::zero());
+        }
+        let options = Rc::new(quiet_options(Shape::Spread));
+        let setting = Setting { volume: self.volume.clone(), options, stretches: Rc::new(self.stretches.clone()) };
+        let mut rng = Rng::with_seed(1);
+        let machine = open_engine(&self.disk, &setting, &mut rng).map_err(|e| violation!("kit: the new volume does not open: {e}"))?;
+        let mut world = World::new(setting, self.disk.clone(), self.oracle.clone(), machine, rng);
+        for (lbn, content) in (0..).zip(&base).filter(|(_, c)| c.id() != Content::zero().id()) {
+            let request = world.client.write(lbn, std::slice::from_ref(content), false, &mut world.oracle);
+            world.send(request)?;
+            world.settle()?;
+        }
+        world.close()?;
+        self.disk = world.disk.clone();
+        self.disk.flush(IoId(u64::MAX));
+        self.disk.finish(IoId(u64::MAX), End::Done);
+        self.oracle = Oracle::new(base);
+        Ok(())
+    }
+
+    /// What runs with these options start from.
+    #[must_use]
+    pub fn setting(&self, options: Rc<Options>) -> Setting {
+        let mut left = options.lbns as u64;
+        let mut stretches = self.stretches.clone();
+        stretches.retain_mut(|(_, blocks)| {
+            *blocks = (*blocks).min(left);
+            left -= *blocks;
+            *blocks > 0
+        });
+        Setting { volume: self.volume.clone(), options, stretches: Rc::new(stretches) }
+    }
+}
+
+/// Used blocks, in stretches that cross the edges of map sectors (100) and pages (800).
+fn stretches(logical: u64) -> Vec<Stretch> {
+    let starts = [798, 98, 1, 398, 1598, 698, 2397, 900, 998, 250, 500, 598, 300, 810, 30, 60, 120, 160, 200, 450];
+    let mut left = USED;
+    let mut stretches = Vec::new();
+    for first in starts.into_iter().filter(|s| s + 4 <= logical) {
+        let blocks = left.min(4);
+        left -= blocks;
+        if blocks > 0 {
+            stretches.push((first, blocks));
+        }
+    }
+    stretches
+}
+
+/// Options of a run in which nothing happens by chance.
+#[must_use]
+pub fn quiet_options(shape: Shape) -> Options {
+    Options {
+        shape,
+        settings: Settings { persistence: Persistence::Weak, memory_bytes: 2 << 20, ..Settings::default() },
+        mix: Mix { write: 1, part: 0, read: 0, flush: 0, discard: 0, zeroes: 0 },
+        alphabet: 4,
+        unique: 0,
+        zero: 0,
+        fua: 0,
+        delay: 0,
+        jump: 0,
+        depth: 1,
+        blocks: 1,
+        lbns: USED as usize,
+        pages: None,
+        fault: None,
+    }
+}

@@ -1,0 +1,411 @@
+//! The set checker: P1 to P4 over *all* states that a cut could leave, after every device event.
+//!
+//! Sectors survive independently (A1, A2), so no state has to be enumerated: for each sector it keeps what each of its possible versions
+//! says, and from these
+//!
+//! 1. the most links that each PBN could have (from each map sector the version with most; one for a fingerprint entry of any kind but none)
+//!    against the fewest refs that it could have (P3);
+//! 2. for each possible link, that the content is settled (R1, R4), and a version at or above the floor of that very LBN (P1, P2);
+//! 3. for each possible fingerprint entry, that it names the settled content (P4);
+//! 4. that no sector of a page whose *written* bit is possible could be zero (it would be taken for damage), and none fails its check (P6);
+//! 5. that *clean* is possible only while nothing else is undecided, and while refs are exactly the links.
+//!
+//! It does work for the sectors that an event touched, and only for these.
+//! It does not check: what recovery makes of a state (the explorer does), nor anything about requests that are not acknowledged.
+
+use crate::disk::{Cell, SimDisk, to_index};
+use crate::oracle::Oracle;
+use crate::tables::{self, FINGERPRINTS, MAP, MapSector, REFS, Target, WRITTEN_BITS};
+use crate::violation::{Violation, violation};
+use crate::volume::{Place, Volume};
+use onefold_engine::fingerprint::Digest;
+use onefold_engine::format::{FingerprintEntry, Kind, PageId, REFS_UNKNOWN, Region};
+use std::rc::Rc;
+
+/// The possible versions of one sector, decoded.
+struct Versions<T> {
+    ids: Vec<u64>,
+    tables: Vec<Rc<T>>,
+}
+
+impl<T> Default for Versions<T> {
+    fn default() -> Self {
+        Self { ids: Vec::new(), tables: Vec::new() }
+    }
+}
+
+/// The distinct names that a sector could have.
+fn sector_ids(cell: &Cell, sector: usize, out: &mut Vec<u64>) {
+    out.clear();
+    for content in cell.possible() {
+        let id = content.sector_id(sector);
+        if !out.contains(&id) {
+            out.push(id);
+        }
+    }
+}
+
+impl<T> Versions<T> {
+    /// Brings the versions up to `ids`. Returns whether anything changed and which tables are new.
+    fn update(&mut self, ids: &[u64], mut decode: impl FnMut(u64) -> Result<T, Violation>) -> Result<Option<Vec<Rc<T>>>, Violation> {
+        if self.ids == ids {
+            return Ok(None);
+        }
+        let mut fresh = Vec::new();
+        let mut tables = Vec::with_capacity(ids.len());
+        for &id in ids {
+            if let Some(at) = self.ids.iter().position(|&known| known == id) {
+                tables.push(self.tables[at].clone());
+            } else {
+                let table = Rc::new(decode(id)?);
+                fresh.push(table.clone());
+                tables.push(table);
+            }
+        }
+        self.ids = ids.to_vec();
+        self.tables = tables;
+        Ok(Some(fresh))
+    }
+}
+
+#[derive(Default)]
+struct MapState {
+    versions: Versions<MapSector>,
+    /// For each PBN that a version names: the most links to it in one version.
+    most: Vec<(u64, u32)>,
+}
+
+struct RefsState {
+    versions: Versions<[u8; REFS]>,
+    fewest: [u8; REFS],
+}
+
+#[derive(Default)]
+struct FingerprintState {
+    versions: Versions<[FingerprintEntry; FINGERPRINTS]>,
+    /// Bit for each entry that is there in some version.
+    some: u32,
+}
+
+/// The checker of one volume's device.
+pub struct SetChecker {
+    volume: Rc<Volume>,
+    map: Vec<MapState>,
+    refs: Vec<RefsState>,
+    fingerprints: Vec<FingerprintState>,
+    written: Vec<Versions<Vec<u32>>>,
+    /// By PBN: the most links that it could have.
+    links: Vec<u32>,
+    scratch: Vec<u32>,
+    ids: Vec<u64>,
+    /// Damage has been done from outside, or a failure of the device: lost entries and failed checks are no violation.
+    pub damage_expected: bool,
+}
+
+/// What the checker looks at besides itself.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub disk: &'a SimDisk,
+    pub oracle: &'a Oracle,
+}
+
+impl SetChecker {
+    /// Builds the tables from a device and checks all of it.
+    ///
+    /// # Errors
+    /// The first violation.
+    pub fn new(volume: Rc<Volume>, view: View) -> Result<Self, Violation> {
+        let sectors = |region: Region| to_index(volume.geometry.pages(region)) * 8;
+        let mut checker = Self {
+            map: (0..sectors(Region::Map)).map(|_| MapState::default()).collect(),
+            refs: (0..sectors(Region::Refs)).map(|_| RefsState { versions: Versions::default(), fewest: [0; REFS] }).collect(),
+            fingerprints: (0..sectors(Region::Fingerprints)).map(|_| FingerprintState::default()).collect(),
+            written: (0..sectors(Region::Written)).map(|_| Versions::default()).collect(),
+            links: vec![0; to_index(volume.geometry.data_blocks)],
+            scratch: vec![0; to_index(volume.geometry.data_blocks)],
+            ids: Vec::new(),
+            damage_expected: false,
+            volume,
+        };
+        // Refs first: links are compared with them.
+        for region in [Region::Refs, Region::Written, Region::Fingerprints, Region::Map] {
+            for index in 0..checker.volume.geometry.pages(region) {
+                let block = checker.volume.block_of_page(PageId { region, index });
+                checker.changed(block, view)?;
+            }
+        }
+        Ok(checker)
+    }
+
+    /// Blocks of the device have other possible versions than before: a write or discard was issued, or a flush decided.
+    ///
+    /// # Errors
+    /// The first violation.
+    pub fn changed(&mut self, block: u64, view: View) -> Result<(), Violation> {
+        match self.volume.place(block) {
+            Place::Page(id) => (0..8).try_for_each(|sector| self.sector_changed(block, id, sector, view)),
+            Place::Data(pbn) => self.data_changed(pbn, view.disk.cell(block)),
+            Place::Superblock => self.superblock_changed(view),
+            Place::Unused => Err(violation!("format: block {block} of the device belongs to no region, and was written")),
+        }
+    }
+
+    /// A write or discard is about to be issued.
+    ///
+    /// # Errors
+    /// R4 when content could still be linked.
+    pub fn about_to_change(&self, block: u64, what: &str) -> Result<(), Violation> {
+        let Place::Data(pbn) = self.volume.place(block) else { return Ok(()) };
+        let links = self.links[to_index(pbn)];
+        if links > 0 {
+            return Err(violation!("R4: {what} of PBN {pbn} while {links} links to it are possible: {}", self.linkers(pbn)));
+        }
+        Ok(())
+    }
+
+    /// The floor of a block was raised.
+    ///
+    /// # Errors
+    /// P1 when a link to something older is possible.
+    pub fn floor_raised(&self, lbn: u64, view: View) -> Result<(), Violation> {
+        let (sector, entry) = (to_index(lbn) / MAP, to_index(lbn) % MAP);
+        self.map[sector].versions.tables.iter().try_for_each(|table| self.check_target(lbn, table.targets[entry], view))
+    }
+
+    /// The most links that a PBN could have.
+    #[must_use]
+    pub fn links(&self, pbn: u64) -> u32 {
+        self.links[to_index(pbn)]
+    }
+
+    fn linkers(&self, pbn: u64) -> String {
+        let mut found = Vec::new();
+        for (sector, state) in self.map.iter().enumerate() {
+            for table in &state.versions.tables {
+                let of = table.targets.iter().enumerate().filter(|(_, t)| **t == Target::Block(pbn));
+                found.extend(of.map(|(i, _)| format!("LBN {}", sector * MAP + i)));
+            }
+        }
+        let (sector, entry) = (to_index(pbn) / FINGERPRINTS, to_index(pbn) % FINGERPRINTS);
+        for table in self.fingerprints.get(sector).iter().flat_map(|s| &s.versions.tables) {
+            if !table[entry].is_none() {
+                found.push(format!("fingerprint of kind {:?}", table[entry].kind));
+            }
+        }
+        found.dedup();
+        found.join(", ")
+    }
+
+    fn data_changed(&self, pbn: u64, cell: &Cell) -> Result<(), Violation> {
+        let links = self.links[to_index(pbn)];
+        if links > 0 && cell.settled().is_none() {
+            return Err(violation!("R4: PBN {pbn} may change while {links} links to it are possible: {}", self.linkers(pbn)));
+        }
+        Ok(())
+    }
+
+    fn sector_changed(&mut self, block: u64, id: PageId, sector: usize, view: View) -> Result<(), Violation> {
+        let mut ids = std::mem::take(&mut self.ids);
+        sector_ids(view.disk.cell(block), sector, &mut ids);
+        let number = to_index(id.sector(sector));
+        let result = match id.region {
+            Region::Map => self.map_changed(number, block, sector, &ids, view),
+            Region::Refs => self.refs_changed(number, block, sector, &ids, view),
+            Region::Fingerprints => self.fingerprints_changed(number, block, sector, &ids, view),
+            Region::Written => self.written_changed(number, block, sector, &ids, view),
+        };
+        self.ids = ids;
+        result?;
+        self.check_not_zero(id, block, sector, view)
+    }
+
+    fn map_changed(&mut self, number: usize, block: u64, sector: usize, ids: &[u64], view: View) -> Result<(), Violation> {
+        let (volume, lenient) = (self.volume.clone(), self.damage_expected);
+        let decode = |id| tables::map(&volume, bytes_of(view.disk.cell(block), sector, id), number as u64, lenient);
+        let state = &mut self.map[number];
+        let Some(fresh) = state.versions.update(ids, decode)? else { return Ok(()) };
+        // The most links in one version, by PBN: count each version in the scratch table, which is all zero between uses.
+        let mut most: Vec<(u64, u32)> = Vec::new();
+        for table in &state.versions.tables {
+            for &pbn in &table.blocks {
+                self.scratch[to_index(pbn)] += 1;
+            }
+            for &pbn in &table.blocks {
+                let links = std::mem::take(&mut self.scratch[to_index(pbn)]);
+                if links > 0 {
+                    most.push((pbn, links));
+                }
+            }
+        }
+        if state.versions.tables.len() > 1 {
+            most.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+            most.dedup_by_key(|m| m.0);
+        }
+        let before = std::mem::replace(&mut state.most, most);
+        for (pbn, links) in before {
+            self.links[to_index(pbn)] -= links;
+        }
+        for i in 0..self.map[number].most.len() {
+            let (pbn, links) = self.map[number].most[i];
+            self.links[to_index(pbn)] += links;
+        }
+        self.map[number].most.iter().try_for_each(|(pbn, _)| self.check_count(*pbn))?;
+        let first = (number * MAP) as u64;
+        for table in fresh {
+            for (lbn, &target) in (first..).zip(table.targets.iter()) {
+                self.check_target(lbn, target, view)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn refs_changed(&mut self, number: usize, block: u64, sector: usize, ids: &[u64], view: View) -> Result<(), Violation> {
+        let (volume, lenient) = (self.volume.clone(), self.damage_expected);
+        let decode = |id| tables::refs(&volume, bytes_of(view.disk.cell(block), sector, id), number as u64, lenient);
+        let state = &mut self.refs[number];
+        if state.versions.update(ids, decode)?.is_none() {
+            return Ok(());
+        }
+        let mut fewest = *state.versions.tables[0];
+        for table in &state.versions.tables[1..] {
+            fewest.iter_mut().zip(table.iter()).for_each(|(a, b)| *a = (*a).min(*b));
+        }
+        let before = std::mem::replace(&mut state.fewest, fewest);
+        let first = (number * REFS) as u64;
+        for (pbn, (new, old)) in (first..self.links.len() as u64).zip(fewest.iter().zip(before.iter())) {
+            if new < old {
+                self.check_count(pbn)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fingerprints_changed(&mut self, number: usize, block: u64, sector: usize, ids: &[u64], view: View) -> Result<(), Violation> {
+        let (volume, lenient) = (self.volume.clone(), self.damage_expected);
+        let decode = |id| tables::fingerprints(&volume, bytes_of(view.disk.cell(block), sector, id), number as u64, lenient);
+        let state = &mut self.fingerprints[number];
+        let Some(fresh) = state.versions.update(ids, decode)? else { return Ok(()) };
+        let mut some = 0;
+        for table in &state.versions.tables {
+            some |= table.iter().enumerate().filter(|(_, e)| !e.is_none()).fold(0, |bits, (i, _)| bits | 1 << i);
+        }
+        let before = std::mem::replace(&mut state.some, some);
+        let first = (number * FINGERPRINTS) as u64;
+        for (i, pbn) in (first..self.links.len() as u64).take(FINGERPRINTS).enumerate() {
+            match (before >> i & 1, some >> i & 1) {
+                (0, 1) => {
+                    self.links[to_index(pbn)] += 1;
+                    self.check_count(pbn)?;
+                }
+                (1, 0) => self.links[to_index(pbn)] -= 1,
+                _ => {}
+            }
+        }
+        for table in fresh {
+            for (pbn, entry) in (first..self.links.len() as u64).zip(table.iter()) {
+                self.check_fingerprint(pbn, entry, view)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn written_changed(&mut self, number: usize, block: u64, sector: usize, ids: &[u64], view: View) -> Result<(), Violation> {
+        let (volume, lenient) = (self.volume.clone(), self.damage_expected);
+        let decode = |id| tables::written(&volume, bytes_of(view.disk.cell(block), sector, id), number as u64, lenient);
+        let Some(fresh) = self.written[number].update(ids, decode)? else { return Ok(()) };
+        let page = PageId { region: Region::Written, index: (number / 8) as u64 };
+        for table in fresh {
+            for &bit in table.iter() {
+                let Some(id) = self.volume.geometry.page_of_written(page, (number % 8) * WRITTEN_BITS + bit as usize) else {
+                    return Err(violation!("format: written bit {bit} of sector {number} stands for no page"));
+                };
+                let block = self.volume.block_of_page(id);
+                (0..8).try_for_each(|s| self.check_not_zero(id, block, s, view))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Invariant 4: a zero sector is empty only while its page's *written* bit is possible in no version.
+    fn check_not_zero(&self, id: PageId, block: u64, sector: usize, view: View) -> Result<(), Violation> {
+        if id.region == Region::Written || self.damage_expected {
+            return Ok(());
+        }
+        let zero = crate::content::Content::zero().sector_id(sector);
+        if !view.disk.cell(block).possible().any(|c| c.sector_id(sector) == zero) {
+            return Ok(());
+        }
+        let (page, bit) = self.volume.geometry.written_of(id);
+        let number = to_index(page.sector(bit / WRITTEN_BITS));
+        let bit = u32::try_from(bit % WRITTEN_BITS).expect("a bit of a sector");
+        if self.written[number].tables.iter().any(|t| t.binary_search(&bit).is_ok()) {
+            return Err(violation!(
+                "P6: sector {sector} of {} page {} may be zero while its written bit may be set",
+                id.region.name(),
+                id.index
+            ));
+        }
+        Ok(())
+    }
+
+    /// P3 for one PBN.
+    fn check_count(&self, pbn: u64) -> Result<(), Violation> {
+        let links = self.links[to_index(pbn)];
+        let refs = self.refs[to_index(pbn) / REFS].fewest[to_index(pbn) % REFS];
+        if refs != REFS_UNKNOWN && links > u32::from(refs) {
+            return Err(violation!("P3: refs of PBN {pbn} may be {refs} while {links} links are possible: {}", self.linkers(pbn)));
+        }
+        Ok(())
+    }
+
+    /// P1 and P2 for one possible map entry.
+    fn check_target(&self, lbn: u64, target: Target, view: View) -> Result<(), Violation> {
+        let id = match target {
+            Target::Zeros => crate::content::Content::zero().id(),
+            Target::Lost if self.damage_expected => return Ok(()),
+            Target::Lost => return Err(violation!("P1: LBN {lbn} may be lost")),
+            Target::Block(pbn) => match view.disk.cell(self.volume.block_of(pbn)).settled() {
+                Some(content) => content.id(),
+                None => {
+                    let cell = view.disk.cell(self.volume.block_of(pbn));
+                    let all: Vec<_> = cell.possible().collect();
+                    return Err(violation!("R1: LBN {lbn} may link to PBN {pbn}, whose content may be any of {all:?}"));
+                }
+            },
+        };
+        if view.oracle.may_survive(lbn, id) {
+            return Ok(());
+        }
+        let promise = if view.oracle.remembers(lbn, id) { "P1" } else { "P2" };
+        Err(violation!("{promise}: LBN {lbn} may be {target:?} with content {id:016x}; allowed are {}", view.oracle.describe(lbn)))
+    }
+
+    /// P4 for one possible fingerprint entry.
+    fn check_fingerprint(&self, pbn: u64, entry: &FingerprintEntry, view: View) -> Result<(), Violation> {
+        if entry.is_none() {
+            return Ok(());
+        }
+        let Some(content) = view.disk.cell(self.volume.block_of(pbn)).settled() else {
+            return Err(violation!("R1: a fingerprint may name PBN {pbn}, whose content is not settled"));
+        };
+        let right = match entry.kind {
+            Kind::None => true,
+            Kind::Fingerprint => self.volume.digest(content) == Digest::Of(entry.value),
+            Kind::Checksum => entry.value.0 == [0; 20] || self.volume.fingerprinter.checksum(content.bytes()) == entry.value,
+            Kind::Carrier => return Err(violation!("P4: PBN {pbn} has an entry of kind carrier, which mode ordered does not make")),
+        };
+        if !right && !self.damage_expected {
+            return Err(violation!("P4: the {:?} entry of PBN {pbn} names content that differs from {content:?}", entry.kind));
+        }
+        Ok(())
+    }
+
+    fn superblock_changed(&self, _view: View) -> Result<(), Violation> {
+        Ok(())
+    }
+}
+
+/// The bytes of the version of a sector that has this name.
+fn bytes_of(cell: &Cell, sector: usize, id: u64) -> &[u8; 512] {
+    cell.possible().find(|c| c.sector_id(sector) == id).map(|c| c.sector(sector)).expect("the name came from here")
+}

@@ -1,0 +1,161 @@
+//! What a crash run has covered: distinct states, and the table of steps, events and depths.
+
+use crate::traffic::{Situation, Step};
+use rustc_hash::FxHashSet;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// How a life of the server ends before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Crash {
+    /// The power is cut.
+    Power,
+    /// The server is killed; the device and its cache live on.
+    Kill,
+    /// A device call fails (A5), and some time later the power is cut.
+    Failure,
+}
+
+impl Crash {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 3] = [Self::Power, Self::Kill, Self::Failure];
+
+    /// Its name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Power => "power cut",
+            Self::Kill => "kill",
+            Self::Failure => "I/O error",
+        }
+    }
+}
+
+/// The deepest re-crash that the table tells apart.
+pub const DEPTH_MAX: usize = 3;
+
+/// Counts of one run or of many.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    pub runs: u64,
+    /// States that were opened and compared.
+    pub opened: u64,
+    pub device_events: u64,
+    /// Device events after which the set checker looked.
+    pub checked_events: u64,
+    /// Metadata that was enumerated to the last state.
+    pub enumerated: u64,
+    steps: BTreeMap<(Step, Crash, usize), u64>,
+    situations: BTreeMap<(Situation, usize), u64>,
+    names: FxHashSet<u64>,
+}
+
+impl Coverage {
+    /// A state after a crash at this step, the `depth`th in a row (from 0), is about to be opened.
+    pub fn count(&mut self, step: Step, crash: Crash, depth: usize, on: impl Iterator<Item = Situation>, name: u64) {
+        let depth = depth.min(DEPTH_MAX - 1);
+        self.opened += 1;
+        *self.steps.entry((step, crash, depth)).or_default() += 1;
+        on.for_each(|s| *self.situations.entry((s, depth)).or_default() += 1);
+        self.names.insert(name);
+    }
+
+    /// Adds what another run covered.
+    pub fn add(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.opened += other.opened;
+        self.device_events += other.device_events;
+        self.checked_events += other.checked_events;
+        self.enumerated += other.enumerated;
+        other.steps.into_iter().for_each(|(k, n)| *self.steps.entry(k).or_default() += n);
+        other.situations.into_iter().for_each(|(k, n)| *self.situations.entry(k).or_default() += n);
+        self.names.extend(other.names);
+    }
+
+    /// Distinct states so far.
+    #[must_use]
+    pub fn distinct(&self) -> u64 {
+        self.names.len() as u64
+    }
+
+    /// Cells below `least`, in words. Cells that cannot be are left out.
+    #[must_use]
+    pub fn thin(&self, least: u64) -> Vec<String> {
+        let mut thin = Vec::new();
+        for (step, crash, depth) in cells() {
+            let n = self.steps.get(&(step, crash, depth)).copied().unwrap_or(0);
+            if n < least && possible(step, crash, depth) {
+                thin.push(format!("{} × {} × depth {depth}: {n}", step.name(), crash.name()));
+            }
+        }
+        for situation in Situation::ALL {
+            for depth in 0..DEPTH_MAX {
+                let n = self.situations.get(&(situation, depth)).copied().unwrap_or(0);
+                if n < least && situation_possible(situation, depth) {
+                    thin.push(format!("{} × depth {depth}: {n}", situation.name()));
+                }
+            }
+        }
+        thin
+    }
+
+    /// The tables.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut text = String::new();
+        let _ = write!(text, "{:<14}", "step");
+        for crash in Crash::ALL {
+            for depth in 0..DEPTH_MAX {
+                let _ = write!(text, "{:>13}", format!("{} {depth}", crash.name()));
+            }
+        }
+        text.push('\n');
+        for step in Step::ALL {
+            let _ = write!(text, "{:<14}", step.name());
+            for crash in Crash::ALL {
+                for depth in 0..DEPTH_MAX {
+                    let cell = match self.steps.get(&(step, crash, depth)) {
+                        None if !possible(step, crash, depth) => "-".to_owned(),
+                        n => n.copied().unwrap_or(0).to_string(),
+                    };
+                    let _ = write!(text, "{cell:>13}");
+                }
+            }
+            text.push('\n');
+        }
+        let _ = writeln!(text, "\n{:<36}{:>13}{:>13}{:>13}", "situation", "depth 0", "depth 1", "depth 2");
+        for situation in Situation::ALL {
+            let _ = write!(text, "{:<36}", situation.name());
+            for depth in 0..DEPTH_MAX {
+                let cell = match self.situations.get(&(situation, depth)) {
+                    None if !situation_possible(situation, depth) => "-".to_owned(),
+                    n => n.copied().unwrap_or(0).to_string(),
+                };
+                let _ = write!(text, "{cell:>13}");
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn cells() -> impl Iterator<Item = (Step, Crash, usize)> {
+    Step::ALL.into_iter().flat_map(|s| Crash::ALL.into_iter().flat_map(move |c| (0..DEPTH_MAX).map(move |d| (s, c, d))))
+}
+
+/// A recount has something to do only after a crash; formatting is a program of its own, which is cut off and begun again by other means.
+fn possible(step: Step, crash: Crash, depth: usize) -> bool {
+    match step {
+        Step::Recount => depth > 0,
+        Step::Format => crash == Crash::Power && depth == 0,
+        _ => true,
+    }
+}
+
+fn situation_possible(situation: Situation, depth: usize) -> bool {
+    match situation {
+        Situation::Recount | Situation::Recovery => depth > 0,
+        Situation::Format => depth == 0,
+        _ => true,
+    }
+}

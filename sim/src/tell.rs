@@ -1,0 +1,61 @@
+//! What a write changes, in words, for histories.
+
+use crate::content::{Content, name};
+use crate::volume::{Place, Volume};
+use onefold_engine::format::{FingerprintEntry, MapEntry, Region};
+
+/// Changes of one page that are told one by one.
+const WORDS_MAX: usize = 16;
+
+/// What becomes of a block.
+#[must_use]
+pub fn change(volume: &Volume, block: u64, old: &Content, new: &Content) -> String {
+    match volume.place(block) {
+        Place::Superblock => "superblock".to_owned(),
+        Place::Unused => "unused block".to_owned(),
+        Place::Data(pbn) => format!("PBN {pbn} = {}", name(new)),
+        Place::Page(id) => {
+            let mut words = Vec::new();
+            for sector in 0..8 {
+                let (a, b) = (&old.sector(sector)[..500], &new.sector(sector)[..500]);
+                let first = id.sector(sector) * id.region.entries_per_sector();
+                match id.region {
+                    Region::Refs => each(a, b, 1, |i, x, y| words.push(format!("refs[{}] {}>{}", first + i, x[0], y[0]))),
+                    Region::Map => each(a, b, 5, |i, x, y| words.push(format!("map[{}] {}>{}", first + i, target(x), target(y)))),
+                    Region::Fingerprints => each(a, b, 20, |i, x, y| words.push(format!("fp[{}] {}>{}", first + i, kind(x), kind(y)))),
+                    Region::Written => each(a, b, 1, |i, x, y| words.push(format!("written[{}] {:08b}>{:08b}", first + i * 8, x[0], y[0]))),
+                }
+            }
+            let more = words.len().saturating_sub(WORDS_MAX);
+            words.truncate(WORDS_MAX);
+            let and = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{} {}: {}{and}", id.region.name(), id.index, words.join(" "))
+        }
+    }
+}
+
+fn each(old: &[u8], new: &[u8], size: usize, mut tell: impl FnMut(u64, &[u8], &[u8])) {
+    for (i, (a, b)) in old.chunks_exact(size).zip(new.chunks_exact(size)).enumerate() {
+        if a != b {
+            tell(i as u64, a, b);
+        }
+    }
+}
+
+fn target(bytes: &[u8]) -> String {
+    match MapEntry::decode(bytes.try_into().expect("five bytes")) {
+        Ok(MapEntry::Unmapped) => "-".to_owned(),
+        Ok(MapEntry::Zero) => "zero".to_owned(),
+        Ok(MapEntry::Lost) => "lost".to_owned(),
+        Ok(MapEntry::Block { pbn, .. }) => pbn.get().to_string(),
+        Err(_) => "?".to_owned(),
+    }
+}
+
+fn kind(bytes: &[u8]) -> String {
+    match FingerprintEntry::decode(bytes.try_into().expect("twenty bytes")) {
+        Ok(entry) if entry.is_none() => "-".to_owned(),
+        Ok(entry) => format!("{:?}", entry.kind),
+        Err(_) => "?".to_owned(),
+    }
+}

@@ -1,0 +1,310 @@
+//! What the device's traffic shows: where in a commit the engine is, which rare situations are on, how much was written.
+//!
+//! Everything here is told from outside, from the operations alone, so that it can be held against what the engine says of itself.
+
+use crate::content::Content;
+use crate::disk::SimDisk;
+use crate::volume::{Place, Volume};
+use onefold_engine::format::{PageId, Region};
+use onefold_engine::interface::Class;
+use rustc_hash::FxHashSet;
+
+/// Where the engine is, as seen on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    Opening,
+    Idle,
+    Content,
+    Refs,
+    Flush1,
+    Links,
+    Flush2,
+    NonCritical,
+    Recount,
+    Reclaim,
+    Closing,
+    Format,
+}
+
+impl Step {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 12] = [
+        Self::Opening,
+        Self::Idle,
+        Self::Content,
+        Self::Refs,
+        Self::Flush1,
+        Self::Links,
+        Self::Flush2,
+        Self::NonCritical,
+        Self::Recount,
+        Self::Reclaim,
+        Self::Closing,
+        Self::Format,
+    ];
+
+    /// Its name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Opening => "opening",
+            Self::Idle => "idle",
+            Self::Content => "content",
+            Self::Refs => "refs",
+            Self::Flush1 => "flush 1",
+            Self::Links => "links",
+            Self::Flush2 => "flush 2",
+            Self::NonCritical => "non-critical",
+            Self::Recount => "recount",
+            Self::Reclaim => "reclaim",
+            Self::Closing => "closing",
+            Self::Format => "format",
+        }
+    }
+}
+
+/// A rare situation that crashes have to meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Situation {
+    DuplicatesOnly,
+    RefsOverflow,
+    IncrementsAndDecrements,
+    Reclaim,
+    Reuse,
+    ClientDiscard,
+    DeviceDiscard,
+    SubBlock,
+    NoSpace,
+    Recount,
+    TornSuperblock,
+    TornPage,
+    Recovery,
+    Format,
+}
+
+impl Situation {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 14] = [
+        Self::DuplicatesOnly,
+        Self::RefsOverflow,
+        Self::IncrementsAndDecrements,
+        Self::Reclaim,
+        Self::Reuse,
+        Self::ClientDiscard,
+        Self::DeviceDiscard,
+        Self::SubBlock,
+        Self::NoSpace,
+        Self::Recount,
+        Self::TornSuperblock,
+        Self::TornPage,
+        Self::Recovery,
+        Self::Format,
+    ];
+
+    /// Its name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DuplicatesOnly => "commit of duplicates only",
+            Self::RefsOverflow => "refs overflow",
+            Self::IncrementsAndDecrements => "page with increments and decrements",
+            Self::Reclaim => "reclaim",
+            Self::Reuse => "reuse of a reclaimed block",
+            Self::ClientDiscard => "client's discard",
+            Self::DeviceDiscard => "discard of freed blocks",
+            Self::SubBlock => "sub-block write",
+            Self::NoSpace => "ENOSPC",
+            Self::Recount => "recount",
+            Self::TornSuperblock => "torn superblock",
+            Self::TornPage => "torn page",
+            Self::Recovery => "crash within recovery",
+            Self::Format => "format over an old volume",
+        }
+    }
+}
+
+/// Counts of what went to the device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// 4 KiB units written, by the order of [`Class::ALL`].
+    pub units: [u64; 6],
+    /// Write commands, likewise.
+    pub commands: [u64; 6],
+    pub flushes: u64,
+    pub discards: u64,
+    pub reads: u64,
+}
+
+/// A situation stays on until this many flushes have completed: long enough for what made it to be durable.
+const SITUATION_FLUSHES: u8 = 2;
+
+/// What the traffic of one volume shows.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    pub tally: Tally,
+    /// Device events so far: writes, discards and flushes, issued and completed.
+    pub events: u64,
+    pub serving: bool,
+    pub closing: bool,
+    /// Classes written since the last flush was issued, and those that it covers.
+    since_flush: [bool; 6],
+    covered: [bool; 6],
+    flushes_in_flight: u32,
+    data_this_commit: bool,
+    refs_this_commit: bool,
+    left: [u8; Situation::ALL.len()],
+    reclaimed: FxHashSet<u64>,
+    refs_limit: u8,
+}
+
+fn of(class: Class) -> usize {
+    Class::ALL.iter().position(|c| *c == class).expect("a class")
+}
+
+impl Traffic {
+    /// No traffic yet.
+    #[must_use]
+    pub fn new(refs_limit: u8) -> Self {
+        Self {
+            tally: Tally::default(),
+            events: 0,
+            serving: false,
+            closing: false,
+            since_flush: [false; 6],
+            covered: [false; 6],
+            flushes_in_flight: 0,
+            data_this_commit: false,
+            refs_this_commit: false,
+            left: [0; Situation::ALL.len()],
+            reclaimed: FxHashSet::default(),
+            refs_limit,
+        }
+    }
+
+    /// A situation is on from now.
+    pub fn note(&mut self, situation: Situation) {
+        self.left[situation as usize] = SITUATION_FLUSHES;
+    }
+
+    /// Whether a situation is on.
+    #[must_use]
+    pub fn is_on(&self, situation: Situation) -> bool {
+        self.left[situation as usize] > 0
+    }
+
+    /// A write is issued; `disk` is as it was before.
+    pub fn write(&mut self, class: Class, first: u64, contents: &[std::sync::Arc<Content>], disk: &SimDisk, volume: &Volume) {
+        self.events += 1;
+        self.tally.units[of(class)] += contents.len() as u64;
+        self.tally.commands[of(class)] += 1;
+        self.since_flush[of(class)] = true;
+        match class {
+            Class::Data => {
+                self.data_this_commit = true;
+                for block in first..first + contents.len() as u64 {
+                    if let Place::Data(pbn) = volume.place(block) {
+                        if self.reclaimed.remove(&pbn) {
+                            self.note(Situation::Reuse);
+                        }
+                    }
+                }
+            }
+            Class::Map if self.refs_this_commit && !self.data_this_commit => self.note(Situation::DuplicatesOnly),
+            _ => {}
+        }
+        for (block, content) in (first..).zip(contents) {
+            match volume.place(block) {
+                Place::Page(id) if id.region == Region::Refs => self.refs_written(disk.cell(block).newest(), content),
+                Place::Page(id) if id.region == Region::Fingerprints => self.fingerprints_written(id, disk.cell(block).newest(), content),
+                _ => {}
+            }
+        }
+    }
+
+    fn refs_written(&mut self, old: &Content, new: &Content) {
+        self.refs_this_commit = true;
+        let (mut up, mut down) = (false, false);
+        for sector in (0..8).filter(|&s| old.sector_id(s) != new.sector_id(s)) {
+            for (a, b) in old.sector(sector)[..500].iter().zip(&new.sector(sector)[..500]) {
+                up |= b > a;
+                down |= b < a;
+                if b > a && *b == self.refs_limit {
+                    self.note(Situation::RefsOverflow);
+                }
+            }
+        }
+        if up && down {
+            self.note(Situation::IncrementsAndDecrements);
+        }
+    }
+
+    fn fingerprints_written(&mut self, id: PageId, old: &Content, new: &Content) {
+        for sector in (0..8).filter(|&s| old.sector_id(s) != new.sector_id(s)) {
+            let entries = old.sector(sector)[..500].chunks_exact(20).zip(new.sector(sector)[..500].chunks_exact(20));
+            for (i, (a, b)) in entries.enumerate() {
+                if a[19] >> 6 != 0 && b[19] >> 6 == 0 {
+                    self.note(Situation::Reclaim);
+                    self.reclaimed.insert(id.sector(sector) * 25 + i as u64);
+                }
+            }
+        }
+    }
+
+    /// A discard is issued.
+    pub fn discard(&mut self) {
+        self.events += 1;
+        self.tally.discards += 1;
+        self.note(Situation::DeviceDiscard);
+    }
+
+    /// A flush is issued.
+    pub fn flush(&mut self) {
+        self.events += 1;
+        self.tally.flushes += 1;
+        self.flushes_in_flight += 1;
+        for (covered, since) in self.covered.iter_mut().zip(&mut self.since_flush) {
+            *covered |= std::mem::take(since);
+        }
+    }
+
+    /// A write or discard completed.
+    pub fn completed(&mut self) {
+        self.events += 1;
+    }
+
+    /// A flush completed.
+    pub fn flushed(&mut self) {
+        self.events += 1;
+        self.flushes_in_flight -= 1;
+        if self.covered[of(Class::Map)] {
+            (self.data_this_commit, self.refs_this_commit) = (false, false);
+        }
+        self.covered = [false; 6];
+        for left in &mut self.left {
+            *left = left.saturating_sub(1);
+        }
+    }
+
+    /// Where the engine is.
+    #[must_use]
+    pub fn step(&self) -> Step {
+        let since = |class: Class| self.since_flush[of(class)];
+        if !self.serving {
+            Step::Opening
+        } else if self.closing {
+            Step::Closing
+        } else if self.flushes_in_flight > 0 {
+            if self.covered[of(Class::Map)] { Step::Flush2 } else { Step::Flush1 }
+        } else if since(Class::Map) {
+            Step::Links
+        } else if since(Class::Refs) {
+            Step::Refs
+        } else if since(Class::Data) {
+            Step::Content
+        } else if since(Class::Fingerprints) || since(Class::Written) {
+            Step::NonCritical
+        } else {
+            Step::Idle
+        }
+    }
+}

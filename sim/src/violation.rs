@@ -1,0 +1,21 @@
+//! What a checker says when a rule or a promise does not hold.
+
+use std::fmt;
+
+/// A broken rule or promise, in words that begin with its name (`R2`, `P3`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation(pub String);
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Formats a [`Violation`].
+macro_rules! violation {
+    ($($arg:tt)*) => { $crate::violation::Violation(format!($($arg)*)) };
+}
+pub(crate) use violation;

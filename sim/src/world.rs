@@ -1,0 +1,459 @@
+//! One life of a server: a machine over a simulated device, clients, and time that passes as the seed will have it.
+//!
+//! 1. What the machine asks of the device completes in any order; each sector may be read, written or forgotten at any moment in between.
+//! 2. Reads and discards may be held back past commits; timers may fire between any two events.
+//! 3. Requests are sent in any number at once, before the opening is over too.
+//! 4. Whatever the machine does is checked as it does it: the interface's invariants, the device's rules (R6), the set checker where there is
+//!    one, every reply against the oracle.
+
+use crate::client::{Client, Stretch, Weather};
+use crate::content::{Content, Shared};
+use crate::disk::{End, SimDisk};
+use crate::machine::{Machine, quietly};
+use crate::options::Options;
+use crate::oracle::Oracle;
+use crate::record::record;
+use crate::setcheck::{SetChecker, View};
+use crate::sin::{Call, Sin, Verdict};
+use crate::traffic::{Situation, Step, Traffic};
+use crate::violation::{Violation, violation};
+use crate::volume::Volume;
+use fastrand::Rng;
+use onefold_engine::buffer::{BufferMut, Slice};
+use onefold_engine::interface::{Action, Class, Event, IoFailure, IoId, Notice, Op, Request};
+use onefold_engine::units::{BLOCK_BYTES, Time};
+use std::rc::Rc;
+
+/// Steps without any end in sight before a run is called stuck.
+const STEPS_STUCK: u64 = 20_000;
+
+enum Work {
+    Read { first: u64, buffer: BufferMut, digest: bool, early: Option<Vec<Shared>> },
+    Write,
+    Discard,
+    Flush,
+    Digest { block: Slice },
+}
+
+struct Pending {
+    io: IoId,
+    work: Work,
+    fails: bool,
+    /// Held back until this step.
+    not_before: u64,
+}
+
+/// What a world is made of, apart from the machine.
+pub struct Setting {
+    pub volume: Rc<Volume>,
+    pub options: Rc<Options>,
+    pub stretches: Rc<Vec<Stretch>>,
+}
+
+impl Clone for Setting {
+    fn clone(&self) -> Self {
+        Self { volume: self.volume.clone(), options: self.options.clone(), stretches: self.stretches.clone() }
+    }
+}
+
+/// One life of a server.
+pub struct World {
+    pub setting: Setting,
+    pub disk: SimDisk,
+    pub oracle: Oracle,
+    pub checker: Option<SetChecker>,
+    pub traffic: Traffic,
+    pub client: Client,
+    pub rng: Rng,
+    pub notices: Vec<Notice>,
+    pub weather: Weather,
+    /// What spoils the device, if anything does.
+    pub sin: Option<Box<dyn Sin>>,
+    /// Device calls so far.
+    pub calls: u64,
+    machine: Box<dyn Machine>,
+    pending: Vec<Pending>,
+    now: Time,
+    wake: Option<Time>,
+    steps: u64,
+    closed: Option<bool>,
+    actions: Vec<Action>,
+}
+
+impl World {
+    /// The machine has just been made for this device.
+    #[must_use]
+    pub fn new(setting: Setting, disk: SimDisk, oracle: Oracle, machine: Box<dyn Machine>, mut rng: Rng) -> Self {
+        let client = Client::new(setting.volume.clone(), setting.options.clone(), setting.stretches.clone(), &mut rng);
+        Self {
+            traffic: Traffic::new(setting.options.settings.refs_limit),
+            setting,
+            disk,
+            oracle,
+            checker: None,
+            client,
+            rng,
+            notices: Vec::new(),
+            weather: Weather::default(),
+            sin: None,
+            calls: 0,
+            machine,
+            pending: Vec::new(),
+            now: Time(1_000_000_000),
+            wake: None,
+            steps: 0,
+            closed: None,
+            actions: Vec::new(),
+        }
+    }
+
+    /// Checks all states of the device from here on.
+    ///
+    /// # Errors
+    /// When one of those possible now is wrong.
+    pub fn check_sets(&mut self) -> Result<(), Violation> {
+        let view = View { disk: &self.disk, oracle: &self.oracle };
+        self.checker = Some(SetChecker::new(self.setting.volume.clone(), view)?);
+        Ok(())
+    }
+
+    /// Where the machine is in its work: what it says, where that is more than the device shows.
+    #[must_use]
+    pub fn step_name(&self) -> Step {
+        match self.machine.phase() {
+            "recount" if self.traffic.serving => Step::Recount,
+            "reclaim" if self.traffic.serving => Step::Reclaim,
+            "non-critical" if self.traffic.serving => Step::NonCritical,
+            _ => self.traffic.step(),
+        }
+    }
+
+    /// Whether a clean end was announced, and how it was.
+    #[must_use]
+    pub fn closed(&self) -> Option<bool> {
+        self.closed
+    }
+
+    /// Whether nothing is under way: no request, no I/O.
+    #[must_use]
+    pub fn quiet(&self) -> bool {
+        self.pending.is_empty() && self.client.waiting() == 0
+    }
+
+    /// Gives the machine an event and carries out what it asks for.
+    ///
+    /// # Errors
+    /// What any of the checks finds; a panic of the machine.
+    pub fn feed(&mut self, event: Event) -> Result<(), Violation> {
+        crate::watchdog::beat();
+        let mut actions = std::mem::take(&mut self.actions);
+        let (machine, now) = (&mut self.machine, self.now);
+        if let Err(words) = quietly(|| machine.step(now, event, &mut actions)) {
+            return Err(violation!("panic: {words}"));
+        }
+        for action in actions.drain(..) {
+            self.carry_out(action)?;
+        }
+        self.actions = actions;
+        Ok(())
+    }
+
+    fn carry_out(&mut self, action: Action) -> Result<(), Violation> {
+        match action {
+            Action::Read { io, at, buffer, digest, class: _ } => {
+                self.traffic.tally.reads += 1;
+                let fails = self.call(io, Call::Read)?;
+                let (first, blocks) = (block_of(at.get())?, buffer.blocks() as u64);
+                if first + blocks > self.disk.blocks() {
+                    return Err(violation!("interface: a read of {blocks} blocks from block {first} on, beyond the device's end"));
+                }
+                let early = self.rng.bool().then(|| self.look(first, blocks));
+                self.start(io, Work::Read { first, buffer, digest, early }, fails, true);
+            }
+            Action::Write { io, at, data, class } => {
+                let contents: Vec<Shared> = data.iter().flat_map(|s| (0..s.blocks()).map(|i| Content::of(s.block(i)))).collect();
+                self.write(io, block_of(at.get())?, &contents, class)?;
+            }
+            Action::Flush { io } => {
+                record!("device {}: flush", io.0);
+                let fails = self.call(io, Call::Flush)?;
+                self.disk.flush(io);
+                self.traffic.flush();
+                self.start(io, Work::Flush, fails, false);
+            }
+            Action::Discard { io, at, length } => self.discard(io, block_of(at.get())?, block_of(length.get())?)?,
+            Action::Digest { io, block } => self.start(io, Work::Digest { block }, false, false),
+            Action::Reply { request, reply } => {
+                let raised = self.client.reply(request, &reply, &mut self.oracle, self.weather)?;
+                if raised.no_space {
+                    self.traffic.note(Situation::NoSpace);
+                }
+                for (lbn, at, found) in &raised.learnt {
+                    self.oracle.learn(*lbn, *at, found);
+                }
+                if let Some(checker) = &self.checker {
+                    let view = View { disk: &self.disk, oracle: &self.oracle };
+                    let learnt = raised.learnt.iter().map(|(lbn, _, _)| *lbn);
+                    raised.lbns.iter().copied().chain(learnt).try_for_each(|lbn| checker.floor_raised(lbn, view))?;
+                }
+            }
+            Action::Wake { at } => self.wake = Some(at),
+            Action::Notice(notice) => self.notice(notice)?,
+            Action::Closed { clean } => {
+                record!("closed, clean: {clean}");
+                self.closed = Some(clean);
+            }
+        }
+        Ok(())
+    }
+
+    fn notice(&mut self, notice: Notice) -> Result<(), Violation> {
+        record!("notice: {notice:?}");
+        match &notice {
+            Notice::Serving => self.traffic.serving = true,
+            Notice::Recounted { .. } => self.traffic.note(Situation::Recount),
+            Notice::Damage { what, at } if !self.weather.errors => {
+                return Err(violation!("P6: damage is reported ({what} at {at}) where none was done"));
+            }
+            Notice::WentReadOnly { what } if !self.weather.errors => {
+                return Err(violation!("A5: the volume went read-only for {what}, and nothing had failed"));
+            }
+            _ => {}
+        }
+        self.notices.push(notice);
+        Ok(())
+    }
+
+    /// Counts a device call; says whether it is to fail.
+    fn call(&mut self, io: IoId, call: Call) -> Result<bool, Violation> {
+        if self.weather.failed && call != Call::Read {
+            return Err(violation!("A5: a {call:?} ({}) was issued after the device had failed", io.0));
+        }
+        let planned = self.setting.options.fault.is_some_and(|f| f.call == self.calls);
+        self.calls += 1;
+        let sinned = self.sin.as_mut().is_some_and(|s| s.issued(call) == Verdict::Fail);
+        Ok(planned || sinned)
+    }
+
+    fn start(&mut self, io: IoId, work: Work, fails: bool, may_wait: bool) {
+        let held = may_wait && self.rng.u8(..) < self.setting.options.delay;
+        let not_before = if held { self.steps + self.rng.u64(5..120) } else { 0 };
+        self.pending.push(Pending { io, work, fails, not_before });
+    }
+
+    fn write(&mut self, io: IoId, first: u64, contents: &[Shared], class: Class) -> Result<(), Violation> {
+        record!("device {}: write {class:?} blocks {first}+{} {}", io.0, contents.len(), self.describe_write(first, contents));
+        let fails = self.call(io, Call::Write { first, blocks: contents.len() as u64 })?;
+        let redirected = self.sin.as_mut().and_then(|s| s.redirect(first, contents.len() as u64));
+        if let Some(checker) = &self.checker {
+            (first..).zip(contents).try_for_each(|(block, _)| checker.about_to_change(block, "a write"))?;
+        }
+        self.traffic.write(class, first, contents, &self.disk, &self.setting.volume);
+        let first = redirected.unwrap_or(first);
+        self.disk.write(io, first, contents)?;
+        self.start(io, Work::Write, fails, false);
+        self.after_change(first, contents.len() as u64)
+    }
+
+    fn describe_write(&self, first: u64, contents: &[Shared]) -> String {
+        (first..)
+            .zip(contents)
+            .map(|(b, c)| crate::tell::change(&self.setting.volume, b, self.disk.cell(b).newest(), c))
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    fn discard(&mut self, io: IoId, first: u64, blocks: u64) -> Result<(), Violation> {
+        record!("device {}: discard blocks {first}+{blocks}", io.0);
+        let fails = self.call(io, Call::Discard)?;
+        if let Some(checker) = &self.checker {
+            (first..first + blocks).try_for_each(|block| checker.about_to_change(block, "a discard"))?;
+        }
+        self.disk.discard(io, first, blocks)?;
+        self.traffic.discard();
+        self.start(io, Work::Discard, fails, true);
+        self.after_change(first, blocks)
+    }
+
+    fn after_change(&mut self, first: u64, blocks: u64) -> Result<(), Violation> {
+        let Some(checker) = &mut self.checker else { return Ok(()) };
+        let view = View { disk: &self.disk, oracle: &self.oracle };
+        (first..first + blocks).try_for_each(|block| checker.changed(block, view))
+    }
+
+    fn look(&mut self, first: u64, blocks: u64) -> Vec<Shared> {
+        (first..first + blocks).map(|block| self.disk.read(block, &mut self.rng)).collect()
+    }
+
+    fn complete(&mut self, at: usize) -> Result<(), Violation> {
+        let Pending { io, work, fails, .. } = self.pending.swap_remove(at);
+        record!("device {}: {}", io.0, if fails { "FAILS" } else { "completes" });
+        let end = if fails { End::Failed } else { End::Done };
+        let result = if fails { Err(IoFailure) } else { Ok(()) };
+        self.weather.errors |= fails;
+        let event = match work {
+            Work::Read { first, mut buffer, digest, early } => {
+                let mut found = early.unwrap_or_else(|| self.look(first, buffer.blocks() as u64));
+                if let Some(sin) = &mut self.sin {
+                    sin.found(first, &mut found, &mut self.rng);
+                }
+                for (i, content) in found.iter().enumerate() {
+                    buffer.block_mut(i).copy_from_slice(content.bytes());
+                }
+                let digests = if digest { found.iter().map(|c| self.setting.volume.digest(c)).collect() } else { Vec::new() };
+                return self.feed(Event::Read { io, buffer, digests, result });
+            }
+            Work::Digest { block } => {
+                let digest = self.setting.volume.digest(&Content::of(block.block(0)));
+                return self.feed(Event::Digested { io, digest });
+            }
+            Work::Write => {
+                self.disk.finish(io, end);
+                self.traffic.completed();
+                Event::Written { io, result }
+            }
+            Work::Discard => {
+                self.disk.finish(io, end);
+                self.traffic.completed();
+                // A discard is advice: its failure promises nothing and breaks nothing.
+                return self.feed(Event::Discarded { io, result });
+            }
+            Work::Flush => {
+                let forgets = self.sin.as_mut().is_some_and(|s| s.forgets_flush());
+                let decided = self.disk.finish(io, if forgets { End::Forgotten } else { end });
+                self.traffic.flushed();
+                if let Some(checker) = &mut self.checker {
+                    let view = View { disk: &self.disk, oracle: &self.oracle };
+                    decided.iter().try_for_each(|&block| checker.changed(block, view))?;
+                }
+                Event::Flushed { io, result }
+            }
+        };
+        self.weather.failed |= fails;
+        self.feed(event)
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// As [`World::feed`].
+    pub fn send(&mut self, request: Request) -> Result<(), Violation> {
+        match request.op {
+            Op::Discard => self.traffic.note(Situation::ClientDiscard),
+            Op::Write if request.offset.get() % BLOCK_BYTES != 0 || request.length.get() % BLOCK_BYTES != 0 => {
+                self.traffic.note(Situation::SubBlock);
+            }
+            _ => {}
+        }
+        self.feed(Event::Request(request))
+    }
+
+    /// One step: a completion, a timer, or with `clients` a new request. False when there is nothing left to do.
+    ///
+    /// # Errors
+    /// As [`World::feed`]; or when requests wait and nothing will ever happen.
+    pub fn step(&mut self, clients: bool) -> Result<bool, Violation> {
+        self.steps += 1;
+        self.now = Time(self.now.get() + self.rng.u64(1_000..100_000));
+        if let Some(wake) = self.wake {
+            let due = wake <= self.now && self.rng.bool();
+            if due || self.rng.u8(..) < self.setting.options.jump {
+                return self.tick(wake).map(|()| true);
+            }
+        }
+        let may_send = clients && self.closed.is_none() && !self.traffic.closing && self.client.waiting() < self.setting.options.depth;
+        let ready: Vec<usize> = (0..self.pending.len()).filter(|&i| self.pending[i].not_before <= self.steps).collect();
+        if may_send && (ready.is_empty() || self.rng.u8(..) < 100) {
+            let request = self.client.next(&mut self.oracle, &mut self.rng);
+            return self.send(request).map(|()| true);
+        }
+        if !ready.is_empty() {
+            let at = ready[self.rng.usize(0..ready.len())];
+            return self.complete(at).map(|()| true);
+        }
+        if !self.pending.is_empty() {
+            return Ok(true); // Held back; the steps go by.
+        }
+        let expects_more = self.client.waiting() > 0 || (self.traffic.closing && self.closed.is_none());
+        match self.wake {
+            Some(wake) if expects_more || self.now >= wake => self.tick(wake).map(|()| true),
+            None if expects_more => Err(violation!("stuck: nothing is under way, and these wait: {}", self.client.describe_waiting())),
+            _ => Ok(false),
+        }
+    }
+
+    fn tick(&mut self, wake: Time) -> Result<(), Violation> {
+        self.now = self.now.max(wake);
+        self.wake = None;
+        record!("time: {} ms", self.now.get() / 1_000_000);
+        self.feed(Event::Tick)
+    }
+
+    /// Lets time pass until the next timer fires, if there is one.
+    ///
+    /// # Errors
+    /// As [`World::feed`].
+    pub fn pass_time(&mut self) -> Result<bool, Violation> {
+        match self.wake {
+            Some(wake) => self.tick(wake).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Goes on until `done` says so.
+    ///
+    /// # Errors
+    /// As [`World::step`]; or when it takes for ever.
+    pub fn run_until(&mut self, clients: bool, mut done: impl FnMut(&Self) -> bool) -> Result<(), Violation> {
+        for _ in 0..STEPS_STUCK {
+            if done(self) || !self.step(clients)? {
+                return Ok(());
+            }
+        }
+        Err(violation!("stuck: {STEPS_STUCK} steps and no end; these wait: {}", self.client.describe_waiting()))
+    }
+
+    /// Goes on with no new requests until all replies are there and all I/O is over.
+    ///
+    /// # Errors
+    /// As [`World::run_until`].
+    pub fn settle(&mut self) -> Result<(), Violation> {
+        self.run_until(false, Self::quiet)
+    }
+
+    /// Reads every block that writes go to; the replies are held against the oracle as any.
+    ///
+    /// # Errors
+    /// As [`World::run_until`].
+    pub fn read_all(&mut self) -> Result<(), Violation> {
+        for (first, blocks) in self.setting.stretches.clone().iter() {
+            let request = self.client.read(first * BLOCK_BYTES, blocks * BLOCK_BYTES, &mut self.oracle);
+            self.send(request)?;
+        }
+        self.run_until(false, |w| w.client.waiting() == 0)
+    }
+
+    /// Asks for a clean end, and waits for it.
+    ///
+    /// # Errors
+    /// As [`World::run_until`].
+    pub fn close(&mut self) -> Result<(), Violation> {
+        self.begin_close()?;
+        self.run_until(false, |w| w.closed.is_some())
+    }
+
+    /// Asks for a clean end, once no request waits.
+    ///
+    /// # Errors
+    /// As [`World::run_until`].
+    pub fn begin_close(&mut self) -> Result<(), Violation> {
+        self.run_until(false, |w| w.client.waiting() == 0)?;
+        record!("close");
+        self.traffic.closing = true;
+        self.feed(Event::Close)
+    }
+}
+
+fn block_of(bytes: u64) -> Result<u64, Violation> {
+    if bytes % BLOCK_BYTES == 0 { Ok(bytes / BLOCK_BYTES) } else { Err(violation!("interface: {bytes} is no multiple of a block")) }
+}

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Cut the power under the built binary, again and again, and verify over NBD what was flushed.
+#
+# usage: ./dev cuts [--rounds N] [--seed N] [--seconds S] [--dir DIRECTORY]
+#
+#   --rounds N    how many (default 500)
+#   --seed N      of the loads and the cuts (default 1)
+#   --seconds S   the longest load of a round (default 0.6)
+#
+# The backing file lies on cutfs (app/examples/cutfs.rs), which keeps unflushed sectors apart and drops a seeded subset of them. Each round:
+# a verified load, a cut or a kill (now and then again during recovery), `check --data`, a restart, every block read. Needs root (FUSE).
+set -euo pipefail
+source tools/dev/lib.sh
+help_if_asked "$0" "$@"
+
+if reason="$(blocks_unavailable)"; then die "cuts: needs root and /dev/fuse, and there is: $reason"; fi
+bash tools/dev/setup.sh build
+need python3-libnbd
+build_onefold
+cargo build --release --locked --quiet -p onefold --example cutfs
+exec /usr/bin/python3 tools/kit/cuts.py --cutfs "$(target_dir)/release/examples/cutfs" "$@"

@@ -1,0 +1,157 @@
+# shellcheck shell=bash
+# What the scripts of ./dev share: messages, help, the tools they need and how to get them.
+# Sourced with the repository's root as the working directory.
+
+RUST_MIN=1.85
+
+say() { printf '%s\n' "$*"; }
+step() { printf '\n== %s\n' "$*"; }
+warn() { printf 'dev: %s\n' "$*" >&2; }
+die() {
+    warn "$*"
+    exit 1
+}
+
+# Prints the comment block that opens the calling script, as its help.
+print_help() {
+    sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$1"
+}
+
+# help_if_asked "$0" "$@": ends the script where --help is among the options.
+help_if_asked() {
+    local script="$1" word
+    shift
+    for word in "$@"; do
+        if [[ $word == --help || $word == -h ]]; then
+            print_help "$script"
+            exit 0
+        fi
+    done
+}
+
+am_root() { [[ $(id -u) -eq 0 ]]; }
+
+# need_root WHAT
+need_root() {
+    am_root || die "$1 needs root (it mounts and uses loop devices); run it again with sudo"
+}
+
+# The Debian package that brings a command, and the command that shows it is there.
+package_of() {
+    case "$1" in
+    fio) echo fio ;;
+    nbdinfo | nbdcopy | nbdsh) echo libnbd-bin ;;
+    python3-libnbd) echo python3-libnbd ;;
+    python3) echo python3 ;;
+    qemu-io | qemu-img | qemu-nbd) echo qemu-utils ;;
+    mkfs.ext4 | e2fsck | debugfs) echo e2fsprogs ;;
+    losetup | mount | blkid | findmnt | fallocate) echo util-linux ;;
+    cc) echo build-essential ;;
+    pkg-config) echo pkg-config ;;
+    debootstrap) echo debootstrap ;;
+    shellcheck) echo shellcheck ;;
+    git) echo git ;;
+    *) return 1 ;;
+    esac
+}
+
+have() {
+    case "$1" in
+    python3-libnbd) [[ -x /usr/bin/python3 ]] && /usr/bin/python3 -c 'import nbd' 2>/dev/null ;;
+    *) command -v "$1" >/dev/null 2>&1 || [[ -x /usr/sbin/$1 || -x /sbin/$1 ]] ;;
+    esac
+}
+
+apt_updated=
+apt_install() {
+    command -v apt-get >/dev/null 2>&1 ||
+        die "these Debian packages, or what your system calls them, are missing: $*; install them and run this again"
+    am_root || die "these packages are missing: $*; run once as root: sudo ./dev setup"
+    if [[ -z $apt_updated ]]; then
+        apt-get -o DPkg::Lock::Timeout=300 update -qq || warn "apt-get update failed; trying with the lists that are there"
+        apt_updated=yes
+    fi
+    say "installing: $*"
+    DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "$@" >/dev/null ||
+        die "apt-get could not install: $*"
+}
+
+# need TOOL...: installs what is missing, or says what to do.
+need() {
+    local tool packages=()
+    for tool in "$@"; do
+        have "$tool" || packages+=("$(package_of "$tool")")
+    done
+    [[ ${#packages[@]} -eq 0 ]] && return 0
+    mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
+    apt_install "${packages[@]}"
+    for tool in "$@"; do
+        have "$tool" || die "'$tool' is still missing after its package was installed"
+    done
+}
+
+# version_at_least FOUND WANTED
+version_at_least() {
+    [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]
+}
+
+rust_version() { { rustc --version 2>/dev/null || true; } | awk '{ print $2 }'; }
+
+# Makes cargo, rustc, clippy and rustfmt available, or says how to get them. An installer from the network is never run.
+need_rust() {
+    if ! command -v cargo >/dev/null 2>&1 && [[ -x $HOME/.cargo/bin/cargo ]]; then
+        export PATH="$HOME/.cargo/bin:$PATH"
+    fi
+    local found candidate
+    found="$(rust_version)"
+    if [[ -z $found ]] && command -v apt-cache >/dev/null 2>&1; then
+        if am_root && [[ -z $apt_updated ]]; then
+            apt-get -o DPkg::Lock::Timeout=300 update -qq || true
+            apt_updated=yes
+        fi
+        candidate="$(apt-cache policy rustc 2>/dev/null | awk '/Candidate:/ { print $2 }')"
+        if [[ $candidate =~ ^[0-9] ]] && version_at_least "$candidate" "$RUST_MIN"; then
+            apt_install cargo rustc rust-clippy rustfmt ca-certificates
+            found="$(rust_version)"
+        fi
+    fi
+    if [[ -z $found ]]; then
+        die "Rust $RUST_MIN or newer is needed and this system has no package that new: install it with rustup (https://rustup.rs)"
+    fi
+    version_at_least "$found" "$RUST_MIN" ||
+        die "Rust $found is too old, $RUST_MIN or newer is needed; update it with rustup (https://rustup.rs): rustup update stable"
+    need cc pkg-config git
+}
+
+need_lints() {
+    cargo clippy --version >/dev/null 2>&1 || { command -v rustup >/dev/null 2>&1 || apt_install rust-clippy; }
+    cargo fmt --version >/dev/null 2>&1 || { command -v rustup >/dev/null 2>&1 || apt_install rustfmt; }
+    cargo clippy --version >/dev/null 2>&1 || die "clippy is missing: rustup component add clippy"
+    cargo fmt --version >/dev/null 2>&1 || die "rustfmt is missing: rustup component add rustfmt"
+}
+
+# Can this machine mount FUSE and set up loop devices? Prints the reason where it cannot.
+blocks_unavailable() {
+    if ! am_root; then
+        echo "not root"
+    elif [[ ! -c /dev/fuse ]]; then
+        echo "no /dev/fuse"
+    elif [[ ! -c /dev/loop-control ]]; then
+        echo "no /dev/loop-control"
+    elif ! losetup --find >/dev/null 2>&1; then
+        echo "no free loop device"
+    else
+        return 1
+    fi
+}
+
+# Where cargo puts what it builds.
+target_dir() { echo "${CARGO_TARGET_DIR:-$PWD/target}"; }
+
+# Builds the release binary and prints nothing but errors; its path is in $ONEFOLD afterwards.
+build_onefold() {
+    cargo build --release --locked --quiet -p onefold
+    ONEFOLD="$(target_dir)/release/onefold"
+    export ONEFOLD
+    [[ -x $ONEFOLD ]] || die "the build left no binary at $ONEFOLD"
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Install what the other commands need, by apt, as far as it is missing.
+#
+# usage: ./dev setup [build] [test] [fresh]
+#
+# With no word: everything but what only `fresh` needs. Needs root only where something is missing.
+# Where the machine's Rust is older than 1.85 and its packages have none newer, it names rustup and stops.
+set -euo pipefail
+source tools/dev/lib.sh
+help_if_asked "$0" "$@"
+
+groups=("$@")
+[[ ${#groups[@]} -gt 0 ]] || groups=(build test)
+for group in "${groups[@]}"; do
+    case "$group" in
+    build) need_rust ;;
+    test)
+        need_rust
+        need_lints
+        need mkfs.ext4 losetup fio nbdinfo python3-libnbd qemu-io shellcheck
+        ;;
+    fresh) need debootstrap git ;;
+    *) die "setup: there is no group '$group'; the groups are build, test and fresh" ;;
+    esac
+done
+say "setup: ${groups[*]}: all there (rustc $(rust_version || echo none))"

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Run everything that CI runs; the last line counts it.
+#
+# usage: ./dev test [--crash-minutes N] [--only STAGE]...
+#
+# Stages, in order: fmt, clippy, doc, shell, deny, tests, crash. `tests` are all tests of cargo: unit, property, end to end, style.
+# Each line `test result:` of cargo is counted; a stage that is no cargo test counts as one. A test that cannot run here says
+# `SKIPPED name: reason` on stderr and is counted as skipped. With CI=true every skip is a failure, except that of cargo-deny.
+# The last line reads `N passed, N failed, N skipped`; the exit code is 1 where anything failed.
+# Logs of the stages are left in target/dev-test/.
+set -euo pipefail
+source tools/dev/lib.sh
+help_if_asked "$0" "$@"
+
+crash_minutes=2
+only=()
+while [[ $# -gt 0 ]]; do
+    case "$1" in
+    --crash-minutes) crash_minutes="${2:?--crash-minutes needs a number}" && shift 2 ;;
+    --only) only+=("${2:?--only needs a stage}") && shift 2 ;;
+    *) die "test: what is '$1'? ./dev test --help says more" ;;
+    esac
+done
+
+bash tools/dev/setup.sh test
+command -v cargo >/dev/null 2>&1 || export PATH="$HOME/.cargo/bin:$PATH"
+
+passed=0 failed=0 skipped=0
+logs="$(target_dir)/dev-test"
+mkdir -p "$logs"
+started=$SECONDS
+
+wanted() {
+    [[ ${#only[@]} -eq 0 ]] && return 0
+    local name
+    for name in "${only[@]}"; do [[ $name == "$1" ]] && return 0; done
+    return 1
+}
+
+finish() { # NAME SECONDS VERDICT
+    printf '   %-8s %4d s  %s\n' "$1" "$2" "$3"
+}
+
+show_log() {
+    printf -- '---- %s, the end of %s\n' "$1" "$logs/$1.log"
+    tail -n 200 "$logs/$1.log"
+    printf -- '----\n'
+}
+
+skip_stage() { # NAME REASON [allowed]
+    if [[ ${CI:-} == true && ${3:-} != allowed ]]; then
+        finish "$1" 0 "FAILED: skipped ($2), and in CI nothing may be"
+        failed=$((failed + 1))
+    else
+        finish "$1" 0 "SKIPPED: $2"
+        skipped=$((skipped + 1))
+    fi
+}
+
+# stage NAME COMMAND...: counts as one.
+stage() {
+    local name="$1" began=$SECONDS
+    shift
+    wanted "$name" || return 0
+    if "$@" >"$logs/$name.log" 2>&1; then
+        passed=$((passed + 1))
+        finish "$name" $((SECONDS - began)) ok
+    else
+        failed=$((failed + 1))
+        finish "$name" $((SECONDS - began)) FAILED
+        show_log "$name"
+    fi
+}
+
+# cargo_tests NAME ARGUMENTS...: counts each test.
+cargo_tests() {
+    local name="$1" began=$SECONDS code=0
+    shift
+    wanted "$name" || return 0
+    # --show-output, so that what a passing test said (SKIPPED) is in the log.
+    cargo test --locked --no-fail-fast "$@" -- --show-output >"$logs/$name.log" 2>&1 || code=$?
+    local ok bad ignored said
+    read -r ok bad ignored < <(awk '/^test result: / { ok += $4; bad += $6; ignored += $8 }
+        END { print ok + 0, bad + 0, ignored + 0 }' "$logs/$name.log")
+    mapfile -t said < <(grep -oE 'SKIPPED [A-Za-z0-9_:-]+: .*' "$logs/$name.log" | sort -u)
+    local gone=${#said[@]}
+    [[ $gone -gt 0 ]] && printf '   %s\n' "${said[@]}"
+    ok=$((ok - gone))
+    # A test program that did not compile or died has no result line.
+    [[ $code -ne 0 && $bad -eq 0 ]] && bad=1
+    if [[ ${CI:-} == true ]]; then
+        bad=$((bad + gone))
+    else
+        skipped=$((skipped + gone))
+    fi
+    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + ignored))
+    finish "$name" $((SECONDS - began)) "$ok passed, $bad failed, $((ignored + gone)) skipped"
+    [[ $bad -gt 0 ]] && show_log "$name"
+    return 0
+}
+
+say "stages:"
+stage fmt cargo fmt --all --check
+stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+stage doc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+stage shell shellcheck -x -S warning dev .ci/run tools/dev/*.sh
+if wanted deny; then
+    if cargo deny --version >/dev/null 2>&1; then
+        stage deny cargo deny --offline check bans licenses sources
+    else
+        skip_stage deny "cargo-deny is not installed (the licences are checked by the style tests all the same)" allowed
+    fi
+fi
+cargo_tests tests --workspace
+if wanted crash; then
+    if [[ -f sim/src/main.rs ]]; then
+        stage crash cargo run --release --locked --quiet -p onefold-sim -- crash --minutes "$crash_minutes"
+    else
+        skip_stage crash "the crash explorer is not built yet" allowed
+    fi
+fi
+
+say "all stages: $((SECONDS - started)) s"
+say "$passed passed, $failed failed, $skipped skipped"
+[[ $failed -eq 0 ]]

@@ -1,0 +1,216 @@
+"""Power cuts under the built binary, round after round; see tools/dev/cuts.sh."""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import nbd
+import onefold
+from load import Load, verify
+from oracle import BLOCK, Oracle, Violation
+
+
+class CutDisk:
+    """The forgetful disk (app/examples/cutfs.rs)."""
+
+    def __init__(self, binary, mountpoint, mib, seed):
+        self.path = os.path.join(mountpoint, "disk")
+        self.process = subprocess.Popen([binary, mountpoint, str(mib), str(seed)], stdout=subprocess.PIPE, text=True)
+        self.expect("ready")
+
+    def expect(self, start):
+        line = self.process.stdout.readline().strip()
+        if not line.startswith(start):
+            raise onefold.Failed(f"cutfs said '{line}' where '{start}' was expected")
+        return line
+
+    def cut(self):
+        self.process.send_signal(signal.SIGUSR1)
+        return self.expect("cut")
+
+    def power(self):
+        self.process.send_signal(signal.SIGUSR2)
+        self.expect("power")
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=20)
+
+
+class Cuts:
+    def __init__(self, options):
+        self.options = options
+        self.random = random.Random(options.seed)
+        self.work = tempfile.mkdtemp(prefix="onefold-cuts.", dir=options.dir)
+        self.mountpoint = os.path.join(self.work, "mnt")
+        os.mkdir(self.mountpoint)
+        os.environ["ONEFOLD_RUN_DIR"] = os.path.join(self.work, "run")
+        self.socket = os.path.join(self.work, "socket")
+        self.log = open(os.path.join(self.work, "server.log"), "w", encoding="utf-8")
+        self.disk = None
+        self.server = None
+        self.oracle = None
+        self.counts = {"cuts": 0, "requests": 0, "garbage": 0, "recounts": 0, "in recovery": 0}
+
+    def fresh_volume(self, seed):
+        """A new forgetful disk with a new volume on it."""
+        if self.disk:
+            self.disk.end()
+        mib = self.random.choice((16, 24, 32))
+        self.disk = CutDisk(self.options.cutfs, self.mountpoint, mib, seed)
+        onefold.run("create", self.disk.path, "--force")
+        with self.attach() as server:
+            client = nbd.NBD()
+            client.connect_uri(server.uri)
+            blocks = client.get_size() // BLOCK
+            client.shutdown()
+        # Most of the volume, so that space is short and blocks are reclaimed and reused.
+        self.oracle = Oracle(blocks)
+
+    def attach(self, *options):
+        cuts = self
+
+        class Attached:
+            def __enter__(self):
+                cuts.server = onefold.NbdServer(cuts.disk.path, cuts.socket, cuts.log, *options).ready()
+                return cuts.server
+
+            def __exit__(self, kind, *_):
+                if kind is None:
+                    cuts.server.detach()
+                    cuts.server = None
+
+        return Attached()
+
+    def options_of_round(self):
+        options = ["--memory", self.random.choice(("4M", "16M", "64M"))]
+        if self.random.random() < 0.2:
+            options += ["--persistence", "strong"]
+        if self.random.random() < 0.5:
+            options += ["--noncritical-delay", self.random.choice(("0", "20", "300"))]
+        if self.random.random() < 0.3:
+            options += ["--commit-period", self.random.choice(("20", "100"))]
+        if self.random.random() < 0.3:
+            options += ["--anticipation", "0"]
+        return options
+
+    def disaster(self):
+        """Ends server and disk in one of the ways that happen; what was not flushed is lost in part."""
+        how = self.random.random()
+        if how < 0.5:
+            # The power goes: the device is gone first, the server with its memory a moment later.
+            said = self.disk.cut()
+            time.sleep(self.random.choice((0, 0, 0.01)))
+            self.server.kill()
+        elif how < 0.8:
+            self.server.kill()
+            said = self.disk.cut()
+        else:
+            # The server alone; the device keeps what it holds until a later cut (R8).
+            self.server.kill()
+            said = "killed only"
+        if said != "killed only":
+            self.disk.power()
+            self.counts["cuts"] += 1
+        self.server = None
+        return said
+
+    def check(self):
+        """`check --data` on what the crash left: nothing but garbage."""
+        found = onefold.findings(self.disk.path)
+        others = [f for f in found["findings"] if f["kind"] != "garbage"]
+        if others:
+            raise Violation(f"check found what no crash explains: {others[:5]}")
+        return sum(f.get("blocks", 1) for f in found["findings"])
+
+    def round(self, number):
+        options = self.options_of_round()
+        self.server = onefold.NbdServer(self.disk.path, self.socket, self.log, *options).ready()
+        load = Load(self.server.uri, self.oracle, self.options.seed * 1_000_003 + number, strong="strong" in options)
+        load.run(self.random.uniform(0.05, self.options.seconds))
+        said = self.disaster()
+        load.drain(5)
+        self.counts["requests"] += sum(load.counts.values())
+        while self.random.random() < 0.2:
+            # Again, while it recovers.
+            self.server = onefold.NbdServer(self.disk.path, self.socket, self.log, *options)
+            if self.random.random() < 0.5:
+                self.server.ready()
+            time.sleep(self.random.uniform(0, 0.05))
+            said += "; in recovery: " + self.disaster()
+            self.counts["in recovery"] += 1
+        garbage = self.check()
+        self.counts["garbage"] += garbage
+        with self.attach(*options) as server:
+            verify(server.uri, self.oracle)
+            if number % 5 == 0:
+                self.recount(garbage)
+        if number % 5 == 0 and self.check():
+            raise Violation("garbage is left after the recount and a detach")
+        return said, garbage
+
+    def recount(self, garbage):
+        """Waits for the recount; it must return exactly what `check` had found."""
+        def stats():
+            return onefold.report("stats", self.disk.path)
+
+        onefold.wait_for(lambda: not stats()["space"]["garbage_possible"], 60, "the recount")
+        returned = stats()["space"]["recounted_blocks"]
+        if returned != garbage:
+            raise Violation(f"check found {garbage} blocks of garbage, the recount returned {returned}")
+        self.counts["recounts"] += 1
+
+    def run(self):
+        began = time.monotonic()
+        for number in range(1, self.options.rounds + 1):
+            try:
+                if number % 50 == 1:
+                    self.fresh_volume(self.options.seed * 1009 + number)
+                said, garbage = self.round(number)
+            except (Violation, onefold.Failed, nbd.Error, subprocess.TimeoutExpired) as error:
+                print(f"round {number} of seed {self.options.seed}: {type(error).__name__}: {error}", flush=True)
+                print(f"kept for a look: {self.work}", flush=True)
+                return 1
+            if number % self.options.tell == 0 or number == self.options.rounds:
+                rate = (time.monotonic() - began) / number
+                print(f"round {number}: {said}; {garbage} blocks of garbage ({rate:.2f} s a round)", flush=True)
+        summary = ", ".join(f"{count} {what}" for what, count in self.counts.items())
+        print(f"{self.options.rounds} rounds, seed {self.options.seed}: {summary}; nothing flushed was lost")
+        return 0
+
+    def end(self, code):
+        if self.server:
+            self.server.process.kill()
+            self.server.process.wait()
+        if self.disk:
+            self.disk.end()
+        self.log.close()
+        if code == 0:
+            shutil.rmtree(self.work)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.6)
+    parser.add_argument("--tell", type=int, default=25)
+    parser.add_argument("--dir", default=None)
+    parser.add_argument("--cutfs", required=True)
+    cuts = Cuts(parser.parse_args())
+    code = 1
+    try:
+        code = cuts.run()
+    finally:
+        cuts.end(code)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""Kills of the server under ext4 and fio, round after round; see tools/dev/kill9.sh."""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import onefold
+import synced
+
+FIO = """
+[global]
+directory={directory}
+size=48m
+bs=4k
+ioengine=psync
+direct=1
+verify=crc32c
+verify_fatal=1
+do_verify=0
+time_based=0
+randseed={seed}
+[load]
+rw=randwrite
+fsync={fsync}
+dedupe_percentage=40
+number_ios=1000000000
+time_based=1
+runtime=600
+"""
+
+
+class Wrong(Exception):
+    """Something that was synced is not there, or the file system or volume is damaged."""
+
+
+class Kills:
+    def __init__(self, options):
+        self.options = options
+        self.random = random.Random(options.seed)
+        self.work = tempfile.mkdtemp(prefix="onefold-kill9.", dir=options.dir)
+        self.mount = os.path.join(self.work, "mnt")
+        os.mkdir(self.mount)
+        os.environ["ONEFOLD_RUN_DIR"] = os.path.join(self.work, "run")
+        self.volume = os.path.join(self.work, "volume.onefold")
+        self.lines = os.path.join(self.work, "synced.log")
+        self.device = None
+        self.workers = []
+        self.counts = {"kills": 0, "servers replaced": 0, "files verified": 0, "garbage": 0, "recounts": 0}
+
+    def command(self, *words, allowed=(0,)):
+        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode not in allowed:
+            raise Wrong(f"{' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def mounted(self):
+        return os.path.ismount(self.mount)
+
+    def attach(self):
+        self.device = onefold.run("attach", self.volume, "--fuse", *self.settings()).stdout.strip().splitlines()[-1]
+
+    def settings(self):
+        words = ["--memory", self.random.choice(("8M", "64M"))]
+        if self.random.random() < 0.2:
+            words += ["--persistence", "strong"]
+        return words
+
+    def begin(self):
+        onefold.run("create", self.volume, "--size", "1G")
+        self.attach()
+        self.command("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.device)
+        self.command("mount", self.device, self.mount)
+        os.mkdir(os.path.join(self.mount, "synced"))
+        os.mkdir(os.path.join(self.mount, "fio"))
+        self.command("sync", "-f", self.mount)
+
+    def load(self, number):
+        """fio with fsyncs, and a writer that says what it has synced."""
+        job = os.path.join(self.work, "job.fio")
+        with open(job, "w", encoding="utf-8") as file:
+            fsync = self.random.choice((1, 4, 16))
+            file.write(FIO.format(directory=os.path.join(self.mount, "fio"), seed=self.options.seed * 7919 + number, fsync=fsync))
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": self.work}
+        lines = open(self.lines, "a", encoding="utf-8")
+        writer = [sys.executable, synced.__file__, "write", os.path.join(self.mount, "synced"), str(number)]
+        self.workers = [
+            subprocess.Popen(["fio", job], **quiet),
+            subprocess.Popen(writer, stdout=lines, stderr=subprocess.DEVNULL),
+        ]
+        lines.close()
+
+    def stop_load(self):
+        for worker in self.workers:
+            if worker.poll() is None:
+                worker.send_signal(signal.SIGKILL)
+        for worker in self.workers:
+            worker.wait(timeout=120)
+        self.workers = []
+
+    def alive(self):
+        return all(worker.poll() is None for worker in self.workers)
+
+    def written(self):
+        return os.path.getsize(self.lines)
+
+    def kill_server(self, number):
+        """The server alone: another takes over and nobody sees an error."""
+        _, server = onefold.server_pids(self.volume)
+        os.kill(server, signal.SIGKILL)
+        self.counts["kills"] += 1
+        before = self.written()
+        deadline = time.monotonic() + 30
+        while self.alive() and self.written() == before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if not self.alive():
+            raise Wrong(f"round {number}: the load ended when only the server was killed")
+        if self.written() == before:
+            raise Wrong(f"round {number}: nothing was synced in 30 s after the server was killed")
+        self.counts["servers replaced"] += 1
+
+    def kill_both(self):
+        """Supervisor and server: the device dies with them, as in a crash of the machine."""
+        supervisor, server = onefold.server_pids(self.volume)
+        for pid in filter(None, (supervisor, server)):
+            os.kill(pid, signal.SIGKILL)
+            self.counts["kills"] += 1
+        for worker in self.workers:
+            try:
+                worker.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+        self.stop_load()
+        self.command("umount", self.mount, allowed=(0, 32))
+        if self.mounted():
+            self.command("umount", "-l", self.mount)
+        onefold.run("detach", self.volume, check=False)
+        onefold.wait_for(lambda: not self.in_use(), 60, "the dead server's device to go")
+
+    def in_use(self):
+        attached = onefold.report("status", self.volume).get("attached")
+        return attached is not None
+
+    def fsck(self):
+        """The journal is replayed; after that nothing is left to mend."""
+        said = self.command("e2fsck", "-p", self.device, allowed=(0, 1))
+        if "UNEXPECTED" in said:
+            raise Wrong(said)
+        self.command("e2fsck", "-f", "-n", self.device)
+
+    def check(self):
+        found = onefold.findings(self.volume)
+        others = [f for f in found["findings"] if f["kind"] != "garbage"]
+        if others:
+            raise Wrong(f"check found what no crash explains: {others[:5]}")
+        return sum(f.get("blocks", 1) for f in found["findings"])
+
+    def verify(self):
+        self.command("mount", self.device, self.mount)
+        with open(self.lines, encoding="utf-8") as file:
+            files, wrong = synced.verify(os.path.join(self.mount, "synced"), file.readlines())
+        if wrong:
+            raise Wrong("; ".join(wrong[:5]))
+        self.counts["files verified"] += files
+
+    def recount(self, garbage):
+        """Waits for the recount; it must return exactly what `check` had found."""
+
+        def space():
+            return onefold.report("stats", self.volume)["space"]
+
+        onefold.wait_for(lambda: not space()["garbage_possible"], 120, "the recount")
+        if space()["recounted_blocks"] != garbage:
+            raise Wrong(f"check found {garbage} blocks of garbage, the recount returned {space()['recounted_blocks']}")
+        self.counts["recounts"] += 1
+
+    def round(self, number):
+        self.load(number)
+        time.sleep(self.random.uniform(0.5, self.options.seconds))
+        if number % 2:
+            self.kill_server(number)
+            self.stop_load()
+            self.command("umount", self.mount)
+            self.fsck()
+            self.verify()
+            return "the server"
+        self.kill_both()
+        garbage = self.check()
+        self.counts["garbage"] += garbage
+        self.attach()
+        self.fsck()
+        self.verify()
+        self.recount(garbage)
+        return f"supervisor and server, {garbage} blocks of garbage"
+
+    def run(self):
+        began = time.monotonic()
+        number = 0
+        try:
+            self.begin()
+            for number in range(1, self.options.rounds + 1):
+                killed = self.round(number)
+                if number % self.options.tell == 0 or number == self.options.rounds:
+                    print(f"round {number}: killed {killed} ({(time.monotonic() - began) / number:.1f} s a round)", flush=True)
+            self.command("umount", self.mount)
+            onefold.run("detach", self.volume)
+            if self.check():
+                raise Wrong("garbage is left after the last recount and a detach")
+        except (Wrong, onefold.Failed, OSError, subprocess.TimeoutExpired) as error:
+            print(f"round {number} of seed {self.options.seed}: {type(error).__name__}: {error}", flush=True)
+            print(f"kept for a look: {self.work}", flush=True)
+            return 1
+        summary = ", ".join(f"{count} {what}" for what, count in self.counts.items())
+        print(f"{self.options.rounds} rounds, seed {self.options.seed}: {summary}; nothing synced was lost")
+        return 0
+
+    def end(self, code):
+        self.stop_load()
+        if self.mounted():
+            subprocess.run(["umount", self.mount], check=False, stderr=subprocess.DEVNULL)
+        if self.mounted():
+            subprocess.run(["umount", "-l", self.mount], check=False)
+        onefold.run("detach", self.volume, check=False)
+        if code == 0:
+            shutil.rmtree(self.work)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--tell", type=int, default=5)
+    parser.add_argument("--dir", default=None)
+    kills = Kills(parser.parse_args())
+    code = 1
+    try:
+        code = kills.run()
+    finally:
+        kills.end(code)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

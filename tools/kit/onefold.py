@@ -1,0 +1,93 @@
+"""Drives the built binary: attach, kill, check, as a user or a disaster would."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+BINARY = os.environ.get("ONEFOLD", "target/release/onefold")
+
+
+class Failed(Exception):
+    """The binary refused, or said something that it should not."""
+
+
+def run(*words, check=True, timeout=300):
+    """Runs a command of the binary; returns the finished process."""
+    done = subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=timeout, check=False)
+    if check and done.returncode != 0:
+        raise Failed(f"onefold {' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done
+
+
+def report(*words, check=True):
+    """The JSON that a command prints."""
+    done = run(*words, "--json", check=check)
+    try:
+        return json.loads(done.stdout)
+    except json.JSONDecodeError as error:
+        raise Failed(f"onefold {' '.join(map(str, words))} --json printed no JSON ({error}):\n{done.stdout}{done.stderr}") from error
+
+
+def children(pid):
+    """The processes that `pid` started and that still run."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+def server_pids(volume):
+    """(supervisor or none, server) of an attached volume."""
+    process = report("status", volume)["attached"]["process"]["pid"]
+    started = children(process)
+    return (process, started[0]) if started else (None, process)
+
+
+class NbdServer:
+    """`onefold attach --nbd --foreground`: one process, ours to kill."""
+
+    def __init__(self, volume, socket, log, *options):
+        self.volume = volume
+        self.socket = socket
+        self.log = log
+        self.uri = f"nbd+unix:///?socket={socket}"
+        self.began = time.monotonic()
+        words = [BINARY, "attach", str(volume), f"--nbd={socket}", "--foreground", *options]
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.line = None
+
+    def ready(self):
+        """Waits until it serves."""
+        self.line = self.process.stdout.readline().strip()
+        if not self.line:
+            raise Failed(f"onefold attach ended with {self.process.wait()}; its log is {self.log.name}")
+        return self
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def detach(self):
+        """SIGTERM: commit, mark clean, end."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=120)
+        if code != 0:
+            raise Failed(f"SIGTERM ended the server with {code}; its log is {self.log.name}")
+
+
+def findings(volume, data=True):
+    """What `check` finds: {kind: count of what is found}."""
+    words = ["check", volume] + (["--data"] if data else [])
+    found = report(*words, check=False)
+    return found
+
+
+def wait_for(condition, seconds, what):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failed(f"waited {seconds} s for {what}")
+        time.sleep(0.05)
