@@ -134,6 +134,8 @@ class Cuts:
         self.server = onefold.NbdServer(self.disk.path, self.socket, self.log, *options).ready()
         load = Load(self.server.uri, self.oracle, self.options.seed * 1_000_003 + number, strong="strong" in options)
         load.run(self.random.uniform(0.05, self.options.seconds))
+        if load.ended:
+            raise Violation(f"before anything was cut or killed: {load.ended}")
         said = self.disaster()
         load.drain(5)
         self.counts["requests"] += sum(load.counts.values())
