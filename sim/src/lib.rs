@@ -32,3 +32,4 @@ pub mod formatting;
 
 pub mod counts;
 pub mod figure;
+pub mod steps;

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(2).collect();
     let figures = match std::env::args().nth(1).as_deref() {
         Some("counts") => onefold_sim::counts::figures::command(&words),
+        Some("steps") => onefold_sim::steps::command(&words),
         _ => return crash(),
     };
     figures.unwrap_or_else(|error| {
