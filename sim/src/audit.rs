@@ -37,7 +37,10 @@ pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) ->
                 }
             };
             if !oracle.may_survive(lbn, id) {
-                return Err(violation!("P2: on the medium LBN {lbn} is {target:?} with content {id:016x}, allowed are {}", oracle.describe(lbn)));
+                return Err(violation!(
+                    "P2: on the medium LBN {lbn} is {target:?} with content {id:016x}, allowed are {}",
+                    oracle.describe(lbn)
+                ));
             }
         }
     }
@@ -62,7 +65,9 @@ pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) ->
                 return Err(violation!("P3: on the medium refs of PBN {pbn} are {refs}, its links {links}"));
             }
             if u32::from(refs) > links && superblock.clean && !superblock.garbage_possible {
-                return Err(violation!("P5: the volume is clean and says that it has no garbage, but refs of PBN {pbn} are {refs}, its links {links}"));
+                return Err(violation!(
+                    "P5: the volume is clean and says that it has no garbage, but refs of PBN {pbn} are {refs}, its links {links}"
+                ));
             }
         }
     }

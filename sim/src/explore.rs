@@ -220,7 +220,17 @@ impl Explorer {
         Ok(())
     }
 
-    fn after(&mut self, plan: &Plan, world: &World, disk: SimDisk, crash: Crash, step: Step, depth: usize, name: u64, rng: &mut Rng) -> Result<(), Violation> {
+    fn after(
+        &mut self,
+        plan: &Plan,
+        world: &World,
+        disk: SimDisk,
+        crash: Crash,
+        step: Step,
+        depth: usize,
+        name: u64,
+        rng: &mut Rng,
+    ) -> Result<(), Violation> {
         let before = record::mark();
         record!("--- {} in step {}", crash.name(), step.name());
         let mut oracle = world.oracle.clone();

@@ -172,9 +172,9 @@ impl Oracle {
 
     fn history(&mut self, lbn: u64) -> &mut History {
         let base = &self.base;
-        self.blocks.entry(lbn).or_insert_with(|| {
-            History::of(usize::try_from(lbn).ok().and_then(|i| base.get(i)).cloned().unwrap_or_else(Content::zero))
-        })
+        self.blocks
+            .entry(lbn)
+            .or_insert_with(|| History::of(usize::try_from(lbn).ok().and_then(|i| base.get(i)).cloned().unwrap_or_else(Content::zero)))
     }
 
     /// Whether one more operation on a block may be sent now ([`TOGETHER_MAX`]).

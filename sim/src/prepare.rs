@@ -48,7 +48,9 @@ impl Prepared {
         let (blocks, wish) = match shape {
             // Superblocks 2 + 2, written 1, refs 1, fingerprints 1, map 4; data from the next multiple of 16 on.
             Shape::Tiny => (16 + TINY_DATA + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2) }),
-            Shape::Spread => (16 + SPREAD_DATA + 2, Wish { logical_blocks: Some(SPREAD_DATA - SPREAD_RESERVE), reserve_blocks: Some(SPREAD_RESERVE) }),
+            Shape::Spread => {
+                (16 + SPREAD_DATA + 2, Wish { logical_blocks: Some(SPREAD_DATA - SPREAD_RESERVE), reserve_blocks: Some(SPREAD_RESERVE) })
+            }
         };
         let geometry = Geometry::plan_tiny(Bytes(blocks * BLOCK_BYTES), &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;
         let superblock = Superblock::new(geometry.clone(), *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &Settings::default());

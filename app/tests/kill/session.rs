@@ -2,7 +2,7 @@
 
 use crate::tools::{Random, command, program, run, try_run, wait_until};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
@@ -43,12 +43,7 @@ impl Rig {
     /// Starts a session over a sparse file of `bytes` and waits for its device.
     fn new(bytes: u64, deaths: usize, environment: &[(&str, &str)]) -> Self {
         let mut rig = Self::started(bytes, deaths, environment);
-        let mut line = String::new();
-        let mut output = rig.supervisor.stdout.take().unwrap();
-        let mut byte = [0];
-        while output.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
-            line.push(byte[0].into());
-        }
+        let line = first_line(rig.supervisor.stdout.take().unwrap());
         assert!(line.starts_with("/dev/loop"), "no device: {line:?}\n{}", rig.log());
         rig.device = Some(line.into());
         rig
@@ -159,6 +154,12 @@ impl Drop for Rig {
             let _ = try_run(&["losetup", "-d", device.to_str().unwrap()], 20);
         }
     }
+}
+
+fn first_line(output: impl Read) -> String {
+    let mut line = String::new();
+    let _ = BufReader::new(output).read_line(&mut line);
+    line.trim_end().to_owned()
 }
 
 fn is_attached(device: &Path) -> bool {
@@ -369,6 +370,71 @@ pub fn is_detached_by_sigterm_unless_in_use() {
     assert!(status.success(), "{status}\n{}", rig.log());
     assert!(!is_attached(rig.device()));
     assert_eq!(fs::read(rig.directory.path().join("backing")).unwrap()[..4096], [7; 4096]);
+}
+
+/// Killed at any moment of its beginning: either it never begins, and says so, or it works.
+pub fn killed_at_its_beginning() {
+    let (mut begun, mut refused) = (0, 0);
+    for round in 0..16 {
+        let mut rig = Rig::started(16 << 20, 1000, &[]);
+        let killed = wait_until(PATIENCE, || rig.server().is_some() || rig.supervisor.try_wait().unwrap().is_some());
+        assert!(killed, "{}", rig.log());
+        std::thread::sleep(Duration::from_micros(round * 600));
+        if let Some(server) = rig.server() {
+            kill(server);
+        }
+        let line = first_line(rig.supervisor.stdout.take().unwrap());
+        if line.is_empty() {
+            refused += 1;
+            assert!(!rig.wait_end().success());
+            assert!(rig.log().contains("the server did not start"), "{}", rig.log());
+        } else {
+            begun += 1;
+            rig.device = Some(line.into());
+            assert!(fs::read(rig.device()).unwrap().iter().all(|&b| b == 0));
+            rig.detach();
+        }
+    }
+    assert!(begun > 0 && refused > 0, "{begun} begun, {refused} refused: one case was never met");
+}
+
+/// Nobody replaces the server then, but it goes on, and its end takes everything down.
+pub fn outlives_its_supervisor() {
+    let mut rig = Rig::new(16 << 20, 5, &[]);
+    let server = rig.server().unwrap();
+    kill(rig.supervisor.id());
+    rig.supervisor.wait().unwrap();
+    let file = File::options().read(true).write(true).open(rig.device()).unwrap();
+    file.write_all_at(&[3; 4096], 0).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    run(&["losetup", "-d", rig.device_text()], 20);
+    let ended = wait_until(PATIENCE, || arguments(server).len() < 2);
+    if !ended {
+        kill(server);
+    }
+    assert!(ended, "the server goes on\n{}", rig.log());
+    assert_eq!(fs::read(rig.directory.path().join("backing")).unwrap()[..4096], [3; 4096]);
+}
+
+pub fn ended_by_its_server() {
+    let mut rig = Rig::new(16 << 20, 5, &[("FUSE_RAM_STOP_AFTER_MS", "500")]);
+    let file = File::options().read(true).write(true).open(rig.device()).unwrap();
+    file.write_all_at(&[5; 8192], 4096).unwrap();
+    // Not synced: taking the device away does that.
+    drop(file);
+    let status = rig.wait_end();
+    assert!(status.success(), "{status}\n{}", rig.log());
+    assert!(!is_attached(rig.device()));
+    assert_eq!(fs::read(rig.directory.path().join("backing")).unwrap()[4096..12288], [5; 8192]);
+}
+
+pub fn ended_with_a_failure_is_not_begun_again() {
+    let mut rig = Rig::new(16 << 20, 5, &[("FUSE_RAM_FAIL_AT_THE_END", "1")]);
+    run(&["losetup", "-d", rig.device_text()], 20);
+    let status = rig.wait_end();
+    assert!(!status.success() && rig.log().contains("could not close"), "{status}\n{}", rig.log());
+    assert!(!rig.log().contains("Replaced"), "{}", rig.log());
 }
 
 pub fn holes_and_zeroes_reach_the_file() {

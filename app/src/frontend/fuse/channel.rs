@@ -21,8 +21,8 @@ pub enum Received {
     Request(usize),
     /// None is there now (only of a channel that does not wait).
     Nothing,
-    /// The file system was unmounted.
-    Unmounted,
+    /// The session is over.
+    Over,
 }
 
 impl Channel {
@@ -33,11 +33,12 @@ impl Channel {
     /// Takes the next request into `parts`, which must have room for the head and [`REQUEST_BYTES_MAX`](super::session::REQUEST_BYTES_MAX).
     ///
     /// # Errors
-    /// When the session was aborted, or the kernel refuses.
+    /// When the kernel refuses.
     pub fn receive(&self, parts: &mut [IoSliceMut<'_>]) -> Result<Received, Errno> {
         loop {
             match rustix::io::readv(&self.0, parts) {
-                Ok(0) | Err(Errno::NODEV) => return Ok(Received::Unmounted),
+                // ECONNABORTED where the end came while a request was on its way to us.
+                Ok(0) | Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(Received::Over),
                 Ok(bytes) => return Ok(Received::Request(bytes)),
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 // ENOENT: its sender gave up while it was on its way.

@@ -116,7 +116,7 @@ impl Fuse {
         while self.channels.iter().any(|channel| Arc::strong_count(channel) > 1) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        ends.iter().all(|end| matches!(end, Ok(End::Unmounted)))
+        ends.iter().all(|end| matches!(end, Ok(End::Over)))
     }
 }
 

@@ -46,9 +46,10 @@ pub struct Receiver {
 /// Why a server thread ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    Unmounted,
-    /// Somebody aborted the connection, or the target closes.
-    Aborted,
+    /// Nobody uses the file system any more.
+    Over,
+    /// The kernel refuses to give requests, or the target memory for them.
+    Broken,
 }
 
 impl Receiver {
@@ -70,24 +71,25 @@ impl Receiver {
         }
     }
 
-    /// Serves until the file system is unmounted or the target closes.
+    /// Serves until the session is over.
     pub fn run(mut self) -> End {
         loop {
             if self.refill().is_err() {
-                return End::Aborted;
+                return End::Broken;
             }
             let mut channel = Arc::clone(&self.waiting);
             while self.has_room() {
                 match self.receive(&channel) {
                     Ok(Received::Request(bytes)) => self.take(&channel, bytes),
                     Ok(Received::Nothing) => break,
-                    Ok(Received::Unmounted) => {
+                    Ok(Received::Over) => {
                         self.submit();
-                        return End::Unmounted;
+                        return End::Over;
                     }
-                    Err(_) => {
+                    Err(error) => {
+                        tracing::error!(%error, "cannot receive requests");
                         self.submit();
-                        return End::Aborted;
+                        return End::Broken;
                     }
                 }
                 channel = Arc::clone(&self.draining);

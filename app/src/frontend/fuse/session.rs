@@ -10,6 +10,7 @@
 
 use super::wire::{self, Agreement, Ask, init};
 use crate::frontend::Error;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen};
@@ -77,6 +78,14 @@ impl Session {
     /// Lets go of the mount: from now on it lasts as long as files below it are open, and no longer.
     pub fn let_go(&mut self) {
         self.mount = None;
+    }
+
+    /// Whether nobody uses the file system any more: no server has anything to do from now on.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let mut polled = [PollFd::new(&self.channels[0], PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
     }
 
     /// Whether the kernel (6.9 or newer) can send again what a dead server had taken. Where it cannot, a killed server means I/O errors.

@@ -2,7 +2,8 @@
 //!
 //! 1. It does as little as it can: mount, start a server, wait. It never touches the file system that it keeps, takes no request, and holds
 //!    no lock, so that nothing a server or client does can stop or kill it. What has to touch it is done by a child, the *hands*.
-//! 2. A server that ends with exit status 0 has seen the session's end: it is not replaced. Any other end is a death.
+//! 2. A server that ends by itself when the session is over has done its work, well or not: it is not replaced. Any other end is a death; one
+//!    by a signal is a death even then, so that the volume is closed in order by somebody.
 //! 3. A death before the first *ready* is a failed start and is handed to the caller, not repeated.
 //! 4. Deaths are replaced at a bounded rate: past it, the session is given up, and its users get I/O errors instead of silence.
 //! 5. Once the loop device is there, it alone keeps the file system: when it goes, so do file system, server and supervisor.
@@ -85,6 +86,9 @@ pub enum Ended {
     /// The first server failed before it was ready; it has said why itself.
     #[error("the server did not start ({status})")]
     FailedStart { status: ExitStatus },
+    /// The session is over, but the server could not close what it served; it has said why itself.
+    #[error("the server could not close its volume ({status})")]
+    FailedClose { status: ExitStatus },
     /// No loop device could be made; the command has said why itself.
     #[error("no block device could be made ({status})")]
     FailedAttach { status: ExitStatus },
@@ -281,9 +285,10 @@ impl Watch<'_> {
             }
             self.advance()?;
             if let Ok(Some(status)) = server.child.try_wait() {
-                match &self.stage {
-                    Stage::Failed(attach) if status.success() => return Err(Ended::FailedAttach { status: *attach }),
-                    _ if status.success() => return Ok(()),
+                match (&self.stage, status.code()) {
+                    (Stage::Failed(attach), Some(0)) => return Err(Ended::FailedAttach { status: *attach }),
+                    (_, Some(0)) => return Ok(()),
+                    (_, Some(_)) if self.session.is_over() => return Err(Ended::FailedClose { status }),
                     _ => {}
                 }
                 let dead = server.child.id();
