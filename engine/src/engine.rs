@@ -203,7 +203,8 @@ impl Engine {
             dirty_charged: 0,
             wake: None,
         };
-        engine.space.bits_exact = cleanly;
+        // After a crash some bits are late; the recount comes by every page and sets them.
+        engine.space.bits_exact = cleanly && !engine.superblock.garbage_possible;
         engine
     }
 

@@ -208,7 +208,8 @@ impl Client {
     }
 
     /// A read of whole sectors, in bytes.
-    pub fn read(&mut self, offset: u64, length: u64, oracle: &Oracle) -> Request {
+    pub fn read(&mut self, offset: u64, length: u64, oracle: &mut Oracle) -> Request {
+        oracle.begin_read();
         let marks = (offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)).map(|lbn| oracle.acknowledged(lbn)).collect();
         let request = self.admit(Waiting { op: Op::Read, offset, length, fua: false, marks, promise: Vec::new() }, None);
         record!("  client {}: read sectors {}+{}", request.id.0, offset / 512, length / 512);
@@ -256,6 +257,9 @@ impl Client {
             Reply::Done => record!("  client {}: done", id.0),
             Reply::Data(_) => record!("  client {}: data", id.0),
             Reply::Failed(failure) => record!("  client {}: {failure:?}", id.0),
+        }
+        if waiting.op == Op::Read {
+            oracle.end_read();
         }
         match (waiting.op, reply) {
             (Op::Read, Reply::Data(segments)) => self.check_data(&waiting, segments, oracle),

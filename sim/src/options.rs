@@ -101,7 +101,7 @@ impl Options {
             depth: [1, 2, 4, 8][rng.usize(0..4)],
             blocks: [1, 1, 2, 4][rng.usize(0..4)],
             lbns: [4, 8, 24, 64][rng.usize(0..4)],
-            pages: [None, None, Some(4), Some(8)][rng.usize(0..4)],
+            pages: [None, None, Some(16), Some(32)][rng.usize(0..4)],
             fault: None,
         }
     }

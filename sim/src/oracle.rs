@@ -157,13 +157,15 @@ pub struct Oracle {
     /// What the blocks held in the prepared volume; beyond its end, zeros.
     base: Arc<Vec<Shared>>,
     blocks: FxHashMap<u64, History>,
+    /// Reads under way: they may still find what no cut can bring back any more.
+    reads: u32,
 }
 
 impl Oracle {
     /// The model of a volume that holds `base`, durably, and zeros after it.
     #[must_use]
     pub fn new(base: Vec<Shared>) -> Self {
-        Self { base: Arc::new(base), blocks: FxHashMap::default() }
+        Self { base: Arc::new(base), blocks: FxHashMap::default(), reads: 0 }
     }
 
     fn base(&self, lbn: u64) -> Shared {
@@ -227,9 +229,22 @@ impl Oracle {
 
     /// A version is durable by a promise: none older may come back.
     pub fn raise(&mut self, mark: Mark) {
+        let keep = self.reads > 0;
         let history = self.history(mark.lbn);
         history.floor = history.floor.and(mark.point);
-        history.prune();
+        if !keep {
+            history.prune();
+        }
+    }
+
+    /// A read is sent.
+    pub fn begin_read(&mut self) {
+        self.reads += 1;
+    }
+
+    /// A read is answered.
+    pub fn end_read(&mut self) {
+        self.reads -= 1;
     }
 
     /// What a flush sent now promises once it is acknowledged.
@@ -274,6 +289,7 @@ impl Oracle {
 
     /// The server went away: what is there now is some version from the floor on, and who comes next will see which.
     pub fn reopen(&mut self) {
+        self.reads = 0;
         for history in self.blocks.values_mut() {
             let mut contents: Vec<Shared> = history.since(history.floor).cloned().collect();
             distinct(&mut contents);

@@ -427,7 +427,7 @@ impl World {
     /// As [`World::run_until`].
     pub fn read_all(&mut self) -> Result<(), Violation> {
         for (first, blocks) in self.setting.stretches.clone().iter() {
-            let request = self.client.read(first * BLOCK_BYTES, blocks * BLOCK_BYTES, &self.oracle);
+            let request = self.client.read(first * BLOCK_BYTES, blocks * BLOCK_BYTES, &mut self.oracle);
             self.send(request)?;
         }
         self.run_until(false, |w| w.client.waiting() == 0)
