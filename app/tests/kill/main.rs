@@ -5,6 +5,7 @@
 
 #[path = "../common/fuse_roles.rs"]
 mod fuse_roles;
+mod rig;
 mod ring;
 mod session;
 mod tools;

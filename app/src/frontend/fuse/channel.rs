@@ -3,7 +3,7 @@
 //! 1. An answer leaves through the channel that brought its request; the kernel looks for it nowhere else.
 //! 2. Each request is answered exactly once: an [`Answer`] that is dropped says EIO.
 
-use super::wire;
+use super::wire::replies;
 use onefold_engine::interface::{Failure, Segment};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
@@ -53,7 +53,7 @@ impl Channel {
     /// # Errors
     /// EINVAL from a kernel before 6.9, which does not know how.
     pub fn resend(&self) -> Result<(), Errno> {
-        rustix::io::write(&self.0, &wire::resend()).map(drop)
+        rustix::io::write(&self.0, &replies::resend()).map(drop)
     }
 
     fn send(&self, parts: &[IoSlice<'_>]) {
@@ -83,7 +83,7 @@ impl Answer {
     /// Done; `payload` is what the request's operation returns.
     pub fn done(mut self, payload: &[u8]) {
         if let Some(channel) = self.channel.take() {
-            let header = wire::reply_header(self.unique, 0, payload.len());
+            let header = replies::reply_header(self.unique, 0, payload.len());
             channel.send(&[IoSlice::new(&header), IoSlice::new(payload)]);
         }
     }
@@ -104,7 +104,7 @@ impl Answer {
         for segment in segments {
             bytes += push_segment(&mut parts, segment);
         }
-        let header = wire::reply_header(self.unique, 0, bytes);
+        let header = replies::reply_header(self.unique, 0, bytes);
         if parts.len() <= PARTS_MAX {
             parts[0] = IoSlice::new(&header);
             channel.send(&parts);
@@ -117,7 +117,7 @@ impl Answer {
 
     fn refuse_now(&mut self, errno: Errno) {
         if let Some(channel) = self.channel.take() {
-            channel.send(&[IoSlice::new(&wire::reply_header(self.unique, errno.raw_os_error(), 0))]);
+            channel.send(&[IoSlice::new(&replies::reply_header(self.unique, errno.raw_os_error(), 0))]);
         }
     }
 }

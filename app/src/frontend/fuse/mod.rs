@@ -16,7 +16,9 @@
 
 pub mod channel;
 pub mod files;
+pub mod handover;
 pub mod loopdev;
+pub mod process;
 pub mod receive;
 pub mod session;
 pub mod supervisor;

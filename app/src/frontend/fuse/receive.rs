@@ -10,7 +10,7 @@
 use super::channel::{Answer, Channel, Received, errno};
 use super::files::{self, Clearing, Todo};
 use super::session::REQUEST_BYTES_MAX;
-use super::wire::{self, HEAD_BYTES};
+use super::wire::{self, HEAD_BYTES, replies};
 use crate::target::{Incoming, SharedTarget, TargetInfo};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Hint, Op, Reply, Segment};
@@ -225,7 +225,7 @@ impl Receiver {
             }
             _ => None,
         };
-        let written = wire::write_out(u32::try_from(bytes).expect("a write is at most 1 MiB"));
+        let written = replies::write_out(u32::try_from(bytes).expect("a write is at most 1 MiB"));
         if let Some(buffer) = taken {
             let done = move |reply| finish(answer, reply, &written);
             return self.push(Op::Write, offset, count(bytes), Some(buffer), Box::new(done));
