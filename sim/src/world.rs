@@ -191,6 +191,7 @@ impl World {
             }
             Action::Wake { at } => self.wake = Some(at),
             Action::Notice(notice) => self.notice(notice)?,
+            Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}
             Action::Closed { clean } => {
                 record!("closed, clean: {clean}");
                 self.closed = Some(clean);
