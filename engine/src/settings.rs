@@ -26,6 +26,8 @@ pub struct Settings {
     pub verify_duplicates: bool,
     /// Tell the device of freed blocks.
     pub discard_freed: bool,
+    /// Freed blocks that make a batch of discards worth sending.
+    pub discard_batch_blocks: u64,
     /// The most links that a block may have, its fingerprint included. 254 on real volumes; less in simulation, to reach the overflow.
     pub refs_limit: u8,
     /// Memory for everything, in bytes.
@@ -37,6 +39,10 @@ pub struct Settings {
     /// Acknowledge a weak write only when its content is on the device: where the device outlives the server, and a ring keeps its
     /// acknowledgements.
     pub ack_when_written: bool,
+    /// Records that the ring has room for.
+    pub ring_records_max: u64,
+    /// The last server's acknowledgements are lost although its device lives on: the first flush or FUA answers with an error.
+    pub promises_lost: bool,
     /// Refuse all writes.
     pub read_only: bool,
 }
@@ -51,11 +57,14 @@ impl Default for Settings {
             verify_reads: true,
             verify_duplicates: false,
             discard_freed: true,
+            discard_batch_blocks: 1024,
             refs_limit: 254,
             memory_bytes: 64 << 20,
             recount_window_blocks: 1 << 20,
             recount_pages_per_second: 4096,
             ack_when_written: false,
+            ring_records_max: 1 << 16,
+            promises_lost: false,
             read_only: false,
         }
     }

@@ -2,20 +2,15 @@
 //!
 //! 1. A run is a function of its seed: what it found is replayed by the same seed.
 //! 2. After each crash the clients read every block: what they find is held against the oracle, and is the floor from then on (P7).
-//! 3. A life that is not cut off ends with a clean close; then the counts on the medium are the links exactly, or *garbage possible* is set.
+//! 3. A life that is not cut off ends with a clean close: then everything acknowledged is durable, and the counts on the medium are the links
+//!    exactly, or *garbage possible* is set.
 
-use crate::cuts::{Cuts, state_name};
-use crate::disk::SimDisk;
-use crate::machine::open_engine;
+use crate::life::Plan;
 use crate::options::{Options, Shape};
-use crate::oracle::Oracle;
 use crate::prepare::Prepared;
-use crate::record::{self, record};
-use crate::states::{Coverage, Crash, DEPTH_MAX};
-use crate::traffic::{Situation, Step};
-use crate::violation::{Violation, violation};
-use crate::volume::Place;
-use crate::world::{Setting, World};
+use crate::record::record;
+use crate::states::Coverage;
+use crate::violation::Violation;
 use fastrand::Rng;
 use std::rc::Rc;
 
@@ -23,19 +18,8 @@ use std::rc::Rc;
 pub struct Explorer {
     tiny: Prepared,
     spread: Prepared,
+    wide: Prepared,
     pub coverage: Coverage,
-}
-
-/// One run's plan.
-struct Plan {
-    setting: Setting,
-    /// States opened at one stop, at most about this many.
-    states: u64,
-    /// Stops in a life, about, by depth.
-    stops: [u64; DEPTH_MAX + 1],
-    /// Device events of a life, by depth.
-    events: [u64; DEPTH_MAX + 1],
-    check_sets: bool,
 }
 
 impl Explorer {
@@ -44,7 +28,8 @@ impl Explorer {
     /// # Errors
     /// When the machine breaks a rule while they are filled.
     pub fn new() -> Result<Self, Violation> {
-        Ok(Self { tiny: Prepared::new(Shape::Tiny)?, spread: Prepared::new(Shape::Spread)?, coverage: Coverage::default() })
+        let [tiny, spread, wide] = [Shape::Tiny, Shape::Spread, Shape::Wide].map(Prepared::new);
+        Ok(Self { tiny: tiny?, spread: spread?, wide: wide?, coverage: Coverage::default() })
     }
 
     /// The volume of a shape.
@@ -53,6 +38,7 @@ impl Explorer {
         match shape {
             Shape::Tiny => &self.tiny,
             Shape::Spread => &self.spread,
+            Shape::Wide => &self.wide,
         }
     }
 
@@ -67,47 +53,56 @@ impl Explorer {
         self.coverage.runs += 1;
         match rng.u8(0..16) {
             0 => crate::formatting::run(self, options, &mut rng),
-            1..=3 => crate::failing::run(self, options, &mut rng),
+            1..=3 => self.run_failing(options, &mut rng),
             4..=6 => self.run_long(options, &mut rng),
             _ => self.run_crashing(options, &mut rng),
         }
     }
 
+    fn plan(&self, options: Options) -> Plan {
+        Plan::new(self.prepared(options.shape).setting(Rc::new(options)))
+    }
+
     /// A long life under the set checker, with few crashes.
     fn run_long(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
-        let plan = Plan {
-            setting: self.prepared(options.shape).setting(Rc::new(options)),
-            states: 4,
-            stops: [10, 1, 0, 0],
-            events: [rng.u64(2000..8000), 500, 1, 1],
-            check_sets: true,
-        };
+        let mut plan = self.plan(options);
+        plan.states = 4;
+        plan.stops = [8, 1, 0];
+        plan.events = [rng.u64(2000..8000), 400, 100, 1];
+        plan.check_sets = true;
         self.start(&plan, rng)
     }
 
+    /// Short lives with many crashes.
     fn run_crashing(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
-        let states = match rng.u8(..) {
-            0 => 1 << 12,
-            1..16 => 256,
-            _ => 16,
+        let mut plan = self.plan(options);
+        (plan.states, plan.stops) = match rng.u8(..) {
+            0 => (1 << 16, [1, 0, 0]),
+            1..4 => (1 << 12, [1, 0, 0]),
+            4..20 => (256, [3, 1, 0]),
+            _ => (16, [rng.u64(8..24), 1, 1]),
         };
-        let plan = Plan {
-            setting: self.prepared(options.shape).setting(Rc::new(options)),
-            states,
-            stops: [rng.u64(4..16), 1, 1, 0],
-            events: [rng.u64(20..400), rng.u64(10..80), rng.u64(10..60), rng.u64(1..40)],
-            check_sets: rng.bool(),
-        };
+        plan.events = [rng.u64(20..400), rng.u64(10..120), rng.u64(10..60), rng.u64(1..40)];
+        plan.check_sets = rng.bool();
         self.start(&plan, rng)
     }
 
-    /// A life after one that met a failure of the device.
-    ///
-    /// # Errors
-    /// The violation that it found.
-    pub fn live_after_failure(&mut self, setting: Setting, disk: SimDisk, oracle: Oracle, rng: &mut Rng) -> Result<(), Violation> {
-        let plan = Plan { setting, states: 16, stops: [0, 1, 1, 0], events: [1, rng.u64(5..60), 30, 1], check_sets: rng.bool() };
-        self.live(&plan, disk, oracle, 1, rng)
+    /// One life again and again, each time with another device call failing (A5).
+    fn run_failing(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
+        let mut plan = self.plan(options);
+        plan.states = 4;
+        plan.stops = [0, 1, 1];
+        plan.events = [rng.u64(40..300), rng.u64(10..80), rng.u64(10..40), rng.u64(1..20)];
+        plan.check_sets = true;
+        // Neighbouring calls in turn: over many runs every kind of call is met in every step.
+        let (seed, from) = (rng.u64(..), rng.u64(0..plan.events[0]));
+        for call in from..from + 24 {
+            let mut rng = Rng::with_seed(seed);
+            let prepared = self.prepared(plan.setting.options.shape);
+            let (disk, oracle) = (prepared.disk.clone(), prepared.oracle.clone());
+            self.fail(&plan, disk, oracle, 0, call, &mut rng)?;
+        }
+        Ok(())
     }
 
     fn start(&mut self, plan: &Plan, rng: &mut Rng) -> Result<(), Violation> {
@@ -115,142 +110,4 @@ impl Explorer {
         let (disk, oracle) = (prepared.disk.clone(), prepared.oracle.clone());
         self.live(plan, disk, oracle, 0, rng)
     }
-
-    /// Opens the volume and lives on it; the `depth`th life in a row (from 0).
-    fn live(&mut self, plan: &Plan, disk: SimDisk, oracle: Oracle, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
-        let before = record::mark();
-        record!("--- life {depth}");
-        let machine = open_engine(&disk, &plan.setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
-        let mut world = World::new(plan.setting.clone(), disk, oracle, machine, rng.fork());
-        if plan.check_sets {
-            world.check_sets()?;
-        }
-        let result = self.live_in(plan, &mut world, depth, rng);
-        self.coverage.device_events += world.traffic.events;
-        if plan.check_sets {
-            self.coverage.checked_events += world.traffic.events;
-        }
-        if result.is_ok() {
-            record::forget(before);
-        }
-        result
-    }
-
-    fn live_in(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
-        // Recovery may be cut off before anything is read; so the first read comes sooner or later, or with the opening.
-        let reads_at = if rng.bool() { 0 } else { rng.u64(0..12) };
-        let mut has_read = depth == 0;
-        let mut seen = world.traffic.events;
-        let mut idle = 0;
-        while world.traffic.events < plan.events[depth] && idle < 200 {
-            if !has_read && world.traffic.events >= reads_at {
-                has_read = true;
-                world.read_all()?;
-            }
-            idle += 1;
-            if !world.step(has_read)? && !world.pass_time()? {
-                break;
-            }
-            if world.traffic.events != seen {
-                (seen, idle) = (world.traffic.events, 0);
-                if rng.u64(0..plan.events[depth]) < plan.stops[depth] {
-                    self.crash(plan, world, depth, rng)?;
-                }
-            }
-        }
-        if !has_read {
-            world.read_all()?;
-        }
-        if rng.u8(..) < 96 {
-            world.settle()?;
-            world.read_all()?;
-        }
-        if rng.u8(..) < 128 {
-            self.close(plan, world, depth, rng)?;
-        }
-        Ok(())
-    }
-
-    /// Closes, crashing on the way, and looks at what a clean volume promises.
-    fn close(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
-        world.begin_close()?;
-        let mut seen = world.traffic.events;
-        while world.closed().is_none() {
-            if !world.step(false)? {
-                return Err(violation!("stuck: closing, and nothing is under way"));
-            }
-            if world.traffic.events != seen {
-                seen = world.traffic.events;
-                if depth < DEPTH_MAX && rng.u8(..) < 24 {
-                    self.crash(plan, world, depth, rng)?;
-                }
-            }
-        }
-        if world.closed() != Some(true) {
-            return Err(violation!("interface: closed, but not clean, and nothing had failed"));
-        }
-        // Content may be undecided: of blocks that are free, and were discarded or never linked.
-        let metadata = |block: &&u64| !matches!(world.setting.volume.place(**block), Place::Data(_));
-        if let Some(block) = world.disk.undecided().iter().find(metadata) {
-            return Err(violation!("P1: closed and clean, but {:?} is not durable", world.setting.volume.place(*block)));
-        }
-        crate::audit::audit(&world.disk, &world.setting.volume, &world.oracle, rng)
-    }
-
-    /// Crashes here, in several ways, and lives on after each.
-    fn crash(&mut self, plan: &Plan, world: &World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
-        if depth >= DEPTH_MAX {
-            return Ok(());
-        }
-        let step = world.step_name();
-        if rng.u8(..) < 72 {
-            let after = world.disk.kill(rng);
-            let name = after.media() ^ rng.u64(..);
-            return self.after(plan, world, after, Crash::Kill, step, depth, name ^ 1, rng);
-        }
-        let cuts = Cuts::of(&world.disk, &world.setting.volume);
-        let limit = plan.states >> (2 * depth);
-        if cuts.states <= limit {
-            self.coverage.enumerated += 1;
-        }
-        let choices = cuts.choices(&world.disk, limit.max(2), rng);
-        for choice in choices {
-            let after = world.disk.cut(&choice);
-            let name = state_name(&world.disk, &choice, &after, &world.setting.volume);
-            record!("--- power cut: {}", describe(world, &choice));
-            self.after(plan, world, after, Crash::Power, step, depth, name, rng)?;
-        }
-        Ok(())
-    }
-
-    fn after(
-        &mut self,
-        plan: &Plan,
-        world: &World,
-        disk: SimDisk,
-        crash: Crash,
-        step: Step,
-        depth: usize,
-        name: u64,
-        rng: &mut Rng,
-    ) -> Result<(), Violation> {
-        let before = record::mark();
-        record!("--- {} in step {}", crash.name(), step.name());
-        let mut oracle = world.oracle.clone();
-        oracle.reopen();
-        let on = Situation::ALL.into_iter().filter(|&s| match s {
-            Situation::Recovery => step == Step::Opening && depth > 0,
-            _ => world.traffic.is_on(s),
-        });
-        self.coverage.count(step, crash, depth, on, name);
-        self.live(plan, disk, oracle, depth + 1, rng)?;
-        record::forget(before);
-        Ok(())
-    }
-}
-
-/// Which blocks a cut leaves how.
-fn describe(world: &World, choice: &crate::disk::Choice) -> String {
-    let one = |(block, sources): &(u64, [u8; 8])| format!("{:?} {sources:?}", world.setting.volume.place(*block));
-    choice.iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -6,7 +6,7 @@ use crate::interface::Notice;
 use crate::link::Blocked;
 use crate::pages::{Got, Task};
 use crate::space::GRANULE_BLOCKS;
-use crate::units::{Lbn, Pbn};
+use crate::units::{Lbn, Pbn, count};
 
 /// Free blocks that are kept ready.
 const READY_BLOCKS: usize = 512;
@@ -183,6 +183,12 @@ impl Engine {
         if self.in_flight_frees_blocks() {
             return;
         }
+        // One last try for all: what lies under a partial write may have changed since it began, and with it what the write holds on to.
+        if self.space.last_try != self.space.changes {
+            self.space.changes += 1;
+            self.space.last_try = self.space.changes;
+            return self.wake_space_waiters();
+        }
         while let Some(op) = self.space_waiters.pop_front() {
             self.go_without_space(op);
         }
@@ -190,6 +196,8 @@ impl Engine {
 
     /// Whether something in flight may yet free a block, or lets a free one be used.
     fn in_flight_frees_blocks(&self) -> bool {
-        !self.pins.is_empty() || !self.fresh.is_empty()
+        let by_waiters = self.space_waiters.iter().filter(|&&op| self.writes.get(op).is_some_and(|w| w.pinned.is_some())).count();
+        let pins: u32 = self.pins.values().sum();
+        !self.fresh.is_empty() || count(by_waiters) < u64::from(pins)
     }
 }
