@@ -78,6 +78,8 @@ struct Line {
     pbn: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     blocks: Option<u64>,
+    /// Of garbage: by how much the counts are too high, in all. A recount returns exactly that.
+    excess: Option<u64>,
 }
 
 impl Line {
@@ -94,7 +96,8 @@ impl Line {
             Finding::Garbage { blocks, .. } => (None, None, Some(blocks)),
             _ => (None, None, None),
         };
-        Self { kind: finding.name(), severity: severity(finding.severity()), message: finding.to_string(), lbn, pbn, blocks }
+        let excess = if let Finding::Garbage { excess, .. } = finding { Some(*excess) } else { None };
+        Self { kind: finding.name(), severity: severity(finding.severity()), message: finding.to_string(), lbn, pbn, blocks, excess }
     }
 }
 

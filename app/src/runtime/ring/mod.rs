@@ -27,9 +27,10 @@
 //! | 12–15 | bytes of content |
 //! | 16–23 | first LBN |
 //! | 24–31 | PBN, or number of blocks |
-//! | 32–35 | CRC32C of UUID, incarnation, all of the above and the content |
+//! | 32–35 | CRC32C of UUID, incarnation, all of the above, the epoch and the content |
 //! | 36–39 | zero |
-//! | 40– | content, padded to 8 bytes |
+//! | 40–47 | epoch |
+//! | 48– | content, padded to 8 bytes |
 //!
 //! Integers are the machine's own: a ring never leaves it.
 
@@ -38,7 +39,7 @@ mod replay;
 pub use replay::{Replay, ReplayError};
 
 use memmap2::MmapMut;
-use onefold_engine::units::{Blocks, Lbn, Pbn, count, index};
+use onefold_engine::units::{Blocks, Epoch, Lbn, Pbn, count, index};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -49,7 +50,7 @@ const MAGIC: &[u8; 8] = b"1FRING01";
 const PAGE: usize = 4096;
 const IDENTITY: std::ops::Range<usize> = 0..40;
 const TRIM_SLOTS: [usize; 2] = [64, 128];
-const RECORD_BYTES: u64 = 40;
+const RECORD_BYTES: u64 = 48;
 /// The smallest ring: room for a few dozen links and one block of content.
 pub const BYTES_MIN: u64 = 16 << 10;
 
@@ -60,6 +61,7 @@ mod kind {
     pub const ZERO: u32 = 3;
     pub const UNMAP: u32 = 4;
     pub const HELD: u32 = 5;
+    pub const DURABLE: u32 = 6;
 }
 
 /// One promise.
@@ -73,6 +75,8 @@ pub enum Record<'a> {
     Unmap { first: Lbn, blocks: Blocks },
     /// The content of a logical block is this (compressed or not, as the engine has it), and stands nowhere else.
     Held { lbn: Lbn, content: &'a [u8] },
+    /// Every epoch up to the record's own is durable: the promises of those before it are kept.
+    Durable,
 }
 
 /// Names a record of one ring. Later ones are greater.
@@ -166,16 +170,17 @@ impl Ring {
         self.identity.bytes
     }
 
-    /// Makes a promise that survives this process.
+    /// Makes a promise that survives this process, and that `epoch` will make good.
     ///
     /// # Errors
     /// When there is no room. A record whose content is larger than the whole ring never finds any.
-    pub fn append(&mut self, record: &Record<'_>) -> Result<Seq, Full> {
+    pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<Seq, Full> {
         let (code, first, value, content) = match *record {
             Record::Link { lbn, pbn } => (kind::LINK, lbn, pbn.get(), &[][..]),
             Record::Zero { first, blocks } => (kind::ZERO, first, blocks.get(), &[][..]),
             Record::Unmap { first, blocks } => (kind::UNMAP, first, blocks.get(), &[][..]),
             Record::Held { lbn, content } => (kind::HELD, lbn, 0, content),
+            Record::Durable => (kind::DURABLE, Lbn(0), 0, &[][..]),
         };
         let bytes = RECORD_BYTES + count(content.len()).next_multiple_of(8);
         let left = self.left_in_lap(self.head);
@@ -187,10 +192,10 @@ impl Ring {
         }
         if skip > 0 {
             let padding = u32::try_from(skip - RECORD_BYTES).expect("less than a record's content");
-            self.put(self.head + skip, kind::SKIP, padding, 0, 0, &[]);
+            self.put(self.head + skip, epoch, kind::SKIP, padding, 0, 0, &[]);
         }
         let content_bytes = u32::try_from(content.len()).expect("it fits into the ring, and that into 4 GiB");
-        self.put(end, code, content_bytes, first.get(), value, content);
+        self.put(end, epoch, code, content_bytes, first.get(), value, content);
         Ok(Seq(end))
     }
 
@@ -207,21 +212,23 @@ impl Ring {
     }
 
     /// Writes the record at the head and moves the head to `end`.
-    fn put(&mut self, end: u64, code: u32, content_bytes: u32, first: u64, value: u64, content: &[u8]) {
-        let mut fixed = [0; 40];
+    #[allow(clippy::too_many_arguments)] // one for each field
+    fn put(&mut self, end: u64, epoch: Epoch, code: u32, content_bytes: u32, first: u64, value: u64, content: &[u8]) {
+        let mut fixed = [0; 48];
         fixed[..8].copy_from_slice(&self.head.to_ne_bytes());
         fixed[8..12].copy_from_slice(&code.to_ne_bytes());
         fixed[12..16].copy_from_slice(&content_bytes.to_ne_bytes());
         fixed[16..24].copy_from_slice(&first.to_ne_bytes());
         fixed[24..32].copy_from_slice(&value.to_ne_bytes());
-        let check = record_check(self.seed, &fixed[..32], content);
+        fixed[40..].copy_from_slice(&epoch.get().to_ne_bytes());
+        let check = record_check(self.seed, &fixed, content);
         fixed[32..36].copy_from_slice(&check.to_ne_bytes());
 
         let (at, behind) = (self.place(self.head), self.place(end));
         // The end first, then the record, its position last: invariant 1.
         self.store(behind, 0);
-        self.map[at + 8..at + 40].copy_from_slice(&fixed[8..]);
-        self.map[at + 40..at + 40 + content.len()].copy_from_slice(content);
+        self.map[at + 8..at + 48].copy_from_slice(&fixed[8..]);
+        self.map[at + 48..at + 48 + content.len()].copy_from_slice(content);
         self.store(at, self.head);
         self.head = end;
     }
@@ -273,7 +280,8 @@ fn settle(position: u64, ring_bytes: u64) -> u64 {
 }
 
 fn record_check(seed: u32, fixed: &[u8], content: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c_append(seed, fixed), content)
+    let named = crc32c::crc32c_append(crc32c::crc32c_append(seed, &fixed[..32]), &fixed[40..]);
+    crc32c::crc32c_append(named, content)
 }
 
 fn trim_check(position: u64) -> u64 {

@@ -87,8 +87,8 @@ impl Replay {
             let bytes = RECORD_BYTES + u64::from(content_bytes).next_multiple_of(8);
             let fits = bytes <= left_in_lap(position, ring_bytes);
             let is_skip = code == kind::SKIP;
-            let content = if is_skip || !fits { 0..0 } else { at + 40..at + 40 + content_bytes as usize };
-            let check = record_check(seed, &self.ring[at..at + 32], &self.ring[content]);
+            let content = if is_skip || !fits { 0..0 } else { at + 48..at + 48 + content_bytes as usize };
+            let check = record_check(seed, &self.ring[at..at + 48], &self.ring[content]);
             if !fits || half(&self.ring, at + 32) != check || half(&self.ring, at + 36) != 0 {
                 self.damaged = true;
                 return;
@@ -105,13 +105,22 @@ impl Replay {
         self.starts.iter().map(|&(seq, at)| (seq, self.record(at)))
     }
 
+    /// The promises that are not known to be kept: those of epochs that no [`Record::Durable`] covers.
+    pub fn open_promises(&self) -> impl Iterator<Item = Record<'_>> {
+        let epoch = |at: usize| word(&self.ring, at + 40);
+        let records = || self.starts.iter().map(move |&(_, at)| (epoch(at), self.record(at)));
+        let durable = records().filter(|(_, r)| *r == Record::Durable).map(|(epoch, _)| epoch).max();
+        records().filter(move |(epoch, r)| *r != Record::Durable && Some(*epoch) > durable).map(|(_, record)| record)
+    }
+
     fn record(&self, at: usize) -> Record<'_> {
         let (first, value) = (Lbn(word(&self.ring, at + 16)), word(&self.ring, at + 24));
         match half(&self.ring, at + 8) {
             kind::LINK => Record::Link { lbn: first, pbn: Pbn(value) },
             kind::ZERO => Record::Zero { first, blocks: Blocks(value) },
             kind::UNMAP => Record::Unmap { first, blocks: Blocks(value) },
-            _ => Record::Held { lbn: first, content: &self.ring[at + 40..at + 40 + half(&self.ring, at + 12) as usize] },
+            kind::DURABLE => Record::Durable,
+            _ => Record::Held { lbn: first, content: &self.ring[at + 48..at + 48 + half(&self.ring, at + 12) as usize] },
         }
     }
 }
