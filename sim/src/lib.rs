@@ -27,8 +27,8 @@ pub mod cuts;
 pub mod states;
 
 pub mod explore;
-pub mod failing;
 pub mod formatting;
+pub mod life;
 
 pub mod counts;
 pub mod figure;

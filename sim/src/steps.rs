@@ -148,6 +148,7 @@ impl Instantly {
                         }
                         self.events.push_back(Event::Read { io, buffer, digests: Vec::new(), result: Ok(()) });
                     }
+                    Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}
                     Action::Notice(Notice::Serving) => self.serving = true,
                     Action::Notice(notice) => assert!(!matches!(notice, Notice::Damage { .. }), "{notice:?}"),
                     Action::Digest { .. } | Action::Closed { .. } => unreachable!("nobody asked for it"),

@@ -71,6 +71,8 @@ pub struct World {
     pub sin: Option<Box<dyn Sin>>,
     /// Device calls so far.
     pub calls: u64,
+    /// The number of the call that is to fail.
+    pub fault: Option<u64>,
     machine: Box<dyn Machine>,
     pending: Vec<Pending>,
     now: Time,
@@ -97,6 +99,7 @@ impl World {
             weather: Weather::default(),
             sin: None,
             calls: 0,
+            fault: None,
             machine,
             pending: Vec::new(),
             now: Time(1_000_000_000),
@@ -224,7 +227,7 @@ impl World {
         if self.weather.failed && call != Call::Read {
             return Err(violation!("A5: a {call:?} ({}) was issued after the device had failed", io.0));
         }
-        let planned = self.setting.options.fault.is_some_and(|f| f.call == self.calls);
+        let planned = self.fault == Some(self.calls);
         self.calls += 1;
         let sinned = self.sin.as_mut().is_some_and(|s| s.issued(call) == Verdict::Fail);
         Ok(planned || sinned)

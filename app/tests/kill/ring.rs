@@ -113,6 +113,7 @@ pub fn keeps_what_was_acknowledged() {
         let first = match found.first() {
             Some(Record::Link { lbn, .. } | Record::Held { lbn, .. }) => lbn.get(),
             Some(Record::Zero { first, .. } | Record::Unmap { first, .. }) => first.get(),
+            Some(Record::Durable) => panic!("seed {seed}: nobody wrote that"),
             None => reported + 1,
         };
         let last = first + u64::try_from(found.len()).unwrap() - 1;
