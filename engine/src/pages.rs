@@ -30,6 +30,7 @@ pub(crate) enum Task {
     Recount,
     Scan,
     Bits,
+    Recall,
     Load(PageId),
 }
 

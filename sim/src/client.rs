@@ -136,7 +136,7 @@ impl Client {
                 self.read((first * 8 + from) * 512, (to - from) * 512, oracle)
             }
             3 => self.flush(oracle),
-            4 if self.options.shape == Shape::Tiny && rng.u8(..) < 24 => {
+            4 if self.options.shape != Shape::Spread && rng.u8(..) < 24 => {
                 let first = rng.u64(0..self.volume.geometry.logical_blocks);
                 let (first, blocks) = self.beyond_used(first, rng);
                 self.clear(Op::Discard, first * 8, blocks * 8, fua, oracle)
@@ -274,6 +274,9 @@ impl Client {
                 if !expected {
                     return Err(violation!("interface: {failure:?} to a {op:?} at byte {} over {}", waiting.offset, waiting.length));
                 }
+                if *failure == Failure::NoSpace {
+                    self.check_no_space(&waiting, oracle)?;
+                }
                 waiting.marks.iter().filter(|_| op != Op::Read).for_each(|&mark| oracle.fail(mark));
                 Ok(Raised { no_space: *failure == Failure::NoSpace, ..Raised::default() })
             }
@@ -288,6 +291,24 @@ impl Client {
                 Ok(Raised { lbns: raised.iter().map(|m| m.lbn).collect(), ..Raised::default() })
             }
         }
+    }
+
+    /// However badly things lie, no LBN needs more than one block: below that many there is room, once everything pending is done.
+    fn check_no_space(&self, waiting: &Waiting, oracle: &Oracle) -> Result<(), Violation> {
+        let geometry = &self.volume.geometry;
+        let (used, wanted) = (oracle.blocks_at_most(), waiting.length.div_ceil(BLOCK_BYTES) + 1);
+        if used + wanted <= geometry.data_blocks - geometry.reserve_blocks
+            || geometry.logical_blocks <= geometry.data_blocks - geometry.reserve_blocks
+        {
+            return Err(violation!(
+                "ENOSPC: {:?} at byte {} over {}, while at most {used} of {} blocks are needed",
+                waiting.op,
+                waiting.offset,
+                waiting.length,
+                geometry.data_blocks - geometry.reserve_blocks
+            ));
+        }
+        Ok(())
     }
 
     fn check_data(&self, waiting: &Waiting, segments: &[Segment], oracle: &Oracle) -> Result<Raised, Violation> {

@@ -29,3 +29,7 @@ pub mod states;
 pub mod explore;
 pub mod failing;
 pub mod formatting;
+
+pub mod counts;
+pub mod figure;
+pub mod steps;

@@ -44,6 +44,19 @@ fn seed_of(seed: u64, run: u64) -> u64 {
 }
 
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(2).collect();
+    let figures = match std::env::args().nth(1).as_deref() {
+        Some("counts") => onefold_sim::counts::figures::command(&words),
+        Some("steps") => onefold_sim::steps::command(&words),
+        _ => return crash(),
+    };
+    figures.unwrap_or_else(|error| {
+        eprintln!("onefold-sim: {error}");
+        ExitCode::from(2)
+    })
+}
+
+fn crash() -> ExitCode {
     let args = arguments();
     if let Some(run) = args.only {
         return replay(&args, run);

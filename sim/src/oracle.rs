@@ -314,10 +314,21 @@ impl Oracle {
         !self.blocks.contains_key(&lbn) && self.base(lbn).id() == Content::zero().id()
     }
 
-    /// The blocks that have been written, in order.
+    /// The most blocks that what is written can need: one for each LBN that is not zeros for sure.
     #[must_use]
-    pub fn touched(&self) -> Vec<u64> {
-        let mut lbns: Vec<u64> = self.blocks.keys().copied().collect();
+    pub fn blocks_at_most(&self) -> u64 {
+        let zero = Content::zero().id();
+        let fixed = (0..).zip(self.base.iter()).filter(|(lbn, c)| c.id() != zero && !self.blocks.contains_key(lbn)).count();
+        let used = self.blocks.values().filter(|h| h.since(Point::default()).any(|c| c.id() != zero)).count();
+        (fixed + used) as u64
+    }
+
+    /// The blocks that may hold something else than zeros, or must not hold zeros.
+    #[must_use]
+    pub fn not_zero(&self) -> Vec<u64> {
+        let zero = Content::zero().id();
+        let fixed = (0..).zip(self.base.iter()).filter(|(lbn, c)| c.id() != zero && !self.blocks.contains_key(lbn)).map(|(lbn, _)| lbn);
+        let mut lbns: Vec<u64> = self.blocks.keys().copied().chain(fixed).collect();
         lbns.sort_unstable();
         lbns
     }

@@ -1,0 +1,253 @@
+//! A device in memory for large volumes: metadata as it was written, of content its name only. It counts what reaches it.
+
+use onefold_engine::buffer::{BufferMut, Slice};
+use onefold_engine::check::ReadMedium;
+use onefold_engine::format::{ExtentKind, FormatStep, Geometry, Region, Superblock, choose, copies, format};
+use onefold_engine::interface::{Class, IoFailure};
+use onefold_engine::stats::Ledger;
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
+use rustc_hash::FxHashMap;
+
+/// Commands of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    pub commands: u64,
+    pub bytes: u64,
+    /// Aligned 4 KiB of the device that a command touched.
+    pub units: u64,
+}
+
+impl Count {
+    fn add(&mut self, at: u64, bytes: u64) {
+        self.commands += 1;
+        self.bytes += bytes;
+        self.units += (at + bytes).div_ceil(BLOCK_BYTES) - at / BLOCK_BYTES;
+    }
+}
+
+/// What has reached the device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// By [`Class`].
+    pub written: [Count; 6],
+    pub read: [Count; 6],
+    pub flushes: u64,
+    pub discards: u64,
+    pub discarded_bytes: u64,
+}
+
+impl Tally {
+    /// All units written.
+    #[must_use]
+    pub fn units(&self) -> u64 {
+        self.written.iter().map(|c| c.units).sum()
+    }
+
+    /// Units written of one class.
+    #[must_use]
+    pub fn units_of(&self, class: Class) -> u64 {
+        self.written[class as usize].units
+    }
+
+    /// Holds the engine's own account against this one.
+    ///
+    /// # Errors
+    /// What differs, in words.
+    pub fn compare(&self, ledger: &Ledger) -> Result<(), String> {
+        for class in Class::ALL {
+            for (way, mine, theirs) in [
+                ("written", self.written[class as usize], ledger.written[class as usize]),
+                ("read", self.read[class as usize], ledger.read[class as usize]),
+            ] {
+                if (mine.commands, mine.bytes, mine.units) != (theirs.commands, theirs.bytes, theirs.units) {
+                    return Err(format!("{class:?} {way}: the device counts {mine:?}, the ledger says {theirs:?}"));
+                }
+            }
+        }
+        let mine = (self.flushes, self.discards, self.discarded_bytes);
+        let theirs = (ledger.device_flushes, ledger.device_discards, ledger.device_discarded_bytes);
+        if mine != theirs {
+            return Err(format!("(flushes, discards, bytes discarded): the device counts {mine:?}, the ledger says {theirs:?}"));
+        }
+        Ok(())
+    }
+}
+
+/// A sparse device.
+pub struct Device {
+    geometry: Geometry,
+    /// Metadata, by 4 KiB of the device.
+    pages: FxHashMap<u64, Slice>,
+    /// The first eight bytes of content: its name.
+    contents: FxHashMap<u64, u64>,
+    pub tally: Tally,
+}
+
+impl Device {
+    /// A formatted device. Formatting is not counted.
+    ///
+    /// # Panics
+    /// When a formatted volume cannot be opened.
+    #[must_use]
+    pub fn formatted(superblock: &Superblock) -> (Self, Superblock) {
+        let geometry = superblock.geometry.clone();
+        let bytes = geometry.device_bytes;
+        let mut device = Self { geometry, pages: FxHashMap::default(), contents: FxHashMap::default(), tally: Tally::default() };
+        for step in format(superblock, bytes, &[]) {
+            match step {
+                FormatStep::Zero { at, length } => {
+                    (at.0 / BLOCK_BYTES..(at.0 + length.0) / BLOCK_BYTES).for_each(|block| drop(device.pages.remove(&block)));
+                }
+                FormatStep::Write { at, page } => {
+                    let mut buffer = BufferMut::zeroed(1);
+                    buffer.block_mut(0).copy_from_slice(&page[..]);
+                    device.pages.insert(at.0 / BLOCK_BYTES, buffer.freeze().slice(0, 1));
+                }
+                FormatStep::Flush => {}
+            }
+        }
+        let superblock = {
+            let page = |i: usize| device.pages.get(&(copies(bytes)[i].0 / BLOCK_BYTES)).map(|s| s.block(0));
+            choose([page(0), page(1), page(2), page(3)], bytes).expect("a formatted volume opens").superblock
+        };
+        (device, superblock)
+    }
+
+    /// What lies at a byte of the device.
+    ///
+    /// # Panics
+    /// When nothing of the volume lies there: nobody has any business there.
+    fn class_at(&self, at: u64) -> Class {
+        if copies(self.geometry.device_bytes).iter().any(|copy| copy.0 == at) {
+            return Class::Superblock;
+        }
+        let extent = self.geometry.extents.iter().find(|e| at >= e.offset.0 && at - e.offset.0 < e.length.0);
+        match extent.unwrap_or_else(|| panic!("nothing of the volume lies at byte {at}")).kind {
+            ExtentKind::Data => Class::Data,
+            ExtentKind::Pages(Region::Written) => Class::Written,
+            ExtentKind::Pages(Region::Refs) => Class::Refs,
+            ExtentKind::Pages(Region::Fingerprints) => Class::Fingerprints,
+            ExtentKind::Pages(Region::Map) => Class::Map,
+        }
+    }
+
+    /// A write command.
+    ///
+    /// # Panics
+    /// When it goes where its class does not belong.
+    pub fn write(&mut self, at: Bytes, data: &[Slice], class: Class) {
+        let place = self.class_at(at.0);
+        assert_eq!(place, class, "a write at {at} is said to be of another class than its place");
+        self.tally.written[place as usize].add(at.0, data.iter().map(Slice::length).sum());
+        let mut block = at.0 / BLOCK_BYTES;
+        for slice in data {
+            for i in 0..slice.blocks() {
+                if place == Class::Data {
+                    self.contents.insert(block, name_of(slice.block(i)));
+                } else {
+                    self.pages.insert(block, slice.nth(i));
+                }
+                block += 1;
+            }
+        }
+    }
+
+    /// A read command: fills the buffer.
+    ///
+    /// # Panics
+    /// When it goes where its class does not belong.
+    pub fn read(&mut self, at: Bytes, buffer: &mut BufferMut, class: Class) {
+        let place = self.class_at(at.0);
+        assert_eq!(place, class, "a read at {at} is said to be of another class than its place");
+        self.tally.read[place as usize].add(at.0, buffer.blocks() as u64 * BLOCK_BYTES);
+        for i in 0..buffer.blocks() {
+            self.fill(at.0 / BLOCK_BYTES + i as u64, buffer.block_mut(i));
+        }
+    }
+
+    fn fill(&self, block: u64, out: &mut [u8; BLOCK_SIZE]) {
+        match (self.pages.get(&block), self.contents.get(&block)) {
+            (Some(page), _) => out.copy_from_slice(page.block(0)),
+            (None, Some(name)) => write_name(*name, out),
+            (None, None) => out.fill(0),
+        }
+    }
+
+    /// A discard command.
+    ///
+    /// # Panics
+    /// When it touches anything but content.
+    pub fn discard(&mut self, at: Bytes, length: Bytes) {
+        assert!(
+            self.class_at(at.0) == Class::Data && self.class_at(at.0 + length.0 - BLOCK_BYTES) == Class::Data,
+            "only content is discarded"
+        );
+        self.tally.discards += 1;
+        self.tally.discarded_bytes += length.0;
+        for block in at.0 / BLOCK_BYTES..(at.0 + length.0) / BLOCK_BYTES {
+            self.contents.remove(&block);
+        }
+    }
+}
+
+/// The name in a block's bytes.
+///
+/// # Panics
+/// Never: a block has eight bytes.
+#[must_use]
+pub fn name_of(block: &[u8; BLOCK_SIZE]) -> u64 {
+    u64::from_le_bytes(block[..8].try_into().expect("eight bytes"))
+}
+
+/// The bytes that stand for a content.
+pub fn write_name(name: u64, out: &mut [u8; BLOCK_SIZE]) {
+    out[..8].copy_from_slice(&name.to_le_bytes());
+    out[8..].fill(0);
+}
+
+impl ReadMedium for Device {
+    fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
+        for (i, block) in buffer.chunks_exact_mut(BLOCK_SIZE).enumerate() {
+            self.fill(at.0 / BLOCK_BYTES + i as u64, block.try_into().expect("a block"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onefold_engine::fingerprint::Algorithm;
+    use onefold_engine::format::Wish;
+    use onefold_engine::settings::Settings;
+
+    #[test]
+    fn both_accounts_must_agree_in_everything() {
+        let geometry = Geometry::plan(Bytes(16 << 20), &Wish::default()).expect("fits");
+        let (mut device, superblock) =
+            Device::formatted(&Superblock::new(geometry, [1; 16], [2; 32], Algorithm::Blake3, &Settings::default()));
+        let mut ledger = Ledger::default();
+        assert_eq!(device.tally.compare(&ledger), Ok(()));
+        let at = superblock.geometry.block_at(onefold_engine::units::Pbn(3));
+        device.write(at, &[BufferMut::zeroed(2).freeze().slice(0, 2)], Class::Data);
+        assert!(device.tally.compare(&ledger).unwrap_err().starts_with("Data written"));
+        ledger.wrote(Class::Data, 8192);
+        assert_eq!(device.tally.compare(&ledger), Ok(()));
+        ledger.device_flushes += 1;
+        assert!(device.tally.compare(&ledger).is_err());
+        device.tally.flushes += 1;
+        let mut buffer = BufferMut::zeroed(1);
+        device.read(superblock.geometry.page_at(onefold_engine::format::PageId { region: Region::Map, index: 0 }), &mut buffer, Class::Map);
+        assert!(device.tally.compare(&ledger).unwrap_err().starts_with("Map read"));
+    }
+
+    #[test]
+    #[should_panic(expected = "another class")]
+    fn a_write_to_another_place_than_its_class_has_is_noticed() {
+        let geometry = Geometry::plan(Bytes(16 << 20), &Wish::default()).expect("fits");
+        let (mut device, superblock) =
+            Device::formatted(&Superblock::new(geometry, [1; 16], [2; 32], Algorithm::Blake3, &Settings::default()));
+        let at = superblock.geometry.page_at(onefold_engine::format::PageId { region: Region::Refs, index: 0 });
+        device.write(at, &[BufferMut::zeroed(1).freeze().slice(0, 1)], Class::Map);
+    }
+}
