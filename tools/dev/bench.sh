@@ -6,7 +6,7 @@
 #        ./dev bench --all [--json]
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 where a target is missed.
-# Benchmarks marked `sim` count units and flushes in the simulator; those marked `live` run the built binary on this machine, and need fio,
+# Benchmarks marked `counts` and `steps` run the engine in the simulator; those marked `live` run the built binary on this machine, and need fio,
 # libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp).
 set -euo pipefail
 source tools/dev/lib.sh
@@ -19,7 +19,7 @@ fi
 bash tools/dev/setup.sh build >/dev/null
 need fio python3-libnbd python3
 build_onefold
-cargo build --release --locked --quiet -p onefold-sim --bin bench
-BENCH="$(target_dir)/release/bench"
-export BENCH
+cargo build --release --locked --quiet -p onefold-sim
+ONEFOLD_SIM="$(target_dir)/release/onefold-sim"
+export ONEFOLD_SIM
 exec /usr/bin/python3 tools/bench/bench.py "$@"

@@ -19,6 +19,7 @@ directory={directory}
 size=48m
 bs=4k
 ioengine=psync
+thread=1
 direct=1
 verify=crc32c
 verify_fatal=1
