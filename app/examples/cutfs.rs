@@ -19,13 +19,15 @@ use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES, index};
+use rustix::fs::CWD;
+use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Threads that take requests from the kernel.
@@ -215,10 +217,15 @@ fn say(line: &str) -> std::io::Result<()> {
 fn run(mountpoint: &Path, mib: &str, seed: &str) -> Result<(), Box<dyn Error>> {
     let disk = Arc::new(ForgetfulDisk::new(mib.parse::<u64>()? << 20, seed.parse()?));
     let mut signals = Signals::new([SIGUSR1, SIGUSR2, SIGTERM, SIGINT])?;
-    let session = Session::mount("cutfs", mountpoint, THREADS)?;
+    let mut session = Session::mount("cutfs", THREADS)?;
+    let root = session.root().ok_or("the session has no mount")?;
+    move_mount(root, "", CWD, mountpoint, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    session.let_go();
     let channels = session.channels().iter().map(std::os::fd::OwnedFd::try_clone).collect::<Result<_, _>>()?;
     let target: Arc<dyn Target> = Arc::clone(&disk) as _;
-    let server = Fuse::start(Config { channels, mountpoint: mountpoint.to_owned() }, target)?;
+    // There is no loop device to take away.
+    let detach = |_: &Path| Command::new("true");
+    let server = Fuse::start(Config { channels, tag: "cutfs".to_owned(), detach }, target)?;
     say("ready")?;
     for signal in signals.forever() {
         match signal {
@@ -230,9 +237,10 @@ fn run(mountpoint: &Path, mib: &str, seed: &str) -> Result<(), Box<dyn Error>> {
             _ => break,
         }
     }
-    // The session's end takes the mount away, whoever still uses it; its receivers end with the process.
-    drop(session);
+    // Whoever still uses it gets errors from now on; the receivers end with the process.
+    unmount(mountpoint, UnmountFlags::DETACH)?;
     drop(server);
+    drop(session);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The command line: each flag is defined once, here or with its verb.
 
 use crate::commands;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{Exit, Failed};
 use clap::{Parser, Subcommand};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -28,6 +28,8 @@ enum Verb {
     List(commands::list::Arguments),
     Status(commands::status::Arguments),
     Stats(commands::stats::Arguments),
+    Check(commands::check::Arguments),
+    Dump(commands::dump::Arguments),
     /// Serves a volume for `attach`.
     #[command(hide = true)]
     Serve(commands::serve::Arguments),
@@ -42,6 +44,8 @@ enum Verb {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    // A server is started by way of /proc/self/exe, which would be its name.
+    let _ = rustix::thread::set_name(c"onefold");
     let cli = Cli::parse();
     log_to_stderr(if matches!(cli.verb, Verb::Serve(_) | Verb::Supervise(_) | Verb::Hands(_)) { "info" } else { "warn" });
     match run(cli.verb) {
@@ -62,6 +66,8 @@ fn run(verb: Verb) -> Result<Exit, Failed> {
         Verb::List(arguments) => commands::list::run(&arguments).map(done),
         Verb::Status(arguments) => commands::status::run(&arguments).map(done),
         Verb::Stats(arguments) => commands::stats::run(&arguments).map(done),
+        Verb::Check(arguments) => commands::check::run(&arguments),
+        Verb::Dump(arguments) => commands::dump::run(&arguments).map(done),
         Verb::Serve(arguments) => commands::serve::run(&arguments),
         Verb::Supervise(arguments) => commands::supervise::run(&arguments),
         Verb::Hands(arguments) => commands::hands::run(&arguments).map(done),
@@ -81,12 +87,6 @@ pub fn parse_switch(typed: &str) -> Result<bool, String> {
         "off" => Ok(false),
         _ => Err("give on or off".to_owned()),
     }
-}
-
-/// Prints to standard error what a destructive command is about to do.
-pub fn announce(line: &str) -> Outcome {
-    eprintln!("{line}");
-    Ok(())
 }
 
 #[cfg(test)]

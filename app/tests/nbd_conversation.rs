@@ -152,6 +152,21 @@ fn holes_come_as_holes_unless_df_forbids_it() {
 }
 
 #[test]
+fn long_stretches_of_zeroes_are_spelled_out_where_they_must_be() {
+    let served = serve(RamTarget::new(4 * MIB));
+    let mut client = Client::ready(&served.socket, true);
+    let mut simple = Client::ready(&served.socket, false);
+    let mut expected = vec![0; 1 << 20];
+    assert_eq!(simple.read(MIB, 1 << 20).unwrap(), expected);
+    for at in [0, 300 << 10, (1 << 20) - 512] {
+        expected[at..at + 512].fill(3);
+        client.write(0, MIB + at as u64, &[3; 512]).unwrap();
+        assert!(simple.read(MIB, 1 << 20).unwrap() == expected);
+        assert!(client.read_chunks(DF, MIB, 1 << 20).unwrap() == [Chunk::Data { offset: MIB, bytes: expected.clone() }]);
+    }
+}
+
+#[test]
 fn trim_and_write_zeroes_take_any_length() {
     let served = serve(RamTarget::new(64 * MIB));
     let mut client = Client::ready(&served.socket, true);

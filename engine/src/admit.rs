@@ -9,10 +9,11 @@ use crate::buffer::{BufferMut, Slice};
 use crate::engine::{Engine, IoFor};
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
-use crate::interface::{Action, Class, Failure, Op, Reply, Request, RequestId};
+use crate::interface::{Action, Class, Failure, Op, Promised, Reply, Request, RequestId};
 use crate::link::{Blocked, Compared};
 use crate::memory::Part;
 use crate::pages::Task;
+use crate::promise::Unspoken;
 use crate::read::Expect;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, SECTOR_BYTES, count, index};
 
@@ -22,6 +23,8 @@ pub(crate) struct Pending {
     pub failure: Option<Failure>,
     /// Answered only after a commit (R5).
     pub durable: bool,
+    /// What it promises, to be remembered with its acknowledgement.
+    pub unspoken: Vec<Unspoken>,
 }
 
 /// How far a block's write has come.
@@ -93,6 +96,7 @@ impl Engine {
         (bytes > self.accountant.limit(Part::Dirty) / 2 || !self.accountant.within(Part::Dirty))
             && (self.commit.is_some() || !self.open.is_empty())
             || self.writes.len() >= self.pages.waiting_max()
+            || self.promises.records().1 > self.settings.ring_records_max / 2
     }
 
     fn dispatch(&mut self, request: Request) {
@@ -117,7 +121,7 @@ impl Engine {
 
     fn begin_request(&mut self, request: &Request) {
         let durable = request.fua || self.settings.persistence == crate::settings::Persistence::Strong;
-        self.requests.insert(request.id, Pending { left: 1, failure: None, durable });
+        self.requests.insert(request.id, Pending { left: 1, failure: None, durable, unspoken: Vec::new() });
     }
 
     fn begin_write(&mut self, request: &Request) {
@@ -293,6 +297,9 @@ impl Engine {
         if result.is_err() {
             return self.end_write(op, Some(Failure::Io));
         }
+        if !self.settings.verify_reads {
+            return self.merge(op, Some(&slice));
+        }
         let digest = digests.first().copied().unwrap_or(Digest::Partial);
         write.stage = WriteStage::Verifying { buffer: slice, digest, pbn };
         self.go_on_writing(op);
@@ -372,7 +379,10 @@ impl Engine {
         match pending.failure {
             Some(failure) => self.fail_request(request, failure),
             None if pending.durable => self.wait_for_commit(request),
-            None => self.reply(request, Reply::Done),
+            None => {
+                self.remember(pending.unspoken);
+                self.reply(request, Reply::Done);
+            }
         }
     }
 
@@ -383,6 +393,7 @@ impl Engine {
         let end = (request.offset.0 + request.length.0) / BLOCK_BYTES;
         self.begin_request(request);
         if first < end {
+            self.promise(request.id, Promised::Unmap { first: Lbn(first), end: Lbn(end) });
             self.unmap(Lbn(first), Lbn(end));
         }
         self.finish_part(request.id, None);
@@ -396,6 +407,7 @@ impl Engine {
         let end = end_byte / BLOCK_BYTES;
         self.begin_request(request);
         if first < end {
+            self.promise(request.id, Promised::Unmap { first: Lbn(first), end: Lbn(end) });
             self.unmap(Lbn(first), Lbn(end));
         }
         let mut edge = |lbn: u64| {

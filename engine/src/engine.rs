@@ -20,6 +20,7 @@ use crate::interface::{Action, Class, Event, Failure, IoFailure, IoId, Notice, R
 use crate::link::Run;
 use crate::memory::{Accountant, Part};
 use crate::pages::{Pages, Task};
+use crate::promise::Promises;
 use crate::read::ReadOp;
 use crate::recover::{Recount, Refill};
 use crate::settings::Settings;
@@ -106,6 +107,8 @@ pub struct Engine {
     pub(crate) scan_waits: bool,
     pub(crate) filling_warned: u64,
     pub(crate) damage_seen: bool,
+    pub(crate) promises: Promises,
+    pub(crate) promises_lost: bool,
 
     pub(crate) requests: Map<RequestId, Pending>,
     pub(crate) admission: VecDeque<Request>,
@@ -183,6 +186,8 @@ impl Engine {
             scan_waits: false,
             filling_warned: 0,
             damage_seen: false,
+            promises: Promises::default(),
+            promises_lost: false,
             requests: Map::default(),
             admission: VecDeque::new(),
             writes: Slab::new(),
@@ -203,7 +208,9 @@ impl Engine {
             dirty_charged: 0,
             wake: None,
         };
-        engine.space.bits_exact = cleanly;
+        engine.promises_lost = engine.settings.promises_lost;
+        // After a crash some bits are late; the recount comes by every page and sets them.
+        engine.space.bits_exact = cleanly && !engine.superblock.garbage_possible;
         engine
     }
 
@@ -248,6 +255,7 @@ impl Engine {
                 continue;
             }
             self.close_if_asked();
+            self.serve_when_recalled();
             self.commit_if_due();
             self.write_back();
             if self.ready.is_empty() {
@@ -277,6 +285,7 @@ impl Engine {
             }
             Task::Bits => self.set_written_bits(),
             Task::Load(id) => self.load_page(id),
+            Task::Recall => self.go_on_recalling(),
         }
     }
 

@@ -69,9 +69,9 @@ impl Epoch {
     }
 
     /// Unmaps `first..end` and returns the points that stood there.
-    pub fn unmap(&mut self, first: Lbn, end: Lbn) -> Vec<MapEntry> {
+    pub fn unmap(&mut self, first: Lbn, end: Lbn) -> Vec<(Lbn, MapEntry)> {
         let gone: Vec<Lbn> = self.points.range(first..end).map(|(&lbn, _)| lbn).collect();
-        let points = gone.into_iter().filter_map(|lbn| self.points.remove(&lbn)).collect();
+        let points = gone.into_iter().filter_map(|lbn| self.points.remove_entry(&lbn)).collect();
         self.add_range(first, end);
         points
     }
@@ -114,7 +114,7 @@ mod tests {
     fn a_discard_takes_points_away_and_a_later_point_stands_over_it() {
         let mut e = Epoch::new(Number(1));
         e.points.insert(Lbn(12), block(7));
-        assert_eq!(e.unmap(Lbn(10), Lbn(20)), [block(7)]);
+        assert_eq!(e.unmap(Lbn(10), Lbn(20)), [(Lbn(12), block(7))]);
         assert_eq!(e.lookup(Lbn(12)), Some(MapEntry::Unmapped));
         assert_eq!(e.lookup(Lbn(20)), None);
         e.points.insert(Lbn(12), block(8));

@@ -7,7 +7,7 @@
 
 use crate::buffer::{Buffer, BufferMut, Slice};
 use crate::fingerprint::Digest;
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Epoch, Lbn, Pbn, Time};
 
 /// A client's request, numbered by the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -153,6 +153,14 @@ pub enum Action {
         at: Time,
     },
     Notice(Notice),
+    /// Put these into the ring, in order, before any later action (`promise.rs`).
+    Remember(Vec<Promise>),
+    /// Everything up to this epoch is durable: drop its promises before any later action.
+    Forget {
+        epoch: Epoch,
+    },
+    /// What the last server had promised, if anything, is durable: its ring may go, a new one begins.
+    Recalled,
     /// The answer to [`Event::Close`]: everything is durable and the volume marked clean (or, after a failure, as good as it gets).
     Closed {
         clean: bool,
@@ -190,6 +198,24 @@ pub enum Event {
     Tick,
     /// Commit everything, mark the volume clean, then [`Action::Closed`]. No request comes after it.
     Close,
+}
+
+/// What an acknowledged weak operation means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Promised {
+    /// The LBN holds the content of this block.
+    Link { lbn: Lbn, pbn: Pbn },
+    /// The LBN holds zeros.
+    Zero { lbn: Lbn },
+    /// `first..end` is unmapped.
+    Unmap { first: Lbn, end: Lbn },
+}
+
+/// A promise, and the epoch that makes it good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Promise {
+    pub epoch: Epoch,
+    pub what: Promised,
 }
 
 /// Something that its owner should hear of.

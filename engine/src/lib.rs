@@ -16,6 +16,7 @@ mod admit;
 pub mod fingerprint;
 mod index;
 mod link;
+mod promise;
 mod space;
 
 mod epoch;

@@ -10,7 +10,7 @@ use crate::epoch::Epoch;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{Kind, MapEntry, REFS_UNKNOWN};
 use crate::format::page::PageId;
-use crate::interface::{Class, Failure, IoFailure, IoId, Notice, RequestId};
+use crate::interface::{Class, Failure, IoFailure, IoId, Notice, Promised, RequestId};
 use crate::pages::Got;
 use crate::units::{Lbn, Pbn};
 
@@ -55,6 +55,7 @@ impl Engine {
         let fingerprint = match digest {
             Digest::Zero => {
                 self.ledger.zeroes += 1;
+                self.promise(request, Promised::Zero { lbn });
                 self.set_point(lbn, MapEntry::Zero);
                 return Ok(());
             }
@@ -149,6 +150,7 @@ impl Engine {
             self.requests.get_mut(&request).expect("the request was begun").left += 1;
             self.content_waiters.entry(pbn).or_default().push(request);
         }
+        self.promise(request, Promised::Link { lbn, pbn });
         if self.means_already(lbn, pbn) {
             self.ledger.unchanged += 1;
             return;
@@ -176,6 +178,7 @@ impl Engine {
             self.requests.get_mut(&request).expect("the request was begun").left += 1;
             self.content_waiters.entry(pbn).or_default().push(request);
         }
+        self.promise(request, Promised::Link { lbn, pbn });
         self.add_to_run(request, pbn, slice.clone());
         self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
         Ok(())
@@ -192,7 +195,8 @@ impl Engine {
     /// Unmaps a range, from the open epoch on.
     pub(crate) fn unmap(&mut self, first: Lbn, end: Lbn) {
         self.open.opened.get_or_insert(self.now);
-        for entry in self.open.unmap(first, end) {
+        for (lbn, entry) in self.open.unmap(first, end) {
+            self.overtake(lbn);
             if let MapEntry::Block { pbn, .. } = entry {
                 self.cancel(pbn);
             }

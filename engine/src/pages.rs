@@ -30,6 +30,7 @@ pub(crate) enum Task {
     Recount,
     Scan,
     Bits,
+    Recall,
     Load(PageId),
 }
 
@@ -146,7 +147,7 @@ impl Pages {
         self.places.insert(id, place);
     }
 
-    /// Marks a page as changed. Map pages are written by their commit and are not listed.
+    /// Marks a page as changed, to be written with or without delay. Map pages that a commit composes are written by it at once.
     pub fn touch(&mut self, id: PageId, now: Time) {
         let page = self.get(id).expect("only a page in memory changes");
         if page.dirty.is_none() {
@@ -185,6 +186,11 @@ impl Pages {
     /// How many tasks may wait for pages at once, so that none loses its page before it runs.
     pub fn waiting_max(&self) -> usize {
         index(self.accountant.limit(Part::Pages) / PAGE_COST_BYTES / 8).max(4)
+    }
+
+    /// How many pages work in the background may ask for ahead of its need, so that it does not take the place of what clients wait for.
+    pub fn ahead_max(&self) -> u64 {
+        self.accountant.limit(Part::Pages) / PAGE_COST_BYTES / 16
     }
 
     /// Half of what fits may be dirty; beyond it, pages are written early.

@@ -37,16 +37,20 @@ struct RunRead {
     first: Pbn,
     blocks: usize,
     arrived: Option<(Slice, Vec<Digest>)>,
-    failed: bool,
 }
 
 /// A read in progress.
 pub(crate) struct ReadOp {
     request: Request,
+    /// One for each block so far: a block is pinned, or its content taken, as soon as its meaning is known, so that a read that needs many
+    /// pages gets on with each of them, however few fit into memory.
     pieces: Vec<Piece>,
     runs: Vec<RunRead>,
     runs_left: usize,
-    resolved: bool,
+    sent: bool,
+    /// Blocks that came from the device and were verified.
+    verified: usize,
+    bad: bool,
 }
 
 /// The most blocks in one command.
@@ -62,85 +66,81 @@ impl Engine {
         self.ledger.client_reads += 1;
         self.ledger.client_read_bytes += request.length.0;
         self.reads_bytes += request.length.0;
-        let op = self.reads.insert(ReadOp { request, pieces: Vec::new(), runs: Vec::new(), runs_left: 0, resolved: false });
+        let read = ReadOp { request, pieces: Vec::new(), runs: Vec::new(), runs_left: 0, sent: false, verified: 0, bad: false };
+        let op = self.reads.insert(read);
         self.go_on_reading(op);
     }
 
     pub(crate) fn go_on_reading(&mut self, op: usize) {
         let Some(read) = self.reads.get(op) else { return };
-        if !read.resolved {
-            let (offset, length) = (read.request.offset.0, read.request.length.0);
-            let first = offset / BLOCK_BYTES;
-            let blocks = (offset + length).div_ceil(BLOCK_BYTES) - first;
-            match self.resolve(first, blocks) {
-                Ok(Some(entries)) => self.fetch(op, &entries),
-                Ok(None) => return self.end_read(op, true),
-                Err(page) => return self.wait(page, Task::Read(op)),
-            }
+        if !read.sent && !self.resolve(op) {
+            return;
         }
         if self.reads[op].runs_left == 0 {
             self.verify_and_answer(op);
         }
     }
 
-    /// What the LBNs mean, all at one moment. `Ok(None)`: something there is lost or cannot be read.
-    fn resolve(&mut self, first: u64, blocks: u64) -> Result<Option<Vec<MapEntry>>, PageId> {
-        let mut entries = Vec::with_capacity(index(blocks));
-        for i in 0..blocks {
-            match self.lookup(Lbn(first + i))? {
-                Some(MapEntry::Lost) | None => return Ok(None),
-                Some(entry) => entries.push(entry),
+    /// Finds out what each LBN means, and sends for what is not here. False: a page has to come first.
+    fn resolve(&mut self, op: usize) -> bool {
+        let (offset, length) = (self.reads[op].request.offset.0, self.reads[op].request.length.0);
+        let first = offset / BLOCK_BYTES;
+        let blocks = (offset + length).div_ceil(BLOCK_BYTES) - first;
+        while count(self.reads[op].pieces.len()) < blocks && !self.reads[op].bad {
+            let lbn = Lbn(first + count(self.reads[op].pieces.len()));
+            match self.lookup(lbn) {
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.reads[op].pieces.push(Piece::Zeroes),
+                Ok(Some(MapEntry::Block { pbn, .. })) if pbn.0 < self.geometry.data_blocks => self.take_block(op, lbn, pbn),
+                Ok(_) => self.reads[op].bad = true,
+                Err(page) => {
+                    self.wait(page, Task::Read(op));
+                    return false;
+                }
             }
         }
-        Ok(Some(entries))
+        self.send_for(op);
+        true
     }
 
-    fn fetch(&mut self, op: usize, entries: &[MapEntry]) {
-        let first = self.reads[op].request.offset.0 / BLOCK_BYTES;
-        let mut pieces = Vec::with_capacity(entries.len());
-        let mut runs: Vec<RunRead> = Vec::new();
-        let mut lost = false;
-        for (i, &entry) in entries.iter().enumerate() {
-            let MapEntry::Block { pbn, .. } = entry else {
-                pieces.push(Piece::Zeroes);
-                continue;
-            };
-            if let Some(held) = self.fresh.get(&pbn).and_then(|f| f.held.clone()) {
-                pieces.push(Piece::Here(held));
-                continue;
-            }
-            // After a failure the device's bytes of an uncommitted link are not to be trusted (A5).
-            lost |= self.failed && self.overlay(Lbn(first + count(i))).is_some();
-            lost |= pbn.0 >= self.geometry.data_blocks;
-            if lost {
-                break;
-            }
-            if let Some(cached) = self.cache.get(pbn) {
-                self.ledger.cache_hits += 1;
-                pieces.push(Piece::Here(cached));
-                continue;
-            }
-            self.pin(pbn);
-            match runs.last_mut() {
-                Some(run) if run.first + count(run.blocks) == pbn && run.blocks < RUN_BLOCKS_MAX => run.blocks += 1,
-                _ => runs.push(RunRead { first: pbn, blocks: 1, arrived: None, failed: false }),
-            }
-            pieces.push(Piece::Run { run: runs.len() - 1, at: runs[runs.len() - 1].blocks - 1 });
-        }
-        let read = &mut self.reads[op];
-        read.resolved = true;
-        if lost {
-            runs.iter().for_each(|run| (0..run.blocks).for_each(|i| self.unpin(run.first + count(i))));
-            self.reads[op].pieces.clear();
+    /// Takes a block's content where it is in memory, else pins the block, for a run.
+    fn take_block(&mut self, op: usize, lbn: Lbn, pbn: Pbn) {
+        let held = self.fresh.get(&pbn).and_then(|f| f.held.clone());
+        // After a failure the device's bytes of an uncommitted link are not to be trusted (A5).
+        if held.is_none() && self.failed && self.overlay(lbn).is_some() {
+            self.reads[op].bad = true;
             return;
         }
-        read.pieces = pieces;
-        read.runs_left = runs.len();
-        read.runs = runs;
-        let wanted: Vec<(Pbn, usize)> = read.runs.iter().map(|r| (r.first, r.blocks)).collect();
-        for (run, (pbn, blocks)) in wanted.into_iter().enumerate() {
+        if let Some(here) = held.or_else(|| self.cached(pbn)) {
+            self.reads[op].pieces.push(Piece::Here(here));
+            return;
+        }
+        self.pin(pbn);
+        let read = &mut self.reads[op];
+        match read.runs.last_mut() {
+            Some(run) if run.first + count(run.blocks) == pbn && run.blocks < RUN_BLOCKS_MAX => run.blocks += 1,
+            _ => read.runs.push(RunRead { first: pbn, blocks: 1, arrived: None }),
+        }
+        let run = read.runs.len() - 1;
+        read.pieces.push(Piece::Run { run, at: read.runs[run].blocks - 1 });
+    }
+
+    fn cached(&mut self, pbn: Pbn) -> Option<Slice> {
+        let cached = self.cache.get(pbn);
+        self.ledger.cache_hits += u64::from(cached.is_some());
+        cached
+    }
+
+    /// Reads the runs from the device. The fingerprints come along while the content does.
+    fn send_for(&mut self, op: usize) {
+        let read = &mut self.reads[op];
+        read.sent = true;
+        if read.bad {
+            return;
+        }
+        read.runs_left = read.runs.len();
+        let runs: Vec<(Pbn, usize)> = read.runs.iter().map(|r| (r.first, r.blocks)).collect();
+        for (run, (pbn, blocks)) in runs.into_iter().enumerate() {
             if self.settings.verify_reads {
-                // The fingerprints come along while the content does.
                 let last = self.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
                 let first = self.geometry.fingerprint_of(pbn).0;
                 (first.index..=last.index).for_each(|index| {
@@ -156,52 +156,49 @@ impl Engine {
         let read = &mut self.reads[op];
         let blocks = buffer.blocks();
         read.runs[run].arrived = Some((buffer.freeze().slice(0, blocks), digests));
-        read.runs[run].failed = result.is_err();
+        read.bad |= result.is_err();
         read.runs_left -= 1;
         self.go_on_reading(op);
     }
 
     fn verify_and_answer(&mut self, op: usize) {
-        let read = &self.reads[op];
-        if read.pieces.is_empty() {
-            return self.end_read(op, true);
+        let mut blocks: Vec<(usize, usize)> = Vec::new();
+        if self.settings.verify_reads && !self.reads[op].bad {
+            let runs = self.reads[op].runs.iter().enumerate();
+            blocks = runs.flat_map(|(run, r)| (0..r.blocks).map(move |i| (run, i))).collect();
         }
-        let mut bad = read.runs.iter().any(|run| run.failed);
-        if self.settings.verify_reads && !bad {
-            for run in 0..self.reads[op].runs.len() {
-                let (first, blocks) = (self.reads[op].runs[run].first, self.reads[op].runs[run].blocks);
-                for i in 0..blocks {
-                    let pbn = first + count(i);
-                    let expect = self.expect_content(pbn);
-                    if let Expect::Page(page) = expect {
-                        return self.wait(page, Task::Read(op));
-                    }
-                    let (slice, digests) = self.reads[op].runs[run].arrived.as_ref().expect("every run has arrived");
-                    let (block, digest) = (slice.nth(i), digests.get(i).copied().unwrap_or(Digest::Partial));
-                    if !self.content_is(&expect, digest, block.block(0)) {
-                        self.content_damaged(pbn);
-                        bad = true;
-                    }
-                }
+        for &(run, i) in blocks.iter().skip(self.reads[op].verified) {
+            let pbn = self.reads[op].runs[run].first + count(i);
+            let expect = self.expect_content(pbn);
+            if let Expect::Page(page) = expect {
+                return self.wait(page, Task::Read(op));
             }
+            let (slice, digests) = self.reads[op].runs[run].arrived.as_ref().expect("every run has arrived");
+            let (block, digest) = (slice.nth(i), digests.get(i).copied().unwrap_or(Digest::Partial));
+            let good = self.content_is(&expect, digest, block.block(0));
+            if !good {
+                self.content_damaged(pbn);
+            }
+            self.reads[op].bad |= !good;
+            self.reads[op].verified += 1;
         }
-        self.end_read(op, bad);
+        self.end_read(op);
     }
 
-    fn end_read(&mut self, op: usize, bad: bool) {
+    fn end_read(&mut self, op: usize) {
         let read = self.reads.remove(op);
         let request = read.request;
         self.reads_bytes -= request.length.0;
         for run in &read.runs {
             for i in 0..run.blocks {
                 let pbn = run.first + count(i);
-                if let (false, Some((slice, _))) = (bad, &run.arrived) {
+                if let (false, Some((slice, _))) = (read.bad, &run.arrived) {
                     self.cache.fill(pbn, slice.block(i));
                 }
                 self.unpin(pbn);
             }
         }
-        let reply = if bad { Reply::Failed(Failure::Io) } else { Reply::Data(segments(&request, &read.pieces, &read.runs)) };
+        let reply = if read.bad { Reply::Failed(Failure::Io) } else { Reply::Data(segments(&request, &read.pieces, &read.runs)) };
         self.reply(request.id, reply);
         if let Some(next) = self.reads_queued.pop_front() {
             self.begin_read(next);

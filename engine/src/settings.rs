@@ -37,6 +37,10 @@ pub struct Settings {
     /// Acknowledge a weak write only when its content is on the device: where the device outlives the server, and a ring keeps its
     /// acknowledgements.
     pub ack_when_written: bool,
+    /// Records that the ring has room for.
+    pub ring_records_max: u64,
+    /// The last server's acknowledgements are lost although its device lives on: the first flush or FUA answers with an error.
+    pub promises_lost: bool,
     /// Refuse all writes.
     pub read_only: bool,
 }
@@ -56,6 +60,8 @@ impl Default for Settings {
             recount_window_blocks: 1 << 20,
             recount_pages_per_second: 4096,
             ack_when_written: false,
+            ring_records_max: 1 << 16,
+            promises_lost: false,
             read_only: false,
         }
     }

@@ -117,6 +117,7 @@ impl Machine {
                         self.wake = at.0;
                     }
                     Action::Notice(notice) => self.notices.push(notice),
+                    Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}
                     Action::Closed { clean } => {
                         assert!(clean);
                         self.closed = true;

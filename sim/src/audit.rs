@@ -1,5 +1,6 @@
 //! An offline look at a whole device on which nothing is undecided: what the volume says, by the format alone, with no engine.
 
+use crate::content::Content;
 use crate::disk::{SimDisk, to_index};
 use crate::machine::superblock_of;
 use crate::oracle::Oracle;
@@ -9,6 +10,7 @@ use crate::volume::Volume;
 use fastrand::Rng;
 use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::{Kind, PageId, REFS_UNKNOWN, Region};
+use onefold_engine::units::Lbn;
 
 /// Every LBN against the oracle, every count against the links, every fingerprint against its content.
 ///
@@ -25,11 +27,20 @@ pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) ->
     };
     let blocks = to_index(volume.geometry.data_blocks);
     let mut links = vec![0u32; blocks];
-    for (number, content, s) in sectors(Region::Map) {
+    // Blank sectors are passed over, and the blocks that must not be zeros looked up one by one.
+    let blank = Content::zero().sector_id(0);
+    for lbn in oracle.not_zero() {
+        let (page, at) = volume.geometry.map_of(Lbn(lbn));
+        let is_blank = disk.cell(volume.block_of_page(page)).durable().sector_id(at / MAP) == blank;
+        if is_blank && !oracle.may_survive(lbn, Content::zero().id()) {
+            return Err(violation!("P1: on the medium LBN {lbn} is blank, allowed are {}", oracle.describe(lbn)));
+        }
+    }
+    for (number, content, s) in sectors(Region::Map).filter(|(_, content, s)| content.sector_id(*s) != blank) {
         let table = tables::map(volume, content.sector(s), number, false)?;
         for (lbn, target) in (number * MAP as u64..volume.geometry.logical_blocks).zip(table.targets) {
             let id = match target {
-                Target::Zeros => crate::content::Content::zero().id(),
+                Target::Zeros => Content::zero().id(),
                 Target::Lost => return Err(violation!("P1: LBN {lbn} is lost")),
                 Target::Block(pbn) => {
                     links[to_index(pbn)] += 1;
@@ -37,7 +48,10 @@ pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) ->
                 }
             };
             if !oracle.may_survive(lbn, id) {
-                return Err(violation!("P2: on the medium LBN {lbn} is {target:?} with content {id:016x}, allowed are {}", oracle.describe(lbn)));
+                return Err(violation!(
+                    "P2: on the medium LBN {lbn} is {target:?} with content {id:016x}, allowed are {}",
+                    oracle.describe(lbn)
+                ));
             }
         }
     }
@@ -62,7 +76,9 @@ pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) ->
                 return Err(violation!("P3: on the medium refs of PBN {pbn} are {refs}, its links {links}"));
             }
             if u32::from(refs) > links && superblock.clean && !superblock.garbage_possible {
-                return Err(violation!("P5: the volume is clean and says that it has no garbage, but refs of PBN {pbn} are {refs}, its links {links}"));
+                return Err(violation!(
+                    "P5: the volume is clean and says that it has no garbage, but refs of PBN {pbn} are {refs}, its links {links}"
+                ));
             }
         }
     }

@@ -136,7 +136,7 @@ impl Client {
                 self.read((first * 8 + from) * 512, (to - from) * 512, oracle)
             }
             3 => self.flush(oracle),
-            4 if self.options.shape == Shape::Tiny && rng.u8(..) < 24 => {
+            4 if self.options.shape != Shape::Spread && rng.u8(..) < 24 => {
                 let first = rng.u64(0..self.volume.geometry.logical_blocks);
                 let (first, blocks) = self.beyond_used(first, rng);
                 self.clear(Op::Discard, first * 8, blocks * 8, fua, oracle)
@@ -208,7 +208,8 @@ impl Client {
     }
 
     /// A read of whole sectors, in bytes.
-    pub fn read(&mut self, offset: u64, length: u64, oracle: &Oracle) -> Request {
+    pub fn read(&mut self, offset: u64, length: u64, oracle: &mut Oracle) -> Request {
+        oracle.begin_read();
         let marks = (offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)).map(|lbn| oracle.acknowledged(lbn)).collect();
         let request = self.admit(Waiting { op: Op::Read, offset, length, fua: false, marks, promise: Vec::new() }, None);
         record!("  client {}: read sectors {}+{}", request.id.0, offset / 512, length / 512);
@@ -257,6 +258,9 @@ impl Client {
             Reply::Data(_) => record!("  client {}: data", id.0),
             Reply::Failed(failure) => record!("  client {}: {failure:?}", id.0),
         }
+        if waiting.op == Op::Read {
+            oracle.end_read();
+        }
         match (waiting.op, reply) {
             (Op::Read, Reply::Data(segments)) => self.check_data(&waiting, segments, oracle),
             (Op::Read, Reply::Done) | (_, Reply::Data(_)) => Err(violation!("interface: {reply:?} to a {:?}", waiting.op)),
@@ -269,6 +273,9 @@ impl Client {
                 };
                 if !expected {
                     return Err(violation!("interface: {failure:?} to a {op:?} at byte {} over {}", waiting.offset, waiting.length));
+                }
+                if *failure == Failure::NoSpace {
+                    self.check_no_space(&waiting, oracle)?;
                 }
                 waiting.marks.iter().filter(|_| op != Op::Read).for_each(|&mark| oracle.fail(mark));
                 Ok(Raised { no_space: *failure == Failure::NoSpace, ..Raised::default() })
@@ -284,6 +291,24 @@ impl Client {
                 Ok(Raised { lbns: raised.iter().map(|m| m.lbn).collect(), ..Raised::default() })
             }
         }
+    }
+
+    /// However badly things lie, no LBN needs more than one block: below that many there is room, once everything pending is done.
+    fn check_no_space(&self, waiting: &Waiting, oracle: &Oracle) -> Result<(), Violation> {
+        let geometry = &self.volume.geometry;
+        let (used, wanted) = (oracle.blocks_at_most(), waiting.length.div_ceil(BLOCK_BYTES) + 1);
+        if used + wanted <= geometry.data_blocks - geometry.reserve_blocks
+            || geometry.logical_blocks <= geometry.data_blocks - geometry.reserve_blocks
+        {
+            return Err(violation!(
+                "ENOSPC: {:?} at byte {} over {}, while at most {used} of {} blocks are needed",
+                waiting.op,
+                waiting.offset,
+                waiting.length,
+                geometry.data_blocks - geometry.reserve_blocks
+            ));
+        }
+        Ok(())
     }
 
     fn check_data(&self, waiting: &Waiting, segments: &[Segment], oracle: &Oracle) -> Result<Raised, Violation> {

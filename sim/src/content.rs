@@ -96,13 +96,13 @@ pub fn name(content: &Content) -> String {
     if content.id == ZERO.id {
         return "zero".to_owned();
     }
-    let label = |s: &[u8]| s.iter().take_while(|b| b.is_ascii_graphic()).take(8).map(|&b| char::from(b)).collect::<String>();
+    let label = |s: &[u8]| s.iter().take_while(|b| b.is_ascii_alphanumeric()).take(8).map(|&b| char::from(b)).collect::<String>();
     let first = label(&content.bytes[8..16]);
     let last = label(&content.bytes[BLOCK_SIZE - 8..]);
     match (first.is_empty(), first == last) {
         (true, _) => format!("#{:08x}", content.id >> 32),
-        (false, true) => first,
-        (false, false) => format!("{first}..{last}#{:08x}", content.id >> 32),
+        (false, true) if pattern(&first).id == content.id => first,
+        (false, _) => format!("{first}..{last}#{:08x}", content.id >> 32),
     }
 }
 

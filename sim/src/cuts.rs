@@ -65,7 +65,13 @@ impl Cuts {
         Self { metadata, data, states }
     }
 
-    fn build(&self, disk: &SimDisk, rng: &mut Rng, mut pick: impl FnMut(usize, &Undecided) -> u8, mut data: impl FnMut(u64, u8, &mut Rng) -> [u8; SECTORS]) -> Choice {
+    fn build(
+        &self,
+        disk: &SimDisk,
+        rng: &mut Rng,
+        mut pick: impl FnMut(usize, &Undecided) -> u8,
+        mut data: impl FnMut(u64, u8, &mut Rng) -> [u8; SECTORS],
+    ) -> Choice {
         let mut choice: Choice = Vec::new();
         for (i, undecided) in self.metadata.iter().enumerate() {
             let source = pick(i, undecided);
@@ -132,7 +138,12 @@ impl Cuts {
                 at.is_some_and(|at| cell.since().get(at).is_some_and(|v| v.io().0 >= from))
             };
             let pick = |_: usize, u: &Undecided| if newer(u.block, newest(u)) { newest(u) } else { 0 };
-            choices.push(self.build(disk, rng, pick, |block, all, _| if newer(block, all - 1) { [all - 1; SECTORS] } else { [0; SECTORS] }));
+            choices.push(self.build(
+                disk,
+                rng,
+                pick,
+                |block, all, _| if newer(block, all - 1) { [all - 1; SECTORS] } else { [0; SECTORS] },
+            ));
         }
         // One page torn, the others whole.
         for _ in 0..2 {

@@ -14,6 +14,7 @@ use crate::record::{self, record};
 use crate::states::{Coverage, Crash, DEPTH_MAX};
 use crate::traffic::{Situation, Step};
 use crate::violation::{Violation, violation};
+use crate::volume::Place;
 use crate::world::{Setting, World};
 use fastrand::Rng;
 use std::rc::Rc;
@@ -22,6 +23,7 @@ use std::rc::Rc;
 pub struct Explorer {
     tiny: Prepared,
     spread: Prepared,
+    wide: Prepared,
     pub coverage: Coverage,
 }
 
@@ -37,13 +39,27 @@ struct Plan {
     check_sets: bool,
 }
 
+impl Plan {
+    /// The device events of a life after which to crash.
+    fn stops_of(&self, depth: usize, rng: &mut Rng) -> Vec<u64> {
+        let events = self.events[depth];
+        let mut stops: Vec<u64> = (0..self.stops[depth]).map(|_| rng.u64(1..=events)).collect();
+        // Openings are short, and as worth a crash as anything.
+        if self.stops[depth] > 0 && rng.u8(..) < 80 {
+            stops.push(rng.u64(1..=10));
+        }
+        stops
+    }
+}
+
 impl Explorer {
     /// Prepares the volumes.
     ///
     /// # Errors
     /// When the machine breaks a rule while they are filled.
     pub fn new() -> Result<Self, Violation> {
-        Ok(Self { tiny: Prepared::new(Shape::Tiny)?, spread: Prepared::new(Shape::Spread)?, coverage: Coverage::default() })
+        let [tiny, spread, wide] = [Shape::Tiny, Shape::Spread, Shape::Wide].map(Prepared::new);
+        Ok(Self { tiny: tiny?, spread: spread?, wide: wide?, coverage: Coverage::default() })
     }
 
     /// The volume of a shape.
@@ -52,6 +68,7 @@ impl Explorer {
         match shape {
             Shape::Tiny => &self.tiny,
             Shape::Spread => &self.spread,
+            Shape::Wide => &self.wide,
         }
     }
 
@@ -100,6 +117,15 @@ impl Explorer {
         self.start(&plan, rng)
     }
 
+    /// A life on a volume that was just formatted, or was to be.
+    ///
+    /// # Errors
+    /// The violation that it found.
+    pub fn live_after_format(&mut self, setting: Setting, disk: SimDisk, oracle: Oracle, rng: &mut Rng) -> Result<(), Violation> {
+        let plan = Plan { setting, states: 16, stops: [0, 1, 0, 0], events: [1, rng.u64(5..40), 10, 1], check_sets: true };
+        self.live(&plan, disk, oracle, 1, rng)
+    }
+
     /// A life after one that met a failure of the device.
     ///
     /// # Errors
@@ -121,6 +147,7 @@ impl Explorer {
         record!("--- life {depth}");
         let machine = open_engine(&disk, &plan.setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
         let mut world = World::new(plan.setting.clone(), disk, oracle, machine, rng.fork());
+        world.traffic.recounting = depth > 0;
         if plan.check_sets {
             world.check_sets()?;
         }
@@ -136,31 +163,30 @@ impl Explorer {
     }
 
     fn live_in(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
-        // Recovery may be cut off before anything is read; so the first read comes sooner or later, or with the opening.
-        let reads_at = if rng.bool() { 0 } else { rng.u64(0..12) };
-        let mut has_read = depth == 0;
-        let mut seen = world.traffic.events;
+        let stops = plan.stops_of(depth, rng);
+        // Recovery may be cut off before anything is read.
+        let reads_at = if depth == 0 || rng.bool() { 0 } else { rng.u64(0..12) };
+        let mut has_read = false;
+        let mut seen = 0;
         let mut idle = 0;
-        while world.traffic.events < plan.events[depth] && idle < 200 {
+        while world.traffic.events < plan.events[depth] && idle < 300 {
             if !has_read && world.traffic.events >= reads_at {
                 has_read = true;
-                world.read_all()?;
+                world.send_reads()?;
             }
             idle += 1;
             if !world.step(has_read)? && !world.pass_time()? {
                 break;
             }
-            if world.traffic.events != seen {
-                (seen, idle) = (world.traffic.events, 0);
-                if rng.u64(0..plan.events[depth]) < plan.stops[depth] {
+            let events = world.traffic.events;
+            if events != seen {
+                if stops.iter().any(|&at| seen < at && at <= events) {
                     self.crash(plan, world, depth, rng)?;
                 }
+                (seen, idle) = (events, 0);
             }
         }
-        if !has_read {
-            world.read_all()?;
-        }
-        if rng.u8(..) < 96 {
+        if !has_read || rng.u8(..) < 96 {
             world.settle()?;
             world.read_all()?;
         }
@@ -188,8 +214,10 @@ impl Explorer {
         if world.closed() != Some(true) {
             return Err(violation!("interface: closed, but not clean, and nothing had failed"));
         }
-        if !world.disk.undecided().is_empty() {
-            return Err(violation!("P1: closed and clean, but blocks {:?} are not durable", world.disk.undecided()));
+        // Content may be undecided: of blocks that are free, and were discarded or never linked.
+        let metadata = |block: &&u64| !matches!(world.setting.volume.place(**block), Place::Data(_));
+        if let Some(block) = world.disk.undecided().iter().find(metadata) {
+            return Err(violation!("P1: closed and clean, but {:?} is not durable", world.setting.volume.place(*block)));
         }
         crate::audit::audit(&world.disk, &world.setting.volume, &world.oracle, rng)
     }
@@ -199,11 +227,13 @@ impl Explorer {
         if depth >= DEPTH_MAX {
             return Ok(());
         }
-        let step = world.step_name();
+        let step = world.traffic.step();
         if rng.u8(..) < 72 {
             let after = world.disk.kill(rng);
-            let name = after.media() ^ rng.u64(..);
-            return self.after(plan, world, after, Crash::Kill, step, depth, name ^ 1, rng);
+            // The cache is part of the state, and is not named: a kill adds nothing to the distinct ones beyond its durable medium.
+            let name = after.media() ^ 1;
+            let death = Death { disk: after, crash: Crash::Kill, step, name, torn: None };
+            return self.after(plan, world, death, depth, rng);
         }
         let cuts = Cuts::of(&world.disk, &world.setting.volume);
         let limit = plan.states >> (2 * depth);
@@ -215,25 +245,70 @@ impl Explorer {
             let after = world.disk.cut(&choice);
             let name = state_name(&world.disk, &choice, &after, &world.setting.volume);
             record!("--- power cut: {}", describe(world, &choice));
-            self.after(plan, world, after, Crash::Power, step, depth, name, rng)?;
+            let death = Death { disk: after, crash: Crash::Power, step, name, torn: torn(world, &choice) };
+            self.after(plan, world, death, depth, rng)?;
         }
         Ok(())
     }
 
-    fn after(&mut self, plan: &Plan, world: &World, disk: SimDisk, crash: Crash, step: Step, depth: usize, name: u64, rng: &mut Rng) -> Result<(), Violation> {
+    fn after(&mut self, plan: &Plan, world: &World, death: Death, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
         let before = record::mark();
-        record!("--- {} in step {}", crash.name(), step.name());
+        record!("--- {} in step {}", death.crash.name(), death.step.name());
         let mut oracle = world.oracle.clone();
         oracle.reopen();
         let on = Situation::ALL.into_iter().filter(|&s| match s {
-            Situation::Recovery => step == Step::Opening && depth > 0,
+            Situation::Recovery => death.step == Step::Opening && depth > 0,
+            s if Some(s) == death.torn => true,
             _ => world.traffic.is_on(s),
         });
-        self.coverage.count(step, crash, depth, on, name);
+        self.coverage.count(death.step, death.crash, depth, on, death.name);
+        let mut disk = death.disk;
+        if rng.u8(..) < 12 {
+            (disk, oracle) = look_only(plan, disk, oracle, rng)?;
+        }
         self.live(plan, disk, oracle, depth + 1, rng)?;
         record::forget(before);
         Ok(())
     }
+}
+
+/// How a life ended.
+struct Death {
+    disk: SimDisk,
+    crash: Crash,
+    step: Step,
+    /// The state's name.
+    name: u64,
+    torn: Option<Situation>,
+}
+
+/// What a cut has torn.
+fn torn(world: &World, choice: &crate::disk::Choice) -> Option<Situation> {
+    let is_torn = |sources: &[u8; 8]| sources.iter().any(|s| *s != sources[0]);
+    let of =
+        |place: fn(&Place) -> bool| choice.iter().any(|(block, sources)| place(&world.setting.volume.place(*block)) && is_torn(sources));
+    if of(|p| *p == Place::Superblock) {
+        return Some(Situation::TornSuperblock);
+    }
+    of(|p| matches!(p, Place::Page(_))).then_some(Situation::TornPage)
+}
+
+/// A second opening, to read only: it finds the same, and changes nothing.
+fn look_only(plan: &Plan, disk: SimDisk, oracle: Oracle, rng: &mut Rng) -> Result<(SimDisk, Oracle), Violation> {
+    record!("--- opened to read only");
+    let mut options = (*plan.setting.options).clone();
+    options.settings.read_only = true;
+    let setting = Setting { options: Rc::new(options), ..plan.setting.clone() };
+    let machine = open_engine(&disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
+    let mut world = World::new(setting, disk, oracle, machine, rng.fork());
+    world.read_all()?;
+    world.close()?;
+    if world.traffic.tally.units != [0; 6] || world.traffic.tally.discards != 0 {
+        return Err(violation!("interface: a volume opened to read only was written: {:?}", world.traffic.tally));
+    }
+    let mut oracle = world.oracle;
+    oracle.reopen();
+    Ok((world.disk, oracle))
 }
 
 /// Which blocks a cut leaves how.

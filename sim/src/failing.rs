@@ -45,7 +45,7 @@ fn fail_one(explorer: &mut Explorer, options: Options, seed: u64) -> Result<(), 
     let mut world = World::new(setting.clone(), disk, oracle, machine, rng.fork());
     world.check_sets()?;
     world.run_until(true, |w| w.weather.errors || w.calls > CALLS + 4)?;
-    let step = world.step_name();
+    let step = world.traffic.step();
     let mut more = rng.u32(0..40);
     world.run_until(true, |_| {
         more = more.saturating_sub(1);

@@ -1,14 +1,180 @@
 //! Formatting over an old volume, cut off at any moment: the old volume opens as it was, or there is none, or the new one opens, empty.
+//!
+//! 1. Before the first flush has completed, both may be found: the old volume whole, or none.
+//! 2. After it and until the copies are written, there is none.
+//! 3. Whatever a cut leaves, formatting again makes the new volume.
 
+use crate::content::{Content, Shared};
+use crate::cuts::{Cuts, state_name};
+use crate::disk::{End, SimDisk};
 use crate::explore::Explorer;
+use crate::machine::{open_engine, superblock_of};
 use crate::options::Options;
-use crate::violation::Violation;
+use crate::oracle::Oracle;
+use crate::prepare::stretches;
+use crate::record::{self, record};
+use crate::states::Crash;
+use crate::traffic::{Situation, Step};
+use crate::violation::{Violation, violation};
+use crate::volume::Volume;
+use crate::world::{Setting, World};
 use fastrand::Rng;
+use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::format::copies::{OpenError, claimed_bytes};
+use onefold_engine::format::create::{FormatStep, format};
+use onefold_engine::format::superblock::Superblock;
+use onefold_engine::format::{Geometry, Wish};
+use onefold_engine::interface::IoId;
+use onefold_engine::settings::Settings;
+use onefold_engine::units::{BLOCK_BYTES, Bytes};
+use std::rc::Rc;
+
+/// Numbers of the formatter's operations; the engine's are far below.
+const FIRST_IO: u64 = 1 << 40;
+
+/// What was there, and what is to be.
+struct Volumes {
+    old: (Setting, Oracle),
+    new: (Setting, Oracle),
+    superblock: Superblock,
+}
 
 /// Formats, crashing on the way.
 ///
 /// # Errors
 /// The first violation.
-pub fn run(_explorer: &mut Explorer, _options: Options, _rng: &mut Rng) -> Result<(), Violation> {
+pub fn run(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(), Violation> {
+    let prepared = explorer.prepared(options.shape);
+    let old = prepared.setting(Rc::new(options.clone()));
+    let machine = open_engine(&prepared.disk, &old, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
+    let mut world = World::new(old.clone(), prepared.disk.clone(), prepared.oracle.clone(), machine, rng.fork());
+    let events = rng.u64(0..120);
+    world.run_until(true, |w| w.traffic.events >= events)?;
+    if rng.bool() {
+        world.close()?;
+    }
+    let newest = Cuts::of(&world.disk, &old.volume).choices(&world.disk, 1, rng).pop().unwrap_or_default();
+    let disk = world.disk.cut(&newest);
+    let mut oracle = world.oracle;
+    oracle.reopen();
+
+    let superblock = new_superblock(disk.blocks(), rng)?;
+    let volume = Rc::new(Volume::new(superblock.uuid, superblock.geometry.clone(), superblock.fingerprinter()));
+    let places = Rc::new(stretches(volume.geometry.logical_blocks));
+    let new = Setting { volume, options: Rc::new(options), stretches: places };
+    let volumes = Volumes { old: (old, oracle), new: (new, Oracle::new(Vec::new())), superblock };
+    format_crashing(explorer, &volumes, disk, rng)
+}
+
+fn new_superblock(blocks: u64, rng: &mut Rng) -> Result<Superblock, Violation> {
+    // Sometimes shorter than the device, so that its end copies lie elsewhere.
+    let bytes = Bytes((blocks - rng.u64(0..3)) * BLOCK_BYTES);
+    let wish = Wish { logical_blocks: Some(rng.u64(30..900)), reserve_blocks: Some(2) };
+    let geometry = Geometry::plan_tiny(bytes, &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;
+    let uuid = rng.u128(..).to_le_bytes();
+    Ok(Superblock::new(geometry, uuid, [rng.u8(..); 32], Algorithm::Blake3, &Settings::default()))
+}
+
+/// Sizes that superblocks on the device give their volumes.
+fn old_volumes(disk: &SimDisk, rng: &mut Rng) -> Vec<Bytes> {
+    [0, 1, disk.blocks() - 2, disk.blocks() - 1].into_iter().filter_map(|b| claimed_bytes(disk.read(b, rng).bytes())).collect()
+}
+
+/// The formatter's operations on the device; each step's blocks complete in any order, up to the next flush.
+struct Formatter {
+    io: u64,
+    flushes: u32,
+    in_flight: Vec<IoId>,
+}
+
+fn format_crashing(explorer: &mut Explorer, volumes: &Volumes, disk: SimDisk, rng: &mut Rng) -> Result<(), Violation> {
+    let steps: Vec<FormatStep> = {
+        let claimed = old_volumes(&disk, rng);
+        format(&volumes.superblock, Bytes(disk.blocks() * BLOCK_BYTES), &claimed).collect()
+    };
+    let mut disk = disk;
+    let mut formatter = Formatter { io: FIRST_IO, flushes: 0, in_flight: Vec::new() };
+    for step in steps {
+        match step {
+            FormatStep::Zero { at, length } => {
+                for block in 0..length.get() / BLOCK_BYTES {
+                    formatter.write(&mut disk, at.get() / BLOCK_BYTES + block, &Content::zero())?;
+                }
+            }
+            FormatStep::Write { at, page } => formatter.write(&mut disk, at.get() / BLOCK_BYTES, &Content::of(&page))?,
+            FormatStep::Flush => {
+                while !formatter.in_flight.is_empty() {
+                    crash_here(explorer, volumes, &disk, formatter.flushes, rng)?;
+                    let at = rng.usize(0..formatter.in_flight.len());
+                    disk.finish(formatter.in_flight.swap_remove(at), End::Done);
+                }
+                formatter.io += 1;
+                disk.flush(IoId(formatter.io));
+                crash_here(explorer, volumes, &disk, formatter.flushes, rng)?;
+                disk.finish(IoId(formatter.io), End::Done);
+                formatter.flushes += 1;
+                record!("format: flush {}", formatter.flushes);
+            }
+        }
+    }
+    crash_here(explorer, volumes, &disk, formatter.flushes, rng)
+}
+
+impl Formatter {
+    fn write(&mut self, disk: &mut SimDisk, block: u64, content: &Shared) -> Result<(), Violation> {
+        self.io += 1;
+        record!("format: write block {block}");
+        disk.write(IoId(self.io), block, std::slice::from_ref(content))?;
+        self.in_flight.push(IoId(self.io));
+        Ok(())
+    }
+}
+
+fn crash_here(explorer: &mut Explorer, volumes: &Volumes, disk: &SimDisk, flushes: u32, rng: &mut Rng) -> Result<(), Violation> {
+    if rng.u8(..) > 80 {
+        return Ok(());
+    }
+    let volume = &volumes.new.0.volume;
+    for choice in Cuts::of(disk, volume).choices(disk, 4, rng) {
+        let before = record::mark();
+        record!("--- power cut after {flushes} flushes of the format: {choice:?}");
+        let after = disk.cut(&choice);
+        let name = state_name(disk, &choice, &after, volume) ^ u64::from(flushes) << 60;
+        explorer.coverage.count(Step::Format, Crash::Power, 0, std::iter::once(Situation::Format), name);
+        let found = superblock_of(&after, rng).map(|c| c.superblock.uuid);
+        let (new, empty) = volumes.new.clone();
+        match found {
+            Ok(uuid) if uuid == new.volume.uuid => explorer.live_after_format(new, after, empty, rng)?,
+            Ok(uuid) if uuid == volumes.old.0.volume.uuid && flushes == 0 => {
+                let (old, oracle) = volumes.old.clone();
+                explorer.live_after_format(old, after, oracle, rng)?;
+            }
+            Ok(_) => return Err(violation!("P1: after {flushes} flushes of a format the old volume opens")),
+            Err(_) if flushes == 3 => return Err(violation!("P1: after a whole format nothing opens")),
+            Err(OpenError::NotOnefold | OpenError::Damaged { .. }) => {
+                let again = format_again(&volumes.superblock, after, rng)?;
+                explorer.live_after_format(new, again, empty, rng)?;
+            }
+            Err(other) => return Err(violation!("P1: after a format that was cut off: {other}")),
+        }
+        record::forget(before);
+    }
     Ok(())
+}
+
+fn format_again(superblock: &Superblock, mut disk: SimDisk, rng: &mut Rng) -> Result<SimDisk, Violation> {
+    let claimed = old_volumes(&disk, rng);
+    for step in format(superblock, Bytes(disk.blocks() * BLOCK_BYTES), &claimed) {
+        match step {
+            FormatStep::Zero { at, length } => {
+                (0..length.get() / BLOCK_BYTES).for_each(|b| disk.plant(at.get() / BLOCK_BYTES + b, Content::zero()));
+            }
+            FormatStep::Write { at, page } => disk.plant(at.get() / BLOCK_BYTES, Content::of(&page)),
+            FormatStep::Flush => {}
+        }
+    }
+    match superblock_of(&disk, rng) {
+        Ok(chosen) if chosen.superblock.uuid == superblock.uuid => Ok(disk),
+        other => Err(violation!("P1: formatted again, and what opens is {:?}", other.map(|c| c.superblock.uuid))),
+    }
 }

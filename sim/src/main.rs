@@ -100,7 +100,12 @@ fn crash() -> ExitCode {
     println!("{}", coverage.table());
     println!(
         "seed {}: {} runs, {} states opened, {} distinct, {} device events, {} of them under the set checker",
-        args.seed, coverage.runs, coverage.opened, coverage.distinct(), coverage.device_events, coverage.checked_events
+        args.seed,
+        coverage.runs,
+        coverage.opened,
+        coverage.distinct(),
+        coverage.device_events,
+        coverage.checked_events
     );
     let mut found = found.into_inner().expect("no panic");
     found.sort_by_key(|(run, _)| *run);

@@ -11,6 +11,8 @@ pub enum Shape {
     Tiny,
     /// Not thin, with a few free blocks among many that stay as they are, in several sectors and pages of every region.
     Spread,
+    /// Thin, with many more pages of map than memory holds.
+    Wide,
 }
 
 /// How often clients do what; weights.
@@ -54,7 +56,7 @@ pub struct Options {
     pub blocks: u64,
     /// Blocks that writes go to.
     pub lbns: usize,
-    /// Room left for metadata pages in memory; none: the whole share.
+    /// Metadata pages that memory has room for; none: the whole share.
     pub pages: Option<u64>,
     pub fault: Option<Fault>,
 }
@@ -64,7 +66,7 @@ impl Options {
     #[must_use]
     pub fn draw(rng: &mut Rng) -> Self {
         let some = |rng: &mut Rng, most: u32| if rng.bool() { 0 } else { rng.u32(0..=most) };
-        let shape = if rng.bool() { Shape::Tiny } else { Shape::Spread };
+        let shape = [Shape::Tiny, Shape::Tiny, Shape::Tiny, Shape::Spread, Shape::Spread, Shape::Spread, Shape::Wide][rng.usize(0..7)];
         let persistence = if rng.u8(..) < 48 { Persistence::Strong } else { Persistence::Weak };
         let settings = Settings {
             persistence,
@@ -79,6 +81,8 @@ impl Options {
             recount_window_blocks: [16, 64, 1 << 20][rng.usize(0..3)],
             recount_pages_per_second: [1000, 100_000][rng.usize(0..2)],
             ack_when_written: rng.u8(..) < 64,
+            ring_records_max: 1 << 16,
+            promises_lost: false,
             read_only: false,
         };
         Self {
@@ -101,7 +105,7 @@ impl Options {
             depth: [1, 2, 4, 8][rng.usize(0..4)],
             blocks: [1, 1, 2, 4][rng.usize(0..4)],
             lbns: [4, 8, 24, 64][rng.usize(0..4)],
-            pages: [None, None, Some(4), Some(8)][rng.usize(0..4)],
+            pages: (shape == Shape::Wide).then(|| rng.u64(30..60)),
             fault: None,
         }
     }

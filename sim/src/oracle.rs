@@ -157,13 +157,15 @@ pub struct Oracle {
     /// What the blocks held in the prepared volume; beyond its end, zeros.
     base: Arc<Vec<Shared>>,
     blocks: FxHashMap<u64, History>,
+    /// Reads under way: they may still find what no cut can bring back any more.
+    reads: u32,
 }
 
 impl Oracle {
     /// The model of a volume that holds `base`, durably, and zeros after it.
     #[must_use]
     pub fn new(base: Vec<Shared>) -> Self {
-        Self { base: Arc::new(base), blocks: FxHashMap::default() }
+        Self { base: Arc::new(base), blocks: FxHashMap::default(), reads: 0 }
     }
 
     fn base(&self, lbn: u64) -> Shared {
@@ -172,9 +174,9 @@ impl Oracle {
 
     fn history(&mut self, lbn: u64) -> &mut History {
         let base = &self.base;
-        self.blocks.entry(lbn).or_insert_with(|| {
-            History::of(usize::try_from(lbn).ok().and_then(|i| base.get(i)).cloned().unwrap_or_else(Content::zero))
-        })
+        self.blocks
+            .entry(lbn)
+            .or_insert_with(|| History::of(usize::try_from(lbn).ok().and_then(|i| base.get(i)).cloned().unwrap_or_else(Content::zero)))
     }
 
     /// Whether one more operation on a block may be sent now ([`TOGETHER_MAX`]).
@@ -227,9 +229,22 @@ impl Oracle {
 
     /// A version is durable by a promise: none older may come back.
     pub fn raise(&mut self, mark: Mark) {
+        let keep = self.reads > 0;
         let history = self.history(mark.lbn);
         history.floor = history.floor.and(mark.point);
-        history.prune();
+        if !keep {
+            history.prune();
+        }
+    }
+
+    /// A read is sent.
+    pub fn begin_read(&mut self) {
+        self.reads += 1;
+    }
+
+    /// A read is answered.
+    pub fn end_read(&mut self) {
+        self.reads -= 1;
     }
 
     /// What a flush sent now promises once it is acknowledged.
@@ -274,6 +289,7 @@ impl Oracle {
 
     /// The server went away: what is there now is some version from the floor on, and who comes next will see which.
     pub fn reopen(&mut self) {
+        self.reads = 0;
         for history in self.blocks.values_mut() {
             let mut contents: Vec<Shared> = history.since(history.floor).cloned().collect();
             distinct(&mut contents);
@@ -298,10 +314,21 @@ impl Oracle {
         !self.blocks.contains_key(&lbn) && self.base(lbn).id() == Content::zero().id()
     }
 
-    /// The blocks that have been written, in order.
+    /// The most blocks that what is written can need: one for each LBN that is not zeros for sure.
     #[must_use]
-    pub fn touched(&self) -> Vec<u64> {
-        let mut lbns: Vec<u64> = self.blocks.keys().copied().collect();
+    pub fn blocks_at_most(&self) -> u64 {
+        let zero = Content::zero().id();
+        let fixed = (0..).zip(self.base.iter()).filter(|(lbn, c)| c.id() != zero && !self.blocks.contains_key(lbn)).count();
+        let used = self.blocks.values().filter(|h| h.since(Point::default()).any(|c| c.id() != zero)).count();
+        (fixed + used) as u64
+    }
+
+    /// The blocks that may hold something else than zeros, or must not hold zeros.
+    #[must_use]
+    pub fn not_zero(&self) -> Vec<u64> {
+        let zero = Content::zero().id();
+        let fixed = (0..).zip(self.base.iter()).filter(|(lbn, c)| c.id() != zero && !self.blocks.contains_key(lbn)).map(|(lbn, _)| lbn);
+        let mut lbns: Vec<u64> = self.blocks.keys().copied().chain(fixed).collect();
         lbns.sort_unstable();
         lbns
     }

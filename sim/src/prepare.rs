@@ -33,6 +33,8 @@ pub struct Prepared {
 const TINY_DATA: u64 = 40;
 /// Logical blocks of a tiny volume: four pages of map.
 const TINY_LOGICAL: u64 = 2500;
+/// Pages of a wide volume's map.
+const WIDE_PAGES: u64 = 160;
 /// Blocks of a spread volume's data, and how many of them no client can use.
 const SPREAD_DATA: u64 = 1100;
 const SPREAD_RESERVE: u64 = 4;
@@ -48,7 +50,10 @@ impl Prepared {
         let (blocks, wish) = match shape {
             // Superblocks 2 + 2, written 1, refs 1, fingerprints 1, map 4; data from the next multiple of 16 on.
             Shape::Tiny => (16 + TINY_DATA + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2) }),
-            Shape::Spread => (16 + SPREAD_DATA + 2, Wish { logical_blocks: Some(SPREAD_DATA - SPREAD_RESERVE), reserve_blocks: Some(SPREAD_RESERVE) }),
+            Shape::Wide => (16 + WIDE_PAGES + TINY_DATA + 2, Wish { logical_blocks: Some(WIDE_PAGES * 800), reserve_blocks: Some(2) }),
+            Shape::Spread => {
+                (16 + SPREAD_DATA + 2, Wish { logical_blocks: Some(SPREAD_DATA - SPREAD_RESERVE), reserve_blocks: Some(SPREAD_RESERVE) })
+            }
         };
         let geometry = Geometry::plan_tiny(Bytes(blocks * BLOCK_BYTES), &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;
         let superblock = Superblock::new(geometry.clone(), *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &Settings::default());
@@ -114,8 +119,12 @@ impl Prepared {
 }
 
 /// Used blocks, in stretches that cross the edges of map sectors (100) and pages (800).
-fn stretches(logical: u64) -> Vec<Stretch> {
+#[must_use]
+pub fn stretches(logical: u64) -> Vec<Stretch> {
     let starts = [798, 98, 1, 398, 1598, 698, 2397, 900, 998, 250, 500, 598, 300, 810, 30, 60, 120, 160, 200, 450];
+    // On a wide volume each stretch has two pages of its own.
+    let wide = (1..=USED / 4).map(|i| i * 8 * 800 - 2);
+    let starts: Vec<u64> = if logical < WIDE_PAGES * 800 { starts.to_vec() } else { wide.collect() };
     let mut left = USED;
     let mut stretches = Vec::new();
     for first in starts.into_iter().filter(|s| s + 4 <= logical) {

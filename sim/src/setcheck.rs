@@ -17,9 +17,11 @@ use crate::disk::{Cell, SimDisk, to_index};
 use crate::oracle::Oracle;
 use crate::tables::{self, FINGERPRINTS, MAP, MapSector, REFS, Target, WRITTEN_BITS};
 use crate::violation::{Violation, violation};
-use crate::volume::{Place, Volume};
+use crate::volume::{Place, State, Volume};
 use onefold_engine::fingerprint::Digest;
+use onefold_engine::format::copies::copies;
 use onefold_engine::format::{FingerprintEntry, Kind, PageId, REFS_UNKNOWN, Region};
+use onefold_engine::units::BLOCK_BYTES;
 use std::rc::Rc;
 
 /// The possible versions of one sector, decoded.
@@ -47,7 +49,7 @@ fn sector_ids(cell: &Cell, sector: usize, out: &mut Vec<u64>) {
 
 impl<T> Versions<T> {
     /// Brings the versions up to `ids`. Returns whether anything changed and which tables are new.
-    fn update(&mut self, ids: &[u64], mut decode: impl FnMut(u64) -> Result<T, Violation>) -> Result<Option<Vec<Rc<T>>>, Violation> {
+    fn update(&mut self, ids: &[u64], mut decode: impl FnMut(u64) -> Result<Rc<T>, Violation>) -> Result<Option<Vec<Rc<T>>>, Violation> {
         if self.ids == ids {
             return Ok(None);
         }
@@ -57,7 +59,7 @@ impl<T> Versions<T> {
             if let Some(at) = self.ids.iter().position(|&known| known == id) {
                 tables.push(self.tables[at].clone());
             } else {
-                let table = Rc::new(decode(id)?);
+                let table = decode(id)?;
                 fresh.push(table.clone());
                 tables.push(table);
             }
@@ -98,6 +100,12 @@ pub struct SetChecker {
     links: Vec<u32>,
     scratch: Vec<u32>,
     ids: Vec<u64>,
+    clean_possible: bool,
+    blank: Rc<MapSector>,
+    /// The name of a sector of zeros.
+    zero: u64,
+    /// The tables are being built: what is blank is compared at the end.
+    building: bool,
     /// Damage has been done from outside, or a failure of the device: lost entries and failed checks are no violation.
     pub damage_expected: bool,
 }
@@ -124,6 +132,10 @@ impl SetChecker {
             links: vec![0; to_index(volume.geometry.data_blocks)],
             scratch: vec![0; to_index(volume.geometry.data_blocks)],
             ids: Vec::new(),
+            clean_possible: false,
+            blank: Rc::new(MapSector { targets: [Target::Zeros; MAP], blocks: Vec::new() }),
+            zero: crate::content::Content::zero().sector_id(0),
+            building: true,
             damage_expected: false,
             volume,
         };
@@ -134,6 +146,9 @@ impl SetChecker {
                 checker.changed(block, view)?;
             }
         }
+        checker.building = false;
+        view.oracle.not_zero().into_iter().try_for_each(|lbn| checker.floor_raised(lbn, view))?;
+        checker.superblock_changed(view)?;
         Ok(checker)
     }
 
@@ -155,7 +170,11 @@ impl SetChecker {
     /// # Errors
     /// R4 when content could still be linked.
     pub fn about_to_change(&self, block: u64, what: &str) -> Result<(), Violation> {
-        let Place::Data(pbn) = self.volume.place(block) else { return Ok(()) };
+        let place = self.volume.place(block);
+        if self.clean_possible && place != Place::Superblock {
+            return Err(violation!("R8: {what} of {place:?} while the volume may be clean on the medium"));
+        }
+        let Place::Data(pbn) = place else { return Ok(()) };
         let links = self.links[to_index(pbn)];
         if links > 0 {
             return Err(violation!("R4: {what} of PBN {pbn} while {links} links to it are possible: {}", self.linkers(pbn)));
@@ -221,8 +240,14 @@ impl SetChecker {
 
     fn map_changed(&mut self, number: usize, block: u64, sector: usize, ids: &[u64], view: View) -> Result<(), Violation> {
         let (volume, lenient) = (self.volume.clone(), self.damage_expected);
-        let decode = |id| tables::map(&volume, bytes_of(view.disk.cell(block), sector, id), number as u64, lenient);
+        let blank = self.blank.clone();
+        let decode = |id| match bytes_of(view.disk.cell(block), sector, id) {
+            // Most sectors of a map are blank, and all blank ones alike.
+            [0, ..] if id == self.zero => Ok(blank.clone()),
+            bytes => tables::map(&volume, bytes, number as u64, lenient).map(Rc::new),
+        };
         let state = &mut self.map[number];
+        let known = state.versions.tables.last().cloned();
         let Some(fresh) = state.versions.update(ids, decode)? else { return Ok(()) };
         // The most links in one version, by PBN: count each version in the scratch table, which is all zero between uses.
         let mut most: Vec<(u64, u32)> = Vec::new();
@@ -252,8 +277,14 @@ impl SetChecker {
         self.map[number].most.iter().try_for_each(|(pbn, _)| self.check_count(*pbn))?;
         let first = (number * MAP) as u64;
         for table in fresh {
-            for (lbn, &target) in (first..).zip(table.targets.iter()) {
-                self.check_target(lbn, target, view)?;
+            if self.building && Rc::ptr_eq(&table, &self.blank) {
+                continue;
+            }
+            for (i, lbn) in (0..MAP).zip(first..) {
+                // What an older version says too has been compared already, and again whenever the floor rose.
+                if known.as_ref().is_none_or(|k| k.targets[i] != table.targets[i]) {
+                    self.check_target(lbn, table.targets[i], view)?;
+                }
             }
         }
         Ok(())
@@ -261,7 +292,7 @@ impl SetChecker {
 
     fn refs_changed(&mut self, number: usize, block: u64, sector: usize, ids: &[u64], view: View) -> Result<(), Violation> {
         let (volume, lenient) = (self.volume.clone(), self.damage_expected);
-        let decode = |id| tables::refs(&volume, bytes_of(view.disk.cell(block), sector, id), number as u64, lenient);
+        let decode = |id| tables::refs(&volume, bytes_of(view.disk.cell(block), sector, id), number as u64, lenient).map(Rc::new);
         let state = &mut self.refs[number];
         if state.versions.update(ids, decode)?.is_none() {
             return Ok(());
@@ -282,8 +313,9 @@ impl SetChecker {
 
     fn fingerprints_changed(&mut self, number: usize, block: u64, sector: usize, ids: &[u64], view: View) -> Result<(), Violation> {
         let (volume, lenient) = (self.volume.clone(), self.damage_expected);
-        let decode = |id| tables::fingerprints(&volume, bytes_of(view.disk.cell(block), sector, id), number as u64, lenient);
+        let decode = |id| tables::fingerprints(&volume, bytes_of(view.disk.cell(block), sector, id), number as u64, lenient).map(Rc::new);
         let state = &mut self.fingerprints[number];
+        let known = state.versions.tables.last().cloned();
         let Some(fresh) = state.versions.update(ids, decode)? else { return Ok(()) };
         let mut some = 0;
         for table in &state.versions.tables {
@@ -302,8 +334,10 @@ impl SetChecker {
             }
         }
         for table in fresh {
-            for (pbn, entry) in (first..self.links.len() as u64).zip(table.iter()) {
-                self.check_fingerprint(pbn, entry, view)?;
+            for (i, pbn) in (0..FINGERPRINTS).zip(first..self.links.len() as u64) {
+                if known.as_ref().is_none_or(|k| k[i] != table[i]) {
+                    self.check_fingerprint(pbn, &table[i], view)?;
+                }
             }
         }
         Ok(())
@@ -311,7 +345,7 @@ impl SetChecker {
 
     fn written_changed(&mut self, number: usize, block: u64, sector: usize, ids: &[u64], view: View) -> Result<(), Violation> {
         let (volume, lenient) = (self.volume.clone(), self.damage_expected);
-        let decode = |id| tables::written(&volume, bytes_of(view.disk.cell(block), sector, id), number as u64, lenient);
+        let decode = |id| tables::written(&volume, bytes_of(view.disk.cell(block), sector, id), number as u64, lenient).map(Rc::new);
         let Some(fresh) = self.written[number].update(ids, decode)? else { return Ok(()) };
         let page = PageId { region: Region::Written, index: (number / 8) as u64 };
         for table in fresh {
@@ -331,8 +365,7 @@ impl SetChecker {
         if id.region == Region::Written || self.damage_expected {
             return Ok(());
         }
-        let zero = crate::content::Content::zero().sector_id(sector);
-        if !view.disk.cell(block).possible().any(|c| c.sector_id(sector) == zero) {
+        if !view.disk.cell(block).possible().any(|c| c.sector_id(sector) == self.zero) {
             return Ok(());
         }
         let (page, bit) = self.volume.geometry.written_of(id);
@@ -400,7 +433,35 @@ impl SetChecker {
         Ok(())
     }
 
-    fn superblock_changed(&self, _view: View) -> Result<(), Violation> {
+    /// Invariant 5. A copy of the newest generation may win; a torn one never does, and leaves the field to the next.
+    fn superblock_changed(&mut self, view: View) -> Result<(), Violation> {
+        let places = copies(self.volume.geometry.device_bytes).map(|at| view.disk.cell(at.get() / BLOCK_BYTES));
+        let mut decoded: Vec<(bool, State)> = Vec::new();
+        for (copy, cell) in places.iter().enumerate() {
+            let sure = cell.settled().is_some();
+            decoded.extend(cell.possible().filter_map(|c| self.volume.superblock(copy, c)).map(|s| (sure, s)));
+        }
+        let least = decoded.iter().filter(|(sure, _)| *sure).map(|(_, s)| s.generation).max().unwrap_or(0);
+        let winners = || decoded.iter().map(|(_, s)| s).filter(|s| s.generation >= least);
+        self.clean_possible = winners().any(|s| s.clean);
+        if !self.clean_possible || self.damage_expected {
+            return Ok(());
+        }
+        let page = |block: &&u64| matches!(self.volume.place(**block), Place::Page(_));
+        if let Some(block) = view.disk.undecided().iter().find(page) {
+            return Err(violation!("P1: the volume may be clean while {:?} is undecided", self.volume.place(*block)));
+        }
+        if winners().any(|s| s.clean && !s.garbage_possible) {
+            let wrong = (0..self.links.len() as u64).find(|&pbn| {
+                let refs = self.refs[to_index(pbn) / REFS].fewest[to_index(pbn) % REFS];
+                refs != REFS_UNKNOWN && u32::from(refs) != self.links[to_index(pbn)]
+            });
+            if let Some(pbn) = wrong {
+                let refs = self.refs[to_index(pbn) / REFS].fewest[to_index(pbn) % REFS];
+                let links = self.links[to_index(pbn)];
+                return Err(violation!("P5: the volume may be clean with no garbage, but refs of PBN {pbn} are {refs} with {links} links"));
+            }
+        }
         Ok(())
     }
 }

@@ -138,6 +138,31 @@ pub struct Tally {
 /// A situation stays on until this many flushes have completed: long enough for what made it to be durable.
 const SITUATION_FLUSHES: u8 = 2;
 
+/// What a write is for, as far as its bytes tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Content,
+    Increments,
+    Links,
+    Removals,
+    /// Decrements, fingerprints, *written* bits.
+    NonCritical,
+}
+
+/// A set of purposes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Purposes(u8);
+
+impl Purposes {
+    fn add(&mut self, purpose: Purpose) {
+        self.0 |= 1 << purpose as u8;
+    }
+
+    fn has(self, purpose: Purpose) -> bool {
+        self.0 >> (purpose as u8) & 1 == 1
+    }
+}
+
 /// What the traffic of one volume shows.
 #[derive(Clone, Debug)]
 pub struct Traffic {
@@ -146,12 +171,14 @@ pub struct Traffic {
     pub events: u64,
     pub serving: bool,
     pub closing: bool,
-    /// Classes written since the last flush was issued, and those that it covers.
-    since_flush: [bool; 6],
-    covered: [bool; 6],
+    /// A recount is due or under way.
+    pub recounting: bool,
+    /// Written since the last flush was issued, and before it but not yet covered.
+    since_flush: Purposes,
+    covered: Purposes,
     flushes_in_flight: u32,
-    data_this_commit: bool,
-    refs_this_commit: bool,
+    /// Since the last commit's end.
+    commit: Purposes,
     left: [u8; Situation::ALL.len()],
     reclaimed: FxHashSet<u64>,
     refs_limit: u8,
@@ -170,11 +197,11 @@ impl Traffic {
             events: 0,
             serving: false,
             closing: false,
-            since_flush: [false; 6],
-            covered: [false; 6],
+            recounting: false,
+            since_flush: Purposes::default(),
+            covered: Purposes::default(),
             flushes_in_flight: 0,
-            data_this_commit: false,
-            refs_this_commit: false,
+            commit: Purposes::default(),
             left: [0; Situation::ALL.len()],
             reclaimed: FxHashSet::default(),
             refs_limit,
@@ -197,32 +224,31 @@ impl Traffic {
         self.events += 1;
         self.tally.units[of(class)] += contents.len() as u64;
         self.tally.commands[of(class)] += 1;
-        self.since_flush[of(class)] = true;
-        match class {
-            Class::Data => {
-                self.data_this_commit = true;
-                for block in first..first + contents.len() as u64 {
-                    if let Place::Data(pbn) = volume.place(block) {
-                        if self.reclaimed.remove(&pbn) {
-                            self.note(Situation::Reuse);
-                        }
-                    }
-                }
-            }
-            Class::Map if self.refs_this_commit && !self.data_this_commit => self.note(Situation::DuplicatesOnly),
-            _ => {}
-        }
         for (block, content) in (first..).zip(contents) {
-            match volume.place(block) {
-                Place::Page(id) if id.region == Region::Refs => self.refs_written(disk.cell(block).newest(), content),
-                Place::Page(id) if id.region == Region::Fingerprints => self.fingerprints_written(id, disk.cell(block).newest(), content),
-                _ => {}
+            let purpose = match volume.place(block) {
+                Place::Page(id) => match id.region {
+                    Region::Refs => self.refs_written(disk.cell(block).newest(), content),
+                    Region::Fingerprints => self.fingerprints_written(id, disk.cell(block).newest(), content),
+                    Region::Map => Purpose::Links,
+                    Region::Written => Purpose::NonCritical,
+                },
+                Place::Data(pbn) => {
+                    if self.reclaimed.remove(&pbn) {
+                        self.note(Situation::Reuse);
+                    }
+                    Purpose::Content
+                }
+                Place::Superblock | Place::Unused => continue,
+            };
+            self.since_flush.add(purpose);
+            self.commit.add(purpose);
+            if purpose == Purpose::Links && self.commit.has(Purpose::Increments) && !self.commit.has(Purpose::Content) {
+                self.note(Situation::DuplicatesOnly);
             }
         }
     }
 
-    fn refs_written(&mut self, old: &Content, new: &Content) {
-        self.refs_this_commit = true;
+    fn refs_written(&mut self, old: &Content, new: &Content) -> Purpose {
         let (mut up, mut down) = (false, false);
         for sector in (0..8).filter(|&s| old.sector_id(s) != new.sector_id(s)) {
             for (a, b) in old.sector(sector)[..500].iter().zip(&new.sector(sector)[..500]) {
@@ -236,18 +262,22 @@ impl Traffic {
         if up && down {
             self.note(Situation::IncrementsAndDecrements);
         }
+        if up { Purpose::Increments } else { Purpose::NonCritical }
     }
 
-    fn fingerprints_written(&mut self, id: PageId, old: &Content, new: &Content) {
+    fn fingerprints_written(&mut self, id: PageId, old: &Content, new: &Content) -> Purpose {
+        let mut purpose = Purpose::NonCritical;
         for sector in (0..8).filter(|&s| old.sector_id(s) != new.sector_id(s)) {
             let entries = old.sector(sector)[..500].chunks_exact(20).zip(new.sector(sector)[..500].chunks_exact(20));
             for (i, (a, b)) in entries.enumerate() {
                 if a[19] >> 6 != 0 && b[19] >> 6 == 0 {
                     self.note(Situation::Reclaim);
                     self.reclaimed.insert(id.sector(sector) * 25 + i as u64);
+                    purpose = Purpose::Removals;
                 }
             }
         }
+        purpose
     }
 
     /// A discard is issued.
@@ -262,9 +292,7 @@ impl Traffic {
         self.events += 1;
         self.tally.flushes += 1;
         self.flushes_in_flight += 1;
-        for (covered, since) in self.covered.iter_mut().zip(&mut self.since_flush) {
-            *covered |= std::mem::take(since);
-        }
+        self.covered.0 |= std::mem::take(&mut self.since_flush).0;
     }
 
     /// A write or discard completed.
@@ -276,10 +304,10 @@ impl Traffic {
     pub fn flushed(&mut self) {
         self.events += 1;
         self.flushes_in_flight -= 1;
-        if self.covered[of(Class::Map)] {
-            (self.data_this_commit, self.refs_this_commit) = (false, false);
+        if self.covered.has(Purpose::Links) {
+            self.commit = Purposes::default();
         }
-        self.covered = [false; 6];
+        self.covered = Purposes::default();
         for left in &mut self.left {
             *left = left.saturating_sub(1);
         }
@@ -288,21 +316,27 @@ impl Traffic {
     /// Where the engine is.
     #[must_use]
     pub fn step(&self) -> Step {
-        let since = |class: Class| self.since_flush[of(class)];
+        let since = |purpose| self.since_flush.has(purpose);
         if !self.serving {
             Step::Opening
         } else if self.closing {
             Step::Closing
-        } else if self.flushes_in_flight > 0 {
-            if self.covered[of(Class::Map)] { Step::Flush2 } else { Step::Flush1 }
-        } else if since(Class::Map) {
+        } else if self.flushes_in_flight > 0 && self.covered.has(Purpose::Links) {
+            Step::Flush2
+        } else if self.flushes_in_flight > 0 && (self.covered.has(Purpose::Increments) || self.covered.has(Purpose::Content)) {
+            Step::Flush1
+        } else if since(Purpose::Links) {
             Step::Links
-        } else if since(Class::Refs) {
+        } else if since(Purpose::Removals) || self.covered.has(Purpose::Removals) {
+            Step::Reclaim
+        } else if since(Purpose::Increments) {
             Step::Refs
-        } else if since(Class::Data) {
-            Step::Content
-        } else if since(Class::Fingerprints) || since(Class::Written) {
+        } else if since(Purpose::NonCritical) || self.covered.has(Purpose::NonCritical) {
             Step::NonCritical
+        } else if self.recounting {
+            Step::Recount
+        } else if since(Purpose::Content) {
+            Step::Content
         } else {
             Step::Idle
         }

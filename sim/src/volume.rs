@@ -3,6 +3,7 @@
 use crate::content::Shared;
 use crate::disk::to_index;
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
+use onefold_engine::format::superblock::Superblock;
 use onefold_engine::format::{Geometry, PageId, Region};
 use onefold_engine::units::{BLOCK_BYTES, Pbn};
 use rustc_hash::FxHashMap;
@@ -24,6 +25,15 @@ pub struct Volume {
     pub fingerprinter: Fingerprinter,
     places: Vec<Place>,
     digests: RefCell<FxHashMap<u64, Digest>>,
+    superblocks: RefCell<FxHashMap<(usize, u64), Option<State>>>,
+}
+
+/// What a copy of the superblock says of the volume's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    pub generation: u64,
+    pub clean: bool,
+    pub garbage_possible: bool,
 }
 
 impl Volume {
@@ -44,7 +54,7 @@ impl Volume {
         for pbn in 0..geometry.data_blocks {
             places[to_index(geometry.block_at(Pbn(pbn)).get() / BLOCK_BYTES)] = Place::Data(pbn);
         }
-        Self { uuid, geometry, fingerprinter, places, digests: RefCell::default() }
+        Self { uuid, geometry, fingerprinter, places, digests: RefCell::default(), superblocks: RefCell::default() }
     }
 
     /// What a block of the device is for.
@@ -69,6 +79,19 @@ impl Volume {
     #[must_use]
     pub fn data_from(&self) -> u64 {
         self.block_of(0)
+    }
+
+    /// What a content says as copy `copy` of this volume's superblock; none where it is not one. Decoded once for each.
+    #[must_use]
+    pub fn superblock(&self, copy: usize, content: &Shared) -> Option<State> {
+        let mut known = self.superblocks.borrow_mut();
+        if known.len() > 100_000 {
+            known.clear();
+        }
+        *known.entry((copy, content.id())).or_insert_with(|| {
+            let s = Superblock::decode(content.bytes(), copy).ok().filter(|s| s.uuid == self.uuid)?;
+            Some(State { generation: s.generation, clean: s.clean, garbage_possible: s.garbage_possible })
+        })
     }
 
     /// The digest of a content, computed once for each.

@@ -15,7 +15,7 @@ use crate::oracle::Oracle;
 use crate::record::record;
 use crate::setcheck::{SetChecker, View};
 use crate::sin::{Call, Sin, Verdict};
-use crate::traffic::{Situation, Step, Traffic};
+use crate::traffic::{Situation, Traffic};
 use crate::violation::{Violation, violation};
 use crate::volume::Volume;
 use fastrand::Rng;
@@ -117,17 +117,6 @@ impl World {
         Ok(())
     }
 
-    /// Where the machine is in its work: what it says, where that is more than the device shows.
-    #[must_use]
-    pub fn step_name(&self) -> Step {
-        match self.machine.phase() {
-            "recount" if self.traffic.serving => Step::Recount,
-            "reclaim" if self.traffic.serving => Step::Reclaim,
-            "non-critical" if self.traffic.serving => Step::NonCritical,
-            _ => self.traffic.step(),
-        }
-    }
-
     /// Whether a clean end was announced, and how it was.
     #[must_use]
     pub fn closed(&self) -> Option<bool> {
@@ -199,6 +188,7 @@ impl World {
             }
             Action::Wake { at } => self.wake = Some(at),
             Action::Notice(notice) => self.notice(notice)?,
+            Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}
             Action::Closed { clean } => {
                 record!("closed, clean: {clean}");
                 self.closed = Some(clean);
@@ -211,13 +201,18 @@ impl World {
         record!("notice: {notice:?}");
         match &notice {
             Notice::Serving => self.traffic.serving = true,
-            Notice::Recounted { .. } => self.traffic.note(Situation::Recount),
+            Notice::Recounted { .. } => {
+                self.traffic.recounting = false;
+                self.traffic.note(Situation::Recount);
+            }
             Notice::Damage { what, at } if !self.weather.errors => {
                 return Err(violation!("P6: damage is reported ({what} at {at}) where none was done"));
             }
             Notice::WentReadOnly { what } if !self.weather.errors => {
                 return Err(violation!("A5: the volume went read-only for {what}, and nothing had failed"));
             }
+            // A page that has to change and cannot be read is reason enough.
+            Notice::WentReadOnly { .. } => self.weather.failed = true,
             _ => {}
         }
         self.notices.push(notice);
@@ -296,6 +291,9 @@ impl World {
                 let mut found = early.unwrap_or_else(|| self.look(first, buffer.blocks() as u64));
                 if let Some(sin) = &mut self.sin {
                     sin.found(first, &mut found, &mut self.rng);
+                }
+                if matches!(self.setting.volume.place(first), crate::volume::Place::Data(_)) {
+                    record!("device {}: found {:?} {found:?}", io.0, self.setting.volume.place(first));
                 }
                 for (i, content) in found.iter().enumerate() {
                     buffer.block_mut(i).copy_from_slice(content.bytes());
@@ -426,11 +424,20 @@ impl World {
     /// # Errors
     /// As [`World::run_until`].
     pub fn read_all(&mut self) -> Result<(), Violation> {
+        self.send_reads()?;
+        self.run_until(false, |w| w.client.waiting() == 0)
+    }
+
+    /// Sends reads of every block that writes go to.
+    ///
+    /// # Errors
+    /// As [`World::feed`].
+    pub fn send_reads(&mut self) -> Result<(), Violation> {
         for (first, blocks) in self.setting.stretches.clone().iter() {
-            let request = self.client.read(first * BLOCK_BYTES, blocks * BLOCK_BYTES, &self.oracle);
+            let request = self.client.read(first * BLOCK_BYTES, blocks * BLOCK_BYTES, &mut self.oracle);
             self.send(request)?;
         }
-        self.run_until(false, |w| w.client.waiting() == 0)
+        Ok(())
     }
 
     /// Asks for a clean end, and waits for it.

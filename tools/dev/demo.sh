@@ -53,7 +53,9 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-is_attached() { "$ONEFOLD" status "$volume" --json >/dev/null 2>&1; }
+is_attached() {
+    "$ONEFOLD" status "$volume" --json >"$work/status.json" 2>/dev/null && [[ $(field "$work/status.json" attached) != None ]]
+}
 
 # field FILE KEY...: a value out of JSON.
 field() {
@@ -97,6 +99,9 @@ mib_count=$((byte_count / 1048576))
 say "$file_count files, $mib_count MiB, out of ${#parts[@]} directories: ${parts[*]:0:4} ..."
 [[ $mib_count -ge $MIB_MIN && $file_count -ge $FILES_MIN ]] ||
     die "demo: /usr of this machine has not enough for $MIB_MIN MiB and $FILES_MIN files"
+
+# Records and sockets of this run, apart from the machine's.
+export ONEFOLD_RUN_DIR="$work/run"
 
 step "Create a volume and attach it"
 "$ONEFOLD" create --size 4G "$volume"

@@ -124,16 +124,18 @@ class Cuts:
     def check(self):
         """`check --data` on what the crash left: nothing but garbage."""
         found = onefold.findings(self.disk.path)
-        others = [f for f in found["findings"] if f["kind"] != "garbage"]
-        if others:
+        others = [f for f in found["findings"] if f["severity"] == "damage"]
+        if others or not found["sound"]:
             raise Violation(f"check found what no crash explains: {others[:5]}")
-        return sum(f.get("blocks", 1) for f in found["findings"])
+        return sum(f["excess"] or 0 for f in found["findings"])
 
     def round(self, number):
         options = self.options_of_round()
         self.server = onefold.NbdServer(self.disk.path, self.socket, self.log, *options).ready()
         load = Load(self.server.uri, self.oracle, self.options.seed * 1_000_003 + number, strong="strong" in options)
         load.run(self.random.uniform(0.05, self.options.seconds))
+        if load.ended:
+            raise Violation(f"before anything was cut or killed: {load.ended}")
         said = self.disaster()
         load.drain(5)
         self.counts["requests"] += sum(load.counts.values())
@@ -163,7 +165,7 @@ class Cuts:
         onefold.wait_for(lambda: not stats()["space"]["garbage_possible"], 60, "the recount")
         returned = stats()["space"]["recounted_blocks"]
         if returned != garbage:
-            raise Violation(f"check found {garbage} blocks of garbage, the recount returned {returned}")
+            raise Violation(f"check found {garbage} links too many, the recount returned {returned}")
         self.counts["recounts"] += 1
 
     def run(self):
@@ -179,7 +181,7 @@ class Cuts:
                 return 1
             if number % self.options.tell == 0 or number == self.options.rounds:
                 rate = (time.monotonic() - began) / number
-                print(f"round {number}: {said}; {garbage} blocks of garbage ({rate:.2f} s a round)", flush=True)
+                print(f"round {number}: {said}; {garbage} links too many ({rate:.2f} s a round)", flush=True)
         summary = ", ".join(f"{count} {what}" for what, count in self.counts.items())
         print(f"{self.options.rounds} rounds, seed {self.options.seed}: {summary}; nothing flushed was lost")
         return 0

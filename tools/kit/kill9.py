@@ -155,10 +155,10 @@ class Kills:
 
     def check(self):
         found = onefold.findings(self.volume)
-        others = [f for f in found["findings"] if f["kind"] != "garbage"]
-        if others:
+        others = [f for f in found["findings"] if f["severity"] == "damage"]
+        if others or not found["sound"]:
             raise Wrong(f"check found what no crash explains: {others[:5]}")
-        return sum(f.get("blocks", 1) for f in found["findings"])
+        return sum(f["excess"] or 0 for f in found["findings"])
 
     def verify(self):
         self.command("mount", self.device, self.mount)
@@ -176,7 +176,7 @@ class Kills:
 
         onefold.wait_for(lambda: not space()["garbage_possible"], 120, "the recount")
         if space()["recounted_blocks"] != garbage:
-            raise Wrong(f"check found {garbage} blocks of garbage, the recount returned {space()['recounted_blocks']}")
+            raise Wrong(f"check found {garbage} links too many, the recount returned {space()['recounted_blocks']}")
         self.counts["recounts"] += 1
 
     def round(self, number):
@@ -196,7 +196,7 @@ class Kills:
         self.fsck()
         self.verify()
         self.recount(garbage)
-        return f"supervisor and server, {garbage} blocks of garbage"
+        return f"supervisor and server, {garbage} links too many"
 
     def run(self):
         began = time.monotonic()

@@ -227,7 +227,7 @@ def verify(uri, oracle, connect_s=20):
                 raise
             client = nbd.NBD()
             time.sleep(0.02)
-    piece = 128
+    piece = min(128, client.get_block_size(nbd.SIZE_MAXIMUM) // BLOCK or 128)
     for first in range(0, len(oracle.blocks), piece):
         count = min(piece, len(oracle.blocks) - first)
         data = client.pread(count * BLOCK, first * BLOCK)

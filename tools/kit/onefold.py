@@ -30,20 +30,11 @@ def report(*words, check=True):
         raise Failed(f"onefold {' '.join(map(str, words))} --json printed no JSON ({error}):\n{done.stdout}{done.stderr}") from error
 
 
-def children(pid):
-    """The processes that `pid` started and that still run."""
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
-    except FileNotFoundError:
-        return []
-
-
 def server_pids(volume):
     """(supervisor or none, server) of an attached volume."""
-    process = report("status", volume)["attached"]["process"]["pid"]
-    started = children(process)
-    return (process, started[0]) if started else (None, process)
+    status = report("status", volume)
+    first, server = status["attached"]["process"]["pid"], status["pid"]
+    return (first if first != server else None, server)
 
 
 class NbdServer:

@@ -1,8 +1,10 @@
 //! The verbs, one file each.
 
 pub mod attach;
+pub mod check;
 pub mod create;
 pub mod detach;
+pub mod dump;
 pub mod hands;
 pub mod list;
 pub mod serve;

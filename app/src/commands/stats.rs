@@ -38,7 +38,7 @@ struct Stats {
     #[serde(flatten)]
     counts: Counts,
     memory: Vec<PartUse>,
-    /// Since it was created, up to the last update of the superblock.
+    /// Since it was created; what a server counted that was killed is not in it.
     lifetime: Option<Lived>,
 }
 
@@ -70,6 +70,24 @@ impl Lived {
                 .map(|(class, c)| LivedClass { class: name(*class), units: c.units, bytes: c.bytes, commands: c.commands })
                 .collect(),
         }
+    }
+}
+
+impl Lived {
+    /// With what was counted since the volume was attached, which the superblock gets at its close.
+    fn and(mut self, volume: &VolumeCounts, device: &[Count]) -> Self {
+        self.client_units += volume.ledger.client_units;
+        self.device_units += volume.ledger.device_units;
+        self.device_flushes += volume.ledger.device_flushes;
+        for lived in &mut self.classes {
+            let what = format!("write {}", lived.class);
+            if let Some(count) = device.iter().find(|count| count.what == what) {
+                lived.units += count.bytes.div_ceil(BLOCK_BYTES);
+                lived.bytes += count.bytes;
+                lived.commands += count.operations;
+            }
+        }
+        self
     }
 }
 
@@ -150,14 +168,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
 fn stats(record: &Record) -> Outcome<Stats> {
     let control = Places::of(&run_directory()?, &record.id).control;
     let strange = |e| Failed::system("the server speaks another language", e);
-    let counts = serde_json::from_value(control::ask(&control, Ask::Stats)?).map_err(strange)?;
+    let counts: Counts = serde_json::from_value(control::ask(&control, Ask::Stats)?).map_err(strange)?;
     let condition: Condition = serde_json::from_value(control::ask(&control, Ask::Status)?).map_err(strange)?;
     let superblock = if record.is_passthrough { None } else { volume::peek(&record.path).ok().map(|chosen| chosen.superblock) };
-    Ok(Stats {
-        path: record.path.clone(),
-        passthrough: record.is_passthrough,
-        counts,
-        memory: condition.memory,
-        lifetime: superblock.map(|s| Lived::of(&s.lifetime)),
-    })
+    let lifetime =
+        superblock.map(|s| Lived::of(&s.lifetime)).zip(counts.volume.as_ref()).map(|(lived, volume)| lived.and(volume, &counts.device));
+    Ok(Stats { path: record.path.clone(), passthrough: record.is_passthrough, counts, memory: condition.memory, lifetime })
 }

@@ -46,8 +46,9 @@ fn supervise(plan: &Plan) -> Outcome<Exit> {
     let ended = supervisor::supervise(&session, &mut crew);
     let end = End::take(&end_place);
     match ended {
-        Ok(()) => {
-            let exit = end.as_ref().map_or(Exit::Done, |end| end.exit);
+        Ok(()) | Err(Ended::FailedClose { .. }) => {
+            // A server that could not close its volume has left word of it.
+            let exit = end.as_ref().map_or(if ended.is_ok() { Exit::Done } else { Exit::System }, |end| end.exit);
             // For `detach`, which asks when we are gone.
             if let Some(end) = end {
                 end.leave(&end_place);

@@ -205,7 +205,11 @@ impl Backing {
         .map_err(|e| transfer::ended(e, Direction::Write, at, whole.len()))
     }
 
-    pub(super) fn read_bytes(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+    /// Fills `bytes`, whose memory is aligned as the store wants it, from byte `at`, waiting for it.
+    ///
+    /// # Errors
+    /// When the device fails or ends before.
+    pub fn read_bytes(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
         let length = bytes.len();
         transfer::all(length, |done| {
             let rest = IoSliceMut::new(&mut bytes[done..]);

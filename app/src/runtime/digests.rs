@@ -4,23 +4,39 @@ use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, index};
 
-/// The digests of a write of `length` bytes at `offset`, one for each frame: [`Digest::Partial`] where it does not cover the block.
+/// The bytes of a write: `length` of them from `offset` on, laid out by blocks (see `Payload` of the engine).
+#[derive(Clone, Copy)]
+pub struct Written<'a> {
+    pub buffer: &'a BufferMut,
+    pub offset: u64,
+    pub length: u64,
+}
+
+impl Written<'_> {
+    /// Whether it covers the whole of its frame `i`.
+    fn covers(&self, i: usize) -> bool {
+        let skip = index(self.offset % BLOCK_BYTES);
+        skip <= i * BLOCK_SIZE && (i + 1) * BLOCK_SIZE <= skip + index(self.length)
+    }
+}
+
+/// The digests of several writes, one for each frame of each: [`Digest::Partial`] where a write does not cover the block. All blocks are named
+/// together, which is cheaper than one by one.
 #[must_use]
-pub fn of_write(fingerprinter: &Fingerprinter, buffer: &BufferMut, offset: u64, length: u64) -> Vec<Digest> {
-    let skip = index(offset % BLOCK_BYTES);
-    let end = skip + index(length);
-    (0..buffer.blocks())
-        .map(|i| {
-            let covers = skip <= i * BLOCK_SIZE && (i + 1) * BLOCK_SIZE <= end;
-            if covers { fingerprinter.digest(buffer.block(i)) } else { Digest::Partial }
-        })
-        .collect()
+pub fn of_writes(fingerprinter: &Fingerprinter, writes: &[Written<'_>]) -> Vec<Vec<Digest>> {
+    let whole: Vec<&[u8; BLOCK_SIZE]> =
+        writes.iter().flat_map(|write| (0..write.buffer.blocks()).filter(|&i| write.covers(i)).map(|i| write.buffer.block(i))).collect();
+    let mut digests = fingerprinter.digests(&whole).into_iter();
+    let mut next = || digests.next().expect("each whole block has its digest");
+    let of = |write: &Written<'_>| (0..write.buffer.blocks()).map(|i| if write.covers(i) { next() } else { Digest::Partial }).collect();
+    writes.iter().map(of).collect()
 }
 
 /// The digests of all frames.
 #[must_use]
 pub fn of_all(fingerprinter: &Fingerprinter, buffer: &BufferMut) -> Vec<Digest> {
-    (0..buffer.blocks()).map(|i| fingerprinter.digest(buffer.block(i))).collect()
+    let blocks: Vec<&[u8; BLOCK_SIZE]> = (0..buffer.blocks()).map(|i| buffer.block(i)).collect();
+    fingerprinter.digests(&blocks)
 }
 
 #[cfg(test)]
@@ -34,11 +50,14 @@ mod tests {
         let mut buffer = BufferMut::zeroed(3);
         buffer.bytes_mut()[4096..].fill(7);
         let full = fingerprinter.digest(buffer.block(1));
-        let digests = |offset, length| of_write(&fingerprinter, &buffer, offset, length);
+        let write = |offset, length| Written { buffer: &buffer, offset, length };
+        let digests = |offset, length| of_writes(&fingerprinter, &[write(offset, length)]).remove(0);
         assert_eq!(digests(4096, 3 * 4096), [Digest::Zero, full, full]);
         assert_eq!(digests(512, 3 * 4096 - 512), [Digest::Partial, full, full]);
         assert_eq!(digests(512, 3 * 4096 - 1024), [Digest::Partial, full, Digest::Partial]);
         assert_eq!(digests(0, 4096), [Digest::Zero, Digest::Partial, Digest::Partial]);
+        let together = of_writes(&fingerprinter, &[write(512, 2 * 4096), write(0, 3 * 4096)]);
+        assert_eq!(together, [[Digest::Partial, full, Digest::Partial], [Digest::Zero, full, full]]);
         assert_eq!(of_all(&fingerprinter, &buffer), [Digest::Zero, full, full]);
     }
 }

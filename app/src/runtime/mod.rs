@@ -6,6 +6,7 @@ pub mod digests;
 pub mod notices;
 pub mod passthrough;
 pub mod pool;
+pub mod promises;
 pub mod ring;
 pub mod timer;
 pub mod verdict;

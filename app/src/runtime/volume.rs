@@ -8,9 +8,10 @@
 //! 4. A panic of the engine ends the process: what it holds in memory is not to be trusted any more.
 
 use super::condition::{Condition, Counts, Tally, memory};
-use super::digests;
+use super::digests::{self, Written};
 use super::notices::Notices;
 use super::pool::Pool;
+use super::promises::{Left, Promises};
 use super::timer::Timer;
 use super::verdict::verdict;
 use super::volume_counts::{self, VolumeCounts};
@@ -21,7 +22,7 @@ use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Home, Slice};
 use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::format::Superblock;
-use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Payload, Reply, Request, RequestId};
+use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
@@ -50,6 +51,8 @@ struct Core {
     engine: Engine,
     requests: Slab<Done>,
     actions: Vec<Action>,
+    /// Where its acknowledgements outlive this process.
+    promises: Option<Promises>,
     /// Whether the engine has closed, and cleanly.
     closed: Option<bool>,
 }
@@ -68,12 +71,19 @@ thread_local! {
 }
 
 impl Volume {
-    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once.
+    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once. `promises`: where clients outlive their
+    /// server, with what the last one left.
     ///
     /// # Panics
     /// When the system has no more threads.
     #[must_use]
-    pub fn open(superblock: Superblock, settings: Settings, device: Arc<dyn Device>, pool: Arc<Pool>) -> Arc<Self> {
+    pub fn open(
+        superblock: Superblock,
+        settings: Settings,
+        device: Arc<dyn Device>,
+        pool: Arc<Pool>,
+        promises: Option<(Promises, Left)>,
+    ) -> Arc<Self> {
         let info = TargetInfo {
             bytes: superblock.geometry.logical_blocks * BLOCK_BYTES,
             request_bytes_max: pool.request_bytes_max(),
@@ -83,7 +93,11 @@ impl Volume {
         let fingerprinter = superblock.fingerprinter();
         // What the engine takes for reads counts among the requests, too, so that they bound the writes beside them.
         let engine_home: Arc<dyn Home> = pool.share_and_charge(Part::Requests);
-        let engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
+        let mut engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
+        let promises = promises.map(|(promises, left)| {
+            engine.recall(left.promises);
+            promises
+        });
         let volume = Arc::new(Self {
             device,
             home: pool.share(Some(Part::Requests)),
@@ -91,7 +105,7 @@ impl Volume {
             fingerprinter,
             info,
             timer,
-            core: Mutex::new(Core { engine, requests: Slab::new(), actions: Vec::new(), closed: None }),
+            core: Mutex::new(Core { engine, requests: Slab::new(), actions: Vec::new(), closed: None, promises }),
             closed: Condvar::new(),
             client: Tally::default(),
             notices: Notices::default(),
@@ -173,7 +187,13 @@ impl Volume {
             Action::Reply { request, reply } => todo.answers.push((core.requests.remove(index(request.0)), reply)),
             Action::Wake { at } => self.timer.set(at),
             Action::Notice(notice) => self.notices.tell(&notice),
+            Action::Remember(promises) => core.promises.iter_mut().for_each(|kept| kept.remember(&promises)),
+            Action::Forget { epoch } => core.promises.iter_mut().for_each(|kept| kept.forget(epoch)),
+            Action::Recalled => core.promises.iter_mut().for_each(Promises::recalled),
             Action::Closed { clean } => {
+                if clean {
+                    core.promises.iter_mut().for_each(Promises::remove);
+                }
                 core.closed = Some(clean);
                 self.closed.notify_all();
             }
@@ -199,21 +219,21 @@ impl Volume {
         }
     }
 
-    fn request_of(&self, request: &mut Incoming) -> Request {
-        let payload = request.buffer.take().map(|buffer| {
-            let digests = digests::of_write(&self.fingerprinter, &buffer, request.offset, request.length);
-            Payload { buffer: buffer.freeze(), digests }
-        });
-        Request {
-            // Numbered under the lock.
-            id: RequestId(u64::MAX),
-            op: request.op,
-            offset: Bytes(request.offset),
-            length: Bytes(request.length),
-            payload,
-            fua: request.fua,
-            hint: request.hint,
-        }
+    /// Requests as the engine takes them, with the digests of what they bring; it numbers them when it gets them.
+    fn requests_of(&self, batch: Vec<Incoming>) -> Vec<(Request, Done)> {
+        let writes: Vec<Written<'_>> = batch
+            .iter()
+            .filter_map(|request| Some(Written { buffer: request.buffer.as_ref()?, offset: request.offset, length: request.length }))
+            .collect();
+        let mut digests = digests::of_writes(&self.fingerprinter, &writes).into_iter();
+        let mut request_of = |incoming: Incoming| {
+            let Incoming { op, offset, length, buffer, fua, hint, done } = incoming;
+            let payload =
+                buffer.map(|buffer| Payload { buffer: buffer.freeze(), digests: digests.next().expect("each write has digests") });
+            let id = RequestId(u64::MAX);
+            (Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint }, done)
+        };
+        batch.into_iter().map(&mut request_of).collect()
     }
 }
 
@@ -237,18 +257,21 @@ impl Target for Volume {
     }
 
     fn submit(&self, batch: &mut Vec<Incoming>) {
-        let mut requests = Vec::with_capacity(batch.len());
+        let mut admitted = Vec::with_capacity(batch.len());
         for mut incoming in batch.drain(..) {
             self.client.count(incoming.op, incoming.length);
             match verdict(&self.info, &incoming) {
                 Some(reply) => (incoming.done)(reply),
-                None => requests.push((self.request_of(&mut incoming), incoming.done)),
+                None => {
+                    // Only a write brings anything.
+                    incoming.buffer = incoming.buffer.filter(|_| incoming.op == Op::Write);
+                    admitted.push(incoming);
+                }
             }
         }
-        if requests.is_empty() {
-            return;
+        if !admitted.is_empty() {
+            self.feed(&mut Vec::new(), self.requests_of(admitted));
         }
-        self.feed(&mut Vec::new(), requests);
     }
 }
 

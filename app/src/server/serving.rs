@@ -14,10 +14,13 @@ use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
 use crate::frontend::{self, Frontend, fuse, nbd};
 use crate::runtime::passthrough::Passthrough;
 use crate::runtime::pool::Pool;
+use crate::runtime::promises::{Left, Promises};
 use crate::runtime::volume::Volume;
 use crate::runtime::{Closing, Served};
 use crate::{device, volume};
+use onefold_engine::format::Superblock;
 use onefold_engine::memory::Accountant;
+use onefold_engine::settings::Settings;
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -26,6 +29,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// How long a new server waits for a dead one's last requests.
+/// Records that the ring has room for: one for so many bytes of `--memory`, within bounds.
+const RING_SHARE: u64 = 1024;
+const RING_RECORDS: (u64, u64) = (4096, 65536);
 const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves as `plan` says until somebody ends it. `inherited` are a FUSE session's descriptors. `ready` hears where clients find it.
@@ -103,9 +109,24 @@ fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
     }
     let chosen = volume::load(&backing)?;
     let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
-    let settings = options.settings(&chosen.superblock.settings, is_allocated_file);
+    let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
+    let promises = promises(plan, &chosen.superblock, &mut settings)?;
     let device = device::start(backing, &pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
-    Ok(Volume::open(chosen.superblock, settings, device, pool))
+    Ok(Volume::open(chosen.superblock, settings, device, pool, promises))
+}
+
+/// The acknowledgement ring, where the device that clients hold outlives its server.
+fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Outcome<Option<(Promises, Left)>> {
+    if !matches!(plan.frontend, FrontendPlan::Fuse) || plan.options.read_only {
+        return Ok(None);
+    }
+    settings.ack_when_written = true;
+    settings.ring_records_max = (plan.options.memory.0 / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1);
+    let base = Places::of(&plan.directory, &plan.id).ring;
+    let (promises, left) = Promises::open(&base, superblock, settings.ring_records_max, plan.is_replacement)
+        .map_err(|e| Failed::system(format!("cannot make the acknowledgement ring {}", base.display()), e))?;
+    settings.promises_lost = left.lost;
+    Ok(Some((promises, left)))
 }
 
 fn respond(served: &dyn Served, stop: &Sender<()>, ask: Ask) -> Outcome<Value> {

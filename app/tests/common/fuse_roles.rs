@@ -151,7 +151,16 @@ fn serve(tag: &str, file: &str, channels: &str, ready: &str) -> Result<(), Box<d
     let config = Config { channels: inherited.channels, tag: tag.to_owned(), detach: detach_command };
     let mut server = Fuse::start(config, Arc::new(target))?;
     inherited.ready.tell();
-    if server.wait() { Ok(()) } else { Err("the session was aborted".into()) }
+    // Each of these variables makes a server that ends otherwise than by its session's end.
+    if let Ok(ms) = std::env::var("FUSE_RAM_STOP_AFTER_MS") {
+        std::thread::sleep(std::time::Duration::from_millis(ms.parse()?));
+        return Ok(server.stop()?);
+    }
+    if std::env::var_os("FUSE_RAM_FAIL_AT_THE_END").is_some() {
+        server.wait();
+        return Err("told to fail".into());
+    }
+    if server.wait() { Ok(()) } else { Err("the session broke".into()) }
 }
 
 fn attach(tag: &str, root: &str) -> Result<(), Box<dyn Error>> {

@@ -12,8 +12,8 @@ use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
 
 /// Random numbers from a seed (splitmix64).
 pub struct Dice(pub u64);
@@ -83,6 +83,37 @@ pub fn serve_with(target: RamTarget, limits: Limits) -> Served {
     Served { server, target, socket, scratch }
 }
 
+/// Runs `rude` while two honest clients, one of each kind of reply, go on; all three must be content.
+pub fn beside_verified_load(served: &Served, rude: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    let under_way = Barrier::new(3);
+    std::thread::scope(|scope| {
+        let loads = [(true, 0), (false, 16 << 20)].map(|(structured, start)| {
+            let (stop, under_way) = (&stop, &under_way);
+            scope.spawn(move || {
+                let mut load = nbd_client::VerifiedLoad::new(&served.socket, structured, start, 8 << 20, start + 1);
+                load.round();
+                under_way.wait();
+                while !stop.load(Ordering::Relaxed) {
+                    load.round();
+                }
+                // And after all is over.
+                load.round();
+            })
+        });
+        under_way.wait();
+        // Also when `rude` panics: the loads must end for the panic to be seen.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(rude));
+        stop.store(true, Ordering::Relaxed);
+        for load in loads {
+            load.join().expect("the honest clients saw no error");
+        }
+        if let Err(panic) = result {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
 /// Whether all `tools` are there; says so if not, in the words that `./dev` counts.
 pub fn have(test: &str, tools: &[&str]) -> bool {
     for tool in tools {
@@ -97,7 +128,7 @@ pub fn have(test: &str, tools: &[&str]) -> bool {
 
 /// Says that a test did not run. Past the capture of `eprintln!`, so that it is seen when all else passes.
 pub fn skipped(test: &str, reason: &str) {
-    writeln!(std::io::stderr(), "SKIPPED {test}: {reason}").unwrap();
+    writeln!(std::io::stderr(), "SKIPPED {test}: {reason}").expect("stderr is open");
 }
 
 /// Runs a command; its output, or a panic with all that it said.

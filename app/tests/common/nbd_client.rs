@@ -82,14 +82,19 @@ impl Client {
         client
     }
 
-    /// Ready for requests.
+    /// Ready for requests to the export `disk`.
     pub fn ready(path: &Path, structured: bool) -> Self {
+        Self::ready_for(path, structured, "disk")
+    }
+
+    /// Ready for requests to the export `name`.
+    pub fn ready_for(path: &Path, structured: bool, name: &str) -> Self {
         let mut client = Self::fixed(path);
         if structured {
             assert_eq!(client.option(OPT_STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
             client.structured = true;
         }
-        let replies = client.option(OPT_GO, &export_request("disk", &[]));
+        let replies = client.option(OPT_GO, &export_request(name, &[]));
         let export = replies.iter().find(|(kind, data)| *kind == REP_INFO && data[..2] == [0, 0]).expect("the export is described");
         client.export_bytes = u64::from_be_bytes(export.1[2..10].try_into().unwrap());
         client.export_flags = u16::from_be_bytes(export.1[10..12].try_into().unwrap());

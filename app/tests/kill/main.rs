@@ -5,6 +5,7 @@
 
 #[path = "../common/fuse_roles.rs"]
 mod fuse_roles;
+mod rig;
 mod ring;
 mod session;
 mod tools;
@@ -16,13 +17,17 @@ use std::time::Instant;
 /// A test's name, what it needs (or why it cannot be had), and the test.
 type Test = (&'static str, fn() -> Result<(), String>, fn());
 
-const TESTS: [Test; 8] = [
+const TESTS: [Test; 12] = [
     ("ring_keeps_what_was_acknowledged", tools::nothing, ring::keeps_what_was_acknowledged),
     ("session_ext4_under_verified_load", session::needed_for_ext4, session::ext4_under_verified_load),
     ("session_many_quick_kills", session::needed, session::many_quick_kills),
     ("session_gives_up_on_a_server_that_keeps_dying", session::needed, session::gives_up_on_a_server_that_keeps_dying),
     ("session_without_resend_ends_with_errors", session::needed, session::without_resend_ends_with_errors),
     ("session_is_detached_by_sigterm_unless_in_use", session::needed, session::is_detached_by_sigterm_unless_in_use),
+    ("session_killed_at_its_beginning", session::needed, session::killed_at_its_beginning),
+    ("session_outlives_its_supervisor", session::needed, session::outlives_its_supervisor),
+    ("session_ended_by_its_server", session::needed, session::ended_by_its_server),
+    ("session_ended_with_a_failure_is_not_begun_again", session::needed, session::ended_with_a_failure_is_not_begun_again),
     ("session_holes_and_zeroes_reach_the_file", session::needed, session::holes_and_zeroes_reach_the_file),
     ("session_that_cannot_start_leaves_nothing", session::needed, session::that_cannot_start_leaves_nothing),
 ];

@@ -2,7 +2,7 @@
 
 use crate::tools::Random;
 use onefold::runtime::ring::{Record, Ring, Seq};
-use onefold_engine::units::{Blocks, Lbn, Pbn};
+use onefold_engine::units::{Blocks, Epoch, Lbn, Pbn};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,6 +12,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 const VOLUME: [u8; 16] = *b"a killed writer!";
+const EPOCH: Epoch = Epoch(5);
 const ROUNDS: u64 = 150;
 /// Small, so that it goes round many times in a round.
 const RING_BYTES: u64 = 16 << 10;
@@ -56,7 +57,7 @@ fn write(path: &Path, seed: u64) {
         out.write_all(&report).expect("the reader listens");
     };
     loop {
-        match ring.append(&record(number + 1, &mut content)) {
+        match ring.append(EPOCH, &record(number + 1, &mut content)) {
             Ok(seq) => {
                 number += 1;
                 live.push_back((number, seq));
@@ -112,6 +113,7 @@ pub fn keeps_what_was_acknowledged() {
         let first = match found.first() {
             Some(Record::Link { lbn, .. } | Record::Held { lbn, .. }) => lbn.get(),
             Some(Record::Zero { first, .. } | Record::Unmap { first, .. }) => first.get(),
+            Some(Record::Durable) => panic!("seed {seed}: nobody wrote that"),
             None => reported + 1,
         };
         let last = first + u64::try_from(found.len()).unwrap() - 1;

@@ -1,18 +1,13 @@
 //! A FUSE session whose server is killed, with a loop device, a file system and verified load on top.
 
+use crate::rig::{PATIENCE, Rig, arguments, first_line, is_attached, kill};
 use crate::tools::{Random, command, program, run, try_run, wait_until};
 use std::fs::{self, File};
-use std::io::Read;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
-use std::sync::Arc;
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-const PATIENCE: Duration = Duration::from_secs(20);
-/// However a test hangs, after this all its processes are killed, which ends the session and wakes whoever waits for it.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// What every test here needs.
 pub fn needed() -> Result<(), String> {
@@ -28,168 +23,6 @@ pub fn needed() -> Result<(), String> {
 pub fn needed_for_ext4() -> Result<(), String> {
     ["fio", "mkfs.ext4", "e2fsck", "mount"].into_iter().try_for_each(program)?;
     needed()
-}
-
-/// A session under test. Dropping it takes everything down.
-struct Rig {
-    supervisor: Child,
-    device: Option<PathBuf>,
-    directory: tempfile::TempDir,
-    mounted: Option<PathBuf>,
-    over: Arc<AtomicBool>,
-}
-
-impl Rig {
-    /// Starts a session over a sparse file of `bytes` and waits for its device.
-    fn new(bytes: u64, deaths: usize, environment: &[(&str, &str)]) -> Self {
-        let mut rig = Self::started(bytes, deaths, environment);
-        let mut line = String::new();
-        let mut output = rig.supervisor.stdout.take().unwrap();
-        let mut byte = [0];
-        while output.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
-            line.push(byte[0].into());
-        }
-        assert!(line.starts_with("/dev/loop"), "no device: {line:?}\n{}", rig.log());
-        rig.device = Some(line.into());
-        rig
-    }
-
-    fn started(bytes: u64, deaths: usize, environment: &[(&str, &str)]) -> Self {
-        let place = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
-        let directory = tempfile::Builder::new().prefix("onefold-kill-").tempdir_in(place).unwrap();
-        let file = directory.path().join("backing");
-        File::create(&file).unwrap().set_len(bytes).unwrap();
-        let log = File::create(directory.path().join("log")).unwrap();
-        let me = std::env::current_exe().unwrap();
-        let tag = format!("kill {}", directory.path().display());
-        let words = [me.to_str().unwrap(), "supervise", &tag, file.to_str().unwrap(), &deaths.to_string()];
-        let mut start = command(&words);
-        let supervisor = start.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
-        let over = Arc::new(AtomicBool::new(false));
-        let (pid, is_over) = (supervisor.id(), Arc::clone(&over));
-        std::thread::spawn(move || {
-            if !wait_until(LIMIT, || is_over.load(Ordering::Relaxed)) {
-                eprintln!("a session was not over after {LIMIT:?}: killing it");
-                kill_all(pid);
-            }
-        });
-        Self { supervisor, device: None, directory, mounted: None, over }
-    }
-
-    fn device(&self) -> &Path {
-        self.device.as_deref().unwrap()
-    }
-
-    fn device_text(&self) -> &str {
-        self.device().to_str().unwrap()
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
-    }
-
-    fn server(&self) -> Option<u32> {
-        children(self.supervisor.id()).into_iter().find(|&pid| arguments(pid).get(1).is_some_and(|verb| verb == "serve"))
-    }
-
-    /// Kills the server, once there is one that has not been killed yet.
-    fn kill_server(&self) {
-        let mut pid = None;
-        assert!(
-            wait_until(PATIENCE, || {
-                pid = self.server();
-                pid.is_some()
-            }),
-            "no server\n{}",
-            self.log()
-        );
-        kill(pid.unwrap());
-        let dead = || !Path::new(&format!("/proc/{}", pid.unwrap())).exists();
-        assert!(wait_until(PATIENCE, dead), "a killed server does not end\n{}", self.log());
-    }
-
-    fn wait_end(&mut self) -> ExitStatus {
-        let mut status = None;
-        let supervisor = &mut self.supervisor;
-        assert!(
-            wait_until(PATIENCE, || {
-                status = supervisor.try_wait().unwrap();
-                status.is_some()
-            }),
-            "the supervisor goes on\n{}",
-            self.log()
-        );
-        status.unwrap()
-    }
-
-    /// Detaches as a user would, and expects that everything ends.
-    fn detach(mut self) {
-        let me = std::env::current_exe().unwrap();
-        run(&[me.to_str().unwrap(), "detach", self.device_text()], 20);
-        let status = self.wait_end();
-        assert!(status.success(), "{status}\n{}", self.log());
-        assert!(!is_attached(self.device()), "{} is still there", self.device_text());
-        self.device = None;
-    }
-
-    fn mount(&mut self) -> PathBuf {
-        let at = self.directory.path().join("mounted");
-        fs::create_dir_all(&at).unwrap();
-        run(&["mount", "-o", "errors=remount-ro", self.device_text(), at.to_str().unwrap()], 20);
-        self.mounted = Some(at.clone());
-        at
-    }
-
-    fn unmount(&mut self) {
-        let at = self.mounted.take().unwrap();
-        run(&["umount", at.to_str().unwrap()], 30);
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        // The processes first: with the session aborted, nothing below waits for an answer.
-        kill_all(self.supervisor.id());
-        let _ = self.supervisor.wait();
-        if let Some(at) = &self.mounted {
-            let _ = try_run(&["umount", "-l", at.to_str().unwrap()], 20);
-        }
-        if let Some(device) = self.device.as_deref().filter(|device| is_attached(device)) {
-            let _ = try_run(&["losetup", "-d", device.to_str().unwrap()], 20);
-        }
-    }
-}
-
-fn is_attached(device: &Path) -> bool {
-    onefold::frontend::fuse::loopdev::is_attached(device)
-}
-
-fn kill(pid: u32) {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    let _ = rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL);
-}
-
-fn kill_all(supervisor: u32) {
-    // The supervisor before its children, or it would replace them.
-    let below = children(supervisor);
-    kill(supervisor);
-    below.into_iter().for_each(kill);
-}
-
-fn children(parent: u32) -> Vec<u32> {
-    let processes = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let is_child = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        fields.next() != Some("Z") && fields.next() == Some(&parent.to_string())
-    };
-    processes.filter(is_child).collect()
-}
-
-fn arguments(pid: u32) -> Vec<String> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    line.split(|&b| b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 pub fn ext4_under_verified_load() {
@@ -369,6 +202,76 @@ pub fn is_detached_by_sigterm_unless_in_use() {
     assert!(status.success(), "{status}\n{}", rig.log());
     assert!(!is_attached(rig.device()));
     assert_eq!(fs::read(rig.directory.path().join("backing")).unwrap()[..4096], [7; 4096]);
+}
+
+/// Killed at any moment of its beginning: either it never begins, and says so, or it works.
+pub fn killed_at_its_beginning() {
+    const EACH: u64 = 5;
+    let (mut begun, mut refused) = (0, 0);
+    for round in 0..100_u64 {
+        let mut rig = Rig::started(16 << 20, 1000, &[]);
+        // Looks without a pause, or a fast machine's server is ready before it is seen.
+        let give_up = Instant::now() + PATIENCE;
+        while rig.server().is_none() && Instant::now() < give_up {}
+        std::thread::sleep(Duration::from_micros((round % 10).pow(2) * 400));
+        if let Some(server) = rig.server() {
+            kill(server);
+        }
+        let line = first_line(rig.supervisor.stdout.take().unwrap());
+        if line.is_empty() {
+            refused += 1;
+            assert!(!rig.wait_end().success());
+            assert!(rig.log().contains("the server did not start"), "{}", rig.log());
+        } else {
+            begun += 1;
+            rig.device = Some(line.into());
+            assert!(fs::read(rig.device()).unwrap().iter().all(|&b| b == 0));
+            rig.detach();
+        }
+        if begun >= EACH && refused >= EACH {
+            return;
+        }
+    }
+    assert!(begun > 0 && refused > 0, "{begun} begun, {refused} refused: one case was never met");
+}
+
+/// Nobody replaces the server then, but it goes on, and its end takes everything down.
+pub fn outlives_its_supervisor() {
+    let mut rig = Rig::new(16 << 20, 5, &[]);
+    let server = rig.server().unwrap();
+    kill(rig.supervisor.id());
+    rig.supervisor.wait().unwrap();
+    let file = File::options().read(true).write(true).open(rig.device()).unwrap();
+    file.write_all_at(&[3; 4096], 0).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    run(&["losetup", "-d", rig.device_text()], 20);
+    let ended = wait_until(PATIENCE, || arguments(server).len() < 2);
+    if !ended {
+        kill(server);
+    }
+    assert!(ended, "the server goes on\n{}", rig.log());
+    assert_eq!(fs::read(rig.directory.path().join("backing")).unwrap()[..4096], [3; 4096]);
+}
+
+pub fn ended_by_its_server() {
+    let mut rig = Rig::new(16 << 20, 5, &[("FUSE_RAM_STOP_AFTER_MS", "500")]);
+    let file = File::options().read(true).write(true).open(rig.device()).unwrap();
+    file.write_all_at(&[5; 8192], 4096).unwrap();
+    // Not synced: taking the device away does that.
+    drop(file);
+    let status = rig.wait_end();
+    assert!(status.success(), "{status}\n{}", rig.log());
+    assert!(!is_attached(rig.device()));
+    assert_eq!(fs::read(rig.directory.path().join("backing")).unwrap()[4096..12288], [5; 8192]);
+}
+
+pub fn ended_with_a_failure_is_not_begun_again() {
+    let mut rig = Rig::new(16 << 20, 5, &[("FUSE_RAM_FAIL_AT_THE_END", "1")]);
+    run(&["losetup", "-d", rig.device_text()], 20);
+    let status = rig.wait_end();
+    assert!(!status.success() && rig.log().contains("could not close"), "{status}\n{}", rig.log());
+    assert!(!rig.log().contains("Replaced"), "{}", rig.log());
 }
 
 pub fn holes_and_zeroes_reach_the_file() {

@@ -22,6 +22,7 @@ impl Engine {
             let Some(number) = loading.pop().or_else(|| commit.map_due.pop_front()) else { break };
             let id = PageId { region: Region::Map, index: number };
             match self.ensure(id) {
+                Got::Ready if self.pages.expect(id).writing => self.commit.as_mut().expect("it is there").map_loading.push(number),
                 Got::Ready => self.compose(id),
                 Got::Unreadable => return self.fail("a read of a map page that has to change"),
                 Got::Wait => {

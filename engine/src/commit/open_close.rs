@@ -16,6 +16,8 @@ pub(crate) enum Stage {
     Created,
     /// Waiting for the flush of R8, then for the superblock.
     Opening,
+    /// What the last server had promised is applied and committed.
+    Recalling,
     Serving,
     /// Epochs are committed, what is waiting settles.
     ClosingEpochs,
@@ -31,20 +33,20 @@ pub(crate) enum Stage {
 
 impl Stage {
     pub fn is_before_service(self) -> bool {
-        matches!(self, Self::Created | Self::Opening)
+        matches!(self, Self::Created | Self::Opening | Self::Recalling)
     }
 
     pub fn commits(self) -> bool {
-        matches!(self, Self::Serving | Self::ClosingEpochs)
+        matches!(self, Self::Recalling | Self::Serving | Self::ClosingEpochs)
     }
 
     pub fn is_closing(self) -> bool {
-        !matches!(self, Self::Created | Self::Opening | Self::Serving)
+        !matches!(self, Self::Created | Self::Opening | Self::Recalling | Self::Serving)
     }
 
     pub fn name(self) -> Option<&'static str> {
         match self {
-            Self::Created | Self::Opening => Some("opening"),
+            Self::Created | Self::Opening | Self::Recalling => Some("opening"),
             Self::Serving | Self::ClosingEpochs => None,
             Self::ClosingPages | Self::ClosingPagesFlush | Self::ClosingBits | Self::ClosingBitsFlush | Self::ClosingSuperblock => {
                 Some("closing")
@@ -77,14 +79,18 @@ impl Engine {
     pub(super) fn superblock_flushed(&mut self) {
         self.superblock_busy = false;
         match self.stage {
-            Stage::Opening => self.serve(),
+            Stage::Opening if self.failed => self.serve(),
+            Stage::Opening => {
+                self.stage = Stage::Recalling;
+                self.go_on_recalling();
+            }
             Stage::ClosingSuperblock if self.superblock_writes == 0 => self.closed(),
             _ => {}
         }
     }
 
-    fn serve(&mut self) {
-        if self.stage == Stage::Opening {
+    pub(crate) fn serve(&mut self) {
+        if matches!(self.stage, Stage::Opening | Stage::Recalling) {
             self.stage = Stage::Serving;
             self.notice(Notice::Serving);
         }

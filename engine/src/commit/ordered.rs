@@ -3,7 +3,7 @@
 use crate::commit::{Due, FlushFor, Step};
 use crate::engine::Engine;
 use crate::format::page::{PageId, Region};
-use crate::interface::Reply;
+use crate::interface::{Action, Reply};
 use crate::pages::Task;
 
 impl Engine {
@@ -104,6 +104,10 @@ impl Engine {
     pub(super) fn epoch_is_durable(&mut self) {
         let commit = self.commit.take().expect("an epoch that became durable was committing");
         self.superblock.last_epoch = commit.epoch.number;
+        if self.settings.ack_when_written {
+            self.promises.durable();
+            self.out.push(Action::Forget { epoch: commit.epoch.number });
+        }
         for request in commit.epoch.waiters {
             self.reply(request, Reply::Done);
         }
@@ -112,5 +116,6 @@ impl Engine {
         self.settle.born(commit.epoch.births, commit.epoch.number.0);
         self.ready.push_back(Task::Settle);
         self.warn_when_filling();
+        self.serve_when_recalled();
     }
 }

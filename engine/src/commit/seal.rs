@@ -5,7 +5,7 @@
 //! 3. Anticipation (section 2.2): sealing waits a little longer only when the recent rate says that more than one further write will come
 //!    in that time. A lone client that waits for its flush sends nothing more, and waiting for it would be loss.
 
-use crate::commit::{Commit, Due, Step};
+use crate::commit::{Commit, Due, Stage, Step};
 use crate::engine::Engine;
 use crate::epoch::Epoch;
 use crate::format::page::{PageId, Region};
@@ -67,7 +67,7 @@ impl Engine {
 
     /// Answers a request when all that came before it is durable.
     pub(crate) fn wait_for_commit(&mut self, request: RequestId) {
-        if self.failed {
+        if self.failed || std::mem::take(&mut self.promises_lost) {
             return self.fail_request(request, crate::interface::Failure::Io);
         }
         if !self.open.is_empty() {
@@ -96,9 +96,10 @@ impl Engine {
         }
         let timer = self.open.opened.is_some_and(|opened| self.now >= opened.plus_ms(self.settings.commit_period_ms));
         let bytes = count(self.open.records() + self.fresh.len()) * crate::epoch::RECORD_COST_BYTES;
-        let pressure = bytes > self.accountant.limit(Part::Dirty) / 2 || !self.space_waiters.is_empty();
+        let ring_fills = self.promises.records().0 > self.settings.ring_records_max / 4;
+        let pressure = bytes > self.accountant.limit(Part::Dirty) / 2 || ring_fills || !self.space_waiters.is_empty();
         let wanted = self.open.wanted && self.anticipation.until.is_none_or(|until| self.now >= until);
-        let closing = self.stage.is_closing();
+        let closing = self.stage.is_closing() || self.stage == Stage::Recalling && self.promises.recalled.is_empty();
         if !(timer || pressure || wanted || closing) {
             return;
         }
@@ -115,6 +116,7 @@ impl Engine {
         self.anticipation.until = None;
         let next = crate::units::Epoch(self.open.number.0 + 1);
         let mut epoch = std::mem::replace(&mut self.open, Epoch::new(next));
+        self.promises.sealed();
         let map_due = self.map_pages_of(&mut epoch);
         let mut due = BTreeMap::new();
         for &index in &epoch.refs_pages {

@@ -131,9 +131,14 @@ impl Engine {
             self.notice(Notice::Damage { what: "a metadata page has damaged sectors", at: self.geometry.page_at(id).0 });
             self.damage_seen = true;
         }
+        let late = !written && !opened.blank && !self.settings.read_only;
         let bit = written && !self.pages.unbitted.contains(&id);
         let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, stamp: 0, bit };
         self.pages.put(id, Slot::Ready(Box::new(page)));
+        if late {
+            // A crash came between its first write, or parts of it, and its bit. Written once more, whole, it gets its bit like any other.
+            self.pages.touch(id, self.now);
+        }
     }
 
     /// Sends a page as it is in memory.

@@ -1,6 +1,7 @@
 //! Work that nobody waits for, a little at each step; and when the engine wants to be woken.
 
 use crate::engine::Engine;
+use crate::memory::Part;
 use crate::units::Time;
 
 impl Engine {
@@ -8,6 +9,10 @@ impl Engine {
     pub(crate) fn background(&mut self) {
         self.more_background = false;
         if self.stage != crate::commit::Stage::Serving || self.failed {
+            return;
+        }
+        let clients_wait = !self.writes.is_empty() || !self.reads.is_empty() || self.commit.is_some();
+        if clients_wait && !self.accountant.within(Part::Pages) {
             return;
         }
         if !self.scan_waits {

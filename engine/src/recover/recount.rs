@@ -145,7 +145,7 @@ impl Engine {
             if !self.is_blank(id) {
                 match self.ensure(id) {
                     Got::Wait => {
-                        (1..PAGES_AHEAD.min(pages - next)).for_each(|i| {
+                        (1..PAGES_AHEAD.min(self.pages.ahead_max()).min(pages - next)).for_each(|i| {
                             let ahead = PageId { region: Region::Map, index: next + i };
                             if !self.is_blank(ahead) {
                                 self.ensure(ahead);
@@ -245,6 +245,7 @@ impl Engine {
         self.recount.window = Pbn(0);
         self.recount.window_end = Pbn(0);
         self.superblock.garbage_possible = false;
+        self.space.bits_exact = true;
         self.superblock.recount_position = Pbn(0);
         self.notice(Notice::Recounted { blocks: self.recount.returned });
         self.write_superblock();

@@ -47,7 +47,8 @@ impl Engine {
                 PageId { region: Region::Fingerprints, index: number }
             };
             let id = page(self.refill.done);
-            let ahead: Vec<PageId> = (1..PAGES_AHEAD.min(pages - self.refill.done)).map(|i| page(self.refill.done + i)).collect();
+            let ahead: Vec<PageId> =
+                (1..PAGES_AHEAD.min(self.pages.ahead_max()).min(pages - self.refill.done)).map(|i| page(self.refill.done + i)).collect();
             if self.is_blank(id) {
                 self.refill.done += 1;
                 continue;

@@ -45,7 +45,7 @@ impl Census {
 /// Summaries of the refs pages, and the blocks that are ready to be handed out.
 pub(crate) struct Space {
     pub census: Census,
-    /// The medium was closed cleanly: a clear *written* bit means that the page was never written.
+    /// A clear *written* bit means that the page was never written. Not so after a crash, until a recount has come by every page.
     pub bits_exact: bool,
     /// Free blocks in each group of refs pages, counted ones only.
     free_in: Vec<u32>,

@@ -295,6 +295,7 @@ impl Run {
                 self.flushing = false;
             }
             Action::Wake { at } => self.wake_ns = Some(at.0),
+            Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}
             Action::Notice(Notice::Serving) => {
                 self.serving = true;
                 self.opened = Some(self.device.tally.clone());

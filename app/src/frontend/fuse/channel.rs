@@ -3,7 +3,7 @@
 //! 1. An answer leaves through the channel that brought its request; the kernel looks for it nowhere else.
 //! 2. Each request is answered exactly once: an [`Answer`] that is dropped says EIO.
 
-use super::wire;
+use super::wire::replies;
 use onefold_engine::interface::{Failure, Segment};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
@@ -21,8 +21,8 @@ pub enum Received {
     Request(usize),
     /// None is there now (only of a channel that does not wait).
     Nothing,
-    /// The file system was unmounted.
-    Unmounted,
+    /// The session is over.
+    Over,
 }
 
 impl Channel {
@@ -33,11 +33,12 @@ impl Channel {
     /// Takes the next request into `parts`, which must have room for the head and [`REQUEST_BYTES_MAX`](super::session::REQUEST_BYTES_MAX).
     ///
     /// # Errors
-    /// When the session was aborted, or the kernel refuses.
+    /// When the kernel refuses.
     pub fn receive(&self, parts: &mut [IoSliceMut<'_>]) -> Result<Received, Errno> {
         loop {
             match rustix::io::readv(&self.0, parts) {
-                Ok(0) | Err(Errno::NODEV) => return Ok(Received::Unmounted),
+                // ECONNABORTED where the end came while a request was on its way to us.
+                Ok(0) | Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(Received::Over),
                 Ok(bytes) => return Ok(Received::Request(bytes)),
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 // ENOENT: its sender gave up while it was on its way.
@@ -52,7 +53,7 @@ impl Channel {
     /// # Errors
     /// EINVAL from a kernel before 6.9, which does not know how.
     pub fn resend(&self) -> Result<(), Errno> {
-        rustix::io::write(&self.0, &wire::resend()).map(drop)
+        rustix::io::write(&self.0, &replies::resend()).map(drop)
     }
 
     fn send(&self, parts: &[IoSlice<'_>]) {
@@ -82,7 +83,7 @@ impl Answer {
     /// Done; `payload` is what the request's operation returns.
     pub fn done(mut self, payload: &[u8]) {
         if let Some(channel) = self.channel.take() {
-            let header = wire::reply_header(self.unique, 0, payload.len());
+            let header = replies::reply_header(self.unique, 0, payload.len());
             channel.send(&[IoSlice::new(&header), IoSlice::new(payload)]);
         }
     }
@@ -103,7 +104,7 @@ impl Answer {
         for segment in segments {
             bytes += push_segment(&mut parts, segment);
         }
-        let header = wire::reply_header(self.unique, 0, bytes);
+        let header = replies::reply_header(self.unique, 0, bytes);
         if parts.len() <= PARTS_MAX {
             parts[0] = IoSlice::new(&header);
             channel.send(&parts);
@@ -116,7 +117,7 @@ impl Answer {
 
     fn refuse_now(&mut self, errno: Errno) {
         if let Some(channel) = self.channel.take() {
-            channel.send(&[IoSlice::new(&wire::reply_header(self.unique, errno.raw_os_error(), 0))]);
+            channel.send(&[IoSlice::new(&replies::reply_header(self.unique, errno.raw_os_error(), 0))]);
         }
     }
 }

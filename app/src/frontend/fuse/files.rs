@@ -4,7 +4,8 @@
 //! 2. Node numbers and file handles are constants, so that a new server knows all that the dead one knew.
 //! 3. What goes on to the target is in range and a multiple of 512 bytes.
 
-use super::wire::{self, Ask, Attr, Request, falloc, fopen, setattr};
+use super::wire::replies::{self, Attr};
+use super::wire::{self, Ask, Request, falloc, fopen, setattr};
 use crate::target::TargetInfo;
 use onefold_engine::interface::Op;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
@@ -59,7 +60,7 @@ pub fn decide(request: &Request<'_>, info: &TargetInfo) -> Todo {
         Ask::Destroy | Ask::Release | Ask::SyncDir => Todo::Answer(Vec::new()),
         Ask::Change => Todo::Refuse(Errno::PERM),
         Ask::Lookup { .. } if is_disk => Todo::Refuse(Errno::NOTDIR),
-        Ask::Lookup { name } if name == Some(DISK_NAME.as_bytes()) => Todo::Answer(wire::entry_out(disk(info)).to_vec()),
+        Ask::Lookup { name } if name == Some(DISK_NAME.as_bytes()) => Todo::Answer(replies::entry_out(disk(info)).to_vec()),
         Ask::Lookup { .. } => Todo::Refuse(Errno::NOENT),
         Ask::GetAttr => attributes(node, info),
         // The size is the volume's: whoever writes an image with `dd` needs conv=notrunc, as the refusal tells.
@@ -71,14 +72,14 @@ pub fn decide(request: &Request<'_>, info: &TargetInfo) -> Todo {
         Ask::Open { flags } if is_disk => open(flags, info),
         Ask::Open { .. } => Todo::Refuse(Errno::ISDIR),
         Ask::OpenDir if is_disk => Todo::Refuse(Errno::NOTDIR),
-        Ask::OpenDir => Todo::Answer(wire::open_out(DIRECTORY_HANDLE, fopen::CACHE_DIR).to_vec()),
+        Ask::OpenDir => Todo::Answer(replies::open_out(DIRECTORY_HANDLE, fopen::CACHE_DIR).to_vec()),
         Ask::Read { .. } | Ask::Write { .. } | Ask::Fallocate { .. } if !is_disk => Todo::Refuse(Errno::ISDIR),
         Ask::Read { offset, bytes } => {
             let bytes = u64::from(bytes).min(info.bytes.saturating_sub(offset));
             if bytes == 0 { Todo::Answer(Vec::new()) } else { Todo::Read { offset, bytes } }
         }
         Ask::Write { offset, bytes } => write(offset, u64::from(bytes), info),
-        Ask::Statfs => Todo::Answer(wire::statfs_out(info.bytes / BLOCK_BYTES, 4096).to_vec()),
+        Ask::Statfs => Todo::Answer(replies::statfs_out(info.bytes / BLOCK_BYTES, 4096).to_vec()),
         Ask::Sync => Todo::Flush,
         Ask::ReadDir { .. } if is_disk => Todo::Refuse(Errno::NOTDIR),
         Ask::ReadDir { offset, bytes, plus } => Todo::Answer(read_directory(offset, bytes, plus, info)),
@@ -88,8 +89,8 @@ pub fn decide(request: &Request<'_>, info: &TargetInfo) -> Todo {
 
 fn attributes(node: u64, info: &TargetInfo) -> Todo {
     match node {
-        wire::ROOT => Todo::Answer(wire::attr_out(directory()).to_vec()),
-        DISK => Todo::Answer(wire::attr_out(disk(info)).to_vec()),
+        wire::ROOT => Todo::Answer(replies::attr_out(directory()).to_vec()),
+        DISK => Todo::Answer(replies::attr_out(disk(info)).to_vec()),
         _ => Todo::Refuse(Errno::NOENT),
     }
 }
@@ -101,7 +102,7 @@ fn open(flags: u32, info: &TargetInfo) -> Todo {
     }
     // Direct I/O: every request comes through, none from the page cache, which would keep blocks twice and hide the order of writes.
     // NOFLUSH: closing the file promises nothing.
-    Todo::Answer(wire::open_out(DISK_HANDLE, fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES | fopen::NOFLUSH).to_vec())
+    Todo::Answer(replies::open_out(DISK_HANDLE, fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES | fopen::NOFLUSH).to_vec())
 }
 
 fn write(offset: u64, bytes: u64, info: &TargetInfo) -> Todo {
@@ -116,7 +117,7 @@ fn write(offset: u64, bytes: u64, info: &TargetInfo) -> Todo {
         return Todo::Refuse(Errno::INVAL);
     }
     if bytes == 0 {
-        return Todo::Answer(wire::write_out(0).to_vec());
+        return Todo::Answer(replies::write_out(0).to_vec());
     }
     Todo::Write { offset, bytes }
 }
@@ -162,7 +163,7 @@ fn read_directory(offset: u64, bytes: u32, plus: bool, info: &TargetInfo) -> Vec
     let entries = [(directory(), "."), (directory(), ".."), (disk(info), DISK_NAME)];
     let mut reply = Vec::new();
     for (next, (attr, name)) in (1..).zip(entries).skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
-        if !wire::push_dirent(&mut reply, bytes as usize, attr, name.as_bytes(), next, plus) {
+        if !replies::push_dirent(&mut reply, bytes as usize, attr, name.as_bytes(), next, plus) {
             break;
         }
     }

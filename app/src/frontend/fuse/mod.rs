@@ -16,7 +16,9 @@
 
 pub mod channel;
 pub mod files;
+pub mod handover;
 pub mod loopdev;
+pub mod process;
 pub mod receive;
 pub mod session;
 pub mod supervisor;
@@ -116,7 +118,7 @@ impl Fuse {
         while self.channels.iter().any(|channel| Arc::strong_count(channel) > 1) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        ends.iter().all(|end| matches!(end, Ok(End::Unmounted)))
+        ends.iter().all(|end| matches!(end, Ok(End::Over)))
     }
 }
 

@@ -10,7 +10,7 @@
 use super::channel::{Answer, Channel, Received, errno};
 use super::files::{self, Clearing, Todo};
 use super::session::REQUEST_BYTES_MAX;
-use super::wire::{self, HEAD_BYTES};
+use super::wire::{self, HEAD_BYTES, replies};
 use crate::target::{Incoming, SharedTarget, TargetInfo};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Hint, Op, Reply, Segment};
@@ -46,9 +46,10 @@ pub struct Receiver {
 /// Why a server thread ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    Unmounted,
-    /// Somebody aborted the connection, or the target closes.
-    Aborted,
+    /// Nobody uses the file system any more.
+    Over,
+    /// The kernel refuses to give requests, or the target memory for them.
+    Broken,
 }
 
 impl Receiver {
@@ -70,24 +71,25 @@ impl Receiver {
         }
     }
 
-    /// Serves until the file system is unmounted or the target closes.
+    /// Serves until the session is over.
     pub fn run(mut self) -> End {
         loop {
             if self.refill().is_err() {
-                return End::Aborted;
+                return End::Broken;
             }
             let mut channel = Arc::clone(&self.waiting);
             while self.has_room() {
                 match self.receive(&channel) {
                     Ok(Received::Request(bytes)) => self.take(&channel, bytes),
                     Ok(Received::Nothing) => break,
-                    Ok(Received::Unmounted) => {
+                    Ok(Received::Over) => {
                         self.submit();
-                        return End::Unmounted;
+                        return End::Over;
                     }
-                    Err(_) => {
+                    Err(error) => {
+                        tracing::error!(%error, "cannot receive requests");
                         self.submit();
-                        return End::Aborted;
+                        return End::Broken;
                     }
                 }
                 channel = Arc::clone(&self.draining);
@@ -223,7 +225,7 @@ impl Receiver {
             }
             _ => None,
         };
-        let written = wire::write_out(u32::try_from(bytes).expect("a write is at most 1 MiB"));
+        let written = replies::write_out(u32::try_from(bytes).expect("a write is at most 1 MiB"));
         if let Some(buffer) = taken {
             let done = move |reply| finish(answer, reply, &written);
             return self.push(Op::Write, offset, count(bytes), Some(buffer), Box::new(done));

@@ -144,7 +144,7 @@ impl Rig {
         let (kernel_b, draining) = pair(SocketFlags::CLOEXEC);
         rustix::io::ioctl_fionbio(&draining, true).unwrap();
         let later = Later(ram.clone(), waiting, draining);
-        (Self { ram, kernel: [kernel_a, kernel_b], thread: std::thread::spawn(|| End::Aborted) }, later)
+        (Self { ram, kernel: [kernel_a, kernel_b], thread: std::thread::spawn(|| End::Broken) }, later)
     }
 
     /// Sends a request through channel `channel`.
@@ -192,7 +192,7 @@ impl Rig {
 
     fn end(self) -> Arc<Ram> {
         drop(self.kernel);
-        assert_eq!(self.thread.join().unwrap(), End::Unmounted);
+        assert_eq!(self.thread.join().unwrap(), End::Over);
         self.ram
     }
 }

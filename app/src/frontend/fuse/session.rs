@@ -8,8 +8,10 @@
 //! 4. The mount is in no directory tree: it lives as long as its descriptor or a file opened below it, the loop device's. A mount with a place
 //!    would be copied into every mount namespace that somebody makes meanwhile (a container's), and not end before those do.
 
-use super::wire::{self, Agreement, Ask, init};
+use super::wire::replies::{self, Agreement};
+use super::wire::{self, Ask, init};
 use crate::frontend::Error;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen};
@@ -79,6 +81,14 @@ impl Session {
         self.mount = None;
     }
 
+    /// Whether nobody uses the file system any more: no server has anything to do from now on.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let mut polled = [PollFd::new(&self.channels[0], PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
+    }
+
     /// Whether the kernel (6.9 or newer) can send again what a dead server had taken. Where it cannot, a killed server means I/O errors.
     #[must_use]
     pub fn can_resend(&self) -> bool {
@@ -125,7 +135,7 @@ fn handshake(channel: BorrowedFd<'_>) -> Result<bool, Error> {
         if major > wire::MAJOR {
             // The protocol's way to ask for our major version: say it, and INIT comes again.
             let ours = Agreement { minor: wire::MINOR, max_readahead: 0, flags: 0, max_background: 0, max_write: 0, max_pages: 0 };
-            answer(channel, unique, 0, &wire::init_out(&ours))?;
+            answer(channel, unique, 0, &replies::init_out(&ours))?;
             continue;
         }
         if major < wire::MAJOR || minor < wire::MINOR_MIN {
@@ -144,13 +154,13 @@ fn handshake(channel: BorrowedFd<'_>) -> Result<bool, Error> {
             max_write: u32::try_from(REQUEST_BYTES_MAX).expect("1 MiB"),
             max_pages: u16::try_from(REQUEST_BYTES_MAX / rustix::param::page_size()).expect("256 pages at most"),
         };
-        answer(channel, unique, 0, &wire::init_out(&agreed))?;
+        answer(channel, unique, 0, &replies::init_out(&agreed))?;
         return Ok(agreed.flags & init::HAS_RESEND != 0);
     }
 }
 
 fn answer(channel: BorrowedFd<'_>, unique: u64, errno: i32, payload: &[u8]) -> Result<(), Error> {
-    let header = wire::reply_header(unique, errno, payload.len());
+    let header = replies::reply_header(unique, errno, payload.len());
     rustix::io::writev(channel, &[IoSlice::new(&header), IoSlice::new(payload)]).map_err(|e| system("FUSE handshake".into(), e))?;
     Ok(())
 }

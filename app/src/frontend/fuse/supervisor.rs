@@ -2,21 +2,23 @@
 //!
 //! 1. It does as little as it can: mount, start a server, wait. It never touches the file system that it keeps, takes no request, and holds
 //!    no lock, so that nothing a server or client does can stop or kill it. What has to touch it is done by a child, the *hands*.
-//! 2. A server that ends with exit status 0 has seen the session's end: it is not replaced. Any other end is a death.
+//! 2. A server that ends by itself when the session is over has done its work, well or not: it is not replaced. Any other end is a death; one
+//!    by a signal is a death even then, so that the volume is closed in order by somebody.
 //! 3. A death before the first *ready* is a failed start and is handed to the caller, not repeated.
 //! 4. Deaths are replaced at a bounded rate: past it, the session is given up, and its users get I/O errors instead of silence.
 //! 5. Once the loop device is there, it alone keeps the file system: when it goes, so do file system, server and supervisor.
 
+use super::handover::lend;
+pub use super::handover::{Handover, Hands, Inherited, Ready};
+pub use super::process::{ignore_stop_signals, prepare_process};
 use super::session::Session;
 use crate::frontend::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::{Errno, FdFlags};
-use rustix::mm::MlockAllFlags;
+use rustix::io::Errno;
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -85,6 +87,9 @@ pub enum Ended {
     /// The first server failed before it was ready; it has said why itself.
     #[error("the server did not start ({status})")]
     FailedStart { status: ExitStatus },
+    /// The session is over, but the server could not close what it served; it has said why itself.
+    #[error("the server could not close its volume ({status})")]
+    FailedClose { status: ExitStatus },
     /// No loop device could be made; the command has said why itself.
     #[error("no block device could be made ({status})")]
     FailedAttach { status: ExitStatus },
@@ -94,102 +99,6 @@ pub enum Ended {
     NoResend { status: ExitStatus },
     #[error("stopped by a signal before there was a block device")]
     Stopped,
-}
-
-/// The descriptors that a server inherits, as arguments of its command line.
-#[derive(Clone, Debug)]
-pub struct Handover {
-    channels: Vec<RawFd>,
-    ready: RawFd,
-}
-
-impl Handover {
-    /// To be added to the server's command line, and understood there by [`Inherited::from_arguments`].
-    #[must_use]
-    pub fn arguments(&self) -> [OsString; 4] {
-        let channels: Vec<_> = self.channels.iter().map(ToString::to_string).collect();
-        ["--channels".into(), channels.join(",").into(), "--ready".into(), self.ready.to_string().into()]
-    }
-}
-
-/// The descriptor that the command inherits which makes the loop device.
-#[derive(Clone, Debug)]
-pub struct Hands {
-    root: RawFd,
-}
-
-impl Hands {
-    /// To be added to the command line, and understood there by [`Self::from_arguments`].
-    #[must_use]
-    pub fn arguments(&self) -> [OsString; 2] {
-        ["--root".into(), self.root.to_string().into()]
-    }
-
-    /// The file system's root directory, which the argument `--root` names. Call it first thing in the process, and once.
-    ///
-    /// # Errors
-    /// When it names no descriptor: the command line is for supervisors only.
-    pub fn from_arguments(root: RawFd) -> Result<OwnedFd, Error> {
-        inherit(root).ok_or_else(|| misused(&format!("--root {root} is no open descriptor")))
-    }
-}
-
-fn misused(what: &str) -> Error {
-    Error::Setting(format!("{what}: this command is started by `onefold attach` only"))
-}
-
-/// What a server finds in its hands.
-#[derive(Debug)]
-pub struct Inherited {
-    /// For [`Config`](super::Config).
-    pub channels: Vec<OwnedFd>,
-    pub ready: Ready,
-}
-
-impl Inherited {
-    /// Takes what the arguments `--channels` and `--ready` name. Call it first thing in the process, and once.
-    ///
-    /// # Errors
-    /// When they name no descriptors: the command line is for supervisors only.
-    pub fn from_arguments(channels: &str, ready: RawFd) -> Result<Self, Error> {
-        let numbers: Result<Vec<RawFd>, _> = channels.split(',').map(str::parse).collect();
-        let numbers = numbers.map_err(|_| misused(&format!("--channels {channels}")))?;
-        let mut taken = Vec::new();
-        for number in &numbers {
-            taken.push(inherit(*number).ok_or_else(|| misused(&format!("--channels {channels}: {number} is no open descriptor")))?);
-        }
-        let ready = inherit(ready).ok_or_else(|| misused(&format!("--ready {ready} is no open descriptor")))?;
-        Ok(Self { channels: taken, ready: Ready(ready) })
-    }
-}
-
-/// Says once that a server is ready.
-#[derive(Debug)]
-pub struct Ready(OwnedFd);
-
-impl Ready {
-    /// Tells the supervisor that requests are answered from now on.
-    pub fn tell(self) {
-        // A supervisor that is gone does not hear it; the session goes on without.
-        let _ = rustix::io::write(&self.0, b"r");
-    }
-}
-
-#[allow(unsafe_code)]
-fn inherit(number: RawFd) -> Option<OwnedFd> {
-    if number < 3 {
-        return None;
-    }
-    // SAFETY: the descriptor came with the command line, nobody else in this process knows of it, and it is checked to be open before use.
-    let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
-    match rustix::io::fcntl_setfd(&descriptor, FdFlags::CLOEXEC) {
-        Ok(()) => Some(descriptor),
-        Err(_) => {
-            // Not open: closing it would be a mistake.
-            std::mem::forget(descriptor);
-            None
-        }
-    }
 }
 
 /// Mounts, starts servers, has the loop device made, and returns when the session has ended.
@@ -281,9 +190,10 @@ impl Watch<'_> {
             }
             self.advance()?;
             if let Ok(Some(status)) = server.child.try_wait() {
-                match &self.stage {
-                    Stage::Failed(attach) if status.success() => return Err(Ended::FailedAttach { status: *attach }),
-                    _ if status.success() => return Ok(()),
+                match (&self.stage, status.code()) {
+                    (Stage::Failed(attach), Some(0)) => return Err(Ended::FailedAttach { status: *attach }),
+                    (_, Some(0)) => return Ok(()),
+                    (_, Some(_)) if self.session.is_over() => return Err(Ended::FailedClose { status }),
                     _ => {}
                 }
                 let dead = server.child.id();
@@ -398,47 +308,7 @@ fn heard_ready(server: &mut Server) -> bool {
     rustix::io::read(&pipe, &mut [0; 1]) == Ok(1)
 }
 
-/// Lets one child inherit `descriptors`, and no other: whoever held one would keep the session alive after its end. (There is one thread here.)
-fn lend<T>(descriptors: &[&OwnedFd], start: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
-    let set_all = |flags| descriptors.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, flags));
-    set_all(FdFlags::empty())?;
-    let started = start();
-    set_all(FdFlags::CLOEXEC)?;
-    started
-}
-
 struct Seen {
     stop: bool,
     ready: bool,
-}
-
-/// Makes this process one that I/O may depend on: memory reclaim never waits for it, and the kernel does not choose it when memory runs out.
-/// To be called before threads start, by supervisor and server. What is refused (without the privilege) is returned by name.
-#[must_use]
-pub fn prepare_process() -> Vec<&'static str> {
-    let mut refused = Vec::new();
-    // Reclaim on behalf of this process must not write to the very device that it serves.
-    if rustix::process::configure_io_flusher_behavior(true).is_err() {
-        refused.push("prctl(PR_SET_IO_FLUSHER)");
-    }
-    // What was touched stays: a page that had to be read back first could be waiting for this process.
-    if rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT).is_err() {
-        refused.push("mlockall");
-    }
-    if std::fs::write("/proc/self/oom_score_adj", "-1000").is_err() {
-        refused.push("oom_score_adj");
-    }
-    refused
-}
-
-/// Lets SIGTERM and SIGINT pass: a supervised server ends with its session, and whoever wants that asks the supervisor. (A service manager that
-/// signals all processes of a unit would otherwise end the server below a mounted file system.)
-///
-/// # Errors
-/// When the system refuses.
-pub fn ignore_stop_signals() -> Result<(), Error> {
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register(signal, std::sync::Arc::default()).map_err(|e| io_error("cannot ignore signals".into(), e))?;
-    }
-    Ok(())
 }

@@ -358,3 +358,7 @@ fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
 fn u64_at<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
     (u64::from(u32_at(bytes, at)) << 32) | u64::from(u32_at(bytes, at + 4))
 }
+
+#[cfg(test)]
+#[path = "protocol_tests.rs"]
+mod tests;

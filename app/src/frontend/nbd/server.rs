@@ -30,7 +30,9 @@ pub struct Config {
 pub struct Limits {
     /// Clients beyond it are sent away.
     pub connections_max: usize,
-    /// Bytes of one connection's requests whose replies have not left. One request may always be in flight, whatever its size.
+    /// Bytes of one connection's requests whose replies have not left; never more than twice the target's largest request. One request may
+    /// always be in flight, whatever its size. A client that does not take its replies holds on to the target's memory, and this is how
+    /// much: its limit should leave others enough of what the target has for requests.
     pub in_flight_bytes_max: u64,
     /// Memory of one connection for what it receives, besides the target's buffers.
     pub receive_bytes: usize,
@@ -95,10 +97,11 @@ impl Frontend for Server {
         let (listener, place) = listen::listen(&config.listen)?;
         let uri = place.uri(&config.export);
         let stop_event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| refused("make an event", e.into()))?;
+        let in_flight_bytes_max = config.limits.in_flight_bytes_max.min(2 * u64::from(payload_max));
         let shared = Arc::new(Shared {
             target,
             export: Arc::new(Export { name: config.export, bytes: info.bytes, payload_max, read_only: info.read_only }),
-            limits: config.limits,
+            limits: Limits { in_flight_bytes_max, ..config.limits },
             stopping: Arc::default(),
             stop_event,
             clients: Mutex::default(),

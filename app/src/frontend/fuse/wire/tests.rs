@@ -1,3 +1,4 @@
+use super::replies::*;
 use super::*;
 
 /// A request as the kernel sends it.

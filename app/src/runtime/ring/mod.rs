@@ -27,14 +27,19 @@
 //! | 12–15 | bytes of content |
 //! | 16–23 | first LBN |
 //! | 24–31 | PBN, or number of blocks |
-//! | 32–35 | CRC32C of UUID, incarnation, all of the above and the content |
+//! | 32–35 | CRC32C of UUID, incarnation, all of the above, the epoch and the content |
 //! | 36–39 | zero |
-//! | 40– | content, padded to 8 bytes |
+//! | 40–47 | epoch |
+//! | 48– | content, padded to 8 bytes |
 //!
 //! Integers are the machine's own: a ring never leaves it.
 
+mod replay;
+
+pub use replay::{Replay, ReplayError};
+
 use memmap2::MmapMut;
-use onefold_engine::units::{Blocks, Lbn, Pbn, count, index};
+use onefold_engine::units::{Blocks, Epoch, Lbn, Pbn, count, index};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -45,7 +50,7 @@ const MAGIC: &[u8; 8] = b"1FRING01";
 const PAGE: usize = 4096;
 const IDENTITY: std::ops::Range<usize> = 0..40;
 const TRIM_SLOTS: [usize; 2] = [64, 128];
-const RECORD_BYTES: u64 = 40;
+const RECORD_BYTES: u64 = 48;
 /// The smallest ring: room for a few dozen links and one block of content.
 pub const BYTES_MIN: u64 = 16 << 10;
 
@@ -56,6 +61,7 @@ mod kind {
     pub const ZERO: u32 = 3;
     pub const UNMAP: u32 = 4;
     pub const HELD: u32 = 5;
+    pub const DURABLE: u32 = 6;
 }
 
 /// One promise.
@@ -69,6 +75,8 @@ pub enum Record<'a> {
     Unmap { first: Lbn, blocks: Blocks },
     /// The content of a logical block is this (compressed or not, as the engine has it), and stands nowhere else.
     Held { lbn: Lbn, content: &'a [u8] },
+    /// Every epoch up to the record's own is durable: the promises of those before it are kept.
+    Durable,
 }
 
 /// Names a record of one ring. Later ones are greater.
@@ -162,16 +170,17 @@ impl Ring {
         self.identity.bytes
     }
 
-    /// Makes a promise that survives this process.
+    /// Makes a promise that survives this process, and that `epoch` will make good.
     ///
     /// # Errors
     /// When there is no room. A record whose content is larger than the whole ring never finds any.
-    pub fn append(&mut self, record: &Record<'_>) -> Result<Seq, Full> {
+    pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<Seq, Full> {
         let (code, first, value, content) = match *record {
             Record::Link { lbn, pbn } => (kind::LINK, lbn, pbn.get(), &[][..]),
             Record::Zero { first, blocks } => (kind::ZERO, first, blocks.get(), &[][..]),
             Record::Unmap { first, blocks } => (kind::UNMAP, first, blocks.get(), &[][..]),
             Record::Held { lbn, content } => (kind::HELD, lbn, 0, content),
+            Record::Durable => (kind::DURABLE, Lbn(0), 0, &[][..]),
         };
         let bytes = RECORD_BYTES + count(content.len()).next_multiple_of(8);
         let left = self.left_in_lap(self.head);
@@ -183,10 +192,10 @@ impl Ring {
         }
         if skip > 0 {
             let padding = u32::try_from(skip - RECORD_BYTES).expect("less than a record's content");
-            self.put(self.head + skip, kind::SKIP, padding, 0, 0, &[]);
+            self.put(self.head + skip, epoch, kind::SKIP, padding, 0, 0, &[]);
         }
         let content_bytes = u32::try_from(content.len()).expect("it fits into the ring, and that into 4 GiB");
-        self.put(end, code, content_bytes, first.get(), value, content);
+        self.put(end, epoch, code, content_bytes, first.get(), value, content);
         Ok(Seq(end))
     }
 
@@ -203,21 +212,23 @@ impl Ring {
     }
 
     /// Writes the record at the head and moves the head to `end`.
-    fn put(&mut self, end: u64, code: u32, content_bytes: u32, first: u64, value: u64, content: &[u8]) {
-        let mut fixed = [0; 40];
+    #[allow(clippy::too_many_arguments)] // one for each field
+    fn put(&mut self, end: u64, epoch: Epoch, code: u32, content_bytes: u32, first: u64, value: u64, content: &[u8]) {
+        let mut fixed = [0; 48];
         fixed[..8].copy_from_slice(&self.head.to_ne_bytes());
         fixed[8..12].copy_from_slice(&code.to_ne_bytes());
         fixed[12..16].copy_from_slice(&content_bytes.to_ne_bytes());
         fixed[16..24].copy_from_slice(&first.to_ne_bytes());
         fixed[24..32].copy_from_slice(&value.to_ne_bytes());
-        let check = record_check(self.seed, &fixed[..32], content);
+        fixed[40..].copy_from_slice(&epoch.get().to_ne_bytes());
+        let check = record_check(self.seed, &fixed, content);
         fixed[32..36].copy_from_slice(&check.to_ne_bytes());
 
         let (at, behind) = (self.place(self.head), self.place(end));
         // The end first, then the record, its position last: invariant 1.
         self.store(behind, 0);
-        self.map[at + 8..at + 40].copy_from_slice(&fixed[8..]);
-        self.map[at + 40..at + 40 + content.len()].copy_from_slice(content);
+        self.map[at + 8..at + 48].copy_from_slice(&fixed[8..]);
+        self.map[at + 48..at + 48 + content.len()].copy_from_slice(content);
         self.store(at, self.head);
         self.head = end;
     }
@@ -269,7 +280,8 @@ fn settle(position: u64, ring_bytes: u64) -> u64 {
 }
 
 fn record_check(seed: u32, fixed: &[u8], content: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c_append(seed, fixed), content)
+    let named = crc32c::crc32c_append(crc32c::crc32c_append(seed, &fixed[..32]), &fixed[40..]);
+    crc32c::crc32c_append(named, content)
 }
 
 fn trim_check(position: u64) -> u64 {
@@ -288,125 +300,5 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// Why there is nothing to replay.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// No ring: the machine was started anew, or the volume was closed.
-    #[error("there is no acknowledgement ring")]
-    Missing,
-    #[error("the acknowledgement ring belongs to another volume")]
-    Foreign,
-    #[error("the acknowledgement ring is damaged: {what}")]
-    Damaged { what: &'static str },
-    #[error("cannot read the acknowledgement ring: {0}")]
-    Io(#[from] io::Error),
-}
-
-/// A dead server's promises.
-#[derive(Debug)]
-pub struct Replay {
-    /// The volume's incarnation that they belong to.
-    pub incarnation: u64,
-    /// A finished record does not match its check, which no kill explains. It and what followed is not replayed.
-    pub damaged: bool,
-    ring: Vec<u8>,
-    /// Where each record begins in it.
-    starts: Vec<(Seq, usize)>,
-}
-
-impl Ring {
-    /// Reads the ring at `path`, which its server has left for good.
-    ///
-    /// # Errors
-    /// When there is none, or it is not one of `volume`.
-    pub fn replay(path: &Path, volume: [u8; 16]) -> Result<Replay, ReplayError> {
-        match std::fs::read(path) {
-            Ok(bytes) => Replay::parse(bytes, volume),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(ReplayError::Missing),
-            Err(e) => Err(e.into()),
-        }
-    }
-}
-
-impl Replay {
-    /// Understands the bytes of a ring, whatever they are.
-    ///
-    /// # Errors
-    /// See [`Ring::replay`].
-    pub fn parse(file: Vec<u8>, volume: [u8; 16]) -> Result<Self, ReplayError> {
-        let damaged = |what| ReplayError::Damaged { what };
-        let found = file.get(..PAGE).ok_or(damaged("it has no header"))?;
-        let identity =
-            Identity { volume: found[8..24].try_into().expect("16 bytes"), incarnation: word(found, 24), bytes: word(found, 32) };
-        if found[..44] != identity.encode() {
-            return Err(damaged("its header does not match its check"));
-        }
-        if identity.volume != volume {
-            return Err(ReplayError::Foreign);
-        }
-        let bytes = identity.bytes;
-        if count(file.len() - PAGE) != bytes || bytes < BYTES_MIN || bytes % 8 != 0 {
-            return Err(damaged("it has another length than its header says"));
-        }
-        let trims = TRIM_SLOTS.map(|slot| (word(found, slot), word(found, slot + 8)));
-        // (No ring lives long enough to reach the upper bound; it keeps the arithmetic below from overflowing.)
-        let in_range = |position: u64| position >= bytes && position % 8 == 0 && position < u64::MAX / 2;
-        let valid = trims.into_iter().filter(|&(position, check)| in_range(position) && check == trim_check(position));
-        let tail = valid.map(|(position, _)| position).max().ok_or(damaged("it does not say where it begins"))?;
-
-        let mut replay = Self { incarnation: identity.incarnation, damaged: false, ring: file, starts: Vec::new() };
-        replay.walk(tail, bytes, identity.seed());
-        Ok(replay)
-    }
-
-    fn walk(&mut self, tail: u64, ring_bytes: u64, seed: u32) {
-        let mut position = tail;
-        while position - tail < ring_bytes && left_in_lap(position, ring_bytes) >= RECORD_BYTES {
-            let at = PAGE + index(position % ring_bytes);
-            if word(&self.ring, at) != position {
-                return;
-            }
-            let (code, content_bytes) = (half(&self.ring, at + 8), half(&self.ring, at + 12));
-            let bytes = RECORD_BYTES + u64::from(content_bytes).next_multiple_of(8);
-            let fits = bytes <= left_in_lap(position, ring_bytes);
-            let is_skip = code == kind::SKIP;
-            let content = if is_skip || !fits { 0..0 } else { at + 40..at + 40 + content_bytes as usize };
-            let check = record_check(seed, &self.ring[at..at + 32], &self.ring[content]);
-            if !fits || half(&self.ring, at + 32) != check || half(&self.ring, at + 36) != 0 {
-                self.damaged = true;
-                return;
-            }
-            position = settle(position + bytes, ring_bytes);
-            if !is_skip {
-                self.starts.push((Seq(position), at));
-            }
-        }
-    }
-
-    /// The promises in the order in which they were made.
-    pub fn records(&self) -> impl ExactSizeIterator<Item = (Seq, Record<'_>)> {
-        self.starts.iter().map(|&(seq, at)| (seq, self.record(at)))
-    }
-
-    fn record(&self, at: usize) -> Record<'_> {
-        let (first, value) = (Lbn(word(&self.ring, at + 16)), word(&self.ring, at + 24));
-        match half(&self.ring, at + 8) {
-            kind::LINK => Record::Link { lbn: first, pbn: Pbn(value) },
-            kind::ZERO => Record::Zero { first, blocks: Blocks(value) },
-            kind::UNMAP => Record::Unmap { first, blocks: Blocks(value) },
-            _ => Record::Held { lbn: first, content: &self.ring[at + 40..at + 40 + half(&self.ring, at + 12) as usize] },
-        }
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-}
-
-fn half(bytes: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
 #[cfg(test)]
-#[path = "ring_tests.rs"]
 mod tests;

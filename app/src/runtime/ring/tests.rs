@@ -1,6 +1,7 @@
 use super::*;
 
 const VOLUME: [u8; 16] = *b"sixteen bytes id";
+const EPOCH: Epoch = Epoch(5);
 
 /// A directory that goes when it is dropped; on the tmpfs where there is one, though any file will do here.
 fn directory() -> tempfile::TempDir {
@@ -19,6 +20,7 @@ fn first_of(record: Record<'_>) -> u64 {
     match record {
         Record::Link { lbn, .. } | Record::Held { lbn, .. } => lbn.get(),
         Record::Zero { first, .. } | Record::Unmap { first, .. } => first.get(),
+        Record::Durable => u64::MAX,
     }
 }
 
@@ -40,7 +42,7 @@ fn every_kind_of_record_comes_back_as_it_was() {
         Record::Held { lbn: Lbn(5), content: &[] },
         link(u64::MAX / 3),
     ];
-    let seqs: Vec<Seq> = records.iter().map(|record| ring.append(record).unwrap()).collect();
+    let seqs: Vec<Seq> = records.iter().map(|record| ring.append(EPOCH, record).unwrap()).collect();
     let replay = replayed(&path);
     assert_eq!((replay.incarnation, replay.damaged), (9, false));
     assert_eq!(replay.records().collect::<Vec<_>>(), seqs.into_iter().zip(records).collect::<Vec<_>>());
@@ -52,15 +54,15 @@ fn a_full_ring_says_so_and_goes_on_after_a_commit() {
     let path = directory.path().join("ring");
     let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
     let mut seqs = Vec::new();
-    while let Ok(seq) = ring.append(&link(count(seqs.len()))) {
+    while let Ok(seq) = ring.append(EPOCH, &link(count(seqs.len()))) {
         seqs.push(seq);
     }
-    // 40 bytes each, less what keeps the end apart from the beginning.
-    assert_eq!(seqs.len(), 16 * 1024 / 40 - 1);
+    // 48 bytes each, less what keeps the end apart from the beginning.
+    assert_eq!(seqs.len(), 16 * 1024 / 48 - 1);
     assert_eq!(numbers(&replayed(&path)), (0..count(seqs.len())).collect::<Vec<_>>());
     ring.committed(seqs[99]);
     assert_eq!(numbers(&replayed(&path)), (100..count(seqs.len())).collect::<Vec<_>>());
-    let more = (0..).take_while(|&n| ring.append(&link(1000 + n)).is_ok()).count();
+    let more = (0..).take_while(|&n| ring.append(EPOCH, &link(1000 + n)).is_ok()).count();
     assert_eq!(more, 100, "room for as many as went");
     ring.committed(seqs[50]);
     assert_eq!(replayed(&path).records().len(), seqs.len(), "an older commit changes nothing");
@@ -75,7 +77,7 @@ fn content_goes_round_the_end_in_one_piece() {
     for n in 0..2000_u64 {
         let content = vec![n.to_ne_bytes()[0]; index(n * 37 % 4097)];
         loop {
-            match ring.append(&Record::Held { lbn: Lbn(n), content: &content }) {
+            match ring.append(EPOCH, &Record::Held { lbn: Lbn(n), content: &content }) {
                 Ok(seq) => break kept.push_back((seq, n, content)),
                 Err(Full) => ring.committed(kept.pop_front().expect("an empty ring has room for any block").0),
             }
@@ -93,9 +95,9 @@ fn a_record_larger_than_the_ring_never_fits() {
     let directory = directory();
     let mut ring = Ring::create(&directory.path().join("ring"), BYTES_MIN, VOLUME, 1).unwrap();
     let content = vec![0; index(BYTES_MIN)];
-    assert_eq!(ring.append(&Record::Held { lbn: Lbn(0), content: &content }), Err(Full));
-    assert_eq!(ring.append(&Record::Held { lbn: Lbn(0), content: &content[48..] }), Err(Full));
-    ring.append(&Record::Held { lbn: Lbn(0), content: &content[96..] }).unwrap();
+    assert_eq!(ring.append(EPOCH, &Record::Held { lbn: Lbn(0), content: &content }), Err(Full));
+    assert_eq!(ring.append(EPOCH, &Record::Held { lbn: Lbn(0), content: &content[48..] }), Err(Full));
+    ring.append(EPOCH, &Record::Held { lbn: Lbn(0), content: &content[96..] }).unwrap();
 }
 
 #[test]
@@ -103,11 +105,11 @@ fn a_new_ring_takes_the_place_of_the_old_one_at_once() {
     let directory = directory();
     let path = directory.path().join("ring");
     let mut old = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
-    old.append(&link(1)).unwrap();
+    old.append(EPOCH, &link(1)).unwrap();
     let mut new = Ring::create(&path, BYTES_MIN, VOLUME, 2).unwrap();
     assert_eq!((replayed(&path).incarnation, replayed(&path).records().len()), (2, 0));
-    new.append(&link(7)).unwrap();
-    old.append(&link(8)).unwrap();
+    new.append(EPOCH, &link(7)).unwrap();
+    old.append(EPOCH, &link(8)).unwrap();
     assert_eq!(numbers(&replayed(&path)), [7]);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left lying about");
 }
@@ -134,13 +136,13 @@ fn every_prefix_of_an_append_is_the_ring_before_or_after() {
     // Stale bytes of a whole lap lie under what is written now, looking like records.
     let content = vec![0xAB; 3000];
     for n in 0..40 {
-        let seq = ring.append(&Record::Held { lbn: Lbn(n), content: &content }).unwrap();
+        let seq = ring.append(EPOCH, &Record::Held { lbn: Lbn(n), content: &content }).unwrap();
         ring.committed(seq);
     }
-    ring.append(&link(100)).unwrap();
+    ring.append(EPOCH, &link(100)).unwrap();
     let before = std::fs::read(&path).unwrap();
     let end = ring.head;
-    ring.append(&Record::Held { lbn: Lbn(101), content: &content[..1000] }).unwrap();
+    ring.append(EPOCH, &Record::Held { lbn: Lbn(101), content: &content[..1000] }).unwrap();
     let after = std::fs::read(&path).unwrap();
 
     let (at, behind) = (ring.place(end), ring.place(ring.head));
@@ -161,7 +163,7 @@ fn a_trim_that_was_cut_off_leaves_the_trim_before() {
     let directory = directory();
     let path = directory.path().join("ring");
     let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
-    let seqs: Vec<Seq> = (0..6).map(|n| ring.append(&link(n)).unwrap()).collect();
+    let seqs: Vec<Seq> = (0..6).map(|n| ring.append(EPOCH, &link(n)).unwrap()).collect();
     for (n, &seq) in seqs.iter().enumerate() {
         let before = std::fs::read(&path).unwrap();
         ring.committed(seq);
@@ -188,7 +190,7 @@ fn any_flipped_bit_of_a_record_is_found() {
     let path = directory.path().join("ring");
     let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
     for n in 0..3 {
-        ring.append(&Record::Held { lbn: Lbn(n), content: &[1; 16] }).unwrap();
+        ring.append(EPOCH, &Record::Held { lbn: Lbn(n), content: &[1; 16] }).unwrap();
     }
     let bytes = std::fs::read(&path).unwrap();
     let second = PAGE + 56;
@@ -210,7 +212,7 @@ fn arbitrary_bytes_never_panic() {
     let path = directory.path().join("ring");
     let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
     for n in 0..60 {
-        ring.append(&Record::Held { lbn: Lbn(n), content: &vec![0xEE; index(n * 5)] }).unwrap();
+        ring.append(EPOCH, &Record::Held { lbn: Lbn(n), content: &vec![0xEE; index(n * 5)] }).unwrap();
     }
     let bytes = std::fs::read(&path).unwrap();
     let mut state = 1_u64;
@@ -240,22 +242,36 @@ fn held_content_that_is_a_forged_record_is_never_taken_for_one() {
     let path = directory.path().join("ring");
     let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
     let mut forged = [0; 4000];
-    forged[..8].copy_from_slice(&(2 * BYTES_MIN + 40).to_ne_bytes());
+    forged[..8].copy_from_slice(&(2 * BYTES_MIN + 48).to_ne_bytes());
     forged[8..12].copy_from_slice(&kind::LINK.to_ne_bytes());
     forged[16..24].copy_from_slice(&666_u64.to_ne_bytes());
-    let check = record_check(ring.seed, &forged[..32], &[]);
+    forged[40..48].copy_from_slice(&EPOCH.get().to_ne_bytes());
+    let check = record_check(ring.seed, &forged[..48], &[]);
     forged[32..36].copy_from_slice(&check.to_ne_bytes());
-    // One lap of 16384 bytes: four times 4040, five times 40, and 24 that no record fits into.
-    let mut last = ring.append(&Record::Held { lbn: Lbn(0), content: &forged }).unwrap();
+    // One lap of 16384 bytes: four times 4048, four times 48.
+    let mut last = ring.append(EPOCH, &Record::Held { lbn: Lbn(0), content: &forged }).unwrap();
     for n in 1..4 {
-        last = ring.append(&Record::Held { lbn: Lbn(n), content: &[0; 4000] }).unwrap();
+        last = ring.append(EPOCH, &Record::Held { lbn: Lbn(n), content: &[0; 4000] }).unwrap();
     }
-    for n in 4..9 {
+    for n in 4..8 {
         ring.committed(last);
-        last = ring.append(&link(n)).unwrap();
+        last = ring.append(EPOCH, &link(n)).unwrap();
     }
     ring.committed(last);
-    ring.append(&link(9)).unwrap();
-    assert_eq!(ring.head, 2 * BYTES_MIN + 40, "the forged record lies right behind the last one");
+    ring.append(EPOCH, &link(9)).unwrap();
+    assert_eq!(ring.head, 2 * BYTES_MIN + 48, "the forged record lies right behind the last one");
     assert_eq!(numbers(&replayed(&path)), [9]);
+}
+
+#[test]
+fn promises_of_durable_epochs_are_kept_and_the_others_are_not() {
+    let directory = directory();
+    let path = directory.path().join("ring");
+    let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
+    ring.append(Epoch(8), &link(1)).unwrap();
+    ring.append(Epoch(7), &link(2)).unwrap();
+    ring.append(Epoch(7), &Record::Durable).unwrap();
+    ring.append(Epoch(9), &link(3)).unwrap();
+    let open: Vec<u64> = replayed(&path).open_promises().map(first_of).collect();
+    assert_eq!(open, [1, 3], "the promise of epoch 7 is kept, though one of epoch 8 stands before it");
 }

@@ -1,0 +1,231 @@
+//! `check`: reads a volume that is not attached, recounts everything, changes nothing.
+
+use crate::device::backing::{Backing, PATIENCE};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::size::Size;
+use crate::output::table::Table;
+use crate::output::{Report, Style, print};
+use crate::volume::{self, Found};
+use onefold_engine::check::{self, CheckSettings, Finding, ReadMedium, Severity};
+use onefold_engine::interface::IoFailure;
+use onefold_engine::units::{BLOCK_BYTES, Bytes};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+/// Findings that are listed; more are counted.
+const LISTED_MAX: usize = 1000;
+
+/// Check a volume that is not attached: count every link, find damage and garbage; nothing is written
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Path, label or UUID.
+    volume: String,
+    /// Read every block, too, and compare it with its fingerprint.
+    #[arg(long)]
+    data: bool,
+    /// Memory for counts and buffers. With less of it, the map is gone through more often.
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    memory: Size,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Checked {
+    path: PathBuf,
+    uuid: String,
+    label: String,
+    /// No damage. Garbage that a crash explains is none.
+    sound: bool,
+    clean: bool,
+    damage: u64,
+    garbage: u64,
+    notes: u64,
+    counts: Counts,
+    /// The first thousand.
+    findings: Vec<Line>,
+    passes: u64,
+    bytes_read: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Counts {
+    mapped: u64,
+    zero: u64,
+    unmapped: u64,
+    lost: u64,
+    unique: u64,
+    shared: u64,
+    kept: u64,
+    garbage: u64,
+    unknown: u64,
+    free: u64,
+    compared: u64,
+    not_comparable: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    kind: &'static str,
+    severity: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lbn: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pbn: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocks: Option<u64>,
+    /// Of garbage: by how much the counts are too high, in all. A recount returns exactly that.
+    excess: Option<u64>,
+}
+
+impl Line {
+    fn of(finding: &Finding) -> Self {
+        let (lbn, pbn, blocks) = match *finding {
+            Finding::LinkOutOfRange { lbn, pbn } => (Some(lbn.get()), Some(pbn.get()), None),
+            Finding::LostEntries { first, blocks } => (Some(first.get()), None, Some(blocks)),
+            Finding::RefsUnknown { first, blocks } => (None, Some(first.get()), Some(blocks)),
+            Finding::RefsTooLow { pbn, .. }
+            | Finding::LinkToFree { pbn, .. }
+            | Finding::FingerprintOnFree { pbn }
+            | Finding::ContentDiffers { pbn }
+            | Finding::UnreadableBlock { pbn } => (None, Some(pbn.get()), None),
+            Finding::Garbage { blocks, .. } => (None, None, Some(blocks)),
+            _ => (None, None, None),
+        };
+        let excess = if let Finding::Garbage { excess, .. } = finding { Some(*excess) } else { None };
+        Self { kind: finding.name(), severity: severity(finding.severity()), message: finding.to_string(), lbn, pbn, blocks, excess }
+    }
+}
+
+const fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "note",
+        Severity::Garbage => "garbage",
+        Severity::Damage => "damage",
+    }
+}
+
+impl Report for Checked {
+    const NAME: &'static str = "check";
+
+    fn table(&self) -> Table {
+        let blocks = |n: u64| Size(n * BLOCK_BYTES);
+        let c = &self.counts;
+        let mut table = Table::new()
+            .row("backing store", self.path.display())
+            .row("closed in order", if self.clean { "yes" } else { "no" })
+            .row("logical blocks", format!("{} mapped, {} zero, {} never written, {} lost", c.mapped, c.zero, c.unmapped, c.lost))
+            .row(
+                "data",
+                format!("{} unique, {} shared, {} kept, {} free", blocks(c.unique), blocks(c.shared), blocks(c.kept), blocks(c.free)),
+            )
+            .row("read", format!("{}; the map {} times", Size(self.bytes_read), self.passes));
+        if c.compared > 0 {
+            table = table.row("compared", format!("{} blocks; {} have nothing to compare with", c.compared, c.not_comparable));
+        }
+        for line in &self.findings {
+            table = table.line(format!("{}: {}", line.severity, line.message));
+        }
+        let listed = self.findings.len() as u64;
+        let all = self.damage + self.garbage + self.notes;
+        if all > listed {
+            table = table.line(format!("and {} more", all - listed));
+        }
+        table.line(match (self.sound, self.garbage) {
+            (true, 0) => "The volume is sound.",
+            (true, _) => "The volume is sound. Some space is garbage; a recount gives it back while the volume is attached.",
+            (false, _) => "The volume is DAMAGED.",
+        })
+    }
+}
+
+/// The backing store as the check wants it.
+struct Medium(Backing);
+
+impl ReadMedium for Medium {
+    fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
+        self.0.read_bytes(at.get(), buffer).map_err(|error| {
+            tracing::warn!(%error, %at, "cannot read");
+            IoFailure
+        })
+    }
+}
+
+/// Collects findings, and shows how far it is where somebody watches.
+struct Listener {
+    lines: Vec<Line>,
+    is_watched: bool,
+    shown: Instant,
+}
+
+impl check::Listener for Listener {
+    fn finding(&mut self, finding: Finding) {
+        if self.lines.len() < LISTED_MAX {
+            self.lines.push(Line::of(&finding));
+        }
+    }
+
+    fn progress(&mut self, done: Bytes, total: Bytes) {
+        if self.is_watched && self.shown.elapsed() > Duration::from_millis(200) {
+            self.shown = Instant::now();
+            eprint!("\r{:3} %", (done.get() * 100 / total.get().max(1)).min(100));
+            let _ = std::io::stderr().flush();
+        }
+    }
+}
+
+/// Checks.
+///
+/// # Errors
+/// When the volume is in use, or there is none. What is found is no error but an exit code.
+pub fn run(arguments: &Arguments) -> Outcome<Exit> {
+    let Found { path, .. } = volume::find(&arguments.volume)?;
+    let backing = Backing::open_patiently(&path, true, PATIENCE)?;
+    let length = Bytes(backing.facts().length);
+    let settings = CheckSettings { memory_bytes: arguments.memory.0, data: arguments.data };
+    let mut listener = Listener { lines: Vec::new(), is_watched: std::io::stderr().is_terminal(), shown: Instant::now() };
+    let report = check::check(&mut Medium(backing), length, &settings, &mut listener).map_err(|error| {
+        let failed = Failed::from(error);
+        Failed { message: format!("{}: {}", path.display(), failed.message), ..failed }
+    })?;
+    if listener.is_watched {
+        eprint!("\r     \r");
+    }
+    let checked = Checked {
+        path,
+        uuid: Uuid::from_bytes(report.superblock.uuid).to_string(),
+        label: report.superblock.label.clone(),
+        sound: report.is_sound(),
+        clean: report.superblock.clean,
+        damage: report.damage,
+        garbage: report.garbage,
+        notes: report.notes,
+        counts: counts(&report.counts),
+        findings: listener.lines,
+        passes: report.passes,
+        bytes_read: report.bytes_read.get(),
+    };
+    print(&checked, Style::of(arguments.json));
+    Ok(if checked.sound { Exit::Done } else { Exit::Damaged })
+}
+
+fn counts(c: &check::Counts) -> Counts {
+    Counts {
+        mapped: c.mapped,
+        zero: c.zero,
+        unmapped: c.unmapped,
+        lost: c.lost,
+        unique: c.unique,
+        shared: c.shared,
+        kept: c.fingerprint_only,
+        garbage: c.garbage,
+        unknown: c.unknown,
+        free: c.free,
+        compared: c.compared,
+        not_comparable: c.not_comparable,
+    }
+}

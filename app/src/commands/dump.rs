@@ -1,0 +1,151 @@
+//! `dump`: what stands on the medium: the superblock, or the story of one block.
+
+mod story;
+
+use crate::device::backing::{Backing, PATIENCE};
+use crate::exit::Outcome;
+use crate::output::size::Size;
+use crate::output::table::Table;
+use crate::output::{Report, Style, print};
+use crate::volume;
+use onefold_engine::format::{Chosen, CopyState, Superblock};
+use onefold_engine::units::{Lbn, Pbn};
+use serde::Serialize;
+use story::Reader;
+use uuid::Uuid;
+
+/// Show what stands on the medium of a volume that is not attached
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Path, label or UUID.
+    volume: String,
+    /// The story of a logical block: where its map entry stands, and what it leads to.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "pbn")]
+    lbn: Option<u64>,
+    /// The story of a physical block: its count, its fingerprint, and every logical block that maps to it.
+    #[arg(long, value_name = "NUMBER")]
+    pbn: Option<u64>,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Whole {
+    uuid: String,
+    label: String,
+    /// State of the four copies.
+    copies: Vec<String>,
+    generation: u64,
+    incarnation: u64,
+    mount_count: u64,
+    clean: bool,
+    garbage_possible: bool,
+    last_epoch: u64,
+    recount_position: u64,
+    allocation_cursor: u64,
+    algorithm: &'static str,
+    persistence: String,
+    sector_bytes: u32,
+    features: [u64; 3],
+    logical_blocks: u64,
+    data_blocks: u64,
+    reserve_blocks: u64,
+    device_bytes: u64,
+    extents: Vec<Extent>,
+    /// First LBN and number of blocks.
+    protected: Vec<(u64, u32)>,
+}
+
+#[derive(Debug, Serialize)]
+struct Extent {
+    region: &'static str,
+    first_entry: u64,
+    at: u64,
+    bytes: u64,
+}
+
+impl Whole {
+    fn of(chosen: &Chosen) -> Self {
+        let s: &Superblock = &chosen.superblock;
+        let copy = |state: &CopyState| match state {
+            CopyState::Sound { generation } => format!("sound, generation {generation}"),
+            CopyState::Foreign { uuid } => format!("of another volume, {}", Uuid::from_bytes(*uuid)),
+            CopyState::Unreadable => "cannot be read".to_owned(),
+            CopyState::Elsewhere { device_bytes } => format!("of a volume of {device_bytes} bytes"),
+            CopyState::Bad(error) => error.to_string(),
+        };
+        let extents = s.geometry.extents.iter();
+        Self {
+            uuid: Uuid::from_bytes(s.uuid).to_string(),
+            label: s.label.clone(),
+            copies: chosen.states.iter().map(copy).collect(),
+            generation: s.generation,
+            incarnation: s.incarnation,
+            mount_count: s.mount_count,
+            clean: s.clean,
+            garbage_possible: s.garbage_possible,
+            last_epoch: s.last_epoch.get(),
+            recount_position: s.recount_position.get(),
+            allocation_cursor: s.allocation_cursor.get(),
+            algorithm: s.algorithm.name(),
+            persistence: format!("{:?}", s.settings.persistence).to_lowercase(),
+            sector_bytes: s.sector_bytes,
+            features: [s.features.compatible, s.features.read_only, s.features.incompatible],
+            logical_blocks: s.geometry.logical_blocks,
+            data_blocks: s.geometry.data_blocks,
+            reserve_blocks: s.geometry.reserve_blocks,
+            device_bytes: s.geometry.device_bytes.get(),
+            extents: extents
+                .map(|e| Extent { region: e.kind.name(), first_entry: e.first_entry, at: e.offset.get(), bytes: e.length.get() })
+                .collect(),
+            protected: s.protected.iter().map(|p| (p.first.get(), p.blocks)).collect(),
+        }
+    }
+}
+
+impl Report for Whole {
+    const NAME: &'static str = "dump";
+
+    fn table(&self) -> Table {
+        let mut table = Table::new().row("uuid", &self.uuid).row("label", &self.label);
+        for (i, copy) in self.copies.iter().enumerate() {
+            table = table.row(&format!("copy {i}"), copy);
+        }
+        table = table
+            .row("generation", self.generation)
+            .row("incarnation", self.incarnation)
+            .row("mount count", self.mount_count)
+            .row("clean", self.clean)
+            .row("garbage possible", self.garbage_possible)
+            .row("last epoch", self.last_epoch)
+            .row("recount position", self.recount_position)
+            .row("allocation cursor", self.allocation_cursor)
+            .row("fingerprints", self.algorithm)
+            .row("persistence", &self.persistence)
+            .row("sector", self.sector_bytes)
+            .row("logical blocks", self.logical_blocks)
+            .row("data blocks", self.data_blocks)
+            .row("reserve blocks", self.reserve_blocks)
+            .row("device", format!("{} ({} bytes)", Size(self.device_bytes), self.device_bytes));
+        let row = |e: &Extent| vec![e.region.to_owned(), e.first_entry.to_string(), e.at.to_string(), e.bytes.to_string()];
+        table.line("").grid(&["region", "first entry", "at byte", "bytes"], self.extents.iter().map(row).collect())
+    }
+}
+
+/// Shows.
+///
+/// # Errors
+/// When the volume is in use, there is none, or the block is beyond its end.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let path = volume::find(&arguments.volume)?.path;
+    let backing = Backing::open_patiently(&path, true, PATIENCE)?;
+    let chosen = volume::load(&backing)?;
+    let style = Style::of(arguments.json);
+    let mut reader = Reader::new(&backing, &chosen.superblock);
+    match (arguments.lbn, arguments.pbn) {
+        (Some(lbn), _) => print(&reader.logical(Lbn(lbn))?, style),
+        (_, Some(pbn)) => print(&reader.physical(Pbn(pbn))?, style),
+        _ => print(&Whole::of(&chosen), style),
+    }
+    Ok(())
+}

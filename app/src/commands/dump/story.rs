@@ -1,0 +1,260 @@
+//! The story of one block: what the tables say of it, and whether its content agrees.
+
+use crate::device::backing::Backing;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::Report;
+use crate::output::table::Table;
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::fingerprint::{Digest, Fingerprint};
+use onefold_engine::format::page::{Opened, PageId, SECTORS, open};
+use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN, Region, Superblock};
+use onefold_engine::units::{BLOCK_BYTES, Lbn, Pbn, index};
+use serde::Serialize;
+
+/// Logical blocks that are listed; more are counted.
+const LISTED_MAX: usize = 64;
+
+/// Reads pages of a volume's tables.
+pub struct Reader<'a> {
+    backing: &'a Backing,
+    superblock: &'a Superblock,
+    buffer: BufferMut,
+}
+
+/// Where an entry stands.
+#[derive(Debug, Serialize)]
+struct Place {
+    region: &'static str,
+    page: u64,
+    /// Entry in the page.
+    entry: usize,
+    at: u64,
+    /// Its sector failed its check.
+    is_damaged: bool,
+    /// The page has been written since the volume was formatted, as its bit says.
+    is_written: bool,
+}
+
+impl Place {
+    fn text(&self) -> String {
+        let state = match (self.is_damaged, self.is_written) {
+            (true, _) => ", DAMAGED",
+            (_, false) => ", never written as its bit says",
+            _ => "",
+        };
+        format!("{} page {}, entry {}, at byte {}{state}", self.region, self.page, self.entry, self.at)
+    }
+}
+
+/// A logical block.
+#[derive(Debug, Serialize)]
+pub struct Logical {
+    lbn: u64,
+    entry: &'static str,
+    slot: Option<u8>,
+    map: Place,
+    leads_to: Option<Physical>,
+}
+
+/// A physical block.
+#[derive(Debug, Serialize)]
+pub struct Physical {
+    pbn: u64,
+    at: u64,
+    /// None where it is not known.
+    refs: Option<u8>,
+    refs_place: Place,
+    kind: &'static str,
+    fingerprint: Option<String>,
+    fingerprint_place: Place,
+    /// `agrees`, `differs`, `cannot be read`, or `not comparable`.
+    content: &'static str,
+    links: Option<Links>,
+}
+
+/// Logical blocks that map to a physical one.
+#[derive(Debug, Serialize)]
+struct Links {
+    count: u64,
+    /// The first of them.
+    lbns: Vec<u64>,
+}
+
+impl Report for Logical {
+    const NAME: &'static str = "dump-lbn";
+
+    fn table(&self) -> Table {
+        let table = Table::new()
+            .row("LBN", self.lbn)
+            .row("map entry", self.map.text())
+            .row("means", self.entry)
+            .row_if("slot", self.slot.filter(|&slot| slot > 0));
+        self.leads_to.iter().fold(table, |table, physical| physical.rows(table))
+    }
+}
+
+impl Report for Physical {
+    const NAME: &'static str = "dump-pbn";
+
+    fn table(&self) -> Table {
+        self.rows(Table::new())
+    }
+}
+
+impl Physical {
+    fn rows(&self, table: Table) -> Table {
+        let table = table
+            .row("PBN", format!("{} at byte {}", self.pbn, self.at))
+            .row("refs", self.refs.map_or_else(|| "unknown".to_owned(), |refs| refs.to_string()))
+            .row("refs entry", self.refs_place.text())
+            .row("kind", self.kind)
+            .row_if("fingerprint", self.fingerprint.as_ref())
+            .row("fingerprint entry", self.fingerprint_place.text())
+            .row("content", self.content);
+        let Some(links) = &self.links else { return table };
+        let listed: Vec<String> = links.lbns.iter().map(u64::to_string).collect();
+        let more = if links.count > links.lbns.len() as u64 { ", …" } else { "" };
+        table.row("links from the map", format!("{}: {}{more}", links.count, listed.join(", ")))
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of that volume.
+    pub fn new(backing: &'a Backing, superblock: &'a Superblock) -> Self {
+        Self { backing, superblock, buffer: BufferMut::zeroed(1) }
+    }
+
+    /// The story of a logical block.
+    ///
+    /// # Errors
+    /// When there is no such block, or the device fails.
+    pub fn logical(&mut self, lbn: Lbn) -> Outcome<Logical> {
+        let limit = self.superblock.geometry.logical_blocks;
+        if lbn.get() >= limit {
+            return Err(Failed::new(Exit::Usage, format!("LBN {} is beyond the end: the volume has {limit}", lbn.get())));
+        }
+        let (id, entry) = self.superblock.geometry.map_of(lbn);
+        let (opened, map) = self.look_up(id, entry)?;
+        let mapped = opened.content.map(entry);
+        let (meaning, slot, pbn) = match mapped {
+            MapEntry::Unmapped => ("never written, or discarded: zeros", None, None),
+            MapEntry::Zero => ("written as zeros", None, None),
+            MapEntry::Lost => ("lost to damage: an I/O error until it is written", None, None),
+            MapEntry::Block { pbn, slot } => ("a block", Some(slot), Some(pbn)),
+        };
+        let leads_to = match pbn.filter(|pbn| pbn.get() < self.superblock.geometry.data_blocks) {
+            Some(pbn) => Some(self.block(pbn)?),
+            None => None,
+        };
+        Ok(Logical { lbn: lbn.get(), entry: meaning, slot, map, leads_to })
+    }
+
+    /// The story of a physical block, with all who link to it.
+    ///
+    /// # Errors
+    /// When there is no such block, or the device fails.
+    pub fn physical(&mut self, pbn: Pbn) -> Outcome<Physical> {
+        let limit = self.superblock.geometry.data_blocks;
+        if pbn.get() >= limit {
+            return Err(Failed::new(Exit::Usage, format!("PBN {} is beyond the end: the volume has {limit}", pbn.get())));
+        }
+        let links = Some(self.links(pbn)?);
+        Ok(Physical { links, ..self.block(pbn)? })
+    }
+
+    fn block(&mut self, pbn: Pbn) -> Outcome<Physical> {
+        let geometry = &self.superblock.geometry;
+        let ((refs_id, refs_entry), (print_id, print_entry)) = (geometry.refs_of(pbn), geometry.fingerprint_of(pbn));
+        let at = geometry.block_at(pbn).get();
+        let (refs_page, refs_place) = self.look_up(refs_id, refs_entry)?;
+        let (print_page, fingerprint_place) = self.look_up(print_id, print_entry)?;
+        let print = print_page.content.fingerprint(print_entry);
+        Ok(Physical {
+            pbn: pbn.get(),
+            at,
+            refs: Some(refs_page.content.refs(refs_entry)).filter(|&refs| refs != REFS_UNKNOWN),
+            refs_place,
+            kind: match print.kind {
+                Kind::None => "none",
+                Kind::Fingerprint => "fingerprint",
+                Kind::Checksum => "checksum",
+                Kind::Carrier => "carrier",
+            },
+            fingerprint: (!print.is_none()).then(|| format!("{:?}", print.value)),
+            fingerprint_place,
+            content: self.compare(at, print),
+            links: None,
+        })
+    }
+
+    fn compare(&mut self, at: u64, entry: FingerprintEntry) -> &'static str {
+        if matches!(entry.kind, Kind::None | Kind::Carrier) || entry.value == Fingerprint([0; 20]) {
+            return "not comparable";
+        }
+        if self.backing.read(at, &mut self.buffer).is_err() {
+            return "cannot be read";
+        }
+        let fingerprinter = self.superblock.fingerprinter();
+        let agrees = match entry.kind {
+            Kind::Fingerprint => fingerprinter.digest(self.buffer.block(0)) == Digest::Of(entry.value),
+            _ => fingerprinter.checksum(self.buffer.block(0)) == entry.value,
+        };
+        if agrees { "agrees" } else { "differs" }
+    }
+
+    fn links(&mut self, pbn: Pbn) -> Outcome<Links> {
+        let geometry = &self.superblock.geometry;
+        let mut links = Links { count: 0, lbns: Vec::new() };
+        for page in 0..geometry.pages(Region::Map) {
+            let id = PageId { region: Region::Map, index: page };
+            let Opened { content, .. } = self.page(id)?;
+            let first = geometry.first_lbn(id).get();
+            let entries = Region::Map.entries_per_page().min(geometry.logical_blocks.saturating_sub(first));
+            for entry in (0..index(entries)).filter(|&entry| content.map(entry).pbn() == Some(pbn)) {
+                links.count += 1;
+                if links.lbns.len() < LISTED_MAX {
+                    links.lbns.push(first + entry as u64);
+                }
+            }
+        }
+        Ok(links)
+    }
+
+    fn look_up(&mut self, id: PageId, entry: usize) -> Outcome<(Opened, Place)> {
+        let is_written = self.is_written(id)?;
+        let opened = self.page(id)?;
+        let sector = entry / index(id.region.entries_per_sector());
+        assert!(sector < SECTORS, "an entry of its page");
+        let place = Place {
+            region: id.region.name(),
+            page: id.index,
+            entry,
+            at: self.superblock.geometry.page_at(id).get(),
+            is_damaged: opened.damaged & 1 << sector != 0,
+            is_written,
+        };
+        Ok((opened, place))
+    }
+
+    fn is_written(&mut self, id: PageId) -> Outcome<bool> {
+        if id.region == Region::Written {
+            return Ok(true);
+        }
+        let (bits, bit) = self.superblock.geometry.written_of(id);
+        Ok(self.read(bits, true)?.content.bit(bit))
+    }
+
+    fn page(&mut self, id: PageId) -> Outcome<Opened> {
+        let written = self.is_written(id)?;
+        self.read(id, written)
+    }
+
+    fn read(&mut self, id: PageId, written: bool) -> Outcome<Opened> {
+        let at = self.superblock.geometry.page_at(id).get();
+        self.backing
+            .read(at, &mut self.buffer)
+            .map_err(|e| Failed::system(format!("cannot read the {} page {} at byte {at}", id.region.name(), id.index), e))?;
+        debug_assert_eq!(self.buffer.bytes().len() as u64, BLOCK_BYTES);
+        Ok(open(&self.superblock.uuid, id, self.buffer.block(0), written))
+    }
+}

@@ -1,0 +1,150 @@
+//! Keeping the promises of a volume whose clients outlive its server: the engine says what is promised, the [ring](super::ring) holds it.
+//!
+//! 1. A ring belongs to one incarnation of the volume and is named after it. What the last server left open is copied into the new ring before
+//!    the engine's first step; so whichever incarnation the superblock shows after a kill, the ring of that name holds everything.
+//! 2. Copied promises stay until the engine has said that they are durable; the others until their epoch is.
+//! 3. A ring that could not take a promise is taken away: then the next server knows that it does not know.
+
+use super::ring::{Record, ReplayError, Ring, Seq};
+use onefold_engine::format::Superblock;
+use onefold_engine::interface::{Promise, Promised};
+use onefold_engine::units::{Blocks, Epoch};
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a link's record.
+const RECORD_BYTES: u64 = 48;
+/// No epoch's end makes a copied promise good.
+const COPIED: Epoch = Epoch(u64::MAX);
+
+/// The ring of a server, and what stands in it.
+#[derive(Debug)]
+pub struct Promises {
+    ring: Option<Ring>,
+    path: PathBuf,
+    old: Option<PathBuf>,
+    copied_upto: Option<Seq>,
+    standing: VecDeque<(Seq, Epoch)>,
+}
+
+/// What the last server left.
+#[derive(Debug, Default)]
+pub struct Left {
+    pub promises: Vec<Promised>,
+    /// Some of what it had acknowledged is not known any more.
+    pub lost: bool,
+}
+
+impl Promises {
+    /// Makes the ring for the incarnation that is about to begin, with room for `records`. `resumed`: the device that clients hold has
+    /// outlived a server, so a missing ring means that acknowledgements are lost.
+    ///
+    /// # Errors
+    /// When the ring cannot be made.
+    pub fn open(base: &Path, superblock: &Superblock, records: u64, resumed: bool) -> io::Result<(Self, Left)> {
+        let old = named(base, superblock.incarnation);
+        let mut left = Left::default();
+        match Ring::replay(&old, superblock.uuid) {
+            Ok(replay) if replay.incarnation == superblock.incarnation => {
+                left.lost = replay.damaged;
+                left.promises = replay.open_promises().filter_map(promised).collect();
+            }
+            Ok(_) => left.lost = resumed,
+            Err(ReplayError::Missing) => left.lost = resumed && !superblock.clean,
+            Err(error) => {
+                tracing::warn!(%error, path = %old.display(), "the last server's promises cannot be read");
+                left.lost = resumed;
+            }
+        }
+        let path = named(base, superblock.incarnation + 1);
+        let room = (records * 2 + left.promises.len() as u64 * 2) * RECORD_BYTES;
+        let ring = Ring::create(&path, room, superblock.uuid, superblock.incarnation + 1)?;
+        let mut promises = Self { ring: Some(ring), path, old: Some(old), copied_upto: None, standing: VecDeque::new() };
+        for promise in &left.promises {
+            promises.copied_upto = promises.append(COPIED, promise);
+        }
+        Ok((promises, left))
+    }
+
+    /// Takes promises in, in order.
+    pub fn remember(&mut self, promises: &[Promise]) {
+        for promise in promises {
+            if let Some(seq) = self.append(promise.epoch, &promise.what) {
+                self.standing.push_back((seq, promise.epoch));
+            }
+        }
+    }
+
+    fn append(&mut self, epoch: Epoch, what: &Promised) -> Option<Seq> {
+        let record = match *what {
+            Promised::Link { lbn, pbn } => Record::Link { lbn, pbn },
+            Promised::Zero { lbn } => Record::Zero { first: lbn, blocks: Blocks(1) },
+            Promised::Unmap { first, end } => Record::Unmap { first, blocks: Blocks(end - first) },
+        };
+        self.put(epoch, &record)
+    }
+
+    fn put(&mut self, epoch: Epoch, record: &Record<'_>) -> Option<Seq> {
+        let seq = self.ring.as_mut()?.append(epoch, record);
+        if seq.is_err() {
+            tracing::error!("the acknowledgement ring is full: from here on, a kill of this server loses what no flush has covered");
+            self.remove();
+        }
+        seq.ok()
+    }
+
+    /// Every epoch up to this one is durable.
+    pub fn forget(&mut self, epoch: Epoch) {
+        self.put(epoch, &Record::Durable);
+        let mut upto = None;
+        while self.standing.front().is_some_and(|&(_, of)| of <= epoch) {
+            upto = self.standing.pop_front().map(|(seq, _)| seq);
+        }
+        // Copied promises stand before all others.
+        if let (Some(ring), Some(upto), None) = (&mut self.ring, upto, self.copied_upto) {
+            ring.committed(upto);
+        }
+    }
+
+    /// What the last server had promised is durable.
+    pub fn recalled(&mut self) {
+        if let (Some(ring), Some(upto)) = (&mut self.ring, self.copied_upto.take()) {
+            ring.committed(upto);
+        }
+        if let Some(old) = self.old.take() {
+            remove(&old);
+        }
+    }
+
+    /// Everything is durable and the volume closed: nothing is promised any more.
+    pub fn remove(&mut self) {
+        self.ring = None;
+        remove(&self.path);
+        if let Some(old) = self.old.take() {
+            remove(&old);
+        }
+    }
+}
+
+fn promised(record: Record<'_>) -> Option<Promised> {
+    Some(match record {
+        Record::Link { lbn, pbn } => Promised::Link { lbn, pbn },
+        Record::Zero { first, .. } => Promised::Zero { lbn: first },
+        Record::Unmap { first, blocks } => Promised::Unmap { first, end: first + blocks.get() },
+        Record::Held { .. } | Record::Durable => return None,
+    })
+}
+
+fn named(base: &Path, incarnation: u64) -> PathBuf {
+    let mut name = base.as_os_str().to_owned();
+    name.push(format!(".{incarnation}"));
+    name.into()
+}
+
+fn remove(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => tracing::warn!(%error, path = %path.display(), "cannot remove the ring"),
+        _ => {}
+    }
+}

@@ -1,0 +1,177 @@
+//! A session to be killed, and what takes it down again.
+
+use crate::tools::{command, run, try_run, wait_until};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// However a test hangs, after this all its processes are killed, which ends the session and wakes whoever waits for it.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A session under test. Dropping it takes everything down.
+pub struct Rig {
+    pub supervisor: Child,
+    pub device: Option<PathBuf>,
+    pub directory: tempfile::TempDir,
+    mounted: Option<PathBuf>,
+    over: Arc<AtomicBool>,
+}
+
+impl Rig {
+    /// Starts a session over a sparse file of `bytes` and waits for its device.
+    pub fn new(bytes: u64, deaths: usize, environment: &[(&str, &str)]) -> Self {
+        let mut rig = Self::started(bytes, deaths, environment);
+        let line = first_line(rig.supervisor.stdout.take().unwrap());
+        assert!(line.starts_with("/dev/loop"), "no device: {line:?}\n{}", rig.log());
+        rig.device = Some(line.into());
+        rig
+    }
+
+    pub fn started(bytes: u64, deaths: usize, environment: &[(&str, &str)]) -> Self {
+        let place = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
+        let directory = tempfile::Builder::new().prefix("onefold-kill-").tempdir_in(place).unwrap();
+        let file = directory.path().join("backing");
+        File::create(&file).unwrap().set_len(bytes).unwrap();
+        let log = File::create(directory.path().join("log")).unwrap();
+        let me = std::env::current_exe().unwrap();
+        let tag = format!("kill {}", directory.path().display());
+        let words = [me.to_str().unwrap(), "supervise", &tag, file.to_str().unwrap(), &deaths.to_string()];
+        let mut start = command(&words);
+        let supervisor = start.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let (pid, is_over) = (supervisor.id(), Arc::clone(&over));
+        std::thread::spawn(move || {
+            if !wait_until(LIMIT, || is_over.load(Ordering::Relaxed)) {
+                eprintln!("a session was not over after {LIMIT:?}: killing it");
+                kill_all(pid);
+            }
+        });
+        Self { supervisor, device: None, directory, mounted: None, over }
+    }
+
+    pub fn device(&self) -> &Path {
+        self.device.as_deref().unwrap()
+    }
+
+    pub fn device_text(&self) -> &str {
+        self.device().to_str().unwrap()
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    pub fn server(&self) -> Option<u32> {
+        children(self.supervisor.id()).into_iter().find(|&pid| arguments(pid).get(1).is_some_and(|verb| verb == "serve"))
+    }
+
+    /// Kills the server, once there is one that has not been killed yet.
+    pub fn kill_server(&self) {
+        let mut pid = None;
+        assert!(
+            wait_until(PATIENCE, || {
+                pid = self.server();
+                pid.is_some()
+            }),
+            "no server\n{}",
+            self.log()
+        );
+        kill(pid.unwrap());
+        let dead = || !Path::new(&format!("/proc/{}", pid.unwrap())).exists();
+        assert!(wait_until(PATIENCE, dead), "a killed server does not end\n{}", self.log());
+    }
+
+    pub fn wait_end(&mut self) -> ExitStatus {
+        let mut status = None;
+        let supervisor = &mut self.supervisor;
+        assert!(
+            wait_until(PATIENCE, || {
+                status = supervisor.try_wait().unwrap();
+                status.is_some()
+            }),
+            "the supervisor goes on\n{}",
+            self.log()
+        );
+        status.unwrap()
+    }
+
+    /// Detaches as a user would, and expects that everything ends.
+    pub fn detach(mut self) {
+        let me = std::env::current_exe().unwrap();
+        run(&[me.to_str().unwrap(), "detach", self.device_text()], 20);
+        let status = self.wait_end();
+        assert!(status.success(), "{status}\n{}", self.log());
+        assert!(!is_attached(self.device()), "{} is still there", self.device_text());
+        self.device = None;
+    }
+
+    pub fn mount(&mut self) -> PathBuf {
+        let at = self.directory.path().join("mounted");
+        fs::create_dir_all(&at).unwrap();
+        run(&["mount", "-o", "errors=remount-ro", self.device_text(), at.to_str().unwrap()], 20);
+        self.mounted = Some(at.clone());
+        at
+    }
+
+    pub fn unmount(&mut self) {
+        let at = self.mounted.take().unwrap();
+        run(&["umount", at.to_str().unwrap()], 30);
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // The processes first: with the session aborted, nothing below waits for an answer.
+        kill_all(self.supervisor.id());
+        let _ = self.supervisor.wait();
+        if let Some(at) = &self.mounted {
+            let _ = try_run(&["umount", "-l", at.to_str().unwrap()], 20);
+        }
+        if let Some(device) = self.device.as_deref().filter(|device| is_attached(device)) {
+            let _ = try_run(&["losetup", "-d", device.to_str().unwrap()], 20);
+        }
+    }
+}
+
+pub fn first_line(output: impl Read) -> String {
+    let mut line = String::new();
+    let _ = BufReader::new(output).read_line(&mut line);
+    line.trim_end().to_owned()
+}
+
+pub fn is_attached(device: &Path) -> bool {
+    onefold::frontend::fuse::loopdev::is_attached(device)
+}
+
+pub fn kill(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let _ = rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL);
+}
+
+pub fn kill_all(supervisor: u32) {
+    // The supervisor before its children, or it would replace them.
+    let below = children(supervisor);
+    kill(supervisor);
+    below.into_iter().for_each(kill);
+}
+
+pub fn children(parent: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.next() != Some("Z") && fields.next() == Some(&parent.to_string())
+    };
+    processes.filter(is_child).collect()
+}
+
+pub fn arguments(pid: u32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|&b| b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}

@@ -1,0 +1,188 @@
+//! Promises: acknowledgements of weak writes that outlive the server, where the device that its clients hold does (`docs/ordering.md`).
+//!
+//! 1. With `ack_when_written`, a weak write is acknowledged when its content is on the device, and what it means stands in a ring that the
+//!    next server finds ([`Action::Remember`] goes before the reply).
+//! 2. Of two promises for one LBN the one that was applied later counts, whichever was acknowledged first.
+//! 3. An epoch's promises are forgotten when it is durable, before anything that its commit allows ([`Action::Forget`]); so a block that a
+//!    promise names is not reused while the promise stands.
+//! 4. Recalled promises are committed before the first request is served.
+
+use crate::Map;
+use crate::commit::Stage;
+use crate::engine::Engine;
+use crate::format::entry::{MapEntry, REFS_MAX};
+use crate::interface::{Action, Notice, Promise, Promised, RequestId};
+use crate::pages::{Got, Task};
+use crate::units::{Lbn, Pbn, count};
+use std::collections::VecDeque;
+
+/// What has been promised, and what is left of the last server's promises.
+#[derive(Default)]
+pub(crate) struct Promises {
+    /// Counts the operations in the order in which they were applied.
+    order: u64,
+    /// The latest order remembered (or overtaken) for an LBN, in the open epoch and in the committing one.
+    open: Map<Lbn, u64>,
+    committing: Map<Lbn, u64>,
+    /// Records in the ring of the open epoch, and of the committing one.
+    open_records: u64,
+    committing_records: u64,
+    /// Those of the last server, still to be applied.
+    pub recalled: VecDeque<Promised>,
+}
+
+/// A promise of a request that is not acknowledged yet.
+pub(crate) struct Unspoken {
+    order: u64,
+    promise: Promise,
+}
+
+impl Promises {
+    /// The open epoch was sealed.
+    pub fn sealed(&mut self) {
+        self.committing = std::mem::take(&mut self.open);
+        self.committing_records = std::mem::take(&mut self.open_records);
+    }
+
+    /// The committing epoch is durable.
+    pub fn durable(&mut self) {
+        self.committing.clear();
+        self.committing_records = 0;
+    }
+
+    /// Records that the ring holds for the open epoch, and for both.
+    pub fn records(&self) -> (u64, u64) {
+        (self.open_records, self.open_records + self.committing_records)
+    }
+}
+
+impl Engine {
+    /// Notes what a request will promise once it is acknowledged.
+    pub(crate) fn promise(&mut self, request: RequestId, what: Promised) {
+        if !self.settings.ack_when_written {
+            return;
+        }
+        self.promises.order += 1;
+        let order = self.promises.order;
+        if let Promised::Unmap { first, end } = what {
+            // It is acknowledged in this very step: what is still on its way to these LBNs has been overtaken.
+            let committing = self.commit.iter().flat_map(|c| c.epoch.points.range(first..end));
+            let overtaken: Vec<Lbn> = committing.map(|(&lbn, _)| lbn).collect();
+            overtaken.into_iter().for_each(|lbn| {
+                self.promises.open.insert(lbn, order);
+            });
+        }
+        let epoch = self.open.number;
+        if let Some(pending) = self.requests.get_mut(&request).filter(|p| !p.durable) {
+            pending.unspoken.push(Unspoken { order, promise: Promise { epoch, what } });
+        }
+    }
+
+    /// Points that a discard took away, in the open epoch: promises on their way to them have been overtaken.
+    pub(crate) fn overtake(&mut self, lbn: Lbn) {
+        if self.settings.ack_when_written {
+            let order = self.promises.order;
+            self.promises.open.insert(lbn, order);
+        }
+    }
+
+    /// The request is about to be acknowledged: what it promises goes into the ring first.
+    pub(crate) fn remember(&mut self, unspoken: Vec<Unspoken>) {
+        let mut promises = Vec::with_capacity(unspoken.len());
+        for Unspoken { order, promise } in unspoken {
+            if promise.epoch <= self.superblock.last_epoch {
+                continue;
+            }
+            if let Promised::Link { lbn, .. } | Promised::Zero { lbn } = promise.what {
+                let later = |orders: &Map<Lbn, u64>| orders.get(&lbn).is_some_and(|&o| o > order);
+                if later(&self.promises.open) || later(&self.promises.committing) {
+                    continue;
+                }
+                let open = promise.epoch == self.open.number;
+                let orders = if open { &mut self.promises.open } else { &mut self.promises.committing };
+                orders.insert(lbn, order);
+            }
+            promises.push(promise);
+        }
+        if promises.is_empty() {
+            return;
+        }
+        let of_open = promises.iter().filter(|p| p.epoch == self.open.number).count();
+        self.promises.open_records += count(of_open);
+        self.promises.committing_records += count(promises.len() - of_open);
+        self.out.push(Action::Remember(promises));
+    }
+
+    /// Hands over what the last server had promised, in order, before the first event.
+    pub fn recall(&mut self, promises: Vec<Promised>) {
+        debug_assert!(self.stage == Stage::Created, "promises are recalled before anything else");
+        self.promises.recalled = promises.into();
+    }
+
+    /// Applies recalled promises, as far as pages in memory allow.
+    pub(crate) fn go_on_recalling(&mut self) {
+        while let (Stage::Recalling, Some(what)) = (self.stage, self.promises.recalled.front().cloned()) {
+            match what {
+                Promised::Unmap { first, end } if end.0 <= self.geometry.logical_blocks => self.unmap(first, end),
+                Promised::Zero { lbn } if lbn.0 < self.geometry.logical_blocks => self.set_point(lbn, MapEntry::Zero),
+                Promised::Link { lbn, pbn } if lbn.0 < self.geometry.logical_blocks && pbn.0 < self.geometry.data_blocks => {
+                    if !self.recall_link(lbn, pbn) {
+                        return;
+                    }
+                }
+                _ => self.break_promise(),
+            }
+            self.promises.recalled.pop_front();
+        }
+        self.serve_when_recalled();
+    }
+
+    /// False: a page has to come first.
+    fn recall_link(&mut self, lbn: Lbn, pbn: Pbn) -> bool {
+        match self.lookup(lbn) {
+            Ok(Some(MapEntry::Block { pbn: now, .. })) if now == pbn => return true,
+            Ok(_) => {}
+            Err(page) => {
+                self.wait(page, Task::Recall);
+                return false;
+            }
+        }
+        let (page, at) = self.geometry.refs_of(pbn);
+        match self.ensure(page) {
+            Got::Wait => {
+                self.wait(page, Task::Recall);
+                return false;
+            }
+            Got::Unreadable => self.break_promise(),
+            Got::Ready => {
+                let refs = self.pages.expect(page).content.refs(at);
+                if refs >= REFS_MAX {
+                    self.break_promise();
+                } else {
+                    self.change_refs(pbn, 1);
+                    self.open.refs_pages.insert(page.index);
+                    self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
+                }
+            }
+        }
+        true
+    }
+
+    /// Something acknowledged is lost: the next flush says so.
+    fn break_promise(&mut self) {
+        self.promises_lost = true;
+        self.notice(Notice::Damage { what: "an acknowledged write of the last server could not be recalled", at: 0 });
+    }
+
+    /// Serves once everything recalled is durable.
+    pub(crate) fn serve_when_recalled(&mut self) {
+        let done = self.promises.recalled.is_empty() && self.open.is_empty() && self.commit.is_none();
+        if self.stage != Stage::Recalling || !(done || self.failed) {
+            return;
+        }
+        if !self.failed {
+            self.out.push(Action::Recalled);
+        }
+        self.serve();
+    }
+}
