@@ -117,9 +117,11 @@ impl Engine {
             Got::Unreadable => return true,
             Got::Ready => {}
         }
+        // Few are ready already, if any: a granule comes round again only when the volume is nearly full.
+        let ready: Vec<Pbn> = self.space.ready.iter().copied().filter(|pbn| pbn.0 / GRANULE_BLOCKS == granule).collect();
         for i in free {
             let pbn = first + i;
-            if self.busy(pbn) || self.space.ready.contains(&pbn) {
+            if self.busy(pbn) || ready.contains(&pbn) {
                 continue;
             }
             if self.pages.expect(names).content.fingerprint(crate::units::index(i)).is_none() {
