@@ -5,7 +5,7 @@
 //! 3. A life that is not cut off ends with a clean close: then everything acknowledged is durable, and the counts on the medium are the links
 //!    exactly, or *garbage possible* is set.
 
-use crate::life::Plan;
+use crate::life::{Left, Plan};
 use crate::options::{Options, Shape};
 use crate::prepare::Prepared;
 use crate::record::record;
@@ -100,7 +100,7 @@ impl Explorer {
             let mut rng = Rng::with_seed(seed);
             let prepared = self.prepared(plan.setting.options.shape);
             let (disk, oracle) = (prepared.disk.clone(), prepared.oracle.clone());
-            self.fail(&plan, disk, oracle, 0, call, &mut rng)?;
+            self.fail(&plan, Left::new(disk, oracle), 0, call, &mut rng)?;
         }
         Ok(())
     }
@@ -108,6 +108,6 @@ impl Explorer {
     fn start(&mut self, plan: &Plan, rng: &mut Rng) -> Result<(), Violation> {
         let prepared = self.prepared(plan.setting.options.shape);
         let (disk, oracle) = (prepared.disk.clone(), prepared.oracle.clone());
-        self.live(plan, disk, oracle, 0, rng)
+        self.live(plan, Left::new(disk, oracle), 0, rng)
     }
 }

@@ -8,7 +8,7 @@ use crate::content::{Content, Shared};
 use crate::cuts::{Cuts, state_name};
 use crate::disk::{End, SimDisk};
 use crate::explore::Explorer;
-use crate::life::Plan;
+use crate::life::{Left, Plan};
 use crate::machine::{open_engine, superblock_of};
 use crate::options::Options;
 use crate::oracle::Oracle;
@@ -167,7 +167,7 @@ fn live_on(explorer: &mut Explorer, setting: Setting, disk: SimDisk, oracle: Ora
     let mut plan = Plan::new(setting);
     plan.stops = [0, 1, 0];
     plan.events = [1, rng.u64(5..40), 10, 1];
-    explorer.live(&plan, disk, oracle, 1, rng)
+    explorer.live(&plan, Left::new(disk, oracle), 1, rng)
 }
 
 fn format_again(superblock: &Superblock, mut disk: SimDisk, rng: &mut Rng) -> Result<SimDisk, Violation> {

@@ -7,6 +7,7 @@ pub mod watchdog;
 
 pub mod disk;
 pub mod oracle;
+pub mod ring;
 pub mod sin;
 
 pub mod tell;

@@ -6,13 +6,14 @@ use crate::explore::Explorer;
 use crate::machine::open_engine;
 use crate::oracle::Oracle;
 use crate::record::{self, record};
+use crate::ring::Ring;
 use crate::states::{Crash, DEPTH_MAX};
 use crate::traffic::{Situation, Step, Traffic};
 use crate::violation::{Violation, violation};
 use crate::volume::Place;
 use crate::world::{Setting, World};
 use fastrand::Rng;
-use onefold_engine::interface::Notice;
+use onefold_engine::interface::{Notice, Promised};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -69,8 +70,36 @@ fn odds(traffic: &Traffic) -> u32 {
     step + situation(Situation::NoSpace, 400) + situation(Situation::DeviceDiscard, 60) + situation(Situation::Reuse, 20)
 }
 
+/// What is left when a life has ended, and the next begins.
+pub struct Left {
+    pub disk: SimDisk,
+    pub oracle: Oracle,
+    pub ring: RingLeft,
+}
+
+/// What became of the acknowledgement ring.
+#[derive(Clone, Default)]
+pub enum RingLeft {
+    /// There was none, or nobody's device has outlived the server.
+    #[default]
+    None,
+    /// It is there.
+    Kept(Ring, Vec<Promised>),
+    /// It is not, and somebody's device has outlived the server.
+    Lost,
+}
+
+impl Left {
+    /// Nothing but a device.
+    #[must_use]
+    pub fn new(disk: SimDisk, oracle: Oracle) -> Self {
+        Self { disk, oracle, ring: RingLeft::None }
+    }
+}
+
 /// How a life ended.
 struct Death {
+    ring: RingLeft,
     disk: SimDisk,
     crash: Crash,
     step: Step,
@@ -80,9 +109,20 @@ struct Death {
 }
 
 impl Explorer {
-    fn open(&mut self, plan: &Plan, disk: SimDisk, oracle: Oracle, depth: usize, rng: &mut Rng) -> Result<World, Violation> {
-        let machine = open_engine(&disk, &plan.setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
-        let mut world = World::new(plan.setting.clone(), disk, oracle, machine, rng.fork());
+    fn open(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<World, Violation> {
+        let mut setting = plan.setting.clone();
+        let lost = matches!(left.ring, RingLeft::Lost);
+        if lost {
+            let mut options = (*setting.options).clone();
+            options.settings.promises_lost = true;
+            setting.options = Rc::new(options);
+        }
+        let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
+        let mut world = World::new(setting, left.disk, left.oracle, machine, rng.fork());
+        world.weather.lost = lost;
+        if let RingLeft::Kept(ring, promises) = left.ring {
+            world.take_over(ring, promises);
+        }
         world.traffic.recounting = depth > 0;
         if plan.check_sets {
             world.check_sets()?;
@@ -101,14 +141,14 @@ impl Explorer {
     ///
     /// # Errors
     /// The violation that it found.
-    pub fn live(&mut self, plan: &Plan, disk: SimDisk, oracle: Oracle, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
+    pub fn live(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
         if plan.may_crash(depth) && depth > 0 && rng.u8(..) < 20 {
             let call = rng.u64(0..60);
-            return self.fail(plan, disk, oracle, depth, call, rng);
+            return self.fail(plan, left, depth, call, rng);
         }
         let before = record::mark();
         record!("--- life {depth}");
-        let mut world = self.open(plan, disk, oracle, depth, rng)?;
+        let mut world = self.open(plan, left, depth, rng)?;
         let result = self.live_in(plan, &mut world, depth, rng);
         self.count_events(&world);
         result?;
@@ -178,7 +218,7 @@ impl Explorer {
         if depth < DEPTH_MAX && rng.u8(..) < 80 {
             oracle.reopen();
             let disk = world.disk.cut(&Choice::new());
-            self.live(plan, disk, oracle, depth + 1, rng)?;
+            self.live(plan, Left::new(disk, oracle), depth + 1, rng)?;
         }
         Ok(())
     }
@@ -194,7 +234,8 @@ impl Explorer {
                 let disk = world.disk.kill(rng);
                 // The cache is part of the state, and is not named: a kill adds nothing to the distinct ones beyond its durable medium.
                 let name = disk.media() ^ 1;
-                self.after(plan, world, Death { disk, crash: Crash::Kill, step, name, torn: None }, depth, rng)?;
+                let death = Death { ring: ring_left(world, rng), disk, crash: Crash::Kill, step, name, torn: None };
+                self.after(plan, world, death, depth, rng)?;
             }
             return Ok(());
         }
@@ -222,7 +263,8 @@ impl Explorer {
             let disk = world.disk.cut(&choice);
             let name = state_name(&world.disk, &choice, &disk, &world.setting.volume);
             record!("--- power cut: {}", describe(world, &choice));
-            self.after(plan, world, Death { disk, crash, step, name, torn: torn(world, &choice) }, depth, rng)?;
+            let death = Death { ring: RingLeft::None, disk, crash, step, name, torn: torn(world, &choice) };
+            self.after(plan, world, death, depth, rng)?;
             record::forget(before);
         }
         Ok(())
@@ -240,11 +282,11 @@ impl Explorer {
             _ => world.traffic.is_on(s),
         });
         self.coverage.count(death.step, death.crash, depth, on, death.name);
-        let mut disk = death.disk;
-        if rng.u8(..) < 8 {
-            (disk, oracle) = look_only(plan, disk, oracle, rng)?;
+        let mut left = Left { disk: death.disk, oracle, ring: death.ring };
+        if rng.u8(..) < 8 && matches!(left.ring, RingLeft::None) {
+            left = look_only(plan, left, rng)?;
         }
-        self.live(plan, disk, oracle, depth + 1, rng)?;
+        self.live(plan, left, depth + 1, rng)?;
         record::forget(before);
         Ok(())
     }
@@ -254,10 +296,10 @@ impl Explorer {
     ///
     /// # Errors
     /// The violation that it found.
-    pub fn fail(&mut self, plan: &Plan, disk: SimDisk, oracle: Oracle, depth: usize, call: u64, rng: &mut Rng) -> Result<(), Violation> {
+    pub fn fail(&mut self, plan: &Plan, left: Left, depth: usize, call: u64, rng: &mut Rng) -> Result<(), Violation> {
         let before = record::mark();
         record!("--- life {depth}, in which call {call} fails");
-        let mut world = self.open(plan, disk, oracle, depth, rng)?;
+        let mut world = self.open(plan, left, depth, rng)?;
         world.fault = Some(call);
         let result = self.fail_in(plan, &mut world, depth, rng);
         self.count_events(&world);
@@ -309,13 +351,13 @@ fn torn(world: &World, choice: &Choice) -> Option<Situation> {
 }
 
 /// A second opening, to read only: it finds the same, and changes nothing.
-fn look_only(plan: &Plan, disk: SimDisk, oracle: Oracle, rng: &mut Rng) -> Result<(SimDisk, Oracle), Violation> {
+fn look_only(plan: &Plan, left: Left, rng: &mut Rng) -> Result<Left, Violation> {
     record!("--- opened to read only");
     let mut options = (*plan.setting.options).clone();
     options.settings.read_only = true;
     let setting = Setting { options: Rc::new(options), ..plan.setting.clone() };
-    let machine = open_engine(&disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
-    let mut world = World::new(setting, disk, oracle, machine, rng.fork());
+    let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
+    let mut world = World::new(setting, left.disk, left.oracle, machine, rng.fork());
     world.read_all()?;
     world.close()?;
     if world.traffic.tally.units != [0; 6] || world.traffic.tally.discards != 0 {
@@ -323,7 +365,19 @@ fn look_only(plan: &Plan, disk: SimDisk, oracle: Oracle, rng: &mut Rng) -> Resul
     }
     let mut oracle = world.oracle;
     oracle.reopen();
-    Ok((world.disk, oracle))
+    Ok(Left::new(world.disk, oracle))
+}
+
+/// A kill leaves the ring where there is one; now and then the next server starts on another machine, so to say.
+fn ring_left(world: &World, rng: &mut Rng) -> RingLeft {
+    if !world.setting.options.settings.ack_when_written || world.weather.failed {
+        return RingLeft::None;
+    }
+    if rng.u8(..) < 32 || world.weather.lost {
+        return RingLeft::Lost;
+    }
+    let (ring, promises) = world.ring.left(&world.oracle);
+    RingLeft::Kept(ring, promises)
 }
 
 /// Which blocks a cut leaves how.

@@ -19,6 +19,7 @@ directory={directory}
 size=48m
 bs=4k
 ioengine=psync
+thread=1
 direct=1
 verify=crc32c
 verify_fatal=1
@@ -86,22 +87,32 @@ class Kills:
         with open(job, "w", encoding="utf-8") as file:
             fsync = self.random.choice((1, 4, 16))
             file.write(FIO.format(directory=os.path.join(self.mount, "fio"), seed=self.options.seed * 7919 + number, fsync=fsync))
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": self.work}
+        # fio forks: its whole group is ended with it.
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": self.work, "start_new_session": True}
         lines = open(self.lines, "a", encoding="utf-8")
         writer = [sys.executable, synced.__file__, "write", os.path.join(self.mount, "synced"), str(number)]
         self.workers = [
             subprocess.Popen(["fio", job], **quiet),
-            subprocess.Popen(writer, stdout=lines, stderr=subprocess.DEVNULL),
+            subprocess.Popen(writer, stdout=lines, stderr=subprocess.DEVNULL, start_new_session=True),
         ]
         lines.close()
 
     def stop_load(self):
         for worker in self.workers:
-            if worker.poll() is None:
-                worker.send_signal(signal.SIGKILL)
-        for worker in self.workers:
-            worker.wait(timeout=120)
+            self.end_group(worker)
         self.workers = []
+
+    def end_group(self, worker):
+        """Ends a worker and what it started, and waits until nothing of it is left."""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            try:
+                os.killpg(worker.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                break
+            worker.poll()
+            time.sleep(0.02)
+        worker.wait(timeout=10)
 
     def alive(self):
         return all(worker.poll() is None for worker in self.workers)
@@ -130,11 +141,6 @@ class Kills:
         for pid in filter(None, (supervisor, server)):
             os.kill(pid, signal.SIGKILL)
             self.counts["kills"] += 1
-        for worker in self.workers:
-            try:
-                worker.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                worker.kill()
         self.stop_load()
         self.command("umount", self.mount, allowed=(0, 32))
         if self.mounted():

@@ -1,0 +1,96 @@
+"""Runs benchmarks by name and judges their values; see tools/dev/bench.sh."""
+
+import argparse
+import json
+import operator
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+HOLDS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
+
+
+def benchmarks():
+    """name → its row of list.tsv."""
+    found = {}
+    with open(os.path.join(HERE, "list.tsv"), encoding="utf-8") as file:
+        for line in file:
+            if not line.startswith("#") and line.strip():
+                name, unit, holds, target, runner, what = line.rstrip("\n").split("\t")
+                found[name] = {"unit": unit, "op": holds, "target": float(target), "runner": runner, "what": what}
+    return found
+
+
+def commit():
+    words = ["git", "-c", "safe.directory=*", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def measure(name, row, options):
+    """The value, and what it was made of."""
+    if row["runner"] in ("counts", "steps"):
+        # They print a figure of their own; the target of list.tsv is what is judged by, and both say the same.
+        words = [os.environ["ONEFOLD_SIM"], row["runner"], name, "--json", "--seed", str(options.seed)]
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
+        figure = json.loads(done.stdout)
+        if isinstance(figure, list):
+            figure = figure[0]
+        made = {"value": figure["value"], "detail": figure["detail"]}
+    else:
+        import live
+
+        made = live.run(name, options)
+    return made.pop("value"), made
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dir", default=os.environ.get("TMPDIR", "/var/tmp"))
+    options = parser.parse_args()
+    rows = benchmarks()
+    if options.list:
+        for name, row in rows.items():
+            print(f"{name:18} {row['op']} {row['target']:g} {row['unit']:12} {row['runner']:5} {row['what']}")
+        return 0
+    names = list(rows) if options.all else options.names
+    for name in names:
+        if name not in rows:
+            sys.exit(f"bench: there is no '{name}'; ./dev bench --list has the names")
+    missed = 0
+    for name in names:
+        row = rows[name]
+        value, made = measure(name, row, options)
+        holds = HOLDS[row["op"]](value, row["target"])
+        missed += not holds
+        report = {
+            "name": name,
+            "value": value,
+            "unit": row["unit"],
+            "target": f"{row['op']} {row['target']:g}",
+            "holds": holds,
+            "command": f"./dev bench {name} --seed {options.seed}",
+            "seed": options.seed,
+            "commit": commit(),
+            "made_of": made,
+        }
+        if options.json:
+            print(json.dumps(report), flush=True)
+        else:
+            print(f"{name}: {value:g} {row['unit']}, wanted {report['target']}: {'holds' if holds else 'MISSED'}")
+            print(f"  {row['what']}")
+            print(f"  {report['command']}, commit {report['commit']}")
+            for key, part in made.items():
+                print(f"  {key}: {part}")
+            sys.stdout.flush()
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

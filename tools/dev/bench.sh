@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Measure a figure of docs/plan.md, and say whether it holds.
+#
+# usage: ./dev bench --list
+#        ./dev bench NAME... [--json] [--seed N] [--dir DIRECTORY]
+#        ./dev bench --all [--json]
+#
+# Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 where a target is missed.
+# Benchmarks marked `counts` and `steps` run the engine in the simulator; those marked `live` run the built binary on this machine, and need fio,
+# libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp).
+set -euo pipefail
+source tools/dev/lib.sh
+help_if_asked "$0" "$@"
+
+if [[ " $* " == *" --list "* ]]; then
+    exec python3 tools/bench/bench.py --list
+fi
+[[ $# -gt 0 ]] || die "bench: which one? ./dev bench --list has the names"
+bash tools/dev/setup.sh build >/dev/null
+need fio python3-libnbd python3
+build_onefold
+cargo build --release --locked --quiet -p onefold-sim
+ONEFOLD_SIM="$(target_dir)/release/onefold-sim"
+export ONEFOLD_SIM
+exec /usr/bin/python3 tools/bench/bench.py "$@"
