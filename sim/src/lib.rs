@@ -27,9 +27,11 @@ pub mod audit;
 pub mod cuts;
 pub mod states;
 
+pub mod crash;
 pub mod explore;
 pub mod formatting;
 pub mod life;
+pub mod mutants;
 pub mod spoil;
 
 pub mod counts;

@@ -1,0 +1,227 @@
+//! `crash`: explores for a while on all cores, prints what was covered, and tells the shortest history of what was found.
+
+use crate::explore::Explorer;
+use crate::record;
+use crate::states::Coverage;
+use crate::violation::Violation;
+use crate::watchdog;
+use std::io;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What half an hour on two cores has to cover ("Done when" 2 of the plan): distinct states, device events under the set checker, states in each
+/// cell of the tables.
+const FULL_MINUTES: f64 = 30.0;
+const DISTINCT_LEAST: u64 = 1_000_000;
+const CHECKED_LEAST: u64 = 10_000_000;
+const CELL_LEAST: u64 = 1000;
+
+/// After something was found: the time in which to find it again with a shorter history, and the histories to compare.
+const SHORTER: Duration = Duration::from_secs(10);
+const COMPARED: usize = 12;
+
+#[derive(Clone, Debug)]
+struct Wanted {
+    seed: u64,
+    only: Option<u64>,
+    minutes: f64,
+    threads: usize,
+    /// Lines of history that are shown.
+    lines: usize,
+    /// Go on after something was found.
+    all: bool,
+}
+
+/// `crash [--minutes N] [--seed N] [--threads N] [--only RUN] [--lines N] [--all]`.
+///
+/// # Errors
+/// When an argument is none.
+pub fn command(words: &[String]) -> io::Result<ExitCode> {
+    let wanted = parse(words)?;
+    if let Some(run) = wanted.only {
+        return Ok(tell(&wanted, run));
+    }
+    let (coverage, mut found) = explore(&wanted);
+    println!("{}", coverage.table());
+    println!(
+        "seed {}: {} runs, {} states opened, {} distinct, {} device events, {} of them under the set checker; {} stops enumerated to the last \
+         metadata state; {} lives with something spoilt, noticed in {}",
+        wanted.seed,
+        coverage.runs,
+        coverage.opened,
+        coverage.distinct(),
+        coverage.device_events,
+        coverage.checked_events,
+        coverage.enumerated,
+        coverage.spoilt,
+        coverage.spoilt_found
+    );
+    found.sort_by_key(|(run, _)| *run);
+    let kinds = by_kind(&found);
+    for (violation, runs) in &kinds {
+        println!("VIOLATION in {} runs, first in {}: {violation}", runs.len(), runs[0]);
+    }
+    if let Some((_, runs)) = kinds.first() {
+        let shortest = runs.iter().take(COMPARED).min_by_key(|&&run| history(wanted.seed, run).1.len());
+        return Ok(tell(&wanted, *shortest.expect("a kind has runs")));
+    }
+    Ok(if covers(&coverage, &wanted) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn parse(words: &[String]) -> io::Result<Wanted> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut wanted = Wanted { seed: 1, only: None, minutes: 1.0, threads, lines: 120, all: false };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let bad = || io::Error::other(format!("{word} wants a number"));
+        let mut value = || words.next().ok_or_else(bad);
+        match word.as_str() {
+            "--seed" => wanted.seed = value()?.parse().map_err(|_| bad())?,
+            "--only" => wanted.only = Some(value()?.parse().map_err(|_| bad())?),
+            "--minutes" => wanted.minutes = value()?.parse().map_err(|_| bad())?,
+            "--threads" => wanted.threads = value()?.parse::<usize>().map_err(|_| bad())?.clamp(1, watchdog::THREADS_MAX),
+            "--lines" => wanted.lines = value()?.parse().map_err(|_| bad())?,
+            "--all" => wanted.all = true,
+            _ => return Err(io::Error::other(format!("there is no option {word}"))),
+        }
+    }
+    Ok(wanted)
+}
+
+/// Mixes a run's number into the seed.
+fn seed_of(seed: u64, run: u64) -> u64 {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ run.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 29)
+}
+
+fn again(seed: u64, run: u64) -> String {
+    format!("again: cargo run --release -p onefold-sim -- crash --seed {seed} --only {run}")
+}
+
+fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
+    let seed = wanted.seed;
+    watchdog::watch(move |run| {
+        println!("VIOLATION in run {run}: a step never ends");
+        println!("{}", again(seed, run));
+        std::process::exit(1);
+    });
+    let next = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    let found: Mutex<Vec<(u64, Violation)>> = Mutex::new(Vec::new());
+    let coverage = Mutex::new(Coverage::default());
+    let end = Mutex::new(Instant::now() + Duration::from_secs_f64(wanted.minutes * 60.0));
+    std::thread::scope(|scope| {
+        for number in 0..wanted.threads {
+            let (stop, next, found, coverage, end) = (&stop, &next, &found, &coverage, &end);
+            scope.spawn(move || {
+                let mut explorer = match Explorer::new() {
+                    Ok(explorer) => explorer,
+                    Err(violation) => {
+                        stop.store(true, Ordering::Relaxed);
+                        return found.lock().expect("no panic").push((u64::MAX, violation));
+                    }
+                };
+                while !stop.load(Ordering::Relaxed) && Instant::now() < *end.lock().expect("no panic") {
+                    let run = next.fetch_add(1, Ordering::Relaxed);
+                    watchdog::begin(number, run);
+                    if let Err(violation) = explorer.run(seed_of(seed, run)) {
+                        found.lock().expect("no panic").push((run, violation));
+                        if !wanted.all {
+                            let mut end = end.lock().expect("no panic");
+                            *end = (*end).min(Instant::now() + SHORTER);
+                        }
+                    }
+                    watchdog::end();
+                }
+                coverage.lock().expect("no panic").add(explorer.coverage);
+            });
+        }
+    });
+    (coverage.into_inner().expect("no panic"), found.into_inner().expect("no panic"))
+}
+
+/// Violations that differ in their numbers only count as one; the most frequent first.
+fn by_kind(found: &[(u64, Violation)]) -> Vec<(&Violation, Vec<u64>)> {
+    let kind_of = |v: &Violation| v.0.chars().filter(|c| !c.is_ascii_digit()).take(50).collect::<String>();
+    let mut kinds: Vec<(String, &Violation, Vec<u64>)> = Vec::new();
+    for (run, violation) in found {
+        let kind = kind_of(violation);
+        match kinds.iter_mut().find(|(k, _, _)| *k == kind) {
+            Some((_, _, runs)) => runs.push(*run),
+            None => kinds.push((kind, violation, vec![*run])),
+        }
+    }
+    kinds.sort_by_key(|(_, _, runs)| std::cmp::Reverse(runs.len()));
+    kinds.into_iter().map(|(_, violation, runs)| (violation, runs)).collect()
+}
+
+/// Runs one run again and hands back what it found and its history.
+fn history(seed: u64, run: u64) -> (Result<(), Violation>, Vec<String>) {
+    let mut explorer = match Explorer::new() {
+        Ok(explorer) => explorer,
+        Err(violation) => return (Err(violation), Vec::new()),
+    };
+    record::begin();
+    watchdog::begin(0, run);
+    let result = explorer.run(seed_of(seed, run));
+    watchdog::end();
+    (result, record::end())
+}
+
+fn show(lines: &[String], most: usize) {
+    if let Some(options) = lines.first() {
+        println!("{options}");
+    }
+    let from = lines.len().saturating_sub(most).max(1);
+    if from > 1 {
+        println!("... {} lines before", from - 1);
+    }
+    lines.iter().skip(from).for_each(|line| println!("{line}"));
+}
+
+fn tell(wanted: &Wanted, run: u64) -> ExitCode {
+    let (seed, most) = (wanted.seed, wanted.lines);
+    if wanted.only.is_some() {
+        watchdog::watch(move |run| {
+            show(&record::end(), most);
+            println!("VIOLATION in run {run}: a step never ends");
+            std::process::exit(1);
+        });
+    }
+    let (result, lines) = history(seed, run);
+    show(&lines, most);
+    match result {
+        Ok(()) => {
+            println!("run {run} of seed {seed} found nothing");
+            ExitCode::SUCCESS
+        }
+        Err(violation) => {
+            println!("VIOLATION in run {run}: {violation}");
+            println!("{}", again(seed, run));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether enough was covered. Shorter runs only say what is thin.
+fn covers(coverage: &Coverage, wanted: &Wanted) -> bool {
+    let full = wanted.minutes >= FULL_MINUTES;
+    let least = if full { CELL_LEAST } else { 1 };
+    let thin = coverage.thin(least);
+    if !thin.is_empty() {
+        println!("cells under {least}: {}", thin.join("; "));
+    }
+    let enough = thin.is_empty() && coverage.distinct() >= DISTINCT_LEAST && coverage.checked_events >= CHECKED_LEAST;
+    println!(
+        "no violation; {DISTINCT_LEAST} distinct states, {CHECKED_LEAST} checked events, {CELL_LEAST} states a cell: {}",
+        match (full, enough) {
+            (true, true) => "reached",
+            (true, false) => "NOT REACHED",
+            (false, _) => "asked of 30 minutes only",
+        }
+    );
+    enough || !full
+}

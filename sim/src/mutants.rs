@@ -1,0 +1,160 @@
+//! Would the checkers notice? Each patch under `sim/mutants` breaks one rule, in a scratch copy; the explorer has to find it.
+//!
+//! 1. The copy holds the tracked files, so nothing of a mutant can get into the tree.
+//! 2. The unchanged copy is explored first: while that finds something, no mutant proves anything.
+//! 3. A mutant that does not build, or that is not found in time, is a failure of the kit.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+use std::time::{Duration, Instant};
+
+/// The explorer's time for each mutant, in minutes.
+const MINUTES: f64 = 2.0;
+
+struct Wanted {
+    only: Vec<String>,
+    seed: u64,
+    minutes: f64,
+    baseline: bool,
+}
+
+/// `mutants [NAME...] [--seed N] [--minutes N] [--no-baseline]`, from the repository's root.
+///
+/// # Errors
+/// When the copy cannot be made, or an argument is none.
+pub fn command(words: &[String]) -> io::Result<ExitCode> {
+    let wanted = parse(words)?;
+    let mut patches: Vec<PathBuf> = fs::read_dir("sim/mutants")?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
+    patches.retain(|p| p.extension() == Some(OsStr::new("patch")));
+    patches.retain(|p| wanted.only.is_empty() || wanted.only.iter().any(|name| p.file_stem() == Some(OsStr::new(name))));
+    patches.sort();
+    let place = Scratch::new(Path::new("target/mutants"))?;
+    if wanted.baseline {
+        place.fresh()?;
+        let built = place.build()?;
+        if !built.status.success() {
+            return Err(io::Error::other(format!("the unchanged tree does not build:\n{}", text(&built.stderr))));
+        }
+        if let Some(found) = place.explore(wanted.seed, wanted.minutes)?.violation {
+            return Err(io::Error::other(format!("the unchanged tree breaks a promise itself, so no mutant proves anything: {found}")));
+        }
+        println!("unchanged: nothing found in {} minutes", wanted.minutes);
+    }
+    let (mut passed, mut failed) = (0, 0);
+    for patch in &patches {
+        let name = patch.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        match place.try_mutant(patch, &wanted)? {
+            Ok(line) => {
+                passed += 1;
+                println!("caught   {name}: {line}");
+            }
+            Err(line) => {
+                failed += 1;
+                println!("MISSED   {name}: {line}");
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed, 0 skipped");
+    Ok(if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn parse(words: &[String]) -> io::Result<Wanted> {
+    let mut wanted = Wanted { only: Vec::new(), seed: 1, minutes: MINUTES, baseline: true };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let bad = || io::Error::other(format!("{word} wants a number"));
+        match word.as_str() {
+            "--seed" => wanted.seed = words.next().and_then(|w| w.parse().ok()).ok_or_else(bad)?,
+            "--minutes" => wanted.minutes = words.next().and_then(|w| w.parse().ok()).ok_or_else(bad)?,
+            "--no-baseline" => wanted.baseline = false,
+            name if name.starts_with("--") => return Err(io::Error::other(format!("there is no option {name}"))),
+            name => wanted.only.push(name.to_owned()),
+        }
+    }
+    Ok(wanted)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What an exploration found.
+struct Found {
+    violation: Option<String>,
+    took: Duration,
+}
+
+/// A copy of the tracked files, and a place for what is built from it.
+struct Scratch {
+    copy: PathBuf,
+    built: PathBuf,
+}
+
+impl Scratch {
+    fn new(under: &Path) -> io::Result<Self> {
+        let under = std::path::absolute(under)?;
+        fs::create_dir_all(&under)?;
+        Ok(Self { copy: under.join("tree"), built: under.join("built") })
+    }
+
+    /// Makes the copy as the tracked files are now. Files that did not change keep their times, so that little is built again.
+    fn fresh(&self) -> io::Result<()> {
+        let listed = Command::new("git").args(["ls-files", "-z"]).output()?;
+        for name in text(&listed.stdout).split('\0').filter(|n| !n.is_empty()) {
+            let (from, to) = (Path::new(name), self.copy.join(name));
+            let Ok(bytes) = fs::read(from) else { continue };
+            if fs::read(&to).is_ok_and(|there| there == bytes) {
+                continue;
+            }
+            fs::create_dir_all(to.parent().expect("a file lies in a folder"))?;
+            fs::write(to, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn build(&self) -> io::Result<Output> {
+        Command::new("cargo")
+            .args(["build", "--release", "--quiet", "-p", "onefold-sim"])
+            .current_dir(&self.copy)
+            .env("CARGO_TARGET_DIR", &self.built)
+            .output()
+    }
+
+    fn explore(&self, seed: u64, minutes: f64) -> io::Result<Found> {
+        let began = Instant::now();
+        let output = Command::new(self.built.join("release/onefold-sim"))
+            .args(["crash", "--minutes", &minutes.to_string(), "--seed", &seed.to_string(), "--lines", "0"])
+            .output()?;
+        let said = text(&output.stdout);
+        let violation =
+            said.lines().find_map(|line| line.split_once("VIOLATION").map(|(_, what)| what.chars().take(160).collect::<String>()));
+        if violation.is_none() && !output.status.success() {
+            return Err(io::Error::other(format!("the explorer ended with {}:\n{}", output.status, text(&output.stderr))));
+        }
+        Ok(Found { violation, took: began.elapsed() })
+    }
+
+    fn try_mutant(&self, patch: &Path, wanted: &Wanted) -> io::Result<Result<String, String>> {
+        self.fresh()?;
+        let applied = Command::new("patch")
+            .args(["-p1", "--quiet", "--no-backup-if-mismatch", "-i"])
+            .arg(std::path::absolute(patch)?)
+            .current_dir(&self.copy)
+            .output()?;
+        if !applied.status.success() {
+            return Ok(Err(format!("the patch does not apply: {}", text(&applied.stdout).trim())));
+        }
+        let built = self.build()?;
+        if !built.status.success() {
+            return Ok(Err(format!("it does not build:\n{}", text(&built.stderr))));
+        }
+        let found = self.explore(wanted.seed, wanted.minutes)?;
+        Ok(match found.violation {
+            Some(what) => Ok(format!("after {:.1} s{what}", found.took.as_secs_f64())),
+            None => Err(format!("nothing found in {} minutes", wanted.minutes)),
+        })
+    }
+}
