@@ -77,12 +77,12 @@ fn options_are_answered_one_by_one() {
 
 #[test]
 fn reads_bring_what_writes_brought() {
-    for worker in [false, true] {
+    let targets = [RamTarget::new, |bytes| RamTarget::new(bytes).with_worker(), |bytes| RamTarget::new(bytes).with_worker_for_reads()];
+    for target in targets {
         for structured in [false, true] {
-            let target = RamTarget::new(64 * MIB);
-            let served = serve(if worker { target.with_worker() } else { target });
+            let served = serve(target(64 * MIB));
             let mut load = VerifiedLoad::new(&served.socket, structured, 0, 16 << 20, 7);
-            (0..300).for_each(|_| load.round());
+            (0..600).for_each(|_| load.round());
         }
     }
 }

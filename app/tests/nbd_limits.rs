@@ -43,14 +43,16 @@ fn a_connection_has_only_so_much_in_flight() {
     let served = serve(RamTarget::new(EXPORT));
     let mut greedy = Client::ready(&served.socket, true);
     greedy.write(0, 0, &vec![1; 1 << 20]).unwrap();
-    for _ in 0..64 {
+    for _ in 0..16 {
         greedy.request(READ, 0, 0, 1 << 20);
+        // One by one, so that each is looked at by itself.
+        std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(300));
     // The write; one read, since two and their costs are over the limit; and one that left into the socket's own buffer, less than 1 MiB.
     let taken = served.target.requests.load(Ordering::Relaxed);
     assert!((2..=3).contains(&taken), "{taken} requests were taken");
-    for _ in 0..64 {
+    for _ in 0..16 {
         assert_eq!(assemble(greedy.answer(1 << 20).result.unwrap(), 0, 1 << 20)[..4096], [1; 4096]);
     }
 }
@@ -139,7 +141,7 @@ fn connections_that_share_too_few_buffers_do_not_wait_for_each_other() {
 fn a_stopping_server_answers_what_it_took() {
     for worker in [false, true] {
         let target = RamTarget::new(EXPORT);
-        let mut served = serve(if worker { target.with_worker() } else { target });
+        let mut served = serve(if worker { target.with_slow_worker(Duration::from_millis(150)) } else { target });
         let mut idle = Client::ready(&served.socket, true);
         let mut busy = Client::ready(&served.socket, true);
         let mut negotiating = Client::fixed(&served.socket);
@@ -147,6 +149,11 @@ fn a_stopping_server_answers_what_it_took() {
             let mut message = request(WRITE, 0, cookie, cookie * 4096, 4096);
             message.extend([cookie as u8 + 1; 4096]);
             busy.send(&message);
+        }
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while served.target.requests.load(Ordering::Relaxed) == 0 {
+            assert!(Instant::now() < deadline, "nothing was taken");
+            std::thread::yield_now();
         }
         let start = Instant::now();
         served.server.stop().unwrap();

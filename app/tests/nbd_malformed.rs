@@ -160,8 +160,9 @@ fn what_breaks_framing_closes_the_connection() {
             assert_eq!(client.answer(0).result, Err(EINVAL));
             assert!(client.is_closed());
 
-            // A goodbye: what was asked before it is answered, what comes after it is not.
-            let mut client = Client::ready(&served.socket, structured);
+            // A goodbye: what was asked before it is answered, though late, and what comes after it is not.
+            let slow = serve(RamTarget::new(EXPORT).with_slow_worker(Duration::from_millis(50)));
+            let mut client = Client::ready(&slow.socket, structured);
             client.send(&[request(FLUSH, 0, 9, 0, 0), request(DISC, 0, 10, 0, 0), request(FLUSH, 0, 11, 0, 0)].concat());
             assert_eq!(client.answer(0).cookie, 9);
             assert!(client.is_closed());

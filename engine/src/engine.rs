@@ -97,6 +97,7 @@ pub struct Engine {
     pub(crate) durability: Durability,
     pub(crate) superblock_writes: u32,
     pub(crate) superblock_busy: bool,
+    pub(crate) opening_updates: u8,
     pub(crate) page_writes: usize,
     /// When pages whose delay has passed are looked for next.
     pub(crate) writeback_at: Time,
@@ -178,6 +179,7 @@ impl Engine {
             durability: Durability::default(),
             superblock_writes: 0,
             superblock_busy: false,
+            opening_updates: 0,
             page_writes: 0,
             writeback_at: now,
             anticipation: Anticipation::default(),

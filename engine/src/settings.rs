@@ -26,6 +26,8 @@ pub struct Settings {
     pub verify_duplicates: bool,
     /// Tell the device of freed blocks.
     pub discard_freed: bool,
+    /// Freed blocks that make a batch of discards worth sending.
+    pub discard_batch_blocks: u64,
     /// The most links that a block may have, its fingerprint included. 254 on real volumes; less in simulation, to reach the overflow.
     pub refs_limit: u8,
     /// Memory for everything, in bytes.
@@ -55,6 +57,7 @@ impl Default for Settings {
             verify_reads: true,
             verify_duplicates: false,
             discard_freed: true,
+            discard_batch_blocks: 1024,
             refs_limit: 254,
             memory_bytes: 64 << 20,
             recount_window_blocks: 1 << 20,

@@ -225,7 +225,7 @@ fn repeats_are_stored_once_and_found_again_after_another_opening() {
     m.write(24 << 20, &a);
     assert_eq!((m.engine.ledger().new_blocks, m.engine.ledger().duplicates), (0, 256));
     m.flush();
-    assert_eq!(m.flushes, 1 + 1 + 2, "two to open, two to commit");
+    assert_eq!(m.flushes, 1 + 2 + 2, "three to open, two to commit");
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub struct Weather {
     pub failed: bool,
     /// A device call has failed, or damage was done from outside: I/O errors are to be expected.
     pub errors: bool,
+    /// The last server's acknowledgements are lost: the first request that waits for durability has to say so.
+    pub lost: bool,
 }
 
 /// What a reply did to the floors.
@@ -47,6 +49,8 @@ pub struct Raised {
     pub lbns: Vec<u64>,
     /// The reply was ENOSPC.
     pub no_space: bool,
+    /// The reply said that acknowledgements are lost.
+    pub said_lost: bool,
     /// A whole or part of a block was read: LBN, first byte, bytes.
     pub learnt: Vec<(u64, usize, Vec<u8>)>,
 }
@@ -264,6 +268,10 @@ impl Client {
         match (waiting.op, reply) {
             (Op::Read, Reply::Data(segments)) => self.check_data(&waiting, segments, oracle),
             (Op::Read, Reply::Done) | (_, Reply::Data(_)) => Err(violation!("interface: {reply:?} to a {:?}", waiting.op)),
+            (_, Reply::Failed(Failure::Io)) if weather.lost && self.is_durable(&waiting) => {
+                waiting.marks.iter().for_each(|&mark| oracle.fail(mark));
+                Ok(Raised { said_lost: true, ..Raised::default() })
+            }
             (op, Reply::Failed(failure)) => {
                 let expected = match failure {
                     Failure::Io => weather.errors,
@@ -284,12 +292,26 @@ impl Client {
                 if weather.failed {
                     return Err(violation!("A5: a {op:?} was acknowledged after the device had failed"));
                 }
-                let durable = waiting.fua || self.options.settings.persistence == Persistence::Strong && op != Op::Flush;
+                let durable = self.is_durable(&waiting);
+                if durable && weather.lost {
+                    return Err(violation!(
+                        "P1: acknowledgements were lost, and the first {op:?} that waits for durability does not say so"
+                    ));
+                }
                 waiting.marks.iter().for_each(|&mark| oracle.acknowledge(mark));
-                let raised = if durable { waiting.marks } else { waiting.promise };
+                let raised = if durable && op != Op::Flush { waiting.marks } else { waiting.promise };
                 raised.iter().for_each(|&mark| oracle.raise(mark));
                 Ok(Raised { lbns: raised.iter().map(|m| m.lbn).collect(), ..Raised::default() })
             }
+        }
+    }
+
+    /// Whether its reply promises durability.
+    fn is_durable(&self, waiting: &Waiting) -> bool {
+        match waiting.op {
+            Op::Read => false,
+            Op::Flush => true,
+            _ => waiting.fua || self.options.settings.persistence == Persistence::Strong,
         }
     }
 

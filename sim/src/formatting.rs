@@ -8,6 +8,7 @@ use crate::content::{Content, Shared};
 use crate::cuts::{Cuts, state_name};
 use crate::disk::{End, SimDisk};
 use crate::explore::Explorer;
+use crate::life::{Left, Plan};
 use crate::machine::{open_engine, superblock_of};
 use crate::options::Options;
 use crate::oracle::Oracle;
@@ -144,22 +145,29 @@ fn crash_here(explorer: &mut Explorer, volumes: &Volumes, disk: &SimDisk, flushe
         let found = superblock_of(&after, rng).map(|c| c.superblock.uuid);
         let (new, empty) = volumes.new.clone();
         match found {
-            Ok(uuid) if uuid == new.volume.uuid => explorer.live_after_format(new, after, empty, rng)?,
+            Ok(uuid) if uuid == new.volume.uuid => live_on(explorer, new, after, empty, rng)?,
             Ok(uuid) if uuid == volumes.old.0.volume.uuid && flushes == 0 => {
                 let (old, oracle) = volumes.old.clone();
-                explorer.live_after_format(old, after, oracle, rng)?;
+                live_on(explorer, old, after, oracle, rng)?;
             }
             Ok(_) => return Err(violation!("P1: after {flushes} flushes of a format the old volume opens")),
             Err(_) if flushes == 3 => return Err(violation!("P1: after a whole format nothing opens")),
             Err(OpenError::NotOnefold | OpenError::Damaged { .. }) => {
                 let again = format_again(&volumes.superblock, after, rng)?;
-                explorer.live_after_format(new, again, empty, rng)?;
+                live_on(explorer, new, again, empty, rng)?;
             }
             Err(other) => return Err(violation!("P1: after a format that was cut off: {other}")),
         }
         record::forget(before);
     }
     Ok(())
+}
+
+fn live_on(explorer: &mut Explorer, setting: Setting, disk: SimDisk, oracle: Oracle, rng: &mut Rng) -> Result<(), Violation> {
+    let mut plan = Plan::new(setting);
+    plan.stops = [0, 1, 0];
+    plan.events = [1, rng.u64(5..40), 10, 1];
+    explorer.live(&plan, Left::new(disk, oracle), 1, rng)
 }
 
 fn format_again(superblock: &Superblock, mut disk: SimDisk, rng: &mut Rng) -> Result<SimDisk, Violation> {

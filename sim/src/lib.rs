@@ -7,6 +7,7 @@ pub mod watchdog;
 
 pub mod disk;
 pub mod oracle;
+pub mod ring;
 pub mod sin;
 
 pub mod tell;
@@ -27,8 +28,8 @@ pub mod cuts;
 pub mod states;
 
 pub mod explore;
-pub mod failing;
 pub mod formatting;
+pub mod life;
 
 pub mod counts;
 pub mod figure;

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::format::copies::{Chosen, OpenError, choose, end_copies};
-use onefold_engine::interface::{Action, Event};
+use onefold_engine::interface::{Action, Event, Promised};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Time};
 use std::cell::{Cell, RefCell};
@@ -17,8 +17,8 @@ use std::sync::{Arc, Once};
 pub trait Machine {
     /// Takes in one event and appends what is to be done to `out`.
     fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>);
-    /// What it says it is doing, for tables of states.
-    fn phase(&self) -> &'static str;
+    /// Hands over what the last server had promised, before the first event.
+    fn recall(&mut self, promises: Vec<Promised>);
 }
 
 /// Buffers of plain memory. They come filled with a byte that no content of the kit has in every place, so that a forgotten fill shows.
@@ -69,8 +69,8 @@ impl Machine for Engine {
         Self::step(self, now, event, out);
     }
 
-    fn phase(&self) -> &'static str {
-        Self::phase(self)
+    fn recall(&mut self, promises: Vec<Promised>) {
+        Self::recall(self, promises);
     }
 }
 

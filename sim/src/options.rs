@@ -26,13 +26,6 @@ pub struct Mix {
     pub zeroes: u32,
 }
 
-/// A failure of one device call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Which call of the run, counted from 0.
-    pub call: u64,
-}
-
 /// The options of one run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -58,7 +51,6 @@ pub struct Options {
     pub lbns: usize,
     /// Metadata pages that memory has room for; none: the whole share.
     pub pages: Option<u64>,
-    pub fault: Option<Fault>,
 }
 
 impl Options {
@@ -76,12 +68,13 @@ impl Options {
             verify_reads: rng.u8(..) < 230,
             verify_duplicates: rng.u8(..) < 32,
             discard_freed: rng.u8(..) < 200,
+            discard_batch_blocks: [1, 4, 1024][rng.usize(0..3)],
             refs_limit: [3, 3, 4, 254][rng.usize(0..4)],
             memory_bytes: 2 << 20,
             recount_window_blocks: [16, 64, 1 << 20][rng.usize(0..3)],
             recount_pages_per_second: [1000, 100_000][rng.usize(0..2)],
             ack_when_written: rng.u8(..) < 64,
-            ring_records_max: 1 << 16,
+            ring_records_max: [16, 64, 1 << 16][rng.usize(0..3)],
             promises_lost: false,
             read_only: false,
         };
@@ -106,7 +99,6 @@ impl Options {
             blocks: [1, 1, 2, 4][rng.usize(0..4)],
             lbns: [4, 8, 24, 64][rng.usize(0..4)],
             pages: (shape == Shape::Wide).then(|| rng.u64(30..60)),
-            fault: None,
         }
     }
 }

@@ -298,6 +298,32 @@ impl Oracle {
         }
     }
 
+    /// What each block may hold if nothing acknowledged is lost.
+    #[must_use]
+    pub fn after_acknowledged(&self) -> Vec<(u64, Vec<Shared>)> {
+        let mut all: Vec<(u64, Vec<Shared>)> =
+            self.blocks.iter().map(|(&lbn, h)| (lbn, h.since(h.acknowledged).cloned().collect())).collect();
+        all.sort_by_key(|(lbn, _)| *lbn);
+        all
+    }
+
+    /// Of what a block could hold when it was opened, only these are possible after all.
+    pub fn narrow(&mut self, lbn: u64, contents: &[Shared]) {
+        let Some(history) = self.blocks.get_mut(&lbn) else { return };
+        let mut base: Vec<Shared> = Vec::new();
+        for group in &mut history.groups {
+            let first = group.operations.is_empty() && base.is_empty();
+            if first {
+                group.states.retain(|(_, c)| contents.iter().any(|e| e.id() == c.id()));
+            } else {
+                group.states = base.into_iter().map(|c| (0, c)).collect();
+                group.enumerate();
+            }
+            base = group.with(group.all()).cloned().collect();
+            distinct(&mut base);
+        }
+    }
+
     /// A read of a block that nobody has written since the recovery found this: from here on that is what it holds (P7).
     pub fn learn(&mut self, lbn: u64, at: usize, found: &[u8]) {
         let Some(history) = self.blocks.get_mut(&lbn) else { return };

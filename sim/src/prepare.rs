@@ -154,6 +154,5 @@ pub fn quiet_options(shape: Shape) -> Options {
         blocks: 1,
         lbns: USED as usize,
         pages: None,
-        fault: None,
     }
 }

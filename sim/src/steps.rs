@@ -1,7 +1,8 @@
 //! The speed of the engine alone: no hashing, no I/O, no threads. Whatever it asks for is done by the time that it has asked.
 //!
 //! 1. A write step is one request for one block, from its admission to the completion of all device commands that it causes, its share of
-//!    commits, reclaim and write-backs included. Digests and the client's buffer are ready before; metadata pages are kept, never copied.
+//!    commits, reclaim and write-backs included. Digests and the client's buffer are ready before. The device keeps nothing: all metadata of
+//!    the volume fits the engine's memory, so that no page that it wrote is ever read again, or the measurement ends with a panic.
 //! 2. The rate is by the thread's own processor time, so that other work on the machine does not count; the wall clock's stands beside it.
 //! 3. Loads overwrite a range of 64 MiB on 1 GiB again and again, so that blocks die, are reclaimed and are used again meanwhile.
 
@@ -9,13 +10,13 @@ use crate::counts::drive::digest_of;
 use crate::figure::{Figure, Relation};
 use fastrand::Rng;
 use onefold_engine::Engine;
-use onefold_engine::buffer::{Buffer, BufferMut, Frame, Home, Slice};
+use onefold_engine::buffer::{Buffer, BufferMut, Frame, Home};
 use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::{FormatStep, Geometry, Superblock, Wish, copies, format};
+use onefold_engine::format::{FormatStep, Geometry, Superblock, Wish, format};
 use onefold_engine::interface::{Action, Class, Event, Hint, Notice, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
-use onefold_engine::units::{BLOCK_BYTES, Bytes, Time};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, Time};
 use rustc_hash::FxHashMap;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
@@ -68,7 +69,8 @@ pub const CASES: [Case; 4] = [
 /// The engine over a device that does everything at once.
 struct Instantly {
     engine: Engine,
-    pages: FxHashMap<u64, Slice>,
+    /// Pages that formatting wrote and nobody has read yet.
+    formatted: FxHashMap<u64, Box<[u8; BLOCK_SIZE]>>,
     buffer: Buffer,
     now_ns: u64,
     next: u64,
@@ -84,23 +86,14 @@ impl Instantly {
         let geometry = Geometry::plan(Bytes(1 << 30), &Wish::default()).expect("1 GiB is enough for a volume");
         let settings = Settings::default();
         let superblock = Superblock::new(geometry, *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &settings);
-        let mut pages = FxHashMap::default();
-        let places = copies(superblock.geometry.device_bytes);
-        for step in format(&superblock, superblock.geometry.device_bytes, &[]) {
-            match step {
-                FormatStep::Write { at, page } if !places.contains(&at) => {
-                    let mut buffer = BufferMut::zeroed(1);
-                    buffer.block_mut(0).copy_from_slice(&page[..]);
-                    pages.insert(at.0, buffer.freeze().slice(0, 1));
-                }
-                _ => {}
-            }
-        }
+        let written = format(&superblock, superblock.geometry.device_bytes, &[]);
+        let formatted =
+            written.filter_map(|step| if let FormatStep::Write { at, page } = step { Some((at.0, page)) } else { None }).collect();
         let accountant = Accountant::new(settings.memory_bytes);
         let engine = Engine::open(superblock, settings, Arc::new(Pool::default()), accountant, Time(0));
         let mut opened = Self {
             engine,
-            pages,
+            formatted,
             buffer: BufferMut::zeroed(1).freeze(),
             now_ns: 0,
             next: 0,
@@ -122,12 +115,7 @@ impl Instantly {
             self.engine.step(Time(self.now_ns), event, &mut out);
             for action in out.drain(..) {
                 match action {
-                    Action::Write { io, at, mut data, class } => {
-                        if class != Class::Data {
-                            self.pages.insert(at.0, data.pop().expect("a page is one slice"));
-                        }
-                        self.events.push_back(Event::Written { io, result: Ok(()) });
-                    }
+                    Action::Write { io, .. } => self.events.push_back(Event::Written { io, result: Ok(()) }),
                     Action::Flush { io } => self.events.push_back(Event::Flushed { io, result: Ok(()) }),
                     Action::Reply { reply, .. } => {
                         assert!(matches!(reply, Reply::Done), "{reply:?}");
@@ -141,11 +129,8 @@ impl Instantly {
                     }
                     Action::Discard { io, .. } => self.events.push_back(Event::Discarded { io, result: Ok(()) }),
                     Action::Read { io, at, mut buffer, class, .. } => {
-                        assert!(class != Class::Data, "no content is read");
-                        match self.pages.get(&at.0) {
-                            Some(page) => buffer.block_mut(0).copy_from_slice(page.block(0)),
-                            None => buffer.block_mut(0).fill(0),
-                        }
+                        assert_eq!(class, Class::Written, "only pages that formatting wrote are ever read");
+                        buffer.block_mut(0).copy_from_slice(&self.formatted.remove(&at.0).expect("each is read once")[..]);
                         self.events.push_back(Event::Read { io, buffer, digests: Vec::new(), result: Ok(()) });
                     }
                     Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}
@@ -257,12 +242,12 @@ fn processor_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).expect("time goes forward"), u32::try_from(time.tv_nsec).expect("less than a second"))
 }
 
-/// `steps [engine-steps] [--json] [--seed N] [--only CASE]`.
+/// `steps [engine-steps] [--json] [--seed N] [--only CASE] [--rounds N] [--writes N]`.
 ///
 /// # Errors
 /// What was typed wrong.
 pub fn command(words: &[String]) -> Result<ExitCode, String> {
-    let (mut json, mut seed, mut only) = (false, 1, None);
+    let (mut json, mut seed, mut only, mut rounds, mut writes) = (false, 1, None, ROUNDS, ROUND_WRITES);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
@@ -270,12 +255,14 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
             "--json" => json = true,
             "--seed" => seed = value()?.parse().map_err(|_| "--seed wants a number".to_owned())?,
             "--only" => only = Some(value()?.parse::<usize>().ok().filter(|i| *i < CASES.len()).ok_or("--only wants 0 to 3")?),
+            "--rounds" => rounds = value()?.parse().ok().filter(|r| *r > 0).ok_or("--rounds wants a number above 0")?,
+            "--writes" => writes = value()?.parse().ok().filter(|w| *w > 0).ok_or("--writes wants a number above 0")?,
             "engine-steps" => {}
-            other => return Err(format!("steps knows no {other}; it takes --json, --seed N, --only CASE")),
+            other => return Err(format!("steps knows no {other}; it takes --json, --seed N, --only CASE, --rounds N, --writes N")),
         }
     }
     let cases: Vec<Case> = CASES.into_iter().enumerate().filter(|(i, _)| only.is_none_or(|o| o == *i)).map(|(_, c)| c).collect();
-    let rates: Vec<(Case, Rates)> = cases.into_iter().map(|case| (case, measure(case, seed, ROUNDS, ROUND_WRITES))).collect();
+    let rates: Vec<(Case, Rates)> = cases.into_iter().map(|case| (case, measure(case, seed, rounds, writes))).collect();
     let slowest = rates.iter().map(|(_, r)| r.median).fold(f64::INFINITY, f64::min);
     let mut figure = Figure::new("engine-steps", slowest.round(), "writes/s", Relation::AtLeast, TARGET);
     figure.seed = seed;
@@ -284,8 +271,7 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
         serde_json::json!({ "case": case.name, "median": r.median.round(), "slowest": r.slowest.round(), "fastest": r.fastest.round(),
             "wall": r.wall.round(), "units_per_write": r.units })
     };
-    figure.detail =
-        serde_json::json!({ "rounds": ROUNDS, "writes_a_round": ROUND_WRITES, "cases": rates.iter().map(one).collect::<Vec<_>>() });
+    figure.detail = serde_json::json!({ "rounds": rounds, "writes_a_round": writes, "cases": rates.iter().map(one).collect::<Vec<_>>() });
     if json {
         println!("{}", serde_json::to_string(&figure).map_err(|e| e.to_string())?);
     } else {

@@ -13,6 +13,7 @@ use crate::machine::{Machine, quietly};
 use crate::options::Options;
 use crate::oracle::Oracle;
 use crate::record::record;
+use crate::ring::Ring;
 use crate::setcheck::{SetChecker, View};
 use crate::sin::{Call, Sin, Verdict};
 use crate::traffic::{Situation, Traffic};
@@ -20,7 +21,7 @@ use crate::violation::{Violation, violation};
 use crate::volume::Volume;
 use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
-use onefold_engine::interface::{Action, Class, Event, IoFailure, IoId, Notice, Op, Request};
+use onefold_engine::interface::{Action, Class, Event, IoFailure, IoId, Notice, Op, Promised, Request};
 use onefold_engine::units::{BLOCK_BYTES, Time};
 use std::rc::Rc;
 
@@ -67,10 +68,13 @@ pub struct World {
     pub rng: Rng,
     pub notices: Vec<Notice>,
     pub weather: Weather,
+    pub ring: Ring,
     /// What spoils the device, if anything does.
     pub sin: Option<Box<dyn Sin>>,
     /// Device calls so far.
     pub calls: u64,
+    /// The number of the call that is to fail.
+    pub fault: Option<u64>,
     machine: Box<dyn Machine>,
     pending: Vec<Pending>,
     now: Time,
@@ -95,8 +99,10 @@ impl World {
             rng,
             notices: Vec::new(),
             weather: Weather::default(),
+            ring: Ring::default(),
             sin: None,
             calls: 0,
+            fault: None,
             machine,
             pending: Vec::new(),
             now: Time(1_000_000_000),
@@ -105,6 +111,13 @@ impl World {
             closed: None,
             actions: Vec::new(),
         }
+    }
+
+    /// The machine takes over from one that was killed. Before the first step.
+    pub fn take_over(&mut self, ring: Ring, promises: Vec<Promised>) {
+        record!("recall: {promises:?}");
+        self.ring = ring;
+        self.machine.recall(promises);
     }
 
     /// Checks all states of the device from here on.
@@ -174,6 +187,7 @@ impl World {
             Action::Digest { io, block } => self.start(io, Work::Digest { block }, false, false),
             Action::Reply { request, reply } => {
                 let raised = self.client.reply(request, &reply, &mut self.oracle, self.weather)?;
+                self.weather.lost &= !raised.said_lost;
                 if raised.no_space {
                     self.traffic.note(Situation::NoSpace);
                 }
@@ -188,7 +202,22 @@ impl World {
             }
             Action::Wake { at } => self.wake = Some(at),
             Action::Notice(notice) => self.notice(notice)?,
-            Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}
+            Action::Remember(promises) => {
+                record!("ring: {promises:?}");
+                self.ring.remember(promises);
+            }
+            Action::Forget { epoch } => {
+                record!("ring: forget up to {epoch}");
+                self.ring.forget(epoch);
+            }
+            Action::Recalled => {
+                record!("ring: recalled");
+                let lbns = self.ring.recalled(&mut self.oracle);
+                if let Some(checker) = &self.checker {
+                    let view = View { disk: &self.disk, oracle: &self.oracle };
+                    lbns.into_iter().try_for_each(|lbn| checker.floor_raised(lbn, view))?;
+                }
+            }
             Action::Closed { clean } => {
                 record!("closed, clean: {clean}");
                 self.closed = Some(clean);
@@ -224,7 +253,7 @@ impl World {
         if self.weather.failed && call != Call::Read {
             return Err(violation!("A5: a {call:?} ({}) was issued after the device had failed", io.0));
         }
-        let planned = self.setting.options.fault.is_some_and(|f| f.call == self.calls);
+        let planned = self.fault == Some(self.calls);
         self.calls += 1;
         let sinned = self.sin.as_mut().is_some_and(|s| s.issued(call) == Verdict::Fail);
         Ok(planned || sinned)

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// Blocks that were written; the others read as zeroes.
 type Blocks = Vec<Option<Slice>>;
@@ -18,6 +19,7 @@ pub struct RamTarget {
     pool: Arc<Pool>,
     /// Where batches are served, if not on the submitting thread.
     worker: Option<Sender<Vec<Incoming>>>,
+    only_reads: bool,
     /// Batches and requests that were submitted.
     pub batches: AtomicU64,
     pub requests: AtomicU64,
@@ -39,17 +41,26 @@ impl RamTarget {
             blocks: Arc::new(Mutex::new(Disk { now: blocks.clone(), durable: blocks, keeps_buffers: true })),
             pool: Arc::new(Pool { blocks_max: usize::MAX, state: Mutex::default(), came_back: Condvar::new() }),
             worker: None,
+            only_reads: false,
             batches: AtomicU64::new(0),
             requests: AtomicU64::new(0),
         }
     }
 
     /// Serves on a thread of its own, one batch after the other, as an engine does.
-    pub fn with_worker(mut self) -> Self {
+    pub fn with_worker(self) -> Self {
+        self.with_slow_worker(Duration::ZERO)
+    }
+
+    /// The same, a while after each batch came.
+    pub fn with_slow_worker(mut self, delay: Duration) -> Self {
         let (sender, receiver) = channel::<Vec<Incoming>>();
         let blocks = Arc::clone(&self.blocks);
         std::thread::spawn(move || {
             for batch in receiver {
+                if !delay.is_zero() {
+                    std::thread::sleep(delay);
+                }
                 for incoming in batch {
                     serve(&mut lock(&blocks), incoming);
                 }
@@ -57,6 +68,11 @@ impl RamTarget {
         });
         self.worker = Some(sender);
         self
+    }
+
+    /// Reads are served on the worker's thread, all else on the submitting one, as by a volume that acknowledges writes on admission.
+    pub fn with_worker_for_reads(self) -> Self {
+        Self { only_reads: true, ..self.with_worker() }
     }
 
     /// Hands out at most so many blocks of buffers for writes that are not stored yet.
@@ -126,9 +142,15 @@ impl Target for RamTarget {
     fn submit(&self, batch: &mut Vec<Incoming>) {
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.requests.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        let inline = |incoming| serve(&mut lock(&self.blocks), incoming);
         match &self.worker {
+            None => batch.drain(..).for_each(inline),
+            Some(worker) if self.only_reads => {
+                let (reads, others) = batch.drain(..).partition::<Vec<_>, _>(|incoming| incoming.op == Op::Read);
+                worker.send(reads).unwrap();
+                others.into_iter().for_each(inline);
+            }
             Some(worker) => worker.send(std::mem::take(batch)).unwrap(),
-            None => batch.drain(..).for_each(|incoming| serve(&mut lock(&self.blocks), incoming)),
         }
     }
 }

@@ -72,6 +72,13 @@ impl Engine {
         s.clean = false;
         s.incarnation += 1;
         s.mount_count += 1;
+        self.update_opened();
+    }
+
+    /// Says *not clean* in one pair of copies, then in the other: were the newest pair lost, or destroyed by a format that is cut off, the
+    /// older one would else pass for a clean volume.
+    fn update_opened(&mut self) {
+        self.opening_updates += 1;
         self.write_superblock();
     }
 
@@ -80,6 +87,7 @@ impl Engine {
         self.superblock_busy = false;
         match self.stage {
             Stage::Opening if self.failed => self.serve(),
+            Stage::Opening if self.opening_updates < 2 => self.update_opened(),
             Stage::Opening => {
                 self.stage = Stage::Recalling;
                 self.go_on_recalling();

@@ -84,10 +84,11 @@ impl Engine {
         }
     }
 
-    fn take_unlinked(&mut self, first: Pbn, end: Pbn) -> BTreeMap<Pbn, u32> {
-        let mut taken = self.settle.unlinked.split_off(&first);
-        let mut rest = taken.split_off(&end);
-        self.settle.unlinked.append(&mut rest);
+    fn take_unlinked(&mut self, first: Pbn, end: Pbn) -> Vec<(Pbn, u32)> {
+        let taken: Vec<(Pbn, u32)> = self.settle.unlinked.range(first..end).map(|(&pbn, &times)| (pbn, times)).collect();
+        for (pbn, _) in &taken {
+            self.settle.unlinked.remove(pbn);
+        }
         taken
     }
 
@@ -149,7 +150,8 @@ impl Engine {
 
     fn write_if_full(&mut self, id: PageId) {
         let page = self.pages.expect(id);
-        let full = (0..index(Region::Fingerprints.entries_per_page())).all(|i| !page.content.fingerprint(i).is_none());
+        // From the end: blocks are handed out in ascending order, so that is where a page is filled last.
+        let full = (0..index(Region::Fingerprints.entries_per_page())).rev().all(|i| !page.content.fingerprint(i).is_none());
         if full && page.dirty.is_some() && !page.writing {
             self.write_page(id);
         }

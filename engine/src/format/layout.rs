@@ -14,6 +14,7 @@ pub struct Field {
 
 impl Field {
     /// The field as an unsigned integer.
+    #[inline]
     pub(super) fn get(self, bytes: &[u8]) -> u64 {
         let mut wide = [0; 8];
         wide[..self.width].copy_from_slice(self.of(bytes));
@@ -24,6 +25,7 @@ impl Field {
     ///
     /// # Panics
     /// When the value does not fit the field.
+    #[inline]
     pub(super) fn set(self, bytes: &mut [u8], value: u64) {
         let wide = value.to_le_bytes();
         assert!(wide[self.width..].iter().all(|&b| b == 0), "{value} does not fit the field {}", self.name);
@@ -31,11 +33,13 @@ impl Field {
     }
 
     /// The field's bytes.
+    #[inline]
     pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.offset..][..self.width]
     }
 
     /// The field's bytes, to be written.
+    #[inline]
     pub(super) fn of_mut(self, bytes: &mut [u8]) -> &mut [u8] {
         &mut bytes[self.offset..][..self.width]
     }

@@ -228,24 +228,34 @@ impl PageContent {
     }
 }
 
-/// The check of a sector at its place. Never 0, so that a sealed sector is never all zero (invariant 3); 1 stands for 0 as well, which costs
-/// nothing: no error of fewer than five bits turns a check of 0 into one of 1.
-fn check(uuid: &[u8; 16], region: Region, sector: u64, content: &[u8]) -> u32 {
-    debug_assert_eq!(content.len(), CHECK_AT);
-    let mut place = [0; at_place::LAYOUT.bytes];
-    at_place::UUID.of_mut(&mut place).copy_from_slice(uuid);
-    at_place::REGION_KIND.set(&mut place, u64::from(region.kind()));
-    at_place::REGION_INSTANCE.set(&mut place, u64::from(INSTANCE));
-    at_place::SECTOR_INDEX.set(&mut place, sector);
-    crc32c::crc32c_append(crc32c::crc32c(content), &place).max(1)
+/// A sector's place; all of a page's sectors differ in their index only.
+struct Place([u8; at_place::LAYOUT.bytes]);
+
+impl Place {
+    fn of(uuid: &[u8; 16], region: Region) -> Self {
+        let mut place = [0; at_place::LAYOUT.bytes];
+        at_place::UUID.of_mut(&mut place).copy_from_slice(uuid);
+        at_place::REGION_KIND.set(&mut place, u64::from(region.kind()));
+        at_place::REGION_INSTANCE.set(&mut place, u64::from(INSTANCE));
+        Self(place)
+    }
+
+    /// The check of a sector. Never 0, so that a sealed sector is never all zero (invariant 3); 1 stands for 0 as well, which costs nothing: no
+    /// error of fewer than five bits turns a check of 0 into one of 1.
+    fn check(&mut self, sector: u64, content: &[u8]) -> u32 {
+        debug_assert_eq!(content.len(), CHECK_AT);
+        at_place::SECTOR_INDEX.set(&mut self.0, sector);
+        crc32c::crc32c_append(crc32c::crc32c(content), &self.0).max(1)
+    }
 }
 
 /// Writes a page's bytes, each sector with its check.
 pub fn seal(uuid: &[u8; 16], id: PageId, content: &PageContent, out: &mut [u8; BLOCK_SIZE]) {
+    let mut place = Place::of(uuid, id.region);
     for (i, sector) in out.chunks_exact_mut(SECTOR_SIZE).enumerate() {
         sector[..TAG_AT].copy_from_slice(content.sector(i));
         sector[TAG_AT..CHECK_AT].copy_from_slice(&content.tag(i).to_le_bytes());
-        let check = check(uuid, id.region, id.sector(i), &sector[..CHECK_AT]);
+        let check = place.check(id.sector(i), &sector[..CHECK_AT]);
         sector[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
     }
 }
@@ -266,6 +276,7 @@ pub struct Opened {
 #[must_use]
 pub fn open(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], written: bool) -> Opened {
     let mut content = PageContent::empty();
+    let mut place = Place::of(uuid, id.region);
     let mut damaged = 0;
     let mut blank = true;
     for (i, sector) in bytes.chunks_exact(SECTOR_SIZE).enumerate() {
@@ -278,7 +289,7 @@ pub fn open(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], written: bool
             continue;
         }
         blank = false;
-        if stored == check(uuid, id.region, id.sector(i), &sector[..CHECK_AT]) {
+        if stored == place.check(id.sector(i), &sector[..CHECK_AT]) {
             content.0.entries[i * ENTRY_BYTES..][..ENTRY_BYTES].copy_from_slice(&sector[..TAG_AT]);
             content.0.tags[i] = u64::from_le_bytes(sector[TAG_AT..CHECK_AT].try_into().expect("eight bytes"));
         } else {
@@ -293,7 +304,7 @@ pub fn open(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], written: bool
 #[must_use]
 pub fn open_sector(uuid: &[u8; 16], region: Region, sector: u64, bytes: &[u8; SECTOR_SIZE]) -> Option<([u8; ENTRY_BYTES], u64)> {
     let stored = u32::from_le_bytes(bytes[CHECK_AT..].try_into().expect("four bytes"));
-    (stored == check(uuid, region, sector, &bytes[..CHECK_AT])).then(|| {
+    (stored == Place::of(uuid, region).check(sector, &bytes[..CHECK_AT])).then(|| {
         let entries = bytes[..TAG_AT].try_into().expect("a sector's entries");
         let tag = u64::from_le_bytes(bytes[TAG_AT..CHECK_AT].try_into().expect("eight bytes"));
         (entries, tag)

@@ -9,12 +9,17 @@ use crate::fingerprint::Fingerprint;
 use crate::units::{Pbn, index};
 
 const WAYS: usize = 8;
+/// A bucket is exactly one line of the processor's cache, so that a look-up waits for memory once.
+const LINE_BYTES: usize = 64;
+const _: () = assert!(WAYS * size_of::<u64>() == LINE_BYTES);
 const PBN_BITS: u32 = 36;
 
 /// The in-memory level.
 pub(crate) struct Index {
     /// Tag above PBN + 1; 0 is empty. Most recently used first within each bucket.
     entries: Box<[u64]>,
+    /// The first entry that begins a line.
+    first: usize,
     buckets: u64,
     used: u64,
 }
@@ -25,7 +30,10 @@ impl Index {
         let room = bytes / 8;
         let entries = room.min(blocks.saturating_mul(2)).max(64);
         let buckets = (entries / 8).max(1);
-        Self { entries: vec![0; index(buckets * 8)].into_boxed_slice(), buckets, used: 0 }
+        let entries = vec![0; index(buckets) * WAYS + WAYS - 1].into_boxed_slice();
+        // No more than a wish: `align_offset` may decline.
+        let first = entries.as_ptr().align_offset(LINE_BYTES).min(WAYS - 1);
+        Self { entries, first, buckets, used: 0 }
     }
 
     /// Entries in it.
@@ -43,7 +51,7 @@ impl Index {
         // The head's high part picks the bucket (multiply and shift, no power of two needed), its low 28 bits are the tag.
         let bucket = index(((head >> 28) * self.buckets) >> 36);
         let tag = (head & ((1 << 28) - 1)) << PBN_BITS;
-        (&mut self.entries[bucket * WAYS..(bucket + 1) * WAYS], tag)
+        (&mut self.entries[self.first + bucket * WAYS..][..WAYS], tag)
     }
 
     /// The block that may hold this content; it becomes the most recently used.

@@ -6,7 +6,7 @@ use crate::interface::Notice;
 use crate::link::Blocked;
 use crate::pages::{Got, Task};
 use crate::space::GRANULE_BLOCKS;
-use crate::units::{Lbn, Pbn};
+use crate::units::{Lbn, Pbn, count};
 
 /// Free blocks that are kept ready.
 const READY_BLOCKS: usize = 512;
@@ -117,9 +117,11 @@ impl Engine {
             Got::Unreadable => return true,
             Got::Ready => {}
         }
+        // Few are ready already, if any: a granule comes round again only when the volume is nearly full.
+        let ready: Vec<Pbn> = self.space.ready.iter().copied().filter(|pbn| pbn.0 / GRANULE_BLOCKS == granule).collect();
         for i in free {
             let pbn = first + i;
-            if self.busy(pbn) || self.space.ready.contains(&pbn) {
+            if self.busy(pbn) || ready.contains(&pbn) {
                 continue;
             }
             if self.pages.expect(names).content.fingerprint(crate::units::index(i)).is_none() {
@@ -183,6 +185,12 @@ impl Engine {
         if self.in_flight_frees_blocks() {
             return;
         }
+        // One last try for all: what lies under a partial write may have changed since it began, and with it what the write holds on to.
+        if self.space.last_try != self.space.changes {
+            self.space.changes += 1;
+            self.space.last_try = self.space.changes;
+            return self.wake_space_waiters();
+        }
         while let Some(op) = self.space_waiters.pop_front() {
             self.go_without_space(op);
         }
@@ -190,6 +198,8 @@ impl Engine {
 
     /// Whether something in flight may yet free a block, or lets a free one be used.
     fn in_flight_frees_blocks(&self) -> bool {
-        !self.pins.is_empty() || !self.fresh.is_empty()
+        let by_waiters = self.space_waiters.iter().filter(|&&op| self.writes.get(op).is_some_and(|w| w.pinned.is_some())).count();
+        let pins: u32 = self.pins.values().sum();
+        !self.fresh.is_empty() || count(by_waiters) < u64::from(pins)
     }
 }

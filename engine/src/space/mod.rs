@@ -64,6 +64,7 @@ pub(crate) struct Space {
     /// Counts what may help a writer that waits for a block; and as of when those who wait have tried.
     pub changes: u64,
     pub changes_tried: u64,
+    pub last_try: u64,
     /// Where the next granule is sought.
     pub cursor: u64,
     /// Granules with blocks kept by their fingerprint alone: (how many, granule), and the same by granule.
@@ -99,6 +100,7 @@ impl Space {
             fruitless: 0,
             changes: 0,
             changes_tried: 0,
+            last_try: 0,
             cursor: granule,
             kept_order: BTreeSet::new(),
             kept_in: Map::default(),

@@ -4,21 +4,23 @@
 
 use crate::engine::{Engine, IoFor};
 use crate::interface::Action;
-use crate::units::{Blocks, Pbn};
+use crate::units::{Blocks, Pbn, count};
 
-/// Freed blocks that make a batch worth sending.
-const BATCH_BLOCKS: usize = 1024;
-/// Shorter runs are not worth a command.
+/// Shorter runs are not worth a command; in small batches even these are.
 const RUN_BLOCKS_MIN: u64 = 8;
+/// One in this many blocks of a batch may be the shortest run.
+const RUN_FRACTION: u64 = 128;
 /// Commands in one batch.
 const RUNS_A_BATCH: usize = 64;
 
 impl Engine {
     /// Sends a batch if there is one, or, when the volume closes, what there is.
     pub(crate) fn discard_freed(&mut self, all: bool) {
-        if self.failed || self.space.freed.len() < if all { 1 } else { BATCH_BLOCKS } {
+        let batch = self.settings.discard_batch_blocks;
+        if self.failed || count(self.space.freed.len()) < if all { 1 } else { batch } {
             return;
         }
+        let run_min = (batch / RUN_FRACTION).clamp(1, RUN_BLOCKS_MIN);
         let mut freed = std::mem::take(&mut self.space.freed);
         // What is about to be written again is not worth it.
         self.space.ready.iter().for_each(|pbn| {
@@ -34,7 +36,7 @@ impl Engine {
                 _ => runs.push((pbn, 1)),
             }
         }
-        runs.retain(|&(_, blocks)| blocks >= RUN_BLOCKS_MIN);
+        runs.retain(|&(_, blocks)| blocks >= run_min);
         runs.sort_by_key(|&(first, blocks)| (std::cmp::Reverse(blocks), first));
         for (first, blocks) in runs.into_iter().take(RUNS_A_BATCH) {
             (0..blocks).for_each(|i| self.pin(first + i));

@@ -1,14 +1,13 @@
 //! One client's connection: reads requests in large gulps and hands them to the target in batches.
 //!
-//! 1. As many requests as one receive brought are submitted as one batch. While the connection waits without a limit (for the client, for
-//!    memory, for room among the requests in flight) it holds no unsubmitted request.
+//! 1. As many requests as one receive brought are submitted as one batch. While the connection waits (for the client, for memory, for room
+//!    among the requests in flight) it holds no unsubmitted request.
 //! 2. A write's bytes go to the target's memory: copied from the inbox when they are there, received straight into it when they are not.
 //! 3. Nothing that a client sends, or leaves out, touches another connection.
 
 use super::inbox::Inbox;
 use super::negotiate::{Agreement, Export};
 use super::outbox::Outbox;
-use super::pace::Pace;
 use super::protocol::{Command, ErrorNumber, Malformed, REQUEST_BYTES, RequestHead};
 use super::replies::Replies;
 use super::socket::Socket;
@@ -18,7 +17,6 @@ use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Hint, Op};
 use onefold_engine::units::{BLOCK_BYTES, count, index};
 use std::io::{self, IoSliceMut};
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -81,7 +79,6 @@ pub struct Reader {
     /// When the client last finished a message.
     progress: Instant,
     spare: Replies,
-    pace: Pace,
 }
 
 impl Reader {
@@ -96,50 +93,22 @@ impl Reader {
             skip: 0,
             progress: Instant::now(),
             spare: Replies::default(),
-            pace: Pace::default(),
         }
     }
 
     /// Serves until the end.
     pub fn run(&mut self) -> End {
-        // Naps of microseconds: the usual 50 of slack would more than double them.
-        if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
-            tracing::debug!(%error, "naps will be longer");
-        }
         loop {
             if let Err(end) = self.receive() {
                 return end;
             }
             self.room = self.connection.outbox.room();
-            let taken = self.take_requests().and_then(|()| self.await_burst());
+            let taken = self.take_requests();
             self.submit();
             if let Err(end) = taken {
                 return end;
             }
         }
-    }
-
-    /// Gives a client that is about to send many requests a moment for it.
-    fn await_burst(&mut self) -> Result<(), End> {
-        let before = self.open();
-        let Some(nap) = self.pace.nap(before) else {
-            self.pace.saw(before);
-            return Ok(());
-        };
-        std::thread::sleep(nap);
-        if let Ok(bytes @ 1..) = self.connection.socket.receive_now(self.inbox.vacant()) {
-            self.inbox.filled(bytes);
-            self.take_requests()?;
-        }
-        let after = self.open();
-        self.pace.waited(before, after);
-        self.pace.saw(after);
-        Ok(())
-    }
-
-    /// Requests that have come and are not answered.
-    fn open(&self) -> u64 {
-        self.connection.outbox.unanswered() + count(self.batch.len())
     }
 
     fn receive(&mut self) -> Result<(), End> {

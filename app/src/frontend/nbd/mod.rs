@@ -16,7 +16,6 @@ pub mod protocol;
 
 mod connection;
 mod inbox;
-mod pace;
 
 pub mod transmission;
 

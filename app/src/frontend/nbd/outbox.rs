@@ -60,11 +60,6 @@ impl Outbox {
         self.in_flight_max.saturating_sub(self.lock().in_flight)
     }
 
-    /// Requests taken and not answered yet.
-    pub fn unanswered(&self) -> u64 {
-        self.lock().unanswered
-    }
-
     /// Waits until a request of this cost may be taken: it fits, or nothing else is in flight. Returns the room then left, itself included.
     pub fn wait_for_room(&self, cost: u64) -> u64 {
         let mut state = self.lock();

@@ -7,6 +7,7 @@ use super::outbox::Outbox;
 use super::socket::{Socket, Timed};
 use crate::frontend::{Error, Frontend};
 use crate::target::SharedTarget;
+use onefold_engine::units::index;
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::net::{SocketFlags, sockopt};
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ pub struct Limits {
     /// always be in flight, whatever its size. A client that does not take its replies holds on to the target's memory, and this is how
     /// much: its limit should leave others enough of what the target has for requests.
     pub in_flight_bytes_max: u64,
-    /// Memory of one connection for what it receives, besides the target's buffers.
+    /// Memory of one connection for what it receives, besides the target's buffers; never more than the target's largest request.
     pub receive_bytes: usize,
     /// Time for the whole handshake.
     pub handshake: Duration,
@@ -98,10 +99,11 @@ impl Frontend for Server {
         let uri = place.uri(&config.export);
         let stop_event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| refused("make an event", e.into()))?;
         let in_flight_bytes_max = config.limits.in_flight_bytes_max.min(2 * u64::from(payload_max));
+        let receive_bytes = config.limits.receive_bytes.min(index(u64::from(payload_max)));
         let shared = Arc::new(Shared {
             target,
             export: Arc::new(Export { name: config.export, bytes: info.bytes, payload_max, read_only: info.read_only }),
-            limits: Limits { in_flight_bytes_max, ..config.limits },
+            limits: Limits { in_flight_bytes_max, receive_bytes, ..config.limits },
             stopping: Arc::default(),
             stop_event,
             clients: Mutex::default(),

@@ -36,15 +36,6 @@ impl Socket {
         Ok(rustix::io::retry_on_intr(|| rustix::io::readv(&self.0, into))?)
     }
 
-    /// Receives what has come, without waiting for more.
-    ///
-    /// # Errors
-    /// `WouldBlock` when nothing has; else the connection is lost.
-    pub fn receive_now(&self, into: &mut [u8]) -> io::Result<usize> {
-        let (bytes, _) = rustix::io::retry_on_intr(|| rustix::net::recv(&self.0, &mut *into, RecvFlags::DONTWAIT))?;
-        Ok(bytes)
-    }
-
     /// Sends some of `stretches`; returns how many bytes.
     ///
     /// # Errors

@@ -1,0 +1,387 @@
+//! One life of a server after another: opened, worked with, ended by a crash, a failure of the device or a clean close; and what follows.
+
+use crate::cuts::{Cuts, state_name};
+use crate::disk::{Choice, SimDisk};
+use crate::explore::Explorer;
+use crate::machine::open_engine;
+use crate::oracle::Oracle;
+use crate::record::{self, record};
+use crate::ring::Ring;
+use crate::states::{Crash, DEPTH_MAX};
+use crate::traffic::{Situation, Step, Traffic};
+use crate::violation::{Violation, violation};
+use crate::volume::Place;
+use crate::world::{Setting, World};
+use fastrand::Rng;
+use onefold_engine::interface::{Notice, Promised};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Lives of one run, at most about this many: stops beyond them are passed over, so that no run takes for ever.
+const LIVES: u64 = 1200;
+/// Steps without a device event after which a life is thought to have nothing more to show.
+const IDLE_STEPS: u32 = 300;
+
+/// How the lives of a run go.
+pub struct Plan {
+    pub setting: Setting,
+    /// States opened at one stop, at most about this many; a quarter of it at each further depth.
+    pub states: u64,
+    /// Stops in a life, about, by depth.
+    pub stops: [u64; DEPTH_MAX],
+    /// Device events of a life, by depth.
+    pub events: [u64; DEPTH_MAX + 1],
+    pub check_sets: bool,
+    lives: Cell<u64>,
+}
+
+impl Plan {
+    /// A plan with no crash in it.
+    #[must_use]
+    pub fn new(setting: Setting) -> Self {
+        Self { setting, states: 4, stops: [0; DEPTH_MAX], events: [100; DEPTH_MAX + 1], check_sets: true, lives: Cell::new(LIVES) }
+    }
+
+    /// The device events of a life after which to crash.
+    fn stops_of(&self, depth: usize, rng: &mut Rng) -> Vec<u64> {
+        let Some(&number) = self.stops.get(depth) else { return Vec::new() };
+        let mut stops: Vec<u64> = (0..number).map(|_| rng.u64(1..=self.events[depth])).collect();
+        // Openings are short, and as worth a crash as anything.
+        if number > 0 && rng.u8(..) < 60 {
+            stops.push(rng.u64(1..=10));
+        }
+        stops
+    }
+
+    fn may_crash(&self, depth: usize) -> bool {
+        depth < DEPTH_MAX && self.lives.get() > 0
+    }
+}
+
+/// How likely a crash is here beyond the planned ones, in 4096: more where the engine seldom is.
+fn odds(traffic: &Traffic) -> u32 {
+    let step = match traffic.step() {
+        Step::Reclaim => 240,
+        Step::Recount | Step::Content | Step::Flush1 | Step::Flush2 => 40,
+        Step::NonCritical | Step::Idle => 60,
+        _ => 0,
+    };
+    let situation = |situation, odds| if traffic.is_on(situation) { odds } else { 0 };
+    step + situation(Situation::NoSpace, 400) + situation(Situation::DeviceDiscard, 60) + situation(Situation::Reuse, 20)
+}
+
+/// What is left when a life has ended, and the next begins.
+pub struct Left {
+    pub disk: SimDisk,
+    pub oracle: Oracle,
+    pub ring: RingLeft,
+}
+
+/// What became of the acknowledgement ring.
+#[derive(Clone, Default)]
+pub enum RingLeft {
+    /// There was none, or nobody's device has outlived the server.
+    #[default]
+    None,
+    /// It is there.
+    Kept(Ring, Vec<Promised>),
+    /// It is not, and somebody's device has outlived the server.
+    Lost,
+}
+
+impl Left {
+    /// Nothing but a device.
+    #[must_use]
+    pub fn new(disk: SimDisk, oracle: Oracle) -> Self {
+        Self { disk, oracle, ring: RingLeft::None }
+    }
+}
+
+/// How a life ended.
+struct Death {
+    ring: RingLeft,
+    disk: SimDisk,
+    crash: Crash,
+    step: Step,
+    /// The state's name.
+    name: u64,
+    torn: Option<Situation>,
+}
+
+impl Explorer {
+    fn open(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<World, Violation> {
+        let mut setting = plan.setting.clone();
+        let lost = matches!(left.ring, RingLeft::Lost);
+        if lost {
+            let mut options = (*setting.options).clone();
+            options.settings.promises_lost = true;
+            setting.options = Rc::new(options);
+        }
+        let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
+        let mut world = World::new(setting, left.disk, left.oracle, machine, rng.fork());
+        world.weather.lost = lost;
+        if let RingLeft::Kept(ring, promises) = left.ring {
+            world.take_over(ring, promises);
+        }
+        world.traffic.recounting = depth > 0;
+        if plan.check_sets {
+            world.check_sets()?;
+        }
+        Ok(world)
+    }
+
+    fn count_events(&mut self, world: &World) {
+        self.coverage.device_events += world.traffic.events;
+        if world.checker.is_some() {
+            self.coverage.checked_events += world.traffic.events;
+        }
+    }
+
+    /// Opens the volume and lives on it; the `depth`th life in a row (from 0).
+    ///
+    /// # Errors
+    /// The violation that it found.
+    pub fn live(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
+        if plan.may_crash(depth) && depth > 0 && rng.u8(..) < 20 {
+            let call = rng.u64(0..60);
+            return self.fail(plan, left, depth, call, rng);
+        }
+        let before = record::mark();
+        record!("--- life {depth}");
+        let mut world = self.open(plan, left, depth, rng)?;
+        let result = self.live_in(plan, &mut world, depth, rng);
+        self.count_events(&world);
+        result?;
+        record::forget(before);
+        Ok(())
+    }
+
+    fn live_in(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
+        let stops = plan.stops_of(depth, rng);
+        // Recovery may be cut off before anything is read.
+        let reads_at = if depth == 0 || rng.bool() { 0 } else { rng.u64(0..12) };
+        let mut has_read = false;
+        let (mut seen, mut idle) = (0, 0);
+        while world.traffic.events < plan.events[depth] && idle < IDLE_STEPS {
+            if !has_read && world.traffic.events >= reads_at {
+                has_read = true;
+                world.send_reads()?;
+            }
+            idle += 1;
+            if !world.step(has_read)? && !world.pass_time()? {
+                break;
+            }
+            let events = world.traffic.events;
+            if events != seen {
+                if stops.iter().any(|&at| seen < at && at <= events) || rng.u32(0..4096) < odds(&world.traffic) {
+                    self.crash(plan, world, depth, rng)?;
+                }
+                (seen, idle) = (events, 0);
+            }
+        }
+        if !has_read || rng.u8(..) < 96 {
+            world.settle()?;
+            world.read_all()?;
+        }
+        if rng.bool() {
+            self.close(plan, world, depth, rng)?;
+        }
+        Ok(())
+    }
+
+    /// Closes, crashing on the way; looks at what a clean volume promises; and opens it again.
+    fn close(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
+        world.begin_close()?;
+        let mut seen = world.traffic.events;
+        while world.closed().is_none() {
+            if !world.step(false)? {
+                return Err(violation!("stuck: closing, and nothing is under way"));
+            }
+            if world.traffic.events != seen {
+                seen = world.traffic.events;
+                if rng.u8(..) < 10 {
+                    self.crash(plan, world, depth, rng)?;
+                }
+            }
+        }
+        if world.closed() != Some(true) {
+            return Err(violation!("interface: closed, but not clean, and nothing had failed"));
+        }
+        // Content may be undecided: of blocks that are free, and were discarded or never linked.
+        let metadata = |block: &&u64| !matches!(world.setting.volume.place(**block), Place::Data(_));
+        if let Some(block) = world.disk.undecided().iter().find(metadata) {
+            return Err(violation!("P1: closed and clean, but {:?} is not durable", world.setting.volume.place(*block)));
+        }
+        let mut oracle = world.oracle.clone();
+        oracle.promised_by_flush().into_iter().for_each(|mark| oracle.raise(mark));
+        crate::audit::audit(&world.disk, &world.setting.volume, &oracle, rng)?;
+        if depth < DEPTH_MAX && rng.u8(..) < 80 {
+            oracle.reopen();
+            let disk = world.disk.cut(&Choice::new());
+            self.live(plan, Left::new(disk, oracle), depth + 1, rng)?;
+        }
+        Ok(())
+    }
+
+    /// Crashes here, in several ways, and lives on after each.
+    fn crash(&mut self, plan: &Plan, world: &World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
+        if !plan.may_crash(depth) {
+            return Ok(());
+        }
+        let step = world.traffic.step();
+        if rng.u8(..) < 90 {
+            for _ in 0..4 {
+                let disk = world.disk.kill(rng);
+                // The cache is part of the state, and is not named: a kill adds nothing to the distinct ones beyond its durable medium.
+                let name = disk.media() ^ 1;
+                let death = Death { ring: ring_left(world, rng), disk, crash: Crash::Kill, step, name, torn: None };
+                self.after(plan, world, death, depth, rng)?;
+            }
+            return Ok(());
+        }
+        self.cut(plan, world, Crash::Power, step, depth, plan.states >> (2 * depth), rng)
+    }
+
+    /// Cuts the power here, in several ways, and lives on after each.
+    #[allow(clippy::too_many_arguments, reason = "each says something else, and all are used once")]
+    fn cut(
+        &mut self,
+        plan: &Plan,
+        world: &World,
+        crash: Crash,
+        step: Step,
+        depth: usize,
+        limit: u64,
+        rng: &mut Rng,
+    ) -> Result<(), Violation> {
+        let cuts = Cuts::of(&world.disk, &world.setting.volume);
+        if cuts.states <= limit {
+            self.coverage.enumerated += 1;
+        }
+        for choice in cuts.choices(&world.disk, limit.max(2), rng) {
+            let before = record::mark();
+            let disk = world.disk.cut(&choice);
+            let name = state_name(&world.disk, &choice, &disk, &world.setting.volume);
+            record!("--- power cut: {}", describe(world, &choice));
+            let death = Death { ring: RingLeft::None, disk, crash, step, name, torn: torn(world, &choice) };
+            self.after(plan, world, death, depth, rng)?;
+            record::forget(before);
+        }
+        Ok(())
+    }
+
+    fn after(&mut self, plan: &Plan, world: &World, death: Death, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
+        plan.lives.set(plan.lives.get().saturating_sub(1));
+        let before = record::mark();
+        record!("--- {} in step {}", death.crash.name(), death.step.name());
+        let mut oracle = world.oracle.clone();
+        oracle.reopen();
+        let on = Situation::ALL.into_iter().filter(|&s| match s {
+            Situation::Recovery => death.step == Step::Opening && depth > 0,
+            s if Some(s) == death.torn => true,
+            _ => world.traffic.is_on(s),
+        });
+        self.coverage.count(death.step, death.crash, depth, on, death.name);
+        let mut left = Left { disk: death.disk, oracle, ring: death.ring };
+        if rng.u8(..) < 8 && matches!(left.ring, RingLeft::None) {
+            left = look_only(plan, left, rng)?;
+        }
+        self.live(plan, left, depth + 1, rng)?;
+        record::forget(before);
+        Ok(())
+    }
+
+    /// A life in which one device call fails (A5): after it the volume is read-only and says so, blocks read right or not at all, and what was
+    /// promised before is there after the next power cut. A read that fails may end in no more than an error.
+    ///
+    /// # Errors
+    /// The violation that it found.
+    pub fn fail(&mut self, plan: &Plan, left: Left, depth: usize, call: u64, rng: &mut Rng) -> Result<(), Violation> {
+        let before = record::mark();
+        record!("--- life {depth}, in which call {call} fails");
+        let mut world = self.open(plan, left, depth, rng)?;
+        world.fault = Some(call);
+        let result = self.fail_in(plan, &mut world, depth, rng);
+        self.count_events(&world);
+        result?;
+        record::forget(before);
+        Ok(())
+    }
+
+    fn fail_in(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
+        world.send_reads()?;
+        let mut step = world.traffic.step();
+        world.run_until(true, |w| {
+            let over = w.weather.errors || w.calls > w.fault.unwrap_or(0) + 20;
+            step = if over { step } else { w.traffic.step() };
+            over
+        })?;
+        let mut more = rng.u32(1..40);
+        world.run_until(true, |_| {
+            more -= 1;
+            more == 0
+        })?;
+        let says_so = world.notices.iter().filter(|n| matches!(n, Notice::WentReadOnly { .. })).count();
+        if says_so != usize::from(world.weather.failed) {
+            return Err(violation!("A5: the device failed: {}; notices of it: {says_so}", world.weather.failed));
+        }
+        if rng.bool() {
+            world.read_all()?;
+            world.close()?;
+            if world.weather.failed && world.closed() == Some(true) {
+                return Err(violation!("A5: the volume was closed clean after the device had failed"));
+            }
+        }
+        if !plan.may_crash(depth) {
+            return Ok(());
+        }
+        self.cut(plan, world, Crash::Failure, step, depth, 3, rng)
+    }
+}
+
+/// What a cut has torn.
+fn torn(world: &World, choice: &Choice) -> Option<Situation> {
+    let is_torn = |sources: &[u8; 8]| sources.iter().any(|s| *s != sources[0]);
+    let of =
+        |place: fn(&Place) -> bool| choice.iter().any(|(block, sources)| place(&world.setting.volume.place(*block)) && is_torn(sources));
+    if of(|p| *p == Place::Superblock) {
+        return Some(Situation::TornSuperblock);
+    }
+    of(|p| matches!(p, Place::Page(_))).then_some(Situation::TornPage)
+}
+
+/// A second opening, to read only: it finds the same, and changes nothing.
+fn look_only(plan: &Plan, left: Left, rng: &mut Rng) -> Result<Left, Violation> {
+    record!("--- opened to read only");
+    let mut options = (*plan.setting.options).clone();
+    options.settings.read_only = true;
+    let setting = Setting { options: Rc::new(options), ..plan.setting.clone() };
+    let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
+    let mut world = World::new(setting, left.disk, left.oracle, machine, rng.fork());
+    world.read_all()?;
+    world.close()?;
+    if world.traffic.tally.units != [0; 6] || world.traffic.tally.discards != 0 {
+        return Err(violation!("interface: a volume opened to read only was written: {:?}", world.traffic.tally));
+    }
+    let mut oracle = world.oracle;
+    oracle.reopen();
+    Ok(Left::new(world.disk, oracle))
+}
+
+/// A kill leaves the ring where there is one; now and then the next server starts on another machine, so to say.
+fn ring_left(world: &World, rng: &mut Rng) -> RingLeft {
+    if !world.setting.options.settings.ack_when_written || world.weather.failed {
+        return RingLeft::None;
+    }
+    if rng.u8(..) < 32 || world.weather.lost {
+        return RingLeft::Lost;
+    }
+    let (ring, promises) = world.ring.left(&world.oracle);
+    RingLeft::Kept(ring, promises)
+}
+
+/// Which blocks a cut leaves how.
+fn describe(world: &World, choice: &Choice) -> String {
+    let one = |(block, sources): &(u64, [u8; 8])| format!("{:?} {sources:?}", world.setting.volume.place(*block));
+    choice.iter().map(one).collect::<Vec<_>>().join("; ")
+}
