@@ -30,6 +30,8 @@ struct Waiting {
     marks: Vec<Mark>,
     /// What a flush promises.
     promise: Vec<Mark>,
+    /// It was sent when the volume was read-only already.
+    late: bool,
 }
 
 /// What failures the clients must put up with.
@@ -51,8 +53,8 @@ pub struct Raised {
     pub no_space: bool,
     /// The reply said that acknowledgements are lost.
     pub said_lost: bool,
-    /// A whole or part of a block was read: LBN, first byte, bytes.
-    pub learnt: Vec<(u64, usize, Vec<u8>)>,
+    /// A whole or part of a block was read: what, first byte, bytes.
+    pub learnt: Vec<(Mark, usize, Vec<u8>)>,
 }
 
 /// Some blocks that lie behind one another, and that writes go to.
@@ -205,7 +207,7 @@ impl Client {
             let patch = if whole { Patch::Whole(content.clone()) } else { Patch::Part { at: from, bytes: bytes.into() } };
             marks.push(oracle.send(lbn, patch, true));
         }
-        let waiting = Waiting { op: Op::Write, offset: first * 512, length: sectors * 512, fua, marks, promise: Vec::new() };
+        let waiting = Waiting { op: Op::Write, offset: first * 512, length: sectors * 512, fua, marks, promise: Vec::new(), late: false };
         let request = self.admit(waiting, Some(Payload { buffer: buffer.freeze(), digests }));
         record!("  client {}: write sectors {first}+{sectors} {contents:?}{}", request.id.0, if fua { " fua" } else { "" });
         request
@@ -215,7 +217,7 @@ impl Client {
     pub fn read(&mut self, offset: u64, length: u64, oracle: &mut Oracle) -> Request {
         oracle.begin_read();
         let marks = (offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)).map(|lbn| oracle.acknowledged(lbn)).collect();
-        let request = self.admit(Waiting { op: Op::Read, offset, length, fua: false, marks, promise: Vec::new() }, None);
+        let request = self.admit(Waiting { op: Op::Read, offset, length, fua: false, marks, promise: Vec::new(), late: false }, None);
         record!("  client {}: read sectors {}+{}", request.id.0, offset / 512, length / 512);
         request
     }
@@ -223,7 +225,8 @@ impl Client {
     /// A flush.
     pub fn flush(&mut self, oracle: &Oracle) -> Request {
         let promise = oracle.promised_by_flush();
-        let request = self.admit(Waiting { op: Op::Flush, offset: 0, length: 0, fua: false, marks: Vec::new(), promise }, None);
+        let request =
+            self.admit(Waiting { op: Op::Flush, offset: 0, length: 0, fua: false, marks: Vec::new(), promise, late: false }, None);
         record!("  client {}: flush", request.id.0);
         request
     }
@@ -244,9 +247,17 @@ impl Client {
             }
         }
         let fua = fua && op == Op::WriteZeroes;
-        let request = self.admit(Waiting { op, offset: first * 512, length: sectors * 512, fua, marks, promise: Vec::new() }, None);
+        let request =
+            self.admit(Waiting { op, offset: first * 512, length: sectors * 512, fua, marks, promise: Vec::new(), late: false }, None);
         record!("  client {}: {op:?} sectors {first}+{sectors}{}", request.id.0, if fua { " fua" } else { "" });
         request
+    }
+
+    /// The volume is read-only: what is sent from now on will not be done.
+    pub fn is_late(&mut self, id: RequestId) {
+        if let Some(waiting) = self.waiting.get_mut(&id.0) {
+            waiting.late = true;
+        }
     }
 
     /// A reply came.
@@ -285,7 +296,10 @@ impl Client {
                 if *failure == Failure::NoSpace {
                     self.check_no_space(&waiting, oracle)?;
                 }
-                waiting.marks.iter().filter(|_| op != Op::Read).for_each(|&mark| oracle.fail(mark));
+                let refused = waiting.late && *failure == Failure::ReadOnly || *failure == Failure::NoSpace && waiting.marks.len() == 1;
+                for &mark in waiting.marks.iter().filter(|_| op != Op::Read) {
+                    if refused { oracle.refuse(mark) } else { oracle.fail(mark) }
+                }
                 Ok(Raised { no_space: *failure == Failure::NoSpace, ..Raised::default() })
             }
             (op, Reply::Done) => {
@@ -358,7 +372,7 @@ impl Client {
                     oracle.describe(mark.lbn)
                 ));
             }
-            raised.learnt.push((mark.lbn, at, found.to_vec()));
+            raised.learnt.push((mark, at, found.to_vec()));
             (rest, at) = (after, 0);
         }
         Ok(raised)

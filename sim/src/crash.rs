@@ -22,6 +22,9 @@ const CELL_LEAST: u64 = 1000;
 const SHORTER: Duration = Duration::from_secs(10);
 const COMPARED: usize = 12;
 
+/// The last runs may take this much longer than was asked for.
+const LATE: Duration = Duration::from_secs(5);
+
 #[derive(Clone, Debug)]
 struct Wanted {
     seed: u64,
@@ -124,6 +127,7 @@ fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
                         return found.lock().expect("no panic").push((u64::MAX, violation));
                     }
                 };
+                explorer.deadline = Some(*end.lock().expect("no panic") + LATE);
                 while !stop.load(Ordering::Relaxed) && Instant::now() < *end.lock().expect("no panic") {
                     let run = next.fetch_add(1, Ordering::Relaxed);
                     watchdog::begin(number, run);

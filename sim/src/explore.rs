@@ -13,6 +13,7 @@ use crate::states::Coverage;
 use crate::violation::Violation;
 use fastrand::Rng;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// The prepared volumes, and what has been covered with them.
 pub struct Explorer {
@@ -20,6 +21,8 @@ pub struct Explorer {
     spread: Prepared,
     wide: Prepared,
     pub coverage: Coverage,
+    /// When to leave the rest of a run alone.
+    pub deadline: Option<Instant>,
 }
 
 impl Explorer {
@@ -29,7 +32,13 @@ impl Explorer {
     /// When the machine breaks a rule while they are filled.
     pub fn new() -> Result<Self, Violation> {
         let [tiny, spread, wide] = [Shape::Tiny, Shape::Spread, Shape::Wide].map(Prepared::new);
-        Ok(Self { tiny: tiny?, spread: spread?, wide: wide?, coverage: Coverage::default() })
+        Ok(Self { tiny: tiny?, spread: spread?, wide: wide?, coverage: Coverage::default(), deadline: None })
+    }
+
+    /// Whether the time is up.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|end| Instant::now() > end)
     }
 
     /// The volume of a shape.
@@ -79,12 +88,16 @@ impl Explorer {
         let mut plan = self.plan(options);
         (plan.states, plan.stops) = match rng.u8(..) {
             0 => (1 << 16, [1, 0, 0]),
-            1..4 => (1 << 12, [1, 0, 0]),
-            4..20 => (256, [3, 1, 0]),
+            1..6 => (1 << 12, [1, 0, 0]),
+            6..20 => (256, [3, 1, 0]),
             _ => (16, [rng.u64(8..24), 1, 1]),
         };
         plan.events = [rng.u64(20..400), rng.u64(10..120), rng.u64(10..60), rng.u64(1..40)];
         plan.check_sets = rng.bool();
+        if plan.states > 256 {
+            // Every state of one stop: each is opened, compared and closed, and no more.
+            (plan.events[1], plan.check_sets) = (1, false);
+        }
         self.start(&plan, rng)
     }
 

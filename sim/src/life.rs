@@ -259,6 +259,9 @@ impl Explorer {
             self.coverage.enumerated += 1;
         }
         for choice in cuts.choices(&world.disk, limit.max(2), rng) {
+            if self.is_late() {
+                break;
+            }
             let before = record::mark();
             let disk = world.disk.cut(&choice);
             let name = state_name(&world.disk, &choice, &disk, &world.setting.volume);

@@ -13,12 +13,15 @@ use std::sync::Arc;
 
 /// Operations on one block that may be under way together: each more doubles the states to keep.
 pub const TOGETHER_MAX: usize = 4;
+/// Contents that one block may have, before nothing more is done to it but to read it.
+const STATES_MAX: usize = 24;
 
 /// What an operation does to one block.
 #[derive(Clone, Debug)]
 pub enum Patch {
     Whole(Shared),
     Part { at: usize, bytes: Arc<[u8]> },
+    Nothing,
 }
 
 impl Patch {
@@ -26,6 +29,7 @@ impl Patch {
         match self {
             Self::Whole(content) => content.clone(),
             Self::Part { at, bytes } => before.patched(*at, bytes),
+            Self::Nothing => before.clone(),
         }
     }
 }
@@ -149,6 +153,8 @@ impl History {
 pub struct Mark {
     pub lbn: u64,
     point: Point,
+    /// For a read: the group and its operations, where all of them had been answered when it was sent.
+    settled: Option<(u64, usize)>,
 }
 
 /// The model of a whole volume.
@@ -182,7 +188,10 @@ impl Oracle {
     /// Whether one more operation on a block may be sent now ([`TOGETHER_MAX`]).
     #[must_use]
     pub fn has_room(&self, lbn: u64) -> bool {
-        self.blocks.get(&lbn).and_then(|h| h.groups.last()).is_none_or(|g| g.is_over() || g.operations.len() < TOGETHER_MAX)
+        self.blocks
+            .get(&lbn)
+            .and_then(|h| h.groups.last())
+            .is_none_or(|g| g.states.len() <= STATES_MAX && (g.is_over() || g.operations.len() < TOGETHER_MAX))
     }
 
     /// An operation on a block is sent. `certain` is false where it need not do anything even when it succeeds (part of a block in a discard).
@@ -200,7 +209,7 @@ impl Oracle {
         let bit = group.operations.len();
         group.operations.push(Operation { patch, certain, after: acknowledged, replied: false });
         group.enumerate();
-        Mark { lbn, point: Point { group: number, set: 1 << bit } }
+        Mark { lbn, point: Point { group: number, set: 1 << bit }, settled: None }
     }
 
     fn operation(&mut self, mark: Mark) -> Option<(&mut Group, usize)> {
@@ -216,6 +225,15 @@ impl Oracle {
         }
         let history = self.history(mark.lbn);
         history.acknowledged = history.acknowledged.and(mark.point);
+    }
+
+    /// It was refused: it has not been done, and never will be.
+    pub fn refuse(&mut self, mark: Mark) {
+        if let Some((group, i)) = self.operation(mark) {
+            group.operations[i].replied = true;
+            group.operations[i].patch = Patch::Nothing;
+            group.enumerate();
+        }
     }
 
     /// It failed: it may have been done or not.
@@ -251,7 +269,7 @@ impl Oracle {
     #[must_use]
     pub fn promised_by_flush(&self) -> Vec<Mark> {
         let raised = self.blocks.iter().filter(|(_, h)| h.acknowledged != h.floor);
-        let mut marks: Vec<Mark> = raised.map(|(&lbn, h)| Mark { lbn, point: h.acknowledged }).collect();
+        let mut marks: Vec<Mark> = raised.map(|(&lbn, h)| Mark { lbn, point: h.acknowledged, settled: None }).collect();
         marks.sort_by_key(|m| m.lbn);
         marks
     }
@@ -259,7 +277,9 @@ impl Oracle {
     /// What a read sent now must at least see of a block.
     #[must_use]
     pub fn acknowledged(&self, lbn: u64) -> Mark {
-        Mark { lbn, point: self.blocks.get(&lbn).map_or(Point::default(), |h| h.acknowledged) }
+        let Some(history) = self.blocks.get(&lbn) else { return Mark { lbn, point: Point::default(), settled: None } };
+        let last = history.groups.last().expect("a group");
+        Mark { lbn, point: history.acknowledged, settled: last.is_over().then(|| (history.last(), last.operations.len())) }
     }
 
     /// Whether a read of bytes `at..at + found.len()` of a block may find this, when it was sent at `since`.
@@ -324,13 +344,15 @@ impl Oracle {
         }
     }
 
-    /// A read of a block that nobody has written since the recovery found this: from here on that is what it holds (P7).
-    pub fn learn(&mut self, lbn: u64, at: usize, found: &[u8]) {
-        let Some(history) = self.blocks.get_mut(&lbn) else { return };
-        if let [only] = history.groups.as_mut_slice() {
-            if only.operations.is_empty() && only.states.len() > 1 {
-                only.states.retain(|(_, c)| &c.bytes()[at..at + found.len()] == found);
-            }
+    /// A read found this. Where nobody wrote to the block while it was under way, that is what the block holds now; and if nobody has written it
+    /// since a recovery, what it holds from then on (P7).
+    pub fn learn(&mut self, since: Mark, at: usize, found: &[u8]) {
+        let Some(history) = self.blocks.get_mut(&since.lbn) else { return };
+        let number = history.last();
+        let last = history.groups.last_mut().expect("a group");
+        if since.settled == Some((number, last.operations.len())) {
+            let all = last.all();
+            last.states.retain(|(set, c)| *set != all || &c.bytes()[at..at + found.len()] == found);
         }
     }
 
@@ -469,7 +491,8 @@ mod tests {
         oracle.send(3, whole("a"), true);
         oracle.reopen();
         assert!(survives(&oracle, "a") && survives(&oracle, "z"));
-        oracle.learn(3, 0, pattern("a").bytes());
+        let read = oracle.acknowledged(3);
+        oracle.learn(read, 0, pattern("a").bytes());
         assert!(survives(&oracle, "a") && !survives(&oracle, "z"));
     }
 }

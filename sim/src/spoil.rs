@@ -149,7 +149,7 @@ fn life_after(
     world.sin = sin;
     world.read_all()?;
     let events = rng.u64(5..EVENTS);
-    world.run_until(true, |w| w.traffic.events >= events)?;
+    world.run_until(true, |w| w.traffic.events >= events || w.weather.failed)?;
     world.settle()?;
     world.read_all()?;
     explorer.coverage.device_events += world.traffic.events;

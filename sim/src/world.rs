@@ -191,12 +191,12 @@ impl World {
                 if raised.no_space {
                     self.traffic.note(Situation::NoSpace);
                 }
-                for (lbn, at, found) in &raised.learnt {
-                    self.oracle.learn(*lbn, *at, found);
+                for (mark, at, found) in &raised.learnt {
+                    self.oracle.learn(*mark, *at, found);
                 }
                 if let Some(checker) = &self.checker {
                     let view = View { disk: &self.disk, oracle: &self.oracle };
-                    let learnt = raised.learnt.iter().map(|(lbn, _, _)| *lbn);
+                    let learnt = raised.learnt.iter().map(|(mark, _, _)| mark.lbn);
                     raised.lbns.iter().copied().chain(learnt).try_for_each(|lbn| checker.floor_raised(lbn, view))?;
                 }
             }
@@ -371,6 +371,9 @@ impl World {
                 self.traffic.note(Situation::SubBlock);
             }
             _ => {}
+        }
+        if self.weather.failed {
+            self.client.is_late(request.id);
         }
         self.feed(Event::Request(request))
     }
