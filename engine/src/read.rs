@@ -162,6 +162,9 @@ impl Engine {
     }
 
     fn verify_and_answer(&mut self, op: usize) {
+        if self.failed && self.reads_uncommitted(op) {
+            self.reads[op].bad = true;
+        }
         let mut blocks: Vec<(usize, usize)> = Vec::new();
         if self.settings.verify_reads && !self.reads[op].bad {
             let runs = self.reads[op].runs.iter().enumerate();
@@ -183,6 +186,13 @@ impl Engine {
             self.reads[op].verified += 1;
         }
         self.end_read(op);
+    }
+
+    /// Whether something of it came from the device for a link that no commit has made durable: its bytes are not to be trusted (A5).
+    fn reads_uncommitted(&self, op: usize) -> bool {
+        let first = self.reads[op].request.offset.0 / BLOCK_BYTES;
+        let from_device = self.reads[op].pieces.iter().enumerate().filter(|(_, piece)| matches!(piece, Piece::Run { .. }));
+        from_device.into_iter().any(|(i, _)| self.overlay(Lbn(first + count(i))).is_some())
     }
 
     fn end_read(&mut self, op: usize) {

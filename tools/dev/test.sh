@@ -3,7 +3,8 @@
 #
 # usage: ./dev test [--crash-minutes N] [--only STAGE]...
 #
-# Stages, in order: fmt, clippy, doc, shell, deny, tests, crash. `tests` are all tests of cargo: unit, property, end to end, style.
+# Stages, in order: fmt, clippy, doc, shell, deny, tests, crash, kill9, cuts. `tests` are all tests of cargo: unit, property, end to end,
+# style; crash, kill9 and cuts are short runs of those commands.
 # Each line `test result:` of cargo is counted; a stage that is no cargo test counts as one. A test that cannot run here says
 # `SKIPPED name: reason` on stderr and is counted as skipped. With CI=true every skip is a failure, except that of cargo-deny.
 # The last line reads `N passed, N failed, N skipped`; the exit code is 1 where anything failed.
@@ -119,6 +120,19 @@ if wanted crash; then
         skip_stage crash "the crash explorer is not built yet" allowed
     fi
 fi
+
+# blocks_stage NAME COMMAND...: a stage that needs FUSE and loop devices.
+blocks_stage() {
+    local reason
+    wanted "$1" || return 0
+    if reason="$(blocks_unavailable)"; then
+        skip_stage "$1" "$reason"
+    else
+        stage "$@"
+    fi
+}
+blocks_stage kill9 bash tools/dev/kill9.sh --rounds 4
+blocks_stage cuts bash tools/dev/cuts.sh --rounds 25
 
 say "all stages: $((SECONDS - started)) s"
 say "$passed passed, $failed failed, $skipped skipped"
