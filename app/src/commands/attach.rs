@@ -32,7 +32,7 @@ pub struct Arguments {
     fuse: bool,
     /// Stay in the foreground; log to standard error.
     #[arg(long)]
-    foreground: bool,
+    pub foreground: bool,
     #[command(flatten)]
     options: Options,
 }
