@@ -47,7 +47,11 @@ pub fn main() -> ExitCode {
     // A server is started by way of /proc/self/exe, which would be its name.
     let _ = rustix::thread::set_name(c"onefold");
     let cli = Cli::parse();
-    log_to_stderr(if matches!(cli.verb, Verb::Serve(_) | Verb::Supervise(_) | Verb::Hands(_)) { "info" } else { "warn" });
+    log_to_stderr(match &cli.verb {
+        Verb::Serve(_) | Verb::Supervise(_) | Verb::Hands(_) => true,
+        Verb::Attach(arguments) => arguments.foreground,
+        _ => false,
+    });
     match run(cli.verb) {
         Ok(exit) => exit.into(),
         Err(failed) => {
@@ -74,10 +78,12 @@ fn run(verb: Verb) -> Result<Exit, Failed> {
     }
 }
 
-fn log_to_stderr(default: &str) {
-    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
-    let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(is_terminal).with_writer(std::io::stderr).init();
+/// A server's log has times and says more; what a command has to say to its user has none.
+fn log_to_stderr(is_server: bool) {
+    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(if is_server { "info" } else { "warn" }));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    let log = log.with_ansi(std::io::stderr().is_terminal());
+    if is_server { log.init() } else { log.without_time().init() }
 }
 
 /// `on` or `off`.

@@ -254,6 +254,7 @@ fn other_versions_and_short_devices_are_named() {
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(31 << 20).unwrap();
     assert!(home.expect(6, &["attach", "--nbd", "disk.img"]).contains("cut short"));
     home.expect(2, &["attach"]);
+    home.expect(2, &["attach", "--nbd", "disk.img", "--memory", "1M"]);
     home.expect(2, &["no-such-verb"]);
     home.expect(3, &["attach", "--nbd", "no such volume"]);
     home.expect(3, &["status", "./nothing"]);

@@ -71,7 +71,7 @@ fn a_client_that_stops_in_a_message_is_cut_off_and_an_idle_one_is_not() {
     in_large.send(&request(WRITE, 0, 1, 0, 1 << 20));
     let mut in_refused = Client::ready(&served.socket, true);
     in_refused.send(&request(WRITE, 0, 1, 1, 1 << 20));
-    assert_eq!(in_refused.answer(0).result, Err(EINVAL));
+    // Its answer comes when the payload has gone by, which never happens.
     // Never silent for long, never done: a byte now and then.
     let start = Instant::now();
     let mut trickling = Client::ready(&served.socket, true);

@@ -1,6 +1,7 @@
 //! `attach`: makes a volume a block device.
 
 use crate::exit::{Exit, Failed, Outcome};
+use crate::output::size::Size;
 use crate::server::directory::run_directory;
 use crate::server::launch::{self, End};
 use crate::server::plan::{FrontendPlan, Options, Plan};
@@ -8,6 +9,7 @@ use crate::server::record::{Places, Record, clear};
 use crate::server::serving::serve;
 use crate::server::{known, record};
 use crate::volume;
+use onefold_engine::memory::Accountant;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -30,7 +32,7 @@ pub struct Arguments {
     fuse: bool,
     /// Stay in the foreground; log to standard error.
     #[arg(long)]
-    foreground: bool,
+    pub foreground: bool,
     #[command(flatten)]
     options: Options,
 }
@@ -67,6 +69,10 @@ fn announce(location: &str) {
 }
 
 fn plan(arguments: &Arguments) -> Outcome<Plan> {
+    let Size(memory) = arguments.options.memory;
+    if memory < Accountant::BYTES_MIN {
+        return Err(Failed::new(Exit::Usage, format!("--memory {memory}: at least {} are needed", Size(Accountant::BYTES_MIN))));
+    }
     let directory = run_directory()?;
     let found = volume::find(&arguments.volume)?;
     // A server that was killed a moment ago is given the time to be gone.

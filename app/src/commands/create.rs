@@ -139,6 +139,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
         return Err(failed(arguments, "format", error));
     }
+    // Not every file system can give space in advance.
+    if !backing.is_allocated().unwrap_or(false) {
+        ground.allocation = Allocation::Sparse;
+    }
     let path = arguments.path.canonicalize().unwrap_or_else(|_| arguments.path.clone());
     known::remember(&path);
     print(&report(arguments, &ground, &superblock, path), Style::of(arguments.json));

@@ -40,8 +40,13 @@ fn supervise(plan: &Plan) -> Outcome<Exit> {
     for refused in prepare_process() {
         tracing::warn!("{refused} was refused: where memory is short, the device may stall");
     }
-    let session =
-        supervisor::Plan { source: plan.path.display().to_string(), threads: THREADS, limit: DeathLimit::default(), without_resend: false };
+    let session = supervisor::Plan {
+        source: plan.path.display().to_string(),
+        tag: plan.id.clone(),
+        threads: THREADS,
+        limit: DeathLimit::default(),
+        without_resend: false,
+    };
     let mut crew = Crew { plan: plan.clone() };
     let ended = supervisor::supervise(&session, &mut crew);
     let end = End::take(&end_place);

@@ -131,7 +131,7 @@ impl Backing {
             .map_err(|e| OpenError::of_errno(path, "create", e))?;
         let sized = rustix::fs::ftruncate(&fd, length).and_then(|()| match allocation {
             Allocation::Sparse => Ok(()),
-            Allocation::Whole => rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, length),
+            Allocation::Whole => allocate_whole(&fd, path, length),
         });
         if let Err(errno) = sized {
             // Nobody has seen the file yet, and half of one helps nobody.
@@ -155,7 +155,7 @@ impl Backing {
     pub fn resize(&mut self, length: u64, allocation: Allocation) -> io::Result<()> {
         rustix::fs::ftruncate(&self.file, length)?;
         if allocation == Allocation::Whole {
-            rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, length)?;
+            allocate_whole(&self.file, &self.facts.path, length)?;
         }
         self.facts.length = length;
         Ok(())
@@ -290,6 +290,16 @@ impl Backing {
 
     pub(super) fn file(&self) -> &File {
         &self.file
+    }
+}
+
+fn allocate_whole(file: impl AsFd, path: &Path, length: u64) -> Result<(), Errno> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, length) {
+        Err(Errno::OPNOTSUPP) => {
+            tracing::warn!(path = %path.display(), "this file system cannot give a file its space in advance");
+            Ok(())
+        }
+        other => other,
     }
 }
 

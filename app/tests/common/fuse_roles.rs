@@ -136,7 +136,7 @@ fn supervise(tag: &str, file: &str, deaths: usize) -> Result<(), Box<dyn Error>>
     }
     let limit = DeathLimit { deaths, ..DeathLimit::default() };
     let without_resend = std::env::var_os("FUSE_RAM_WITHOUT_RESEND").is_some();
-    let plan = Plan { source: file.to_owned(), threads: THREADS, limit, without_resend };
+    let plan = Plan { source: file.to_owned(), tag: tag.to_owned(), threads: THREADS, limit, without_resend };
     let mut crew = Crew { me: std::env::current_exe()?, tag: tag.to_owned(), file: file.to_owned() };
     Ok(supervisor::supervise(&plan, &mut crew)?)
 }

@@ -13,6 +13,24 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// However a test hangs, after this all its processes are killed, which ends the session and wakes whoever waits for it.
 const LIMIT: Duration = Duration::from_secs(120);
 
+const ONEFOLD: &str = env!("CARGO_BIN_EXE_onefold");
+
+fn volume_in(directory: &Path) -> PathBuf {
+    directory.join("volume")
+}
+
+fn attach_words(directory: &Path) -> Vec<String> {
+    let volume = volume_in(directory);
+    [ONEFOLD, "attach", "--foreground", "--fuse", "--memory", "16M", volume.to_str().unwrap()].map(str::to_owned).into()
+}
+
+fn start(words: &[String], directory: &Path, environment: &[(&str, &str)]) -> Child {
+    let log = File::options().create(true).append(true).open(directory.join("log")).unwrap();
+    let mut command = command(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    command.env("ONEFOLD_RUN_DIR", directory.join("run")).envs(environment.iter().copied());
+    command.stdout(Stdio::piped()).stderr(log).spawn().unwrap()
+}
+
 /// A session under test. Dropping it takes everything down.
 pub struct Rig {
     pub supervisor: Child,
@@ -43,14 +61,20 @@ impl Rig {
 
     /// Makes a volume of `size` and attaches it as users do; waits for its device.
     pub fn volume(size: &str) -> Self {
-        let onefold = env!("CARGO_BIN_EXE_onefold");
         let mut rig = Self::over(&[], |directory| {
-            let path = directory.join("volume").to_str().unwrap().to_owned();
-            run(&[onefold, "create", &path, "--size", size], 30);
-            [onefold, "attach", "--foreground", "--fuse", "--memory", "16M", &path].map(str::to_owned).into()
+            run(&[ONEFOLD, "create", volume_in(directory).to_str().unwrap(), "--size", size], 30);
+            attach_words(directory)
         });
         rig.wait_device();
         rig
+    }
+
+    /// Attaches its volume once more; all processes of the first time are dead.
+    pub fn attach_again(mut self) -> Self {
+        self.supervisor.wait().unwrap();
+        self.supervisor = start(&attach_words(self.directory.path()), self.directory.path(), &[]);
+        self.wait_device();
+        self
     }
 
     /// In a directory of its own, starts the program that `words` makes ready.
@@ -58,10 +82,7 @@ impl Rig {
         let place = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
         let directory = tempfile::Builder::new().prefix("onefold-kill-").tempdir_in(place).unwrap();
         let words = words(directory.path());
-        let log = File::create(directory.path().join("log")).unwrap();
-        let mut start = command(&words.iter().map(String::as_str).collect::<Vec<_>>());
-        start.env("ONEFOLD_RUN_DIR", directory.path().join("run")).envs(environment.iter().copied());
-        let supervisor = start.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let supervisor = start(&words, directory.path(), environment);
         let over = Arc::new(AtomicBool::new(false));
         let (pid, is_over) = (supervisor.id(), Arc::clone(&over));
         std::thread::spawn(move || {
@@ -190,7 +211,7 @@ pub fn kill_all(first: u32) {
 }
 
 /// Those that it started, and those that they did, nearest first.
-fn descendants(first: u32) -> Vec<u32> {
+pub fn descendants(first: u32) -> Vec<u32> {
     let mut found = children(first);
     let mut i = 0;
     while i < found.len() {

@@ -1,6 +1,6 @@
 //! A FUSE session whose server is killed, with a loop device, a file system and verified load on top.
 
-use crate::rig::{PATIENCE, Rig, arguments, first_line, is_attached, kill};
+use crate::rig::{PATIENCE, Rig, arguments, descendants, first_line, is_attached, kill, kill_all};
 use crate::tools::{Random, command, program, run, try_run, wait_until};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -173,23 +173,51 @@ fn bytes_of(seed: u64, bytes: usize) -> Vec<u8> {
 
 pub fn gives_up_on_a_server_that_keeps_dying() {
     let mut rig = Rig::new(16 << 20, 5, &[]);
+    let user = File::open(rig.device()).unwrap();
     for _ in 0..5 {
         rig.kill_server();
     }
-    let status = rig.wait_end();
-    assert!(!status.success());
+    assert!(!rig.wait_end().success());
     assert!(rig.log().contains("died 5 times within 10s"), "{}", rig.log());
-    // Its users hear of it at once, instead of waiting for ever.
-    assert!(fs::read(rig.device()).is_err(), "reads of a dead session succeed");
+    fails_and_goes(&rig, user);
 }
 
 pub fn without_resend_ends_with_errors() {
     let mut rig = Rig::new(16 << 20, 1000, &[("FUSE_RAM_WITHOUT_RESEND", "1")]);
+    let user = File::open(rig.device()).unwrap();
     assert!(rig.log().contains("resend: false"), "{}", rig.log());
     rig.kill_server();
     assert!(!rig.wait_end().success());
     assert!(rig.log().contains("cannot send its requests again"), "{}", rig.log());
-    assert!(fs::read(rig.device()).is_err(), "reads of a dead session succeed");
+    fails_and_goes(&rig, user);
+}
+
+/// Whoever uses the device of a dead session hears of it at once, instead of waiting for ever; and it goes with its last user.
+fn fails_and_goes(rig: &Rig, user: File) {
+    assert!(user.read_exact_at(&mut [0; 4096], 0).is_err(), "a read of a dead session succeeds");
+    assert!(is_attached(rig.device()), "the device is gone below its user");
+    drop(user);
+    assert!(wait_until(PATIENCE, || !is_attached(rig.device())), "a dead device stays");
+}
+
+/// Whoever kills everything leaves a dead device; whoever attaches the volume again finds a new one, and the old one is gone.
+pub fn begun_again_takes_the_dead_device_away() {
+    let rig = Rig::volume("64M");
+    let first = rig.device().to_owned();
+    let written = File::options().read(true).write(true).open(&first).unwrap();
+    written.write_all_at(&[8; 4096], 1 << 20).unwrap();
+    written.sync_all().unwrap();
+    drop(written);
+    kill_all(rig.supervisor.id());
+    assert!(wait_until(PATIENCE, || descendants(rig.supervisor.id()).is_empty()));
+    assert!(is_attached(&first), "this test is about a device that is left behind");
+    let rig = rig.attach_again();
+    // It may have got the same number.
+    assert!(rig.device() == first || !is_attached(&first), "{} is still there", first.display());
+    let mut block = [0; 4096];
+    File::open(rig.device()).unwrap().read_exact_at(&mut block, 1 << 20).unwrap();
+    assert_eq!(block, [8; 4096]);
+    rig.detach();
 }
 
 pub fn is_detached_by_sigterm_unless_in_use() {

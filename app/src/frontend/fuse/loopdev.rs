@@ -151,6 +151,16 @@ pub fn find(tag: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
+/// Takes away, without a flush, the loop devices with `tag` that a dead session has left: at once, or when their last user closes them. All
+/// they do is fail. To be called only when no session with that tag lives but the caller's own, which has no device yet or none any more.
+pub fn clear_dead(tag: &str) {
+    for device in find(tag).unwrap_or_default() {
+        if let Ok(open) = rustix::fs::open(&device, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
+            let _ = ioctl(&open, uapi::CLR_FD, std::ptr::null_mut());
+        }
+    }
+}
+
 /// Flushes a loop device and takes it away; with that the session below it ends, too.
 ///
 /// # Errors

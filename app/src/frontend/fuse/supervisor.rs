@@ -10,6 +10,7 @@
 
 use super::handover::lend;
 pub use super::handover::{Handover, Hands, Inherited, Ready};
+use super::loopdev::clear_dead;
 pub use super::process::{ignore_stop_signals, prepare_process};
 use super::session::Session;
 use crate::frontend::Error;
@@ -29,6 +30,8 @@ use std::time::{Duration, Instant};
 pub struct Plan {
     /// What the kernel's messages call it: the volume's path.
     pub source: String,
+    /// What its loop device is known by: see [`loopdev::find`](super::loopdev::find).
+    pub tag: String,
     /// Threads of each server.
     pub threads: usize,
     pub limit: DeathLimit,
@@ -111,7 +114,12 @@ pub fn supervise(plan: &Plan, crew: &mut dyn Crew) -> Result<(), Ended> {
     let resend = session.can_resend() && !plan.without_resend;
     crew.report(Event::Mounted { resend });
     let stage = Stage::Starting;
-    Watch { plan, crew, session, resend, signals, deaths: VecDeque::new(), stage, stop: false }.run()
+    // Here the session ends, if not before: whoever still waits for an answer gets an error.
+    let ended = Watch { plan, crew, session, resend, signals, deaths: VecDeque::new(), stage, stop: false }.run();
+    if matches!(ended, Err(Ended::GaveUp { .. } | Ended::NoResend { .. })) {
+        clear_dead(&plan.tag);
+    }
+    ended
 }
 
 fn io_error(what: String, source: std::io::Error) -> Error {

@@ -76,6 +76,8 @@ pub struct Reader {
     room: u64,
     /// Bytes of refused payload still to be thrown away.
     skip: usize,
+    /// What is answered to it once it is gone: some clients take no answer while they are still sending.
+    refusal: Option<(RequestHead, u64, ErrorNumber)>,
     /// When the client last finished a message.
     progress: Instant,
     spare: Replies,
@@ -91,6 +93,7 @@ impl Reader {
             batch_cost: 0,
             room: 0,
             skip: 0,
+            refusal: None,
             progress: Instant::now(),
             spare: Replies::default(),
         }
@@ -142,6 +145,11 @@ impl Reader {
     fn take_requests(&mut self) -> Result<(), End> {
         loop {
             self.skip -= self.inbox.discard(self.skip);
+            if self.skip == 0 {
+                if let Some((head, cost, error)) = self.refusal.take() {
+                    self.refuse(&head, cost, error);
+                }
+            }
             let Some(bytes) = self.inbox.peek::<REQUEST_BYTES>() else { return Ok(()) };
             let head = RequestHead::parse(bytes)?;
             let verdict = judge(&head, &self.connection.export, self.connection.agreement.structured);
@@ -168,7 +176,7 @@ impl Reader {
                 Err(End::TooLong(head.length))
             }
             Verdict::Refuse { error, payload } => {
-                self.refuse(head, cost, error);
+                self.refusal = Some((*head, cost, error));
                 self.skip = index(u64::from(payload));
                 Ok(())
             }
@@ -179,7 +187,7 @@ impl Reader {
                     Ok(())
                 }
                 Err(failure) => {
-                    self.refuse(head, cost, failure.into());
+                    self.refusal = Some((*head, cost, failure.into()));
                     self.skip = index(u64::from(head.length));
                     Ok(())
                 }
