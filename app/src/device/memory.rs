@@ -6,11 +6,18 @@ use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+/// What a [`MemoryDevice`] remembers; several, one after the other, may have the same.
+pub type Memory = Arc<Mutex<Vec<u8>>>;
+
+/// Which commands fail.
+type Fault = fn(&Work) -> bool;
+
 /// Bytes in memory behind the device trait, answered by one thread in the order of submission.
 pub struct MemoryDevice {
     facts: Facts,
     sink: Arc<OnceLock<Weak<dyn Completions>>>,
     commands: Mutex<Option<Sender<Command>>>,
+    fault: Arc<Mutex<Fault>>,
     /// What was done, in order.
     pub log: Arc<Mutex<Vec<&'static str>>>,
 }
@@ -18,23 +25,36 @@ pub struct MemoryDevice {
 impl MemoryDevice {
     /// A device of `length` zeros.
     pub fn new(length: usize) -> Arc<Self> {
+        Self::over(Arc::new(Mutex::new(vec![0; length])))
+    }
+
+    /// A device that finds what is in `memory`.
+    pub fn over(memory: Memory) -> Arc<Self> {
         let sink: Arc<OnceLock<Weak<dyn Completions>>> = Arc::default();
         let log: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+        let fault: Arc<Mutex<Fault>> = Arc::new(Mutex::new(|_| false));
+        let length = memory.lock().unwrap().len();
         let (sender, receiver) = channel::<Command>();
         std::thread::spawn({
-            let (sink, log) = (sink.clone(), log.clone());
+            let (sink, log, fault) = (sink.clone(), log.clone(), fault.clone());
             move || {
-                let mut bytes = vec![0; length];
                 for Command { token, mut work } in receiver {
                     log.lock().unwrap().push(work.name());
-                    let result = carry_out(&mut bytes, &mut work);
+                    let is_broken = fault.lock().unwrap()(&work);
+                    let result =
+                        if is_broken { Err(io::Error::other("broken")) } else { carry_out(&mut memory.lock().unwrap(), &mut work) };
                     if let Some(sink) = sink.get().and_then(Weak::upgrade) {
                         sink.completed(&mut vec![Completed { token, work, result }]);
                     }
                 }
             }
         });
-        Arc::new(Self { facts: facts(length as u64), sink, commands: Mutex::new(Some(sender)), log })
+        Arc::new(Self { facts: facts(length as u64), sink, commands: Mutex::new(Some(sender)), fault, log })
+    }
+
+    /// From now on, these fail.
+    pub fn break_at(&self, fault: Fault) {
+        *self.fault.lock().unwrap() = fault;
     }
 }
 

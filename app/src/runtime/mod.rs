@@ -13,6 +13,9 @@ pub mod verdict;
 pub mod volume;
 pub mod volume_counts;
 
+#[cfg(test)]
+mod volume_tests;
+
 use crate::target::SharedTarget;
 use condition::{Condition, Counts};
 use std::sync::Arc;

@@ -26,23 +26,42 @@ impl Rig {
     /// Starts a session over a sparse file of `bytes` and waits for its device.
     pub fn new(bytes: u64, deaths: usize, environment: &[(&str, &str)]) -> Self {
         let mut rig = Self::started(bytes, deaths, environment);
-        let line = first_line(rig.supervisor.stdout.take().unwrap());
-        assert!(line.starts_with("/dev/loop"), "no device: {line:?}\n{}", rig.log());
-        rig.device = Some(line.into());
+        rig.wait_device();
         rig
     }
 
+    /// Starts a session over a sparse file of `bytes`, served by this program.
     pub fn started(bytes: u64, deaths: usize, environment: &[(&str, &str)]) -> Self {
+        Self::over(environment, |directory| {
+            let file = directory.join("backing");
+            File::create(&file).unwrap().set_len(bytes).unwrap();
+            let me = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
+            let tag = format!("kill {}", directory.display());
+            [me, "supervise".into(), tag, file.to_str().unwrap().into(), deaths.to_string()].into()
+        })
+    }
+
+    /// Makes a volume of `size` and attaches it as users do; waits for its device.
+    pub fn volume(size: &str) -> Self {
+        let onefold = env!("CARGO_BIN_EXE_onefold");
+        let mut rig = Self::over(&[], |directory| {
+            let path = directory.join("volume").to_str().unwrap().to_owned();
+            run(&[onefold, "create", &path, "--size", size], 30);
+            [onefold, "attach", "--foreground", "--fuse", "--memory", "16M", &path].map(str::to_owned).into()
+        });
+        rig.wait_device();
+        rig
+    }
+
+    /// In a directory of its own, starts the program that `words` makes ready.
+    fn over(environment: &[(&str, &str)], words: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let place = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
         let directory = tempfile::Builder::new().prefix("onefold-kill-").tempdir_in(place).unwrap();
-        let file = directory.path().join("backing");
-        File::create(&file).unwrap().set_len(bytes).unwrap();
+        let words = words(directory.path());
         let log = File::create(directory.path().join("log")).unwrap();
-        let me = std::env::current_exe().unwrap();
-        let tag = format!("kill {}", directory.path().display());
-        let words = [me.to_str().unwrap(), "supervise", &tag, file.to_str().unwrap(), &deaths.to_string()];
-        let mut start = command(&words);
-        let supervisor = start.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut start = command(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        start.env("ONEFOLD_RUN_DIR", directory.path().join("run")).envs(environment.iter().copied());
+        let supervisor = start.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let (pid, is_over) = (supervisor.id(), Arc::clone(&over));
         std::thread::spawn(move || {
@@ -54,6 +73,12 @@ impl Rig {
         Self { supervisor, device: None, directory, mounted: None, over }
     }
 
+    fn wait_device(&mut self) {
+        let line = first_line(self.supervisor.stdout.take().unwrap());
+        assert!(line.starts_with("/dev/loop"), "no device: {line:?}\n{}", self.log());
+        self.device = Some(line.into());
+    }
+
     pub fn device(&self) -> &Path {
         self.device.as_deref().unwrap()
     }
@@ -63,11 +88,14 @@ impl Rig {
     }
 
     pub fn log(&self) -> String {
-        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+        let own = self.directory.path().join("log");
+        let of_volume = fs::read_dir(self.directory.path().join("run")).into_iter().flatten().flatten().map(|entry| entry.path());
+        let logs = std::iter::once(own).chain(of_volume.filter(|path| path.extension().is_some_and(|e| e == "log")));
+        logs.map(|path| fs::read_to_string(path).unwrap_or_default()).collect()
     }
 
     pub fn server(&self) -> Option<u32> {
-        children(self.supervisor.id()).into_iter().find(|&pid| arguments(pid).get(1).is_some_and(|verb| verb == "serve"))
+        descendants(self.supervisor.id()).into_iter().find(|&pid| arguments(pid).get(1).is_some_and(|verb| verb == "serve"))
     }
 
     /// Kills the server, once there is one that has not been killed yet.
@@ -154,14 +182,25 @@ pub fn kill(pid: u32) {
     let _ = rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL);
 }
 
-pub fn kill_all(supervisor: u32) {
-    // The supervisor before its children, or it would replace them.
-    let below = children(supervisor);
-    kill(supervisor);
+pub fn kill_all(first: u32) {
+    // From above: a supervisor would replace a server that dies before it.
+    let below = descendants(first);
+    kill(first);
     below.into_iter().for_each(kill);
 }
 
-pub fn children(parent: u32) -> Vec<u32> {
+/// Those that it started, and those that they did, nearest first.
+fn descendants(first: u32) -> Vec<u32> {
+    let mut found = children(first);
+    let mut i = 0;
+    while i < found.len() {
+        found.extend(children(found[i]));
+        i += 1;
+    }
+    found
+}
+
+fn children(parent: u32) -> Vec<u32> {
     let processes = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_child = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

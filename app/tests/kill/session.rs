@@ -83,35 +83,45 @@ pub fn ext4_under_verified_load() {
     rig.detach();
 }
 
-/// Writers of their own regions and a reader that knows what each must hold, while servers live for a tenth of a second.
 pub fn many_quick_kills() {
-    const KILLS: u64 = 40;
-    const REGION: u64 = 8 << 20;
-    const WRITERS: u64 = 6;
     let rig = Rig::new(WRITERS * REGION, 1000, &[]);
+    kill_under_writers(rig, 40, |random| Duration::from_millis(20 + random.below(160)));
+}
+
+/// A volume: what was acknowledged and not flushed outlives the server, too.
+pub fn of_a_volume_keeps_every_acknowledged_write() {
+    // Its supervisor gives up after five deaths within ten seconds.
+    kill_under_writers(Rig::volume("128M"), 6, |random| Duration::from_millis(2550 + random.below(300)));
+}
+
+const WRITERS: u64 = 6;
+const REGION: u64 = 8 << 20;
+
+/// Writers of their own regions, who know what each block must hold, while servers die `kills` times.
+fn kill_under_writers(rig: Rig, kills: u64, pause: impl Fn(&mut Random) -> Duration) {
     let stop = AtomicBool::new(false);
     let device = rig.device().to_owned();
     let writes: u64 = std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|i| {
-                let (device, stop) = (&device, &stop);
-                scope.spawn(move || write_and_check(device, i * REGION, REGION, stop))
-            })
-            .collect();
+        let writer = |i| {
+            let (device, stop) = (&device, &stop);
+            scope.spawn(move || write_and_check(device, i * REGION, REGION, stop))
+        };
+        let writers: Vec<_> = (0..WRITERS).map(writer).collect();
         let mut random = Random(7);
-        for _ in 0..KILLS {
-            std::thread::sleep(Duration::from_millis(20 + random.below(160)));
+        for _ in 0..kills {
+            std::thread::sleep(pause(&mut random));
             rig.kill_server();
         }
         stop.store(true, Ordering::Relaxed);
-        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+        writers.into_iter().map(|writer| writer.join().unwrap_or_else(|_| panic!("{}", rig.log()))).sum()
     });
     assert!(writes > 1000, "{writes} writes show nothing");
-    assert_eq!(rig.log().matches("Replaced").count(), usize::try_from(KILLS).unwrap(), "{}", rig.log());
+    assert_eq!(rig.log().matches("Replaced").count(), usize::try_from(kills).unwrap(), "{}", rig.log());
     rig.detach();
 }
 
-/// Writes blocks at random places of a region, of one to 64 blocks, and checks blocks at random places, until told to stop. Says how often.
+/// Writes blocks at random places of a region, of one to 64 blocks, and checks blocks at random places, until told to stop, then all. Says
+/// how often.
 fn write_and_check(device: &Path, start: u64, bytes: u64, stop: &AtomicBool) -> u64 {
     let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap();
     let file = File::options().read(true).write(true).custom_flags(direct).open(device).unwrap();
@@ -120,13 +130,22 @@ fn write_and_check(device: &Path, start: u64, bytes: u64, stop: &AtomicBool) -> 
     let mut versions = vec![0_u64; usize::try_from(blocks).unwrap()];
     let mut buffer = onefold_engine::buffer::BufferMut::zeroed(64);
     let mut rounds = 0;
+    let check = |buffer: &mut onefold_engine::buffer::BufferMut, versions: &[u64], block: u64| {
+        file.read_exact_at(&mut buffer.bytes_mut()[..4096], start + block * 4096).expect("a read while servers die");
+        let mut expected = [0; 4096];
+        let version = versions[usize::try_from(block).unwrap()];
+        if version > 0 {
+            fill(&mut expected, start, block, version);
+        }
+        let found = u64::from_ne_bytes(buffer.bytes()[..8].try_into().unwrap());
+        assert!(*buffer.block(0) == expected, "block {block} of region {start} is not version {version}; its first word is {found:x}");
+    };
     while !stop.load(Ordering::Relaxed) {
         rounds += 1;
         let count = if random.below(4) == 0 { 1 + random.below(64) } else { 1 };
         let first = random.below(blocks - count + 1);
         for i in 0..count {
-            let version = &mut versions[usize::try_from(first + i).unwrap()];
-            *version = rounds;
+            versions[usize::try_from(first + i).unwrap()] = rounds;
             fill(buffer.block_mut(usize::try_from(i).unwrap()), start, first + i, rounds);
         }
         let range = ..usize::try_from(count * 4096).unwrap();
@@ -134,19 +153,9 @@ fn write_and_check(device: &Path, start: u64, bytes: u64, stop: &AtomicBool) -> 
         if random.below(50) == 0 {
             file.sync_all().expect("a flush while servers die");
         }
-        let block = random.below(blocks);
-        file.read_exact_at(&mut buffer.bytes_mut()[..4096], start + block * 4096).expect("a read while servers die");
-        let mut expected = [0; 4096];
-        match versions[usize::try_from(block).unwrap()] {
-            0 => {}
-            version => fill(&mut expected, start, block, version),
-        }
-        assert!(
-            *buffer.block(0) == expected,
-            "block {block} of region {start} is not version {}",
-            versions[usize::try_from(block).unwrap()]
-        );
+        check(&mut buffer, &versions, random.below(blocks));
     }
+    (0..blocks).for_each(|block| check(&mut buffer, &versions, block));
     rounds
 }
 
