@@ -106,6 +106,9 @@ impl Engine {
         if !fits {
             return self.fail_request(request.id, Failure::Invalid);
         }
+        if self.unflushed {
+            return self.fail_request(request.id, Failure::Io);
+        }
         let writes = matches!(request.op, Op::Write | Op::Discard | Op::WriteZeroes);
         if writes && (self.failed || self.settings.read_only) {
             return self.fail_request(request.id, Failure::ReadOnly);

@@ -91,6 +91,8 @@ pub struct Engine {
     pub(crate) ready: VecDeque<Task>,
     pub(crate) stage: Stage,
     pub(crate) failed: bool,
+    /// The flush of the opening failed.
+    pub(crate) unflushed: bool,
 
     ios: Map<IoId, IoFor>,
     io_next: u64,
@@ -174,6 +176,7 @@ impl Engine {
             ready: VecDeque::new(),
             stage: Stage::Created,
             failed: false,
+            unflushed: false,
             ios: Map::default(),
             io_next: 1,
             durability: Durability::default(),
@@ -288,6 +291,7 @@ impl Engine {
             Task::Bits => self.set_written_bits(),
             Task::Load(id) => self.load_page(id),
             Task::Recall => self.go_on_recalling(),
+            Task::Admit => self.drain_admission(),
         }
     }
 

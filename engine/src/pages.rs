@@ -31,6 +31,7 @@ pub(crate) enum Task {
     Scan,
     Bits,
     Recall,
+    Admit,
     Load(PageId),
 }
 

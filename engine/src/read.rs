@@ -89,6 +89,7 @@ impl Engine {
         while count(self.reads[op].pieces.len()) < blocks && !self.reads[op].bad {
             let lbn = Lbn(first + count(self.reads[op].pieces.len()));
             match self.lookup(lbn) {
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.failed && self.overlay(lbn).is_some() => self.reads[op].bad = true,
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.reads[op].pieces.push(Piece::Zeroes),
                 Ok(Some(MapEntry::Block { pbn, .. })) if pbn.0 < self.geometry.data_blocks => self.take_block(op, lbn, pbn),
                 Ok(_) => self.reads[op].bad = true,
@@ -105,7 +106,7 @@ impl Engine {
     /// Takes a block's content where it is in memory, else pins the block, for a run.
     fn take_block(&mut self, op: usize, lbn: Lbn, pbn: Pbn) {
         let held = self.fresh.get(&pbn).and_then(|f| f.held.clone());
-        // After a failure the device's bytes of an uncommitted link are not to be trusted (A5).
+        // After a failure neither an uncommitted link nor what the device holds for it is to be trusted (A5).
         if held.is_none() && self.failed && self.overlay(lbn).is_some() {
             self.reads[op].bad = true;
             return;
@@ -162,6 +163,9 @@ impl Engine {
     }
 
     fn verify_and_answer(&mut self, op: usize) {
+        if self.failed && self.reads_uncommitted(op) {
+            self.reads[op].bad = true;
+        }
         let mut blocks: Vec<(usize, usize)> = Vec::new();
         if self.settings.verify_reads && !self.reads[op].bad {
             let runs = self.reads[op].runs.iter().enumerate();
@@ -183,6 +187,13 @@ impl Engine {
             self.reads[op].verified += 1;
         }
         self.end_read(op);
+    }
+
+    /// Whether something of it came from the device for a link that no commit has made durable: its bytes are not to be trusted (A5).
+    fn reads_uncommitted(&self, op: usize) -> bool {
+        let first = self.reads[op].request.offset.0 / BLOCK_BYTES;
+        let from_device = self.reads[op].pieces.iter().enumerate().filter(|(_, piece)| matches!(piece, Piece::Run { .. }));
+        from_device.into_iter().any(|(i, _)| self.overlay(Lbn(first + count(i))).is_some())
     }
 
     fn end_read(&mut self, op: usize) {

@@ -53,6 +53,7 @@ impl Explorer {
         self.coverage.runs += 1;
         match rng.u8(0..16) {
             0 => crate::formatting::run(self, options, &mut rng),
+            7 => crate::spoil::run(self, options, &mut rng),
             1..=3 => self.run_failing(options, &mut rng),
             4..=6 => self.run_long(options, &mut rng),
             _ => self.run_crashing(options, &mut rng),

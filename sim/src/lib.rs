@@ -30,6 +30,7 @@ pub mod states;
 pub mod explore;
 pub mod formatting;
 pub mod life;
+pub mod spoil;
 
 pub mod counts;
 pub mod figure;

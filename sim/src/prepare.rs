@@ -12,11 +12,11 @@ use crate::world::{Setting, World};
 use fastrand::Rng;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::create::{FormatStep, format};
-use onefold_engine::format::superblock::Superblock;
+use onefold_engine::format::superblock::{ProtectedRange, Superblock};
 use onefold_engine::format::{Geometry, Wish};
 use onefold_engine::interface::IoId;
 use onefold_engine::settings::{Persistence, Settings};
-use onefold_engine::units::{BLOCK_BYTES, Bytes};
+use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
 use std::rc::Rc;
 
 /// A volume that runs start from.
@@ -33,6 +33,8 @@ pub struct Prepared {
 const TINY_DATA: u64 = 40;
 /// Logical blocks of a tiny volume: four pages of map.
 const TINY_LOGICAL: u64 = 2500;
+/// The first of two protected blocks.
+const PROTECTED: u64 = 799;
 /// Pages of a wide volume's map.
 const WIDE_PAGES: u64 = 160;
 /// Blocks of a spread volume's data, and how many of them no client can use.
@@ -56,7 +58,9 @@ impl Prepared {
             }
         };
         let geometry = Geometry::plan_tiny(Bytes(blocks * BLOCK_BYTES), &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;
-        let superblock = Superblock::new(geometry.clone(), *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &Settings::default());
+        let mut superblock = Superblock::new(geometry.clone(), *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &Settings::default());
+        // Some of the blocks that runs write to are kept from dedup, so that there are entries of kind 2.
+        superblock.protected = vec![ProtectedRange { first: Lbn(PROTECTED), blocks: 2 }];
         let mut disk = SimDisk::new(blocks);
         for step in format(&superblock, Bytes(blocks * BLOCK_BYTES), &[]) {
             match step {

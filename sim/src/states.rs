@@ -43,6 +43,9 @@ pub struct Coverage {
     pub device_events: u64,
     /// Device events after which the set checker looked.
     pub checked_events: u64,
+    /// Lives with something spoilt, and those that noticed it.
+    pub spoilt: u64,
+    pub spoilt_found: u64,
     /// Metadata that was enumerated to the last state.
     pub enumerated: u64,
     steps: BTreeMap<(Step, Crash, usize), u64>,
@@ -67,6 +70,8 @@ impl Coverage {
         self.device_events += other.device_events;
         self.checked_events += other.checked_events;
         self.enumerated += other.enumerated;
+        self.spoilt += other.spoilt;
+        self.spoilt_found += other.spoilt_found;
         other.steps.into_iter().for_each(|(k, n)| *self.steps.entry(k).or_default() += n);
         other.situations.into_iter().for_each(|(k, n)| *self.situations.entry(k).or_default() += n);
         self.names.extend(other.names);

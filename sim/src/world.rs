@@ -469,6 +469,22 @@ impl World {
         Ok(())
     }
 
+    /// Writes every block that writes go to, and reads them back: now there is no error any more.
+    ///
+    /// # Errors
+    /// As [`World::run_until`]; and when a block that was written cannot be read.
+    pub fn heal(&mut self) -> Result<(), Violation> {
+        let content = crate::content::pattern("healed");
+        for (first, blocks) in self.setting.stretches.clone().iter() {
+            let contents = vec![content.clone(); crate::disk::to_index(*blocks)];
+            let request = self.client.write(*first, &contents, false, &mut self.oracle);
+            self.send(request)?;
+            self.run_until(false, |w| w.client.waiting() == 0)?;
+        }
+        // Errors of writes are possible (where refs are unknown, or space is gone); those of reads after a good write are not.
+        self.read_all()
+    }
+
     /// Asks for a clean end, and waits for it.
     ///
     /// # Errors

@@ -9,6 +9,7 @@
 use crate::commit::FlushFor;
 use crate::engine::Engine;
 use crate::interface::{Action, Notice};
+use crate::pages::Task;
 
 /// Where the service stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ impl Engine {
 
     /// The device's cache holds nothing any more that no flush has covered.
     pub(super) fn opening_flushed(&mut self) {
+        // What lies in the device's cache may yet be lost: nothing that was read from it may be given out (R8).
+        self.unflushed = self.failed;
         if self.failed || self.settings.read_only {
             return self.serve();
         }
@@ -101,6 +104,7 @@ impl Engine {
         if matches!(self.stage, Stage::Opening | Stage::Recalling) {
             self.stage = Stage::Serving;
             self.notice(Notice::Serving);
+            self.ready.push_back(Task::Admit);
         }
     }
 

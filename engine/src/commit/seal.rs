@@ -89,7 +89,8 @@ impl Engine {
         self.find_space_for_waiters();
         if self.open.is_empty() {
             let removals = !self.reclaim.removed.is_empty() || !self.durability.removed.is_empty();
-            if removals && !self.space_waiters.is_empty() {
+            // A recount waits for them too.
+            if removals && (!self.space_waiters.is_empty() || self.recount.running()) {
                 self.seal();
             }
             return;

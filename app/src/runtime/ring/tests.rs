@@ -193,8 +193,8 @@ fn any_flipped_bit_of_a_record_is_found() {
         ring.append(EPOCH, &Record::Held { lbn: Lbn(n), content: &[1; 16] }).unwrap();
     }
     let bytes = std::fs::read(&path).unwrap();
-    let second = PAGE + 56;
-    for bit in 0..56 * 8 {
+    let second = PAGE + 64;
+    for bit in 0..64 * 8 {
         let mut flipped = bytes.clone();
         flipped[second + bit / 8] ^= 1 << (bit % 8);
         let replay = Replay::parse(flipped, VOLUME).unwrap();

@@ -1,0 +1,163 @@
+//! Damage that no crash explains (P6): one region of a volume is spoilt, and then nothing wrong is ever served.
+//!
+//! 1. A read finds a version that is allowed, or an error; never another block's content, never zeros that were not written.
+//! 2. The volume goes on working: what is written from then on reads back, and a block that could not be read is healed by writing it.
+//! 3. Only one thing is spoilt, so that everything else can vouch for it.
+
+use crate::content::Content;
+use crate::disk::{Choice, SimDisk};
+use crate::explore::Explorer;
+use crate::life::Left;
+use crate::machine::open_engine;
+use crate::options::Options;
+use crate::record::record;
+use crate::sin::{BlankDevice, FullDevice, MisdirectingDevice, RottenDevice, Sin};
+use crate::violation::{Violation, violation};
+use crate::volume::Place;
+use crate::world::{Setting, World};
+use fastrand::Rng;
+use onefold_engine::format::Region;
+use onefold_engine::interface::Notice;
+use std::rc::Rc;
+
+/// Device events of the lives before and after the damage, at most.
+const EVENTS: u64 = 150;
+
+/// Works on a volume, spoils it, and works on.
+///
+/// # Errors
+/// The first violation.
+pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
+    options.settings.verify_reads = true;
+    let prepared = explorer.prepared(options.shape);
+    let setting = prepared.setting(Rc::new(options));
+    let sound = life_before(&setting, Left::new(prepared.disk.clone(), prepared.oracle.clone()), rng)?;
+    for _ in 0..8 {
+        let mut disk = sound.disk.clone();
+        let sin = if rng.bool() { Some(sinful(&setting, &disk, rng)) } else { None };
+        if sin.is_none() && !spoil(&setting, &mut disk, rng) {
+            continue;
+        }
+        life_after(explorer, &setting, disk, sin, &sound, rng)?;
+    }
+    Ok(())
+}
+
+fn life_before(setting: &Setting, left: Left, rng: &mut Rng) -> Result<Left, Violation> {
+    let machine = open_engine(&left.disk, setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
+    let mut world = World::new(setting.clone(), left.disk, left.oracle, machine, rng.fork());
+    let events = rng.u64(20..EVENTS);
+    world.run_until(true, |w| w.traffic.events >= events)?;
+    world.close()?;
+    let mut oracle = world.oracle;
+    oracle.promised_by_flush().into_iter().for_each(|mark| oracle.raise(mark));
+    oracle.reopen();
+    Ok(Left::new(world.disk.cut(&Choice::new()), oracle))
+}
+
+fn is_zero(disk: &SimDisk, block: u64) -> bool {
+    disk.cell(block).durable().id() == Content::zero().id()
+}
+
+/// A page of a region that holds something, on the medium.
+fn written_page(setting: &Setting, disk: &SimDisk, rng: &mut Rng) -> Option<(u64, Region)> {
+    let pages: Vec<(u64, Region)> = (0..disk.blocks())
+        .filter(|&b| !is_zero(disk, b))
+        .filter_map(|b| if let Place::Page(id) = setting.volume.place(b) { Some((b, id.region)) } else { None })
+        .collect();
+    if pages.is_empty() { None } else { Some(pages[rng.usize(0..pages.len())]) }
+}
+
+/// Changes something on the medium. False where there is nothing to change.
+fn spoil(setting: &Setting, disk: &mut SimDisk, rng: &mut Rng) -> bool {
+    let Some((page, region)) = written_page(setting, disk, rng) else { return false };
+    let content = disk.cell(page).durable().clone();
+    let sector = rng.usize(0..8);
+    match rng.u8(0..5) {
+        0 => {
+            record!("spoilt: sector {sector} of block {page} ({}) is zeros", region.name());
+            disk.plant(page, content.patched(sector * 512, &[0; 512]));
+        }
+        1 => {
+            record!("spoilt: block {page} ({}) is zeros", region.name());
+            disk.plant(page, Content::zero());
+        }
+        2 => {
+            let bit = rng.usize(0..4096 * 8);
+            record!("spoilt: bit {bit} of block {page} ({})", region.name());
+            disk.plant(page, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ 1 << (bit % 8)]));
+        }
+        3 => {
+            // A sector of another page of the same region: valid, but not there.
+            let Some((other, _)) = (0..20).filter_map(|_| written_page(setting, disk, rng)).find(|&(b, r)| r == region && b != page) else {
+                return false;
+            };
+            record!("spoilt: sector {sector} of block {page} ({}) is that of block {other}", region.name());
+            let from = disk.cell(other).durable().clone();
+            disk.plant(page, content.patched(sector * 512, from.sector(sector)));
+        }
+        _ => {
+            let data: Vec<u64> =
+                (0..disk.blocks()).filter(|&b| !is_zero(disk, b) && matches!(setting.volume.place(b), Place::Data(_))).collect();
+            let Some(&block) = data.get(rng.usize(0..data.len().max(1))) else { return false };
+            let content = disk.cell(block).durable().clone();
+            let bit = rng.usize(0..4096 * 8);
+            record!("spoilt: bit {bit} of {:?}", setting.volume.place(block));
+            disk.plant(block, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ 1 << (bit % 8)]));
+        }
+    }
+    true
+}
+
+/// A device that spoils things as it goes.
+fn sinful(setting: &Setting, disk: &SimDisk, rng: &mut Rng) -> Box<dyn Sin> {
+    let data_from = setting.volume.data_from();
+    let block = written_page(setting, disk, rng).map_or(data_from, |(b, _)| b);
+    let block = if rng.bool() { block } else { rng.u64(data_from..disk.blocks() - 2) };
+    match rng.u8(0..4) {
+        0 => {
+            record!("a rotten device: block {block}");
+            Box::new(RottenDevice { first: block, blocks: 1 })
+        }
+        1 => {
+            record!("a blank device: block {block}");
+            Box::new(BlankDevice { first: block, blocks: 1 })
+        }
+        2 => {
+            record!("a full device: from block {block}");
+            Box::new(FullDevice { from: block })
+        }
+        _ => {
+            let countdown = rng.u64(0..20);
+            record!("a misdirecting device: write {countdown} goes to block {block}");
+            Box::new(MisdirectingDevice { countdown, to: block })
+        }
+    }
+}
+
+fn life_after(
+    explorer: &mut Explorer,
+    setting: &Setting,
+    disk: SimDisk,
+    sin: Option<Box<dyn Sin>>,
+    sound: &Left,
+    rng: &mut Rng,
+) -> Result<(), Violation> {
+    let machine = open_engine(&disk, setting, rng).map_err(|e| violation!("P1: one thing is spoilt, and the volume does not open: {e}"))?;
+    let mut world = World::new(setting.clone(), disk, sound.oracle.clone(), machine, rng.fork());
+    world.weather.errors = true;
+    world.sin = sin;
+    world.read_all()?;
+    let events = rng.u64(5..EVENTS);
+    world.run_until(true, |w| w.traffic.events >= events)?;
+    world.settle()?;
+    world.read_all()?;
+    explorer.coverage.device_events += world.traffic.events;
+    let found = world.notices.iter().filter(|n| matches!(n, Notice::Damage { .. })).count();
+    explorer.coverage.spoilt += 1;
+    explorer.coverage.spoilt_found += u64::from(found > 0);
+    if !world.weather.failed {
+        world.heal()?;
+    }
+    Ok(())
+}
