@@ -276,7 +276,7 @@ def second_copy(options):
                 handle.flush()
                 after = onefold.report("stats", store)["dedup"]
             server.detach()
-            return {key: after[key] - before[key] for key in ("duplicates", "new", "unchanged", "zeroes") if key in after}
+            return {key: after[key] - before[key] for key in ("duplicates", "new_blocks", "unchanged", "zeroes")}
 
         def refilled():
             notices = onefold.report("status", store)["attached"]["condition"]["notices"]
@@ -284,7 +284,7 @@ def second_copy(options):
 
         first = copy(0, "64M")
         second = copy((size + MIB - 1) // MIB * MIB, "64M")
-    stored = second["duplicates"] + second["new"]
+    stored = second["duplicates"] + second["new_blocks"]
     return {"value": round(100 * second["duplicates"] / stored, 2), "first": first, "second": second}
 
 
