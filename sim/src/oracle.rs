@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Operations on one block that may be under way together: each more doubles the states to keep.
 pub const TOGETHER_MAX: usize = 4;
-/// Contents that one block may have, before nothing more is done to it but to read it.
+/// Contents that one block may have, before it has to be written as a whole.
 const STATES_MAX: usize = 24;
 
 /// What an operation does to one block.
@@ -188,10 +188,17 @@ impl Oracle {
     /// Whether one more operation on a block may be sent now ([`TOGETHER_MAX`]).
     #[must_use]
     pub fn has_room(&self, lbn: u64) -> bool {
-        self.blocks
-            .get(&lbn)
-            .and_then(|h| h.groups.last())
-            .is_none_or(|g| g.states.len() <= STATES_MAX && (g.is_over() || g.operations.len() < TOGETHER_MAX))
+        self.last_group(lbn).is_none_or(|g| g.is_over() || g.states.len() <= STATES_MAX && g.operations.len() < TOGETHER_MAX)
+    }
+
+    /// Whether a block may hold so much, and nothing is under way for it, that only a write of the whole of it makes it plain again.
+    #[must_use]
+    pub fn is_tangled(&self, lbn: u64) -> bool {
+        self.last_group(lbn).is_some_and(|g| g.is_over() && g.states.len() > STATES_MAX)
+    }
+
+    fn last_group(&self, lbn: u64) -> Option<&Group> {
+        self.blocks.get(&lbn).and_then(|h| h.groups.last())
     }
 
     /// An operation on a block is sent. `certain` is false where it need not do anything even when it succeeds (part of a block in a discard).

@@ -440,6 +440,10 @@ impl World {
                 return Ok(());
             }
         }
+        // Clients whose every request is answered, but by reads from memory or refusals alone, keep nobody waiting.
+        if self.client.waiting() == 0 && !self.traffic.closing {
+            return Ok(());
+        }
         Err(violation!("stuck: {STEPS_STUCK} steps and no end; these wait: {}", self.client.describe_waiting()))
     }
 

@@ -50,6 +50,7 @@ package_of() {
     pkg-config) echo pkg-config ;;
     debootstrap) echo debootstrap ;;
     shellcheck) echo shellcheck ;;
+    patch) echo patch ;;
     git) echo git ;;
     *) return 1 ;;
     esac
