@@ -85,6 +85,12 @@ impl Client {
         self.waiting.len()
     }
 
+    /// The request that has waited for longest.
+    #[must_use]
+    pub fn oldest_waiting(&self) -> Option<u64> {
+        self.waiting.keys().next().copied()
+    }
+
     /// What waits, in words.
     #[must_use]
     pub fn describe_waiting(&self) -> String {

@@ -144,6 +144,8 @@ pub struct SimDisk {
     blocks: u64,
     completions: u64,
     flights: Vec<(IoId, Flight)>,
+    /// Writes that went elsewhere than they were sent to.
+    strays: Vec<IoId>,
     /// Blocks with versions since their durable one.
     open: BTreeSet<u64>,
     /// Hash of the durable contents of the blocks in `named`.
@@ -164,7 +166,8 @@ impl SimDisk {
         let empty: [Cell; CHUNK] = std::array::from_fn(|_| Cell { durable: Content::zero(), trimmed: false, since: Vec::new() });
         let empty = Arc::new(empty);
         let chunks = (0..to_index(blocks).div_ceil(CHUNK)).map(|_| empty.clone()).collect();
-        let mut disk = Self { chunks, blocks, completions: 0, flights: Vec::new(), open: BTreeSet::new(), media: 0, named: 0..0 };
+        let mut disk =
+            Self { chunks, blocks, completions: 0, flights: Vec::new(), strays: Vec::new(), open: BTreeSet::new(), media: 0, named: 0..0 };
         disk.name_metadata(0..blocks);
         disk
     }
@@ -218,7 +221,8 @@ impl SimDisk {
             return Err(violation!("operation {} reaches from block {first} over {blocks} of a device of {}", io.0, self.blocks));
         }
         for block in first..first + blocks {
-            if let Some(other) = self.cell(block).since.iter().find(|v| v.in_flight()) {
+            let stray = |v: &&Version| self.strays.contains(&v.io);
+            if let Some(other) = self.cell(block).since.iter().filter(|v| v.in_flight()).find(|v| !stray(v) && !self.strays.contains(&io)) {
                 return Err(violation!("R6: {} on block {block} while {} is in flight for it", io.0, other.io.0));
             }
         }
@@ -237,6 +241,15 @@ impl SimDisk {
             self.open.insert(block);
         }
         Ok(())
+    }
+
+    /// A write is issued that the device puts somewhere else: what is in flight there does not break R6.
+    ///
+    /// # Errors
+    /// A stretch beyond the end.
+    pub fn write_astray(&mut self, io: IoId, first: u64, contents: &[Shared]) -> Result<(), Violation> {
+        self.strays.push(io);
+        self.write(io, first, contents)
     }
 
     /// A discard is issued: from here on zeros are possible.
@@ -332,6 +345,7 @@ impl SimDisk {
     pub fn cut(&self, choice: &Choice) -> Self {
         let mut after = self.clone();
         after.flights.clear();
+        after.strays.clear();
         for (block, sources) in choice {
             after.decide(*block, sources);
         }
@@ -360,6 +374,7 @@ impl SimDisk {
     pub fn kill(&self, rng: &mut fastrand::Rng) -> Self {
         let mut after = self.clone();
         let flights = std::mem::take(&mut after.flights);
+        after.strays.clear();
         for (io, flight) in flights {
             let Flight::Change { first, blocks } = flight else { continue };
             after.completions += 1;

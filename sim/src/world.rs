@@ -273,8 +273,11 @@ impl World {
             (first..).zip(contents).try_for_each(|(block, _)| checker.about_to_change(block, "a write"))?;
         }
         self.traffic.write(class, first, contents, &self.disk, &self.setting.volume);
+        match redirected {
+            Some(elsewhere) => self.disk.write_astray(io, elsewhere, contents)?,
+            None => self.disk.write(io, first, contents)?,
+        }
         let first = redirected.unwrap_or(first);
-        self.disk.write(io, first, contents)?;
         self.start(io, Work::Write, fails, false);
         self.after_change(first, contents.len() as u64)
     }
@@ -435,13 +438,18 @@ impl World {
     /// # Errors
     /// As [`World::step`]; or when it takes for ever.
     pub fn run_until(&mut self, clients: bool, mut done: impl FnMut(&Self) -> bool) -> Result<(), Violation> {
-        for _ in 0..STEPS_STUCK {
+        let mut oldest = None;
+        for i in 0..STEPS_STUCK {
             if done(self) || !self.step(clients)? {
                 return Ok(());
             }
+            if i == STEPS_STUCK / 2 {
+                oldest = self.client.oldest_waiting();
+            }
         }
-        // Clients whose every request is answered, but by reads from memory or refusals alone, keep nobody waiting.
-        if self.client.waiting() == 0 && !self.traffic.closing {
+        // Where every request is answered in time, if only by reads from memory and refusals, nobody is stuck.
+        let waits = self.client.oldest_waiting().is_some_and(|now| oldest.is_some_and(|then| now <= then));
+        if clients && !self.traffic.closing && !waits {
             return Ok(());
         }
         Err(violation!("stuck: {STEPS_STUCK} steps and no end; these wait: {}", self.client.describe_waiting()))

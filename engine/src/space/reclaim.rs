@@ -77,6 +77,10 @@ impl Engine {
     /// Takes the entries of chosen granules away, where their pages are in memory.
     pub(crate) fn reclaim(&mut self) {
         let chosen = std::mem::take(&mut self.reclaim.chosen);
+        if !self.stage.commits() {
+            // Closing writes exact pages: a removal now would come after the last flush that lets its count fall.
+            return;
+        }
         for granule in chosen {
             let first = Pbn(granule * GRANULE_BLOCKS);
             let names = PageId { region: Region::Fingerprints, index: granule };
