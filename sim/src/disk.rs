@@ -281,7 +281,9 @@ impl SimDisk {
                 self.completions += 1;
                 let rank = self.completions;
                 for block in first..first + blocks {
-                    let version = self.cell_mut(block).since.iter_mut().rfind(|v| v.io == io && v.in_flight()).expect("its version");
+                    let version = self.cell_mut(block).since.iter_mut().rfind(|v| v.io == io && v.in_flight());
+                    // A stray write may have been overtaken by one that was sent there, and is durable.
+                    let Some(version) = version else { continue };
                     version.done = Some(rank);
                     version.stuck = end == End::Failed;
                 }

@@ -151,7 +151,7 @@ fn crash_here(explorer: &mut Explorer, volumes: &Volumes, disk: &SimDisk, flushe
                 live_on(explorer, old, after, oracle, rng)?;
             }
             Ok(_) => return Err(violation!("P1: after {flushes} flushes of a format the old volume opens")),
-            Err(_) if flushes == 3 => return Err(violation!("P1: after a whole format nothing opens")),
+            Err(_) if flushes >= 3 => return Err(violation!("P1: after a whole format nothing opens")),
             Err(OpenError::NotOnefold | OpenError::Damaged { .. }) => {
                 let again = format_again(&volumes.superblock, after, rng)?;
                 live_on(explorer, new, again, empty, rng)?;

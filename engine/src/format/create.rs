@@ -3,9 +3,11 @@
 //! 1. Every copy of a superblock that could be found, of a volume that was there before too, is gone durably before anything else changes: a
 //!    format that was cut off leaves no volume, never half of one.
 //! 2. The metadata is durably blank before a superblock says that there is a volume.
-//! 3. Pages of *written* are sealed from the beginning: zeros are never trusted there.
+//! 3. The pair of copies that the first update leaves alone is durable before the other is written: a format that was cut off between them
+//!    leaves a volume that opens, and whose opening does not overwrite the only copy that can be found.
+//! 4. Pages of *written* are sealed from the beginning: zeros are never trusted there.
 
-use super::copies::copies;
+use super::copies::{copies, pair_of};
 use super::geometry::{Extent, ExtentKind};
 use super::page::{PageContent, PageId, Region, seal};
 use super::superblock::Superblock;
@@ -45,13 +47,16 @@ pub fn format<'a>(superblock: &'a Superblock, device_bytes: Bytes, old_volumes: 
         seal(&superblock.uuid, id, &PageContent::empty(), &mut page);
         FormatStep::Write { at: geometry.page_at(id), page }
     });
-    let begin = copies(geometry.device_bytes).into_iter().enumerate().map(|(copy, at)| {
-        let mut page = Box::new([0; BLOCK_SIZE]);
-        superblock.encode(copy, &mut page);
-        FormatStep::Write { at, page }
-    });
+    let begin = |generation| {
+        pair_of(generation).into_iter().map(move |copy| {
+            let mut page = Box::new([0; BLOCK_SIZE]);
+            superblock.encode(copy, &mut page);
+            FormatStep::Write { at: copies(superblock.geometry.device_bytes)[copy], page }
+        })
+    };
     let flush = || std::iter::once(FormatStep::Flush);
-    destroy.chain(flush()).chain(blank).chain(written).chain(flush()).chain(begin).chain(flush())
+    let (first, second) = (begin(superblock.generation), begin(superblock.generation + 1));
+    destroy.chain(flush()).chain(blank).chain(written).chain(flush()).chain(first).chain(flush()).chain(second).chain(flush())
 }
 
 /// Wherever a copy could be found: of this volume, of the whole device, of those that were there before.

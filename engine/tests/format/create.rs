@@ -4,7 +4,8 @@ use super::{MIB, UUID, fresh, geometry};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::page::open;
 use onefold_engine::format::{
-    FormatStep, Geometry, OpenError, PageContent, PageId, Region, Superblock, Wish, choose, claimed_bytes, end_copies, format,
+    FormatStep, Geometry, OpenError, PageContent, PageId, Region, Superblock, Wish, choose, claimed_bytes, copies, end_copies, format,
+    pair_of,
 };
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
@@ -70,7 +71,7 @@ fn a_format_cut_off_anywhere_leaves_the_old_volume_the_new_one_or_none() {
     let claimed = claimed_bytes(old_medium.page(Bytes(0)).expect("a page")).expect("an old volume");
     let steps: Vec<_> = format(&new, Bytes(64 * MIB), &[claimed]).collect();
     let flushes: Vec<_> = steps.iter().enumerate().filter(|(_, s)| **s == FormatStep::Flush).map(|(i, _)| i).collect();
-    assert_eq!(flushes.len(), 3);
+    assert_eq!(flushes.len(), 4);
     assert_eq!(*flushes.last().expect("flushes"), steps.len() - 1);
 
     // Before each flush, whatever subset of the steps since the last one is durable: each alone, and all.
@@ -96,6 +97,23 @@ fn a_format_cut_off_anywhere_leaves_the_old_volume_the_new_one_or_none() {
         since = flush + 1;
     }
     assert_eq!(Medium(durable).open(), Ok(new));
+}
+
+#[test]
+fn the_first_update_leaves_the_pair_alone_that_a_cut_off_format_has_made_durable() {
+    // The volume is shorter than its device, so that only a front copy can be found. The format is cut off in its last step.
+    let superblock = fresh();
+    let steps: Vec<_> = format(&superblock, Bytes(64 * MIB + 4096), &[]).collect();
+    let last_but_one = steps.iter().enumerate().filter(|(_, s)| **s == FormatStep::Flush).map(|(i, _)| i).nth(2).expect("a third flush");
+    let mut medium = Medium::full_of(0, 64 * MIB + 4096);
+    steps[..last_but_one].iter().for_each(|step| medium.carry_out(step));
+    let opened = medium.open().expect("a volume");
+    // The update that opening does is cut off too: neither of its copies is whole.
+    let places = copies(superblock.geometry.device_bytes);
+    for copy in pair_of(opened.generation + 1) {
+        medium.carry_out(&FormatStep::Write { at: places[copy], page: Box::new([0x5a; 4096]) });
+    }
+    assert_eq!(medium.open(), Ok(superblock));
 }
 
 #[test]
