@@ -21,6 +21,8 @@ use std::rc::Rc;
 const LIVES: u64 = 1200;
 /// Steps without a device event after which a life is thought to have nothing more to show.
 const IDLE_STEPS: u32 = 300;
+/// Device calls of a closing, about.
+const CLOSING_CALLS: u64 = 12;
 
 /// How the lives of a run go.
 pub struct Plan {
@@ -313,24 +315,17 @@ impl Explorer {
 
     fn fail_in(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
         world.send_reads()?;
-        let mut step = world.traffic.step();
-        world.run_until(true, |w| {
-            let over = w.weather.errors || w.calls > w.fault.unwrap_or(0) + 20;
-            step = if over { step } else { w.traffic.step() };
-            over
-        })?;
-        let mut more = rng.u32(1..40);
-        world.run_until(true, |_| {
-            more -= 1;
-            more == 0
-        })?;
+        let closing = rng.u8(..) < 48 && !world.weather.errors;
+        let step = if closing { close_with_a_failure(world, rng)? } else { serve_with_a_failure(world, rng)? };
         let says_so = world.notices.iter().filter(|n| matches!(n, Notice::WentReadOnly { .. })).count();
         if says_so != usize::from(world.weather.failed) {
             return Err(violation!("A5: the device failed: {}; notices of it: {says_so}", world.weather.failed));
         }
-        if rng.bool() {
-            world.read_all()?;
-            world.close()?;
+        if closing || rng.bool() {
+            if !closing {
+                world.read_all()?;
+                world.close()?;
+            }
             if world.weather.failed && world.closed() == Some(true) {
                 return Err(violation!("A5: the volume was closed clean after the device had failed"));
             }
@@ -340,6 +335,40 @@ impl Explorer {
         }
         self.cut(plan, world, Crash::Failure, step, depth, 3, rng)
     }
+}
+
+/// Serves until the call has failed, and a little longer. Returns where the engine was.
+fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Step, Violation> {
+    let mut step = world.traffic.step();
+    world.run_until(true, |w| {
+        let over = w.weather.errors || w.calls > w.fault.unwrap_or(0) + 20;
+        step = if over { step } else { w.traffic.step() };
+        over
+    })?;
+    let mut more = rng.u32(1..40);
+    world.run_until(true, |_| {
+        more -= 1;
+        more == 0
+    })?;
+    Ok(step)
+}
+
+/// Serves for a while without a failure, and closes with one: the call is counted from there.
+fn close_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Step, Violation> {
+    let call = world.fault.take().unwrap_or(0);
+    let events = rng.u64(1..60);
+    world.run_until(true, |w| w.traffic.events >= events || w.weather.failed)?;
+    world.run_until(false, |w| w.client.waiting() == 0)?;
+    world.fault = Some(world.calls + call % CLOSING_CALLS);
+    world.begin_close()?;
+    let mut step = world.traffic.step();
+    world.run_until(false, |w| {
+        let over = w.weather.errors || w.closed().is_some();
+        step = if over { step } else { w.traffic.step() };
+        over
+    })?;
+    world.run_until(false, |w| w.closed().is_some())?;
+    Ok(step)
 }
 
 /// What a cut has torn.
