@@ -63,6 +63,8 @@ impl Explorer {
         match rng.u8(0..16) {
             0 => crate::formatting::run(self, options, &mut rng),
             7 => crate::spoil::run(self, options, &mut rng),
+            8 => self.run_crashing(options.filling(), &mut rng),
+            9 => self.run_failing(options.filling(), &mut rng),
             1..=3 => self.run_failing(options, &mut rng),
             4..=6 => self.run_long(options, &mut rng),
             _ => self.run_crashing(options, &mut rng),
@@ -109,7 +111,7 @@ impl Explorer {
         plan.events = [rng.u64(40..300), rng.u64(10..80), rng.u64(10..40), rng.u64(1..20)];
         plan.check_sets = true;
         // Neighbouring calls in turn: over many runs every kind of call is met in every step.
-        let (seed, from) = (rng.u64(..), rng.u64(0..plan.events[0]));
+        let (seed, from) = (rng.u64(..), if rng.u8(..) < 80 { 0 } else { rng.u64(0..plan.events[0]) });
         for call in from..from + 24 {
             let mut rng = Rng::with_seed(seed);
             let prepared = self.prepared(plan.setting.options.shape);

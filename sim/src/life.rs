@@ -24,6 +24,9 @@ const IDLE_STEPS: u32 = 300;
 /// Device calls of a closing, about.
 const CLOSING_CALLS: u64 = 12;
 
+/// Events for which a failing life waits for a rare step.
+const RARE_EVENTS: u64 = 300;
+
 /// How the lives of a run go.
 pub struct Plan {
     pub setting: Setting,
@@ -69,7 +72,7 @@ fn odds(traffic: &Traffic) -> u32 {
         _ => 0,
     };
     let situation = |situation, odds| if traffic.is_on(situation) { odds } else { 0 };
-    step + situation(Situation::NoSpace, 400) + situation(Situation::DeviceDiscard, 60) + situation(Situation::Reuse, 20)
+    step + situation(Situation::NoSpace, 1200) + situation(Situation::DeviceDiscard, 60) + situation(Situation::Reuse, 20)
 }
 
 /// What is left when a life has ended, and the next begins.
@@ -201,7 +204,7 @@ impl Explorer {
             }
             if world.traffic.events != seen {
                 seen = world.traffic.events;
-                if rng.u8(..) < 10 {
+                if rng.u8(..) < if depth == 0 { 80 } else { 8 } {
                     self.crash(plan, world, depth, rng)?;
                 }
             }
@@ -339,6 +342,12 @@ impl Explorer {
 
 /// Serves until the call has failed, and a little longer. Returns where the engine was.
 fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Step, Violation> {
+    if rng.u8(..) < 64 && !world.weather.errors {
+        // In a step in which the engine seldom is.
+        let (call, rare) = (world.fault.take().unwrap_or(0), if rng.bool() { Step::Reclaim } else { Step::Idle });
+        world.run_until(true, |w| w.traffic.step() == rare || w.traffic.events >= RARE_EVENTS || w.weather.failed)?;
+        world.fault = Some(world.calls + call % 2);
+    }
     let mut step = world.traffic.step();
     world.run_until(true, |w| {
         let over = w.weather.errors || w.calls > w.fault.unwrap_or(0) + 20;

@@ -101,6 +101,16 @@ impl Options {
             pages: (shape == Shape::Wide).then(|| rng.u64(30..60)),
         }
     }
+
+    /// The same, but the volume fills: nothing repeats, little is given back.
+    #[must_use]
+    pub fn filling(mut self) -> Self {
+        self.shape = Shape::Tiny;
+        self.pages = None;
+        (self.mix.write, self.mix.discard, self.mix.zeroes, self.mix.read) = (20, 0, 0, 1);
+        (self.unique, self.zero, self.lbns) = (255, 0, 64);
+        self
+    }
 }
 
 impl fmt::Display for Options {

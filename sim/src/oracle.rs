@@ -241,6 +241,14 @@ impl Oracle {
             group.operations[i].patch = Patch::Nothing;
             group.enumerate();
         }
+        // A last group in which nothing was done says no more than the one before: a full volume's refusals add nothing.
+        let history = self.history(mark.lbn);
+        let points = [history.acknowledged, history.floor].map(|p| p.group);
+        let idle = |g: &Group| g.operations.iter().all(|o| o.replied && matches!(o.patch, Patch::Nothing));
+        let (is_last, is_relied_on) = (mark.point.group == history.last(), points.contains(&mark.point.group));
+        if history.groups.len() > 1 && is_last && !is_relied_on && history.groups.last().is_some_and(idle) {
+            history.groups.pop();
+        }
     }
 
     /// It failed: it may have been done or not.
