@@ -416,7 +416,7 @@ impl Engine {
         *left -= 1;
         if *left == 0 {
             self.pins.remove(&pbn);
-            self.space.changes += 1;
+            self.space.no_longer_busy();
         }
     }
 

@@ -226,6 +226,7 @@ impl Engine {
         let (kind, fingerprint, done) = (fresh.kind, fresh.fingerprint, fresh.held.is_none());
         if done {
             self.fresh.remove(&pbn);
+            self.space.no_longer_busy();
         }
         if kind == Kind::Fingerprint {
             self.index.remove(&fingerprint, pbn);
@@ -265,6 +266,7 @@ impl Engine {
                 fresh.held = None;
                 if !fresh.waits {
                     self.fresh.remove(&pbn);
+                    self.space.no_longer_busy();
                 }
             }
             self.content_arrived_for_waiters(pbn, result.is_ok());

@@ -144,6 +144,7 @@ impl Engine {
             fresh.waits = false;
             if fresh.held.is_none() {
                 self.fresh.remove(&pbn);
+                self.space.no_longer_busy();
             }
         }
     }

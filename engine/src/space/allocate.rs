@@ -121,7 +121,11 @@ impl Engine {
         let ready: Vec<Pbn> = self.space.ready.iter().copied().filter(|pbn| pbn.0 / GRANULE_BLOCKS == granule).collect();
         for i in free {
             let pbn = first + i;
-            if self.busy(pbn) || ready.contains(&pbn) {
+            if ready.contains(&pbn) {
+                continue;
+            }
+            if self.busy(pbn) {
+                self.space.passed_over = true;
                 continue;
             }
             if self.pages.expect(names).content.fingerprint(crate::units::index(i)).is_none() {

@@ -61,6 +61,8 @@ pub(crate) struct Space {
     pub preparing: Option<u64>,
     /// Granules looked at since the last one that had a free block.
     pub fruitless: u64,
+    /// A free block was passed over since, because something in flight touched it.
+    pub passed_over: bool,
     /// Counts what may help a writer that waits for a block; and as of when those who wait have tried.
     pub changes: u64,
     pub changes_tried: u64,
@@ -98,6 +100,7 @@ impl Space {
             ready: VecDeque::new(),
             preparing: None,
             fruitless: 0,
+            passed_over: false,
             changes: 0,
             changes_tried: 0,
             last_try: 0,
@@ -211,6 +214,14 @@ impl Space {
     /// A granule gave nothing now (its blocks are pinned, or not theirs alone): it rests until something has happened.
     pub fn fruitless_granule(&mut self, granule: u64) {
         self.resting.push(granule);
+    }
+
+    /// Nothing in flight touches some block any more: it may be one that was passed over.
+    pub fn no_longer_busy(&mut self) {
+        self.changes += 1;
+        if std::mem::take(&mut self.passed_over) {
+            self.fruitless = 0;
+        }
     }
 
     /// Something has happened: granules that gave nothing may be tried again.
