@@ -29,6 +29,7 @@ pub mod states;
 
 pub mod crash;
 pub mod explore;
+pub mod failing;
 pub mod formatting;
 pub mod life;
 pub mod mutants;

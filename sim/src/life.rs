@@ -13,7 +13,7 @@ use crate::violation::{Violation, violation};
 use crate::volume::Place;
 use crate::world::{Setting, World};
 use fastrand::Rng;
-use onefold_engine::interface::{Notice, Promised};
+use onefold_engine::interface::Promised;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -21,11 +21,6 @@ use std::rc::Rc;
 const LIVES: u64 = 1200;
 /// Steps without a device event after which a life is thought to have nothing more to show.
 const IDLE_STEPS: u32 = 300;
-/// Device calls of a closing, about.
-const CLOSING_CALLS: u64 = 12;
-
-/// Events for which a failing life waits for a rare step.
-const RARE_EVENTS: u64 = 300;
 
 /// How the lives of a run go.
 pub struct Plan {
@@ -58,7 +53,7 @@ impl Plan {
         stops
     }
 
-    fn may_crash(&self, depth: usize) -> bool {
+    pub(crate) fn may_crash(&self, depth: usize) -> bool {
         depth < DEPTH_MAX && self.lives.get() > 0
     }
 }
@@ -114,7 +109,7 @@ struct Death {
 }
 
 impl Explorer {
-    fn open(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<World, Violation> {
+    pub(crate) fn open(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<World, Violation> {
         let mut setting = plan.setting.clone();
         let lost = matches!(left.ring, RingLeft::Lost);
         if lost {
@@ -135,7 +130,7 @@ impl Explorer {
         Ok(world)
     }
 
-    fn count_events(&mut self, world: &World) {
+    pub(crate) fn count_events(&mut self, world: &World) {
         self.coverage.device_events += world.traffic.events;
         if world.checker.is_some() {
             self.coverage.checked_events += world.traffic.events;
@@ -249,7 +244,7 @@ impl Explorer {
 
     /// Cuts the power here, in several ways, and lives on after each.
     #[allow(clippy::too_many_arguments, reason = "each says something else, and all are used once")]
-    fn cut(
+    pub(crate) fn cut(
         &mut self,
         plan: &Plan,
         world: &World,
@@ -298,86 +293,6 @@ impl Explorer {
         record::forget(before);
         Ok(())
     }
-
-    /// A life in which one device call fails (A5): after it the volume is read-only and says so, blocks read right or not at all, and what was
-    /// promised before is there after the next power cut. A read that fails may end in no more than an error.
-    ///
-    /// # Errors
-    /// The violation that it found.
-    pub fn fail(&mut self, plan: &Plan, left: Left, depth: usize, call: u64, rng: &mut Rng) -> Result<(), Violation> {
-        let before = record::mark();
-        record!("--- life {depth}, in which call {call} fails");
-        let mut world = self.open(plan, left, depth, rng)?;
-        world.fault = Some(call);
-        let result = self.fail_in(plan, &mut world, depth, rng);
-        self.count_events(&world);
-        result?;
-        record::forget(before);
-        Ok(())
-    }
-
-    fn fail_in(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
-        world.send_reads()?;
-        let closing = rng.u8(..) < 48 && !world.weather.errors;
-        let step = if closing { close_with_a_failure(world, rng)? } else { serve_with_a_failure(world, rng)? };
-        let says_so = world.notices.iter().filter(|n| matches!(n, Notice::WentReadOnly { .. })).count();
-        if says_so != usize::from(world.weather.failed) {
-            return Err(violation!("A5: the device failed: {}; notices of it: {says_so}", world.weather.failed));
-        }
-        if closing || rng.bool() {
-            if !closing {
-                world.read_all()?;
-                world.close()?;
-            }
-            if world.weather.failed && world.closed() == Some(true) {
-                return Err(violation!("A5: the volume was closed clean after the device had failed"));
-            }
-        }
-        if !plan.may_crash(depth) {
-            return Ok(());
-        }
-        self.cut(plan, world, Crash::Failure, step, depth, 3, rng)
-    }
-}
-
-/// Serves until the call has failed, and a little longer. Returns where the engine was.
-fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Step, Violation> {
-    if rng.u8(..) < 64 && !world.weather.errors {
-        // In a step in which the engine seldom is.
-        let (call, rare) = (world.fault.take().unwrap_or(0), if rng.bool() { Step::Reclaim } else { Step::Idle });
-        world.run_until(true, |w| w.traffic.step() == rare || w.traffic.events >= RARE_EVENTS || w.weather.failed)?;
-        world.fault = Some(world.calls + call % 2);
-    }
-    let mut step = world.traffic.step();
-    world.run_until(true, |w| {
-        let over = w.weather.errors || w.calls > w.fault.unwrap_or(0) + 20;
-        step = if over { step } else { w.traffic.step() };
-        over
-    })?;
-    let mut more = rng.u32(1..40);
-    world.run_until(true, |_| {
-        more -= 1;
-        more == 0
-    })?;
-    Ok(step)
-}
-
-/// Serves for a while without a failure, and closes with one: the call is counted from there.
-fn close_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Step, Violation> {
-    let call = world.fault.take().unwrap_or(0);
-    let events = rng.u64(1..60);
-    world.run_until(true, |w| w.traffic.events >= events || w.weather.failed)?;
-    world.run_until(false, |w| w.client.waiting() == 0)?;
-    world.fault = Some(world.calls + call % CLOSING_CALLS);
-    world.begin_close()?;
-    let mut step = world.traffic.step();
-    world.run_until(false, |w| {
-        let over = w.weather.errors || w.closed().is_some();
-        step = if over { step } else { w.traffic.step() };
-        over
-    })?;
-    world.run_until(false, |w| w.closed().is_some())?;
-    Ok(step)
 }
 
 /// What a cut has torn.

@@ -133,7 +133,9 @@ impl Engine {
         }
         let late = !written && !opened.blank && !self.settings.read_only;
         let bit = written && !self.pages.unbitted.contains(&id);
-        let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, stamp: 0, bit };
+        // It may have been written, have left the memory and come back, with no flush since: a commit that relies on it has to know.
+        let stamp = self.durability.refs;
+        let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, stamp, bit };
         self.pages.put(id, Slot::Ready(Box::new(page)));
         if late {
             // A crash came between its first write, or parts of it, and its bit. Written once more, whole, it gets its bit like any other.
