@@ -18,7 +18,7 @@ use crate::setcheck::{SetChecker, View};
 use crate::sin::{Call, Sin, Verdict};
 use crate::traffic::{Situation, Traffic};
 use crate::violation::{Violation, violation};
-use crate::volume::Volume;
+use crate::volume::{Place, Volume};
 use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::interface::{Action, Class, Event, IoFailure, IoId, Notice, Op, Promised, Request};
@@ -268,7 +268,10 @@ impl World {
     fn write(&mut self, io: IoId, first: u64, contents: &[Shared], class: Class) -> Result<(), Violation> {
         record!("device {}: write {class:?} blocks {first}+{} {}", io.0, contents.len(), self.describe_write(first, contents));
         let fails = self.call(io, Call::Write { first, blocks: contents.len() as u64 })?;
-        let redirected = self.sin.as_mut().and_then(|s| s.redirect(first, contents.len() as u64));
+        // A metadata page that stays as it was before is sound, only old: nothing without a log can tell, so no promise is made about it.
+        let would_be_old =
+            !matches!(self.setting.volume.place(first), Place::Data(_)) && self.disk.cell(first).newest().id() != Content::zero().id();
+        let redirected = self.sin.as_mut().filter(|_| !would_be_old).and_then(|s| s.redirect(first, contents.len() as u64));
         if let Some(checker) = &self.checker {
             (first..).zip(contents).try_for_each(|(block, _)| checker.about_to_change(block, "a write"))?;
         }
