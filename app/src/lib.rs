@@ -9,4 +9,6 @@ pub mod output;
 pub mod runtime;
 pub mod server;
 pub mod target;
+#[cfg(test)]
+mod test_kit;
 pub mod volume;

@@ -225,12 +225,17 @@ impl Engine {
         fresh.waits = false;
         let (kind, fingerprint, done) = (fresh.kind, fresh.fingerprint, fresh.held.is_none());
         if done {
-            self.fresh.remove(&pbn);
-            self.space.no_longer_busy();
+            self.forget_fresh(pbn);
         }
         if kind == Kind::Fingerprint {
             self.index.remove(&fingerprint, pbn);
         }
+    }
+
+    /// Nothing of a block's birth is under way any more.
+    pub(crate) fn forget_fresh(&mut self, pbn: Pbn) {
+        self.fresh.remove(&pbn);
+        self.space.no_longer_busy();
     }
 
     fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
@@ -265,8 +270,7 @@ impl Engine {
                 let fresh = self.fresh.get_mut(&pbn).expect("content in flight is fresh");
                 fresh.held = None;
                 if !fresh.waits {
-                    self.fresh.remove(&pbn);
-                    self.space.no_longer_busy();
+                    self.forget_fresh(pbn);
                 }
             }
             self.content_arrived_for_waiters(pbn, result.is_ok());

@@ -192,8 +192,8 @@ impl Engine {
     /// Whether something of it came from the device for a link that no commit has made durable: its bytes are not to be trusted (A5).
     fn reads_uncommitted(&self, op: usize) -> bool {
         let first = self.reads[op].request.offset.0 / BLOCK_BYTES;
-        let from_device = self.reads[op].pieces.iter().enumerate().filter(|(_, piece)| matches!(piece, Piece::Run { .. }));
-        from_device.into_iter().any(|(i, _)| self.overlay(Lbn(first + count(i))).is_some())
+        let mut from_device = self.reads[op].pieces.iter().enumerate().filter(|(_, piece)| matches!(piece, Piece::Run { .. }));
+        from_device.any(|(i, _)| self.overlay(Lbn(first + count(i))).is_some())
     }
 
     fn end_read(&mut self, op: usize) {

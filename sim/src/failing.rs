@@ -2,7 +2,6 @@
 
 use crate::explore::Explorer;
 use crate::life::{Left, Plan};
-use crate::record::{self, record};
 use crate::states::Crash;
 use crate::traffic::Step;
 use crate::violation::{Violation, violation};
@@ -23,15 +22,11 @@ impl Explorer {
     /// # Errors
     /// The violation that it found.
     pub fn fail(&mut self, plan: &Plan, left: Left, depth: usize, call: u64, rng: &mut Rng) -> Result<(), Violation> {
-        let before = record::mark();
-        record!("--- life {depth}, in which call {call} fails");
-        let mut world = self.open(plan, left, depth, rng)?;
-        world.fault = Some(call);
-        let result = self.fail_in(plan, &mut world, depth, rng);
-        self.count_events(&world);
-        result?;
-        record::forget(before);
-        Ok(())
+        let what = format!(", in which call {call} fails");
+        self.in_a_life(&what, plan, left, depth, rng, |explorer, world, rng| {
+            world.fault = Some(call);
+            explorer.fail_in(plan, world, depth, rng)
+        })
     }
 
     fn fail_in(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {

@@ -109,7 +109,7 @@ struct Death {
 }
 
 impl Explorer {
-    pub(crate) fn open(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<World, Violation> {
+    fn open(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<World, Violation> {
         let mut setting = plan.setting.clone();
         let lost = matches!(left.ring, RingLeft::Lost);
         if lost {
@@ -130,7 +130,7 @@ impl Explorer {
         Ok(world)
     }
 
-    pub(crate) fn count_events(&mut self, world: &World) {
+    fn count_events(&mut self, world: &World) {
         self.coverage.device_events += world.traffic.events;
         if world.checker.is_some() {
             self.coverage.checked_events += world.traffic.events;
@@ -146,10 +146,23 @@ impl Explorer {
             let call = rng.u64(0..60);
             return self.fail(plan, left, depth, call, rng);
         }
+        self.in_a_life("", plan, left, depth, rng, |explorer, world, rng| explorer.live_in(plan, world, depth, rng))
+    }
+
+    /// Opens the volume and does something with it. Its history is forgotten where nothing was found.
+    pub(crate) fn in_a_life(
+        &mut self,
+        what: &str,
+        plan: &Plan,
+        left: Left,
+        depth: usize,
+        rng: &mut Rng,
+        act: impl FnOnce(&mut Self, &mut World, &mut Rng) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
         let before = record::mark();
-        record!("--- life {depth}");
+        record!("--- life {depth}{what}");
         let mut world = self.open(plan, left, depth, rng)?;
-        let result = self.live_in(plan, &mut world, depth, rng);
+        let result = act(self, &mut world, rng);
         self.count_events(&world);
         result?;
         record::forget(before);

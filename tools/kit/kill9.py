@@ -146,8 +146,6 @@ class Kills:
         if self.mounted():
             self.command("umount", "-l", self.mount)
         onefold.run("detach", self.volume, check=False)
-        # The loop device of a dead session stays where nobody takes it away, and fails every request.
-        self.command("losetup", "-d", self.device, allowed=(0, 1))
         onefold.wait_for(lambda: not self.in_use(), 60, "the dead server's device to go")
 
     def in_use(self):

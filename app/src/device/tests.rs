@@ -3,6 +3,7 @@
 use super::backing::{Allocation, Backing, OpenError};
 use super::{Command, Completed, Completions, Device, Method, Work, start};
 use crate::runtime::pool::Pool;
+use crate::test_kit::skipped;
 use onefold_engine::buffer::{BufferMut, Home, Slice};
 use onefold_engine::memory::Accountant;
 use onefold_engine::units::BLOCK_SIZE;
@@ -67,7 +68,7 @@ fn on_every_back_end(length: u64, test: impl Fn(&Rig)) {
         let device = match start(backing, &pool, method) {
             Ok(device) => device,
             Err(error) => {
-                println!("SKIPPED {method:?}: {error}");
+                skipped(&format!("{method:?}: {error}"));
                 continue;
             }
         };
@@ -163,7 +164,7 @@ fn discarded_and_zeroed_bytes_of_a_file_are_zeros() {
 fn misaligned_and_outlying_commands_are_refused_with_their_memory() {
     on_every_back_end(1 << 20, |rig| {
         if !rig.device.facts().is_direct {
-            println!("SKIPPED: no direct I/O on this file system, so nothing is misaligned");
+            skipped("no direct I/O on this file system, so nothing is misaligned");
             return;
         }
         let attempts = [(100, 4096), (0, 4095), (1 << 20, 4096), ((1 << 20) - 4096, 8192), (u64::MAX - 4095, 4096)];

@@ -218,6 +218,7 @@ fn reply_of(op: Op, work: Work, result: io::Result<()>) -> Reply {
 mod tests {
     use super::*;
     use crate::device::memory::MemoryDevice;
+    use crate::test_kit::{read, submit};
     use onefold_engine::interface::Hint;
     use onefold_engine::memory::Accountant;
     use std::sync::mpsc::channel;
@@ -228,27 +229,8 @@ mod tests {
     }
 
     fn ask(target: &Passthrough, op: Op, offset: u64, length: u64, fill: Option<u8>, fua: bool) -> Reply {
-        let (tell, hear) = channel();
-        let buffer = fill.map(|fill| {
-            let mut buffer = target.buffer(index((offset % 4096 + length).div_ceil(4096))).unwrap();
-            buffer.bytes_mut().fill(fill);
-            buffer
-        });
-        let done = Box::new(move |reply| tell.send(reply).unwrap());
-        target.submit(&mut vec![Incoming { op, offset, length, buffer, fua, hint: Hint::None, done }]);
-        hear.recv().unwrap()
-    }
-
-    fn read(target: &Passthrough, offset: u64, length: u64) -> Vec<u8> {
-        let Reply::Data(segments) = ask(target, Op::Read, offset, length, None, false) else { panic!("no data") };
-        let mut all = Vec::new();
-        for segment in segments {
-            match segment {
-                Segment::Zeroes { bytes } => all.resize(all.len() + index(bytes), 0),
-                Segment::Data { slice, start, bytes } => all.extend_from_slice(&slice.bytes()[start..start + bytes]),
-            }
-        }
-        all
+        let content = fill.map(|fill| vec![fill; index(length)]);
+        submit(target, op, offset, length, content.as_deref(), fua).recv().unwrap()
     }
 
     #[test]
@@ -256,10 +238,10 @@ mod tests {
         let (device, target) = rig(16 << 20);
         assert!(matches!(ask(&target, Op::Write, 512, 8192, Some(7), true), Reply::Done));
         assert_eq!(*device.log.lock().unwrap(), ["write", "flush"]);
-        let back = read(&target, 0, 12288);
+        let back = read(&*target, 0, 12288).unwrap();
         assert!(back[..512].iter().all(|&b| b == 0) && back[512..8704].iter().all(|&b| b == 7) && back[8704..].iter().all(|&b| b == 0));
         assert!(matches!(ask(&target, Op::WriteZeroes, 1024, 512, None, false), Reply::Done));
-        assert_eq!(read(&target, 1024, 1024), [[0; 512], [7; 512]].concat());
+        assert_eq!(read(&*target, 1024, 1024).unwrap(), [[0; 512], [7; 512]].concat());
         assert!(matches!(ask(&target, Op::Flush, 0, 0, None, false), Reply::Done));
         assert_eq!(target.close(), Closing::Clean);
     }

@@ -5,14 +5,13 @@ use super::volume::Volume;
 use super::{Closing, Served};
 use crate::device::memory::{Memory, MemoryDevice};
 use crate::device::{Device, Method, Work, backing, start};
-use crate::target::{Incoming, Target};
+use crate::test_kit::{read, skipped, submit};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{FormatStep, Geometry, Superblock, Wish, format};
-use onefold_engine::interface::{Failure, Hint, Op, Reply, Segment};
+use onefold_engine::interface::{Failure, Op, Reply};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{Bytes, index};
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
 const LENGTH: u64 = 64 << 20;
@@ -47,44 +46,12 @@ fn superblock_of(memory: &Memory) -> Superblock {
     copies.max_by_key(|s| s.generation).expect("a sound superblock")
 }
 
-fn submit(volume: &Volume, op: Op, offset: u64, length: u64, content: Option<&[u8]>, fua: bool) -> Receiver<Reply> {
-    let (tell, hear) = channel();
-    let skip = index(offset % 4096);
-    let buffer = content.map(|content| {
-        let mut buffer = volume.buffer((skip + content.len()).div_ceil(4096)).unwrap();
-        buffer.bytes_mut()[skip..skip + content.len()].copy_from_slice(content);
-        buffer
-    });
-    let done = Box::new(move |reply| drop(tell.send(reply)));
-    volume.submit(&mut vec![Incoming { op, offset, length, buffer, fua, hint: Hint::None, done }]);
-    hear
-}
-
 fn write(volume: &Volume, offset: u64, content: &[u8]) -> Reply {
     submit(volume, Op::Write, offset, content.len() as u64, Some(content), false).recv().unwrap()
 }
 
 fn flush(volume: &Volume) -> Reply {
     submit(volume, Op::Flush, 0, 0, None, false).recv().unwrap()
-}
-
-fn read(volume: &Volume, offset: u64, length: u64) -> Result<Vec<u8>, Failure> {
-    match submit(volume, Op::Read, offset, length, None, false).recv().unwrap() {
-        Reply::Data(segments) => Ok(bytes_of(segments)),
-        Reply::Failed(failure) => Err(failure),
-        Reply::Done => panic!("a read without data"),
-    }
-}
-
-fn bytes_of(segments: Vec<Segment>) -> Vec<u8> {
-    let mut all = Vec::new();
-    for segment in segments {
-        match segment {
-            Segment::Zeroes { bytes } => all.resize(all.len() + index(bytes), 0),
-            Segment::Data { slice, start, bytes } => all.extend_from_slice(&slice.bytes()[start..start + bytes]),
-        }
-    }
-    all
 }
 
 /// The numbers that a test draws, the same each time.
@@ -178,7 +145,7 @@ fn every_back_end_carries_a_volume() {
                 assert_holds(&volume, &models);
                 assert_eq!(volume.close(), Closing::Clean);
             }
-            Err(error) => eprintln!("SKIPPED every_back_end_carries_a_volume: {method:?}: {error}"),
+            Err(error) => skipped(&format!("{method:?}: {error}")),
         }
         std::fs::remove_file(path).unwrap();
     }
@@ -199,7 +166,7 @@ fn more_reads_and_writes_than_the_budget_holds_get_through() {
             })
         })
         .collect();
-    let reads: Vec<_> = (0..120).map(|i| submit(&volume, Op::Read, i * (128 << 10), 128 << 10, None, false)).collect();
+    let reads: Vec<_> = (0..120).map(|i| submit(&*volume, Op::Read, i * (128 << 10), 128 << 10, None, false)).collect();
     for hear in reads {
         assert!(matches!(hear.recv().unwrap(), Reply::Data(_)));
     }
@@ -223,7 +190,7 @@ fn a_flush_that_fails_is_told_and_nothing_is_written_after_it() {
     device.break_at(|_| false);
     assert!(matches!(write(&volume, 0, &[3; 4096]), Reply::Failed(Failure::ReadOnly)));
     assert!(matches!(flush(&volume), Reply::Failed(_)), "a flush was taken for good again");
-    assert_eq!(read(&volume, 0, 8192).unwrap(), [1; 8192], "what was synced before");
+    assert_eq!(read(&*volume, 0, 8192).unwrap(), [1; 8192], "what was synced before");
     let condition = volume.condition();
     assert_eq!(condition.state, "read-only");
     assert!(condition.notices.iter().any(|notice| notice.contains("read-only")), "{:?}", condition.notices);
@@ -246,10 +213,10 @@ fn a_read_that_fails_costs_that_read_only() {
     let device = MemoryDevice::over(memory);
     let volume = open(device.clone(), superblock, 16 << 20);
     device.break_at(|work| matches!(work, Work::Read { at, .. } if *at == 448 << 10));
-    assert_eq!(read(&volume, 0, 4096), Err(Failure::Io));
-    assert_eq!(read(&volume, 1 << 20, 4096).unwrap(), [2; 4096]);
+    assert_eq!(read(&*volume, 0, 4096), Err(Failure::Io));
+    assert_eq!(read(&*volume, 1 << 20, 4096).unwrap(), [2; 4096]);
     device.break_at(|_| false);
-    assert_eq!(read(&volume, 0, 4096).unwrap(), [1; 4096]);
+    assert_eq!(read(&*volume, 0, 4096).unwrap(), [1; 4096]);
     assert!(matches!(write(&volume, 0, &[3; 4096]), Reply::Done));
     assert_eq!(volume.close(), Closing::Clean);
 }

@@ -143,8 +143,7 @@ impl Engine {
         if let Some(fresh) = self.fresh.get_mut(&pbn).filter(|f| f.epoch == epoch) {
             fresh.waits = false;
             if fresh.held.is_none() {
-                self.fresh.remove(&pbn);
-                self.space.no_longer_busy();
+                self.forget_fresh(pbn);
             }
         }
     }

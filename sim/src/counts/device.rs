@@ -74,6 +74,7 @@ impl Tally {
 }
 
 /// A sparse device.
+#[derive(Clone)]
 pub struct Device {
     geometry: Geometry,
     /// Metadata, by 4 KiB of the device.
@@ -106,11 +107,19 @@ impl Device {
                 FormatStep::Flush => {}
             }
         }
-        let superblock = {
-            let page = |i: usize| device.pages.get(&(copies(bytes)[i].0 / BLOCK_BYTES)).map(|s| s.block(0));
-            choose([page(0), page(1), page(2), page(3)], bytes).expect("a formatted volume opens").superblock
-        };
+        let superblock = device.superblock();
         (device, superblock)
+    }
+
+    /// The newest superblock on the device.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn superblock(&self) -> Superblock {
+        let bytes = self.geometry.device_bytes;
+        let page = |i: usize| self.pages.get(&(copies(bytes)[i].0 / BLOCK_BYTES)).map(|s| s.block(0));
+        choose([page(0), page(1), page(2), page(3)], bytes).expect("a formatted volume opens").superblock
     }
 
     /// What lies at a byte of the device.

@@ -1,0 +1,104 @@
+//! Faults of the engine that the explorer found, each as a small scene that shows it (docs/decisions/0010-the-engine.md).
+
+mod scene;
+
+use onefold_engine::format::{PageId, Region, Wish};
+use onefold_engine::interface::{Class, Event, Op, Reply};
+use onefold_engine::settings::{Persistence, Settings};
+use onefold_engine::units::BLOCK_BYTES;
+use onefold_sim::counts::device::Device;
+use scene::{Order, Scene};
+
+fn settings(persistence: Persistence) -> Settings {
+    Settings { persistence, noncritical_delay_ms: 0, anticipation_ms: 0, memory_bytes: 2 << 20, ..Settings::default() }
+}
+
+fn open(device: &Device, settings: Settings) -> Scene {
+    Scene::open(device.clone(), device.superblock(), Order::FirstFirst, settings, Box::new(|_, _| false))
+}
+
+/// Point 10. A reclaim is chosen, its pages come at some moment while the volume closes: nothing is left behind the clean flag.
+#[test]
+fn a_reclaim_whose_pages_come_while_the_volume_closes_leaves_nothing_behind() {
+    const MIB: u64 = 1 << 20;
+    let wish = Wish { logical_blocks: None, reserve_blocks: Some(128 * MIB / BLOCK_BYTES / 16) };
+    let mut scene = Scene::new(128 * MIB, &wish, Order::FirstFirst, settings(Persistence::Weak));
+    let blocks = scene.engine.geometry().logical_blocks;
+    (0..blocks).for_each(|i| drop(scene.write(i, 1_000_000 + i)));
+    // Granules whose pages the refill of the index, newest first, has long let go of when it ends.
+    let from = blocks / 10 * 8;
+    scene.ask(Op::Discard, from, 400, None);
+    let device = scene.close();
+    let mut late = 0;
+    for things in 0..60 {
+        let mut scene = open(&device, settings(Persistence::Strong));
+        scene.write(from, 2_000_000);
+        scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Read { .. }) && class == Class::Fingerprints);
+        let writes = (1..400).find(|&i| {
+            scene.write(from + i, 2_000_000 + i);
+            scene.held() > 0
+        });
+        assert!(writes.is_some(), "nothing is reclaimed");
+        scene.feed(Event::Close);
+        scene.go_on(things);
+        late += u64::from(!scene.closed && scene.engine.phase() == "closing");
+        scene.let_go();
+        scene.rest();
+        assert!(scene.closed && scene.device.superblock().clean, "{}", scene.engine.phase());
+        assert_eq!(scene.findings(), [], "the pages came after {things} completions");
+    }
+    assert!(late > 3, "the pages came while it closed, in {late} of 60");
+}
+
+/// Point 11. The only free blocks are being discarded: a writer waits for that, and is not told that the volume is full.
+#[test]
+fn a_writer_waits_for_free_blocks_that_are_being_discarded() {
+    let settings = Settings { discard_batch_blocks: 1, ..settings(Persistence::Strong) };
+    let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
+    let (blocks, reserve) = (scene.engine.geometry().logical_blocks, scene.engine.geometry().reserve_blocks);
+    (0..blocks).for_each(|i| drop(scene.write(i, 1_000_000 + i)));
+    scene.ask(Op::Discard, 0, 2 * reserve, None);
+    scene.rest();
+    scene.hold = Box::new(|event, _| matches!(event, Event::Discarded { .. }));
+    let waits = (0..2 * reserve).find(|i| !scene.write(*i, 2_000_000 + i).contains(&"answer".to_owned()));
+    assert!(waits.is_some() && scene.held() > 0, "every write found a block");
+    scene.let_go();
+    scene.rest();
+    assert!(scene.answers.iter().all(|reply| matches!(reply, Reply::Done)), "{:?}", scene.answers.last());
+}
+
+/// Point 12. A refs page is written early with an open epoch's increment, leaves the memory, and comes back before the commit: the commit
+/// flushes before it writes the link.
+#[test]
+fn a_commit_relies_on_a_refs_page_that_left_and_came_back() {
+    let mut scene = Scene::new(512 << 20, &Wish::default(), Order::FirstFirst, settings(Persistence::Weak));
+    let (first, per_page) = (1_000_000, Region::Refs.entries_per_page());
+    let written = 2 * per_page + 8;
+    let apart = scene.engine.geometry().logical_blocks / written;
+    assert!(apart > 1, "there is no LBN between");
+    (0..written).for_each(|i| drop(scene.write(i * apart, first + i)));
+    let device = scene.close();
+
+    let delayed = Settings { noncritical_delay_ms: 10, commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
+    let geometry = device.superblock().geometry;
+    let newest = geometry.page_at(PageId { region: Region::Refs, index: 2 });
+    // The scan begins with the newest page and comes to the oldest when that lets it.
+    let hold = Box::new(move |event: &Event, (_, at)| matches!(event, Event::Read { .. }) && at == newest);
+    let mut scene = Scene::open(device.clone(), device.superblock(), Order::FirstFirst, delayed, hold);
+    assert_eq!(scene.held(), 1, "the scan waits");
+    let told = scene.write(1, first);
+    assert_eq!(told, ["answer", "refs P0: 3"], "written early, with no flush after it");
+    let reads = scene.device.tally.read[Class::Refs as usize].commands;
+    for i in (1..written).step_by(16) {
+        scene.ask(Op::Read, i * apart, 1, None);
+        scene.rest();
+    }
+    scene.let_go();
+    scene.rest();
+    assert_eq!(
+        scene.device.tally.read[Class::Refs as usize].commands,
+        reads + 2,
+        "the scan reads both other pages, the first for a second time"
+    );
+    assert_eq!(scene.flush(), ["flush", "map L1: P0", "flush", "answer"]);
+}

@@ -1,0 +1,285 @@
+//! Scenes: a few requests on the real engine, told as the device's operations in the order of issue.
+//!
+//! 1. What a page's write changed is read off the page itself. Writes of *written* bits and of the superblock are left out of the tale.
+//! 2. Where nothing runs beside the commit, no write is in flight whenever a flush is issued, so all that was issued before it is covered by
+//!    it. Whenever a client of strong persistence is answered the last thing that completed was a flush.
+//! 3. A scene may hold completions back, to have something happen before them.
+#![allow(dead_code, reason = "each file of tests takes what it needs")]
+
+use fastrand::Rng;
+use onefold_engine::Engine;
+use onefold_engine::buffer::{BufferMut, Slice};
+use onefold_engine::check::{CheckSettings, Finding, ReadMedium, check};
+use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::format::{Geometry, MapEntry, PageId, Region, Superblock, Wish, page};
+use onefold_engine::interface::{Action, Class, Event, Hint, Op, Payload, Reply, Request, RequestId};
+use onefold_engine::memory::Accountant;
+use onefold_engine::settings::{Persistence, Settings};
+use onefold_engine::units::{BLOCK_BYTES, Bytes, Pbn, Time, index};
+use onefold_sim::counts::device::{Device, name_of, write_name};
+use onefold_sim::counts::drive::digest_of;
+use onefold_sim::machine::PlainHome;
+use std::sync::Arc;
+
+/// Which of the operations in flight completes next.
+#[derive(Clone, Copy, Debug)]
+pub enum Order {
+    FirstFirst,
+    LastFirst,
+    Drawn,
+}
+
+/// What an operation is about: its class, and its place on the device (0 for a flush).
+pub type About = (Class, Bytes);
+
+/// Which completions are held back.
+pub type Hold = Box<dyn Fn(&Event, About) -> bool>;
+
+pub struct Scene {
+    pub engine: Engine,
+    pub device: Device,
+    geometry: Geometry,
+    uuid: [u8; 16],
+    strong: bool,
+    /// Nothing runs beside the commit, so that each write belongs to it.
+    pub alone: bool,
+    order: Order,
+    rng: Rng,
+    /// Completions to come, each with what was asked for.
+    in_flight: Vec<(About, Event)>,
+    pub hold: Hold,
+    writes_in_flight: usize,
+    last_was_flush: bool,
+    now: u64,
+    wake: Option<u64>,
+    requests: u64,
+    /// What the device was asked for, and "answer" where a client was answered.
+    pub told: Vec<String>,
+    pub answers: Vec<Reply>,
+    pub closed: bool,
+}
+
+impl Scene {
+    /// A new volume, open.
+    pub fn new(device_bytes: u64, wish: &Wish, order: Order, settings: Settings) -> Self {
+        let geometry = Geometry::plan(Bytes(device_bytes), wish).expect("the device is large enough");
+        let superblock = Superblock::new(geometry, [7; 16], [9; 32], Algorithm::Blake3, &settings);
+        let (device, superblock) = Device::formatted(&superblock);
+        Self::open(device, superblock, order, settings, Box::new(|_, _| false))
+    }
+
+    /// The volume on a device, opened. What it does by itself in the background has been done, as far as it is not held back.
+    pub fn open(device: Device, superblock: Superblock, order: Order, settings: Settings, hold: Hold) -> Self {
+        let accountant = Accountant::new(settings.memory_bytes);
+        let (geometry, uuid) = (superblock.geometry.clone(), superblock.uuid);
+        let strong = settings.persistence == Persistence::Strong;
+        let engine = Engine::open(superblock, settings, Arc::new(PlainHome), accountant, Time(0));
+        let mut scene = Self {
+            engine,
+            device,
+            geometry,
+            uuid,
+            strong,
+            alone: false,
+            order,
+            rng: Rng::with_seed(1),
+            in_flight: Vec::new(),
+            hold,
+            writes_in_flight: 0,
+            last_was_flush: false,
+            now: 0,
+            wake: None,
+            requests: 0,
+            told: Vec::new(),
+            answers: Vec::new(),
+            closed: false,
+        };
+        scene.feed(Event::Tick);
+        scene.rest();
+        scene
+    }
+
+    /// Closes the volume; what remains is its device.
+    pub fn close(mut self) -> Device {
+        self.feed(Event::Close);
+        self.rest();
+        assert!(self.closed, "{}", self.engine.phase());
+        self.device
+    }
+
+    /// What the offline check finds.
+    pub fn findings(&mut self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let settings = CheckSettings { memory_bytes: 1 << 20, data: false };
+        check(&mut self.device, self.geometry.device_bytes, &settings, &mut |f| findings.push(f)).expect("a volume");
+        findings
+    }
+
+    /// What a write does, in words; none for what the tale leaves out.
+    fn tell(&mut self, at: Bytes, data: &[Slice], class: Class) -> Option<String> {
+        let region = match class {
+            Class::Data => {
+                let pbn = first_at(self.geometry.data_blocks, at, |p| self.geometry.block_at(Pbn(p)));
+                return Some(format!("content P{pbn}"));
+            }
+            Class::Superblock | Class::Written => return None,
+            Class::Refs => Region::Refs,
+            Class::Map => Region::Map,
+            Class::Fingerprints => Region::Fingerprints,
+        };
+        let number = first_at(self.geometry.pages(region), at, |index| self.geometry.page_at(PageId { region, index }));
+        let id = PageId { region, index: number };
+        let opened = page::open(&self.uuid, id, data[0].block(0), true);
+        assert_eq!(opened.damaged, 0, "{id:?} is written with a wrong check");
+        let mut there = BufferMut::zeroed(1);
+        ReadMedium::read(&mut self.device, at, there.bytes_mut()).expect("the device reads");
+        let (before, now) = (page::open(&self.uuid, id, there.block(0), false).content, opened.content);
+        let first = id.index * region.entries_per_page();
+        let changes = (0..index(region.entries_per_page())).filter_map(|i| {
+            let entry = first + i as u64;
+            match region {
+                Region::Refs => (before.refs(i) != now.refs(i)).then(|| format!("P{entry}: {}", now.refs(i))),
+                Region::Map => (before.map(i) != now.map(i)).then(|| match now.map(i) {
+                    MapEntry::Block { pbn, .. } => format!("L{entry}: P{}", pbn.0),
+                    other => format!("L{entry}: {other:?}"),
+                }),
+                _ => (before.fingerprint(i) != now.fingerprint(i)).then(|| format!("P{entry}")),
+            }
+        });
+        Some(format!("{} {}", region.name(), changes.collect::<Vec<_>>().join(", ")))
+    }
+
+    /// Gives the engine an event, and its actions to the device.
+    pub fn feed(&mut self, event: Event) {
+        let mut out = Vec::new();
+        self.engine.step(Time(self.now), event, &mut out);
+        for action in out {
+            match action {
+                Action::Write { io, at, data, class } => {
+                    let told = self.tell(at, &data, class);
+                    self.told.extend(told);
+                    self.device.write(at, &data, class);
+                    self.writes_in_flight += 1;
+                    self.in_flight.push(((class, at), Event::Written { io, result: Ok(()) }));
+                }
+                Action::Flush { io } => {
+                    let covered = !self.alone || self.writes_in_flight == 0;
+                    assert!(covered, "a flush is issued when everything that it has to cover has completed (A1)");
+                    self.told.push("flush".to_owned());
+                    self.in_flight.push(((Class::Superblock, Bytes(0)), Event::Flushed { io, result: Ok(()) }));
+                }
+                Action::Read { io, at, mut buffer, class, digest } => {
+                    self.device.read(at, &mut buffer, class);
+                    let names = (0..if digest { buffer.blocks() } else { 0 }).map(|i| name_of(buffer.block(i)));
+                    let digests = names.map(digest_of).collect();
+                    self.in_flight.push(((class, at), Event::Read { io, buffer, digests, result: Ok(()) }));
+                }
+                Action::Reply { reply, .. } => {
+                    assert!(self.last_was_flush || !self.strong, "a strong write is answered by the flush that covers its link (R5)");
+                    self.told.push("answer".to_owned());
+                    self.answers.push(reply);
+                }
+                Action::Wake { at } => self.wake = Some(at.0),
+                Action::Discard { io, at, length } => {
+                    self.device.discard(at, length);
+                    self.in_flight.push(((Class::Data, at), Event::Discarded { io, result: Ok(()) }));
+                }
+                Action::Closed { clean } => {
+                    assert!(clean, "nothing failed");
+                    self.closed = true;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Lets one thing happen that will within `within_ns`; false: nothing will.
+    fn one(&mut self, within_ns: u64) -> bool {
+        let free: Vec<usize> = (0..self.in_flight.len()).filter(|&i| !(self.hold)(&self.in_flight[i].1, self.in_flight[i].0)).collect();
+        if free.is_empty() {
+            let now = self.now;
+            let Some(at) = self.wake.take_if(|at| *at <= now + within_ns) else { return false };
+            self.now = self.now.max(at);
+            self.feed(Event::Tick);
+            return true;
+        }
+        let i = free[match self.order {
+            Order::FirstFirst => 0,
+            Order::LastFirst => free.len() - 1,
+            Order::Drawn => self.rng.usize(0..free.len()),
+        }];
+        self.complete(i);
+        true
+    }
+
+    fn complete(&mut self, i: usize) {
+        let (_, event) = self.in_flight.remove(i);
+        self.writes_in_flight -= usize::from(matches!(event, Event::Written { .. }));
+        self.last_was_flush = matches!(event, Event::Flushed { .. });
+        self.now += 1000;
+        self.feed(event);
+    }
+
+    /// Lets this many things happen.
+    pub fn go_on(&mut self, things: usize) {
+        for _ in 0..things {
+            self.one(2_000_000_000);
+        }
+    }
+
+    /// Lets everything happen that will within two seconds: what is delayed further stays so, and what is held back is.
+    pub fn rest(&mut self) {
+        for _ in 0..1_000_000 {
+            if !self.one(2_000_000_000) {
+                return;
+            }
+        }
+        panic!("it never comes to rest; so far: {:?}", self.told);
+    }
+
+    /// How many completions are held back.
+    pub fn held(&self) -> usize {
+        self.in_flight.iter().filter(|(about, event)| (self.hold)(event, *about)).count()
+    }
+
+    /// Holds nothing back any more.
+    pub fn let_go(&mut self) {
+        self.hold = Box::new(|_, _| false);
+    }
+
+    /// Sends a request and lets nothing happen but what it does at once.
+    pub fn ask(&mut self, op: Op, lbn: u64, blocks: u64, payload: Option<Payload>) {
+        self.requests += 1;
+        let (id, offset, length) = (RequestId(self.requests), Bytes(lbn * BLOCK_BYTES), Bytes(blocks * BLOCK_BYTES));
+        self.feed(Event::Request(Request { id, op, offset, length, payload, fua: false, hint: Hint::None }));
+    }
+
+    /// Writes a content to a block, lets everything come to rest, and returns what the device was asked for.
+    pub fn write(&mut self, lbn: u64, content: u64) -> Vec<String> {
+        self.told.clear();
+        let mut buffer = BufferMut::zeroed(1);
+        write_name(content, buffer.block_mut(0));
+        self.ask(Op::Write, lbn, 1, Some(Payload { buffer: buffer.freeze(), digests: vec![digest_of(content)] }));
+        self.rest();
+        self.told.clone()
+    }
+
+    /// Flushes, lets everything come to rest, and returns what the device was asked for.
+    pub fn flush(&mut self) -> Vec<String> {
+        self.told.clear();
+        self.ask(Op::Flush, 0, 0, None);
+        self.rest();
+        self.told.clone()
+    }
+}
+
+/// The one among `count` that lies at `at`: they lie in ascending order.
+fn first_at(count: u64, at: Bytes, place: impl Fn(u64) -> Bytes) -> u64 {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low.midpoint(high);
+        if place(middle) < at { low = middle + 1 } else { high = middle }
+    }
+    assert_eq!(place(low), at, "what is written has its place");
+    low
+}
