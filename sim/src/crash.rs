@@ -128,6 +128,7 @@ fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
                     }
                 };
                 explorer.deadline = Some(*end.lock().expect("no panic") + LATE);
+                let (began, mut minutes) = (Instant::now(), 0);
                 while !stop.load(Ordering::Relaxed) && Instant::now() < *end.lock().expect("no panic") {
                     let run = next.fetch_add(1, Ordering::Relaxed);
                     watchdog::begin(number, run);
@@ -139,6 +140,11 @@ fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
                         }
                     }
                     watchdog::end();
+                    let now = began.elapsed().as_secs() / 60;
+                    if number == 0 && now > minutes {
+                        minutes = now;
+                        eprintln!("{minutes} min: {} runs, violations in {}", run + 1, found.lock().expect("no panic").len());
+                    }
                 }
                 coverage.lock().expect("no panic").add(explorer.coverage);
             });

@@ -45,16 +45,11 @@ struct Pending {
 }
 
 /// What a world is made of, apart from the machine.
+#[derive(Clone)]
 pub struct Setting {
     pub volume: Rc<Volume>,
     pub options: Rc<Options>,
     pub stretches: Rc<Vec<Stretch>>,
-}
-
-impl Clone for Setting {
-    fn clone(&self) -> Self {
-        Self { volume: self.volume.clone(), options: self.options.clone(), stretches: self.stretches.clone() }
-    }
 }
 
 /// One life of a server.

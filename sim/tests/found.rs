@@ -4,6 +4,7 @@ mod scene;
 
 use onefold_engine::format::{PageId, Region, Wish};
 use onefold_engine::interface::{Class, Event, Op, Reply};
+use onefold_engine::memory::Part;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_sim::counts::device::Device;
@@ -15,6 +16,21 @@ fn settings(persistence: Persistence) -> Settings {
 
 fn open(device: &Device, settings: Settings) -> Scene {
     Scene::open(device.clone(), device.superblock(), Order::FirstFirst, settings, Box::new(|_, _| false))
+}
+
+/// Point 13. A large discard is many commits, so that nobody waits long for one of them, and what they unlink stays within the memory.
+#[test]
+fn a_large_discard_is_many_commits() {
+    let mut scene = Scene::new(128 << 20, &Wish::default(), Order::FirstFirst, settings(Persistence::Weak));
+    let blocks = scene.engine.geometry().logical_blocks;
+    (0..blocks).for_each(|i| drop(scene.write(i, 1_000_000 + i)));
+    scene.flush();
+    let limit = scene.accountant.limit(Part::Dirty);
+    let pages = blocks.div_ceil(Region::Map.entries_per_page());
+    scene.ask(Op::Discard, 0, blocks, None);
+    let flushes = scene.flush().iter().filter(|told| *told == "flush").count() as u64;
+    assert!(flushes >= pages / 5, "{pages} map pages, {flushes} flushes");
+    assert!(scene.accountant.peak(Part::Dirty) <= 2 * limit, "{} of {limit} bytes", scene.accountant.peak(Part::Dirty));
 }
 
 /// Point 10. A reclaim is chosen, its pages come at some moment while the volume closes: nothing is left behind the clean flag.

@@ -14,8 +14,11 @@ use crate::memory::Part;
 use crate::units::{Lbn, Time, count};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The most map pages that one commit unmaps ranges in, so that a huge discard is many commits and nobody waits for all of it.
-const RANGE_PAGES_MAX: usize = 1024;
+/// The most map pages that one commit unmaps ranges in, so that a huge discard is many commits and nobody waits for all of it: their links,
+/// up to 800 a page, are taken away in one step.
+const RANGE_PAGES_MAX: u64 = 64;
+/// The least, where memory is scarce.
+const RANGE_PAGES_MIN: u64 = 4;
 /// The most map pages looked at for that.
 const RANGE_PAGES_LOOKED_AT_MAX: u64 = 1 << 16;
 
@@ -82,7 +85,7 @@ impl Engine {
 
     /// Seals the open epoch if it is time.
     pub(crate) fn commit_if_due(&mut self) {
-        if self.commit.is_some() || self.failed || !self.stage.commits() {
+        if self.commit.is_some() || self.failed || !self.stage.commits() || self.is_behind() {
             return;
         }
         self.reclaim_if_low();
@@ -110,6 +113,11 @@ impl Engine {
             () => self.ledger.epochs_timer += 1,
         }
         self.seal();
+    }
+
+    /// Whether so many links of earlier commits still wait for their refs pages that no further ones may be unmapped.
+    fn is_behind(&self) -> bool {
+        count(self.settle.records()) * crate::epoch::RECORD_COST_BYTES > self.accountant.limit(Part::Dirty)
     }
 
     /// The open epoch begins to commit, and the next one opens.
@@ -146,6 +154,8 @@ impl Engine {
     /// who wait: points of the epoch stand over a range only on pages that are composed now.
     fn map_pages_of(&mut self, epoch: &mut Epoch) -> VecDeque<u64> {
         let per_page = Region::Map.entries_per_page();
+        let in_memory = self.accountant.limit(Part::Dirty) / (per_page * crate::epoch::RECORD_COST_BYTES);
+        let most = in_memory.clamp(RANGE_PAGES_MIN, RANGE_PAGES_MAX);
         let mut pages: BTreeSet<u64> = epoch.points.keys().map(|lbn| lbn.0 / per_page).collect();
         let mut looked = 0;
         let mut touched = 0;
@@ -153,7 +163,7 @@ impl Engine {
         'ranges: for (&first, &end) in &epoch.ranges {
             let mut page = first.0 / per_page;
             while page * per_page < end.0 {
-                if touched >= RANGE_PAGES_MAX || looked >= RANGE_PAGES_LOOKED_AT_MAX {
+                if touched >= most || looked >= RANGE_PAGES_LOOKED_AT_MAX {
                     rest = Some(Lbn(page * per_page));
                     break 'ranges;
                 }

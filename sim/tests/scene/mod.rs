@@ -37,6 +37,7 @@ pub type Hold = Box<dyn Fn(&Event, About) -> bool>;
 
 pub struct Scene {
     pub engine: Engine,
+    pub accountant: Arc<Accountant>,
     pub device: Device,
     geometry: Geometry,
     uuid: [u8; 16],
@@ -73,9 +74,10 @@ impl Scene {
         let accountant = Accountant::new(settings.memory_bytes);
         let (geometry, uuid) = (superblock.geometry.clone(), superblock.uuid);
         let strong = settings.persistence == Persistence::Strong;
-        let engine = Engine::open(superblock, settings, Arc::new(PlainHome), accountant, Time(0));
+        let engine = Engine::open(superblock, settings, Arc::new(PlainHome), accountant.clone(), Time(0));
         let mut scene = Self {
             engine,
+            accountant,
             device,
             geometry,
             uuid,
