@@ -33,6 +33,22 @@ fn a_large_discard_is_many_commits() {
     assert!(scene.accountant.peak(Part::Dirty) <= 2 * limit, "{} of {limit} bytes", scene.accountant.peak(Part::Dirty));
 }
 
+/// Point 14. What a commit cannot unmap any more lies on pages that it writes anyway: then nothing is put off, and no one waits for a commit
+/// that has nothing to do.
+#[test]
+fn a_flush_is_answered_where_the_rest_of_a_discard_is_composed_anyway() {
+    let settings = Settings { commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
+    let mut scene = Scene::new(128 << 20, &Wish::default(), Order::FirstFirst, settings);
+    let per_page = Region::Map.entries_per_page();
+    for pages in 1..12 {
+        (0..pages).for_each(|page| drop(scene.write(page * per_page, 1_000_000 + page)));
+        scene.flush();
+        scene.ask(Op::Discard, 0, pages * per_page, None);
+        scene.write((pages - 1) * per_page, 2_000_000);
+        assert!(scene.flush().contains(&"answer".to_owned()), "a discard in {pages} pages");
+    }
+}
+
 /// Point 10. A reclaim is chosen, its pages come at some moment while the volume closes: nothing is left behind the clean flag.
 #[test]
 fn a_reclaim_whose_pages_come_while_the_volume_closes_leaves_nothing_behind() {

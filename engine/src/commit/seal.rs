@@ -163,14 +163,17 @@ impl Engine {
         'ranges: for (&first, &end) in &epoch.ranges {
             let mut page = first.0 / per_page;
             while page * per_page < end.0 {
-                if touched >= most || looked >= RANGE_PAGES_LOOKED_AT_MAX {
-                    rest = Some(Lbn(page * per_page));
-                    break 'ranges;
-                }
-                looked += 1;
-                if !pages.contains(&page) && !self.is_blank(PageId { region: Region::Map, index: page }) {
-                    touched += 1;
-                    pages.insert(page);
+                if !pages.contains(&page) {
+                    // The rest begins with a page that is not composed now, so there is something to put off, and the open epoch is not empty.
+                    if touched >= most || looked >= RANGE_PAGES_LOOKED_AT_MAX {
+                        rest = Some(Lbn(page * per_page));
+                        break 'ranges;
+                    }
+                    looked += 1;
+                    if !self.is_blank(PageId { region: Region::Map, index: page }) {
+                        touched += 1;
+                        pages.insert(page);
+                    }
                 }
                 page += 1;
             }
@@ -199,6 +202,7 @@ impl Engine {
                 self.open.add_range(from, end);
             }
         }
+        debug_assert!(!self.open.is_empty(), "who waits goes over with what is put off");
         self.open.opened = epoch.opened;
         self.open.waiters = std::mem::take(&mut epoch.waiters);
         self.open.wanted = !self.open.waiters.is_empty();
