@@ -1,1 +1,3 @@
-//! Content traces: records, import, export, synthesis. Nearly empty until recording and replay arrive.
+//! Content traces: what was asked of a block device, when, by whom, and the names of what was written.
+
+pub mod record;
