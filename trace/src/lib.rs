@@ -1,3 +1,4 @@
 //! Content traces: what was asked of a block device, when, by whom, and the names of what was written.
 
 pub mod record;
+pub mod text;

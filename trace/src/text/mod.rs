@@ -1,0 +1,106 @@
+//! Traces as text, one line a request: the forms that others publish.
+//!
+//! 1. A line is read as it stands or reported with its file and number; nothing is guessed and nothing repaired.
+//! 2. What was read from a form and is written in it again gives the same bytes.
+//! 3. Memory is bounded by the longest line, whatever the input.
+
+pub mod lines;
+pub mod names;
+pub mod recorded;
+
+use crate::record::Record;
+use lines::Lines;
+use std::fmt;
+use std::io::{self, Read};
+use std::sync::Arc;
+
+/// A line that is not of the form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// As the user named it.
+    pub file: Arc<str>,
+    /// From 1.
+    pub line: u64,
+    pub reason: String,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.reason)
+    }
+}
+
+/// Why there is no record.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The lines after it can still be read.
+    #[error("{0}")]
+    Malformed(Malformed),
+    /// Nothing after it can be read.
+    #[error("{file}, after line {line}: {source}")]
+    Io { file: Arc<str>, line: u64, source: io::Error },
+}
+
+/// Why a line says nothing.
+pub type Reason = String;
+
+/// One form of text: what a line of it means. It may remember what the lines before said.
+pub trait Form {
+    /// The record of a line, or none of a header, a comment or a line that is known to be no request.
+    ///
+    /// # Errors
+    /// With the reason, where the line is not of the form.
+    fn parse(&mut self, line: &str) -> Result<Option<Record>, Reason>;
+}
+
+/// Reads text of a form, record by record.
+pub struct Records<R: Read, F: Form> {
+    lines: Lines<R>,
+    form: F,
+    is_over: bool,
+}
+
+impl<R: Read, F: Form> Records<R, F> {
+    /// Reads `input`, called `file` in what is said about it.
+    pub fn new(form: F, file: &str, input: R) -> Self {
+        Self { lines: Lines::new(file, input), form, is_over: false }
+    }
+
+    /// Lines read so far.
+    pub const fn line(&self) -> u64 {
+        self.lines.number()
+    }
+
+    /// What the form remembers.
+    pub const fn form(&self) -> &F {
+        &self.form
+    }
+}
+
+impl<R: Read, F: Form> Iterator for Records<R, F> {
+    type Item = Result<Record, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.is_over {
+            let parsed = match self.lines.advance() {
+                Ok(None) => {
+                    self.is_over = true;
+                    continue;
+                }
+                Ok(Some(line)) => line.and_then(|line| self.form.parse(line)),
+                Err(source) => {
+                    self.is_over = true;
+                    return Some(Err(ReadError::Io { file: self.lines.file(), line: self.lines.number(), source }));
+                }
+            };
+            match parsed {
+                Ok(None) => {}
+                Ok(Some(record)) => return Some(Ok(record)),
+                Err(reason) => {
+                    return Some(Err(ReadError::Malformed(Malformed { file: self.lines.file(), line: self.lines.number(), reason })));
+                }
+            }
+        }
+        None
+    }
+}

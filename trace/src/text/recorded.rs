@@ -1,0 +1,237 @@
+//! The form of the recorded traces under `data/traces`: tab-separated text, compressed by zstd with a window of 128 MiB.
+//!
+//! Eight columns: microseconds, op, first block, blocks, kind, flags, process/pid, and the names of a write's blocks or a mark's phase.
+//!
+//! 1. The records are those of the lines, one for one. Where the recorder saw a FUA write as a write and a flush, so does the reader: the write is
+//!    `fua`, and the flush follows it. Who replays makes one FUA write of both.
+//! 2. A flush that a write asked for in advance (its flags begin with F) is a line of its own, too, in front of the write.
+//! 3. A name is the first 8 bytes of an MD5; that of 4096 zeros is [`Name::Zero`].
+//! 4. What was split by the recorder where kind, flags or process change, stays split: such records share their time.
+
+use super::names::{MD5_OF_ZERO_BLOCK, Names, name, number, push_hex, shown};
+use super::{Form, Reason, Records};
+use crate::record::{Block, Name, Op, Record};
+use onefold_engine::units::{BLOCK_BYTES, Bytes};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+/// The first line.
+pub const HEADER: &str = "#t_us\top\tlba4k\tn4k\tkind\trwbs\tcomm/pid\tmd5_8bytes_per_4k_block_hex_concatenated";
+/// Bytes that are kept of a fingerprint.
+pub const WIDTH: usize = 8;
+/// The window that the files are compressed with, as a power of two.
+pub const WINDOW_LOG: u32 = 27;
+
+/// The records of a file, decompressed as they are asked for.
+pub type Recorded = Records<zstd::Decoder<'static, BufReader<File>>, RecordedForm>;
+
+/// Opens `NAME.tsv.zst`.
+///
+/// # Errors
+/// Where the system does not open it.
+pub fn open(path: &Path) -> io::Result<Recorded> {
+    let mut decoder = zstd::Decoder::new(File::open(path)?)?;
+    decoder.window_log_max(WINDOW_LOG)?;
+    Ok(read(&path.display().to_string(), decoder))
+}
+
+/// Reads decompressed text, called `file` in what is said about it.
+pub fn read<R: Read>(file: &str, input: R) -> Records<R, RecordedForm> {
+    Records::new(RecordedForm::default(), file, input)
+}
+
+/// What a line means.
+#[derive(Debug, Default)]
+pub struct RecordedForm {
+    names: Names,
+}
+
+impl Form for RecordedForm {
+    fn parse(&mut self, line: &str) -> Result<Option<Record>, Reason> {
+        if line.starts_with('#') {
+            return Ok(None);
+        }
+        let columns: Vec<&str> = line.splitn(9, '\t').collect();
+        let [time, op, first, blocks, kind, flags, process, content] = columns[..] else {
+            return Err(format!("{} columns in place of 8", if columns.len() > 8 { "more".to_owned() } else { columns.len().to_string() }));
+        };
+        let op = match op {
+            "W" => Op::Write,
+            "R" => Op::Read,
+            "F" => Op::Flush,
+            "D" => Op::Discard,
+            "Z" => Op::WriteZeroes,
+            "M" => Op::Mark,
+            _ => return Err(format!("no op is called {:?}", shown(op))),
+        };
+        let time_ns = number::<u64>("the time", time)?.checked_mul(1000).ok_or("the time is beyond 584 years")?;
+        let (first, blocks) = (number::<u64>("the first block", first)?, number::<u64>("the number of blocks", blocks)?);
+        let (offset, length) = bytes(first, blocks)?;
+        let mut record = Record::new(time_ns, op, Bytes(offset), Bytes(length));
+        if !record.is_well_formed() {
+            return Err(format!("{blocks} blocks are none that such a request can have"));
+        }
+        record.stream = (kind != unsaid(op)).then(|| self.names.get(kind));
+        record.flags = (flags != "-").then(|| self.names.get(flags));
+        record.fua = op == Op::Write && is_fua(flags);
+        self.process(&mut record, process)?;
+        match op {
+            Op::Write => record.blocks = names_of(content, blocks)?,
+            Op::Mark => record.note = Some(content.into()),
+            _ if !content.is_empty() => return Err("only a write and a mark have something in the last column".to_owned()),
+            _ => {}
+        }
+        Ok(Some(record))
+    }
+}
+
+impl RecordedForm {
+    /// `name/pid`, of which the name may have a stroke in it.
+    fn process(&mut self, record: &mut Record, text: &str) -> Result<(), Reason> {
+        if text == "-" {
+            return Ok(());
+        }
+        let (process, pid) = text.rsplit_once('/').ok_or("the process has no pid behind a stroke")?;
+        record.process = (process != "-").then(|| self.names.get(process));
+        record.pid = if pid == "-" { None } else { Some(number("the pid", pid)?) };
+        Ok(())
+    }
+}
+
+/// What the column of kinds has where nothing is known: a write could have been of a kind.
+const fn unsaid(op: Op) -> &'static str {
+    match op {
+        Op::Write => "?",
+        _ => "-",
+    }
+}
+
+fn bytes(first: u64, blocks: u64) -> Result<(u64, u64), Reason> {
+    let offset = first.checked_mul(BLOCK_BYTES);
+    let length = blocks.checked_mul(BLOCK_BYTES);
+    offset
+        .zip(length)
+        .filter(|(offset, length)| offset.checked_add(*length).is_some_and(|end| i64::try_from(end).is_ok()))
+        .ok_or_else(|| format!("{blocks} blocks from {first} on lie beyond any device"))
+}
+
+/// F behind the W; one in front of it asks for a flush before.
+fn is_fua(flags: &str) -> bool {
+    flags.split_once('W').is_some_and(|(_, behind)| behind.contains('F'))
+}
+
+fn names_of(digits: &str, blocks: u64) -> Result<Vec<Block>, Reason> {
+    if digits.len() as u64 != blocks.saturating_mul(2 * WIDTH as u64) {
+        return Err(format!("{} digits of fingerprints for {blocks} blocks, where {} belong to each", digits.len(), 2 * WIDTH));
+    }
+    digits.as_bytes().chunks_exact(2 * WIDTH).map(|digits| name(digits, &MD5_OF_ZERO_BLOCK).map(Block::named)).collect()
+}
+
+/// Appends the line of `record` and its end.
+///
+/// # Errors
+/// With the reason, where the form has no place for the record.
+pub fn push_line(text: &mut String, record: &Record) -> Result<(), Reason> {
+    let op = match record.op {
+        Op::Write => 'W',
+        Op::Read => 'R',
+        Op::Flush => 'F',
+        Op::Discard => 'D',
+        Op::WriteZeroes => 'Z',
+        Op::Mark => 'M',
+    };
+    if record.offset.get() % BLOCK_BYTES != 0 || record.length.get() % BLOCK_BYTES != 0 {
+        return Err("it is not of whole blocks of 4 KiB".to_owned());
+    }
+    if record.op == Op::Write && record.blocks.len() as u64 != record.blocks_touched() {
+        return Err("it is a write without a fingerprint for each 4 KiB".to_owned());
+    }
+    let (first, blocks) = (record.offset.get() / BLOCK_BYTES, record.length.get() / BLOCK_BYTES);
+    let flags = record.flags.as_deref().unwrap_or(if record.fua { "WF" } else { "-" });
+    let stream = record.stream.as_deref().unwrap_or(unsaid(record.op));
+    for field in [Some(stream), Some(flags), record.process.as_deref(), record.note.as_deref()].into_iter().flatten() {
+        if field.contains(['\t', '\n']) {
+            return Err(format!("a tab or the end of a line is in {:?}", shown(field)));
+        }
+    }
+    let _ = write!(text, "{}\t{op}\t{first}\t{blocks}\t{stream}\t{flags}\t", record.time_ns / 1000);
+    match (record.process.as_deref(), record.pid) {
+        (None, None) => text.push('-'),
+        (process, pid) => {
+            let pid = pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+            let _ = write!(text, "{}/{pid}", process.unwrap_or("-"));
+        }
+    }
+    text.push('\t');
+    for block in &record.blocks {
+        match block.name {
+            Name::Zero => push_hex(text, &MD5_OF_ZERO_BLOCK[..WIDTH]),
+            Name::Of(bytes) => push_hex(text, &bytes[..WIDTH]),
+            Name::Unknown => return Err("it has a block whose content was not recorded".to_owned()),
+        }
+    }
+    text.push_str(record.note.as_deref().unwrap_or_default());
+    text.push('\n');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ReadError;
+    use super::*;
+
+    const TEXT: &str = "#t_us\top\tlba4k\tn4k\tkind\trwbs\tcomm/pid\tmd5_8bytes_per_4k_block_hex_concatenated\n\
+        0\tF\t0\t0\t-\t-\t-\t\n\
+        298726\tD\t0\t1\t-\t-\t-\t\n\
+        300337\tZ\t801\t512\t-\t-\t-\t\n\
+        324507\tW\t272\t2\tM\tWS\tmkfs.ext4/11729\t620f0b67a91f7f74bf7210d53f4eb2d0\n\
+        356417\tW\t0\t1\tJ\tFWFSM\tjbd2/loop0-8/11730\tb159cc8de8ca3e42\n\
+        356418\tW\t7\t1\t?\tWF\t-\tb159cc8de8ca3e42\n\
+        378801\tM\t0\t0\t-\t-\t-\tsetup\n\
+        411730\tR\t524281\t5\t-\tRA\tmount/11730\t\n";
+
+    fn records(text: &str) -> Vec<Result<Record, ReadError>> {
+        read("x.tsv", text.as_bytes()).collect()
+    }
+
+    #[test]
+    fn lines_become_records_and_lines_again() {
+        let records: Vec<Record> = records(TEXT).into_iter().map(|record| record.expect("well-formed")).collect();
+        let (zeros, journal) = (&records[3], &records[4]);
+        assert_eq!((zeros.offset, zeros.length, zeros.fua), (Bytes(272 * 4096), Bytes(8192), false));
+        assert_eq!(zeros.blocks[0].name, Name::Zero);
+        assert!(matches!(zeros.blocks[1].name, Name::Of([0xbf, 0x72, 0x10, 0xd5, 0x3f, 0x4e, 0xb2, 0xd0, 0, ..])));
+        assert_eq!((journal.process.as_deref(), journal.pid, journal.stream.as_deref()), (Some("jbd2/loop0-8"), Some(11730), Some("J")));
+        assert!(journal.fua && records[5].fua && records[5].stream.is_none());
+        assert_eq!((records[6].op, records[6].note.as_deref()), (Op::Mark, Some("setup")));
+        let mut text = format!("{HEADER}\n");
+        for record in &records {
+            push_line(&mut text, record).expect("the form has a place for it");
+        }
+        assert_eq!(text, TEXT);
+    }
+
+    #[test]
+    fn what_is_malformed_is_named_by_file_and_line() {
+        let lines = [
+            "1\tW\t0\t2\tD\tW\tx/1\t620f0b67a91f7f74",
+            "1\tW\t0\t1\tD\tW\tx/1\t620f0b67a91f7f7G",
+            "1\tX\t0\t1\tD\tW\tx/1\t",
+            "1\tR\t0\t1\t-\tR\tx/1",
+            "1\tR\t0\t1\t-\tR\tx/1\t\t",
+            "01\tR\t0\t1\t-\tR\tx/1\t",
+            "1\tR\t18446744073709551615\t1\t-\tR\tx/1\t",
+            "1\tR\t0\t0\t-\tR\tx/1\t",
+            "1\tF\t0\t1\t-\t-\t-\t",
+            "1\tR\t0\t1\t-\tR\tx\t",
+        ];
+        let read = records(&lines.join("\n"));
+        assert_eq!(read.len(), lines.len());
+        for (index, read) in read.into_iter().enumerate() {
+            let Err(ReadError::Malformed(malformed)) = read else { panic!("line {}: {read:?}", index + 1) };
+            assert_eq!((&*malformed.file, malformed.line), ("x.tsv", index as u64 + 1), "{malformed}");
+        }
+    }
+}
