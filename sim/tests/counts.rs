@@ -1,11 +1,11 @@
 //! The figures that are counts, on seeds that the benchmarks do not use, and on devices of every pace.
 
 use onefold_sim::counts::figures::measure;
-use onefold_sim::counts::pace::PACES;
+use onefold_sim::counts::pace::Pace;
 
 /// Measures a figure on every pace; each must hold.
 fn holds(name: &str) {
-    for (seed, pace) in (100..).zip(PACES) {
+    for (seed, pace) in (100..).zip(Pace::all()) {
         let (figure, _) = measure(name, seed, pace).unwrap_or_else(|error| panic!("{error}"));
         assert!(figure.holds, "{figure}, on {}", pace.name);
     }
@@ -19,7 +19,7 @@ fn random_unique_writes_cost_what_they_may_and_two_flushes_a_flush() {
 
 #[test]
 fn on_a_full_volume_they_cost_little_more() {
-    let (figure, outcome) = measure("random-tight", 100, PACES[0]).unwrap_or_else(|error| panic!("{error}"));
+    let (figure, outcome) = measure("random-tight", 100, Pace::all()[0]).unwrap_or_else(|error| panic!("{error}"));
     assert!(figure.holds, "{figure}");
     assert!(outcome.ledger.reclaimed_blocks > 0, "the volume has to be full at some time, or this shows nothing");
 }
@@ -27,7 +27,7 @@ fn on_a_full_volume_they_cost_little_more() {
 #[test]
 fn duplicates_are_not_written() {
     holds("half-duplicates");
-    let (_, outcome) = measure("half-duplicates", 100, PACES[0]).unwrap_or_else(|error| panic!("{error}"));
+    let (_, outcome) = measure("half-duplicates", 100, Pace::all()[0]).unwrap_or_else(|error| panic!("{error}"));
     let percent = outcome.load.duplicates() * 100 / outcome.client_units;
     assert!((48..=52).contains(&percent), "{percent} % duplicates were drawn");
 }
@@ -39,5 +39,5 @@ fn a_sequence_costs_next_to_nothing_beside_its_data() {
 
 #[test]
 fn a_figure_that_nobody_knows_is_an_error() {
-    assert!(measure("no-such-figure", 1, PACES[0]).is_err_and(|e| e.contains("random-unique")));
+    assert!(measure("no-such-figure", 1, Pace::all()[0]).is_err_and(|e| e.contains("random-unique")));
 }

@@ -1,4 +1,5 @@
 //! Content traces: what was asked of a block device, when, by whom, and the names of what was written.
 
+pub mod model;
 pub mod record;
 pub mod text;

@@ -5,7 +5,7 @@
 
 use crate::counts::device::{Device, Tally, name_of, write_name};
 use crate::counts::load::{Ask, Load};
-use crate::counts::pace::{Pace, Timetable};
+use crate::counts::pace::Pace;
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::check::{CheckSettings, Finding, check};
@@ -16,6 +16,7 @@ use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::settings::Settings;
 use onefold_engine::stats::Ledger;
 use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
+use onefold_trace::model::Timetable;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
@@ -130,7 +131,7 @@ pub fn run(plan: &Plan, load: Load) -> Result<Outcome, String> {
         engine,
         device,
         accountant,
-        timetable: Timetable::new(plan.pace),
+        timetable: Timetable::new(plan.pace.model),
         think_ns: plan.pace.think_ns,
         now_ns: 0,
         due: BinaryHeap::new(),

@@ -2,7 +2,7 @@
 
 use crate::counts::drive::{Outcome, Plan, run};
 use crate::counts::load::{End, Load, Random, Sequential};
-use crate::counts::pace::{PACES, Pace};
+use crate::counts::pace::Pace;
 use crate::figure::{Figure, Relation};
 use onefold_engine::interface::Class;
 use onefold_engine::settings::Settings;
@@ -83,7 +83,7 @@ pub fn measure(name: &str, seed: u64, pace: Pace) -> Result<(Figure, Outcome), S
     }
     let mut figure = figure(name, &outcome);
     figure.seed = seed;
-    figure.command = format!("cargo run --release -p onefold-sim -- counts {name} --seed {seed} --pace {}", pace.name);
+    figure.command = format!("cargo run --release -p onefold-sim -- counts {name} --seed {seed} --pace {}", pace.model.name);
     figure.detail = detail(&outcome, pace);
     Ok((figure, outcome))
 }
@@ -105,7 +105,7 @@ fn detail(o: &Outcome, pace: Pace) -> serde_json::Value {
         "classes": Class::ALL.map(class),
         "epochs": { "wanted": o.ledger.epochs_wanted, "timer": o.ledger.epochs_timer, "pressure": o.ledger.epochs_pressure },
         "reclaimed_blocks": o.ledger.reclaimed_blocks,
-        "pace": pace.name,
+        "pace": pace.model.name,
         "virtual_seconds": ratio(o.served_ns / 1_000_000, 1000),
     })
 }
@@ -152,7 +152,7 @@ fn table(o: &Outcome) -> String {
 /// # Errors
 /// What was typed wrong, or what the run found.
 pub fn command(words: &[String]) -> Result<ExitCode, String> {
-    let (mut names, mut json, mut seed, mut pace) = (Vec::new(), false, 1, PACES[0]);
+    let (mut names, mut json, mut seed, mut pace) = (Vec::new(), false, 1, Pace::all()[0]);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
@@ -161,7 +161,7 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
             "--seed" => seed = value()?.parse().map_err(|_| "--seed wants a number".to_owned())?,
             "--pace" => {
                 let name = value()?;
-                let known = || PACES.map(|p| p.name).join(", ");
+                let known = || Pace::all().iter().map(|p| p.model.name).collect::<Vec<_>>().join(", ");
                 pace = Pace::named(name).ok_or_else(|| format!("--pace {name}: there are {}", known()))?;
             }
             option if option.starts_with('-') => {
