@@ -8,6 +8,7 @@ use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::format::copies::{Chosen, OpenError, choose, end_copies};
 use onefold_engine::interface::{Action, Event, Promised};
 use onefold_engine::memory::{Accountant, Part};
+use onefold_engine::stats::{Ledger, Stats};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Time};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,6 +20,16 @@ pub trait Machine {
     fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>);
     /// Hands over what the last server had promised, before the first event.
     fn recall(&mut self, promises: Vec<Promised>);
+
+    /// Its own account, to be held against that of the device; none: it keeps none.
+    fn ledger(&self) -> Option<&Ledger> {
+        None
+    }
+
+    /// What fills its volume; none: it cannot tell.
+    fn stats(&self) -> Option<Stats> {
+        None
+    }
 }
 
 /// Buffers of plain memory. They come filled with a byte that no content of the kit has in every place, so that a forgotten fill shows.
@@ -71,6 +82,14 @@ impl Machine for Engine {
 
     fn recall(&mut self, promises: Vec<Promised>) {
         Self::recall(self, promises);
+    }
+
+    fn ledger(&self) -> Option<&Ledger> {
+        Some(Self::ledger(self))
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        Some(Self::stats(self))
     }
 }
 

@@ -6,11 +6,12 @@
 //! 2. The rate is by the thread's own processor time, so that other work on the machine does not count; the wall clock's stands beside it.
 //! 3. Loads overwrite a range of 64 MiB on 1 GiB again and again, so that blocks die, are reclaimed and are used again meanwhile.
 
-use crate::counts::drive::digest_of;
+use crate::counts::names::digest_of;
+use crate::counts::pool::Pool;
 use crate::figure::{Figure, Relation};
 use fastrand::Rng;
 use onefold_engine::Engine;
-use onefold_engine::buffer::{Buffer, BufferMut, Frame, Home};
+use onefold_engine::buffer::{Buffer, BufferMut};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{FormatStep, Geometry, Superblock, Wish, format};
 use onefold_engine::interface::{Action, Class, Event, Hint, Notice, Op, Payload, Reply, Request, RequestId};
@@ -21,7 +22,6 @@ use rustc_hash::FxHashMap;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const RANGE_BLOCKS: u64 = 16_384;
@@ -31,23 +31,6 @@ const WARM_UP: u64 = 200_000;
 const ROUNDS: usize = 7;
 const ROUND_WRITES: u64 = 200_000;
 const TARGET: f64 = 500_000.0;
-
-/// Frames that come back are handed out again, as the runtime's pool does.
-#[derive(Default)]
-struct Pool(Mutex<Vec<Box<[Frame]>>>);
-
-impl Home for Pool {
-    fn take(self: Arc<Self>, blocks: usize) -> BufferMut {
-        let kept = if blocks == 1 { self.0.lock().expect("nobody panics with it").pop() } else { None };
-        BufferMut::of_pool(kept.unwrap_or_else(|| vec![Frame::ZERO; blocks].into_boxed_slice()), 0, self)
-    }
-
-    fn give_back(&self, frames: Box<[Frame]>, _: u32) {
-        if frames.len() == 1 {
-            self.0.lock().expect("nobody panics with it").push(frames);
-        }
-    }
-}
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +73,7 @@ impl Instantly {
         let formatted =
             written.filter_map(|step| if let FormatStep::Write { at, page } = step { Some((at.0, page)) } else { None }).collect();
         let accountant = Accountant::new(settings.memory_bytes);
-        let engine = Engine::open(superblock, settings, Arc::new(Pool::default()), accountant, Time(0));
+        let engine = Engine::open(superblock, settings, Pool::plain(), accountant, Time(0));
         let mut opened = Self {
             engine,
             formatted,

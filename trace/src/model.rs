@@ -201,7 +201,8 @@ mod tests {
     #[test]
     fn a_latency_follows_its_table_and_goes_on_beyond_it() {
         let tablet = Model::named("tablet").expect("it is there").write;
-        let milliseconds = [(512, 2910), (4096, 2910), (6144, 2885), (8192, 2860), (96 << 10, 9620), (128 << 10, 11_600), (256 << 10, 19_520)];
+        let milliseconds =
+            [(512, 2910), (4096, 2910), (6144, 2885), (8192, 2860), (96 << 10, 9620), (128 << 10, 11_600), (256 << 10, 19_520)];
         for (bytes, us) in milliseconds {
             assert_eq!(latency_ns(tablet, bytes), us * US, "{bytes} bytes");
         }

@@ -1,5 +1,8 @@
 //! A device in memory for large volumes: metadata as it was written, of content its name only. It counts what reaches it.
+//!
+//! 1. Where a volume of Onefold is on it, the class of a command must be that of its place. A bare device takes the class as it is told.
 
+use crate::counts::names::{SECTORS, Words, name_of_words, words_of, write_words};
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::check::ReadMedium;
 use onefold_engine::format::{ExtentKind, FormatStep, Geometry, Region, Superblock, choose, copies, format};
@@ -22,6 +25,10 @@ impl Count {
         self.commands += 1;
         self.bytes += bytes;
         self.units += (at + bytes).div_ceil(BLOCK_BYTES) - at / BLOCK_BYTES;
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self { commands: self.commands - earlier.commands, bytes: self.bytes - earlier.bytes, units: self.units - earlier.units }
     }
 }
 
@@ -49,6 +56,19 @@ impl Tally {
         self.written[class as usize].units
     }
 
+    /// What has come since an earlier account.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let since = |now: &[Count; 6], then: &[Count; 6]| std::array::from_fn(|i| now[i].since(then[i]));
+        Self {
+            written: since(&self.written, &earlier.written),
+            read: since(&self.read, &earlier.read),
+            flushes: self.flushes - earlier.flushes,
+            discards: self.discards - earlier.discards,
+            discarded_bytes: self.discarded_bytes - earlier.discarded_bytes,
+        }
+    }
+
     /// Holds the engine's own account against this one.
     ///
     /// # Errors
@@ -74,13 +94,16 @@ impl Tally {
 }
 
 /// A sparse device.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Device {
-    geometry: Geometry,
+    /// Of the volume on it; none: a bare device.
+    geometry: Option<Geometry>,
     /// Metadata, by 4 KiB of the device.
     pages: FxHashMap<u64, Slice>,
-    /// The first eight bytes of content: its name.
+    /// Names of content.
     contents: FxHashMap<u64, u64>,
+    /// The words of contents that were put together.
+    mixed: FxHashMap<u64, Words>,
     pub tally: Tally,
 }
 
@@ -93,7 +116,7 @@ impl Device {
     pub fn formatted(superblock: &Superblock) -> (Self, Superblock) {
         let geometry = superblock.geometry.clone();
         let bytes = geometry.device_bytes;
-        let mut device = Self { geometry, pages: FxHashMap::default(), contents: FxHashMap::default(), tally: Tally::default() };
+        let mut device = Self { geometry: Some(geometry), ..Self::default() };
         for step in format(superblock, bytes, &[]) {
             match step {
                 FormatStep::Zero { at, length } => {
@@ -117,27 +140,27 @@ impl Device {
     /// When there is none.
     #[must_use]
     pub fn superblock(&self) -> Superblock {
-        let bytes = self.geometry.device_bytes;
+        let bytes = self.geometry.as_ref().expect("a volume is on it").device_bytes;
         let page = |i: usize| self.pages.get(&(copies(bytes)[i].0 / BLOCK_BYTES)).map(|s| s.block(0));
         choose([page(0), page(1), page(2), page(3)], bytes).expect("a formatted volume opens").superblock
     }
 
-    /// What lies at a byte of the device.
-    ///
-    /// # Panics
-    /// When nothing of the volume lies there: nobody has any business there.
-    fn class_at(&self, at: u64) -> Class {
-        if copies(self.geometry.device_bytes).iter().any(|copy| copy.0 == at) {
-            return Class::Superblock;
-        }
-        let extent = self.geometry.extents.iter().find(|e| at >= e.offset.0 && at - e.offset.0 < e.length.0);
-        match extent.unwrap_or_else(|| panic!("nothing of the volume lies at byte {at}")).kind {
-            ExtentKind::Data => Class::Data,
-            ExtentKind::Pages(Region::Written) => Class::Written,
-            ExtentKind::Pages(Region::Refs) => Class::Refs,
-            ExtentKind::Pages(Region::Fingerprints) => Class::Fingerprints,
-            ExtentKind::Pages(Region::Map) => Class::Map,
-        }
+    /// Holds the class of a command against what lies at that byte of the device.
+    fn check_class(&self, at: u64, class: Class, what: &str) {
+        let Some(geometry) = &self.geometry else { return };
+        assert_eq!(class_at(geometry, at), class, "{what} at {at} is said to be of another class than its place");
+    }
+
+    /// Whether a volume of Onefold is on it.
+    #[must_use]
+    pub fn geometry(&self) -> Option<&Geometry> {
+        self.geometry.as_ref()
+    }
+
+    /// 4 KiB of metadata that were ever written and not discarded.
+    #[must_use]
+    pub fn metadata_units(&self) -> u64 {
+        self.pages.len() as u64
     }
 
     /// A write command.
@@ -145,15 +168,15 @@ impl Device {
     /// # Panics
     /// When it goes where its class does not belong.
     pub fn write(&mut self, at: Bytes, data: &[Slice], class: Class) {
-        let place = self.class_at(at.0);
-        assert_eq!(place, class, "a write at {at} is said to be of another class than its place");
-        self.tally.written[place as usize].add(at.0, data.iter().map(Slice::length).sum());
+        self.check_class(at.0, class, "a write");
+        self.tally.written[class as usize].add(at.0, data.iter().map(Slice::length).sum());
         let mut block = at.0 / BLOCK_BYTES;
         for slice in data {
             for i in 0..slice.blocks() {
-                if place == Class::Data {
-                    self.contents.insert(block, name_of(slice.block(i)));
+                if class == Class::Data {
+                    self.put_content(block, words_of(slice.block(i)));
                 } else {
+                    self.contents.remove(&block);
                     self.pages.insert(block, slice.nth(i));
                 }
                 block += 1;
@@ -161,57 +184,73 @@ impl Device {
         }
     }
 
+    fn put_content(&mut self, block: u64, words: Words) {
+        let name = name_of_words(&words);
+        if words != [name; SECTORS] {
+            self.mixed.insert(name, words);
+        }
+        if self.geometry.is_none() {
+            self.pages.remove(&block);
+        }
+        self.contents.insert(block, name);
+    }
+
     /// A read command: fills the buffer.
     ///
     /// # Panics
     /// When it goes where its class does not belong.
     pub fn read(&mut self, at: Bytes, buffer: &mut BufferMut, class: Class) {
-        let place = self.class_at(at.0);
-        assert_eq!(place, class, "a read at {at} is said to be of another class than its place");
-        self.tally.read[place as usize].add(at.0, buffer.blocks() as u64 * BLOCK_BYTES);
+        self.check_class(at.0, class, "a read");
+        self.tally.read[class as usize].add(at.0, buffer.blocks() as u64 * BLOCK_BYTES);
         for i in 0..buffer.blocks() {
             self.fill(at.0 / BLOCK_BYTES + i as u64, buffer.block_mut(i));
         }
     }
 
     fn fill(&self, block: u64, out: &mut [u8; BLOCK_SIZE]) {
-        match (self.pages.get(&block), self.contents.get(&block)) {
-            (Some(page), _) => out.copy_from_slice(page.block(0)),
-            (None, Some(name)) => write_name(*name, out),
-            (None, None) => out.fill(0),
+        if let Some(page) = self.pages.get(&block) {
+            return out.copy_from_slice(page.block(0));
+        }
+        out.fill(0);
+        if let Some(name) = self.contents.get(&block) {
+            write_words(self.mixed.get(name).unwrap_or(&[*name; SECTORS]), out);
         }
     }
 
     /// A discard command.
     ///
     /// # Panics
-    /// When it touches anything but content.
+    /// When it touches anything of a volume but content.
     pub fn discard(&mut self, at: Bytes, length: Bytes) {
-        assert!(
-            self.class_at(at.0) == Class::Data && self.class_at(at.0 + length.0 - BLOCK_BYTES) == Class::Data,
-            "only content is discarded"
-        );
+        self.check_class(at.0, Class::Data, "a discard");
+        self.check_class(at.0 + length.0 - BLOCK_BYTES, Class::Data, "a discard");
         self.tally.discards += 1;
         self.tally.discarded_bytes += length.0;
         for block in at.0 / BLOCK_BYTES..(at.0 + length.0) / BLOCK_BYTES {
             self.contents.remove(&block);
+            if self.geometry.is_none() {
+                self.pages.remove(&block);
+            }
         }
     }
 }
 
-/// The name in a block's bytes.
+/// What lies at a byte of a volume.
 ///
 /// # Panics
-/// Never: a block has eight bytes.
-#[must_use]
-pub fn name_of(block: &[u8; BLOCK_SIZE]) -> u64 {
-    u64::from_le_bytes(block[..8].try_into().expect("eight bytes"))
-}
-
-/// The bytes that stand for a content.
-pub fn write_name(name: u64, out: &mut [u8; BLOCK_SIZE]) {
-    out[..8].copy_from_slice(&name.to_le_bytes());
-    out[8..].fill(0);
+/// When nothing of the volume lies there: nobody has any business there.
+fn class_at(geometry: &Geometry, at: u64) -> Class {
+    if copies(geometry.device_bytes).iter().any(|copy| copy.0 == at) {
+        return Class::Superblock;
+    }
+    let extent = geometry.extents.iter().find(|e| at >= e.offset.0 && at - e.offset.0 < e.length.0);
+    match extent.unwrap_or_else(|| panic!("nothing of the volume lies at byte {at}")).kind {
+        ExtentKind::Data => Class::Data,
+        ExtentKind::Pages(Region::Written) => Class::Written,
+        ExtentKind::Pages(Region::Refs) => Class::Refs,
+        ExtentKind::Pages(Region::Fingerprints) => Class::Fingerprints,
+        ExtentKind::Pages(Region::Map) => Class::Map,
+    }
 }
 
 impl ReadMedium for Device {

@@ -10,4 +10,7 @@ pub mod device;
 pub mod drive;
 pub mod figures;
 pub mod load;
+pub mod names;
 pub mod pace;
+pub mod pool;
+pub mod rig;

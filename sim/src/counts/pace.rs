@@ -32,7 +32,8 @@ impl Pace {
     /// Never: every name is that of a model.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let of = |&(name, think_us): &(&str, u64)| Self { model: Model::named(name).expect("the model is there"), think_ns: think_us * 1000 };
+        let of =
+            |&(name, think_us): &(&str, u64)| Self { model: Model::named(name).expect("the model is there"), think_ns: think_us * 1000 };
         PACES.iter().map(of).chain([Self { model: CARD, think_ns: 5_000_000 }]).collect()
     }
 

@@ -16,8 +16,8 @@ use onefold_engine::interface::{Action, Class, Event, Hint, Op, Payload, Reply, 
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Pbn, Time, index};
-use onefold_sim::counts::device::{Device, name_of, write_name};
-use onefold_sim::counts::drive::digest_of;
+use onefold_sim::counts::device::Device;
+use onefold_sim::counts::names::{digest_of, name_of, write_name};
 use onefold_sim::machine::PlainHome;
 use std::sync::Arc;
 

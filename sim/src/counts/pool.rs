@@ -1,0 +1,73 @@
+//! Memory that is used again and again, so that a run of millions of blocks allocates little.
+
+use onefold_engine::buffer::{BufferMut, Frame, Home};
+use onefold_engine::memory::{Accountant, Part};
+use onefold_engine::units::BLOCK_BYTES;
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Frames that are kept for later use: 32 MiB.
+const FRAMES_KEPT_MAX: usize = 8192;
+
+#[derive(Default)]
+struct Free {
+    /// Of one block each: by far the most.
+    ones: Vec<Box<[Frame]>>,
+    by_blocks: FxHashMap<usize, Vec<Box<[Frame]>>>,
+    frames: usize,
+}
+
+impl Free {
+    fn take(&mut self, blocks: usize) -> Option<Box<[Frame]>> {
+        let kept = if blocks == 1 { self.ones.pop() } else { self.by_blocks.get_mut(&blocks).and_then(Vec::pop) };
+        self.frames -= kept.as_ref().map_or(0, |frames| frames.len());
+        kept
+    }
+
+    fn keep(&mut self, frames: Box<[Frame]>) {
+        if self.frames + frames.len() > FRAMES_KEPT_MAX {
+            return;
+        }
+        self.frames += frames.len();
+        match frames.len() {
+            1 => self.ones.push(frames),
+            blocks => self.by_blocks.entry(blocks).or_default().push(frames),
+        }
+    }
+}
+
+/// A pool. Fresh frames are zeros, others as their last user left them.
+#[derive(Default)]
+pub struct Pool {
+    free: Mutex<Free>,
+    /// Who gets the share of the budget back that a buffer was given.
+    charged: Option<Arc<Accountant>>,
+}
+
+impl Pool {
+    /// For whoever accounts for buffers by other means.
+    #[must_use]
+    pub fn plain() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// For requests' buffers: their share returns with them.
+    #[must_use]
+    pub fn of_requests(accountant: Arc<Accountant>) -> Arc<Self> {
+        Arc::new(Self { charged: Some(accountant), ..Self::default() })
+    }
+}
+
+impl Home for Pool {
+    fn take(self: Arc<Self>, blocks: usize) -> BufferMut {
+        let kept = self.free.lock().unwrap_or_else(PoisonError::into_inner).take(blocks);
+        BufferMut::of_pool(kept.unwrap_or_else(|| vec![Frame::ZERO; blocks].into_boxed_slice()), 0, self)
+    }
+
+    fn give_back(&self, frames: Box<[Frame]>, _: u32) {
+        if let Some(accountant) = &self.charged {
+            accountant.give(Part::Requests, frames.len() as u64 * BLOCK_BYTES);
+        }
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).keep(frames);
+    }
+}

@@ -1,0 +1,174 @@
+//! A machine over the counting device, in virtual time.
+//!
+//! 1. What the device is asked completes when its timetable says so; what completes at one moment, in the order of issue.
+//! 2. At one moment completions come first, then the client, then the machine's own timer.
+//! 3. Any [`Machine`] is driven alike. What none may do (report damage, go read-only, close unclean) ends the run with an error.
+
+use crate::counts::device::Device;
+use crate::counts::names::{digest_of, name_of};
+use crate::machine::Machine;
+use onefold_engine::buffer::Slice;
+use onefold_engine::interface::{Action, Event, Notice, Reply, RequestId};
+use onefold_engine::units::{BLOCK_BYTES, Time};
+use onefold_trace::model::{Model, Timetable};
+use std::collections::BTreeMap;
+
+/// Who is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Completion,
+    Client,
+    Timer,
+}
+
+/// The machine, its device, and the time.
+pub struct Rig {
+    pub machine: Box<dyn Machine>,
+    pub device: Device,
+    timetable: Timetable,
+    now_ns: u64,
+    /// Completions by time and order of issue.
+    due: BTreeMap<(u64, u64), Event>,
+    issued: u64,
+    wake_ns: Option<u64>,
+    serving: bool,
+    closed: bool,
+    /// What the machine answered: whoever asked takes it from here.
+    pub replies: Vec<(RequestId, Reply)>,
+    out: Vec<Action>,
+}
+
+impl Rig {
+    /// Begins at time 0 and runs until the machine serves; one that never says so serves when nothing is left to do.
+    ///
+    /// # Errors
+    /// When the machine does what none may do.
+    pub fn open(machine: Box<dyn Machine>, device: Device, model: Model) -> Result<Self, String> {
+        let mut rig = Self {
+            machine,
+            device,
+            timetable: Timetable::new(model),
+            now_ns: 0,
+            due: BTreeMap::new(),
+            issued: 0,
+            wake_ns: None,
+            serving: false,
+            closed: false,
+            replies: Vec::new(),
+            out: Vec::new(),
+        };
+        rig.feed(Event::Tick)?;
+        while !rig.serving && !rig.due.is_empty() {
+            rig.take_turn(None)?;
+        }
+        Ok(rig)
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Goes on to what happens next: true if that is the client, whose time has come. A client that waits for an answer has no time.
+    ///
+    /// # Errors
+    /// When nothing will ever happen, or the machine does what none may do.
+    pub fn take_turn(&mut self, client_ns: Option<u64>) -> Result<bool, String> {
+        let completion = self.due.first_key_value().map(|(&(at, _), _)| (at, Turn::Completion));
+        let client = client_ns.map(|at| (at, Turn::Client));
+        let timer = self.wake_ns.map(|at| (at, Turn::Timer));
+        let next = [completion, client, timer].into_iter().flatten().min_by_key(|&(at, _)| at);
+        let (at, turn) = next.ok_or("nothing will ever happen, and someone waits for it")?;
+        self.now_ns = self.now_ns.max(at);
+        match turn {
+            Turn::Client => return Ok(true),
+            Turn::Completion => {
+                let (_, event) = self.due.pop_first().expect("it was seen");
+                self.feed(event)?;
+            }
+            Turn::Timer => {
+                self.wake_ns = None;
+                self.feed(Event::Tick)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Lets the time pass until `until_ns`, with no client.
+    ///
+    /// # Errors
+    /// As [`Self::take_turn`].
+    pub fn idle(&mut self, until_ns: u64) -> Result<(), String> {
+        while !self.take_turn(Some(until_ns))? {}
+        Ok(())
+    }
+
+    /// Closes what the machine serves.
+    ///
+    /// # Errors
+    /// As [`Self::take_turn`].
+    pub fn close(&mut self) -> Result<(), String> {
+        self.feed(Event::Close)?;
+        while !self.closed {
+            self.take_turn(None)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the machine an event, now.
+    ///
+    /// # Errors
+    /// When the machine does what none may do.
+    pub fn feed(&mut self, event: Event) -> Result<(), String> {
+        let mut out = std::mem::take(&mut self.out);
+        self.machine.step(Time(self.now_ns), event, &mut out);
+        let result = out.drain(..).try_for_each(|action| self.act(action));
+        self.out = out;
+        result
+    }
+
+    fn completes(&mut self, at_ns: u64, event: Event) {
+        self.issued += 1;
+        self.due.insert((at_ns, self.issued), event);
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), String> {
+        let now = self.now_ns;
+        match action {
+            Action::Read { io, at, mut buffer, digest, class } => {
+                self.device.read(at, &mut buffer, class);
+                let digests = if digest { (0..buffer.blocks()).map(|i| digest_of(name_of(buffer.block(i)))).collect() } else { Vec::new() };
+                let done = self.timetable.read(now, buffer.blocks() as u64 * BLOCK_BYTES);
+                self.completes(done, Event::Read { io, buffer, digests, result: Ok(()) });
+            }
+            Action::Write { io, at, data, class } => {
+                self.device.write(at, &data, class);
+                let done = self.timetable.write(now, data.iter().map(Slice::length).sum());
+                self.completes(done, Event::Written { io, result: Ok(()) });
+            }
+            Action::Flush { io } => {
+                self.device.tally.flushes += 1;
+                let done = self.timetable.flush(now);
+                self.completes(done, Event::Flushed { io, result: Ok(()) });
+            }
+            Action::Discard { io, at, length } => {
+                self.device.discard(at, length);
+                let done = self.timetable.discard(now);
+                self.completes(done, Event::Discarded { io, result: Ok(()) });
+            }
+            Action::Digest { io, block } => self.completes(now, Event::Digested { io, digest: digest_of(name_of(block.block(0))) }),
+            Action::Reply { request, reply } => self.replies.push((request, reply)),
+            Action::Wake { at } => self.wake_ns = Some(at.0),
+            Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}
+            Action::Notice(Notice::Serving) => self.serving = true,
+            Action::Notice(notice @ (Notice::Damage { .. } | Notice::WentReadOnly { .. })) => {
+                return Err(format!("{notice:?}, and nothing was damaged"));
+            }
+            Action::Notice(_) => {}
+            Action::Closed { clean: true } => self.closed = true,
+            Action::Closed { clean: false } => return Err("it was not closed clean, and nothing failed".to_owned()),
+        }
+        Ok(())
+    }
+}
