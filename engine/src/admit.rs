@@ -7,6 +7,7 @@
 
 use crate::buffer::{BufferMut, Slice};
 use crate::engine::{Engine, IoFor};
+use crate::epoch::Wanted;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::interface::{Action, Class, Failure, Op, Promised, Reply, Request, RequestId};
@@ -21,8 +22,8 @@ use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, SECTOR_BYTES, count, index
 pub(crate) struct Pending {
     pub left: u64,
     pub failure: Option<Failure>,
-    /// Answered only after a commit (R5).
-    pub durable: bool,
+    /// Answered only after a commit (R5), and why.
+    pub durable: Option<Wanted>,
     /// What it promises, to be remembered with its acknowledgement.
     pub unspoken: Vec<Unspoken>,
 }
@@ -123,7 +124,8 @@ impl Engine {
     }
 
     fn begin_request(&mut self, request: &Request) {
-        let durable = request.fua || self.settings.persistence == crate::settings::Persistence::Strong;
+        let strong = self.settings.persistence == crate::settings::Persistence::Strong;
+        let durable = if request.fua { Some(Wanted::Fua) } else { strong.then_some(Wanted::Strong) };
         self.requests.insert(request.id, Pending { left: 1, failure: None, durable, unspoken: Vec::new() });
     }
 
@@ -381,11 +383,13 @@ impl Engine {
         let pending = self.requests.remove(&request).expect("it was just there");
         match pending.failure {
             Some(failure) => self.fail_request(request, failure),
-            None if pending.durable => self.wait_for_commit(request),
-            None => {
-                self.remember(pending.unspoken);
-                self.reply(request, Reply::Done);
-            }
+            None => match pending.durable {
+                Some(why) => self.wait_for_commit(request, why),
+                None => {
+                    self.remember(pending.unspoken);
+                    self.reply(request, Reply::Done);
+                }
+            },
         }
     }
 

@@ -13,6 +13,17 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Bytes charged for each record of an epoch, its share of the tree included.
 pub(crate) const RECORD_COST_BYTES: u64 = 64;
 
+/// Why someone waits for an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Flush,
+    Fua,
+    /// A request under strong persistence.
+    Strong,
+    /// Writers need the blocks that it frees.
+    Space,
+}
+
 /// Records of one epoch.
 pub(crate) struct Epoch {
     pub number: Number,
@@ -30,8 +41,8 @@ pub(crate) struct Epoch {
     pub cancelled: Vec<Pbn>,
     /// Who is answered when it is durable.
     pub waiters: Vec<RequestId>,
-    /// Someone waits for it.
-    pub wanted: bool,
+    /// Someone waits for it: why the first did.
+    pub wanted: Option<Wanted>,
 }
 
 impl Epoch {
@@ -45,7 +56,7 @@ impl Epoch {
             births: Vec::new(),
             cancelled: Vec::new(),
             waiters: Vec::new(),
-            wanted: false,
+            wanted: None,
         }
     }
 

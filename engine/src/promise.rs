@@ -73,7 +73,7 @@ impl Engine {
             });
         }
         let epoch = self.open.number;
-        if let Some(pending) = self.requests.get_mut(&request).filter(|p| !p.durable) {
+        if let Some(pending) = self.requests.get_mut(&request).filter(|p| p.durable.is_none()) {
             pending.unspoken.push(Unspoken { order, promise: Promise { epoch, what } });
         }
     }

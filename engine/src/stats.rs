@@ -37,8 +37,11 @@ pub struct Ledger {
     pub zeroes: u64,
     pub new_blocks: u64,
     pub unchanged: u64,
-    /// Epochs by what sealed them: someone's flush or FUA, the timer, memory or space.
-    pub epochs_wanted: u64,
+    /// Epochs by what sealed them: whoever first waited for it (a flush, a FUA request, a request under strong persistence), the timer, memory
+    /// or space.
+    pub epochs_flush: u64,
+    pub epochs_fua: u64,
+    pub epochs_strong: u64,
     pub epochs_timer: u64,
     pub epochs_pressure: u64,
     /// Contents whose block had reached its limit of links.
@@ -62,6 +65,18 @@ impl Ledger {
         c.commands += 1;
         c.bytes += blocks * BLOCK_BYTES;
         c.units += blocks;
+    }
+
+    /// Epochs that someone waited for.
+    #[must_use]
+    pub fn epochs_wanted(&self) -> u64 {
+        self.epochs_flush + self.epochs_fua + self.epochs_strong
+    }
+
+    /// All epochs.
+    #[must_use]
+    pub fn epochs(&self) -> u64 {
+        self.epochs_wanted() + self.epochs_timer + self.epochs_pressure
     }
 
     /// All units written to the device.

@@ -7,7 +7,7 @@ use onefold_sim::counts::pace::Pace;
 fn holds(name: &str) {
     for (seed, pace) in (100..).zip(Pace::all()) {
         let (figure, _) = measure(name, seed, pace).unwrap_or_else(|error| panic!("{error}"));
-        assert!(figure.holds, "{figure}, on {}", pace.name);
+        assert!(figure.holds, "{figure}, on {}", pace.model.name);
     }
 }
 

@@ -129,7 +129,7 @@ impl VolumeCounts {
                 index_capacity: stats.index_capacity,
                 read_cache_hits: ledger.cache_hits,
             },
-            commits: Commits { wanted: ledger.epochs_wanted, timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },
+            commits: Commits { wanted: ledger.epochs_wanted(), timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },
             phase: stats.phase.to_owned(),
         }
     }

@@ -7,7 +7,7 @@
 
 use crate::commit::{Commit, Due, Stage, Step};
 use crate::engine::Engine;
-use crate::epoch::Epoch;
+use crate::epoch::{Epoch, Wanted};
 use crate::format::page::{PageId, Region};
 use crate::interface::{Reply, RequestId};
 use crate::memory::Part;
@@ -44,11 +44,11 @@ impl Engine {
     }
 
     /// Someone waits for the open epoch.
-    fn want_epoch(&mut self) {
-        if self.open.wanted {
+    fn want_epoch(&mut self, why: Wanted) {
+        if self.open.wanted.is_some() {
             return;
         }
-        self.open.wanted = true;
+        self.open.wanted = Some(why);
         let ant = &mut self.anticipation;
         if ant.since.is_some() {
             ant.average = (ant.average * 3 + ant.followers * 256) / 4;
@@ -65,17 +65,17 @@ impl Engine {
         if self.failed {
             return self.fail_request(request, crate::interface::Failure::Io);
         }
-        self.wait_for_commit(request);
+        self.wait_for_commit(request, Wanted::Flush);
     }
 
     /// Answers a request when all that came before it is durable.
-    pub(crate) fn wait_for_commit(&mut self, request: RequestId) {
+    pub(crate) fn wait_for_commit(&mut self, request: RequestId, why: Wanted) {
         if self.failed || std::mem::take(&mut self.promises_lost) {
             return self.fail_request(request, crate::interface::Failure::Io);
         }
         if !self.open.is_empty() {
             self.open.waiters.push(request);
-            return self.want_epoch();
+            return self.want_epoch(why);
         }
         match &mut self.commit {
             Some(commit) => commit.epoch.waiters.push(request),
@@ -102,16 +102,19 @@ impl Engine {
         let bytes = count(self.open.records() + self.fresh.len()) * crate::epoch::RECORD_COST_BYTES;
         let ring_fills = self.promises.records().0 > self.settings.ring_records_max / 4;
         let pressure = bytes > self.accountant.limit(Part::Dirty) / 2 || ring_fills || !self.space_waiters.is_empty();
-        let wanted = self.open.wanted && self.anticipation.until.is_none_or(|until| self.now >= until);
+        let wanted = self.open.wanted.filter(|_| self.anticipation.until.is_none_or(|until| self.now >= until));
         let closing = self.stage.is_closing() || self.stage == Stage::Recalling && self.promises.recalled.is_empty();
-        if !(timer || pressure || wanted || closing) {
+        if !(timer || pressure || wanted.is_some() || closing) {
             return;
         }
-        match () {
-            () if wanted => self.ledger.epochs_wanted += 1,
-            () if pressure => self.ledger.epochs_pressure += 1,
-            () => self.ledger.epochs_timer += 1,
-        }
+        *match wanted {
+            Some(Wanted::Flush) => &mut self.ledger.epochs_flush,
+            Some(Wanted::Fua) => &mut self.ledger.epochs_fua,
+            Some(Wanted::Strong) => &mut self.ledger.epochs_strong,
+            Some(Wanted::Space) => &mut self.ledger.epochs_pressure,
+            None if pressure => &mut self.ledger.epochs_pressure,
+            None => &mut self.ledger.epochs_timer,
+        } += 1;
         self.seal();
     }
 
@@ -205,6 +208,6 @@ impl Engine {
         debug_assert!(!self.open.is_empty(), "who waits goes over with what is put off");
         self.open.opened = epoch.opened;
         self.open.waiters = std::mem::take(&mut epoch.waiters);
-        self.open.wanted = !self.open.waiters.is_empty();
+        self.open.wanted = epoch.wanted.filter(|_| !self.open.waiters.is_empty());
     }
 }

@@ -41,7 +41,7 @@ impl Engine {
             if let Some(opened) = self.open.opened {
                 due(opened.plus_ms(self.settings.commit_period_ms));
             }
-            if let (true, Some(until)) = (self.open.wanted, self.anticipation.until) {
+            if let (true, Some(until)) = (self.open.wanted.is_some(), self.anticipation.until) {
                 due(until);
             }
         }

@@ -1,6 +1,7 @@
 //! Handing out free blocks.
 
 use crate::engine::Engine;
+use crate::epoch::Wanted;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::link::Blocked;
@@ -180,7 +181,7 @@ impl Engine {
             return;
         }
         if !self.open.is_empty() {
-            self.open.wanted = true;
+            self.open.wanted.get_or_insert(Wanted::Space);
             return;
         }
         if self.reclaim_for_waiters() || !self.space.scan_complete() || self.recount.running() {
