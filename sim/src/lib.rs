@@ -37,4 +37,5 @@ pub mod spoil;
 
 pub mod counts;
 pub mod figure;
+pub mod replay;
 pub mod steps;

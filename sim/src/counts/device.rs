@@ -27,7 +27,9 @@ impl Count {
         self.units += (at + bytes).div_ceil(BLOCK_BYTES) - at / BLOCK_BYTES;
     }
 
-    fn since(self, earlier: Self) -> Self {
+    /// What has come since an earlier count.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
         Self { commands: self.commands - earlier.commands, bytes: self.bytes - earlier.bytes, units: self.units - earlier.units }
     }
 }

@@ -1,0 +1,167 @@
+//! What a trace asks for, request by request, as a front-end would hand it to a volume.
+//!
+//! 1. A write marked FUA and the flush right after it are one FUA write.
+//! 2. Nothing with data is larger than the volume takes; what is, becomes several requests.
+//! 3. Content goes by words (`counts/names.rs`). A block that the trace names has that name; where the trace names sectors, or a request begins
+//!    inside a block, each sector has a word of its own. What was not recorded is like nothing else.
+
+use crate::counts::names::{SECTORS, Words, mix};
+use onefold_engine::interface::Op;
+use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
+use onefold_trace::record::{Name, Op as Recorded, Record};
+use std::iter::Peekable;
+
+/// A block of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    pub words: Words,
+    /// What the trace tells of its size.
+    pub compressed: Option<u16>,
+}
+
+/// A request to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub op: Op,
+    pub fua: bool,
+    pub offset: u64,
+    pub length: u64,
+    /// One for each block that a write touches; words of sectors that it does not touch mean nothing.
+    pub contents: Vec<Content>,
+    /// When it was recorded, and how long after the line before it.
+    pub recorded_ns: u64,
+    pub think_ns: u64,
+}
+
+impl Ask {
+    /// Whether it changes what the volume holds.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        matches!(self.op, Op::Write | Op::Discard | Op::WriteZeroes)
+    }
+
+    /// The block that it begins in.
+    #[must_use]
+    pub fn first_block(&self) -> u64 {
+        self.offset / BLOCK_BYTES
+    }
+}
+
+/// What comes next in a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    Ask(Ask),
+    /// A phase begins.
+    Mark(String),
+}
+
+/// Turns records into requests.
+pub struct Asks<I: Iterator> {
+    records: Peekable<I>,
+    request_bytes_max: u64,
+    /// The rest of a request that is too large.
+    rest: Option<Ask>,
+    last_ns: u64,
+    unknown: u64,
+}
+
+impl<E, I: Iterator<Item = Result<Record, E>>> Asks<I> {
+    /// Of these records, in requests of at most so many bytes, a multiple of 4096.
+    #[must_use]
+    pub fn new(records: I, request_bytes_max: u64) -> Self {
+        Self { records: records.peekable(), request_bytes_max, rest: None, last_ns: 0, unknown: 0 }
+    }
+
+    fn ask(&mut self, record: &Record) -> Ask {
+        let op = match record.op {
+            Recorded::Read => Op::Read,
+            Recorded::Write => Op::Write,
+            Recorded::Flush => Op::Flush,
+            Recorded::Discard => Op::Discard,
+            Recorded::WriteZeroes => Op::WriteZeroes,
+            Recorded::Mark => unreachable!("a mark is no request"),
+        };
+        let fua = record.fua;
+        if fua && op == Op::Write && matches!(self.records.peek(), Some(Ok(next)) if next.op == Recorded::Flush) {
+            if let Some(Ok(flush)) = self.records.next() {
+                self.last_ns = self.last_ns.max(flush.time_ns);
+            }
+        }
+        let contents = if op == Op::Write { self.contents(record) } else { Vec::new() };
+        let (offset, length) = (record.offset.get(), record.length.get());
+        Ask { op, fua, offset, length, contents, recorded_ns: record.time_ns, think_ns: 0 }
+    }
+
+    fn contents(&mut self, record: &Record) -> Vec<Content> {
+        let (offset, length) = (record.offset.get(), record.length.get());
+        let aligned = offset % BLOCK_BYTES == 0 && length % BLOCK_BYTES == 0;
+        if aligned && record.blocks.len() as u64 * BLOCK_BYTES == length {
+            return record.blocks.iter().map(|b| Content { words: [self.word(b.name); SECTORS], compressed: b.compressed }).collect();
+        }
+        let first_sector = offset % BLOCK_BYTES / SECTOR_BYTES;
+        let named_by_sector = record.blocks.len() as u64 * SECTOR_BYTES == length;
+        let mut contents = vec![Content { words: [0; SECTORS], compressed: None }; record.blocks_touched() as usize];
+        let mut unknown = None;
+        for i in 0..length / SECTOR_BYTES {
+            let at = (first_sector + i) as usize;
+            let within = if named_by_sector { i } else { i / SECTORS as u64 };
+            let name = record.blocks.get(within as usize).map_or(Name::Unknown, |b| b.name);
+            let word = match name {
+                Name::Zero => 0,
+                Name::Of(_) if named_by_sector => self.word(name),
+                Name::Of(_) => mix(self.word(name), i % SECTORS as u64),
+                // All that is unknown in one block is one unknown.
+                Name::Unknown if at % SECTORS == 0 => *unknown.insert(self.word(name)),
+                Name::Unknown => *unknown.get_or_insert_with(|| self.word(name)),
+            };
+            contents[at / SECTORS].words[at % SECTORS] = word;
+        }
+        contents
+    }
+
+    fn word(&mut self, name: Name) -> u64 {
+        match name {
+            Name::Zero => 0,
+            Name::Of(bytes) => u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")).max(1),
+            Name::Unknown => {
+                self.unknown += 1;
+                mix(self.unknown, 0x756e_6b6e_6f77_6e00)
+            }
+        }
+    }
+
+    /// Cuts off what the volume takes at once.
+    fn cut(&mut self, mut ask: Ask) -> Ask {
+        let end = (ask.offset / BLOCK_BYTES * BLOCK_BYTES).saturating_add(self.request_bytes_max);
+        if ask.offset + ask.length <= end || !matches!(ask.op, Op::Read | Op::Write) {
+            return ask;
+        }
+        let here = end - ask.offset;
+        let blocks = (self.request_bytes_max / BLOCK_BYTES) as usize;
+        let contents = if ask.op == Op::Write { ask.contents.split_off(blocks) } else { Vec::new() };
+        self.rest = Some(Ask { offset: end, length: ask.length - here, contents, think_ns: 0, ..ask });
+        ask.length = here;
+        ask
+    }
+}
+
+impl<E, I: Iterator<Item = Result<Record, E>>> Iterator for Asks<I> {
+    type Item = Result<Next, E>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(rest) = self.rest.take() {
+            return Some(Ok(Next::Ask(self.cut(rest))));
+        }
+        let record = match self.records.next()? {
+            Ok(record) => record,
+            Err(error) => return Some(Err(error)),
+        };
+        let think_ns = record.time_ns.saturating_sub(self.last_ns);
+        self.last_ns = self.last_ns.max(record.time_ns);
+        if record.op == Recorded::Mark {
+            return Some(Ok(Next::Mark(record.note.as_deref().unwrap_or_default().to_owned())));
+        }
+        let ask = Ask { think_ns, ..self.ask(&record) };
+        Some(Ok(Next::Ask(self.cut(ask))))
+    }
+}

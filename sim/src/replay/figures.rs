@@ -1,0 +1,249 @@
+//! The figures of `evaluation.md`, from counts of one stretch of a replay.
+
+use crate::counts::device::Tally;
+use crate::replay::truth::Seen;
+use onefold_engine::interface::Class;
+use onefold_engine::stats::{Ledger, Stats};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A figure for each class of device operations.
+pub type ByClass<T> = BTreeMap<&'static str, T>;
+
+/// What the client sent, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Client {
+    pub writes: u64,
+    pub flushes: u64,
+    pub fua: u64,
+    pub reads: u64,
+    pub discards: u64,
+}
+
+/// All accounts at one moment, or of one stretch.
+#[derive(Clone, Debug, Default)]
+pub struct Accounts {
+    pub at_ns: u64,
+    pub client: Client,
+    pub seen: Seen,
+    pub bound: (u64, u64),
+    pub device: Tally,
+    pub ledger: Option<Ledger>,
+}
+
+impl Accounts {
+    /// Leaves out what was only read, and its time, between two earlier moments.
+    pub fn leave_out_reads(&mut self, from: &Self, to: &Self) {
+        let of = to.device.since(&from.device).read;
+        self.device.read.iter_mut().zip(of).for_each(|(all, part)| *all = all.since(part));
+        self.client.reads -= to.client.reads - from.client.reads;
+        self.at_ns -= to.at_ns - from.at_ns;
+    }
+}
+
+/// Epochs by what ended them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Epochs {
+    pub flush: u64,
+    pub fua: u64,
+    pub strong: u64,
+    pub timer: u64,
+    pub memory: u64,
+    pub all: u64,
+}
+
+impl Epochs {
+    fn between(then: &Ledger, now: &Ledger) -> Self {
+        Self {
+            flush: now.epochs_flush - then.epochs_flush,
+            fua: now.epochs_fua - then.epochs_fua,
+            strong: now.epochs_strong - then.epochs_strong,
+            timer: now.epochs_timer - then.epochs_timer,
+            memory: now.epochs_pressure - then.epochs_pressure,
+            all: now.epochs() - then.epochs(),
+        }
+    }
+}
+
+/// Shares of the client's units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Duplication {
+    pub live: f64,
+    pub ever: f64,
+    pub zero: f64,
+    /// What the scheme found, zeros included; none: it keeps no account.
+    pub found: Option<f64>,
+}
+
+/// The model's latencies of one kind of request, in microseconds, from sending to answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    pub count: u64,
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+}
+
+/// The figures of one stretch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    pub virtual_seconds: f64,
+    pub client_units: u64,
+    pub client_writes: u64,
+    pub client_flushes: u64,
+    pub client_fua: u64,
+    pub client_reads: u64,
+    pub client_discards: u64,
+    /// None: the scheme tells nothing of its epochs.
+    pub epochs: Option<Epochs>,
+    pub device_units: ByClass<u64>,
+    pub device_units_all: u64,
+    pub device_read_units: u64,
+    pub device_flushes: u64,
+    pub device_discards: u64,
+    pub duplication: Duplication,
+    pub ideal: f64,
+    pub bound: f64,
+    pub bound_epochs: u64,
+    pub write_ratio: f64,
+    /// None: there are no duplicates.
+    pub efficiency: Option<f64>,
+    pub metadata_per_unit: ByClass<f64>,
+    pub metadata_per_epoch: Option<ByClass<f64>>,
+    pub flush_ratio: Option<f64>,
+    /// By "write", "read", "flush", "fua", "discard".
+    pub latency_us: BTreeMap<&'static str, Latency>,
+}
+
+/// How the volume is filled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Space {
+    pub client_blocks: u64,
+    pub client_contents: u64,
+    /// None: the scheme cannot tell.
+    pub unique: Option<u64>,
+    pub shared: Option<u64>,
+    pub kept: Option<u64>,
+    pub free: Option<u64>,
+    /// 4 KiB of metadata that were ever written.
+    pub metadata: u64,
+    /// (unique + shared + metadata) ÷ the client's blocks.
+    pub ratio: Option<f64>,
+}
+
+#[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
+fn ratio(a: u64, b: u64) -> f64 {
+    if b == 0 { 0.0 } else { a as f64 / b as f64 }
+}
+
+fn name(class: Class) -> &'static str {
+    match class {
+        Class::Data => "data",
+        Class::Refs => "refs",
+        Class::Map => "map",
+        Class::Fingerprints => "fingerprints",
+        Class::Written => "written",
+        Class::Superblock => "superblock",
+    }
+}
+
+fn by_class<T>(of: impl Fn(Class) -> T) -> ByClass<T> {
+    Class::ALL.into_iter().map(|class| (name(class), of(class))).collect()
+}
+
+fn metadata<T>(of: impl Fn(Class) -> T) -> ByClass<T> {
+    Class::ALL.into_iter().filter(|&class| class != Class::Data).map(|class| (name(class), of(class))).collect()
+}
+
+impl Latency {
+    /// Of latencies in nanoseconds, in any order.
+    #[must_use]
+    pub fn of(mut ns: Vec<u64>) -> Self {
+        ns.sort_unstable();
+        let us = |ns: u64| ratio(ns, 1000);
+        let percentile = |per_mille: usize| ns.get((ns.len() * per_mille).div_ceil(1000).saturating_sub(1)).map_or(0.0, |&ns| us(ns));
+        let count = ns.len() as u64;
+        let mean = us(ns.iter().sum::<u64>() / count.max(1));
+        Self { count, mean, p50: percentile(500), p90: percentile(900), p99: percentile(990), p999: percentile(999), max: percentile(1000) }
+    }
+}
+
+impl Figures {
+    /// Of the stretch between two moments.
+    #[must_use]
+    pub fn between(then: &Accounts, now: &Accounts, latency_us: BTreeMap<&'static str, Latency>) -> Self {
+        let device = now.device.since(&then.device);
+        let seen = now.seen.since(then.seen);
+        let units = seen.units;
+        let ledgers = now.ledger.as_ref().map(|now| (then.ledger.clone().unwrap_or_default(), now));
+        let epochs = ledgers.as_ref().map(|(then, now)| Epochs::between(then, now));
+        let found = |l: &Ledger| l.duplicates + l.unchanged + l.zeroes;
+        let duplication = Duplication {
+            live: ratio(seen.live, units),
+            ever: ratio(seen.ever, units),
+            zero: ratio(seen.zero, units),
+            found: ledgers.as_ref().map(|(then, now)| ratio(found(now) - found(then), units)),
+        };
+        let saved = duplication.live + duplication.zero;
+        let write_ratio = ratio(device.units(), units);
+        Self {
+            virtual_seconds: ratio((now.at_ns - then.at_ns) / 1_000_000, 1000),
+            client_units: units,
+            client_writes: now.client.writes - then.client.writes,
+            client_flushes: now.client.flushes - then.client.flushes,
+            client_fua: now.client.fua - then.client.fua,
+            client_reads: now.client.reads - then.client.reads,
+            client_discards: now.client.discards - then.client.discards,
+            epochs,
+            device_units: by_class(|class| device.units_of(class)),
+            device_units_all: device.units(),
+            device_read_units: device.read.iter().map(|c| c.units).sum(),
+            device_flushes: device.flushes,
+            device_discards: device.discards,
+            duplication,
+            ideal: 1.0 - saved,
+            bound: ratio(now.bound.0 - then.bound.0, units),
+            bound_epochs: now.bound.1 - then.bound.1,
+            write_ratio,
+            efficiency: (saved > 0.0).then(|| (1.0 - write_ratio) / saved),
+            metadata_per_unit: metadata(|class| ratio(device.units_of(class), units)),
+            metadata_per_epoch: epochs.map(|epochs| metadata(|class| ratio(device.units_of(class), epochs.all))),
+            flush_ratio: epochs.map(|epochs| ratio(device.flushes, epochs.all)),
+            latency_us,
+        }
+    }
+}
+
+impl Space {
+    /// Of what the client holds, what the scheme says, and the metadata on the device.
+    #[must_use]
+    pub fn of((client_blocks, client_contents): (u64, u64), stats: Option<&Stats>, metadata: u64) -> Self {
+        Self {
+            client_blocks,
+            client_contents,
+            unique: stats.map(|s| s.unique_blocks),
+            shared: stats.map(|s| s.shared_blocks),
+            kept: stats.map(|s| s.kept_blocks),
+            free: stats.map(|s| s.free_blocks),
+            metadata,
+            ratio: stats.map(|s| ratio(s.unique_blocks + s.shared_blocks + metadata, client_blocks)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_least_latency_that_so_many_do_not_exceed() {
+        let l = Latency::of((1..=1000).rev().map(|us| us * 1000).collect());
+        assert_eq!((l.p50, l.p90, l.p99, l.p999, l.max), (500.0, 900.0, 990.0, 999.0, 1000.0));
+        assert_eq!((l.count, l.mean), (1000, 500.5));
+        assert_eq!(Latency::of(vec![7000]).p50, 7.0);
+        assert_eq!(Latency::of(Vec::new()), Latency::default());
+    }
+}

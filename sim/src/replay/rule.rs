@@ -1,0 +1,148 @@
+//! Replay keeps dependencies (`evaluation.md`, "Quantities"): what may be sent while what is unanswered.
+//!
+//! 1. A flush is sent when every change before it is answered; nothing recorded after it is sent before it is answered itself.
+//! 2. A FUA write is sent with what goes before it; nothing recorded after it is sent before all of that is answered, and itself: it stands for
+//!    the flush that was recorded after it.
+//! 3. Under strong persistence only so many changes wait for their answers.
+//! 4. A change does not overlap anything unanswered, nor a read an unanswered change: what has not been answered has no order.
+
+use crate::replay::asks::Ask;
+use onefold_engine::interface::{Op, RequestId};
+
+/// A request that was sent and is not answered.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub id: RequestId,
+    pub op: Op,
+    pub fua: bool,
+    pub at_ns: u64,
+    first: u64,
+    end: u64,
+}
+
+impl Sent {
+    fn changes(&self) -> bool {
+        self.op != Op::Read
+    }
+}
+
+/// What is unanswered.
+#[derive(Debug, Default)]
+pub struct Rule {
+    /// Changes that may wait for their answers; none: as many as memory takes.
+    pub changes_max: Option<usize>,
+    unanswered: Vec<Sent>,
+    changes: usize,
+    /// A flush or FUA write was sent, and something of it or before it is unanswered.
+    barrier: bool,
+}
+
+impl Rule {
+    /// A rule with nothing unanswered.
+    #[must_use]
+    pub fn new(changes_max: Option<usize>) -> Self {
+        Self { changes_max, ..Self::default() }
+    }
+
+    /// Whether the next request may be sent now.
+    #[must_use]
+    pub fn allows(&self, ask: &Ask) -> bool {
+        if self.barrier {
+            return false;
+        }
+        match ask.op {
+            Op::Flush => self.changes == 0,
+            Op::Read => self.is_apart(ask),
+            _ => self.changes_max.is_none_or(|most| self.changes < most) && self.is_apart(ask),
+        }
+    }
+
+    fn is_apart(&self, ask: &Ask) -> bool {
+        let (first, end) = (ask.offset, ask.offset + ask.length);
+        self.unanswered.iter().all(|s| s.end <= first || end <= s.first || !(s.changes() || ask.changes()))
+    }
+
+    /// It was sent.
+    pub fn sent(&mut self, id: RequestId, ask: &Ask, at_ns: u64) {
+        let sent = Sent { id, op: ask.op, fua: ask.fua, at_ns, first: ask.offset, end: ask.offset + ask.length };
+        self.changes += usize::from(sent.changes());
+        self.barrier |= ask.op == Op::Flush || ask.fua;
+        self.unanswered.push(sent);
+    }
+
+    /// It is answered.
+    pub fn answered(&mut self, id: RequestId) -> Option<Sent> {
+        let at = self.unanswered.iter().position(|s| s.id == id)?;
+        let sent = self.unanswered.swap_remove(at);
+        self.changes -= usize::from(sent.changes());
+        self.barrier &= self.changes > 0;
+        Some(sent)
+    }
+
+    /// Requests that are unanswered.
+    #[must_use]
+    pub fn unanswered(&self) -> usize {
+        self.unanswered.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(op: Op, fua: bool, first: u64, blocks: u64) -> Ask {
+        Ask { op, fua, offset: first * 4096, length: blocks * 4096, contents: Vec::new(), recorded_ns: 0, think_ns: 0 }
+    }
+
+    #[test]
+    fn nothing_passes_a_flush() {
+        let mut rule = Rule::new(None);
+        rule.sent(RequestId(1), &ask(Op::Write, false, 0, 1), 0);
+        let flush = ask(Op::Flush, false, 0, 0);
+        assert!(!rule.allows(&flush), "a change before it is unanswered");
+        rule.answered(RequestId(1));
+        assert!(rule.allows(&flush));
+        rule.sent(RequestId(2), &flush, 0);
+        for op in [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes] {
+            assert!(!rule.allows(&ask(op, false, 7, 1)), "{op:?} passed a flush");
+        }
+        assert!(rule.answered(RequestId(2)).is_some() && rule.allows(&ask(Op::Read, false, 7, 1)));
+    }
+
+    #[test]
+    fn a_fua_write_goes_with_what_is_before_it_and_holds_what_is_after() {
+        let mut rule = Rule::new(None);
+        rule.sent(RequestId(1), &ask(Op::Write, false, 0, 1), 0);
+        let fua = ask(Op::Write, true, 5, 1);
+        assert!(rule.allows(&fua));
+        rule.sent(RequestId(2), &fua, 0);
+        rule.answered(RequestId(2));
+        assert!(!rule.allows(&ask(Op::Write, false, 9, 1)), "the flush after the FUA write covers the first write too");
+        rule.answered(RequestId(1));
+        assert!(rule.allows(&ask(Op::Write, false, 9, 1)));
+    }
+
+    #[test]
+    fn only_so_many_changes_wait_and_reads_beside_them() {
+        let mut rule = Rule::new(Some(32));
+        for n in 0..32 {
+            let write = ask(Op::Write, false, n, 1);
+            assert!(rule.allows(&write), "write {n}");
+            rule.sent(RequestId(n), &write, 0);
+        }
+        assert!(!rule.allows(&ask(Op::Write, false, 99, 1)) && !rule.allows(&ask(Op::Discard, false, 99, 1)));
+        assert!(rule.allows(&ask(Op::Read, false, 99, 1)));
+        rule.answered(RequestId(5));
+        assert!(rule.allows(&ask(Op::Write, false, 99, 1)));
+    }
+
+    #[test]
+    fn what_overlaps_waits_for_its_turn() {
+        let mut rule = Rule::new(None);
+        rule.sent(RequestId(1), &ask(Op::Write, false, 10, 4), 0);
+        rule.sent(RequestId(2), &ask(Op::Read, false, 20, 4), 0);
+        assert!(!rule.allows(&ask(Op::Write, false, 13, 1)) && !rule.allows(&ask(Op::Read, false, 8, 3)));
+        assert!(!rule.allows(&ask(Op::Discard, false, 23, 9)) && rule.allows(&ask(Op::Read, false, 20, 1)));
+        assert!(rule.allows(&ask(Op::Write, false, 14, 6)));
+    }
+}

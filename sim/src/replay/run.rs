@@ -1,0 +1,390 @@
+//! The replay itself: a client that sends a trace's requests, and the accounts of what came of them.
+//!
+//! 1. The next request is sent after the recorded think time since the last was sent, and not before the rule and memory allow it.
+//! 2. Where a phase begins, everything is answered, and the client idles until what was delayed has been written: so each phase bears its own
+//!    cost. The last phase too.
+//! 3. Every read is compared with what the client wrote, and in the end every block.
+
+use crate::counts::names::{SECTORS, digest_of, name_of_words, write_words};
+use crate::counts::pool::Pool;
+use crate::counts::rig::Rig;
+use crate::replay::asks::{Ask, Asks, Next};
+use crate::replay::bound::Bound;
+use crate::replay::figures::{Accounts, Client, Figures, Latency, Space};
+use crate::replay::report::Report;
+use crate::replay::rule::Rule;
+use crate::replay::scheme::{Ready, Scheme, ready};
+use crate::replay::truth::Truth;
+use onefold_engine::buffer::Home;
+use onefold_engine::check::{CheckSettings, check};
+use onefold_engine::fingerprint::Digest;
+use onefold_engine::interface::{Event, Hint, Op, Payload, Reply, Request, RequestId, Segment};
+use onefold_engine::memory::{Accountant, Part};
+use onefold_engine::settings::Persistence;
+use onefold_engine::units::{BLOCK_BYTES, Bytes, SECTOR_BYTES, SECTOR_SIZE};
+use onefold_trace::model::Model;
+use onefold_trace::record::Record;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+
+/// The client idles this long between phases: twice the delay of non-critical updates, and the commit period besides.
+const IDLE_NS: u64 = 62_000_000_000;
+/// The phase that is measured.
+const MEASURED: &str = "run";
+/// Blocks of a read that looks at everything in the end.
+const LOOK_BLOCKS_MAX: u64 = 256;
+
+/// How to replay.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub scheme: Scheme,
+    pub persistence: Persistence,
+    pub model: Model,
+    /// Changes that may wait for their answers under strong persistence.
+    pub outstanding_max: usize,
+    pub memory_bytes: u64,
+}
+
+impl Default for Plan {
+    /// The default settings of a volume, on a device that takes no time.
+    fn default() -> Self {
+        Self {
+            scheme: Scheme::OrderedAnticipate,
+            persistence: Persistence::Weak,
+            model: onefold_trace::model::MODELS[0],
+            outstanding_max: 32,
+            memory_bytes: onefold_engine::settings::Settings::default().memory_bytes,
+        }
+    }
+}
+
+/// Replays a trace on a scheme of its own name, for a volume of `blocks`.
+///
+/// # Errors
+/// When a record cannot be read, or as [`replay_on`].
+pub fn replay<E: Display>(
+    trace: &str,
+    records: impl Iterator<Item = Result<Record, E>>,
+    blocks: u64,
+    plan: &Plan,
+) -> Result<Report, String> {
+    replay_on(ready(plan.scheme, plan.persistence, blocks, plan.memory_bytes)?, trace, records, plan)
+}
+
+/// Replays a trace on any machine that is ready to serve.
+///
+/// # Errors
+/// When a record cannot be read, a request fails, a block reads as what the client did not write, the device's account differs from the machine's
+/// ledger, or `check` finds something in the end.
+pub fn replay_on<E: Display>(
+    ready: Ready,
+    trace: &str,
+    records: impl Iterator<Item = Result<Record, E>>,
+    plan: &Plan,
+) -> Result<Report, String> {
+    let strong = (plan.persistence == Persistence::Strong).then_some(plan.outstanding_max);
+    let request_bytes_max = (1u64 << (ready.accountant.limit(Part::Requests) / 4).ilog2()).min(8 << 20);
+    let mut run = Run {
+        rig: Rig::open(ready.machine, ready.device, plan.model)?,
+        memory: Pool::of_requests(ready.accountant.clone()),
+        accountant: ready.accountant,
+        rule: Rule::new(strong),
+        truth: Truth::default(),
+        bound: Bound::new(strong),
+        client: Client::default(),
+        requests: 0,
+        sent_ns: 0,
+        reads: FxHashMap::default(),
+        latencies: BTreeMap::new(),
+    };
+    let mut asks = Asks::new(records, request_bytes_max);
+    let mut phases = Phases::new(run.accounts());
+    let mut number = 0u64;
+    while let Some(next) = asks.next() {
+        number += 1;
+        match next.map_err(|e| e.to_string())? {
+            Next::Ask(ask) => run.send(ask).map_err(|e| format!("{trace}, request {number}: {e}"))?,
+            Next::Mark(name) => phases.begins(name, &mut run)?,
+        }
+    }
+    phases.begins(String::new(), &mut run)?;
+    let before = run.accounts();
+    run.look_at_everything()?;
+    let looked = run.accounts();
+    run.rig.close()?;
+    let mut closed = run.accounts();
+    run.compare()?;
+    closed.leave_out_reads(&before, &looked);
+    let whole = Figures::between(&Accounts::default(), &closed, phases.all_latencies());
+    let (phase, measured, space) = phases.measured.unwrap_or_else(|| ("whole".to_owned(), whole.clone(), phases.space));
+    Ok(Report {
+        trace: trace.to_owned(),
+        scheme: plan.scheme.name(),
+        persistence: if strong.is_some() { "strong" } else { "weak" },
+        outstanding: strong,
+        device_model: plan.model.name,
+        phase,
+        measured,
+        space,
+        whole,
+    })
+}
+
+/// The accounts where phases begin.
+struct Phases {
+    name: String,
+    began: Accounts,
+    /// Of phases that are over.
+    latencies: BTreeMap<&'static str, Vec<u64>>,
+    measured: Option<(String, Figures, Space)>,
+    space: Space,
+}
+
+impl Phases {
+    fn new(began: Accounts) -> Self {
+        Self { name: String::new(), began, latencies: BTreeMap::new(), measured: None, space: Space::default() }
+    }
+
+    /// A phase ends, and the next begins.
+    fn begins(&mut self, name: String, run: &mut Run) -> Result<(), String> {
+        run.settle()?;
+        let accounts = run.accounts();
+        let latencies = std::mem::take(&mut run.latencies);
+        let stats = run.rig.machine.stats();
+        self.space = Space::of(run.truth.live(), stats.as_ref(), run.rig.device.metadata_units());
+        if self.name == MEASURED {
+            let percentiles = latencies.iter().map(|(&kind, ns)| (kind, Latency::of(ns.clone()))).collect();
+            self.measured = Some((self.name.clone(), Figures::between(&self.began, &accounts, percentiles), self.space));
+        }
+        for (kind, mut ns) in latencies {
+            self.latencies.entry(kind).or_default().append(&mut ns);
+        }
+        (self.name, self.began) = (name, accounts);
+        Ok(())
+    }
+
+    fn all_latencies(&mut self) -> BTreeMap<&'static str, Latency> {
+        std::mem::take(&mut self.latencies).into_iter().map(|(kind, ns)| (kind, Latency::of(ns))).collect()
+    }
+}
+
+struct Run {
+    rig: Rig,
+    accountant: Arc<Accountant>,
+    memory: Arc<Pool>,
+    rule: Rule,
+    truth: Truth,
+    bound: Bound,
+    client: Client,
+    requests: u64,
+    /// When the last request was sent.
+    sent_ns: u64,
+    /// What reads are to find, sector by sector.
+    reads: FxHashMap<RequestId, Vec<u64>>,
+    latencies: BTreeMap<&'static str, Vec<u64>>,
+}
+
+impl Run {
+    fn accounts(&mut self) -> Accounts {
+        Accounts {
+            at_ns: self.rig.now_ns(),
+            client: self.client,
+            seen: self.truth.seen,
+            bound: self.bound.total(),
+            device: self.rig.device.tally.clone(),
+            ledger: self.rig.machine.ledger().cloned(),
+        }
+    }
+
+    /// Everything is answered and what was delayed is written.
+    fn settle(&mut self) -> Result<(), String> {
+        while self.rule.unanswered() > 0 {
+            self.rig.take_turn(None)?;
+            self.take_replies()?;
+        }
+        self.rig.idle(self.rig.now_ns() + IDLE_NS)?;
+        self.sent_ns = self.rig.now_ns();
+        Ok(())
+    }
+
+    /// Sends a request as soon as its time has come and the rule and memory allow it.
+    fn send(&mut self, ask: Ask) -> Result<(), String> {
+        let due_ns = self.sent_ns + ask.think_ns;
+        loop {
+            let allowed = self.rule.allows(&ask) && self.has_memory(&ask);
+            let turn = self.rig.take_turn(allowed.then_some(due_ns))?;
+            if turn {
+                break;
+            }
+            self.take_replies()?;
+        }
+        self.sent_ns = self.rig.now_ns();
+        self.requests += 1;
+        let id = RequestId(self.requests);
+        self.rule.sent(id, &ask, self.sent_ns);
+        let payload = self.note(id, &ask);
+        let Ask { op, fua, offset, length, .. } = ask;
+        self.rig.feed(Event::Request(Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint: Hint::None }))?;
+        self.take_replies()
+    }
+
+    fn has_memory(&self, ask: &Ask) -> bool {
+        let bytes = ask.contents.len() as u64 * BLOCK_BYTES;
+        let held = self.accountant.used(Part::Requests);
+        bytes == 0 || held == 0 || held + bytes <= self.accountant.limit(Part::Requests)
+    }
+
+    /// Takes a request into the client's accounts; what a write brings comes back.
+    fn note(&mut self, id: RequestId, ask: &Ask) -> Option<Payload> {
+        let bytes = ask.offset..ask.offset + ask.length;
+        self.client.fua += u64::from(ask.fua);
+        if ask.changes() {
+            self.bound.request(ask.recorded_ns);
+        }
+        match ask.op {
+            Op::Write => {
+                self.client.writes += 1;
+                let payload = self.payload(ask);
+                for (lbn, content) in (ask.first_block()..).zip(&ask.contents) {
+                    let meant = self.truth.write(lbn, &content.words, &bytes);
+                    if meant.changed {
+                        self.bound.changed(ask.recorded_ns);
+                    }
+                    if meant.new {
+                        self.bound.new_block(content.compressed);
+                    }
+                }
+                if ask.fua {
+                    self.bound.cut();
+                }
+                return Some(payload);
+            }
+            Op::Read => {
+                self.client.reads += 1;
+                self.reads.insert(id, self.expected(ask));
+            }
+            Op::Flush => {
+                self.client.flushes += 1;
+                self.bound.cut();
+            }
+            Op::Discard | Op::WriteZeroes => {
+                self.client.discards += 1;
+                if self.truth.discard(&bytes, ask.op == Op::WriteZeroes) {
+                    self.bound.changed(ask.recorded_ns);
+                }
+            }
+        }
+        None
+    }
+
+    fn payload(&self, ask: &Ask) -> Payload {
+        let blocks = ask.contents.len();
+        let taken = self.accountant.try_take(Part::Requests, blocks as u64 * BLOCK_BYTES);
+        assert!(taken, "there was room a moment ago");
+        let mut buffer = self.memory.clone().take(blocks);
+        let end = ask.offset + ask.length;
+        let mut digests = Vec::with_capacity(blocks);
+        for (i, content) in ask.contents.iter().enumerate() {
+            write_words(&content.words, buffer.block_mut(i));
+            let at = (ask.first_block() + i as u64) * BLOCK_BYTES;
+            let whole = ask.offset <= at && at + BLOCK_BYTES <= end;
+            digests.push(if whole { digest_of(name_of_words(&content.words)) } else { Digest::Partial });
+        }
+        Payload { buffer: buffer.freeze(), digests }
+    }
+
+    fn expected(&self, ask: &Ask) -> Vec<u64> {
+        let sectors = ask.offset / SECTOR_BYTES..(ask.offset + ask.length) / SECTOR_BYTES;
+        let mut words = Vec::with_capacity((sectors.end - sectors.start) as usize);
+        for lbn in ask.first_block()..(ask.offset + ask.length).div_ceil(BLOCK_BYTES) {
+            let here = self.truth.words(lbn);
+            let of_block = (lbn * SECTORS as u64..).zip(here);
+            words.extend(of_block.filter(|(sector, _)| sectors.contains(sector)).map(|(_, word)| word));
+        }
+        words
+    }
+
+    fn take_replies(&mut self) -> Result<(), String> {
+        let mut replies = std::mem::take(&mut self.rig.replies);
+        for (id, reply) in replies.drain(..) {
+            let sent = self.rule.answered(id).ok_or_else(|| format!("request {} was answered twice, or never sent", id.0))?;
+            match reply {
+                Reply::Done if sent.op != Op::Read => {}
+                Reply::Data(segments) if sent.op == Op::Read => {
+                    let expected = self.reads.remove(&id).expect("each read expects something");
+                    compare_read(&expected, &segments)?;
+                }
+                other => return Err(format!("a {:?} was answered with {other:?}", sent.op)),
+            }
+            let kind = match (sent.op, sent.fua) {
+                (Op::Write, true) => "fua",
+                (Op::Write, false) => "write",
+                (Op::Read, _) => "read",
+                (Op::Flush, _) => "flush",
+                (Op::Discard | Op::WriteZeroes, _) => "discard",
+            };
+            self.latencies.entry(kind).or_default().push(self.rig.now_ns() - sent.at_ns);
+        }
+        self.rig.replies = replies;
+        Ok(())
+    }
+
+    /// Reads every block that holds something.
+    fn look_at_everything(&mut self) -> Result<(), String> {
+        let blocks = self.truth.mapped();
+        let mut rest = &blocks[..];
+        while let Some(&first) = rest.first() {
+            let run = rest.iter().zip(first..first + LOOK_BLOCKS_MAX).take_while(|&(&lbn, expected)| lbn == expected).count();
+            rest = &rest[run..];
+            let (offset, length) = (first * BLOCK_BYTES, run as u64 * BLOCK_BYTES);
+            let look = Ask { op: Op::Read, fua: false, offset, length, contents: Vec::new(), recorded_ns: 0, think_ns: 0 };
+            self.send(look).map_err(|e| format!("in the end, {run} blocks from {first} on: {e}"))?;
+        }
+        while self.rule.unanswered() > 0 {
+            self.rig.take_turn(None)?;
+            self.take_replies()?;
+        }
+        self.latencies.clear();
+        Ok(())
+    }
+
+    /// Holds the device's account against the machine's ledger, and looks over what is on the device.
+    fn compare(&mut self) -> Result<(), String> {
+        if let Some(ledger) = self.rig.machine.ledger() {
+            self.rig.device.tally.compare(ledger)?;
+        }
+        let Some(bytes) = self.rig.device.geometry().map(|g| g.device_bytes) else { return Ok(()) };
+        let mut findings = Vec::new();
+        let settings = CheckSettings { memory_bytes: 64 << 20, data: false };
+        check(&mut self.rig.device, bytes, &settings, &mut |f| findings.push(f)).map_err(|e| e.to_string())?;
+        match findings.first() {
+            None => Ok(()),
+            Some(first) => Err(format!("check found {} things after a clean close, the first: {first:?}", findings.len())),
+        }
+    }
+}
+
+/// Holds what a read brought against what it should bring, word by word.
+fn compare_read(expected: &[u64], segments: &[Segment]) -> Result<(), String> {
+    let mut sectors = expected.iter().enumerate();
+    let mut next = |found: u64| match sectors.next() {
+        Some((_, &word)) if word == found => Ok(()),
+        Some((at, word)) => Err(format!("sector {at} of a read holds {found:016x} in place of {word:016x}")),
+        None => Err("a read brought too much".to_owned()),
+    };
+    for segment in segments {
+        match segment {
+            Segment::Zeroes { bytes } => (0..bytes / SECTOR_BYTES).try_for_each(|_| next(0))?,
+            Segment::Data { slice, start, bytes } => {
+                let sectors = slice.bytes()[*start..*start + *bytes].chunks_exact(SECTOR_SIZE);
+                sectors.map(|s| u64::from_le_bytes(s[..8].try_into().expect("eight bytes"))).try_for_each(&mut next)?;
+            }
+        }
+    }
+    match sectors.next() {
+        None => Ok(()),
+        Some((at, _)) => Err(format!("a read brought {at} sectors in place of {}", expected.len())),
+    }
+}

@@ -1,0 +1,106 @@
+//! What a trace is replayed on: each scheme is a [`Machine`] on a fresh device.
+
+use crate::counts::device::Device;
+use crate::counts::pool::Pool;
+use crate::machine::Machine;
+use onefold_engine::Engine;
+use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::format::geometry::{RESERVE_BLOCKS_MIN, RESERVE_FRACTION};
+use onefold_engine::format::{Geometry, Superblock, Wish};
+use onefold_engine::memory::Accountant;
+use onefold_engine::settings::{Persistence, Settings};
+use onefold_engine::units::{BLOCK_BYTES, Bytes, Time};
+use std::sync::Arc;
+
+/// The schemes to compare (OrderMergeDedup section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// The engine with every page written right after its commit, and no anticipation.
+    OrderedOnly,
+    /// With non-critical updates delayed for 30 s.
+    Ordered,
+    /// With anticipation besides: the default settings.
+    OrderedAnticipate,
+}
+
+impl Scheme {
+    /// All schemes, in the order of reports.
+    pub const ALL: [Self; 3] = [Self::OrderedOnly, Self::Ordered, Self::OrderedAnticipate];
+
+    /// The name as users type it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OrderedOnly => "ordered-only",
+            Self::Ordered => "ordered",
+            Self::OrderedAnticipate => "ordered-anticipate",
+        }
+    }
+
+    /// The scheme with this name.
+    ///
+    /// # Errors
+    /// With the names that there are.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let known = || Self::ALL.map(Self::name).join(", ");
+        Self::ALL.into_iter().find(|s| s.name() == name).ok_or_else(|| format!("no scheme is called {name}; there are {}", known()))
+    }
+}
+
+/// A scheme that is ready to serve.
+pub struct Ready {
+    pub machine: Box<dyn Machine>,
+    pub device: Device,
+    /// Of whom the client asks for its requests' memory.
+    pub accountant: Arc<Accountant>,
+}
+
+/// A scheme's machine on a fresh device, for a client that sees `blocks`.
+///
+/// # Errors
+/// When there can be no volume of that size.
+pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes: u64) -> Result<Ready, String> {
+    let defaults = Settings { persistence, memory_bytes, ..Settings::default() };
+    let settings = match scheme {
+        Scheme::OrderedOnly => Settings { noncritical_delay_ms: 0, anticipation_ms: 0, ..defaults },
+        Scheme::Ordered => Settings { anticipation_ms: 0, ..defaults },
+        Scheme::OrderedAnticipate => defaults,
+    };
+    let superblock = Superblock::new(geometry_for(blocks)?, *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &settings);
+    let (device, superblock) = Device::formatted(&superblock);
+    let accountant = Accountant::new(settings.memory_bytes);
+    let engine = Engine::open(superblock, settings, Pool::plain(), accountant.clone(), Time(0));
+    Ok(Ready { machine: Box::new(engine), device, accountant })
+}
+
+/// The smallest geometry that gives the client `blocks` and is not thin: as many physical blocks, and the reserve.
+fn geometry_for(blocks: u64) -> Result<Geometry, String> {
+    let wish = Wish { logical_blocks: Some(blocks), reserve_blocks: None };
+    let data_needed = blocks + (blocks / (RESERVE_FRACTION - 1) + 1).max(RESERVE_BLOCKS_MIN);
+    let plan = |pages: u64| Geometry::plan_tiny(Bytes(pages * BLOCK_BYTES), &wish);
+    let is_enough = |pages: u64| plan(pages).is_ok_and(|g| g.data_blocks >= data_needed);
+    let (mut little, mut much) = (data_needed, data_needed * 2 + 4096);
+    while little + 1 < much {
+        let middle = little + (much - little) / 2;
+        if is_enough(middle) {
+            much = middle;
+        } else {
+            little = middle;
+        }
+    }
+    plan(much).map_err(|e| format!("a volume of {blocks} blocks: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_is_as_large_as_its_client_needs_and_not_thin() {
+        for blocks in [1, 64, 5000, 786_432, 2_097_152] {
+            let g = geometry_for(blocks).expect("fits");
+            assert_eq!(g.logical_blocks, blocks);
+            assert!(g.data_blocks >= blocks + g.reserve_blocks && g.data_blocks <= blocks * 66 / 64 + 1300, "{blocks}: {}", g.data_blocks);
+        }
+    }
+}
