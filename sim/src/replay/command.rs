@@ -22,7 +22,7 @@ struct Timed {
     writes_per_second: f64,
 }
 
-/// `replay TRACE... [--scheme S|all] [--persistence weak|strong] [--outstanding N] [--device-model M] [--blocks N] [--json]`.
+/// `replay TRACE... [--scheme S|all] [--persistence weak|strong] [--outstanding N] [--device-model M] [--blocks N] [--verify] [--json]`.
 ///
 /// # Errors
 /// What was typed wrong, or what the replay found.
@@ -35,6 +35,7 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
         let number = |text: &str| text.parse::<u64>().ok().filter(|&n| n > 0).ok_or_else(|| format!("{word} wants a number above 0"));
         match word.as_str() {
             "--json" => json = true,
+            "--verify" => plan.verify = true,
             "--scheme" => match value()?.as_str() {
                 "all" => schemes = Scheme::ALL.to_vec(),
                 name => schemes = vec![Scheme::named(name)?],
@@ -51,7 +52,7 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
             "--blocks" => blocks = Some(number(value()?)?),
             option if option.starts_with('-') => {
                 return Err(format!(
-                    "replay has no option {option}; it has --scheme, --persistence, --outstanding, --device-model, --blocks, --json"
+                    "replay has no option {option}; it has --scheme, --persistence, --outstanding, --device-model, --blocks, --verify, --json"
                 ));
             }
             trace => traces.push(PathBuf::from(trace)),
