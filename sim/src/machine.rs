@@ -1,6 +1,7 @@
 //! What a [`World`](crate::world::World) runs: the engine, or anything else that answers events with actions.
 
 use crate::disk::SimDisk;
+use crate::replay::account::Account;
 use crate::world::Setting;
 use fastrand::Rng;
 use onefold_engine::Engine;
@@ -8,7 +9,6 @@ use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::format::copies::{Chosen, OpenError, choose, end_copies};
 use onefold_engine::interface::{Action, Event, Promised};
 use onefold_engine::memory::{Accountant, Part};
-use onefold_engine::stats::{Ledger, Stats};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Time};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,14 +21,9 @@ pub trait Machine {
     /// Hands over what the last server had promised, before the first event.
     fn recall(&mut self, promises: Vec<Promised>);
 
-    /// Its own account, to be held against that of the device; none: it keeps none.
-    fn ledger(&self) -> Option<&Ledger> {
-        None
-    }
-
-    /// What fills its volume; none: it cannot tell.
-    fn stats(&self) -> Option<Stats> {
-        None
+    /// What it tells of its own work so far.
+    fn account(&self) -> Account {
+        Account::default()
     }
 }
 
@@ -84,12 +79,8 @@ impl Machine for Engine {
         Self::recall(self, promises);
     }
 
-    fn ledger(&self) -> Option<&Ledger> {
-        Some(Self::ledger(self))
-    }
-
-    fn stats(&self) -> Option<Stats> {
-        Some(Self::stats(self))
+    fn account(&self) -> Account {
+        self.stats().into()
     }
 }
 

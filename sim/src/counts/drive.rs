@@ -99,7 +99,7 @@ pub fn run(plan: &Plan, load: Load) -> Result<Outcome, String> {
     let (served, served_ns) = (rig.device.tally.clone(), rig.now_ns() - began_ns);
     rig.close()?;
     let closed = rig.device.tally.clone();
-    let ledger = rig.machine.ledger().expect("the engine keeps a ledger").clone();
+    let ledger = rig.machine.account().ledger.expect("the engine keeps a ledger");
     closed.compare(&ledger)?;
     let mut findings = Vec::new();
     let settings = CheckSettings { memory_bytes: 64 << 20, data: false };

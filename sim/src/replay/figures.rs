@@ -1,9 +1,9 @@
 //! The figures of `evaluation.md`, from counts of one stretch of a replay.
 
 use crate::counts::device::Tally;
+use crate::replay::account::{Account, Epochs, Filled};
 use crate::replay::truth::Seen;
 use onefold_engine::interface::Class;
-use onefold_engine::stats::{Ledger, Stats};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct Client {
     pub discards: u64,
 }
 
-/// All accounts at one moment, or of one stretch.
+/// All accounts at one moment; times without idling.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     pub at_ns: u64,
@@ -28,7 +28,7 @@ pub struct Accounts {
     pub seen: Seen,
     pub bound: (u64, u64),
     pub device: Tally,
-    pub ledger: Option<Ledger>,
+    pub machine: Account,
 }
 
 impl Accounts {
@@ -38,30 +38,6 @@ impl Accounts {
         self.device.read.iter_mut().zip(of).for_each(|(all, part)| *all = all.since(part));
         self.client.reads -= to.client.reads - from.client.reads;
         self.at_ns -= to.at_ns - from.at_ns;
-    }
-}
-
-/// Epochs by what ended them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Epochs {
-    pub flush: u64,
-    pub fua: u64,
-    pub strong: u64,
-    pub timer: u64,
-    pub memory: u64,
-    pub all: u64,
-}
-
-impl Epochs {
-    fn between(then: &Ledger, now: &Ledger) -> Self {
-        Self {
-            flush: now.epochs_flush - then.epochs_flush,
-            fua: now.epochs_fua - then.epochs_fua,
-            strong: now.epochs_strong - then.epochs_strong,
-            timer: now.epochs_timer - then.epochs_timer,
-            memory: now.epochs_pressure - then.epochs_pressure,
-            all: now.epochs() - then.epochs(),
-        }
     }
 }
 
@@ -99,6 +75,7 @@ pub struct Figures {
     pub client_discards: u64,
     /// None: the scheme tells nothing of its epochs.
     pub epochs: Option<Epochs>,
+    pub epochs_all: Option<u64>,
     pub device_units: ByClass<u64>,
     pub device_units_all: u64,
     pub device_read_units: u64,
@@ -178,14 +155,13 @@ impl Figures {
         let device = now.device.since(&then.device);
         let seen = now.seen.since(then.seen);
         let units = seen.units;
-        let ledgers = now.ledger.as_ref().map(|now| (then.ledger.clone().unwrap_or_default(), now));
-        let epochs = ledgers.as_ref().map(|(then, now)| Epochs::between(then, now));
-        let found = |l: &Ledger| l.duplicates + l.unchanged + l.zeroes;
+        let epochs = now.machine.epochs.map(|all| all.since(&then.machine.epochs.unwrap_or_default()));
+        let epochs_all = epochs.map(|e| e.all());
         let duplication = Duplication {
             live: ratio(seen.live, units),
             ever: ratio(seen.ever, units),
             zero: ratio(seen.zero, units),
-            found: ledgers.as_ref().map(|(then, now)| ratio(found(now) - found(then), units)),
+            found: now.machine.found.map(|all| ratio(all - then.machine.found.unwrap_or(0), units)),
         };
         let saved = duplication.live + duplication.zero;
         let write_ratio = ratio(device.units(), units);
@@ -198,6 +174,7 @@ impl Figures {
             client_reads: now.client.reads - then.client.reads,
             client_discards: now.client.discards - then.client.discards,
             epochs,
+            epochs_all,
             device_units: by_class(|class| device.units_of(class)),
             device_units_all: device.units(),
             device_read_units: device.read.iter().map(|c| c.units).sum(),
@@ -210,8 +187,8 @@ impl Figures {
             write_ratio,
             efficiency: (saved > 0.0).then(|| (1.0 - write_ratio) / saved),
             metadata_per_unit: metadata(|class| ratio(device.units_of(class), units)),
-            metadata_per_epoch: epochs.map(|epochs| metadata(|class| ratio(device.units_of(class), epochs.all))),
-            flush_ratio: epochs.map(|epochs| ratio(device.flushes, epochs.all)),
+            metadata_per_epoch: epochs_all.map(|all| metadata(|class| ratio(device.units_of(class), all))),
+            flush_ratio: epochs_all.map(|all| ratio(device.flushes, all)),
             latency_us,
         }
     }
@@ -220,16 +197,16 @@ impl Figures {
 impl Space {
     /// Of what the client holds, what the scheme says, and the metadata on the device.
     #[must_use]
-    pub fn of((client_blocks, client_contents): (u64, u64), stats: Option<&Stats>, metadata: u64) -> Self {
+    pub fn of((client_blocks, client_contents): (u64, u64), filled: Option<Filled>, metadata: u64) -> Self {
         Self {
             client_blocks,
             client_contents,
-            unique: stats.map(|s| s.unique_blocks),
-            shared: stats.map(|s| s.shared_blocks),
-            kept: stats.map(|s| s.kept_blocks),
-            free: stats.map(|s| s.free_blocks),
+            unique: filled.map(|f| f.unique),
+            shared: filled.map(|f| f.shared),
+            kept: filled.map(|f| f.kept),
+            free: filled.map(|f| f.free),
             metadata,
-            ratio: stats.map(|s| ratio(s.unique_blocks + s.shared_blocks + metadata, client_blocks)),
+            ratio: filled.map(|f| ratio(f.unique + f.shared + metadata, client_blocks)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::replay::figures::{ByClass, Figures, Latency, Space};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A replay of one trace on one scheme.
@@ -21,6 +22,8 @@ pub struct Report {
     pub space: Space,
     /// From the opening of the volume to its clean close, with every phase.
     pub whole: Figures,
+    /// Whatever else the scheme tells of itself, from opening to close.
+    pub facts: BTreeMap<&'static str, u64>,
 }
 
 struct Percent(f64);
@@ -54,8 +57,14 @@ fn figures(f: &mut fmt::Formatter<'_>, x: &Figures) -> fmt::Result {
     match x.epochs {
         Some(e) => writeln!(
             f,
-            "  epochs: {} ({} flush, {} FUA, {} strong, {} timer, {} memory)",
-            e.all, e.flush, e.fua, e.strong, e.timer, e.memory
+            "  epochs: {} ({} flush, {} FUA, {} strong, {} timer, {} memory, {} close)",
+            e.all(),
+            e.flush,
+            e.fua,
+            e.strong,
+            e.timer,
+            e.memory,
+            e.close
         )?,
         None => writeln!(f, "  epochs: the scheme does not tell")?,
     }
@@ -115,6 +124,7 @@ impl fmt::Display for Report {
             or_dash(s.ratio.map(|r| format!("{r:.4}")))
         )?;
         writeln!(f, " from opening to close")?;
-        figures(f, &self.whole)
+        figures(f, &self.whole)?;
+        self.facts.iter().try_for_each(|(name, value)| writeln!(f, "  {name}: {value}"))
     }
 }

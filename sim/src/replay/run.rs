@@ -99,6 +99,7 @@ pub fn replay_on<E: Display>(
         client: Client::default(),
         requests: 0,
         sent_ns: 0,
+        idled_ns: 0,
         reads: FxHashMap::default(),
         latencies: BTreeMap::new(),
     };
@@ -134,6 +135,7 @@ pub fn replay_on<E: Display>(
         measured,
         space,
         whole,
+        facts: closed.machine.facts.into_iter().collect(),
     })
 }
 
@@ -157,8 +159,7 @@ impl Phases {
         run.settle()?;
         let accounts = run.accounts();
         let latencies = std::mem::take(&mut run.latencies);
-        let stats = run.rig.machine.stats();
-        self.space = Space::of(run.truth.live(), stats.as_ref(), run.rig.device.metadata_units());
+        self.space = Space::of(run.truth.live(), accounts.machine.filled, run.rig.device.metadata_units());
         if self.name == MEASURED {
             let percentiles = latencies.iter().map(|(&kind, ns)| (kind, Latency::of(ns.clone()))).collect();
             self.measured = Some((self.name.clone(), Figures::between(&self.began, &accounts, percentiles), self.space));
@@ -186,6 +187,8 @@ struct Run {
     requests: u64,
     /// When the last request was sent.
     sent_ns: u64,
+    /// Between phases.
+    idled_ns: u64,
     /// What reads are to find, sector by sector.
     reads: FxHashMap<RequestId, Vec<u64>>,
     latencies: BTreeMap<&'static str, Vec<u64>>,
@@ -194,12 +197,12 @@ struct Run {
 impl Run {
     fn accounts(&mut self) -> Accounts {
         Accounts {
-            at_ns: self.rig.now_ns(),
+            at_ns: self.rig.now_ns() - self.idled_ns,
             client: self.client,
             seen: self.truth.seen,
             bound: self.bound.total(),
             device: self.rig.device.tally.clone(),
-            ledger: self.rig.machine.ledger().cloned(),
+            machine: self.rig.machine.account(),
         }
     }
 
@@ -210,6 +213,7 @@ impl Run {
             self.take_replies()?;
         }
         self.rig.idle(self.rig.now_ns() + IDLE_NS)?;
+        self.idled_ns += IDLE_NS;
         self.sent_ns = self.rig.now_ns();
         Ok(())
     }
@@ -357,8 +361,8 @@ impl Run {
 
     /// Holds the device's account against the machine's ledger, and looks over what is on the device.
     fn compare(&mut self) -> Result<(), String> {
-        if let Some(ledger) = self.rig.machine.ledger() {
-            self.rig.device.tally.compare(ledger)?;
+        if let Some(ledger) = self.rig.machine.account().ledger {
+            self.rig.device.tally.compare(&ledger)?;
         }
         let Some(bytes) = self.rig.device.geometry().map(|g| g.device_bytes) else { return Ok(()) };
         let mut findings = Vec::new();
