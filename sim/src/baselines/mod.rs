@@ -12,6 +12,7 @@ mod desk;
 mod reads;
 
 pub mod dedup;
+pub mod journal;
 pub mod none;
 pub mod shadow;
 

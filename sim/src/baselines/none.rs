@@ -62,7 +62,9 @@ impl Plain {
             Op::Flush => self.unflushed.push(request.id),
             Op::Read => self.read(request.id, first, blocks, out),
             Op::Write => {
-                (first..first + blocks).for_each(|block| drop(self.zeroed.remove(&block)));
+                for block in first..first + blocks {
+                    self.zeroed.remove(&block);
+                }
                 let payload = request.payload.expect("a write brings its bytes");
                 let data = vec![payload.buffer.slice(0, payload.buffer.blocks())];
                 out.push(Action::Write { io: self.desk.issue(doing), at: Blocks(first).bytes(), data, class: Class::Data });

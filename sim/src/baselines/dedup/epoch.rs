@@ -51,15 +51,7 @@ pub struct Epoch {
 
 impl Epoch {
     pub fn new(number: u64) -> Self {
-        Self {
-            number,
-            changes: Changes::default(),
-            waiters: Vec::new(),
-            wanted: None,
-            since: None,
-            content_left: 0,
-            content_completed: 0,
-        }
+        Self { number, changes: Changes::default(), waiters: Vec::new(), wanted: None, since: None, content_left: 0, content_completed: 0 }
     }
 }
 

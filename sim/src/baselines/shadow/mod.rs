@@ -22,9 +22,11 @@
 //!    freed pages, 2 for roots and header; persistent-data would write as many (3 + 3, 2, 2, 1).
 
 mod backend;
+mod reopen;
 mod store;
 mod walk;
 
+pub use reopen::{Found, reopen};
 pub use store::Shadow;
 
 use super::Settings;

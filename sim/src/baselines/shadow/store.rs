@@ -6,15 +6,16 @@ use crate::baselines::Settings;
 use crate::baselines::dedup::{Changes, Limits, PageWrite, Scheme};
 use onefold_engine::interface::Class;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Bytes, Time};
-use redb::{Database, ReadableTable, TableDefinition, TableError};
+use redb::{Database, ReadableTable, TableDefinition};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::error::Error;
 
 /// Bytes of counts in one entry: with its key and the page's own four bytes it fills a page. Two bits a block, as persistent-data has it.
-const CHUNK_BYTES: usize = 4_000;
-const CHUNK_BLOCKS: u64 = 4 * CHUNK_BYTES as u64;
+pub const CHUNK_BYTES: usize = 4_000;
+pub const CHUNK_BLOCKS: u64 = 4 * CHUNK_BYTES as u64;
 /// The two bits that say: look in the table of large counts.
-const LARGE: u32 = 3;
+pub const LARGE: u32 = 3;
 /// Most of it is never used: nothing may leave redb's write buffer before its commit, and no page is read from the device.
 const CACHE_BYTES: usize = 4 << 30;
 
@@ -72,7 +73,6 @@ pub struct Shadow {
     recorder: Recorder,
     data_blocks: u64,
     metadata_bytes: u64,
-    /// Counts of 3 and more, so that the small ones that replace them are known to have an entry to remove.
     commits: u64,
     pages: BTreeMap<Part, u64>,
     pages_most: u64,
@@ -86,7 +86,7 @@ impl Shadow {
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         // A sixteenth more than clients see, so that collecting is worth while when every block is unique.
-        let data_blocks = settings.logical.0 + settings.logical.0 / 16 + 1024;
+        let data_blocks = settings.logical.0 + settings.logical.0 / 16 + 64;
         // Both trees half full, twice because of the shadows, and what redb's file is ahead of its use (it grows by doubling).
         let metadata_bytes = ((settings.logical.0 * 16 + data_blocks * 29) * 8).next_multiple_of(BLOCK_BYTES) + (64 << 20);
         let recorder = Recorder::default();
@@ -97,25 +97,17 @@ impl Shadow {
         this
     }
 
-    /// Opens what a device holds in [`Self::place`], as a restart would.
-    ///
-    /// # Errors
-    /// When it is no sound redb file.
-    pub fn reopen(bytes: Vec<u8>) -> Result<Database, redb::DatabaseError> {
-        Self::open(Recorder::of(bytes))
-    }
-
-    fn open(recorder: Recorder) -> Result<Database, redb::DatabaseError> {
+    pub(super) fn open(recorder: Recorder) -> Result<Database, redb::DatabaseError> {
         redb::Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(recorder)
     }
 
-    /// Where on the device the redb file lies, and how long it is now.
+    /// Where on the device the redb file lies, and how long it is now: [`reopen`](super::reopen) takes these bytes.
     #[must_use]
     pub fn place(&self) -> (Bytes, Bytes) {
         (Blocks(self.data_blocks).bytes(), Bytes(self.recorder.image().bytes.len() as u64))
     }
 
-    fn transact(&mut self, changes: &Changes) -> Result<(), redb::Error> {
+    fn transact(&mut self, changes: &Changes) -> Result<(), Box<dyn Error>> {
         let transaction = self.db.begin_write()?;
         {
             let mut lbns = transaction.open_table(LBN)?;
@@ -164,7 +156,11 @@ impl Shadow {
         let deeds = std::mem::take(&mut image.deeds);
         assert_eq!(deeds.iter().filter(|deed| **deed == Deed::Synced).count(), 1, "a commit is one sync");
         assert_eq!(deeds.last(), Some(&Deed::Synced), "and nothing after it");
-        assert!(image.bytes.len() as u64 <= self.metadata_bytes, "the metadata outgrew the {} bytes that are kept for it", self.metadata_bytes);
+        assert!(
+            image.bytes.len() as u64 <= self.metadata_bytes,
+            "the metadata outgrew the {} bytes that are kept for it",
+            self.metadata_bytes
+        );
         let mut order: Vec<usize> = Vec::new();
         let mut parts: FxHashMap<usize, Part> = FxHashMap::default();
         for deed in &deeds {
@@ -185,7 +181,7 @@ impl Shadow {
         for (name, root) in walk.tables() {
             let mut pages = Vec::new();
             root.into_iter().for_each(|root| walk.written_below(root, &|page| parts.contains_key(&page), &mut |page| pages.push(page)));
-            pages.into_iter().for_each(|page| drop(parts.insert(page, Part::of_table(&name))));
+            parts.extend(pages.into_iter().map(|page| (page, Part::of_table(&name))));
         }
         parts.values().for_each(|part| *self.pages.entry(*part).or_default() += 1);
         self.pages_most = self.pages_most.max(order.len() as u64);
@@ -202,7 +198,7 @@ fn bits_of(pbn: u64) -> (usize, u64) {
     ((i / 4) as usize, i % 4 * 2)
 }
 
-fn small(bits: &[u8; CHUNK_BYTES], pbn: u64) -> u32 {
+pub(super) fn small(bits: &[u8; CHUNK_BYTES], pbn: u64) -> u32 {
     let (byte, shift) = bits_of(pbn);
     u32::from(bits[byte] >> shift & 3)
 }
@@ -211,18 +207,6 @@ fn set_small(bits: &mut [u8; CHUNK_BYTES], pbn: u64, count: u32) {
     let (byte, shift) = bits_of(pbn);
     let two = u8::try_from(count).expect("at most 3");
     bits[byte] = bits[byte] & !(3 << shift) | two << shift;
-}
-
-/// The count of a block's links in an open store.
-///
-/// # Errors
-/// As redb says.
-pub fn count_of(counts: &impl ReadableTable<u64, [u8; CHUNK_BYTES]>, large: &impl ReadableTable<u64, u32>, pbn: u64) -> Result<u32, TableError> {
-    let small = counts.get(pbn / CHUNK_BLOCKS)?.map_or(0, |guard| small(&guard.value(), pbn));
-    if small < LARGE {
-        return Ok(small);
-    }
-    Ok(large.get(pbn)?.map_or(0, |guard| guard.value()))
 }
 
 impl Scheme for Shadow {
