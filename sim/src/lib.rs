@@ -35,6 +35,7 @@ pub mod life;
 pub mod mutants;
 pub mod spoil;
 
+pub mod baselines;
 pub mod counts;
 pub mod figure;
 pub mod replay;

@@ -1,0 +1,171 @@
+//! No deduplication: each request goes to its own place.
+//!
+//! 1. A client's flush is a device flush. Weak: a write is answered when the device has it, as a plain disk does.
+//! 2. Strong, and FUA: a write is answered after a flush that was issued when the device had it; those that wait together share one.
+//! 3. A discarded or zeroed block reads as zeros, whatever the device makes of a discard.
+
+use super::desk::Desk;
+use super::reads::{Piece, Reads};
+use super::{Baseline, Report, Settings, name_of};
+use crate::machine::Machine;
+use onefold_engine::buffer::{BufferMut, Slice};
+use onefold_engine::interface::{Action, Class, Event, Failure, IoFailure, Notice, Op, Promised, Reply, Request, RequestId};
+use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
+use rustc_hash::FxHashSet;
+
+enum Doing {
+    Change { request: RequestId, durable: bool },
+    Flush,
+    Read { request: RequestId, segment: usize },
+}
+
+/// The original system.
+pub struct Plain {
+    settings: Settings,
+    desk: Desk<Doing>,
+    reads: Reads,
+    zeroed: FxHashSet<u64>,
+    /// They wait for the next flush, and for the one in flight.
+    unflushed: Vec<RequestId>,
+    flushing: Vec<RequestId>,
+    flush_in_flight: bool,
+    serving: bool,
+    closing: bool,
+    flushes: u64,
+}
+
+impl Plain {
+    /// A plain disk.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            desk: Desk::default(),
+            reads: Reads::default(),
+            zeroed: FxHashSet::default(),
+            unflushed: Vec::new(),
+            flushing: Vec::new(),
+            flush_in_flight: false,
+            serving: false,
+            closing: false,
+            flushes: 0,
+        }
+    }
+
+    fn request(&mut self, request: Request, out: &mut Vec<Action>) {
+        let Some((first, blocks)) = self.settings.blocks_of(&request) else {
+            out.push(Action::Reply { request: request.id, reply: Reply::Failed(Failure::Invalid) });
+            return;
+        };
+        let doing = Doing::Change { request: request.id, durable: request.fua || self.settings.strong() };
+        match request.op {
+            Op::Flush => self.unflushed.push(request.id),
+            Op::Read => self.read(request.id, first, blocks, out),
+            Op::Write => {
+                for block in first..first + blocks {
+                    self.zeroed.remove(&block);
+                }
+                let payload = request.payload.expect("a write brings its bytes");
+                let data = vec![payload.buffer.slice(0, payload.buffer.blocks())];
+                out.push(Action::Write { io: self.desk.issue(doing), at: Blocks(first).bytes(), data, class: Class::Data });
+            }
+            Op::Discard | Op::WriteZeroes => {
+                self.zeroed.extend(first..first + blocks);
+                out.push(Action::Discard { io: self.desk.issue(doing), at: Blocks(first).bytes(), length: Blocks(blocks).bytes() });
+            }
+        }
+    }
+
+    fn read(&mut self, request: RequestId, first: u64, blocks: u64, out: &mut Vec<Action>) {
+        let zeroed = &self.zeroed;
+        let pieces = (first..first + blocks).map(|block| if zeroed.contains(&block) { Piece::Zero } else { Piece::At(block) });
+        match self.reads.begin(request, pieces) {
+            Ok(reply) => out.push(Action::Reply { request, reply }),
+            Err(runs) => out.extend(runs.into_iter().map(|run| Action::Read {
+                io: self.desk.issue(Doing::Read { request, segment: run.segment }),
+                at: Blocks(run.first).bytes(),
+                buffer: BufferMut::zeroed(run.blocks),
+                digest: false,
+                class: Class::Data,
+            })),
+        }
+    }
+
+    fn changed(&mut self, doing: Doing, result: Result<(), IoFailure>, out: &mut Vec<Action>) {
+        let Doing::Change { request, durable } = doing else { unreachable!("only changes complete so") };
+        match (result, durable) {
+            (Ok(()), true) => self.unflushed.push(request),
+            (Ok(()), false) => out.push(Action::Reply { request, reply: Reply::Done }),
+            (Err(IoFailure), _) => out.push(Action::Reply { request, reply: Reply::Failed(Failure::Io) }),
+        }
+    }
+
+    fn flushed(&mut self, result: Result<(), IoFailure>, out: &mut Vec<Action>) {
+        self.flush_in_flight = false;
+        let reply = || if result.is_ok() { Reply::Done } else { Reply::Failed(Failure::Io) };
+        out.extend(self.flushing.drain(..).map(|request| Action::Reply { request, reply: reply() }));
+    }
+
+    fn go_on(&mut self, out: &mut Vec<Action>) {
+        if !self.unflushed.is_empty() && !self.flush_in_flight {
+            self.flushing = std::mem::take(&mut self.unflushed);
+            self.flush_in_flight = true;
+            self.flushes += 1;
+            out.push(Action::Flush { io: self.desk.issue(Doing::Flush) });
+        }
+        if self.closing && self.desk.len() == 0 {
+            self.closing = false;
+            out.push(Action::Closed { clean: true });
+        }
+    }
+}
+
+impl Machine for Plain {
+    fn step(&mut self, _now: Time, event: Event, out: &mut Vec<Action>) {
+        if !std::mem::replace(&mut self.serving, true) {
+            out.push(Action::Notice(Notice::Serving));
+        }
+        match event {
+            Event::Request(request) => self.request(request, out),
+            Event::Written { io, result } | Event::Discarded { io, result } => {
+                let doing = self.desk.done(io);
+                self.changed(doing, result, out);
+            }
+            Event::Flushed { io, result } => {
+                self.desk.done(io);
+                self.flushed(result, out);
+            }
+            Event::Read { io, buffer, result, .. } => {
+                let Doing::Read { request, segment } = self.desk.done(io) else { unreachable!("only reads complete so") };
+                out.extend(self.reads.filled(request, segment, buffer, result).map(|reply| Action::Reply { request, reply }));
+            }
+            Event::Close => self.closing = true,
+            Event::Tick | Event::Digested { .. } => {}
+        }
+        self.go_on(out);
+    }
+
+    fn recall(&mut self, promises: Vec<Promised>) {
+        assert!(promises.is_empty(), "no ring stands before a rival");
+    }
+}
+
+impl Baseline for Plain {
+    fn device_bytes(&self) -> Bytes {
+        Bytes(self.settings.logical.0 * BLOCK_BYTES)
+    }
+
+    fn format(&self) -> Vec<(Bytes, Slice)> {
+        Vec::new()
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            scheme: "none",
+            persistence: name_of(self.settings.persistence),
+            epochs: Vec::new(),
+            facts: vec![("device flushes", self.flushes)],
+            in_memory: "which blocks were discarded, as the device itself would know",
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Counts that can be derived by hand.
+
+use crate::bench::Bench;
+use onefold_engine::interface::{Class, Op};
+use onefold_engine::settings::Persistence;
+use onefold_engine::units::Blocks;
+use onefold_sim::baselines::{Baseline, Settings, journal, none, shadow};
+
+fn settings(persistence: Persistence) -> Settings {
+    Settings::new(persistence, Blocks(4096))
+}
+
+/// (units by class, flushes) that `what` adds.
+fn added<M: Baseline>(bench: &mut Bench<M>, what: impl FnOnce(&mut Bench<M>)) -> ([u64; 6], u64) {
+    let before = (bench.units, bench.flushes);
+    what(bench);
+    bench.settle();
+    let units = std::array::from_fn(|i| bench.units[i] - before.0[i]);
+    (units, bench.flushes - before.1)
+}
+
+/// What one write and a flush add.
+fn synced<M: Baseline>(bench: &mut Bench<M>, first: u64, contents: &[u64]) -> ([u64; 6], u64) {
+    added(bench, |b| {
+        b.write(first, contents);
+        b.flush();
+    })
+}
+
+/// In the order of the classes: data, refs, map, fingerprints, written, superblock.
+const fn units(data: u64, refs: u64, map: u64, fingerprints: u64, written: u64, superblock: u64) -> [u64; 6] {
+    [data, refs, map, fingerprints, written, superblock]
+}
+
+#[test]
+fn a_plain_disk_writes_what_it_is_given() {
+    let mut bench = Bench::new(none::Plain::new(settings(Persistence::Weak)), 1);
+    assert_eq!(
+        added(&mut bench, |b| {
+            b.write(7, &[1, 1, 0]);
+            b.write(7, &[1]);
+        }),
+        (units(4, 0, 0, 0, 0, 0), 0)
+    );
+    assert_eq!(bench.replies.len(), 2, "answered with no flush");
+    assert_eq!(
+        added(&mut bench, |b| {
+            b.flush();
+        }),
+        (units(0, 0, 0, 0, 0, 0), 1)
+    );
+    assert_eq!(
+        added(&mut bench, |b| {
+            b.ask(Op::Write, 0, 1, &[5], true);
+        }),
+        (units(1, 0, 0, 0, 0, 0), 1)
+    );
+    bench.close();
+}
+
+#[test]
+fn strong_writes_of_a_plain_disk_share_flushes() {
+    let mut bench = Bench::new(none::Plain::new(settings(Persistence::Strong)), 1);
+    assert_eq!(
+        added(&mut bench, |b| {
+            b.write(7, &[1]);
+        }),
+        (units(1, 0, 0, 0, 0, 0), 1)
+    );
+    let (written, flushes) = added(&mut bench, |b| (0..32).for_each(|i| _ = b.write(i, &[i])));
+    assert_eq!(written, units(32, 0, 0, 0, 0, 0));
+    assert!((1..=32).contains(&flushes), "{flushes} flushes");
+    assert_eq!(bench.replies.len(), 33);
+}
+
+#[test]
+fn a_shadow_writes_each_page_on_the_road() {
+    let mut bench = Bench::new(shadow::machine(settings(Persistence::Weak)), 1);
+    // One block of content; a leaf of each tree (each is but a leaf: height 1); one page of counts and redb's freed pages; roots and header.
+    let first = synced(&mut bench, 0, &[1]);
+    assert_eq!(first, (units(1, 2, 1, 1, 0, 2), 2), "{}", bench.machine.report());
+    // A duplicate: no content and so no flush for it; no hash; its count of 3 goes to the table of large counts.
+    let duplicate = synced(&mut bench, 1, &[1]);
+    assert_eq!(duplicate, (units(0, 3, 1, 0, 0, 2), 1), "{}", bench.machine.report());
+    // A fourth link: the two bits say "large" already, so that their page stays.
+    let again = synced(&mut bench, 2, &[1]);
+    assert_eq!(again, (units(0, 2, 1, 0, 0, 2), 1), "{}", bench.machine.report());
+    // Nothing new: the same content to the same place; a flush with nothing to commit.
+    assert_eq!(synced(&mut bench, 2, &[1]), (units(0, 0, 0, 0, 0, 0), 0));
+    assert_eq!(bench.replies.len(), 8);
+}
+
+#[test]
+fn a_shadow_grows_higher_trees() {
+    let mut bench = Bench::new(shadow::machine(settings(Persistence::Weak)), 1);
+    let contents: Vec<u64> = (1..=4000).collect();
+    synced(&mut bench, 0, &contents);
+    let report = bench.machine.report();
+    assert_eq!((report.fact("height: tree lbn"), report.fact("height: tree fingerprints")), (Some(2), Some(2)), "{report}");
+    // Two pages for each tree now.
+    let one = synced(&mut bench, 4001, &[5000]);
+    assert_eq!(one, (units(1, 2, 2, 2, 0, 2), 2), "{}", bench.machine.report());
+    // The second that passes commits as a flush would.
+    let timer = added(&mut bench, |b| {
+        b.write(4002, &[5001]);
+        b.settle();
+        b.pass_ms(1000);
+    });
+    assert_eq!(timer, (units(1, 2, 2, 2, 0, 2), 2), "{}", bench.machine.report());
+    assert_eq!(bench.machine.report().fact("timer"), Some(1));
+    assert_eq!(bench.count(Class::Data), 4002);
+}
+
+#[test]
+fn a_strong_shadow_commits_each_block() {
+    let mut bench = Bench::new(shadow::machine(settings(Persistence::Strong)), 1);
+    let (written, flushes) = added(&mut bench, |b| {
+        b.write(0, &[1, 2, 3, 4]);
+    });
+    assert_eq!(written, units(4, 8, 4, 4, 0, 8), "{}", bench.machine.report());
+    // One for each commit, and one for the content, which all four may share.
+    assert!((5..=8).contains(&flushes), "{flushes} flushes");
+    assert_eq!((bench.replies.len(), bench.machine.report().fact("strong")), (1, Some(4)));
+}
+
+#[test]
+fn a_journal_writes_a_block_for_each_epoch_and_its_pages_later() {
+    let mut bench = Bench::new(journal::machine(settings(Persistence::Weak)), 1);
+    let one = synced(&mut bench, 0, &[1]);
+    assert_eq!(one, (units(1, 0, 0, 0, 1, 0), 1));
+    let duplicate = synced(&mut bench, 1, &[1]);
+    assert_eq!(duplicate, (units(0, 0, 0, 0, 1, 0), 1));
+    // 1000 new blocks: 13 + 9 + 27 bytes each, in blocks with 4072 bytes of records: 13 * 313, then 9 * 452, then 27 * 150.
+    let contents: Vec<u64> = (100..1100).collect();
+    let many = synced(&mut bench, 2, &contents);
+    assert_eq!(many, (units(1000, 0, 0, 0, 13, 0), 1), "{}", bench.machine.report());
+    // After 30 s 1002 LBNs' two pages, 1001 PBNs' one page of counts and five of names go home; no flush for them.
+    assert_eq!(added(&mut bench, |b| b.pass_ms(29_000)), (units(0, 0, 0, 0, 0, 0), 0));
+    assert_eq!(added(&mut bench, |b| b.pass_ms(1_000)), (units(0, 1, 2, 5, 0, 0), 0));
+    // The next flush covers them; the one after it carries the ring's new tail.
+    assert_eq!(synced(&mut bench, 0, &[5000]), (units(1, 0, 0, 0, 1, 0), 1));
+    assert_eq!(synced(&mut bench, 0, &[5001]), (units(1, 0, 0, 0, 1, 1), 1));
+    // The close writes home what those two changed: one page of each table, flush, superblock, flush.
+    assert_eq!(added(&mut bench, |b| b.close()), (units(0, 1, 1, 1, 0, 1), 2), "{}", bench.machine.report());
+}
+
+#[test]
+fn a_full_ring_goes_home_and_around() {
+    let mut bench = Bench::new(journal::machine(settings(Persistence::Weak)), 1);
+    for i in 0..3000 {
+        bench.write(i % 4096, &[i + 1]);
+        bench.flush();
+        bench.complete_some(4);
+    }
+    bench.settle();
+    let report = bench.machine.report();
+    let fact = |name: &str| report.fact(name).expect("it is told");
+    assert!(fact("journal blocks written") > fact("blocks of the ring"), "{report}");
+    assert!(fact("write-backs") >= 2 && fact("blocks of the ring in use, at most") <= fact("blocks of the ring"), "{report}");
+}
+
+#[test]
+fn strong_writes_of_a_journal_share_commits() {
+    let mut bench = Bench::new(journal::machine(settings(Persistence::Strong)), 1);
+    let (written, flushes) = added(&mut bench, |b| (0..32).for_each(|i| _ = b.write(i, &[i + 1])));
+    // The first goes alone, the other 31 wait together.
+    assert_eq!((written, flushes), (units(32, 0, 0, 0, 2, 0), 2), "{}", bench.machine.report());
+    assert_eq!(bench.replies.len(), 32);
+}
