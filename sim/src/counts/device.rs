@@ -186,6 +186,11 @@ impl Device {
         }
     }
 
+    /// Puts a page of metadata where it stands before anything is counted.
+    pub fn format_page(&mut self, at: Bytes, page: &Slice) {
+        (0..page.blocks()).for_each(|i| drop(self.pages.insert(at.0 / BLOCK_BYTES + i as u64, page.nth(i))));
+    }
+
     fn put_content(&mut self, block: u64, words: Words) {
         let name = name_of_words(&words);
         if words != [name; SECTORS] {

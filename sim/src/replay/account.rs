@@ -43,13 +43,16 @@ impl From<&Ledger> for Epochs {
     }
 }
 
-/// Blocks of content: linked once, more than once, kept by their fingerprint alone, free.
+/// Blocks of content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filled {
-    pub unique: u64,
-    pub shared: u64,
+    /// That an LBN maps to.
+    pub linked: u64,
+    /// Of these, that more than one maps to; none: it cannot tell.
+    pub shared: Option<u64>,
+    /// By their fingerprint alone.
     pub kept: u64,
-    pub free: u64,
+    pub free: Option<u64>,
 }
 
 /// A machine's account; none where it keeps none.
@@ -71,7 +74,12 @@ impl From<Stats> for Account {
         Self {
             epochs: Some(l.into()),
             found: Some(l.duplicates + l.unchanged + l.zeroes),
-            filled: Some(Filled { unique: s.unique_blocks, shared: s.shared_blocks, kept: s.kept_blocks, free: s.free_blocks }),
+            filled: Some(Filled {
+                linked: s.unique_blocks + s.shared_blocks,
+                shared: Some(s.shared_blocks),
+                kept: s.kept_blocks,
+                free: Some(s.free_blocks),
+            }),
             facts: vec![("blocks reclaimed", l.reclaimed_blocks), ("contents at their limit of links", l.overflows)],
             ledger: Some(s.ledger),
         }

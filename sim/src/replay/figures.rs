@@ -100,14 +100,15 @@ pub struct Figures {
 pub struct Space {
     pub client_blocks: u64,
     pub client_contents: u64,
-    /// None: the scheme cannot tell.
+    /// Blocks that LBNs map to, one or more each. None: the scheme cannot tell.
+    pub linked: Option<u64>,
     pub unique: Option<u64>,
     pub shared: Option<u64>,
     pub kept: Option<u64>,
     pub free: Option<u64>,
     /// 4 KiB of metadata that were ever written.
     pub metadata: u64,
-    /// (unique + shared + metadata) ÷ the client's blocks.
+    /// (linked + metadata) ÷ the client's blocks.
     pub ratio: Option<f64>,
 }
 
@@ -201,12 +202,13 @@ impl Space {
         Self {
             client_blocks,
             client_contents,
-            unique: filled.map(|f| f.unique),
-            shared: filled.map(|f| f.shared),
+            linked: filled.map(|f| f.linked),
+            unique: filled.and_then(|f| Some(f.linked - f.shared?)),
+            shared: filled.and_then(|f| f.shared),
             kept: filled.map(|f| f.kept),
-            free: filled.map(|f| f.free),
+            free: filled.and_then(|f| f.free),
             metadata,
-            ratio: filled.map(|f| ratio(f.unique + f.shared + metadata, client_blocks)),
+            ratio: filled.map(|f| ratio(f.linked + metadata, client_blocks)),
         }
     }
 }

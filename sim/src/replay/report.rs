@@ -113,9 +113,10 @@ impl fmt::Display for Report {
         let s = &self.space;
         writeln!(
             f,
-            "  space: the client holds {} blocks, {} contents; unique {}, shared {}, kept {}, free {}; {} units of metadata; ratio {}",
+            "  space: the client holds {} blocks, {} contents; linked {} (unique {}, shared {}), kept {}, free {}; {} units of metadata; ratio {}",
             s.client_blocks,
             s.client_contents,
+            or_dash(s.linked),
             or_dash(s.unique),
             or_dash(s.shared),
             or_dash(s.kept),

@@ -1,20 +1,30 @@
 //! What a trace is replayed on: each scheme is a [`Machine`] on a fresh device.
 
+use crate::baselines::none::Plain;
+use crate::baselines::{self, Baseline, journal, shadow};
 use crate::counts::device::Device;
 use crate::counts::pool::Pool;
 use crate::machine::Machine;
+use crate::replay::account::{Account, Epochs, Filled};
 use onefold_engine::Engine;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::geometry::{RESERVE_BLOCKS_MIN, RESERVE_FRACTION};
 use onefold_engine::format::{Geometry, Superblock, Wish};
+use onefold_engine::interface::{Action, Event, Promised};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
-use onefold_engine::units::{BLOCK_BYTES, Bytes, Time};
+use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
 use std::sync::Arc;
 
-/// The schemes to compare (OrderMergeDedup section 4.2).
+/// The schemes to compare (OrderMergeDedup section 4.2, and a journal).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
+    /// No deduplication.
+    None,
+    /// Deduplication with a redo journal.
+    Journal,
+    /// Dmdedup's copy-on-write trees.
+    Shadow,
     /// The engine with every page written right after its commit, and no anticipation.
     OrderedOnly,
     /// With non-critical updates delayed for 30 s.
@@ -25,12 +35,15 @@ pub enum Scheme {
 
 impl Scheme {
     /// All schemes, in the order of reports.
-    pub const ALL: [Self; 3] = [Self::OrderedOnly, Self::Ordered, Self::OrderedAnticipate];
+    pub const ALL: [Self; 6] = [Self::None, Self::Journal, Self::Shadow, Self::OrderedOnly, Self::Ordered, Self::OrderedAnticipate];
 
     /// The name as users type it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::None => "none",
+            Self::Journal => "journal",
+            Self::Shadow => "shadow",
             Self::OrderedOnly => "ordered-only",
             Self::Ordered => "ordered",
             Self::OrderedAnticipate => "ordered-anticipate",
@@ -55,13 +68,64 @@ pub struct Ready {
     pub accountant: Arc<Accountant>,
 }
 
+impl Ready {
+    /// A rival, on a bare device with what has to stand there.
+    fn rival<B: Baseline + 'static>(baseline: B, memory_bytes: u64) -> Self {
+        let mut device = Device::default();
+        baseline.format().into_iter().for_each(|(at, page)| device.format_page(at, &page));
+        Self { machine: Box::new(Rival(baseline)), device, accountant: Accountant::new(memory_bytes) }
+    }
+}
+
+/// A rival as a machine that tells of its work.
+struct Rival<B>(B);
+
+impl<B: Baseline> Machine for Rival<B> {
+    fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
+        self.0.step(now, event, out);
+    }
+
+    fn recall(&mut self, promises: Vec<Promised>) {
+        self.0.recall(promises);
+    }
+
+    fn account(&self) -> Account {
+        let report = self.0.report();
+        let epoch = |cause: &str| report.epochs.iter().find(|(name, _)| *name == cause).map_or(0, |&(_, n)| n);
+        let epochs = Epochs {
+            flush: epoch("flush"),
+            fua: epoch("fua"),
+            strong: epoch("strong"),
+            timer: epoch("timer"),
+            memory: epoch("pressure"),
+            close: epoch("close"),
+        };
+        let found = ["duplicates", "unchanged blocks", "zero blocks"].map(|name| report.fact(name));
+        let filled = || {
+            let kept = report.fact("blocks kept by their fingerprint alone")?;
+            Some(Filled { linked: report.fact("blocks in use")? - kept, shared: None, kept, free: None })
+        };
+        Account {
+            ledger: None,
+            epochs: (!report.epochs.is_empty()).then_some(epochs),
+            found: found.into_iter().sum(),
+            filled: filled(),
+            facts: report.facts,
+        }
+    }
+}
+
 /// A scheme's machine on a fresh device, for a client that sees `blocks`.
 ///
 /// # Errors
 /// When there can be no volume of that size.
 pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes: u64) -> Result<Ready, String> {
+    let rival = baselines::Settings::new(persistence, Blocks(blocks));
     let defaults = Settings { persistence, memory_bytes, ..Settings::default() };
     let settings = match scheme {
+        Scheme::None => return Ok(Ready::rival(Plain::new(rival), memory_bytes)),
+        Scheme::Journal => return Ok(Ready::rival(journal::machine(rival), memory_bytes)),
+        Scheme::Shadow => return Ok(Ready::rival(shadow::machine(rival), memory_bytes)),
         Scheme::OrderedOnly => Settings { noncritical_delay_ms: 0, anticipation_ms: 0, ..defaults },
         Scheme::Ordered => Settings { anticipation_ms: 0, ..defaults },
         Scheme::OrderedAnticipate => defaults,
