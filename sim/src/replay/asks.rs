@@ -165,3 +165,77 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Iterator for Asks<I> {
         Some(Ok(Next::Ask(self.cut(ask))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onefold_engine::units::Bytes;
+    use onefold_trace::record::Block;
+
+    fn write(time_ns: u64, offset: u64, length: u64, names: &[u8]) -> Record {
+        let blocks = names.iter().map(|&n| Block::named(if n == 0 { Name::Zero } else { Name::Of([n; 20]) })).collect();
+        Record { blocks, ..Record::new(time_ns, Recorded::Write, Bytes(offset), Bytes(length)) }
+    }
+
+    fn asks(records: Vec<Record>, bytes_max: u64) -> Vec<Ask> {
+        Asks::new(records.into_iter().map(Ok::<_, ()>), bytes_max)
+            .map(|next| match next.expect("no record is bad") {
+                Next::Ask(ask) => ask,
+                Next::Mark(name) => panic!("a mark: {name}"),
+            })
+            .collect()
+    }
+
+    fn word(n: u8) -> u64 {
+        u64::from_le_bytes([n; 8])
+    }
+
+    #[test]
+    fn a_fua_write_takes_the_flush_right_after_it_and_no_other() {
+        let fua = Record { fua: true, ..write(10, 0, 4096, &[1]) };
+        let flush = |time_ns| Record::new(time_ns, Recorded::Flush, Bytes(0), Bytes(0));
+        let some = asks(vec![fua.clone(), flush(14), flush(20), fua, write(30, 4096, 4096, &[2]), flush(31)], 1 << 20);
+        let told: Vec<_> = some.iter().map(|a| (a.op, a.fua, a.think_ns)).collect();
+        // The think time of what follows counts from the flush that was taken.
+        assert_eq!(
+            told,
+            [(Op::Write, true, 10), (Op::Flush, false, 6), (Op::Write, true, 0), (Op::Write, false, 10), (Op::Flush, false, 1)]
+        );
+    }
+
+    #[test]
+    fn what_is_too_large_comes_in_parts_that_end_with_blocks() {
+        let some =
+            asks(vec![write(5, 8192, 5 * 4096, &[1, 2, 3, 4, 5]), Record::new(7, Recorded::Read, Bytes(512), Bytes(3 * 4096))], 8192);
+        let told: Vec<_> = some.iter().map(|a| (a.op, a.offset, a.length, a.contents.len(), a.think_ns)).collect();
+        assert_eq!(
+            told,
+            [
+                (Op::Write, 8192, 8192, 2, 5),
+                (Op::Write, 16_384, 8192, 2, 0),
+                (Op::Write, 24_576, 4096, 1, 0),
+                (Op::Read, 512, 7680, 0, 2),
+                (Op::Read, 8192, 4608, 0, 0),
+            ]
+        );
+        assert_eq!(some[2].contents[0].words, [word(5); SECTORS]);
+    }
+
+    #[test]
+    fn sectors_have_words_of_their_own() {
+        // By sectors: two in front of a block's end, one behind.
+        let by_sector = &asks(vec![write(0, 3072, 1536, &[7, 0, 9])], 1 << 20)[0].contents;
+        assert_eq!((by_sector[0].words[6], by_sector[0].words[7], by_sector[1].words[0]), (word(7), 0, word(9)));
+        // A name of 4096 bytes that lie across two blocks: the same in both writes, unlike the name of a whole block.
+        let across = &asks(vec![write(0, 512, 4096, &[7]), write(1, 1024, 4096, &[7])], 1 << 20);
+        assert_eq!(
+            (across[0].contents[0].words[1], across[0].contents[1].words[0]),
+            (across[1].contents[0].words[2], across[1].contents[1].words[1])
+        );
+        assert_ne!(across[0].contents[0].words[1], word(7));
+        // What was not recorded is like nothing else, but one within its block.
+        let unknown = asks(vec![write(0, 0, 8192, &[]), write(1, 0, 4096, &[])], 1 << 20);
+        let words = [unknown[0].contents[0].words, unknown[0].contents[1].words, unknown[1].contents[0].words];
+        assert!(words.iter().all(|w| *w == [w[0]; SECTORS]) && words[0] != words[1] && words[0] != words[2] && words[1] != words[2]);
+    }
+}

@@ -103,11 +103,8 @@ pub fn replay_on<E: Display>(
         reads: FxHashMap::default(),
         latencies: BTreeMap::new(),
     };
-    let mut asks = Asks::new(records, request_bytes_max);
     let mut phases = Phases::new(run.accounts());
-    let mut number = 0u64;
-    while let Some(next) = asks.next() {
-        number += 1;
+    for (number, next) in (1u64..).zip(Asks::new(records, request_bytes_max)) {
         match next.map_err(|e| e.to_string())? {
             Next::Ask(ask) => run.send(ask).map_err(|e| format!("{trace}, request {number}: {e}"))?,
             Next::Mark(name) => phases.begins(name, &mut run)?,

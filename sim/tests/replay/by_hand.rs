@@ -1,0 +1,101 @@
+//! A trace so small that every count of it can be told by hand.
+
+use crate::{on, records, trace};
+use onefold_engine::settings::Persistence;
+use onefold_sim::replay::account::Epochs;
+use onefold_sim::replay::figures::{Duplication, Figures};
+use onefold_sim::replay::report::Report;
+use onefold_sim::replay::run::{Plan, replay};
+use onefold_sim::replay::scheme::Scheme;
+
+/// Before the first mark, something that the measured phase must not bear.
+const TRACE: &str = "\
+0 W 100 1 W 9
+1 M 0 0 run
+10 W 0 4 W a b c d
+20 F 0 0
+30 W 4 1 WF a
+31 F 0 0
+40 W 5 1 W 620f0b67a91f7f74
+50 F 0 0
+60 W 0 1 W a
+70 F 0 0
+80 W 1 1 W e
+90 F 0 0
+100 W 6 1 W b
+110 F 0 0
+120 R 0 8
+130 M 0 0 umount
+140 W 7 1 W f
+";
+
+fn report(plan: &Plan) -> Report {
+    let trace = trace(TRACE);
+    replay("by hand", records(&trace), 1000, plan).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn class(f: &Figures) -> [u64; 6] {
+    ["data", "refs", "map", "fingerprints", "written", "superblock"].map(|class| f.device_units[class])
+}
+
+#[test]
+fn every_count_is_the_one_told_by_hand() {
+    let report = report(&Plan { scheme: Scheme::Ordered, ..on("instant") });
+    let f = &report.measured;
+    assert_eq!(report.phase, "run");
+    assert_eq!((f.client_units, f.client_writes, f.client_flushes, f.client_fua, f.client_reads), (9, 6, 5, 1, 1));
+    // The flush after the rewrite of a block with what it holds commits nothing.
+    assert_eq!(f.epochs, Some(Epochs { flush: 4, fua: 1, ..Epochs::default() }));
+    // Data: a b c d e. Refs: with each epoch that links a block. Map: with each epoch. When the delay has passed, the page with the five
+    // fingerprints; and the page with the bit that says that this page has been written: that was before the mark, and no flush since.
+    assert_eq!(class(f), [5, 4, 5, 1, 1, 0]);
+    assert_eq!(f.device_units_all, 16);
+    // Two an epoch, one for that of zeros alone: nothing has to be durable before its link.
+    assert_eq!(f.device_flushes, 9);
+    // a twice; b when nobody holds it any more.
+    let ninth = |n: f64| n / 9.0;
+    assert_eq!(f.duplication, Duplication { live: ninth(2.0), ever: ninth(3.0), zero: ninth(1.0), found: Some(ninth(4.0)) });
+    assert!((f.ideal - ninth(6.0)).abs() < 1e-12 && (f.write_ratio - ninth(16.0)).abs() < 1e-12);
+    assert!((f.efficiency.expect("duplicates") - (9.0 - 16.0) / 3.0).abs() < 1e-12);
+    // Four new blocks, then four epochs of at least a unit.
+    assert_eq!((f.bound, f.bound_epochs), (ninth(8.0), 5));
+    assert_eq!(f.flush_ratio, Some(9.0 / 5.0));
+    assert_eq!(f.metadata_per_epoch.as_ref().map(|m| m["map"]), Some(1.0));
+    assert_eq!(f.virtual_seconds, 0.0, "not a millisecond");
+    let s = report.space;
+    assert_eq!((s.client_blocks, s.client_contents), (8, 6));
+    assert_eq!((s.unique, s.shared, s.kept), (Some(5), Some(1), Some(0)));
+    assert_eq!(report.whole.client_units, 11);
+}
+
+#[test]
+fn no_deduplication_writes_what_the_client_writes() {
+    let report = report(&Plan { scheme: Scheme::None, ..on("instant") });
+    assert_eq!((class(&report.measured), report.measured.device_flushes), ([9, 0, 0, 0, 0, 0], 6));
+    assert_eq!((report.measured.write_ratio, report.measured.efficiency), (1.0, Some(0.0)));
+}
+
+#[test]
+fn every_scheme_runs_it_weak_and_strong_and_the_same_twice() {
+    for scheme in Scheme::ALL {
+        for persistence in [Persistence::Weak, Persistence::Strong] {
+            let plan = Plan { scheme, persistence, ..on("ufs") };
+            let first = report(&plan);
+            assert_eq!(first, report(&plan), "{} {persistence:?}", scheme.name());
+            assert_eq!(first.measured.client_units, 9);
+            let shown = first.to_string();
+            assert!(shown.contains("write ratio") && shown.contains(scheme.name()), "{shown}");
+            let json = serde_json::to_value(&first).expect("it serialises");
+            for key in ["trace", "scheme", "persistence", "client_units", "client_flushes", "epochs", "device_units", "device_flushes"] {
+                assert!(json.get(key).is_some(), "{key} in {json}");
+            }
+        }
+    }
+}
+
+#[test]
+fn strong_persistence_makes_an_epoch_of_each_write_that_comes_alone() {
+    let strong = report(&Plan { scheme: Scheme::Ordered, persistence: Persistence::Strong, ..on("instant") });
+    assert_eq!(strong.measured.epochs, Some(Epochs { fua: 1, strong: 4, ..Epochs::default() }));
+    assert_eq!(strong.outstanding, Some(32));
+}

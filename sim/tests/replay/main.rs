@@ -1,0 +1,35 @@
+//! Replay in virtual time: counts known by hand, dependencies kept, and what must not pass.
+
+mod by_hand;
+mod rules;
+mod sins;
+mod watch;
+
+use onefold_sim::replay::run::Plan;
+use onefold_trace::model::Model;
+use onefold_trace::record::Record;
+use onefold_trace::text::{ReadError, recorded};
+
+/// Records of lines as in the recorded traces, columns apart by blanks: time, op, first block, blocks, flags, content.
+fn trace(lines: &str) -> Vec<Record> {
+    let text: String = lines
+        .lines()
+        .map(|line| {
+            let mut columns = line.split_whitespace();
+            let mut next = || columns.next().unwrap_or_default();
+            let (time, op, first, blocks) = (next(), next(), next(), next());
+            let flags = if op == "W" { next() } else { "-" };
+            let content: String = columns.map(|c| if c.len() == 1 { format!("{c:0>16}") } else { c.to_owned() }).collect();
+            format!("{time}\t{op}\t{first}\t{blocks}\t{}\t{flags}\t-\t{content}\n", if op == "W" { "D" } else { "-" })
+        })
+        .collect();
+    recorded::read("by hand", text.as_bytes()).collect::<Result<_, ReadError>>().expect("the lines are well-formed")
+}
+
+fn records(trace: &[Record]) -> impl Iterator<Item = Result<Record, ReadError>> + use<'_> {
+    trace.iter().cloned().map(Ok)
+}
+
+fn on(model: &str) -> Plan {
+    Plan { model: Model::named(model).expect("a model"), verify: true, ..Plan::default() }
+}

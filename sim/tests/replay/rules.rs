@@ -1,0 +1,124 @@
+//! Replay keeps dependencies and think times, on devices that take their time.
+
+use crate::watch::{Came, Seen, Watched};
+use crate::{on, records};
+use fastrand::Rng;
+use onefold_engine::interface::Op;
+use onefold_engine::settings::Persistence;
+use onefold_engine::units::Bytes;
+use onefold_sim::replay::run::{Plan, replay_on};
+use onefold_sim::replay::scheme::{Ready, ready};
+use onefold_trace::record::{Block, Name, Op as Recorded, Record};
+use std::sync::{Arc, Mutex};
+
+/// Bursts of writes, some reads, discards and partial writes, flushes and FUA writes between them.
+fn bursts(seed: u64) -> Vec<Record> {
+    let mut rng = Rng::with_seed(seed);
+    let mut time_ns = 0;
+    let mut records = Vec::new();
+    for n in 0..2000 {
+        time_ns += if rng.u8(..) < 8 { 30_000_000 } else { rng.u64(0..20_000) };
+        let sectors = rng.u8(..) < 16;
+        let unit = if sectors { 512 } else { 4096 };
+        let (offset, length) = (Bytes(rng.u64(0..500) * unit), Bytes(rng.u64(1..8) * unit));
+        let mut record = match rng.u8(..) {
+            0..8 => Record::new(time_ns, Recorded::Flush, Bytes(0), Bytes(0)),
+            8..16 => Record::new(time_ns, Recorded::Discard, offset, length),
+            16..24 => Record::new(time_ns, Recorded::WriteZeroes, offset, length),
+            24..48 => Record::new(time_ns, Recorded::Read, offset, length),
+            _ => Record::new(time_ns, Recorded::Write, offset, length),
+        };
+        if record.op == Recorded::Write {
+            let name = |rng: &mut Rng| match rng.u8(0..20) {
+                0 => Name::Zero,
+                1 => Name::Unknown,
+                _ => Name::Of([rng.u8(1..100); 20]),
+            };
+            record.blocks = (0..record.blocks_touched()).map(|_| Block::named(name(&mut rng))).collect();
+            record.fua = n % 50 == 0;
+        }
+        let fua = record.fua;
+        records.push(record);
+        if fua && rng.bool() {
+            records.push(Record::new(time_ns + 5, Recorded::Flush, Bytes(0), Bytes(0)));
+        }
+    }
+    records
+}
+
+fn watched(records: &[Record], plan: &Plan) -> Vec<Came> {
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let made = ready(plan.scheme, plan.persistence, 5000, plan.memory_bytes).expect("a volume");
+    let machine = Box::new(Watched { machine: made.machine, seen: seen.clone() });
+    replay_on(Ready { machine, ..made }, "bursts", crate::records(records), plan).unwrap_or_else(|error| panic!("{error}"));
+    let came = std::mem::take(&mut seen.lock().expect("nobody panicked with it").came);
+    // What looks at everything in the end is no part of the replay.
+    let last = came.iter().rposition(|c| c.op != Op::Read).expect("something was written");
+    came[..=last].to_vec()
+}
+
+#[test]
+fn nothing_is_sent_behind_an_unanswered_flush() {
+    for (seed, model) in ["instant", "ufs", "emmc", "tablet", "850pro"].into_iter().enumerate() {
+        let records = bursts(seed as u64);
+        for persistence in [Persistence::Weak, Persistence::Strong] {
+            let came = watched(&records, &Plan { persistence, ..on(model) });
+            for c in &came {
+                assert!(!c.behind_barrier, "{model} {persistence:?}: {c:?} passed a flush");
+                assert!(c.op != Op::Flush || c.unanswered == 1, "{model} {persistence:?}: {c:?} did not wait for what is before it");
+            }
+            assert!(came.iter().any(|c| c.fua) && came.iter().any(|c| c.op == Op::Flush));
+        }
+    }
+}
+
+#[test]
+fn under_strong_persistence_so_many_wait_and_never_more() {
+    let write = |n: u64| Record::new(n * 1000, Recorded::Write, Bytes(n * 8192), Bytes(4096));
+    let records: Vec<Record> = (0..200).map(write).collect();
+    for most in [32, 1] {
+        let plan = Plan { persistence: Persistence::Strong, outstanding_max: most, ..on("tablet") };
+        let came = watched(&records, &plan);
+        assert_eq!(came.iter().map(|c| c.unanswered).max(), Some(most), "the device is slow enough for all of them");
+    }
+}
+
+#[test]
+fn a_fua_write_and_the_flush_right_after_it_are_one() {
+    let records = bursts(9);
+    let fua = records.iter().filter(|r| r.fua).count();
+    let pairs = records.windows(2).filter(|w| w[0].fua && w[1].op == Recorded::Flush).count();
+    let flushes = records.iter().filter(|r| r.op == Recorded::Flush).count();
+    assert!(pairs > 5 && pairs < fua);
+    let came = watched(&records, &on("instant"));
+    assert_eq!(came.iter().filter(|c| c.fua).count(), fua);
+    assert_eq!(came.iter().filter(|c| c.op == Op::Flush).count(), flushes - pairs);
+}
+
+#[test]
+fn think_times_are_as_recorded() {
+    let write = |time_ns, block: u64| Record {
+        blocks: vec![Block::named(Name::Unknown)],
+        ..Record::new(time_ns, Recorded::Write, Bytes(block * 4096), Bytes(4096))
+    };
+    let flush = |time_ns| Record::new(time_ns, Recorded::Flush, Bytes(0), Bytes(0));
+    let ms = 1_000_000;
+    let records = [write(ms, 1), write(5 * ms, 2), flush(6 * ms), write(9 * ms, 3), write(3000 * ms, 4)];
+    let gaps = |model: &str| {
+        let came = watched(&records, &on(model));
+        came.windows(2).map(|w| w[1].at_ns - w[0].at_ns).collect::<Vec<u64>>()
+    };
+    assert_eq!(gaps("instant"), [4 * ms, ms, 3 * ms, 2991 * ms]);
+    let slow = gaps("tablet");
+    assert_eq!((slow[0], slow[1], slow[3]), (4 * ms, ms, 2991 * ms), "only what waits for the flush is later");
+    // The second write's content, sent at 5 ms, then the refs page, then the map page take 2.91 ms each: the flush of 6 ms is answered then.
+    assert_eq!(slow[2], 5 * ms + 3 * 2_910_000 - 6 * ms);
+}
+
+#[test]
+fn the_same_trace_gives_the_same_report() {
+    let trace = bursts(3);
+    let report = |plan: &Plan| onefold_sim::replay::run::replay("bursts", records(&trace), 5000, plan).expect("it runs");
+    let plan = Plan { persistence: Persistence::Strong, ..on("ufs") };
+    assert_eq!(report(&plan), report(&plan));
+}
