@@ -1,6 +1,6 @@
 //! The columns of a file, and records as rows of them. docs/tracing.md describes them.
 
-use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record};
+use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record, kept};
 use arrow_array::builder::{BinaryBuilder, BooleanBuilder, ListBuilder, StringBuilder, UInt16Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt32Type, UInt64Type};
@@ -77,7 +77,7 @@ pub fn encode(records: &[Record], width: usize) -> RecordBatch {
         for block in &record.blocks {
             match block.name {
                 Name::Zero => names.values().append_value([]),
-                Name::Of(bytes) => names.values().append_value(&bytes[..width.clamp(1, NAME_BYTES_MAX)]),
+                Name::Of(bytes) => names.values().append_value(&bytes[..kept(width)]),
                 Name::Unknown => names.values().append_null(),
             }
         }

@@ -10,7 +10,7 @@
 use super::names::{Names, name, number, push_hex, shown};
 use super::{Form, Reason, Render};
 use crate::header::Header;
-use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record};
+use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record, kept};
 use onefold_engine::units::Bytes;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -102,7 +102,13 @@ impl CsvForm {
                     return Err(format!("a fingerprint of {} digits", digits.len()));
                 }
                 digits => {
-                    self.header.width = self.header.width.max(digits.len() / 2);
+                    let width = digits.len() / 2;
+                    if self.header.width == 0 {
+                        self.header.width = width;
+                    }
+                    if self.header.width != width {
+                        return Err(format!("a fingerprint of {width} bytes, where those before have {}", self.header.width));
+                    }
                     // No zeros to compare with: they have a sign of their own here.
                     name(digits.as_bytes(), &[])?
                 }
@@ -206,7 +212,7 @@ impl Render for CsvLines {
             text.push(between(index));
             match &block.name {
                 Name::Zero => text.push('0'),
-                Name::Of(bytes) => push_hex(text, &bytes[..self.header.width.clamp(1, NAME_BYTES_MAX)]),
+                Name::Of(bytes) => push_hex(text, &bytes[..kept(self.header.width)]),
                 Name::Unknown => text.push('?'),
             }
         }
