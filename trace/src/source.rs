@@ -5,7 +5,7 @@
 
 use crate::error::TraceError;
 use crate::folder::Reader;
-use crate::header::Header;
+use crate::header::{Header, Unit};
 use crate::record::Record;
 use crate::text::blkparse::Action;
 use crate::text::detect::FormName;
@@ -75,6 +75,15 @@ impl Source {
         match &self.kind {
             Kind::Folder(reader) => reader.header().clone(),
             Kind::Text(records) => records.form().header(),
+        }
+    }
+
+    /// What each fingerprint stands for.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        match &self.kind {
+            Kind::Folder(reader) => reader.header().unit,
+            Kind::Text(records) => records.form().unit(),
         }
     }
 

@@ -21,23 +21,32 @@ const ZSTD_LEVEL: i32 = 9;
 /// The name of standard output.
 pub const STDOUT: &str = "-";
 
-/// Reads a trace of any kind into a new folder. Each record passes through `change`, which may drop it, and so does the header at the end.
+/// Reads a trace of any kind into a new folder.
 ///
 /// # Errors
 /// Where it cannot be read or written, or too much of it is malformed. Then there is no folder.
-pub fn import(
+pub fn import(from: &Path, into: &Path, how: &How, told: &mut dyn FnMut(&Malformed)) -> Result<Tally, TraceError> {
+    take_over(from, into, how, told, &mut |_, record| Some(record), &|header| header)
+}
+
+/// The same, but each record passes through `change`, which may drop it, and what is true of the whole trace through `said`, after the first
+/// record that was kept or at the end.
+///
+/// # Errors
+/// As [`import`].
+pub fn take_over(
     from: &Path,
     into: &Path,
     how: &How,
     told: &mut dyn FnMut(&Malformed),
-    change: &mut dyn FnMut(Record) -> Option<Record>,
+    change: &mut dyn FnMut(&Source, Record) -> Option<Record>,
     said: &dyn Fn(Header) -> Header,
 ) -> Result<Tally, TraceError> {
     let mut source = Source::open(from, how)?;
     let place = Place::new(into, false)?;
     let mut writer: Option<Writer> = None;
     let tally = source.each(how, told, |source, record| {
-        let Some(record) = change(record) else { return Ok(()) };
+        let Some(record) = change(source, record) else { return Ok(()) };
         let writer = match &mut writer {
             Some(writer) => writer,
             None => writer.insert(Writer::create(&place.partial, said(source.header()), Rotation::default())?),

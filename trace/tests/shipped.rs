@@ -26,7 +26,11 @@ fn info(name: &str) -> Info {
     let unit = source.header().unit;
     let mut counter = Counter::new();
     let mut told = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
-    source.each(&how, &mut told, |_, record| Ok(counter.count(&record, unit))).expect("it is read to its end");
+    let count = |_: &Source, record| {
+        counter.count(&record, unit);
+        Ok(())
+    };
+    source.each(&how, &mut told, count).expect("it is read to its end");
     counter.info(&source.header())
 }
 
@@ -119,7 +123,7 @@ fn they_come_back_from_a_folder() {
     for name in ["04_browse_firefox", "05_vehicle", "06_hadoop_grep", "10_phone_mix"] {
         let (from, into) = (folder().join(format!("{name}.tsv.zst")), place.path().join(name));
         let out = place.path().join(format!("{name}.tsv.zst"));
-        import(&from, &into, &How::default(), &mut told, &mut Some, &|header| header).expect("it is imported");
+        import(&from, &into, &How::default(), &mut told).expect("it is imported");
         export(&into, FormName::Recorded, &out, false, &How::default(), &mut told).expect("it is exported");
         assert!(text(&out) == text(&from), "{name} came back otherwise");
     }

@@ -85,13 +85,13 @@ fn round_trip(form: FormName, text: &str) {
     std::fs::write(at("in"), text).expect("it can be written");
     let mut told = |malformed: &Malformed| panic!("{malformed}\n{text}");
     let how = How { form: Some(form), ..How::default() };
-    let tally = import(&at("in"), &at("folder"), &how, &mut told, &mut Some, &|header| header).expect("it is imported");
+    let tally = import(&at("in"), &at("folder"), &how, &mut told).expect("it is imported");
     assert_eq!(tally.relaid, 0);
     export(&at("folder"), form, &at("out"), false, &How::default(), &mut told).expect("it is exported");
     assert_eq!(std::fs::read_to_string(at("out")).expect("it is text"), text);
     export(&at("folder"), FormName::Csv, &at("csv.zst"), false, &How::default(), &mut told).expect("it is exported");
     let csv = How { form: Some(FormName::Csv), ..How::default() };
-    import(&at("csv.zst"), &at("again"), &csv, &mut told, &mut Some, &|header| header).expect("it is imported");
+    import(&at("csv.zst"), &at("again"), &csv, &mut told).expect("it is imported");
     assert_eq!(records(&at("again")), records(&at("folder")));
     assert_eq!(Reader::open(&at("again")).expect("a trace").header(), Reader::open(&at("folder")).expect("a trace").header());
 }
@@ -143,7 +143,7 @@ fn more_than_one_in_a_hundred_malformed_is_refused_and_leaves_nothing() {
         std::fs::write(at("in"), text).expect("it can be written");
         let mut lines = Vec::new();
         let how = How { lenient, ..How::default() };
-        let taken = import(&at("in"), &at(into), &how, &mut |m: &Malformed| lines.push(m.line), &mut Some, &|header| header);
+        let taken = import(&at("in"), &at(into), &how, &mut |m: &Malformed| lines.push(m.line));
         (taken, lines)
     };
     let (taken, lines) = take(&sample(196, 4), false, "refused");

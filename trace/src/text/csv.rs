@@ -9,7 +9,7 @@
 
 use super::names::{Names, name, number, push_hex, shown};
 use super::{Form, Reason, Render};
-use crate::header::Header;
+use crate::header::{Header, Unit};
 use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record, kept};
 use onefold_engine::units::Bytes;
 use std::borrow::Cow;
@@ -73,6 +73,10 @@ impl Form for CsvForm {
 
     fn header(&self) -> Header {
         self.header.clone()
+    }
+
+    fn unit(&self) -> Unit {
+        self.header.unit
     }
 }
 

@@ -70,6 +70,10 @@ impl Form for FiuForm {
             ..Header::default()
         }
     }
+
+    fn unit(&self) -> Unit {
+        self.unit
+    }
 }
 
 /// Writes lines of the form.

@@ -14,7 +14,7 @@ pub mod names;
 pub mod recorded;
 pub mod shape;
 
-use crate::header::Header;
+use crate::header::{Header, Unit};
 use crate::record::Record;
 use lines::Lines;
 use std::collections::VecDeque;
@@ -63,6 +63,11 @@ pub trait Form {
     /// What the lines so far, or the form by itself, say of the trace: known from the first record on.
     fn header(&self) -> Header;
 
+    /// What each fingerprint stands for.
+    fn unit(&self) -> Unit {
+        Unit::Block
+    }
+
     /// Lines that were understood and would be laid out otherwise when they are written again.
     fn relaid(&self) -> u64 {
         0
@@ -76,6 +81,10 @@ impl<F: Form + ?Sized> Form for Box<F> {
 
     fn header(&self) -> Header {
         (**self).header()
+    }
+
+    fn unit(&self) -> Unit {
+        (**self).unit()
     }
 
     fn relaid(&self) -> u64 {
