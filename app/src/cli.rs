@@ -30,6 +30,7 @@ enum Verb {
     Stats(commands::stats::Arguments),
     Check(commands::check::Arguments),
     Dump(commands::dump::Arguments),
+    Trace(commands::trace::Arguments),
     /// Serves a volume for `attach`.
     #[command(hide = true)]
     Serve(commands::serve::Arguments),
@@ -72,6 +73,7 @@ fn run(verb: Verb) -> Result<Exit, Failed> {
         Verb::Stats(arguments) => commands::stats::run(&arguments).map(done),
         Verb::Check(arguments) => commands::check::run(&arguments),
         Verb::Dump(arguments) => commands::dump::run(&arguments).map(done),
+        Verb::Trace(arguments) => commands::trace::run(&arguments).map(done),
         Verb::Serve(arguments) => commands::serve::run(&arguments),
         Verb::Supervise(arguments) => commands::supervise::run(&arguments),
         Verb::Hands(arguments) => commands::hands::run(&arguments).map(done),

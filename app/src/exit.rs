@@ -17,13 +17,13 @@ pub enum Exit {
     System = 1,
     /// The command line makes no sense.
     Usage = 2,
-    /// There is no such volume.
+    /// There is no such volume or file.
     NotFound = 3,
     /// The volume, or its backing store, is in use.
     InUse = 4,
     /// It would destroy something; `--force` insists.
     Refused = 5,
-    /// The volume is damaged.
+    /// The volume, or the trace, is damaged.
     Damaged = 6,
     /// The user may not do that.
     NotPermitted = 7,
@@ -58,10 +58,10 @@ impl Exit {
             Self::Done => "done",
             Self::System => "the system or the device refused something",
             Self::Usage => "the command line makes no sense",
-            Self::NotFound => "there is no such volume",
+            Self::NotFound => "there is no such volume or file",
             Self::InUse => "the volume or its backing store is in use",
             Self::Refused => "it would destroy something; --force insists",
-            Self::Damaged => "the volume is damaged",
+            Self::Damaged => "the volume or trace is damaged",
             Self::NotPermitted => "you may not do that",
             Self::DeviceFailed => "the device failed while attached; what was synced before is safe",
             Self::OtherFormat => "the volume was made by another version of onefold",

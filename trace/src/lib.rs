@@ -1,5 +1,13 @@
 //! Content traces: what was asked of a block device, when, by whom, and the names of what was written.
 
+pub mod content;
+pub mod cut;
+pub mod error;
+pub mod folder;
+pub mod header;
+pub mod info;
 pub mod model;
 pub mod record;
+pub mod source;
 pub mod text;
+pub mod transfer;

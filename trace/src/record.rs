@@ -21,6 +21,11 @@ pub enum Op {
 /// The most bytes that a trace keeps of a fingerprint.
 pub const NAME_BYTES_MAX: usize = 20;
 
+/// Bytes to keep in a trace of this width; all where it is not known.
+pub(crate) const fn kept(width: usize) -> usize {
+    if width == 0 || width > NAME_BYTES_MAX { NAME_BYTES_MAX } else { width }
+}
+
 /// What one block of a write holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Name {
@@ -66,6 +71,7 @@ pub struct Record {
     pub device: Option<Arc<str>>,
     pub note: Option<Arc<str>>,
     /// For a write whose content was recorded: one for each 4 KiB of the volume that it touches, or, in a trace by sectors, for each 512 bytes.
+    /// Published traces have them for reads, too, and count them from the beginning of the request, wherever that lies: [`crate::content`] knows.
     pub blocks: Vec<Block>,
 }
 

@@ -11,6 +11,7 @@ pub mod serve;
 pub mod stats;
 pub mod status;
 pub mod supervise;
+pub mod trace;
 
 use crate::exit::{Exit, Failed, Outcome};
 use crate::server::plan::Plan;

@@ -24,14 +24,14 @@ pub(super) fn shown(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(end, _)| &text[..end])
 }
 
-/// The name of a block from the hexadecimal digits of its fingerprint; `zero` is that of all zeros, as many bytes or more.
+/// The name of a block from the hexadecimal digits of its fingerprint; `zero` is that of all zeros, of which as many bytes count; with fewer, none is.
 pub(super) fn name(digits: &[u8], zero: &[u8]) -> Result<Name, Reason> {
     let mut bytes = [0; NAME_BYTES_MAX];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         *byte = digit(pair[0])? << 4 | digit(pair[1])?;
     }
     let kept = digits.len() / 2;
-    Ok(if bytes[..kept] == zero[..kept] { Name::Zero } else { Name::Of(bytes) })
+    Ok(if zero.get(..kept) == Some(&bytes[..kept]) { Name::Zero } else { Name::Of(bytes) })
 }
 
 /// Lower case only: upper case would not come back in export.

@@ -9,9 +9,13 @@
 //! 4. What was split by the recorder where kind, flags or process change, stays split: such records share their time.
 
 use super::names::{MD5_OF_ZERO_BLOCK, Names, name, number, push_hex, shown};
-use super::{Form, Reason, Records};
+use super::shape::{bytes_of, is_fua};
+use super::{Form, Reason, Records, Render};
+use crate::header::Header;
 use crate::record::{Block, Name, Op, Record};
-use onefold_engine::units::{BLOCK_BYTES, Bytes};
+use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::units::BLOCK_BYTES;
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -49,9 +53,9 @@ pub struct RecordedForm {
 }
 
 impl Form for RecordedForm {
-    fn parse(&mut self, line: &str) -> Result<Option<Record>, Reason> {
+    fn parse(&mut self, line: &str, out: &mut VecDeque<Record>) -> Result<(), Reason> {
         if line.starts_with('#') {
-            return Ok(None);
+            return Ok(());
         }
         let columns: Vec<&str> = line.splitn(9, '\t').collect();
         let [time, op, first, blocks, kind, flags, process, content] = columns[..] else {
@@ -68,8 +72,8 @@ impl Form for RecordedForm {
         };
         let time_ns = number::<u64>("the time", time)?.checked_mul(1000).ok_or("the time is beyond 584 years")?;
         let (first, blocks) = (number::<u64>("the first block", first)?, number::<u64>("the number of blocks", blocks)?);
-        let (offset, length) = bytes(first, blocks)?;
-        let mut record = Record::new(time_ns, op, Bytes(offset), Bytes(length));
+        let (offset, length) = bytes_of(first, blocks, BLOCK_BYTES)?;
+        let mut record = Record::new(time_ns, op, offset, length);
         if !record.is_well_formed() {
             return Err(format!("{blocks} blocks are none that such a request can have"));
         }
@@ -83,7 +87,18 @@ impl Form for RecordedForm {
             _ if !content.is_empty() => return Err("only a write and a mark have something in the last column".to_owned()),
             _ => {}
         }
-        Ok(Some(record))
+        out.push_back(record);
+        Ok(())
+    }
+
+    fn header(&self) -> Header {
+        Header {
+            algorithm: Some(Algorithm::Md5),
+            width: WIDTH,
+            clock: "monotonic, microseconds".to_owned(),
+            form: Some("recorded".to_owned()),
+            ..Header::default()
+        }
     }
 }
 
@@ -108,20 +123,6 @@ const fn unsaid(op: Op) -> &'static str {
     }
 }
 
-fn bytes(first: u64, blocks: u64) -> Result<(u64, u64), Reason> {
-    let offset = first.checked_mul(BLOCK_BYTES);
-    let length = blocks.checked_mul(BLOCK_BYTES);
-    offset
-        .zip(length)
-        .filter(|(offset, length)| offset.checked_add(*length).is_some_and(|end| i64::try_from(end).is_ok()))
-        .ok_or_else(|| format!("{blocks} blocks from {first} on lie beyond any device"))
-}
-
-/// F behind the W; one in front of it asks for a flush before.
-fn is_fua(flags: &str) -> bool {
-    flags.split_once('W').is_some_and(|(_, behind)| behind.contains('F'))
-}
-
 fn names_of(digits: &str, blocks: u64) -> Result<Vec<Block>, Reason> {
     if digits.len() as u64 != blocks.saturating_mul(2 * WIDTH as u64) {
         return Err(format!("{} digits of fingerprints for {blocks} blocks, where {} belong to each", digits.len(), 2 * WIDTH));
@@ -129,11 +130,22 @@ fn names_of(digits: &str, blocks: u64) -> Result<Vec<Block>, Reason> {
     digits.as_bytes().chunks_exact(2 * WIDTH).map(|digits| name(digits, &MD5_OF_ZERO_BLOCK).map(Block::named)).collect()
 }
 
-/// Appends the line of `record` and its end.
-///
-/// # Errors
-/// With the reason, where the form has no place for the record.
-pub fn push_line(text: &mut String, record: &Record) -> Result<(), Reason> {
+/// Writes lines of the form.
+#[derive(Debug, Default)]
+pub struct RecordedLines;
+
+impl Render for RecordedLines {
+    fn begin(&mut self, text: &mut String) {
+        text.push_str(HEADER);
+        text.push('\n');
+    }
+
+    fn push(&mut self, text: &mut String, record: &Record) -> Result<(), Reason> {
+        push_line(text, record)
+    }
+}
+
+fn push_line(text: &mut String, record: &Record) -> Result<(), Reason> {
     let op = match record.op {
         Op::Write => 'W',
         Op::Read => 'R',
@@ -181,6 +193,7 @@ pub fn push_line(text: &mut String, record: &Record) -> Result<(), Reason> {
 mod tests {
     use super::super::ReadError;
     use super::*;
+    use onefold_engine::units::Bytes;
 
     const TEXT: &str = "#t_us\top\tlba4k\tn4k\tkind\trwbs\tcomm/pid\tmd5_8bytes_per_4k_block_hex_concatenated\n\
         0\tF\t0\t0\t-\t-\t-\t\n\

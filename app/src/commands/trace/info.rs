@@ -1,0 +1,137 @@
+//! `trace info`: what a trace holds.
+
+use super::{FORMS, Reading, failed, stopped_by_signals, teller};
+use crate::exit::Outcome;
+use crate::output::size::Size;
+use crate::output::table::Table;
+use crate::output::{Report, Style, print};
+use onefold_engine::units::BLOCK_BYTES;
+use onefold_trace::info::{Counter, Counts, Duplication, Info, Part};
+use onefold_trace::source::Source;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Streams and processes in the table; JSON has all.
+const PARTS_MAX: usize = 20;
+
+/// Show what a trace holds: requests, duplication, flushes, by phase, stream and process
+///
+/// Duplication is the share of the blocks written whose content was known at that moment: live, some block held it; ever,
+/// it had been written before, since the trace began. Blocks of zeros are counted apart.
+#[derive(Debug, clap::Args)]
+#[command(after_help = FORMS)]
+pub struct Arguments {
+    /// Folder, or text of any form; `-` for standard input.
+    trace: PathBuf,
+    #[command(flatten)]
+    reading: Reading,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Told {
+    trace: PathBuf,
+    malformed_lines: u64,
+    #[serde(flatten)]
+    info: Info,
+}
+
+/// Columns of blocks written, duplication and flushes.
+const HEADS: [&str; 5] = ["blocks written", "live", "ever", "zero", "unknown"];
+
+fn written(counts: &Counts, duplication: Option<&Duplication>) -> Vec<String> {
+    let share = |share: fn(&Duplication) -> f64| duplication.map_or_else(|| "-".to_owned(), |d| format!("{:.1} %", share(d) * 100.0));
+    vec![counts.blocks_written.to_string(), share(|d| d.live), share(|d| d.ever), share(|d| d.zero), counts.unknown.to_string()]
+}
+
+fn parts(table: Table, what: &str, parts: &[Part]) -> Table {
+    let row = |part: &Part| {
+        let mut row = vec![part.name.to_string()];
+        row.extend(written(&part.counts, part.duplication.as_ref()));
+        row.push(part.counts.blocks_read.to_string());
+        row
+    };
+    let mut heads = vec![what];
+    heads.extend(HEADS);
+    heads.push("blocks read");
+    let table = table.line("").grid(&heads, parts.iter().take(PARTS_MAX).map(row).collect());
+    if parts.len() > PARTS_MAX { table.line(format!("and {} more; --json has all", parts.len() - PARTS_MAX)) } else { table }
+}
+
+impl Report for Told {
+    const NAME: &'static str = "trace-info";
+
+    fn table(&self) -> Table {
+        let (info, total) = (&self.info, &self.info.total);
+        let seconds = |ns: u64| format!("{}.{:03} s", ns / 1_000_000_000, ns / 1_000_000 % 1000);
+        let blocks =
+            |n: u64| format!("{n} ({})", n.checked_mul(BLOCK_BYTES).map_or_else(|| "-".to_owned(), |bytes| Size(bytes).to_string()));
+        let median = |median: Option<u64>| median.map_or_else(|| "-".to_owned(), |median| median.to_string());
+        let names = match (info.fingerprint_bytes, info.algorithm) {
+            (0, None) => "none".to_owned(),
+            (bytes, algorithm) => {
+                let key = info.key_id.as_ref().map_or_else(String::new, |key| format!(", key {key}"));
+                format!("{bytes} bytes of {}{key}, one for each {} bytes", algorithm.unwrap_or("?"), info.fingerprint_unit_bytes)
+            }
+        };
+        let share = |share: fn(&Duplication) -> f64| info.duplication.as_ref().map(|d| format!("{:.1} %", share(d) * 100.0));
+        let mut table = Table::new()
+            .row("trace", self.trace.display())
+            .row_if("imported from", info.form.as_deref())
+            .row_if("clock", Some(&info.clock).filter(|clock| !clock.is_empty()))
+            .row("fingerprints", names)
+            .row("records", info.records)
+            .row_if("malformed lines", Some(self.malformed_lines).filter(|lines| *lines > 0))
+            .row("gaps", format!("{} ({} requests missing)", info.gaps, info.requests_missing))
+            .row("duration", seconds(info.duration_ns))
+            .row("blocks touched below", blocks(info.blocks_end))
+            .row("distinct contents", info.contents)
+            .row_if("duplication, live", share(|d| d.live))
+            .row_if("duplication, ever", share(|d| d.ever))
+            .row_if("zero", share(|d| d.zero))
+            .row("flushes", total.flushes)
+            .row("blocks between flushes", format!("{} (median)", median(info.blocks_between_flushes_median)));
+        let request = |name: &str, requests: u64, blocks: u64| vec![name.to_owned(), requests.to_string(), blocks.to_string()];
+        let rows = vec![
+            request("read", total.reads, total.blocks_read),
+            request("write", total.writes, total.blocks_written),
+            vec!["  of them FUA".to_owned(), total.fua.to_string(), "-".to_owned()],
+            request("discard", total.discards, total.blocks_discarded),
+            request("write-zeroes", total.write_zeroes, total.blocks_zeroed),
+        ];
+        table = table.line("").grid(&["op", "requests", "blocks"], rows);
+        let phase = |phase: &onefold_trace::info::Phase| {
+            let mut row = vec![phase.part.name.to_string(), seconds(phase.begin_ns)];
+            row.extend(written(&phase.part.counts, phase.part.duplication.as_ref()));
+            row.extend([phase.part.counts.flushes.to_string(), median(phase.blocks_between_flushes_median)]);
+            row
+        };
+        let mut heads = vec!["phase", "begins"];
+        heads.extend(HEADS);
+        heads.extend(["flushes", "between"]);
+        table = table.line("").grid(&heads, info.phases.iter().map(phase).collect());
+        table = parts(table, "stream", &info.streams);
+        parts(table, "process", &info.processes)
+    }
+}
+
+/// Shows.
+///
+/// # Errors
+/// Where the trace cannot be read, or too much of it is malformed.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let stop = stopped_by_signals()?;
+    let how = arguments.reading.how(&stop);
+    let wrong = |error| failed(error, &arguments.trace);
+    let mut source = Source::open(&arguments.trace, &how).map_err(wrong)?;
+    let mut counter = Counter::new();
+    let count = |source: &Source, record| {
+        counter.count(&record, source.unit());
+        Ok(())
+    };
+    let tally = source.each(&how, &mut teller(), count).map_err(wrong)?;
+    let told = Told { trace: arguments.trace.clone(), malformed_lines: tally.malformed, info: counter.info(&source.header()) };
+    print(&told, Style::of(arguments.json));
+    Ok(())
+}

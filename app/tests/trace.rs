@@ -1,0 +1,115 @@
+//! `onefold trace`: what each verb prints and how it ends.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// A directory of its own, in which the binary runs.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// Runs a command that has to end with `code`; what it printed, and its complaints.
+    fn expect(&self, code: i32, words: &[&str]) -> (String, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_onefold")).arg("trace").args(words).current_dir(self.0.path()).output().unwrap();
+        let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(code), "onefold trace {words:?}\n{out}{err}");
+        (out, err)
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        serde_json::from_str(&self.expect(0, &[words, &["--json"]].concat()).0).unwrap()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.path().join(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(name)).unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            std::fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn shipped(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/traces").join(name).display().to_string()
+}
+
+const MD5: &str = "56f11b711d91a065a2b6458eca924523";
+
+#[test]
+fn a_shipped_trace_is_imported_counted_cut_and_exported() {
+    let home = Home::new();
+    let text = shipped("05_vehicle.tsv.zst");
+    let imported = home.json(&["import", &text, "vehicle"]);
+    assert_eq!((imported["version"].as_u64(), imported["report"].as_str()), (Some(1), Some("trace-written")));
+    let (of_text, of_folder) = (home.json(&["info", &text]), home.json(&["info", "vehicle"]));
+    assert_eq!(of_text["total"], of_folder["total"]);
+    let run = &of_folder["phases"][2];
+    assert_eq!((run["name"].as_str(), run["blocks_written"].as_u64(), run["flushes"].as_u64()), (Some("run"), Some(3731), Some(79)));
+    let live = run["duplication"]["live"].as_f64().unwrap();
+    assert!((live - 0.236).abs() < 0.0006, "{live}");
+    let table = home.expect(0, &["info", "vehicle"]).0;
+    assert!(table.contains("8 bytes of md5") && table.contains("umount") && table.contains("jbd2/loop0-8"), "{table}");
+
+    home.expect(0, &["cut", "vehicle", "run", "--phase", "run"]);
+    let cut = home.json(&["info", "run"]);
+    assert_eq!((cut["total"]["blocks_written"].as_u64(), cut["phases"][0]["begin_ns"].as_u64()), (Some(3731), Some(0)));
+    home.expect(0, &["cut", &text, "journal", "--stream", "J", "--time", "..50", "--lbn", "262144+16384"]);
+    assert_eq!(
+        home.json(&["info", "journal"])["streams"].as_array().unwrap().iter().map(|s| s["name"].as_str()).collect::<Vec<_>>(),
+        [Some("J")]
+    );
+
+    home.expect(0, &["export", "vehicle", "again.tsv", "--to", "recorded"]);
+    let again = home.expect(0, &["export", &text, "-", "--to", "recorded"]).0;
+    assert!(home.read("again.tsv") == again && again.lines().count() == 478, "{}", again.lines().count());
+}
+
+#[test]
+fn errors_name_what_was_typed_and_what_to_do() {
+    let home = Home::new();
+    home.write("good", &format!("5 1 x 0 8 W 8 0 {MD5}\n"));
+    home.write("bad", &format!("5 1 x 0 8 W 8 0 {MD5}\nnonsense\n"));
+    home.write("letter", "Dear Sir or Madam,\n");
+    let complaint = |code, words: &[&str], wanted: &str| {
+        let err = home.expect(code, words).1;
+        assert!(err.contains(wanted), "{words:?}: {err}");
+    };
+    complaint(3, &["import", "none", "t"], "none: ");
+    complaint(3, &["info", "none"], "none: ");
+    complaint(6, &["import", "letter", "t"], "--form");
+    complaint(6, &["import", "bad", "t"], "bad:2: ");
+    complaint(6, &["info", "bad"], "--lenient");
+    complaint(2, &["import", "good", "t", "--form", "parquet"], "fiu-homes");
+    complaint(2, &["cut", "good", "t"], "--stream");
+    complaint(2, &["cut", "good", "t", "--time", "later"], "later");
+    complaint(2, &["export", "good", "t", "--to", "fiu-homes"], "512 bytes");
+    assert_eq!(home.names(), ["bad", "good", "letter"], "nothing half-written");
+
+    home.expect(0, &["import", "bad", "t", "--lenient"]);
+    complaint(5, &["import", "good", "t"], "t is there already");
+    complaint(5, &["export", "t", "good", "--to", "mobile"], "--force");
+    home.expect(0, &["export", "t", "good", "--to", "mobile", "--force"]);
+    assert_eq!(home.read("good"), format!("0.000000000 W 0 8 1 x {MD5}\n"));
+    home.write("t/000000.parquet", "not any more");
+    complaint(6, &["info", "t"], "000000.parquet");
+}
+
+#[test]
+fn help_names_the_forms() {
+    let home = Home::new();
+    for verb in ["import", "export", "info"] {
+        let help = home.expect(0, &[verb, "--help"]).0;
+        assert!(help.contains("fiu-homes") && help.contains("blkparse prints"), "{help}");
+    }
+}

@@ -1,0 +1,164 @@
+//! A trace as a folder of Parquet files, one row a request.
+//!
+//! 1. A file has its name only when it is whole and synced, and so is the folder then: a crash loses the open file and no other.
+//! 2. The open file's name begins with a dot, so that whoever takes the folder's Parquet files passes it over.
+//! 3. Files are numbered in the order of their records; a reader takes them in that order, whatever the times in them say.
+//! 4. Each file says all that is true of the trace ([`crate::header::Header`]); what only its own records have (gaps) it says of itself alone.
+//! 5. Memory is bounded by a row group on writing and by a batch of rows on reading.
+
+mod read;
+mod schema;
+mod write;
+
+pub use read::{Reader, is_folder};
+pub use write::{Rotation, Writer};
+
+use parquet::errors::ParquetError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a closed file's name ends with.
+const SUFFIX: &str = ".parquet";
+
+/// Why a folder cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{}: {source}", path.display())]
+    Parquet { path: PathBuf, source: ParquetError },
+    /// It is something else, or was damaged.
+    #[error("{} is no trace that can be read: {reason}", path.display())]
+    NotATrace { path: PathBuf, reason: String },
+    #[error("{} has a trace in it already", path.display())]
+    Exists { path: PathBuf },
+}
+
+impl FolderError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::Io { path: path.to_path_buf(), source }
+    }
+
+    fn parquet(path: &Path) -> impl FnOnce(ParquetError) -> Self + '_ {
+        move |source| Self::Parquet { path: path.to_path_buf(), source }
+    }
+
+    fn not_a_trace(path: &Path, reason: impl Into<String>) -> Self {
+        Self::NotATrace { path: path.to_path_buf(), reason: reason.into() }
+    }
+}
+
+/// Numbers of the closed files of a folder, in order.
+fn numbers(folder: &Path) -> Result<Vec<u64>, FolderError> {
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(FolderError::io(folder))? {
+        let name = entry.map_err(FolderError::io(folder))?.file_name();
+        numbers.extend(name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).and_then(|number| number.parse::<u64>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+fn closed(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:06}{SUFFIX}"))
+}
+
+fn opened(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!(".{number:06}{SUFFIX}.open"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::header::{Gap, Header};
+    use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record};
+    use onefold_engine::units::Bytes;
+
+    fn records() -> Vec<Record> {
+        let mut write = Record::new(5, Op::Write, Bytes(8192), Bytes(12288));
+        write.fua = true;
+        write.pid = Some(u32::MAX);
+        write.process = Some("jbd2/loop0-8".into());
+        write.stream = Some("J".into());
+        write.flags = Some("WFS".into());
+        write.device = Some("8 1".into());
+        write.blocks = vec![
+            Block { name: Name::Zero, compressed: Some(64) },
+            Block { name: Name::Of([7; NAME_BYTES_MAX]), compressed: None },
+            Block { name: Name::Unknown, compressed: Some(4096) },
+        ];
+        let mut mark = Record::new(u64::MAX, Op::Mark, Bytes(0), Bytes(0));
+        mark.note = Some("run".into());
+        let plain = Record::new(6, Op::Read, Bytes(u64::MAX - 511), Bytes(512));
+        vec![write, Record::new(0, Op::Flush, Bytes(0), Bytes(0)), plain, mark]
+    }
+
+    fn header() -> Header {
+        Header { width: NAME_BYTES_MAX, clock: "monotonic".to_owned(), ..Header::default() }
+    }
+
+    fn read_all(folder: &Path) -> (Header, Vec<Record>) {
+        let reader = Reader::open(folder).expect("a trace");
+        let header = reader.header().clone();
+        (header, reader.map(|record| record.expect("sound")).collect())
+    }
+
+    #[test]
+    fn records_come_back_in_order_from_many_files() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let folder = place.path().join("t");
+        let mut writer = Writer::create(&folder, header(), Rotation { records: 3, age: None }).expect("it can be made");
+        let all: Vec<Record> = (0..5).flat_map(|_| records()).collect();
+        for record in &all {
+            writer.push(record).expect("it can be written");
+        }
+        writer.header_mut().gaps.push(Gap { time_ns: 9, requests: 4 });
+        writer.finish().expect("it can be closed");
+        assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 7);
+        assert_eq!(read_all(&folder), (Header { gaps: vec![Gap { time_ns: 9, requests: 4 }], ..header() }, all));
+    }
+
+    #[test]
+    fn a_crash_loses_the_open_file_alone() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let folder = place.path().join("t");
+        let mut writer = Writer::create(&folder, header(), Rotation { records: 4, age: None }).expect("it can be made");
+        for record in records().iter().chain(&records()[..2]) {
+            writer.push(record).expect("it can be written");
+        }
+        std::mem::forget(writer);
+        assert_eq!(read_all(&folder).1, records());
+        let names = std::fs::read_dir(&folder).expect("it is there").filter_map(Result::ok).map(|entry| entry.file_name());
+        assert_eq!(names.filter(|name| name.to_string_lossy().starts_with('.')).count(), 1, "the open file is still there");
+    }
+
+    #[test]
+    fn a_file_is_closed_by_age() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let folder = place.path().join("t");
+        let rotation = Rotation { records: 1_000_000, age: Some(std::time::Duration::from_millis(5)) };
+        let mut writer = Writer::create(&folder, header(), rotation).expect("it can be made");
+        writer.push(&records()[0]).expect("it can be written");
+        std::thread::sleep(std::time::Duration::from_millis(6));
+        writer.close_if_due().expect("it can be closed");
+        assert_eq!(read_all(&folder).1, records()[..1]);
+        drop(writer);
+    }
+
+    #[test]
+    fn an_empty_trace_keeps_its_header_and_a_second_is_refused() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let folder = place.path().join("t");
+        Writer::create(&folder, header(), Rotation::default()).expect("it can be made").finish().expect("it can be closed");
+        assert_eq!(read_all(&folder), (header(), Vec::new()));
+        assert!(matches!(Writer::create(&folder, header(), Rotation::default()), Err(FolderError::Exists { .. })));
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        assert!(matches!(Reader::open(place.path()), Err(FolderError::NotATrace { .. })));
+        std::fs::write(closed(place.path(), 0), "PAR1 and nothing else").expect("it can be written");
+        assert!(Reader::open(place.path()).is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! A trace to read, whatever it is stored as: a folder, or a text of any form, compressed by zstd or not.
+//!
+//! 1. Malformed lines are told, one by one, and counted; more than one in a hundred are refused, unless the user is lenient.
+//! 2. What is said of the whole trace ([`Source::header`]) is complete when the first record was read.
+
+use crate::error::TraceError;
+use crate::folder::Reader;
+use crate::header::{Header, Unit};
+use crate::record::Record;
+use crate::text::blkparse::Action;
+use crate::text::detect::FormName;
+use crate::text::recorded::WINDOW_LOG;
+use crate::text::{Form, Malformed, ReadError, Records};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How much of a text is looked at to tell its form.
+const LOOK_BYTES: usize = 256 << 10;
+/// The first bytes of a zstd frame.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The name of standard input.
+pub const STDIN: &str = "-";
+
+/// How a trace is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How<'a> {
+    /// None: told from the first lines.
+    pub form: Option<FormName>,
+    /// Which events of blkparse are requests.
+    pub action: Action,
+    /// Take what can be read, however much is malformed or does not fit.
+    pub lenient: bool,
+    /// Set from outside, it ends the work.
+    pub stop: Option<&'a AtomicBool>,
+}
+
+/// Text of whatever form.
+type AnyText = Records<Box<dyn Read>, Box<dyn Form>>;
+
+enum Kind {
+    Folder(Box<Reader>),
+    Text(AnyText),
+}
+
+/// A trace to read.
+pub struct Source {
+    path: PathBuf,
+    kind: Kind,
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub records: u64,
+    pub malformed: u64,
+    /// Lines that were understood and would be laid out otherwise when they are written again.
+    pub relaid: u64,
+}
+
+impl Source {
+    /// Opens a folder, a text, or standard input by the name of `-`.
+    ///
+    /// # Errors
+    /// Where it cannot be read or has no known form.
+    pub fn open(path: &Path, how: &How) -> Result<Self, TraceError> {
+        let kind = if path.is_dir() { Kind::Folder(Box::new(Reader::open(path)?)) } else { Kind::Text(text(path, how)?) };
+        Ok(Self { path: path.to_path_buf(), kind })
+    }
+
+    /// What is true of the whole trace.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        match &self.kind {
+            Kind::Folder(reader) => reader.header().clone(),
+            Kind::Text(records) => records.form().header(),
+        }
+    }
+
+    /// What each fingerprint stands for.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        match &self.kind {
+            Kind::Folder(reader) => reader.header().unit,
+            Kind::Text(records) => records.form().unit(),
+        }
+    }
+
+    /// Hands each record to `take` with what is known of the trace, and each malformed line to `told`.
+    ///
+    /// # Errors
+    /// Where it cannot be read, too much of it is malformed, it was interrupted, or `take` fails.
+    pub fn each(
+        &mut self,
+        how: &How,
+        told: &mut dyn FnMut(&Malformed),
+        mut take: impl FnMut(&Self, Record) -> Result<(), TraceError>,
+    ) -> Result<Tally, TraceError> {
+        let mut tally = Tally::default();
+        while let Some(read) = self.next() {
+            match read {
+                Ok(record) => {
+                    tally.records += 1;
+                    take(self, record)?;
+                }
+                Err(TraceError::Text(ReadError::Malformed(malformed))) => {
+                    tally.malformed += 1;
+                    told(&malformed);
+                }
+                Err(error) => return Err(error),
+            }
+            if how.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Err(TraceError::Interrupted);
+            }
+        }
+        if let Kind::Text(records) = &self.kind {
+            tally.relaid = records.form().relaid();
+            let lines = records.line();
+            if !how.lenient && tally.malformed > lines / 100 {
+                return Err(TraceError::Malformed { path: self.path.clone(), malformed: tally.malformed, lines });
+            }
+        }
+        Ok(tally)
+    }
+}
+
+impl Iterator for Source {
+    type Item = Result<Record, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.kind {
+            Kind::Folder(reader) => reader.next().map(|read| read.map_err(TraceError::from)),
+            Kind::Text(records) => records.next().map(|read| read.map_err(TraceError::from)),
+        }
+    }
+}
+
+fn text(path: &Path, how: &How) -> Result<AnyText, TraceError> {
+    let input: Box<dyn Read> =
+        if path == Path::new(STDIN) { Box::new(io::stdin().lock()) } else { Box::new(File::open(path).map_err(TraceError::io(path))?) };
+    let mut input = decompressed(input).map_err(TraceError::io(path))?;
+    let mut first = Vec::new();
+    input.by_ref().take(LOOK_BYTES as u64).read_to_end(&mut first).map_err(TraceError::io(path))?;
+    let form = how.form.or_else(|| FormName::of(&first, how.action));
+    let form = form.ok_or_else(|| TraceError::UnknownForm { path: path.to_path_buf() })?;
+    let whole: Box<dyn Read> = Box::new(Cursor::new(first).chain(input));
+    Ok(Records::new(form.form(how.action), &path.display().to_string(), whole))
+}
+
+fn decompressed(input: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
+    let mut input = BufReader::with_capacity(1 << 17, input);
+    if !input.fill_buf()?.starts_with(&ZSTD_MAGIC) {
+        return Ok(Box::new(input));
+    }
+    let mut decoder = zstd::Decoder::with_buffer(input)?;
+    decoder.window_log_max(WINDOW_LOG)?;
+    Ok(Box::new(decoder))
+}

@@ -1,0 +1,297 @@
+//! Comma-separated values: whatever a record can say, for spreadsheets and for traces from elsewhere.
+//!
+//! 1. The first line names the columns, in any order. `time_ns`, `op`, `offset` and `length` have to be there; others than ours are passed over.
+//! 2. A line in front of it may begin with `#onefold-trace` and say what is true of the whole trace, as `key=value` separated by spaces.
+//! 3. `fingerprints` and `compressed` have one entry for each block, separated by blanks: hexadecimal digits, `0` for zeros, `?` for unknown content;
+//!    bytes, `?` for an unknown size.
+//! 4. A field with a comma, a quotation mark, or nothing in it stands between quotation marks, a mark in it twice. A field holds no end of a line. No
+//!    field at all is *unknown*.
+
+use super::names::{Names, name, number, push_hex, shown};
+use super::{Form, Reason, Render};
+use crate::header::{Header, Unit};
+use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record, kept};
+use onefold_engine::units::Bytes;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// All columns, as they are written.
+pub const COLUMNS: [&str; 13] =
+    ["time_ns", "op", "fua", "offset", "length", "pid", "process", "stream", "flags", "device", "note", "fingerprints", "compressed"];
+/// The columns that have to be there.
+const REQUIRED: [&str; 4] = ["time_ns", "op", "offset", "length"];
+/// What begins the line in front of the columns.
+const MARK: &str = "#onefold-trace";
+
+/// What a line means.
+#[derive(Debug, Default)]
+pub struct CsvForm {
+    /// For each column of the input its place in [`COLUMNS`].
+    columns: Option<Vec<Option<usize>>>,
+    header: Header,
+    names: Names,
+}
+
+impl Form for CsvForm {
+    fn parse(&mut self, line: &str, out: &mut VecDeque<Record>) -> Result<(), Reason> {
+        let Some(columns) = &self.columns else { return self.begin(line) };
+        let given = split(line)?;
+        if given.len() != columns.len() {
+            return Err(format!("{} fields in place of {}", given.len(), columns.len()));
+        }
+        let mut fields: [Option<Cow<str>>; COLUMNS.len()] = Default::default();
+        for (field, column) in given.into_iter().zip(columns) {
+            if let Some(column) = column {
+                fields[*column] = field;
+            }
+        }
+        let [time, op, fua, offset, length, pid, process, stream, flags, device, note, names, sizes] = fields;
+        let needed = |what: &str, field: Option<Cow<str>>| field.map(Cow::into_owned).ok_or_else(|| format!("there is no {what}"));
+        let op = needed("op", op)?;
+        let op = Op::named(&op).ok_or_else(|| format!("no op is called {:?}", shown(&op)))?;
+        let offset = Bytes(number("offset", &needed("offset", offset)?)?);
+        let length = Bytes(number("length", &needed("length", length)?)?);
+        let mut record = Record::new(number("time_ns", &needed("time_ns", time)?)?, op, offset, length);
+        if !record.is_well_formed() || offset.get().checked_add(length.get()).is_none_or(|end| i64::try_from(end).is_err()) {
+            return Err("offset and length are not those of whole sectors of a device, or none for a flush or a mark".to_owned());
+        }
+        record.fua = match fua.as_deref() {
+            Some("true") => true,
+            Some("false") | None => false,
+            Some(other) => return Err(format!("fua is neither true nor false: {:?}", shown(other))),
+        };
+        record.pid = pid.map(|pid| number("pid", &pid)).transpose()?;
+        let mut shared = |field: Option<Cow<str>>| field.map(|text| self.names.get(&text));
+        (record.process, record.stream, record.flags) = (shared(process), shared(stream), shared(flags));
+        (record.device, record.note) = (shared(device), note.map(|note| Arc::from(&*note)));
+        record.blocks = self.blocks(names.as_deref(), sizes.as_deref())?;
+        out.push_back(record);
+        Ok(())
+    }
+
+    fn header(&self) -> Header {
+        self.header.clone()
+    }
+
+    fn unit(&self) -> Unit {
+        self.header.unit
+    }
+}
+
+impl CsvForm {
+    fn begin(&mut self, line: &str) -> Result<(), Reason> {
+        if let Some(said) = line.strip_prefix(MARK) {
+            let pairs = said.split(' ').filter_map(|pair| pair.split_once('='));
+            let pairs: Vec<(String, String)> = pairs.map(|(key, value)| (format!("onefold.{key}"), decode(value))).collect();
+            self.header = Header::from_pairs(pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
+            return Ok(());
+        }
+        let given: Vec<String> = split(line)?.into_iter().map(|field| field.unwrap_or_default().into_owned()).collect();
+        if let Some(missing) = REQUIRED.iter().find(|required| !given.iter().any(|column| column == *required)) {
+            return Err(format!("the first line names no column {missing}; {} are known", COLUMNS.join(", ")));
+        }
+        self.columns = Some(given.iter().map(|column| COLUMNS.iter().position(|known| known == column)).collect());
+        Ok(())
+    }
+
+    fn blocks(&mut self, names: Option<&str>, sizes: Option<&str>) -> Result<Vec<Block>, Reason> {
+        let mut blocks = Vec::new();
+        for text in names.into_iter().flat_map(|names| names.split(' ')) {
+            let name = match text {
+                "?" => Name::Unknown,
+                "0" => Name::Zero,
+                digits if digits.len() % 2 != 0 || digits.is_empty() || digits.len() > 2 * NAME_BYTES_MAX => {
+                    return Err(format!("a fingerprint of {} digits", digits.len()));
+                }
+                digits => {
+                    let width = digits.len() / 2;
+                    if self.header.width == 0 {
+                        self.header.width = width;
+                    }
+                    if self.header.width != width {
+                        return Err(format!("a fingerprint of {width} bytes, where those before have {}", self.header.width));
+                    }
+                    // No zeros to compare with: they have a sign of their own here.
+                    name(digits.as_bytes(), &[])?
+                }
+            };
+            blocks.push(Block::named(name));
+        }
+        let sizes: Vec<&str> = sizes.into_iter().flat_map(|sizes| sizes.split(' ')).collect();
+        if !sizes.is_empty() && sizes.len() != blocks.len() {
+            return Err(format!("{} sizes for {} fingerprints", sizes.len(), blocks.len()));
+        }
+        for (block, size) in blocks.iter_mut().zip(sizes) {
+            block.compressed = if size == "?" { None } else { Some(number("a compressed size", size)?) };
+        }
+        Ok(blocks)
+    }
+}
+
+/// Fields of a line: none where there is nothing at all.
+fn split(line: &str) -> Result<Vec<Option<Cow<'_, str>>>, Reason> {
+    let mut fields = Vec::new();
+    let mut rest = line;
+    loop {
+        let (field, behind) = if let Some(quoted) = rest.strip_prefix('"') {
+            let (text, behind) = unquote(quoted)?;
+            (Some(Cow::Owned(text)), behind)
+        } else {
+            let end = rest.find(',').unwrap_or(rest.len());
+            (Some(Cow::Borrowed(&rest[..end])).filter(|field| !field.is_empty()), &rest[end..])
+        };
+        fields.push(field);
+        match behind.strip_prefix(',') {
+            Some(next) => rest = next,
+            None if behind.is_empty() => return Ok(fields),
+            None => return Err("something stands behind a closing quotation mark".to_owned()),
+        }
+    }
+}
+
+/// What stands up to the closing mark, and what is behind it.
+fn unquote(mut rest: &str) -> Result<(String, &str), Reason> {
+    let mut text = String::new();
+    loop {
+        let (before, behind) = rest.split_once('"').ok_or("a quotation mark is not closed")?;
+        text.push_str(before);
+        let Some(next) = behind.strip_prefix('"') else { return Ok((text, behind)) };
+        text.push('"');
+        rest = next;
+    }
+}
+
+/// A value of the line in front, without blanks in it.
+fn encode(value: &str) -> String {
+    value.replace('%', "%25").replace(' ', "%20").replace('\n', "%0A")
+}
+
+fn decode(value: &str) -> String {
+    value.replace("%0A", "\n").replace("%20", " ").replace("%25", "%")
+}
+
+/// Writes lines of the form.
+#[derive(Debug)]
+pub struct CsvLines {
+    header: Header,
+}
+
+impl CsvLines {
+    /// Lines of a trace.
+    #[must_use]
+    pub const fn new(header: Header) -> Self {
+        Self { header }
+    }
+}
+
+impl Render for CsvLines {
+    fn begin(&mut self, text: &mut String) {
+        text.push_str(MARK);
+        for (key, value) in self.header.to_pairs() {
+            let _ = write!(text, " {}={}", key.trim_start_matches("onefold."), encode(&value));
+        }
+        let _ = writeln!(text, "\n{}", COLUMNS.join(","));
+    }
+
+    fn push(&mut self, text: &mut String, record: &Record) -> Result<(), Reason> {
+        let (offset, length) = (record.offset.get(), record.length.get());
+        let _ = write!(text, "{},{},{},{offset},{length},", record.time_ns, record.op.name(), record.fua);
+        if let Some(pid) = record.pid {
+            let _ = write!(text, "{pid}");
+        }
+        for field in [&record.process, &record.stream, &record.flags, &record.device, &record.note] {
+            text.push(',');
+            match field.as_deref() {
+                Some(field) if field.contains('\n') => return Err(format!("the end of a line is in {:?}", shown(field))),
+                Some(field) if field.is_empty() || field.contains([',', '"']) => {
+                    let _ = write!(text, "\"{}\"", field.replace('"', "\"\""));
+                }
+                field => text.push_str(field.unwrap_or_default()),
+            }
+        }
+        let between = |index: usize| if index == 0 { ',' } else { ' ' };
+        for (index, block) in record.blocks.iter().enumerate() {
+            text.push(between(index));
+            match &block.name {
+                Name::Zero => text.push('0'),
+                Name::Of(bytes) => push_hex(text, &bytes[..kept(self.header.width)]),
+                Name::Unknown => text.push('?'),
+            }
+        }
+        text.push_str(if record.blocks.is_empty() { ",," } else { "" });
+        let has_sizes = record.blocks.iter().any(|block| block.compressed.is_some());
+        if !record.blocks.is_empty() && !has_sizes {
+            text.push(',');
+        }
+        for (index, block) in record.blocks.iter().enumerate().filter(|_| has_sizes) {
+            text.push(between(index));
+            text.push_str(&block.compressed.map_or_else(|| "?".to_owned(), |size| size.to_string()));
+        }
+        text.push('\n');
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ReadError, Records};
+    use super::*;
+
+    fn read(text: &str) -> (Result<Vec<Record>, ReadError>, Header) {
+        let mut records = Records::new(CsvForm::default(), "x", text.as_bytes());
+        let all = records.by_ref().collect();
+        (all, records.form().header())
+    }
+
+    #[test]
+    fn every_field_comes_back() {
+        let mut record = Record::new(7, Op::Write, Bytes(4096), Bytes(12288));
+        (record.fua, record.pid, record.process, record.note) = (true, Some(3), Some("a, \"b\"".into()), Some("".into()));
+        let mut bytes = [0; NAME_BYTES_MAX];
+        bytes[..3].copy_from_slice(&[1, 2, 0xff]);
+        record.blocks = vec![
+            Block { name: Name::Zero, compressed: None },
+            Block { name: Name::Of(bytes), compressed: Some(192) },
+            Block { name: Name::Unknown, compressed: None },
+        ];
+        let records = vec![record, Record::new(8, Op::Flush, Bytes(0), Bytes(0))];
+        let header = Header { width: 3, clock: "50 % off".to_owned(), ..Header::default() };
+        let (mut lines, mut text) = (CsvLines::new(header.clone()), String::new());
+        lines.begin(&mut text);
+        records.iter().for_each(|record| lines.push(&mut text, record).expect("the form has a place for it"));
+        let (read, said) = read(&text);
+        assert_eq!((read.expect("well-formed"), said), (records, header), "{text}");
+        assert!(
+            text.ends_with("7,write,true,4096,12288,3,\"a, \"\"b\"\"\",,,,\"\",0 0102ff ?,? 192 ?\n8,flush,false,0,0,,,,,,,,\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn columns_of_others_are_passed_over() {
+        let (read, header) = read("length,latency,op,time_ns,offset,fingerprints\n512,3.5,write,1,0,abcd\n");
+        let mut bytes = [0; NAME_BYTES_MAX];
+        bytes[..2].copy_from_slice(&[0xab, 0xcd]);
+        let wanted = Record { blocks: vec![Block::named(Name::Of(bytes))], ..Record::new(1, Op::Write, Bytes(0), Bytes(512)) };
+        assert_eq!((read.expect("well-formed"), header.width), (vec![wanted], 2));
+    }
+
+    #[test]
+    fn what_is_malformed_is_said() {
+        let head = "time_ns,op,offset,length,fingerprints";
+        for wrong in [
+            "1,write,0",
+            "1,scrub,0,512,",
+            "1,write,0,5,",
+            "1,write,0,512,\"ab",
+            "1,write,0,512,abc",
+            "1,write,0,512,\"ab\"c",
+            "x,write,0,512,",
+        ] {
+            assert!(matches!(read(&format!("{head}\n{wrong}\n")).0, Err(ReadError::Malformed(m)) if m.line == 2), "{wrong}");
+        }
+        assert!(read("time_ns,op,offset\n").0.is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! Import into a folder, and export out of one.
+//!
+//! 1. Nothing half-written is left: all is written under another name beside its place, synced, and renamed when it is whole.
+//! 2. What is there already is not touched, unless the user insists (export only).
+//! 3. A record that a form has no place for stops an export, unless the user is lenient: then it is left out and counted.
+
+use crate::error::TraceError;
+use crate::folder::{Rotation, Writer};
+use crate::header::Header;
+use crate::record::Record;
+use crate::source::{How, Source, Tally};
+use crate::text::detect::FormName;
+use crate::text::recorded::WINDOW_LOG;
+use crate::text::{Malformed, Render};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Level of compression of an exported file.
+const ZSTD_LEVEL: i32 = 9;
+/// The name of standard output.
+pub const STDOUT: &str = "-";
+
+/// Reads a trace of any kind into a new folder.
+///
+/// # Errors
+/// Where it cannot be read or written, or too much of it is malformed. Then there is no folder.
+pub fn import(from: &Path, into: &Path, how: &How, told: &mut dyn FnMut(&Malformed)) -> Result<Tally, TraceError> {
+    take_over(from, into, how, told, &mut |_, record| Some(record), &|header| header)
+}
+
+/// The same, but each record passes through `change`, which may drop it, and what is true of the whole trace through `said`, after the first
+/// record that was kept or at the end.
+///
+/// # Errors
+/// As [`import`].
+pub fn take_over(
+    from: &Path,
+    into: &Path,
+    how: &How,
+    told: &mut dyn FnMut(&Malformed),
+    change: &mut dyn FnMut(&Source, Record) -> Option<Record>,
+    said: &dyn Fn(Header) -> Header,
+) -> Result<Tally, TraceError> {
+    let mut source = Source::open(from, how)?;
+    let place = Place::new(into, false)?;
+    let mut writer: Option<Writer> = None;
+    let tally = source.each(how, told, |source, record| {
+        let Some(record) = change(source, record) else { return Ok(()) };
+        let writer = match &mut writer {
+            Some(writer) => writer,
+            None => writer.insert(Writer::create(&place.partial, said(source.header()), Rotation::default())?),
+        };
+        // Values separated by commas tell the width with the first fingerprint, which need not be in the first record.
+        if writer.header_mut().width == 0 && !record.blocks.is_empty() {
+            writer.header_mut().width = source.header().width;
+        }
+        Ok(writer.push(&record)?)
+    })?;
+    let writer = match writer {
+        Some(writer) => writer,
+        None => Writer::create(&place.partial, said(source.header()), Rotation::default())?,
+    };
+    writer.finish()?;
+    place.keep()?;
+    Ok(tally)
+}
+
+/// What was exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    pub read: Tally,
+    /// Left out.
+    pub unfit: u64,
+}
+
+/// Writes a trace of any kind as text: to a file, compressed where its name ends with `.zst`, or to standard output by the name of `-`.
+///
+/// # Errors
+/// Where it cannot be read or written, or the form has no place for something of it. Then there is no new file.
+pub fn export(
+    from: &Path,
+    form: FormName,
+    to: &Path,
+    replace: bool,
+    how: &How,
+    told: &mut dyn FnMut(&Malformed),
+) -> Result<Exported, TraceError> {
+    let mut source = Source::open(from, how)?;
+    if to == Path::new(STDOUT) {
+        let mut output = BufWriter::new(io::stdout().lock());
+        let exported = write_text(&mut source, form, to, how, told, &mut output)?;
+        output.flush().map_err(TraceError::io(to))?;
+        return Ok(exported);
+    }
+    let place = Place::new(to, replace)?;
+    let io = |error| TraceError::io(to)(error);
+    let file = File::create(&place.partial).map_err(io)?;
+    let (exported, file) = if to.extension().is_some_and(|extension| extension == "zst") {
+        let mut encoder = zstd::Encoder::new(file, ZSTD_LEVEL).map_err(io)?;
+        encoder.window_log(WINDOW_LOG).map_err(io)?;
+        encoder.long_distance_matching(true).map_err(io)?;
+        let exported = write_text(&mut source, form, to, how, told, &mut encoder)?;
+        (exported, encoder.finish().map_err(io)?)
+    } else {
+        let mut output = BufWriter::new(file);
+        let exported = write_text(&mut source, form, to, how, told, &mut output)?;
+        (exported, output.into_inner().map_err(|error| io(error.into_error()))?)
+    };
+    file.sync_all().map_err(io)?;
+    place.keep()?;
+    Ok(exported)
+}
+
+fn write_text(
+    source: &mut Source,
+    form: FormName,
+    to: &Path,
+    how: &How,
+    told: &mut dyn FnMut(&Malformed),
+    output: &mut dyn Write,
+) -> Result<Exported, TraceError> {
+    let mut lines: Option<Box<dyn Render>> = None;
+    let mut text = String::new();
+    let (mut unfit, mut first, mut number) = (0, None, 0);
+    let begin = |header: &Header, text: &mut String| -> Result<Box<dyn Render>, TraceError> {
+        let mut lines = form.lines(header).map_err(|reason| TraceError::Unwritable { path: to.to_path_buf(), reason })?;
+        lines.begin(text);
+        Ok(lines)
+    };
+    let read = source.each(how, told, |source, record| {
+        let lines = match &mut lines {
+            Some(lines) => lines,
+            None => lines.insert(begin(&source.header(), &mut text)?),
+        };
+        number += 1;
+        let before = text.len();
+        if let Err(reason) = lines.push(&mut text, &record) {
+            text.truncate(before);
+            unfit += 1;
+            first.get_or_insert((number, reason));
+        }
+        if text.len() > 1 << 16 {
+            output.write_all(text.as_bytes()).map_err(TraceError::io(to))?;
+            text.clear();
+        }
+        Ok(())
+    })?;
+    if lines.is_none() {
+        begin(&source.header(), &mut text)?;
+    }
+    output.write_all(text.as_bytes()).map_err(TraceError::io(to))?;
+    match first {
+        Some((number, reason)) if !how.lenient => Err(TraceError::Unfit { unfit, records: read.records, number, reason }),
+        _ => Ok(Exported { read, unfit }),
+    }
+}
+
+/// A name that will be there when all is written, and another one until then.
+struct Place {
+    name: PathBuf,
+    partial: PathBuf,
+    is_kept: bool,
+}
+
+impl Place {
+    fn new(name: &Path, replace: bool) -> Result<Self, TraceError> {
+        let exists = name.symlink_metadata().is_ok();
+        if exists && !(replace && name.is_file()) {
+            return Err(TraceError::Exists { path: name.to_path_buf() });
+        }
+        let file = name.file_name().ok_or_else(|| TraceError::Exists { path: name.to_path_buf() })?.to_string_lossy();
+        let partial = name.with_file_name(format!(".{file}.partial-{}", std::process::id()));
+        Ok(Self { name: name.to_path_buf(), partial, is_kept: false })
+    }
+
+    fn keep(mut self) -> Result<(), TraceError> {
+        std::fs::rename(&self.partial, &self.name).map_err(TraceError::io(&self.name))?;
+        self.is_kept = true;
+        let parent = self.name.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(parent).and_then(|directory| directory.sync_all()).map_err(TraceError::io(parent))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = std::fs::remove_dir_all(&self.partial).or_else(|_| std::fs::remove_file(&self.partial));
+        }
+    }
+}

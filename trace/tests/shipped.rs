@@ -1,0 +1,130 @@
+//! The traces that come with the project, against the totals that came with them: `data/traces/NAME.json`, made by who recorded them.
+
+use onefold_trace::info::{Counter, Info, Part, Phase};
+use onefold_trace::source::{How, Source};
+use onefold_trace::text::detect::FormName;
+use onefold_trace::transfer::{export, import};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/traces")
+}
+
+fn names() -> Vec<String> {
+    let entries = std::fs::read_dir(folder()).expect("data/traces is there");
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter_map(|name| name.strip_suffix(".tsv.zst").map(str::to_owned)).collect();
+    names.sort();
+    names
+}
+
+fn info(name: &str) -> Info {
+    let how = How::default();
+    let mut source = Source::open(&folder().join(format!("{name}.tsv.zst")), &how).expect("it opens");
+    let unit = source.header().unit;
+    let mut counter = Counter::new();
+    let mut told = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
+    let count = |_: &Source, record| {
+        counter.count(&record, unit);
+        Ok(())
+    };
+    source.each(&how, &mut told, count).expect("it is read to its end");
+    counter.info(&source.header())
+}
+
+/// Where zeros are a content like any other, one of them known like any other.
+#[allow(clippy::cast_precision_loss)]
+fn percent_with_zeros(phase: &Phase, duplicates: u64) -> f64 {
+    let counts = &phase.part.counts;
+    (duplicates + counts.zeros_again) as f64 * 100.0 / counts.blocks_written.max(1) as f64
+}
+
+fn compare(name: &str, findings: &mut Vec<String>) {
+    let told: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder().join(format!("{name}.json"))).expect("it is there")).expect("JSON");
+    let info = info(name);
+    let phases = told["phases"].as_array().expect("phases");
+    assert_eq!(phases.len(), info.phases.len(), "{name}: phases");
+    let (kinds, ours) = (told_by_name(&told, "kinds"), ours_by_name(&info.streams));
+    if kinds != ours {
+        findings.push(format!("{name}: kinds are {kinds:?}, ours {ours:?}"));
+    }
+    // The JSON has only the processes that wrote most in a phase.
+    let ours = ours_by_name(&info.processes);
+    for (process, blocks) in told_by_name(&told, "who").into_iter().filter(|(process, blocks)| ours.get(process) < Some(blocks)) {
+        findings.push(format!("{name}: {process} wrote {blocks}, ours {:?}", ours.get(&process)));
+    }
+    for (told, phase) in phases.iter().zip(&info.phases) {
+        let counts = &phase.part.counts;
+        let mut agree = |what: &str, ours: u64| {
+            if told[what].as_u64() != Some(ours) {
+                findings.push(format!("{name}, {}: {what} is {}, ours {ours}", phase.part.name, told[what]));
+            }
+        };
+        agree("write_4k", counts.blocks_written);
+        agree("flush", counts.flushes);
+        agree("read_4k", counts.blocks_read);
+        agree("discard_4k", counts.blocks_discarded + counts.blocks_zeroed);
+        agree("median_4k_between_flushes", phase.blocks_between_flushes_median.unwrap_or(0));
+        let mut near = |what: &str, ours: f64| {
+            let told = told[what].as_f64().expect("a share");
+            if (told - ours).abs() > 0.051 {
+                findings.push(format!("{name}, {}: {what} is {told}, ours {ours:.2}", phase.part.name));
+            }
+        };
+        near("dup_ever_pct", percent_with_zeros(phase, counts.duplicates_ever));
+        near("dup_live_pct", percent_with_zeros(phase, counts.duplicates_live));
+        near("zero_pct", counts.zeros as f64 * 100.0 / counts.blocks_written.max(1) as f64);
+    }
+}
+
+/// Blocks written by name, over all phases, as the JSON has them.
+fn told_by_name(told: &Value, group: &str) -> BTreeMap<String, u64> {
+    let mut names = BTreeMap::new();
+    for phase in told["phases"].as_array().expect("phases") {
+        for (name, counts) in phase[group].as_object().expect("names") {
+            *names.entry(name.clone()).or_default() += counts["n"].as_u64().expect("a number");
+        }
+    }
+    names
+}
+
+fn ours_by_name(parts: &[Part]) -> BTreeMap<String, u64> {
+    let written = parts.iter().filter(|part| part.counts.blocks_written > 0);
+    written.map(|part| (part.name.to_string(), part.counts.blocks_written)).collect()
+}
+
+#[test]
+fn totals_agree() {
+    let names = names();
+    assert_eq!(names.len(), 21);
+    let mut findings = Vec::new();
+    for name in &names {
+        compare(name, &mut findings);
+    }
+    assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
+}
+
+/// The text of a trace, decompressed.
+fn text(path: &Path) -> Vec<u8> {
+    let mut decoder = zstd::Decoder::new(std::fs::File::open(path).expect("it opens")).expect("zstd");
+    decoder.window_log_max(27).expect("the window is allowed");
+    let mut text = Vec::new();
+    std::io::Read::read_to_end(&mut decoder, &mut text).expect("it is whole");
+    text
+}
+
+#[test]
+fn they_come_back_from_a_folder() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let mut told = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
+    for name in ["04_browse_firefox", "05_vehicle", "06_hadoop_grep", "10_phone_mix"] {
+        let (from, into) = (folder().join(format!("{name}.tsv.zst")), place.path().join(name));
+        let out = place.path().join(format!("{name}.tsv.zst"));
+        import(&from, &into, &How::default(), &mut told).expect("it is imported");
+        export(&into, FormName::Recorded, &out, false, &How::default(), &mut told).expect("it is exported");
+        assert!(text(&out) == text(&from), "{name} came back otherwise");
+    }
+}
