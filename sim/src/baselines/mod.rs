@@ -31,13 +31,16 @@ pub struct Settings {
     pub commit_period_ms: u64,
     /// The size that clients see.
     pub logical: Blocks,
+    /// Blocks for content beyond that, so that overwrites have a place and collecting is worth while when every block is unique. A request
+    /// of more new blocks than this may find no room.
+    pub reserve: Blocks,
 }
 
 impl Settings {
-    /// The papers' settings for a volume of this size: a commit each second.
+    /// The papers' settings for a volume of this size: a commit each second; a sixteenth of reserve and room for a request of 4 MiB.
     #[must_use]
     pub const fn new(persistence: Persistence, logical: Blocks) -> Self {
-        Self { persistence, commit_period_ms: 1_000, logical }
+        Self { persistence, commit_period_ms: 1_000, logical, reserve: Blocks(logical.0 / 16 + 1024) }
     }
 
     const fn strong(&self) -> bool {

@@ -20,6 +20,7 @@ enum Due {
         io: IoId,
         at: u64,
         data: Vec<Slice>,
+        class: Class,
     },
     /// Completed writes that it covers.
     Flush {
@@ -54,6 +55,8 @@ pub struct Bench<M> {
     pub units: [u64; 6],
     pub flushes: u64,
     pub closed: bool,
+    /// Writes of these classes complete when nothing else is in flight.
+    pub late: &'static [Class],
 }
 
 fn blocks_of(data: &[Slice]) -> Vec<Block> {
@@ -81,6 +84,7 @@ impl<M: Baseline> Bench<M> {
             units: [0; 6],
             flushes: 0,
             closed: false,
+            late: &[],
         }
     }
 
@@ -94,7 +98,7 @@ impl<M: Baseline> Bench<M> {
                     let blocks: usize = data.iter().map(Slice::blocks).sum();
                     assert!(at.0 + (blocks * BLOCK_SIZE) as u64 <= self.machine.device_bytes().0, "a write beyond the device");
                     self.units[class as usize] += blocks as u64;
-                    self.due.push(Due::Write { io, at: at.0 / BLOCK_BYTES, data });
+                    self.due.push(Due::Write { io, at: at.0 / BLOCK_BYTES, data, class });
                 }
                 Action::Flush { io } => {
                     self.flushes += 1;
@@ -140,7 +144,9 @@ impl<M: Baseline> Bench<M> {
         if self.due.is_empty() {
             return false;
         }
-        let which = self.rng.usize(0..self.due.len());
+        let late = |due: &Due| matches!(due, Due::Write { class, .. } if self.late.contains(class));
+        let early: Vec<usize> = (0..self.due.len()).filter(|&i| !late(&self.due[i])).collect();
+        let which = if early.is_empty() { self.rng.usize(0..self.due.len()) } else { early[self.rng.usize(0..early.len())] };
         let event = match self.due.swap_remove(which) {
             Due::Read { io, at, mut buffer } => {
                 for i in 0..buffer.blocks() {
@@ -149,7 +155,7 @@ impl<M: Baseline> Bench<M> {
                 }
                 Event::Read { io, buffer, digests: Vec::new(), result: Ok(()) }
             }
-            Due::Write { io, at, data } => {
+            Due::Write { io, at, data, .. } => {
                 for (i, block) in blocks_of(&data).into_iter().enumerate() {
                     self.disk.blocks.insert(at + i as u64, block.clone());
                     self.disk.volatile.push((at + i as u64, block));

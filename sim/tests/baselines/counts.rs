@@ -1,7 +1,7 @@
 //! Counts that can be derived by hand.
 
 use crate::bench::Bench;
-use onefold_engine::interface::{Class, Op};
+use onefold_engine::interface::{Class, Op, Reply};
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::Blocks;
 use onefold_sim::baselines::{Baseline, Settings, journal, none, shadow};
@@ -148,15 +148,52 @@ fn a_journal_writes_a_block_for_each_epoch_and_its_pages_later() {
 fn a_full_ring_goes_home_and_around() {
     let mut bench = Bench::new(journal::machine(settings(Persistence::Weak)), 1);
     for i in 0..3000 {
-        bench.write(i % 4096, &[i + 1]);
-        bench.flush();
-        bench.complete_some(4);
+        synced(&mut bench, i, &[i + 1]);
     }
-    bench.settle();
     let report = bench.machine.report();
     let fact = |name: &str| report.fact(name).expect("it is told");
     assert!(fact("journal blocks written") > fact("blocks of the ring"), "{report}");
     assert!(fact("write-backs") >= 2 && fact("blocks of the ring in use, at most") <= fact("blocks of the ring"), "{report}");
+}
+
+#[test]
+fn a_commit_waits_where_write_back_is_slow_and_the_ring_is_full() {
+    let mut bench = Bench::new(journal::machine(settings(Persistence::Weak)), 1);
+    bench.late = &[Class::Map, Class::Refs, Class::Fingerprints];
+    for i in 0..3000 {
+        bench.write(i, &[i + 1]);
+        let flush = bench.flush();
+        while !bench.replies.contains_key(&flush) {
+            assert!(bench.complete_one(), "the flush waits for nothing: {}", bench.machine.report());
+        }
+    }
+    let report = bench.machine.report();
+    let fact = |name: &str| report.fact(name).expect("it is told");
+    assert_eq!(fact("blocks of the ring in use, at most"), fact("blocks of the ring"), "{report}");
+    // Each wait costs two flushes: for the home pages, and for the superblock with the new tail.
+    assert!(bench.flushes > 3000 && bench.flushes <= 3000 + 2 * fact("write-backs"), "{} flushes; {report}", bench.flushes);
+}
+
+#[test]
+fn large_epochs_end_by_pressure_and_space_is_collected_again_and_again() {
+    let mut bench = Bench::new(journal::machine(settings(Persistence::Weak)), 1);
+    let mut content = 0;
+    for round in 0..60 {
+        // New content everywhere, round after round.
+        for first in (0..4096).step_by(1024) {
+            let contents: Vec<u64> = (content + 1..=content + 1024).collect();
+            content += 1024;
+            bench.write(first, &contents);
+            bench.complete_some(1 + round);
+        }
+    }
+    bench.flush();
+    bench.settle();
+    assert!(bench.replies.values().all(|reply| matches!(reply, Reply::Done)) && bench.replies.len() == 241);
+    let report = bench.machine.report();
+    let fact = |name: &str| report.fact(name).expect("it is told");
+    assert!(fact("pressure") > 20 && fact("waits for space") > 20 && fact("write-backs") > 4, "{report}");
+    bench.close();
 }
 
 #[test]

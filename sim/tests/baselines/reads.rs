@@ -11,9 +11,10 @@ const LOGICAL: u64 = 80;
 fn run<M: Baseline>(make: impl Fn(Settings) -> M, collects: bool) {
     for persistence in [Persistence::Weak, Persistence::Strong] {
         for seed in 0..4 {
-            let mut bench = Bench::new(make(Settings::new(persistence, Blocks(LOGICAL))), seed);
+            let settings = Settings { reserve: Blocks(64), ..Settings::new(persistence, Blocks(LOGICAL)) };
+            let mut bench = Bench::new(make(settings), seed);
             let mut client = Client::new(seed, LOGICAL, persistence == Persistence::Strong);
-            for _ in 0..1500 {
+            for _ in 0..1800 {
                 if client.waits() < 12 {
                     client.ask(&mut bench);
                 }

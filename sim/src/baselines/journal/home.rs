@@ -42,8 +42,7 @@ const fn ring_blocks(blocks: u64) -> u64 {
 impl Layout {
     pub fn new(settings: &Settings) -> Self {
         let logical = settings.logical.0;
-        // As the shadow has it: a sixteenth more than clients see.
-        let data_blocks = logical + logical / 16 + 64;
+        let data_blocks = logical + settings.reserve.0;
         let pages = |entries: u64, width: u64| entries.div_ceil(PAGE / width);
         let ring_blocks = ring_blocks(logical);
         let map_first = RING_FIRST + ring_blocks;

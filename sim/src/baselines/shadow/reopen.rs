@@ -1,7 +1,7 @@
 //! What a device holds of a shadow: redb's own recovery, then its tables.
 
 use super::backend::Recorder;
-use super::store::{CHUNK_BLOCKS, COUNTS, FINGERPRINTS, LARGE, LARGE_COUNTS, LBN, Shadow, small};
+use super::store::{CHUNK_BLOCKS, COUNTS, FINGERPRINTS, LARGE, LARGE_COUNTS, LBN, Shadow, name_of, small};
 use onefold_engine::fingerprint::Fingerprint;
 use redb::ReadableTable;
 use std::collections::BTreeMap;
@@ -30,8 +30,9 @@ pub fn reopen(bytes: Vec<u8>) -> Result<Found, Box<dyn Error>> {
         found.map.insert(lbn.value(), pbn.value());
     }
     for entry in transaction.open_table(FINGERPRINTS)?.iter()? {
-        let (name, pbn) = entry?;
-        found.names.insert(Fingerprint(name.value()), pbn.value());
+        let (head, value) = entry?;
+        let (name, pbn) = name_of(head.value(), value.value());
+        found.names.insert(name, pbn);
     }
     for entry in transaction.open_table(COUNTS)?.iter()? {
         let entry = entry?;

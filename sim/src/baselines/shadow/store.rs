@@ -4,6 +4,7 @@ use super::backend::{Deed, Recorder};
 use super::walk::Walk;
 use crate::baselines::Settings;
 use crate::baselines::dedup::{Changes, Limits, PageWrite, Scheme};
+use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::interface::Class;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Bytes, Time};
 use redb::{Database, ReadableTable, TableDefinition};
@@ -20,7 +21,8 @@ pub const LARGE: u32 = 3;
 const CACHE_BYTES: usize = 4 << 30;
 
 pub const LBN: TableDefinition<u64, u64> = TableDefinition::new("lbn");
-pub const FINGERPRINTS: TableDefinition<[u8; 20], u64> = TableDefinition::new("fingerprints");
+/// First 64 bits of a hash → the rest of it, and the PBN: B-trees of Linux's library have 64-bit keys, and smaller keys make lower trees.
+pub const FINGERPRINTS: TableDefinition<u64, [u8; 20]> = TableDefinition::new("fingerprints");
 pub const COUNTS: TableDefinition<u64, [u8; CHUNK_BYTES]> = TableDefinition::new("counts");
 pub const LARGE_COUNTS: TableDefinition<u64, u32> = TableDefinition::new("large");
 
@@ -85,8 +87,7 @@ impl Shadow {
     /// When redb cannot make a file in memory.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
-        // A sixteenth more than clients see, so that collecting is worth while when every block is unique.
-        let data_blocks = settings.logical.0 + settings.logical.0 / 16 + 64;
+        let data_blocks = settings.logical.0 + settings.reserve.0;
         // Both trees half full, twice because of the shadows, and what redb's file is ahead of its use (it grows by doubling).
         let metadata_bytes = ((settings.logical.0 * 16 + data_blocks * 29) * 8).next_multiple_of(BLOCK_BYTES) + (64 << 20);
         let recorder = Recorder::default();
@@ -120,10 +121,12 @@ impl Shadow {
             // A name may be taken from one block and given to another in one epoch.
             let mut names = transaction.open_table(FINGERPRINTS)?;
             for (name, _) in changes.names.values().filter(|(_, kept)| !kept) {
-                names.remove(&name.0)?;
+                names.remove(name.head())?;
             }
             for (pbn, (name, _)) in changes.names.iter().filter(|(_, (_, kept))| *kept) {
-                names.insert(&name.0, pbn)?;
+                let other = names.insert(name.head(), entry(*name, *pbn))?.map(|guard| name_of(name.head(), guard.value()).0);
+                // Dmdedup would probe on; in a simulation two hashes with the same 64 bits are a broken trace.
+                assert!(other.is_none_or(|other| other == *name), "two hashes begin with the same 64 bits: {name:?}, {other:?}");
             }
             let mut counts = transaction.open_table(COUNTS)?;
             let mut large = transaction.open_table(LARGE_COUNTS)?;
@@ -189,6 +192,21 @@ impl Shadow {
         let write = |page: usize| PageWrite::page(Bytes(base + page as u64), &image.bytes[page..page + BLOCK_SIZE], parts[&page].class());
         order.into_iter().map(write).collect()
     }
+}
+
+fn entry(name: Fingerprint, pbn: u64) -> [u8; 20] {
+    let mut value = [0; 20];
+    value[..12].copy_from_slice(&name.0[8..]);
+    value[12..].copy_from_slice(&pbn.to_le_bytes());
+    value
+}
+
+/// What an entry of the fingerprint tree says.
+pub(super) fn name_of(head: u64, value: [u8; 20]) -> (Fingerprint, u64) {
+    let mut name = [0; 20];
+    name[..8].copy_from_slice(&head.to_le_bytes());
+    name[8..].copy_from_slice(&value[..12]);
+    (Fingerprint(name), u64::from_le_bytes(value[12..].try_into().expect("eight bytes")))
 }
 
 /// Place of a block's two bits in its entry.
