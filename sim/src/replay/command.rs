@@ -4,8 +4,9 @@ use crate::replay::report::Report;
 use crate::replay::run::{Plan, replay};
 use crate::replay::scheme::Scheme;
 use onefold_engine::settings::Persistence;
+use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::model::Model;
-use onefold_trace::text::recorded;
+use onefold_trace::source::{How, Source};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -59,7 +60,7 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
         }
     }
     if traces.is_empty() {
-        return Err("replay wants a trace: the path of a NAME.tsv.zst".to_owned());
+        return Err("replay wants a trace: a folder, or a text of any form that trace import reads".to_owned());
     }
     for trace in &traces {
         for &scheme in &schemes {
@@ -76,9 +77,10 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
 
 fn timed(trace: &Path, blocks: Option<u64>, plan: &Plan) -> Result<Timed, String> {
     let name = name_of(trace);
-    let blocks = blocks.map_or_else(|| blocks_beside(trace, &name), Ok)?;
     let began = cpu_time();
-    let records = recorded::open(trace).map_err(|e| format!("{}: {e}", trace.display()))?;
+    let records = Source::open(trace, &How::default()).map_err(|e| e.to_string())?;
+    let told = blocks.or_else(|| records.header().device_bytes.map(|bytes| bytes.get().div_ceil(BLOCK_BYTES)));
+    let blocks = told.map_or_else(|| blocks_beside(trace, &name), Ok)?;
     let report = replay(&name, records, blocks, plan).map_err(|e| format!("{name}, {}: {e}", plan.scheme.name()))?;
     let cpu_seconds = (cpu_time() - began).as_secs_f64();
     #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52

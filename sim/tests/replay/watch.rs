@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 /// A request, as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Came {
-    pub id: RequestId,
     pub op: Op,
     pub fua: bool,
     pub at_ns: u64,
@@ -40,7 +39,7 @@ impl Machine for Watched {
                 seen.unanswered.insert(request.id, request.fua || request.op == Op::Flush);
             }
             let unanswered = seen.unanswered.len();
-            seen.came.push(Came { id: request.id, op: request.op, fua: request.fua, at_ns: now.0, unanswered, behind_barrier });
+            seen.came.push(Came { op: request.op, fua: request.fua, at_ns: now.0, unanswered, behind_barrier });
         }
         let before = out.len();
         self.machine.step(now, event, out);
