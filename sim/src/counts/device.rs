@@ -119,7 +119,7 @@ impl Device {
     pub fn superblock(&self) -> Superblock {
         let bytes = self.geometry.device_bytes;
         let page = |i: usize| self.pages.get(&(copies(bytes)[i].0 / BLOCK_BYTES)).map(|s| s.block(0));
-        choose([page(0), page(1), page(2), page(3)], bytes).expect("a formatted volume opens").superblock
+        choose([page(0), page(1), page(2), page(3)], bytes).expect("a formatted volume opens").into_service()
     }
 
     /// What lies at a byte of the device.
