@@ -63,7 +63,7 @@ impl Explorer {
         match rng.u8(0..16) {
             0 => crate::formatting::run(self, options, &mut rng),
             7 => crate::spoil::run(self, options, &mut rng),
-            8 => self.run_crashing(options.filling(), &mut rng),
+            8 | 10 => self.run_crashing(options.filling(), &mut rng),
             9 => self.run_failing(options.filling(), &mut rng),
             1..=3 => self.run_failing(options, &mut rng),
             4..=6 => self.run_long(options, &mut rng),

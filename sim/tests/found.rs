@@ -134,3 +134,20 @@ fn a_commit_relies_on_a_refs_page_that_left_and_came_back() {
     );
     assert_eq!(scene.flush(), ["flush", "map L1: P0", "flush", "answer"]);
 }
+
+/// Point 16. A write is overtaken by zeroes with FUA before its content has arrived: when it is acknowledged, something in the ring says what
+/// its block is, although the zeroes are not acknowledged yet.
+#[test]
+fn a_write_that_zeroes_have_overtaken_is_acknowledged_with_a_promise() {
+    let settings = Settings { ack_when_written: true, commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
+    let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
+    scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Written { .. }) && class == Class::Data);
+    scene.write(3, 100);
+    assert_eq!(scene.held(), 1, "the content is on its way");
+    scene.ask_fua(Op::WriteZeroes, 3, 1, None, true);
+    assert!(!scene.told.contains(&"answer".to_owned()), "neither is answered: {:?}", scene.told);
+    scene.let_go();
+    scene.rest();
+    let at = |what: &str| scene.told.iter().position(|told| told.starts_with(what)).unwrap_or_else(|| panic!("{what}: {:?}", scene.told));
+    assert!(at("ring Unmap") < at("answer"), "{:?}", scene.told);
+}

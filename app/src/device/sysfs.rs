@@ -63,6 +63,14 @@ pub fn command_of(pid: u32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
 }
 
+/// Whether a process has ended, be it that nobody has asked for its end yet.
+#[must_use]
+pub fn has_ended(pid: u32) -> bool {
+    // 1234 (a name, with anything in it) Z ...
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
