@@ -1,5 +1,7 @@
 //! What the fuzz targets share.
 
+pub mod text;
+
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::superblock::at;
 use onefold_engine::format::{Geometry, Superblock, Wish};

@@ -129,6 +129,11 @@ impl<R: Read, F: Form> Records<R, F> {
     pub const fn form(&self) -> &F {
         &self.form
     }
+
+    /// The same, when nothing more is read.
+    pub fn into_form(self) -> F {
+        self.form
+    }
 }
 
 impl<R: Read, F: Form> Iterator for Records<R, F> {
