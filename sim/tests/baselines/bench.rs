@@ -198,7 +198,6 @@ impl<M: Baseline> Bench<M> {
             self.now_ms = self.now_ms.max(at.0.div_ceil(1_000_000));
             self.wake = None;
             self.feed(Event::Tick);
-            self.settle();
         }
         self.now_ms = end;
     }
