@@ -3,7 +3,7 @@
 mod scene;
 
 use onefold_engine::format::{PageId, Region, Wish};
-use onefold_engine::interface::{Class, Event, Op, Reply};
+use onefold_engine::interface::{Class, Event, Failure, Op, Reply};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::BLOCK_BYTES;
@@ -150,4 +150,25 @@ fn a_write_that_zeroes_have_overtaken_is_acknowledged_with_a_promise() {
     scene.rest();
     let at = |what: &str| scene.told.iter().position(|told| told.starts_with(what)).unwrap_or_else(|| panic!("{what}: {:?}", scene.told));
     assert!(at("ring Unmap") < at("answer"), "{:?}", scene.told);
+}
+
+/// Point 18. On a full volume writes wait until a read has ended, more of them than are let in at once: all are answered in the end.
+#[test]
+fn writes_behind_those_that_find_no_space_are_answered() {
+    let wish = Wish { logical_blocks: Some(20_000), reserve_blocks: None };
+    let mut scene = Scene::new(16 << 20, &wish, Order::FirstFirst, settings(Persistence::Weak));
+    let full = (0..).find(|i| {
+        scene.write(*i, 1_000_000 + i);
+        matches!(scene.answers.last(), Some(Reply::Failed(Failure::NoSpace)))
+    });
+    scene.flush();
+    scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Read { .. }) && class == Class::Data);
+    scene.ask(Op::Read, 0, 1, None);
+    let first = full.expect("it fills") + 1;
+    let (held, answers) = (scene.held(), scene.answers.len());
+    (0..100).for_each(|i| drop(scene.write(first + i, 2_000_000 + i)));
+    assert!(held == 1 && scene.answers.len() == answers, "they wait for the read");
+    scene.let_go();
+    scene.rest();
+    assert_eq!(scene.answers.len(), answers + 101);
 }
