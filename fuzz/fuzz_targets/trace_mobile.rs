@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onefold_fuzz::text::exercise;
 use onefold_trace::text::detect::FormName;
+use onefold_trace::text::exercise::exercise;
 
 fuzz_target!(|data: &[u8]| {
-    exercise(FormName::Mobile, data, true);
+    exercise(FormName::Mobile, data);
 });

@@ -1,7 +1,5 @@
 //! What the fuzz targets share.
 
-pub mod text;
-
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::superblock::at;
 use onefold_engine::format::{Geometry, Superblock, Wish};

@@ -7,6 +7,7 @@
 pub mod blkparse;
 pub mod csv;
 pub mod detect;
+pub mod exercise;
 pub mod fiu;
 pub mod lines;
 pub mod mobile;

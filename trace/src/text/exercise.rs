@@ -1,9 +1,11 @@
-//! Text of a trace, every byte hostile.
+//! What holds of any text, sound or hostile: for the fuzz targets and for a property test.
+//!
+//! It panics where it does not hold.
 
-use onefold_trace::record::Record;
-use onefold_trace::text::blkparse::Action;
-use onefold_trace::text::detect::FormName;
-use onefold_trace::text::{Form, Records};
+use super::blkparse::Action;
+use super::detect::FormName;
+use super::{Form, Records};
+use crate::record::Record;
 
 /// The records of a text, its malformed lines passed over, and the form with what it remembers.
 fn read(form: FormName, text: &[u8]) -> (Vec<Record>, Box<dyn Form>) {
@@ -27,15 +29,17 @@ fn write(name: FormName, form: &dyn Form, records: &[Record]) -> (String, Vec<Re
     (text, fit)
 }
 
-/// Whatever is read is written, and what is written reads back to the same records and is written the same again. With `exactly`, every record
-/// that was read has a place in its form.
-pub fn exercise(name: FormName, text: &[u8], exactly: bool) {
+/// Whatever is read has a place in its form; what is written reads back to the same records, and is written the same again.
+///
+/// # Panics
+/// Where that is not so.
+pub fn exercise(name: FormName, text: &[u8]) {
     let _ = FormName::of(text, Action::Queued);
     let (records, form) = read(name, text);
     assert!(records.iter().all(Record::is_well_formed));
     let (written, fit) = write(name, &*form, &records);
-    assert!(!exactly || fit == records, "a record that was read has no place in its form");
+    assert_eq!(fit, records, "a record that was read has no place in its form");
     let (again, form) = read(name, written.as_bytes());
-    assert_eq!(again, fit, "what is written reads back");
-    assert_eq!(write(name, &*form, &again).0, written, "and is written the same again");
+    assert_eq!(again, fit, "what is written does not read back");
+    assert_eq!(write(name, &*form, &again).0, written, "what was read back is written otherwise");
 }
