@@ -82,6 +82,9 @@ impl Algorithm {
     }
 }
 
+/// What keys are named under (BLAKE3's key derivation): the name tells nothing of the key.
+const KEY_ID_CONTEXT: &str = "onefold 2026-11-21 name of a fingerprint key";
+
 /// An algorithm with its volume's key.
 #[derive(Clone)]
 pub struct Fingerprinter {
@@ -94,6 +97,25 @@ impl Fingerprinter {
     #[must_use]
     pub const fn new(algorithm: Algorithm, key: [u8; 32]) -> Self {
         Self { algorithm, key }
+    }
+
+    /// How it makes them.
+    #[must_use]
+    pub const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Whether both give each block the same name.
+    #[must_use]
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        self.algorithm == other.algorithm && (self.algorithm.is_weak() || self.key == other.key)
+    }
+
+    /// A name for its key, of 16 hexadecimal digits, that tells nothing of it; none where the algorithm takes no key.
+    #[must_use]
+    pub fn key_id(&self) -> Option<String> {
+        let name = blake3::derive_key(KEY_ID_CONTEXT, &self.key);
+        (!self.algorithm.is_weak()).then(|| name[..8].iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// The digest of one block.
@@ -156,6 +178,17 @@ pub fn is_zero(block: &[u8; BLOCK_SIZE]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_have_names() {
+        let id = |algorithm, key| Fingerprinter::new(algorithm, [key; 32]).key_id();
+        assert_eq!(id(Algorithm::Blake3, 1), id(Algorithm::Blake3, 1));
+        assert_ne!(id(Algorithm::Blake3, 1), id(Algorithm::Blake3, 2));
+        assert_eq!(id(Algorithm::Sha256, 1).map(|name| name.len()), Some(16));
+        assert_eq!((id(Algorithm::Md5, 1), id(Algorithm::Sha1, 1)), (None, None));
+        let agree = |algorithm| Fingerprinter::new(algorithm, [1; 32]).agrees_with(&Fingerprinter::new(algorithm, [2; 32]));
+        assert_eq!(Algorithm::ALL.map(agree), [false, false, true, true]);
+    }
 
     #[test]
     fn many_blocks_have_the_digests_of_each() {

@@ -7,6 +7,7 @@ pub mod notices;
 pub mod passthrough;
 pub mod pool;
 pub mod promises;
+pub mod recording;
 pub mod ring;
 pub mod timer;
 pub mod verdict;
@@ -18,6 +19,7 @@ mod volume_tests;
 
 use crate::target::SharedTarget;
 use condition::{Condition, Counts};
+use recording::tap::Tap;
 use std::sync::Arc;
 
 /// What a server serves, as its owner sees it: the other side of [`Target`](crate::target::Target).
@@ -33,6 +35,9 @@ pub trait Served: Send + Sync {
 
     /// What it did since it was attached.
     fn counts(&self) -> Counts;
+
+    /// Where its requests can be recorded.
+    fn tap(&self) -> &Arc<Tap>;
 }
 
 /// How a target ended.

@@ -2,14 +2,16 @@
 //!
 //! 1. A request is answered when its I/O is over; one with FUA when a flush after it is over, too.
 //! 2. Memory comes from the same pool under the same budget as a volume's.
+//! 3. A request is told to the tap before the device can see it, so before anybody can know that it was answered.
 
 use super::condition::{Condition, Counts, Tally, memory};
 use super::pool::Pool;
+use super::recording::tap::{Asked, Content, Tap};
 use super::verdict::verdict;
 use super::{Closing, Served};
 use crate::device::{Command, Completed, Completions, Device, Work};
 use crate::target::{Incoming, SharedTarget, Target, TargetInfo};
-use onefold_engine::buffer::{BufferMut, Home};
+use onefold_engine::buffer::{Buffer, BufferMut, Home};
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
 use onefold_engine::memory::Part;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, SECTOR_BYTES, count, index};
@@ -27,6 +29,7 @@ pub struct Passthrough {
     idle: Condvar,
     client: Tally,
     commands: Tally,
+    tap: Arc<Tap>,
 }
 
 struct Pending {
@@ -48,7 +51,8 @@ impl Passthrough {
             TargetInfo { bytes: facts.length / unit * unit, request_bytes_max: pool.request_bytes_max(), read_only: facts.is_read_only };
         let home = pool.share(Some(Part::Requests));
         let (client, commands) = (Tally::default(), Tally::default());
-        let this = Arc::new(Self { device, pool, home, info, pending: Mutex::default(), idle: Condvar::new(), client, commands });
+        let tap = Arc::new(Tap::new(pool.clone(), info.bytes, None));
+        let this = Arc::new(Self { device, pool, home, info, pending: Mutex::default(), idle: Condvar::new(), client, commands, tap });
         let sink: Arc<dyn Completions> = this.clone();
         this.device.connect(Arc::downgrade(&sink));
         this
@@ -72,7 +76,7 @@ impl Passthrough {
         Ok(self.home.clone().take(blocks))
     }
 
-    fn work_of(&self, request: &mut Incoming, commands: &mut Vec<Command>) -> Result<Work, Failure> {
+    fn work_of(&self, request: &Incoming, written: Option<Buffer>, commands: &mut Vec<Command>) -> Result<Work, Failure> {
         let Incoming { op, offset: at, length, .. } = *request;
         let skip = index(at % BLOCK_BYTES);
         Ok(match op {
@@ -82,7 +86,7 @@ impl Passthrough {
                 Work::Read { at, buffer, skip, bytes }
             }
             Op::Write => {
-                let buffer = request.buffer.take().ok_or(Failure::Invalid)?.freeze();
+                let buffer = written.ok_or(Failure::Invalid)?;
                 let blocks = buffer.blocks();
                 Work::Write { at, data: vec![buffer.slice(0, blocks)], skip, bytes: index(length) }
             }
@@ -129,6 +133,10 @@ impl Served for Passthrough {
     fn counts(&self) -> Counts {
         Counts { client: self.client.counts(), device: self.commands.counts(), volume: None }
     }
+
+    fn tap(&self) -> &Arc<Tap> {
+        &self.tap
+    }
 }
 
 impl Target for Passthrough {
@@ -155,7 +163,13 @@ impl Target for Passthrough {
                 (request.done)(reply);
                 continue;
             }
-            match self.work_of(&mut request, &mut commands) {
+            // What a write brings is never changed again (R6): the recorder may look at it when it likes.
+            let written = request.buffer.take().filter(|_| request.op == Op::Write).map(BufferMut::freeze);
+            if self.tap.is_on() {
+                self.tap.let_go();
+                self.tap.tell(&Asked::of(&request), |_| written.clone().map_or(Content::None, Content::Bytes));
+            }
+            match self.work_of(&request, written, &mut commands) {
                 Ok(work) => {
                     self.commands.count(request.op, request.length);
                     let fua = request.fua && matches!(request.op, Op::Write | Op::WriteZeroes);

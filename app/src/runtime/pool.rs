@@ -91,6 +91,12 @@ impl Pool {
         result
     }
 
+    /// Gives back what was charged to requests and is in no buffer.
+    pub fn refund_request(&self, blocks: usize) {
+        self.accountant.give(Part::Requests, bytes_of(blocks));
+        self.announce_room();
+    }
+
     /// No request gets a buffer from now on; those who wait go away empty-handed.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);

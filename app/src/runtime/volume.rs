@@ -12,6 +12,7 @@ use super::digests::{self, Written};
 use super::notices::Notices;
 use super::pool::Pool;
 use super::promises::{Left, Promises};
+use super::recording::tap::{Asked, Content, Tap, Wants};
 use super::timer::Timer;
 use super::verdict::verdict;
 use super::volume_counts::{self, VolumeCounts};
@@ -44,6 +45,7 @@ pub struct Volume {
     closed: Condvar,
     client: Tally,
     notices: Notices,
+    tap: Arc<Tap>,
 }
 
 /// What the lock guards.
@@ -91,6 +93,7 @@ impl Volume {
         };
         let timer = Timer::default();
         let fingerprinter = superblock.fingerprinter();
+        let tap = Arc::new(Tap::new(pool.clone(), info.bytes, Some(fingerprinter.clone())));
         // What the engine takes for reads counts among the requests, too, so that they bound the writes beside them.
         let engine_home: Arc<dyn Home> = pool.share_and_charge(Part::Requests);
         let mut engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
@@ -109,6 +112,7 @@ impl Volume {
             closed: Condvar::new(),
             client: Tally::default(),
             notices: Notices::default(),
+            tap,
         });
         let sink: Arc<dyn Completions> = volume.clone();
         volume.device.connect(Arc::downgrade(&sink));
@@ -157,6 +161,10 @@ impl Volume {
             core.engine.step(now, event, &mut core.actions);
         }
         for (mut request, done) in requests {
+            if self.tap.is_on() {
+                // Here is the order of admission.
+                self.tap.tell(&Asked::by(&request), |wants| content_of(&request, wants));
+            }
             request.id = RequestId(count(core.requests.insert(done)));
             core.engine.step(now, Event::Request(request), &mut core.actions);
         }
@@ -237,6 +245,15 @@ impl Volume {
     }
 }
 
+/// What a write brings, as the recorder wants it.
+fn content_of(request: &Request, wants: Wants) -> Content {
+    match (&request.payload, wants) {
+        (None, _) => Content::None,
+        (Some(payload), Wants::Names) => Content::Named(payload.digests.clone()),
+        (Some(payload), Wants::Bytes) => Content::Bytes(payload.buffer.clone()),
+    }
+}
+
 /// The engine's number and whether digests are to come along.
 fn token(io: IoId, digest: bool) -> u64 {
     io.0 << 1 | u64::from(digest)
@@ -268,6 +285,9 @@ impl Target for Volume {
                     admitted.push(incoming);
                 }
             }
+        }
+        if self.tap.is_on() {
+            self.tap.let_go();
         }
         if !admitted.is_empty() {
             self.feed(&mut Vec::new(), self.requests_of(admitted));
@@ -320,5 +340,9 @@ impl Served for Volume {
             device: volume_counts::device(&stats.ledger),
             volume: Some(VolumeCounts::of(&stats, self.notices.recounted_blocks())),
         }
+    }
+
+    fn tap(&self) -> &Arc<Tap> {
+        &self.tap
     }
 }

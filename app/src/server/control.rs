@@ -1,28 +1,74 @@
-//! The control socket of a server: one question a connection, one answer, each a line of JSON.
+//! The control socket of a server: one question a connection, each answer a line of JSON. There is one answer, or, where something goes on for as
+//! long as the connection stands, one at its beginning and one at its end.
 
+use super::recording::Order;
 use crate::exit::{Failed, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A question is short.
-const QUESTION_BYTES_MAX: u64 = 4096;
+const QUESTION_BYTES_MAX: u64 = 16 << 10;
 /// Time for a client to ask, and for one to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a server is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "ask")]
 pub enum Ask {
     Status,
     Stats,
     /// Commit, mark the volume clean, and end. The answer comes when it is done.
     Detach,
+    /// Record what clients ask for until whoever asked says no more, or goes away. The first answer comes when it has begun.
+    Record(Order),
+    /// Write down in the recording that a phase begins.
+    Mark {
+        phase: String,
+    },
+}
+
+/// Who asked, to be answered.
+pub struct Client<'a>(&'a UnixStream);
+
+impl Client<'_> {
+    /// Answers.
+    ///
+    /// # Errors
+    /// When the client went away.
+    pub fn answer(&self, answer: Outcome<Value>) -> io::Result<()> {
+        let answer = match answer {
+            Ok(value) => Answer::Ok(value),
+            Err(failed) => Answer::Failed(failed),
+        };
+        let mut text = serde_json::to_vec(&answer)?;
+        text.push(b'\n');
+        (&mut &*self.0).write_all(&text)
+    }
+
+    /// Whether it has nothing more to say, or went away; found out within so long.
+    ///
+    /// # Errors
+    /// When the system refuses to tell.
+    pub fn is_done(&self, patience: Duration) -> io::Result<bool> {
+        is_readable(self.0, patience)
+    }
+}
+
+/// Whether there is something to read, be it the end, within so long.
+fn is_readable(stream: &UnixStream, patience: Duration) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let timeout = Timespec { tv_sec: patience.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: patience.subsec_nanos().into() };
+    match poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -36,7 +82,7 @@ enum Answer {
 ///
 /// # Errors
 /// When the socket cannot be made.
-pub fn listen(path: &Path, respond: impl Fn(Ask) -> Outcome<Value> + Send + Sync + 'static) -> io::Result<()> {
+pub fn listen(path: &Path, respond: impl Fn(Ask, &Client<'_>) -> io::Result<()> + Send + Sync + 'static) -> io::Result<()> {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
@@ -55,40 +101,79 @@ pub fn listen(path: &Path, respond: impl Fn(Ask) -> Outcome<Value> + Send + Sync
     Ok(())
 }
 
-fn converse(mut stream: UnixStream, respond: &dyn Fn(Ask) -> Outcome<Value>) -> io::Result<()> {
+fn converse(stream: UnixStream, respond: &dyn Fn(Ask, &Client<'_>) -> io::Result<()>) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new((&stream).take(QUESTION_BYTES_MAX)).read_line(&mut line)?;
-    let answer = serde_json::from_str(&line)
-        .map_err(|error| Failed::new(crate::exit::Exit::Usage, format!("'{}' is no question: {error}", line.trim_end())))
-        .and_then(respond);
-    let answer = match answer {
-        Ok(value) => Answer::Ok(value),
-        Err(failed) => Answer::Failed(failed),
-    };
-    let mut text = serde_json::to_vec(&answer)?;
-    text.push(b'\n');
-    stream.write_all(&text)
+    let client = Client(&stream);
+    match serde_json::from_str(&line) {
+        Ok(ask) => respond(ask, &client),
+        // What was asked is not repeated: a question may hold a key.
+        Err(error) => client.answer(Err(Failed::new(crate::exit::Exit::Usage, format!("that is no question: {error}")))),
+    }
 }
 
-/// Asks the server at `path`; waits for the answer as long as it takes.
+/// A connection to a server that was asked something.
+pub struct Conversation {
+    reader: BufReader<UnixStream>,
+    place: PathBuf,
+}
+
+impl Conversation {
+    /// Asks the server at `path`.
+    ///
+    /// # Errors
+    /// When it is not there.
+    ///
+    /// # Panics
+    /// Never: a question is plain data.
+    pub fn begin(path: &Path, question: &Ask) -> Outcome<Self> {
+        let place = path.to_path_buf();
+        let system = |e: io::Error| Failed::system(format!("cannot talk to the server at {}", path.display()), e);
+        let mut stream = UnixStream::connect(path).map_err(system)?;
+        let mut text = serde_json::to_vec(question).expect("a question is plain data");
+        text.push(b'\n');
+        stream.write_all(&text).map_err(system)?;
+        Ok(Self { reader: BufReader::new(stream), place })
+    }
+
+    /// The next answer; waits for it as long as it takes.
+    ///
+    /// # Errors
+    /// What the server answers; also when it went away.
+    pub fn hear(&mut self) -> Outcome<Value> {
+        let mut answer = String::new();
+        let place = self.place.display();
+        self.reader.read_line(&mut answer).map_err(|e| Failed::system(format!("cannot talk to the server at {place}"), e))?;
+        match serde_json::from_str(&answer) {
+            Ok(Answer::Ok(value)) => Ok(value),
+            Ok(Answer::Failed(failed)) => Err(failed),
+            Err(error) => Err(Failed::system(format!("the server at {place} went away"), error)),
+        }
+    }
+
+    /// Whether the next answer has come, within so long.
+    ///
+    /// # Errors
+    /// When the system refuses to tell.
+    pub fn has_answer(&self, patience: Duration) -> Outcome<bool> {
+        is_readable(self.reader.get_ref(), patience).map_err(|e| Failed::system("cannot wait for the server", e))
+    }
+
+    /// Says that there is nothing more to say; answers still come.
+    pub fn say_no_more(&self) {
+        // A server that went away knows.
+        let _ = self.reader.get_ref().shutdown(std::net::Shutdown::Write);
+    }
+}
+
+/// Asks the server at `path` what has one answer; waits for it as long as it takes.
 ///
 /// # Errors
 /// What the server answers; also when it is not there.
 pub fn ask(path: &Path, question: Ask) -> Outcome<Value> {
-    let system = |e: io::Error| Failed::system(format!("cannot talk to the server at {}", path.display()), e);
-    let mut stream = UnixStream::connect(path).map_err(system)?;
-    let mut text = serde_json::to_vec(&question).expect("a question is plain data");
-    text.push(b'\n');
-    stream.write_all(&text).map_err(system)?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).map_err(system)?;
-    match serde_json::from_str(&answer) {
-        Ok(Answer::Ok(value)) => Ok(value),
-        Ok(Answer::Failed(failed)) => Err(failed),
-        Err(error) => Err(Failed::system(format!("the server at {} went away", path.display()), error)),
-    }
+    Conversation::begin(path, &question)?.hear()
 }
 
 #[cfg(test)]
@@ -99,9 +184,11 @@ mod tests {
     #[test]
     fn questions_are_answered_and_nonsense_is_refused() {
         let path = std::env::temp_dir().join(format!("onefold-control-{}", std::process::id()));
-        listen(&path, |question| match question {
-            Ask::Status => Ok(Value::from("fine")),
-            _ => Err(Failed::new(Exit::InUse, "busy").next("wait")),
+        listen(&path, |question, client| {
+            client.answer(match question {
+                Ask::Status => Ok(Value::from("fine")),
+                _ => Err(Failed::new(Exit::InUse, "busy").next("wait")),
+            })
         })
         .unwrap();
         assert_eq!(ask(&path, Ask::Status).unwrap(), Value::from("fine"));

@@ -12,4 +12,5 @@ pub mod launch;
 pub mod plan;
 pub mod process;
 pub mod record;
+pub mod recording;
 pub mod serving;

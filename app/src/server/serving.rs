@@ -1,13 +1,15 @@
 //! The life of a server: open, serve, wait, close.
 //!
 //! 1. Clients are served only when the control socket answers: whoever can see a volume can detach it.
-//! 2. At the end the front-end stops first, so that every request has been answered; then the target commits and closes.
+//! 2. At the end the front-end stops first, so that every request has been answered; then a recording ends, and whoever asked for it hears of it;
+//!    then the target commits and closes.
 
-use super::control::{self, Ask};
+use super::control::{self, Ask, Client};
 use super::launch::{self, End, Told};
 use super::plan::{FrontendPlan, Plan};
 use super::process::Process;
 use super::record::{Places, Record, clear};
+use super::recording::Desk;
 use crate::device::backing::{Backing, Kind, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
@@ -24,6 +26,7 @@ use onefold_engine::settings::Settings;
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -43,8 +46,9 @@ pub fn serve(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)
     let (stop, stopped) = channel();
     watch_signals(plan, stop.clone())?;
     let served = open(plan)?;
-    let asked = served.clone();
-    control::listen(&places.control, move |ask| respond(&*asked, &stop, ask))
+    let desk = Arc::new(Desk::new(served.tap().clone()));
+    let (asked, recording) = (served.clone(), desk.clone());
+    control::listen(&places.control, move |ask, client| respond(&*asked, &recording, &stop, ask, client))
         .map_err(|e| Failed::system(format!("cannot make {}", places.control.display()), e))?;
     let closing = match (&plan.frontend, inherited) {
         (FrontendPlan::Nbd { listen, export }, None) => {
@@ -57,6 +61,7 @@ pub fn serve(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)
             if let Err(error) = server.stop() {
                 tracing::warn!(%error, "the front-end did not end as it should");
             }
+            desk.close();
             let closing = served.close();
             clear(&plan.directory, &plan.id);
             closing
@@ -69,6 +74,7 @@ pub fn serve(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)
             if !server.wait() {
                 tracing::error!("the FUSE session was broken off");
             }
+            desk.close();
             served.close()
         }
         _ => return Err(Failed::new(Exit::Usage, "this command is started by `onefold attach` only")),
@@ -129,9 +135,9 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     Ok(Some((promises, left)))
 }
 
-fn respond(served: &dyn Served, stop: &Sender<()>, ask: Ask) -> Outcome<Value> {
+fn respond(served: &dyn Served, desk: &Desk, stop: &Sender<()>, ask: Ask, client: &Client<'_>) -> io::Result<()> {
     let json = |value: Result<Value, serde_json::Error>| value.map_err(|e| Failed::system("cannot answer", e));
-    match ask {
+    client.answer(match ask {
         Ask::Status => json(serde_json::to_value(served.condition())),
         Ask::Stats => json(serde_json::to_value(served.counts())),
         Ask::Detach => {
@@ -139,7 +145,9 @@ fn respond(served: &dyn Served, stop: &Sender<()>, ask: Ask) -> Outcome<Value> {
             let _ = stop.send(());
             Ok(Value::Null)
         }
-    }
+        Ask::Record(order) => return desk.record(&order, client),
+        Ask::Mark { phase } => desk.mark(phase).map(|()| Value::Null),
+    })
 }
 
 /// A FUSE server ends with its session, others with SIGTERM or SIGINT.

@@ -11,7 +11,7 @@ mod schema;
 mod write;
 
 pub use read::{Reader, is_folder};
-pub use write::{Rotation, Writer};
+pub use write::{Gather, Rotation, Writer};
 
 use parquet::errors::ParquetError;
 use std::io;
@@ -107,15 +107,19 @@ mod tests {
     fn records_come_back_in_order_from_many_files() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let folder = place.path().join("t");
-        let mut writer = Writer::create(&folder, header(), Rotation { records: 3, age: None }).expect("it can be made");
+        let make = || Writer::create(&folder, header(), Rotation { records: 3, age: None }).expect("it can be made");
         let all: Vec<Record> = (0..5).flat_map(|_| records()).collect();
-        for record in &all {
-            writer.push(record).expect("it can be written");
+        for mut writer in [make(), make().gathering(Gather::LITTLE).sealing_aside()] {
+            for record in &all {
+                writer.push(record).expect("it can be written");
+            }
+            writer.header_mut().gaps.push(Gap { time_ns: 9, requests: 4 });
+            writer.finish().expect("it can be closed");
+            assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 7);
+            assert_eq!(read_all(&folder), (Header { gaps: vec![Gap { time_ns: 9, requests: 4 }], ..header() }, all.clone()));
+            std::fs::remove_dir_all(&folder).expect("it can be removed");
+            std::fs::create_dir(&folder).expect("it can be made");
         }
-        writer.header_mut().gaps.push(Gap { time_ns: 9, requests: 4 });
-        writer.finish().expect("it can be closed");
-        assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 7);
-        assert_eq!(read_all(&folder), (Header { gaps: vec![Gap { time_ns: 9, requests: 4 }], ..header() }, all));
     }
 
     #[test]

@@ -11,16 +11,40 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Records that are turned into rows at once.
-const BATCH_RECORDS: usize = 4096;
-/// Fingerprints that are turned into rows at once.
-const BATCH_BLOCKS: usize = 65_536;
-/// Rows of a row group.
-const GROUP_RECORDS: usize = 131_072;
-/// Encoded bytes of a row group.
-const GROUP_BYTES: usize = 8 << 20;
+/// Gaps of one file: they stand in its metadata, which is put together in memory.
+const GAPS_MAX: usize = 4096;
+/// Stack of a thread that only syncs and renames.
+const SEALER_STACK_BYTES: usize = 64 << 10;
+
+/// How much is gathered in memory before it is turned into rows, and before it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gather {
+    /// Records that are turned into rows at once.
+    pub records: usize,
+    /// Fingerprints that are turned into rows at once.
+    pub blocks: usize,
+    /// Rows of a row group.
+    pub group_records: usize,
+    /// Encoded bytes of a row group.
+    pub group_bytes: usize,
+    /// Bytes of a page of one column, before compression, and of its dictionary.
+    pub page_bytes: usize,
+}
+
+impl Default for Gather {
+    /// For whoever has some tens of MiB.
+    fn default() -> Self {
+        Self { records: 4096, blocks: 65_536, group_records: 131_072, group_bytes: 8 << 20, page_bytes: 1 << 20 }
+    }
+}
+
+impl Gather {
+    /// For a recorder, which shares its memory with what it records.
+    pub const LITTLE: Self = Self { records: 256, blocks: 2048, group_records: 32_768, group_bytes: 256 << 10, page_bytes: 16 << 10 };
+}
 
 /// When a file is closed and the next one opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +66,25 @@ pub struct Writer {
     folder: PathBuf,
     header: Header,
     rotation: Rotation,
+    gather: Gather,
     number: u64,
     open: Option<Open>,
     /// Not rows yet.
     pending: Vec<Record>,
     pending_blocks: usize,
+    /// The last file that was handed to a thread of its own to be synced; where that is not wanted, none.
+    sealing: Option<Sealing>,
+}
+
+/// A file that is being synced by a thread.
+#[derive(Default)]
+struct Sealing(Option<JoinHandle<Result<(), FolderError>>>);
+
+impl Sealing {
+    /// Waits for its end.
+    fn join(&mut self) -> Result<(), FolderError> {
+        self.0.take().map_or(Ok(()), |thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
 }
 
 struct Open {
@@ -66,8 +104,23 @@ impl Writer {
         if !numbers(folder)?.is_empty() {
             return Err(FolderError::Exists { path: folder.to_path_buf() });
         }
-        let folder = folder.to_path_buf();
-        Ok(Self { folder, header, rotation, number: 0, open: None, pending: Vec::new(), pending_blocks: 0 })
+        let (folder, gather) = (folder.to_path_buf(), Gather::default());
+        Ok(Self { folder, header, rotation, gather, number: 0, open: None, pending: Vec::new(), pending_blocks: 0, sealing: None })
+    }
+
+    /// The same, gathering so much.
+    #[must_use]
+    pub const fn gathering(mut self, gather: Gather) -> Self {
+        self.gather = gather;
+        self
+    }
+
+    /// The same, and what is pushed does not wait for the sync of a file that is full: a thread syncs it and gives it its name, one at a time. Until
+    /// then it is as good as open.
+    #[must_use]
+    pub fn sealing_aside(mut self) -> Self {
+        self.sealing = Some(Sealing::default());
+        self
     }
 
     /// What the next file that is closed will say of the trace.
@@ -81,11 +134,11 @@ impl Writer {
     /// Where the system refuses to write or to sync.
     pub fn push(&mut self, record: &Record) -> Result<(), FolderError> {
         if self.open.is_none() {
-            self.open = Some(Open::new(&self.folder, self.number)?);
+            self.open = Some(Open::new(&self.folder, self.number, &self.gather)?);
         }
         self.pending_blocks += record.blocks.len();
         self.pending.push(record.clone());
-        if self.pending.len() >= BATCH_RECORDS || self.pending_blocks >= BATCH_BLOCKS {
+        if self.pending.len() >= self.gather.records || self.pending_blocks >= self.gather.blocks {
             self.encode()?;
         }
         if let Some(open) = &mut self.open {
@@ -101,7 +154,8 @@ impl Writer {
     pub fn close_if_due(&mut self) -> Result<(), FolderError> {
         let Some(open) = &self.open else { return Ok(()) };
         let is_old = self.rotation.age.is_some_and(|age| open.since.elapsed() >= age);
-        if open.records >= self.rotation.records || is_old { self.close() } else { Ok(()) }
+        let is_full = open.records >= self.rotation.records || self.header.gaps.len() >= GAPS_MAX;
+        if is_full || is_old { self.close() } else { Ok(()) }
     }
 
     /// Closes the trace. One without records has one file, for its header.
@@ -110,9 +164,10 @@ impl Writer {
     /// Where the system refuses to write or to sync.
     pub fn finish(mut self) -> Result<(), FolderError> {
         if self.open.is_none() && (self.number == 0 || !self.header.gaps.is_empty()) {
-            self.open = Some(Open::new(&self.folder, self.number)?);
+            self.open = Some(Open::new(&self.folder, self.number, &self.gather)?);
         }
-        self.close()
+        self.close()?;
+        self.sealing.as_mut().map_or(Ok(()), Sealing::join)
     }
 
     fn encode(&mut self) -> Result<(), FolderError> {
@@ -133,16 +188,30 @@ impl Writer {
         }
         self.header.gaps.clear();
         let file = open.rows.into_inner().map_err(FolderError::parquet(&open.path))?;
-        // The content before the name, and the name before anybody counts on the file.
-        file.sync_all().map_err(FolderError::io(&open.path))?;
-        std::fs::rename(&open.path, closed(&self.folder, self.number)).map_err(FolderError::io(&open.path))?;
+        let (path, name, folder) = (open.path, closed(&self.folder, self.number), self.folder.clone());
         self.number += 1;
-        sync_directory(&self.folder)
+        let Some(sealing) = &mut self.sealing else { return seal(&file, &path, &name, &folder) };
+        // In their order: the one before has its name.
+        sealing.join()?;
+        let thread = std::thread::Builder::new().name("sealer".to_owned()).stack_size(SEALER_STACK_BYTES);
+        let spawned = thread.spawn(move || seal(&file, &path, &name, &folder));
+        sealing.0 = Some(spawned.map_err(FolderError::io(&self.folder))?);
+        Ok(())
     }
+}
+
+/// Gives a file that is written its name.
+fn seal(file: &File, path: &Path, name: &Path, folder: &Path) -> Result<(), FolderError> {
+    // The content before the name, and the name before anybody counts on the file.
+    file.sync_all().map_err(FolderError::io(path))?;
+    std::fs::rename(path, name).map_err(FolderError::io(path))?;
+    sync_directory(folder)
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        // A file that was whole keeps its name, or goes on without one.
+        let _ = self.sealing.as_mut().map(Sealing::join);
         if let Some(open) = self.open.take() {
             let _ = std::fs::remove_file(open.path);
         }
@@ -150,21 +219,23 @@ impl Drop for Writer {
 }
 
 impl Open {
-    fn new(folder: &Path, number: u64) -> Result<Self, FolderError> {
+    fn new(folder: &Path, number: u64, gather: &Gather) -> Result<Self, FolderError> {
         let path = opened(folder, number);
         let file = File::create(&path).map_err(FolderError::io(&path))?;
-        let rows = ArrowWriter::try_new(file, schema(), Some(properties())).map_err(FolderError::parquet(&path))?;
+        let rows = ArrowWriter::try_new(file, schema(), Some(properties(gather))).map_err(FolderError::parquet(&path))?;
         Ok(Self { path, rows, records: 0, since: Instant::now() })
     }
 }
 
 /// Fingerprints are as good as random: no dictionary and no statistics, only their lengths apart from their bytes.
-fn properties() -> WriterProperties {
+fn properties(gather: &Gather) -> WriterProperties {
     let fingerprints = ColumnPath::from(vec![FINGERPRINTS.to_owned(), "list".to_owned(), "element".to_owned()]);
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_max_row_group_row_count(Some(GROUP_RECORDS))
-        .set_max_row_group_bytes(Some(GROUP_BYTES))
+        .set_max_row_group_row_count(Some(gather.group_records))
+        .set_max_row_group_bytes(Some(gather.group_bytes))
+        .set_data_page_size_limit(gather.page_bytes)
+        .set_dictionary_page_size_limit(gather.page_bytes)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_column_dictionary_enabled(fingerprints.clone(), false)
         .set_column_encoding(fingerprints.clone(), Encoding::DELTA_LENGTH_BYTE_ARRAY)

@@ -1,9 +1,11 @@
-//! `trace`: content traces, imported, exported, counted and cut.
+//! `trace`: content traces, imported, exported, counted, cut and recorded.
 
 mod cut;
 mod export;
 mod import;
 mod info;
+mod mark;
+mod record;
 
 use crate::exit::{Exit, Failed, Outcome};
 use onefold_trace::error::TraceError;
@@ -48,6 +50,8 @@ enum Verb {
     Export(export::Arguments),
     Info(info::Arguments),
     Cut(cut::Arguments),
+    Record(record::Arguments),
+    Mark(mark::Arguments),
 }
 
 /// Runs the verb.
@@ -60,6 +64,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Verb::Export(arguments) => export::run(arguments),
         Verb::Info(arguments) => info::run(arguments),
         Verb::Cut(arguments) => cut::run(arguments),
+        Verb::Record(arguments) => record::run(arguments),
+        Verb::Mark(arguments) => mark::run(arguments),
     }
 }
 

@@ -1,0 +1,229 @@
+//! Recording what clients ask for, as a trace (docs/tracing.md).
+//!
+//! 1. A client never waits for it: requests are told to a [`tap`], whose ring is bounded, and what finds no room there is counted as a gap.
+//! 2. Names of content are made by a [`recorder`] of its own thread, of idle priority, unless the volume has made them anyway.
+//! 3. All memory is charged to [`Part::Requests`]: [`FIXED_BYTES`] for as long as a recording runs, and the content that waits. Together they are
+//!    at most half of that part, so the largest request always finds room beside them.
+//! 4. There is one recording at a time. It ends when it is told to, when it cannot be written any more, or with its target.
+
+pub mod line;
+pub mod recorder;
+pub mod tap;
+
+#[cfg(test)]
+mod tests;
+
+use super::pool::Pool;
+use line::{Line, Listener};
+use onefold_engine::fingerprint::{Algorithm, Digest, Fingerprinter};
+use onefold_engine::memory::Part;
+use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
+use onefold_trace::folder::{FolderError, Gather, Rotation, Writer};
+use onefold_trace::header::Header;
+use recorder::{Recorder, Tally};
+use rtrb::RingBuffer;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tap::{Tap, Wants};
+
+/// Requests that the ring has room for.
+const RING_REQUESTS: usize = 4096;
+/// What rings, the thread and the writer of the trace take, whatever is recorded (measured: tests/record_memory of the benchmarks says how).
+pub const FIXED_BYTES: u64 = 2 << 20;
+/// The least `--memory` with which any recording can be made: a quarter of it is for requests, of those half for recording, and in that must be
+/// room for the largest request, which is up to a quarter of theirs.
+pub const MEMORY_BYTES_MIN: u64 = FIXED_BYTES * 16;
+/// What digests that a volume made may take in the ring.
+const NAMED_BYTES: u64 = 256 << 10;
+/// Bytes of each fingerprint that a trace keeps: enough that no two contents have one by chance.
+pub const NAME_BYTES: usize = 16;
+/// Stack of the recorder's thread.
+const STACK_BYTES: usize = 256 << 10;
+
+/// How content is named.
+#[derive(Clone)]
+pub enum Naming {
+    /// As the volume names it, where it does so with a key; else by BLAKE3 with a new key that nobody keeps.
+    Own,
+    /// By BLAKE3 with this key.
+    Keyed([u8; 32]),
+    /// By an algorithm without key.
+    Unkeyed(Algorithm),
+}
+
+/// What to record.
+pub struct Order {
+    /// Where the trace goes, a new folder or an empty one.
+    pub folder: PathBuf,
+    pub naming: Naming,
+    pub rotation: Rotation,
+}
+
+/// Why a recording cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error("a recording is under way already")]
+    Busy,
+    #[error("recording needs {needed_bytes} bytes of the {limit_bytes} that requests may have, and may take half of them")]
+    Memory { needed_bytes: u64, limit_bytes: u64 },
+    #[error("the volume is being detached")]
+    Closing,
+    #[error("the system refused a thread or random numbers: {0}")]
+    System(io::Error),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error("the recorder failed; its log has more")]
+    Failed,
+}
+
+/// A recording under way; ended by [`Recording::end`], or by letting go of it.
+pub struct Recording {
+    tap: Arc<Tap>,
+    thread: Option<JoinHandle<Result<Tally, FolderError>>>,
+    last_gap: recorder::LastGap,
+    about: About,
+    _taken: Taken,
+    _charge: Charge,
+}
+
+/// What can be said of a recording as it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    pub algorithm: Algorithm,
+    pub key_id: Option<String>,
+    /// The names are the volume's own, and the sizes by LZ4 are left unknown: content is not looked at again.
+    pub hands_over: bool,
+}
+
+/// Frees the tap's place for the next recording.
+struct Taken(Arc<Tap>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.is_taken.store(false, Ordering::Release);
+    }
+}
+
+/// Memory that is charged to requests.
+struct Charge {
+    pool: Arc<Pool>,
+    blocks: usize,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.pool.refund_request(self.blocks);
+    }
+}
+
+impl Recording {
+    /// Begins one of what passes `tap`. Waits until requests have left the memory for it.
+    ///
+    /// # Errors
+    /// Where another one is under way, `--memory` is too small, or the folder cannot be made.
+    pub fn begin(tap: &Arc<Tap>, order: Order) -> Result<Self, RecordError> {
+        if tap.is_taken.swap(true, Ordering::AcqRel) {
+            return Err(RecordError::Busy);
+        }
+        let taken = Taken(tap.clone());
+        let fingerprinter = fingerprinter(tap, &order.naming)?;
+        let hands_over = tap.fingerprinter.as_ref().is_some_and(|own| own.agrees_with(&fingerprinter));
+        let wants = if hands_over { Wants::Names } else { Wants::Bytes };
+        let (held_max, charge) = charge(&tap.pool, wants)?;
+        let about = About { algorithm: fingerprinter.algorithm(), key_id: fingerprinter.key_id(), hands_over };
+        let origin_ns = line::monotonic_ns();
+        let header = Header {
+            algorithm: Some(about.algorithm),
+            width: NAME_BYTES,
+            key_id: about.key_id.clone(),
+            clock: "monotonic".to_owned(),
+            origin_ns,
+            device_bytes: Some(Bytes(tap.bytes)),
+            ..Header::default()
+        };
+        let writer = Writer::create(&order.folder, header, order.rotation)?.gathering(Gather::LITTLE).sealing_aside();
+        let (entries, told) = RingBuffer::new(RING_REQUESTS);
+        let (spend, spent) = RingBuffer::new(RING_REQUESTS);
+        let is_asleep = Arc::new(AtomicBool::new(false));
+        let last_gap = Arc::new(Mutex::new(None));
+        let recorder = Recorder::new(told, spend, writer, fingerprinter, order.folder, is_asleep.clone(), last_gap.clone());
+        let thread = std::thread::Builder::new().name("recorder".to_owned()).stack_size(STACK_BYTES);
+        let thread = thread.spawn(move || recorder.run()).map_err(RecordError::System)?;
+        let listener = Listener { thread: thread.thread().clone(), is_asleep };
+        tap.open(Line::new(entries, spent, wants, origin_ns, held_max, listener));
+        Ok(Self { tap: tap.clone(), thread: Some(thread), last_gap, about, _taken: taken, _charge: charge })
+    }
+
+    /// What was said as it began.
+    #[must_use]
+    pub const fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// Whether it came to an end of its own, which is no good one.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Ends it; everything told is in the trace then.
+    ///
+    /// # Errors
+    /// Why it could not be written to its end. The files that were closed before are sound.
+    pub fn end(mut self) -> Result<Tally, RecordError> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Result<Tally, RecordError> {
+        let Some(thread) = self.thread.take() else { return Err(RecordError::Failed) };
+        let mut rest = self.tap.close(&self.last_gap);
+        while !thread.is_finished() {
+            rest.iter_mut().for_each(line::Spent::let_go);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        thread.join().map_err(|_| RecordError::Failed)?.map_err(RecordError::from)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            drop(self.stop());
+        }
+    }
+}
+
+fn fingerprinter(tap: &Tap, naming: &Naming) -> Result<Fingerprinter, RecordError> {
+    let own = tap.fingerprinter.as_ref().filter(|own| own.key_id().is_some());
+    Ok(match (naming, own) {
+        (Naming::Own, Some(own)) => own.clone(),
+        (Naming::Own, None) => {
+            let mut key = [0; 32];
+            getrandom::fill(&mut key).map_err(|e| RecordError::System(io::Error::other(e)))?;
+            Fingerprinter::new(Algorithm::Blake3, key)
+        }
+        (Naming::Keyed(key), _) => Fingerprinter::new(Algorithm::Blake3, *key),
+        (Naming::Unkeyed(algorithm), _) => Fingerprinter::new(*algorithm, [0; 32]),
+    })
+}
+
+/// What may wait in the ring, in bytes, and the charge of what is not charged anyway: buffers are, by whoever took them for a request.
+fn charge(pool: &Arc<Pool>, wants: Wants) -> Result<(u64, Charge), RecordError> {
+    let limit = pool.accountant().limit(Part::Requests);
+    let largest_blocks = pool.request_bytes_max() / BLOCK_BYTES;
+    let (held_min, charged) = match wants {
+        Wants::Bytes => (largest_blocks * BLOCK_BYTES, FIXED_BYTES),
+        Wants::Names => (NAMED_BYTES.max(largest_blocks * count(size_of::<Digest>())), FIXED_BYTES + NAMED_BYTES),
+    };
+    if FIXED_BYTES + held_min > limit / 2 {
+        return Err(RecordError::Memory { needed_bytes: FIXED_BYTES + held_min, limit_bytes: limit });
+    }
+    let held_max = if wants == Wants::Bytes { limit / 2 - FIXED_BYTES } else { held_min };
+    let blocks = index(charged.div_ceil(BLOCK_BYTES));
+    pool.charge_request(blocks).map_err(|_| RecordError::Closing)?;
+    Ok((held_max, Charge { pool: pool.clone(), blocks }))
+}

@@ -1,0 +1,237 @@
+//! The thread that names content and writes the trace.
+//!
+//! 1. It has idle priority: it runs when nobody else wants the processor, and holds no lock that a client could want (`line.rs`, invariant 2).
+//! 2. Records stand in the trace in the order in which they were told, and a gap in front of the record that was told after it.
+//! 3. What is waited for costs clients nothing: while requests come it looks for them each millisecond; only after a quiet second is it woken.
+
+use super::NAME_BYTES;
+use super::line::{Told, What};
+use super::tap::{Asked, Content};
+use crate::runtime::digests::{self, Written};
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+use onefold_engine::fingerprint::{Digest, Fingerprinter};
+use onefold_engine::interface::Op;
+use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
+use onefold_trace::folder::{FolderError, Writer};
+use onefold_trace::header::Gap;
+use onefold_trace::record::{self, Block, NAME_BYTES_MAX, Name, Record};
+use rtrb::{Consumer, Producer};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Requests that are looked at together: names are cheaper in numbers.
+const TOGETHER: usize = 32;
+/// Blocks that are looked at together, so that content does not wait for more of it.
+const TOGETHER_BLOCKS: usize = 256;
+/// Between two looks while requests come.
+const LOOK: Duration = Duration::from_millis(1);
+/// After so long without any it sleeps until it is woken.
+const QUIET: Duration = Duration::from_secs(1);
+/// The longest sleep: files grow old.
+const SLEEP: Duration = Duration::from_millis(100);
+/// What sizes by LZ4 are multiples of.
+const SIZE_STEP: usize = 64;
+
+/// What was missed behind the last request that was told.
+pub type LastGap = Arc<Mutex<Option<Gap>>>;
+
+/// What was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub records: u64,
+    /// Blocks of 4 KiB that writes touched.
+    pub blocks: u64,
+    /// Requests that are missing.
+    pub missed: u64,
+    /// Stretches in which some are.
+    pub gaps: u64,
+    /// Of the trace.
+    pub bytes: u64,
+}
+
+/// The thread's own things.
+pub struct Recorder {
+    told: Consumer<Told>,
+    spent: Producer<Content>,
+    writer: Writer,
+    namer: Namer,
+    folder: PathBuf,
+    is_asleep: Arc<AtomicBool>,
+    last_gap: LastGap,
+    last_told: Instant,
+    tally: Tally,
+}
+
+impl Recorder {
+    pub fn new(
+        told: Consumer<Told>,
+        spent: Producer<Content>,
+        writer: Writer,
+        fingerprinter: Fingerprinter,
+        folder: PathBuf,
+        is_asleep: Arc<AtomicBool>,
+        last_gap: LastGap,
+    ) -> Self {
+        let (namer, last_told, tally) = (Namer::new(fingerprinter), Instant::now(), Tally::default());
+        Self { told, spent, writer, namer, folder, is_asleep, last_gap, last_told, tally }
+    }
+
+    /// Records until nobody tells any more.
+    pub fn run(mut self) -> Result<Tally, FolderError> {
+        yield_to_all();
+        let mut together = Vec::with_capacity(TOGETHER);
+        loop {
+            // Before the look into the ring: what was told before the end is in it.
+            let is_over = self.told.is_abandoned();
+            let mut blocks = 0;
+            while together.len() < TOGETHER && blocks < TOGETHER_BLOCKS {
+                let Ok(told) = self.told.pop() else { break };
+                blocks += if let Content::Bytes(buffer) = &told.content { buffer.blocks() } else { 0 };
+                together.push(told);
+            }
+            if !together.is_empty() {
+                self.record(&mut together)?;
+            } else if is_over {
+                break;
+            } else {
+                self.writer.close_if_due()?;
+                self.rest();
+            }
+        }
+        let last_gap = self.last_gap.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.missed(last_gap);
+        self.writer.finish()?;
+        Ok(Tally { bytes: bytes_of(&self.folder), ..self.tally })
+    }
+
+    fn record(&mut self, together: &mut Vec<Told>) -> Result<(), FolderError> {
+        self.last_told = Instant::now();
+        let mut names = self.namer.names(together).into_iter();
+        for Told { time_ns, what, content, gap } in together.drain(..) {
+            let blocks = names.next().unwrap_or_default();
+            if !matches!(content, Content::None) {
+                // There is room: no more are out than the ring takes.
+                let _ = self.spent.push(content);
+            }
+            self.missed(gap);
+            let record = match what {
+                What::Asked(asked) => record_of(time_ns, &asked, blocks),
+                What::Mark(phase) => {
+                    Record { note: Some(phase.into()), ..Record::new(time_ns, record::Op::Mark, Bytes(0), Bytes(0)) }
+                }
+            };
+            self.tally.records += u64::from(record.op != record::Op::Mark);
+            self.tally.blocks += if record.op == record::Op::Write { record.blocks_touched() } else { 0 };
+            self.writer.push(&record)?;
+        }
+        Ok(())
+    }
+
+    fn missed(&mut self, gap: Option<Gap>) {
+        let Some(gap) = gap else { return };
+        self.tally.gaps += 1;
+        self.tally.missed += gap.requests;
+        self.writer.header_mut().gaps.push(gap);
+    }
+
+    fn rest(&self) {
+        if self.last_told.elapsed() < QUIET {
+            std::thread::sleep(LOOK);
+            return;
+        }
+        self.is_asleep.store(true, Ordering::SeqCst);
+        if self.told.is_empty() && !self.told.is_abandoned() {
+            std::thread::park_timeout(SLEEP);
+        }
+        self.is_asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+fn record_of(time_ns: u64, asked: &Asked, blocks: Vec<Block>) -> Record {
+    let op = match asked.op {
+        Op::Read => record::Op::Read,
+        Op::Write => record::Op::Write,
+        Op::Flush => record::Op::Flush,
+        Op::Discard => record::Op::Discard,
+        Op::WriteZeroes => record::Op::WriteZeroes,
+    };
+    let is_flush = asked.op == Op::Flush;
+    let place = |bytes: u64| Bytes(if is_flush { 0 } else { bytes });
+    let fua = asked.fua && !matches!(asked.op, Op::Read | Op::Flush);
+    Record { fua, blocks, ..Record::new(time_ns, op, place(asked.offset), place(asked.length)) }
+}
+
+/// Names content, and finds how small it gets.
+struct Namer {
+    fingerprinter: Fingerprinter,
+    table: CompressTable,
+    output: Vec<u8>,
+}
+
+impl Namer {
+    fn new(fingerprinter: Fingerprinter) -> Self {
+        Self { fingerprinter, table: CompressTable::small(), output: vec![0; get_maximum_output_size(BLOCK_SIZE)] }
+    }
+
+    /// For each request what its blocks are.
+    fn names<'a>(&mut self, together: &'a [Told]) -> Vec<Vec<Block>> {
+        let written = |told: &'a Told| match (&told.content, &told.what) {
+            (Content::Bytes(buffer), What::Asked(asked)) => Some(Written { buffer, offset: asked.offset, length: asked.length }),
+            _ => None,
+        };
+        let writes: Vec<Written<'a>> = together.iter().filter_map(written).collect();
+        let mut digests = digests::of_writes(&self.fingerprinter, &writes).into_iter();
+        let mut blocks_of = |told: &Told| match (&told.content, &told.what) {
+            (Content::Named(digests), What::Asked(asked)) => blocks(asked, digests, |_| None),
+            (Content::Bytes(buffer), What::Asked(asked)) => {
+                let digests = digests.next().unwrap_or_default();
+                blocks(asked, &digests, |i| size(&mut self.table, &mut self.output, buffer.block(i)))
+            }
+            _ => Vec::new(),
+        };
+        together.iter().map(&mut blocks_of).collect()
+    }
+}
+
+/// The blocks that a request touches. One that it does not cover is of unknown content.
+fn blocks(asked: &Asked, digests: &[Digest], mut size: impl FnMut(usize) -> Option<u16>) -> Vec<Block> {
+    let touched = index(asked.length).div_ceil(BLOCK_SIZE);
+    let of = |(i, digest): (usize, &Digest)| match digest {
+        Digest::Partial => Block::named(Name::Unknown),
+        Digest::Zero => Block { name: Name::Zero, compressed: size(i) },
+        Digest::Of(fingerprint) => {
+            let mut bytes = [0; NAME_BYTES_MAX];
+            bytes[..NAME_BYTES].copy_from_slice(&fingerprint.0[..NAME_BYTES]);
+            Block { name: Name::Of(bytes), compressed: size(i) }
+        }
+    };
+    digests.iter().take(touched).enumerate().map(of).collect()
+}
+
+/// What LZ4 makes of a block, rounded up; no more than the block itself, which would be stored as it is then.
+fn size(table: &mut CompressTable, output: &mut [u8], block: &[u8; BLOCK_SIZE]) -> Option<u16> {
+    let bytes = compress_into_with_table(block, output, table).ok()?;
+    u16::try_from(bytes.next_multiple_of(SIZE_STEP).min(BLOCK_SIZE)).ok()
+}
+
+/// Bytes of the files of a trace.
+fn bytes_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    let is_part = |entry: &&std::fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "parquet");
+    entries.iter().filter(is_part).filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).fold(0, u64::wrapping_add)
+}
+
+/// Gives this thread idle priority, or the lowest that the system lets it have.
+fn yield_to_all() {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the structure is whole and outlives the call; 0 is the calling thread.
+    let refused = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) } != 0;
+    if refused {
+        let error = std::io::Error::last_os_error();
+        tracing::warn!(%error, "the recorder cannot have idle priority, only a low one");
+        // SAFETY: plain numbers; 0 is the calling thread.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+    }
+}

@@ -1,0 +1,184 @@
+//! The ring when it is full, and a recording beside more requests than it can follow.
+
+use super::line::{Line, Listener, Told};
+use super::recorder::LastGap;
+use super::tap::{Asked, Content, Wants};
+use super::{MEMORY_BYTES_MIN, Naming, Order, RING_REQUESTS, RecordError, Recording};
+use crate::device::memory::MemoryDevice;
+use crate::runtime::passthrough::Passthrough;
+use crate::runtime::pool::Pool;
+use crate::runtime::{Closing, Served};
+use crate::target::{Incoming, Target};
+use crate::test_kit::{read, submit};
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::interface::{Hint, Op, Reply};
+use onefold_engine::memory::{Accountant, Part};
+use onefold_engine::units::count;
+use onefold_trace::folder::{Reader, Rotation};
+use onefold_trace::header::Gap;
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+const WRITE: Asked = Asked { op: Op::Write, fua: false, offset: 0, length: 4096 };
+const READ: Asked = Asked { op: Op::Read, fua: false, offset: 0, length: 4096 };
+
+struct Rig {
+    line: Line,
+    told: Consumer<Told>,
+    spent: Producer<Content>,
+}
+
+fn rig(held_max: u64) -> Rig {
+    let (entries, told) = RingBuffer::new(RING_REQUESTS);
+    let (spend, spent) = RingBuffer::new(RING_REQUESTS);
+    let listener = Listener { thread: std::thread::current(), is_asleep: Arc::new(AtomicBool::new(false)) };
+    Rig { line: Line::new(entries, spent, Wants::Bytes, 0, held_max, listener), told, spent: spend }
+}
+
+fn bytes(blocks: usize) -> Content {
+    Content::Bytes(BufferMut::zeroed(blocks).freeze())
+}
+
+impl Rig {
+    /// Plays the recorder for `many` requests; what was missed in front of each.
+    fn take(&mut self, many: usize) -> Vec<u64> {
+        let mut one = || {
+            let told = self.told.pop().expect("so many were told");
+            if !matches!(told.content, Content::None) {
+                self.spent.push(told.content).expect("the way back has room");
+            }
+            told.gap.map_or(0, |gap| gap.requests)
+        };
+        (0..many).map(|_| one()).collect()
+    }
+
+    fn left(self) -> Option<Gap> {
+        let last: LastGap = Arc::new(Mutex::new(None));
+        self.line.close(&last);
+        let gap = *last.lock().unwrap();
+        gap
+    }
+}
+
+#[test]
+fn what_finds_no_room_is_one_gap_until_half_is_free() {
+    let mut rig = rig(u64::MAX);
+    (0..RING_REQUESTS + 10).for_each(|_| rig.line.tell(READ, Content::None));
+    rig.take(RING_REQUESTS / 2 - 1);
+    rig.line.tell(READ, Content::None);
+    rig.take(1);
+    rig.line.tell(READ, Content::None);
+    let gaps = rig.take(RING_REQUESTS / 2 + 1);
+    assert!(gaps[..RING_REQUESTS / 2].iter().all(|missed| *missed == 0));
+    assert_eq!(gaps.last(), Some(&11));
+    assert_eq!(rig.left(), None);
+}
+
+#[test]
+fn content_is_bounded_until_it_is_let_go_of() {
+    let mut rig = rig(10 * 4096);
+    rig.line.tell(WRITE, bytes(10));
+    rig.line.tell(WRITE, bytes(1));
+    assert_eq!(rig.take(1), [0]);
+    // It is back, but nobody let go of it.
+    rig.line.tell(WRITE, bytes(1));
+    rig.line.spent().let_go();
+    rig.line.tell(WRITE, bytes(10));
+    assert_eq!(rig.take(1), [2]);
+    rig.line.spent().let_go();
+    (0..RING_REQUESTS + 1).for_each(|_| rig.line.tell(WRITE, bytes(0)));
+    // The ring of requests is empty again, but nothing of them is let go of.
+    rig.take(RING_REQUESTS);
+    rig.line.tell(WRITE, bytes(0));
+    assert_eq!(rig.left().map(|gap| gap.requests), Some(2), "at the end it is told, too");
+}
+
+fn order(folder: &Path) -> Order {
+    Order { folder: folder.to_path_buf(), naming: Naming::Unkeyed(Algorithm::Md5), rotation: Rotation::default() }
+}
+
+#[test]
+fn records_and_gaps_are_what_was_sent_and_memory_stays_bounded() {
+    let accountant = Accountant::new(MEMORY_BYTES_MIN);
+    let target = Passthrough::new(MemoryDevice::new(8 << 20), Pool::new(accountant.clone()));
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("t");
+    let recording = Recording::begin(target.tap(), order(&folder)).unwrap();
+    assert!(matches!(Recording::begin(target.tap(), order(&place.path().join("u"))), Err(RecordError::Busy)));
+    let answered = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for n in 0..3_u64 {
+            let (target, answered) = (&target, &answered);
+            scope.spawn(move || {
+                for i in 0..1500 {
+                    let fill = u8::try_from((n + i) % 251).unwrap();
+                    let reply = submit(&**target, Op::Write, (i % 64) * 65536, 65536, Some(&[fill; 65536]), false).recv();
+                    assert!(matches!(reply, Ok(Reply::Done)));
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let tally = recording.end().unwrap();
+    assert_eq!(tally.records + tally.missed, 4500);
+    assert_eq!(answered.into_inner(), 4500);
+    assert!(tally.records > 0);
+    let reader = Reader::open(&folder).unwrap();
+    let gaps = reader.header().gaps.clone();
+    assert_eq!((count(gaps.len()), gaps.iter().map(|gap| gap.requests).sum()), (tally.gaps, tally.missed));
+    let records: Vec<_> = reader.map(|record| record.unwrap()).collect();
+    assert_eq!((count(records.len()), tally.blocks), (tally.records, 16 * tally.records));
+    assert!(records.iter().all(|record| record.blocks.len() == 16));
+    assert!(accountant.peak(Part::Requests) <= accountant.limit(Part::Requests));
+    assert_eq!(target.close(), Closing::Clean);
+    assert_eq!(accountant.used(Part::Requests), 0, "all memory is back");
+}
+
+#[test]
+fn the_largest_request_finds_room_beside_a_recording() {
+    let accountant = Accountant::new(MEMORY_BYTES_MIN);
+    let target = Passthrough::new(MemoryDevice::new(64 << 20), Pool::new(accountant));
+    let place = tempfile::tempdir().unwrap();
+    let recording = Recording::begin(target.tap(), order(&place.path().join("t"))).unwrap();
+    let largest = target.info().request_bytes_max;
+    let content = vec![7; usize::try_from(largest).unwrap()];
+    for n in 0..20 {
+        assert!(matches!(submit(&*target, Op::Write, n % 4 * largest, largest, Some(&content), true).recv(), Ok(Reply::Done)));
+    }
+    assert_eq!(read(&*target, 0, largest).unwrap(), content);
+    let tally = recording.end().unwrap();
+    assert_eq!(tally.records + tally.missed, 21);
+    assert_eq!(target.close(), Closing::Clean);
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_ends_the_recording_and_nothing_else() {
+    let target = Passthrough::new(MemoryDevice::new(8 << 20), Pool::new(Accountant::new(MEMORY_BYTES_MIN)));
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("t");
+    let rotation = Rotation { records: 1, age: None };
+    let recording = Recording::begin(target.tap(), Order { rotation, ..order(&folder) }).unwrap();
+    // Its folder goes away.
+    std::fs::remove_dir_all(&folder).unwrap();
+    let mut batch: Vec<Incoming> = Vec::new();
+    let (tell, hear) = std::sync::mpsc::channel();
+    for _ in 0..3 {
+        let tell = tell.clone();
+        let done = Box::new(move |reply: Reply| tell.send(matches!(reply, Reply::Done)).unwrap());
+        batch.push(Incoming { op: Op::Flush, offset: 0, length: 0, buffer: None, fua: false, hint: Hint::None, done });
+    }
+    target.submit(&mut batch);
+    assert!((0..3).all(|_| hear.recv().unwrap()));
+    while !recording.is_over() {
+        std::thread::yield_now();
+    }
+    assert!(matches!(submit(&*target, Op::Write, 0, 4096, Some(&[1; 4096]), true).recv(), Ok(Reply::Done)));
+    assert!(matches!(recording.end(), Err(RecordError::Folder(_))));
+    assert!(!target.tap().is_on());
+    let again = Recording::begin(target.tap(), order(&place.path().join("again"))).unwrap();
+    assert_eq!(again.end().unwrap().records, 0);
+    assert_eq!(target.close(), Closing::Clean);
+}

@@ -1,0 +1,403 @@
+//! `onefold trace record`, end to end over NBD: each request in the trace, with the right names, checked against what was sent and against the
+//! backing file. Names are computed here by the algorithms themselves, not by the program's own way to them.
+
+mod common;
+
+use common::nbd_client::*;
+use common::{Dice, Scratch};
+use md5::Digest as _;
+use onefold_trace::folder::Reader;
+use onefold_trace::header::Header;
+use onefold_trace::record::{Name, Op, Record};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const BLOCK: usize = 4096;
+const BYTES: u64 = 16 << 20;
+/// What a trace keeps of each fingerprint.
+const KEPT: usize = 16;
+
+/// A directory with an attached store in it.
+struct Home {
+    scratch: Scratch,
+    store: PathBuf,
+    socket: PathBuf,
+}
+
+impl Home {
+    /// A backing file, attached with `--passthrough`.
+    fn passed_through() -> Self {
+        let scratch = Scratch::new();
+        let store = scratch.path().join("disk");
+        std::fs::File::create(&store).unwrap().set_len(BYTES).unwrap();
+        Self::attach(scratch, store, &["--passthrough"])
+    }
+
+    fn volume() -> Self {
+        let scratch = Scratch::new();
+        let store = scratch.path().join("disk");
+        let made = command(scratch.path()).args(["create", "disk", "--size", "32M"]).output().unwrap();
+        assert!(made.status.success());
+        Self::attach(scratch, store, &[])
+    }
+
+    fn attach(scratch: Scratch, store: PathBuf, options: &[&str]) -> Self {
+        let output = command(scratch.path()).args(["attach", "--nbd", "disk"]).args(options).output().unwrap();
+        let uri = String::from_utf8(output.stdout).unwrap();
+        let socket = PathBuf::from(uri.trim().split_once("socket=").expect("it serves").1);
+        Self { scratch, store, socket }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = command(self.scratch.path());
+        command.args(words);
+        command
+    }
+
+    fn client(&self) -> Client {
+        Client::ready_for(&self.socket, false, "")
+    }
+
+    fn record(&self, words: &[&str]) -> Recorder {
+        let mut command = self.command(&["trace", "record", "disk", "--json"]);
+        let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("recording "), "{line}");
+        Recorder(child)
+    }
+
+    fn trace(&self, name: &str) -> (Header, Vec<Record>) {
+        let reader = Reader::open(&self.scratch.path().join(name)).unwrap();
+        let header = reader.header().clone();
+        (header, reader.map(|record| record.unwrap()).collect())
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = self.command(&["detach", "disk"]).output();
+    }
+}
+
+fn command(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onefold"));
+    command.current_dir(home).env("ONEFOLD_RUN_DIR", home.join("run")).env("ONEFOLD_STATE_DIR", home.join("state"));
+    command
+}
+
+struct Recorder(Child);
+
+impl Recorder {
+    fn interrupt(self) -> Value {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        self.summary()
+    }
+
+    /// Waits for its end, which must be a good one.
+    fn summary(self) -> Value {
+        let output = self.0.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// What was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sent {
+    op: Op,
+    fua: bool,
+    offset: u64,
+    length: u64,
+    content: Vec<u8>,
+}
+
+fn send(client: &mut Client, op: Op, fua: bool, offset: u64, content: &[u8], length: u64) -> Sent {
+    let flags = if fua { FUA } else { 0 };
+    let bytes = u32::try_from(length).unwrap();
+    match op {
+        Op::Write => client.write(flags, offset, content).unwrap(),
+        Op::Read => drop(client.read(offset, bytes).unwrap()),
+        Op::Flush => client.command(FLUSH, 0, 0, 0).unwrap(),
+        Op::Discard => client.command(TRIM, flags, offset, bytes).unwrap(),
+        Op::WriteZeroes => client.command(WRITE_ZEROES, flags, offset, bytes).unwrap(),
+        Op::Mark => panic!("no request"),
+    }
+    Sent { op, fua, offset, length, content: content.to_vec() }
+}
+
+/// A block of content number `n`; 0 is all zeros, and every second one compresses well.
+fn block(n: u64) -> Vec<u8> {
+    let mut content = vec![0; BLOCK];
+    if n > 0 {
+        let random = if n % 2 == 0 { 1000 } else { BLOCK };
+        Dice(n).fill(&mut content[..random]);
+    }
+    content
+}
+
+/// Requests of every kind, one after the other; writes of new and of known content, of parts of blocks and beside blocks.
+fn workload(client: &mut Client, dice: &mut Dice, requests: usize, first_block: u64, blocks: u64) -> Vec<Sent> {
+    let mut sent = Vec::new();
+    for _ in 0..requests {
+        let many = 1 + dice.below(16);
+        let at = (first_block + dice.below(blocks - many)) * BLOCK as u64;
+        let fua = dice.below(4) == 0;
+        let whole: Vec<u8> = (0..many).flat_map(|_| block(dice.below(40))).collect();
+        let length = whole.len() as u64;
+        sent.push(match dice.below(20) {
+            0 => send(client, Op::Flush, false, 0, &[], 0),
+            1 => send(client, Op::Read, false, at, &[], length),
+            2 => send(client, Op::Discard, fua, at, &[], length),
+            3 => send(client, Op::WriteZeroes, fua, at, &[], length),
+            4 => send(client, Op::Write, fua, at, &whole[..whole.len() - 512], length - 512),
+            5 => send(client, Op::Write, fua, at + 1024, &whole[..whole.len() - 1024], length - 1024),
+            _ => send(client, Op::Write, fua, at, &whole, length),
+        });
+    }
+    sent
+}
+
+/// That a record says what was sent, its content under `name_of`.
+fn assert_records(record: &Record, sent: &Sent, name_of: &dyn Fn(&[u8]) -> [u8; KEPT]) {
+    assert_eq!((record.op, record.fua), (sent.op, sent.fua), "{sent:?}");
+    assert_eq!((record.offset.get(), record.length.get()), (sent.offset, sent.length));
+    assert_eq!((record.pid, &record.process), (None, &None));
+    if sent.op != Op::Write || sent.offset % BLOCK as u64 != 0 {
+        assert!(record.blocks.is_empty(), "{record:?}");
+        return;
+    }
+    assert_eq!(record.blocks.len(), sent.content.len().div_ceil(BLOCK));
+    for (found, content) in record.blocks.iter().zip(sent.content.chunks(BLOCK)) {
+        let wanted = match content {
+            part if part.len() < BLOCK => None,
+            zeros if zeros.iter().all(|byte| *byte == 0) => Some(None),
+            whole => Some(Some(name_of(whole))),
+        };
+        match (found.name, wanted) {
+            (Name::Unknown, None) | (Name::Zero, Some(None)) => {}
+            (Name::Of(found), Some(Some(wanted))) => assert!(found[..KEPT] == wanted && found[KEPT..] == [0; 4], "{sent:?}"),
+            (found, wanted) => panic!("{found:?} where {wanted:?} was sent"),
+        }
+    }
+}
+
+fn kept(digest: &[u8]) -> [u8; KEPT] {
+    digest[..KEPT].try_into().unwrap()
+}
+
+/// The key in a file, read without the program's help.
+fn key_of(path: &Path) -> [u8; 32] {
+    let digits = std::fs::read_to_string(path).unwrap();
+    std::array::from_fn(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap())
+}
+
+/// That the blocks of the backing file have the names that the last request for them said.
+fn assert_store(store: &Path, records: &[Record], name_of: &dyn Fn(&[u8]) -> [u8; KEPT]) -> usize {
+    let content = std::fs::read(store).unwrap();
+    let mut last = vec![None; content.len() / BLOCK];
+    for record in records {
+        let first = (record.offset.get() / BLOCK as u64) as usize;
+        let touched = if record.length.get() == 0 { 0 } else { record.blocks_touched() as usize };
+        match record.op {
+            Op::Write => (0..touched).for_each(|i| last[first + i] = record.blocks.get(i).map(|block| block.name)),
+            Op::Discard | Op::WriteZeroes => last[first..first + touched].fill(Some(Name::Zero)),
+            _ => {}
+        }
+    }
+    let mut checked = 0;
+    for (content, name) in content.chunks(BLOCK).zip(last) {
+        match name {
+            Some(Name::Zero) => assert!(content.iter().all(|byte| *byte == 0)),
+            Some(Name::Of(bytes)) => assert_eq!(bytes[..KEPT], name_of(content)),
+            Some(Name::Unknown) | None => continue,
+        }
+        checked += 1;
+    }
+    checked
+}
+
+#[test]
+fn a_known_workload_is_recorded_to_the_byte() {
+    let home = Home::passed_through();
+    let mut client = home.client();
+    send(&mut client, Op::Write, false, 0, &block(77), BLOCK as u64);
+    let recorder = home.record(&["--out", "trace", "--key", "key"]);
+    let sent = workload(&mut client, &mut Dice(1), 600, 16, BYTES / BLOCK as u64 - 16);
+    let summary = recorder.interrupt();
+    send(&mut client, Op::Write, false, 0, &block(78), BLOCK as u64);
+
+    let key = key_of(&home.scratch.path().join("key"));
+    let name_of = |content: &[u8]| kept(blake3::keyed_hash(&key, content).as_bytes());
+    let (header, records) = home.trace("trace");
+    assert_eq!(records.len(), sent.len());
+    records.iter().zip(&sent).for_each(|(record, sent)| assert_records(record, sent, &name_of));
+    assert!(records.windows(2).all(|pair| pair[0].time_ns <= pair[1].time_ns));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(home.scratch.path().join("key")).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+
+    let written = |sent: &&Sent| sent.op == Op::Write;
+    let touched: u64 = sent.iter().filter(written).map(|sent| (sent.offset + sent.length).div_ceil(4096) - sent.offset / 4096).sum();
+    let number = |name: &str| summary[name].as_u64().unwrap();
+    assert_eq!((number("records"), number("blocks"), number("gaps")), (600, touched, 0));
+    let size: u64 = std::fs::read_dir(home.scratch.path().join("trace")).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+    assert_eq!(number("bytes"), size);
+    assert_eq!(header.key_id.as_deref(), summary["key_id"].as_str());
+    assert_eq!((header.width, header.device_bytes.map(|bytes| bytes.get())), (KEPT, Some(BYTES)));
+    for block in records.iter().flat_map(|record| &record.blocks).filter(|block| block.name != Name::Unknown) {
+        assert!(block.compressed.is_some_and(|size| size % 64 == 0 && (64..=4096).contains(&size)));
+    }
+    let sizes: Vec<_> = records.iter().flat_map(|record| &record.blocks).filter_map(|block| block.compressed).collect();
+    assert!(sizes.contains(&64) && sizes.contains(&4096) && sizes.iter().any(|size| (1000..1300).contains(size)), "zeros, random, half random");
+
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    assert!(assert_store(&home.store, &records, &name_of) > 1000);
+}
+
+#[test]
+fn clients_at_once_are_recorded_in_the_order_of_admission() {
+    let home = Home::passed_through();
+    let recorder = home.record(&["--out", "trace", "--unkeyed", "md5"]);
+    let span = BYTES / BLOCK as u64 / 4;
+    let sent: Vec<Vec<Sent>> = std::thread::scope(|scope| {
+        let home = &home;
+        let one = |n: u64| move || workload(&mut home.client(), &mut Dice(100 + n), 300, n * span, span);
+        let threads: Vec<_> = (0..4).map(|n| scope.spawn(one(n))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let summary = recorder.interrupt();
+    assert_eq!((summary["gaps"].as_u64(), summary["key_id"].as_str()), (Some(0), None));
+    let (header, records) = home.trace("trace");
+    assert_eq!((header.algorithm.map(|a| a.name()), header.key_id), (Some("md5"), None));
+    let name_of = |content: &[u8]| kept(&md5::Md5::digest(content));
+    // Each client's requests, in its order; flushes have no place by which to tell whose they are.
+    for (n, sent) in (0_u64..).zip(&sent) {
+        let is_its = |record: &&Record| record.op != Op::Flush && record.offset.get() / BLOCK as u64 / span == n;
+        let its: Vec<&Record> = records.iter().filter(is_its).collect();
+        let sent: Vec<&Sent> = sent.iter().filter(|sent| sent.op != Op::Flush).collect();
+        assert_eq!(its.len(), sent.len());
+        its.iter().zip(sent).for_each(|(record, sent)| assert_records(record, sent, &name_of));
+    }
+    let flushes = |ops: &mut dyn Iterator<Item = Op>| ops.filter(|op| *op == Op::Flush).count();
+    assert_eq!(flushes(&mut records.iter().map(|r| r.op)), flushes(&mut sent.iter().flatten().map(|s| s.op)));
+    assert!(assert_store(&home.store, &records, &name_of) > 1000);
+}
+
+#[test]
+fn a_volume_hands_over_its_own_fingerprints() {
+    let home = Home::volume();
+    let recorder = home.record(&["--out", "own"]);
+    let sent = workload(&mut home.client(), &mut Dice(5), 300, 0, 2048);
+    let own = recorder.interrupt();
+    assert_eq!((own["fingerprints_of_volume"].as_bool(), own["gaps"].as_u64()), (Some(true), Some(0)));
+    let recorder = home.record(&["--out", "again", "--seconds", "1"]);
+    let again = recorder.summary();
+    assert_eq!((&own["key_id"], again["records"].as_u64()), (&again["key_id"], Some(0)));
+
+    let (_, records) = home.trace("own");
+    let fingerprinter = onefold::volume::peek(&home.store).unwrap().superblock.fingerprinter();
+    let name_of = |content: &[u8]| match fingerprinter.digest(content.try_into().unwrap()) {
+        onefold_engine::fingerprint::Digest::Of(fingerprint) => kept(&fingerprint.0),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(records.len(), sent.len());
+    records.iter().zip(&sent).for_each(|(record, sent)| assert_records(record, sent, &name_of));
+    assert!(records.iter().flat_map(|record| &record.blocks).all(|block| block.compressed.is_none()));
+
+    // With another key content is looked at again, and sizes are known.
+    let recorder = home.record(&["--out", "keyed", "--key", "key"]);
+    let sent = workload(&mut home.client(), &mut Dice(6), 100, 0, 2048);
+    assert_eq!(recorder.interrupt()["fingerprints_of_volume"].as_bool(), Some(false));
+    let key = key_of(&home.scratch.path().join("key"));
+    let (_, records) = home.trace("keyed");
+    assert_eq!(records.len(), sent.len());
+    let name_of = |content: &[u8]| kept(blake3::keyed_hash(&key, content).as_bytes());
+    records.iter().zip(&sent).for_each(|(record, sent)| assert_records(record, sent, &name_of));
+}
+
+#[test]
+fn a_killed_server_loses_the_open_file_alone() {
+    let home = Home::passed_through();
+    let recorder = home.record(&["--out", "trace", "--unkeyed", "md5", "--file-records", "100"]);
+    let mut client = home.client();
+    let sent = workload(&mut client, &mut Dice(9), 250, 0, 2048);
+    let second = home.scratch.path().join("trace/000001.parquet");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !second.exists() {
+        assert!(Instant::now() < deadline, "200 records never filled two files of 100");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let status = home.command(&["status", "disk", "--json"]).output().unwrap().stdout;
+    let pid = serde_json::from_slice::<Value>(&status).unwrap()["pid"].as_i64().unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let output = recorder.0.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("went away") && said.contains("trace has what was closed"), "{said}");
+    let (_, records) = home.trace("trace");
+    assert_eq!(records.len(), 200);
+    let name_of = |content: &[u8]| kept(&md5::Md5::digest(content));
+    records.iter().zip(&sent).for_each(|(record, sent)| assert_records(record, sent, &name_of));
+}
+
+#[test]
+fn a_detach_ends_it_and_a_client_that_is_gone_does_too() {
+    let home = Home::passed_through();
+    let mut recorder = home.record(&["--out", "gone"]);
+    send(&mut home.client(), Op::Write, false, 0, &block(1), BLOCK as u64);
+    recorder.0.kill().unwrap();
+    recorder.0.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !home.scratch.path().join("gone/000000.parquet").exists() {
+        assert!(Instant::now() < deadline, "the recording went on after its client was killed");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(home.trace("gone").1.len(), 1);
+
+    let recorder = home.record(&["--out", "trace"]);
+    let mut sent = workload(&mut home.client(), &mut Dice(11), 30, 0, 2048);
+    assert!(home.command(&["trace", "mark", "disk", "second half"]).status().unwrap().success());
+    sent.extend(workload(&mut home.client(), &mut Dice(12), 20, 0, 2048));
+    assert!(home.command(&["detach", "disk"]).status().unwrap().success());
+    assert_eq!(recorder.summary()["records"].as_u64(), Some(sent.len() as u64));
+    let (_, records) = home.trace("trace");
+    assert_eq!((records.len(), records[30].op, records[30].note.as_deref()), (sent.len() + 1, Op::Mark, Some("second half")));
+    assert_ne!(home.trace("trace").0.key_id, home.trace("gone").0.key_id, "each has a key of its own");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused() {
+    let home = Home::passed_through();
+    let refused = |code: i32, words: &[&str], wanted: &str| {
+        let output = home.command(&[&["trace", "record"], words].concat()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        assert!(said.contains(wanted), "{words:?}: {said}");
+    };
+    let unrecorded = home.command(&["trace", "mark", "disk", "phase"]).output().unwrap();
+    assert_eq!(unrecorded.status.code(), Some(3), "{}", String::from_utf8_lossy(&unrecorded.stderr));
+    refused(3, &["none", "--out", "t"], "none");
+    refused(2, &["disk"], "--out");
+    refused(2, &["disk", "--out", "t", "--unkeyed", "blake3"], "md5");
+    refused(2, &["disk", "--out", "t", "--unkeyed", "md5", "--key", "k"], "--key");
+    std::fs::write(home.scratch.path().join("wrong"), "secret").unwrap();
+    refused(2, &["disk", "--out", "t", "--key", "wrong"], "64 hexadecimal digits");
+    let recorder = home.record(&["--out", "trace"]);
+    refused(4, &["disk", "--out", "t"], "under way");
+    recorder.interrupt();
+    refused(5, &["disk", "--out", "trace"], "--out");
+    assert!(!home.scratch.path().join("t").exists());
+
+    let scratch = Scratch::new();
+    let store = scratch.path().join("disk");
+    std::fs::File::create(&store).unwrap().set_len(BYTES).unwrap();
+    let little = Home::attach(scratch, store, &["--passthrough", "--memory", "4M"]);
+    let output = little.command(&["trace", "record", "disk", "--out", "t"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(5) && said.contains("--memory 32 MiB"), "{said}");
+}

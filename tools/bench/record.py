@@ -1,0 +1,123 @@
+"""Benchmarks of recording: what a recording costs clients, with and without one in turn, on the same server."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import onefold  # noqa: E402
+from live import GIB, MIB, RUN_S, RUNS, Place  # noqa: E402
+
+
+class Recorder:
+    """`onefold trace record` of a server's store."""
+
+    def __init__(self, place, store):
+        self.out = place.file("trace")
+        words = [onefold.BINARY, "trace", "record", store, "--out", self.out, "--json"]
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.process.stderr.readline()
+        if not line.startswith("recording"):
+            raise onefold.Failed(f"trace record: {line}{self.process.stderr.read()}")
+
+    def end(self):
+        """Ends it; its summary. The trace is removed."""
+        self.process.send_signal(signal.SIGINT)
+        out, err = self.process.communicate(timeout=120)
+        if self.process.returncode != 0:
+            raise onefold.Failed(f"trace record ended with {self.process.returncode}: {err}")
+        shutil.rmtree(self.out)
+        return json.loads(out)
+
+
+def requests(store):
+    """Requests that clients sent to an attached store."""
+    return sum(count["operations"] for count in onefold.report("stats", store)["client"])
+
+
+def job(server, seed, **more):
+    """4 KiB random unique writes for RUN_S seconds; fio's account of them."""
+    settings = {
+        "name": "job", "ioengine": "nbd", "uri": server.uri, "iodepth": 32, "time_based": 1, "runtime": RUN_S, "size": GIB,
+        "rw": "randwrite", "bs": "4k", "randseed": seed, "refill_buffers": 1, "norandommap": 1, **more,
+    }
+    words = ["fio", "--output-format=json", *(f"--{key}={value}" for key, value in settings.items())]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise onefold.Failed(f"fio ended with {done.returncode}: {done.stderr[:500]}")
+    return json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]["write"]
+
+
+@contextlib.contextmanager
+def disk(options):
+    """A written file, passed through."""
+    with Place(options) as place:
+        store = place.file("disk")
+        words = ["dd", "if=/dev/zero", f"of={store}", "bs=1M", f"count={GIB // MIB}", "oflag=direct"]
+        subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
+        server = place.serve(store, "--passthrough")
+        yield place, store, server
+        server.detach()
+
+
+def pairs(place, store, server, seed, **more):
+    """RUNS runs without and with a recording, in turn, the first of each pair in turn, too. [(plain, recorded, summary)]"""
+    found = []
+    for number in range(RUNS):
+        runs = {}
+        for recorded in (number % 2 == 0, number % 2 == 1):
+            recorder = Recorder(place, store) if recorded else None
+            before = requests(store)
+            runs[recorded] = job(server, seed * 100 + number, **more)
+            if recorder:
+                sent = requests(store) - before
+                summary = recorder.end()
+        if summary["records"] + summary["gaps"] != sent:
+            raise onefold.Failed(f"{summary['records']} records and {summary['gaps']} missing, of {sent} requests")
+        found.append((runs[False], runs[True], summary))
+    return found
+
+
+def latency(options):
+    """Percent that recording adds to the mean latency at half of the highest rate. A gap counts as 100 %."""
+    with disk(options) as (place, store, server):
+        job(server, options.seed)
+        highest = statistics.median(job(server, options.seed * 10 + n)["iops"] for n in range(3))
+        found = pairs(place, store, server, options.seed, rate_iops=int(highest / 2))
+    mean = [[pair[i]["lat_ns"]["mean"] / 1000 for pair in found] for i in (0, 1)]
+    tail = [[pair[i]["clat_ns"]["percentile"]["99.000000"] / 1000 for pair in found] for i in (0, 1)]
+    added = [100 * (after / before - 1) for before, after in zip(*mean)]
+    gaps = sum(pair[2]["gaps"] for pair in found)
+    return {
+        "value": round(statistics.median(added), 2) if gaps == 0 else 100,
+        "added in each pair, %": [round(each, 1) for each in added],
+        "mean µs": {"without": [round(us, 1) for us in mean[0]], "with": [round(us, 1) for us in mean[1]]},
+        "99th percentile µs": {"without": [round(us) for us in tail[0]], "with": [round(us) for us in tail[1]]},
+        "writes/s": {"highest": round(highest), "here": [round(pair[1]["iops"]) for pair in found]},
+        "requests missing": gaps,
+        "records": sum(pair[2]["records"] for pair in found),
+        "cores": os.cpu_count(),
+    }
+
+
+def throughput(options):
+    """Throughput with a recording over that without one, as fast as it goes."""
+    with disk(options) as (place, store, server):
+        job(server, options.seed)
+        found = pairs(place, store, server, options.seed)
+    speeds = [[pair[i]["bw_bytes"] / MIB for pair in found] for i in (0, 1)]
+    ratios = [after / before for before, after in zip(*speeds)]
+    return {
+        "value": round(statistics.median(ratios), 3),
+        "ratio of each pair": [round(ratio, 3) for ratio in ratios],
+        "MiB/s": {"without": [round(speed, 1) for speed in speeds[0]], "with": [round(speed, 1) for speed in speeds[1]]},
+        "requests missing": [pair[2]["gaps"] for pair in found],
+        "records": [pair[2]["records"] for pair in found],
+        "records and missing": "are the requests that the server counted, in each run",
+        "cores": os.cpu_count(),
+    }

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Record real programs on ext4 on a traced device, and compare them with the shipped traces.
+#
+# usage: ./dev workloads list
+#        ./dev workloads record [NAME...] [--dir DIRECTORY] [--out DIRECTORY]
+#
+# Each program runs on ext4 on a file that `onefold attach --passthrough` serves and `onefold trace record` records: mkfs, setup, run, umount, each a
+# phase. The traces are left in target/workloads/NAME (--out), with summary.json, which sets their duplication beside that of the shipped trace of the
+# same program. Needs root, fio, sqlite3, debootstrap and e2fsprogs, up to 10 GiB below --dir (default: $TMPDIR or /var/tmp) and, for
+# what installs packages, a Debian mirror.
+set -euo pipefail
+source tools/dev/lib.sh
+help_if_asked "$0" "$@"
+
+case "${1:-}" in
+list) exec python3 tools/workloads/workloads.py "$@" ;;
+record) ;;
+*) die "workloads: list or record? ./dev workloads --help says more" ;;
+esac
+need_root "recording workloads"
+if why="$(blocks_unavailable)"; then
+    die "workloads cannot be recorded here: $why"
+fi
+bash tools/dev/setup.sh build >/dev/null
+need fio python3 debootstrap mkfs.ext4
+build_onefold
+exec python3 tools/workloads/workloads.py "$@"

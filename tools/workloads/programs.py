@@ -1,0 +1,173 @@
+"""The programs that are recorded: for each what has to be there before, and its work. Both get the root of a mounted ext4."""
+
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+
+MIB = 1 << 20
+
+
+def sh(command, **more):
+    """Runs a command; its output is shown only where it fails."""
+    done = subprocess.run(["bash", "-euc", command], capture_output=True, text=True, check=False, **more)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+# Packages, in a chroot on the device.
+
+
+def chroot(root, command):
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "HOME": "/root"}
+    proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+    done = subprocess.run(["chroot", root, "bash", "-euc", command], capture_output=True, text=True, check=False, env=environment | proxies)
+    if done.returncode != 0:
+        raise RuntimeError(f"in the chroot: {command}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def base_system(root, cache):
+    """A minimal Debian, made once and unpacked from then on."""
+    archive = os.path.join(cache, "base.tar")
+    if not os.path.exists(archive):
+        made = os.path.join(cache, "base")
+        shutil.rmtree(made, ignore_errors=True)
+        sh(f"debootstrap --variant=minbase --include=ca-certificates {release()} {made} {mirror()}")
+        # The machine's own sources and keys, for it may have its packages from elsewhere; not its settings, which change what apt writes.
+        sh(
+            f"rm -rf {made}/etc/apt/sources.list; for d in sources.list.d trusted.gpg.d keyrings auth.conf.d; do"
+            f" [ -d /etc/apt/$d ] && mkdir -p {made}/etc/apt/$d && cp -rL /etc/apt/$d/. {made}/etc/apt/$d/; done;"
+            f" if [ -s /etc/apt/sources.list ]; then cp /etc/apt/sources.list {made}/etc/apt/; fi;"
+            f" apt-config dump | grep -E '^Acquire::(Check-|https?::Proxy)' >{made}/etc/apt/apt.conf.d/90acquire || true;"
+            f" cp -rLn /usr/share/keyrings/. {made}/usr/share/keyrings/; cp -L /etc/resolv.conf /etc/hosts {made}/etc/; cp -rL /etc/ssl/certs/. {made}/etc/ssl/certs/"
+        )
+        sh(f"tar -C {made} -cf {archive}.part . && mv {archive}.part {archive}")
+        shutil.rmtree(made)
+    sh(f"tar -C {root} -xpf {archive} && mkdir -p {root}/proc {root}/dev")
+    sh(f"test -c {root}/dev/null || mknod -m 666 {root}/dev/null c 1 3; test -c {root}/dev/urandom || mknod -m 666 {root}/dev/urandom c 1 9")
+
+
+def release():
+    with open("/etc/os-release", encoding="utf-8") as file:
+        values = dict(line.rstrip().split("=", 1) for line in file if "=" in line)
+    return values["VERSION_CODENAME"].strip('"')
+
+
+def mirror():
+    """Where this machine has its packages from."""
+    done = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"], capture_output=True, text=True, check=False
+    )
+    return (done.stdout.split() or ["http://deb.debian.org/debian"])[0]
+
+
+def apt_update(root, _cache):
+    chroot(root, "apt-get update")
+
+
+def apt_install_setup(root, cache):
+    base_system(root, cache)
+    chroot(root, "apt-get update")
+
+
+def apt_install(root, _cache):
+    chroot(root, "apt-get install -y --no-install-recommends firefox-esr man-db")
+
+
+# SQLite.
+
+MODES = ("DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF")
+
+
+def sqlite_modes(root, _cache):
+    """Small transactions in each mode of the journal: inserts, updates, deletes, as an application makes them."""
+    draw = random.Random(11)
+    for mode in MODES:
+        with_mode = sqlite3.connect(os.path.join(root, f"{mode.lower()}.db"), isolation_level=None)
+        with_mode.execute(f"PRAGMA journal_mode={mode}")
+        with_mode.execute("PRAGMA synchronous=FULL")
+        with_mode.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, value INTEGER, body BLOB)")
+        with_mode.execute("CREATE INDEX by_name ON item (name)")
+        for number in range(900):
+            with_mode.execute("BEGIN")
+            for _ in range(draw.randint(1, 4)):
+                body = draw.randbytes(draw.randint(50, 1500))
+                with_mode.execute("INSERT INTO item (name, value, body) VALUES (?, ?, ?)", (f"item {draw.randrange(10**6)}", number, body))
+            with_mode.execute("UPDATE item SET value = value + 1 WHERE id = ?", (draw.randint(1, number + 1),))
+            if number % 10 == 9:
+                with_mode.execute("DELETE FROM item WHERE id = ?", (draw.randint(1, number),))
+            with_mode.execute("COMMIT")
+        with_mode.close()
+
+
+# Copies of files.
+
+
+def dd_copy_setup(root, _cache):
+    sh(f"cd {root}; head -c 256M /dev/urandom >random; head -c 32M /dev/urandom >part; for i in 1 2 3 4 5 6 7 8; do cat part; done >repeated; rm part")
+
+
+def dd_copy(root, _cache):
+    """Each file twice, by blocks of two sizes; and once shifted by some bytes, which makes new blocks of it."""
+    sh(
+        f"cd {root}; for file in random repeated; do dd if=$file of=$file.1 bs=4k; dd if=$file of=$file.2 bs=1M; done;"
+        " (head -c 100 /dev/urandom; cat random) | head -c 256M | dd of=shifted bs=1M iflag=fullblock; head -c 256M /dev/urandom | dd of=new bs=1M"
+        " iflag=fullblock"
+    )
+
+
+# Synthetic.
+
+
+def fio(percent):
+    def run(root, _cache):
+        sh(
+            f"cd {root}; fio --name=dup --filename=file --rw=write --bs=1M --size=1G --end_fsync=1 --ioengine=psync --buffer_compress_percentage=0"
+            f" --refill_buffers --randseed=16 --dedupe_percentage={percent}"
+        )
+
+    return run
+
+
+def nothing(_root, _cache):
+    """No setup."""
+
+
+def vm_images_setup(root, cache):
+    """An image of a machine: the minimal Debian in an ext4 of its own."""
+    tree = os.path.join(cache, "tree")
+    shutil.rmtree(tree, ignore_errors=True)
+    os.mkdir(tree)
+    base_system(tree, cache)
+    sh(f"truncate -s 1G {root}/base.img; mkfs.ext4 -q -F -d {tree} {root}/base.img")
+    shutil.rmtree(tree)
+
+
+def vm_images(root, _cache):
+    """Clones of the image; some get files of their own."""
+    for number in range(5):
+        sh(f"cd {root}; cp --sparse=always --reflink=never base.img clone{number}.img")
+    for number in range(3):
+        place = os.path.join(root, f"mount{number}")
+        os.mkdir(place)
+        sh(f"mount -o loop {root}/clone{number}.img {place}")
+        try:
+            sh(f"mkdir {place}/own; cp -a {place}/usr/bin {place}/own/; head -c 8M /dev/urandom >{place}/own/data; echo clone{number} >{place}/etc/hostname")
+        finally:
+            sh(f"umount {place}")
+    sh(f"cd {root}; tar -cf backup.tar clone0.img clone3.img")
+
+
+# name: (size of the device in GiB, setup, work, the shipped trace of the same program or none, what ran)
+PROGRAMS = {
+    "apt-update": (8, base_system, apt_update, "01_apt_update", "update of the package index, in a chroot"),
+    "apt-install": (8, apt_install_setup, apt_install, "02_apt_install", "installation of a browser, in a chroot"),
+    "sqlite-modes": (2, nothing, sqlite_modes, "11_sqlite_modes", "SQLite transactions in each mode of its journal"),
+    "vm-images": (8, vm_images_setup, vm_images, "14_vm_images", "copies of the image of a machine"),
+    "fio-dup0": (3, nothing, fio(0), "16_fio_dup0", "fio without duplicates (synthetic)"),
+    "fio-dup25": (3, nothing, fio(25), "16_fio_dup25", "fio with 25 % of duplicates (synthetic)"),
+    "fio-dup50": (3, nothing, fio(50), "16_fio_dup50", "fio with 50 % of duplicates (synthetic)"),
+    "fio-dup75": (3, nothing, fio(75), "16_fio_dup75", "fio with 75 % of duplicates (synthetic)"),
+    "dd-copy": (4, dd_copy_setup, dd_copy, "17_dd_copy", "files copied again and again"),
+}

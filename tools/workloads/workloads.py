@@ -1,0 +1,165 @@
+"""Records programs on ext4 on a traced device; see tools/dev/workloads.sh."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "kit"))
+import onefold  # noqa: E402
+from programs import PROGRAMS, sh  # noqa: E402
+
+SHIPPED = os.path.join(HERE, "..", "..", "data", "traces")
+# Points of duplication between a recorded program and the shipped trace of it.
+POINTS_MAX = 3
+# Content may wait for the recorder, so that the machine's bursts make no gaps.
+MEMORY = "1G"
+
+
+class Device:
+    """A sparse file, served as a block device, and its recording."""
+
+    def __init__(self, path, gib, trace):
+        self.path = path
+        with open(path, "wb") as file:
+            file.truncate(gib << 30)
+        self.device = onefold.run("attach", "--passthrough", "--fuse", "--memory", MEMORY, path).stdout.strip()
+        words = [onefold.BINARY, "trace", "record", path, "--out", trace, "--json"]
+        self.recorder = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.recorder.stderr.readline()
+
+    def phase(self, name):
+        onefold.run("trace", "mark", self.path, name)
+
+    def end(self):
+        """Ends the recording; its summary."""
+        self.recorder.send_signal(signal.SIGINT)
+        out, err = self.recorder.communicate(timeout=600)
+        if self.recorder.returncode != 0:
+            raise onefold.Failed(f"trace record ended with {self.recorder.returncode}: {err}")
+        return json.loads(out)
+
+    def remove(self):
+        if self.recorder.poll() is None:
+            self.recorder.kill()
+            self.recorder.wait()
+        onefold.run("detach", self.path)
+        os.unlink(self.path)
+
+
+def phase_of(trace, name="run"):
+    """What `trace info` counts in a phase."""
+    phases = onefold.report("trace", "info", trace)["phases"]
+    return next(phase for phase in phases if phase["name"] == name)
+
+
+def record(name, out, place, cache):
+    """Records a program; what came of it."""
+    gib, setup, work, shipped, _ = PROGRAMS[name]
+    trace = os.path.join(out, name)
+    shutil.rmtree(trace, ignore_errors=True)
+    root = os.path.join(place, "root")
+    os.makedirs(root, exist_ok=True)
+    device = Device(os.path.join(place, "disk"), gib, trace)
+    mounted = False
+    try:
+        device.phase("mkfs")
+        sh(f"mkfs.ext4 -q -E lazy_itable_init=1 {device.device}; mount {device.device} {root}")
+        mounted = True
+        device.phase("setup")
+        setup(root, cache)
+        sh(f"sync -f {root}; umount {root}")
+        mounted = False
+        # The program finds cold caches.
+        sh(f"echo 3 >/proc/sys/vm/drop_caches; mount {device.device} {root}")
+        mounted = True
+        device.phase("run")
+        work(root, cache)
+        sh(f"sync -f {root}")
+        device.phase("umount")
+        sh(f"umount {root}")
+        mounted = False
+        summary = device.end()
+    finally:
+        if mounted:
+            subprocess.run(["umount", root], check=False)
+        device.remove()
+    ran = phase_of(trace)
+    made = {
+        "trace": name,
+        **{key: summary[key] for key in ("records", "blocks", "gaps", "bytes")},
+        "run_blocks_written": ran["blocks_written"],
+        "run_flushes": ran["flushes"],
+        "duplication_percent": round(100 * ran["duplication"]["live"], 1),
+        "zero_percent": round(100 * ran["duplication"]["zero"], 1),
+    }
+    if shipped:
+        other = phase_of(os.path.join(SHIPPED, f"{shipped}.tsv.zst"))
+        percent = round(100 * other["duplication"]["live"], 1)
+        made |= {
+            "shipped": shipped,
+            "shipped_blocks_written": other["blocks_written"],
+            "shipped_flushes": other["flushes"],
+            "shipped_duplication_percent": percent,
+            "points_apart": round(abs(made["duplication_percent"] - percent), 1),
+        }
+    return made
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev workloads")
+    parser.add_argument("what", choices=("list", "record"))
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--dir", default=os.environ.get("TMPDIR", "/var/tmp"))
+    parser.add_argument("--out", default="target/workloads")
+    options = parser.parse_args()
+    if options.what == "list":
+        for name, (_, _, _, shipped, what) in PROGRAMS.items():
+            print(f"{name:14} {what}{f'; as {shipped}' if shipped else ''}")
+        return 0
+    names = options.names or list(PROGRAMS)
+    for name in names:
+        if name not in PROGRAMS:
+            sys.exit(f"workloads: there is no '{name}'; ./dev workloads list has the names")
+    out = os.path.abspath(options.out)
+    os.makedirs(out, exist_ok=True)
+    cache = os.path.join(out, ".cache")
+    os.makedirs(cache, exist_ok=True)
+    place = tempfile.mkdtemp(prefix="onefold-workloads.", dir=options.dir)
+    os.environ["ONEFOLD_RUN_DIR"] = os.path.join(place, "run")
+    kept = os.path.join(out, "summary.json")
+    summary = {}
+    if os.path.exists(kept):
+        with open(kept, encoding="utf-8") as file:
+            summary = json.load(file)
+    failed = 0
+    try:
+        for name in names:
+            try:
+                made = record(name, out, place, cache)
+            except (RuntimeError, onefold.Failed, subprocess.SubprocessError) as error:
+                failed += 1
+                print(f"{name}: FAILED: {error}", flush=True)
+                continue
+            summary[name] = made
+            with open(kept, "w", encoding="utf-8") as file:
+                json.dump(summary, file, indent=1)
+            apart = made.get("points_apart")
+            verdict = "" if apart is None else f", shipped {made['shipped_duplication_percent']} %: {'close' if apart <= POINTS_MAX else 'APART'}"
+            print(
+                f"{name}: {made['run_blocks_written']} blocks written, {made['run_flushes']} flushes,"
+                f" {made['duplication_percent']} % duplicates{verdict}; {made['gaps']} requests missing",
+                flush=True,
+            )
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
