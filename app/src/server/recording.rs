@@ -7,8 +7,8 @@
 use super::control::Client;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
-use crate::runtime::recording::{self, Naming, RecordError, Recording};
 use crate::runtime::recording::tap::Tap;
+use crate::runtime::recording::{self, Naming, RecordError, Recording};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_trace::folder::{FolderError, Rotation};
 use serde::{Deserialize, Serialize};
@@ -210,13 +210,8 @@ fn failed(error: RecordError, order: &Order) -> Failed {
     match error {
         RecordError::Busy => Failed::new(Exit::InUse, message).next("Only one can be made at a time; end that one first."),
         RecordError::Closing => Failed::new(Exit::InUse, message),
-        RecordError::Memory { needed_bytes, limit_bytes } => {
-            let message = format!(
-                "to record takes {}, and at most half of the {} that requests may have",
-                Size(needed_bytes),
-                Size(limit_bytes)
-            );
-            Failed::new(Exit::Refused, message).next(format!("Attach it with `--memory {}` or more.", Size(recording::MEMORY_BYTES_MIN)))
+        RecordError::Memory { memory_bytes } => {
+            Failed::new(Exit::Refused, message).next(format!("Attach it with `--memory {}` or more.", Size(memory_bytes)))
         }
         RecordError::Folder(FolderError::Exists { .. }) => {
             Failed::new(Exit::Refused, message).next("Give another name with `--out`, or remove what is there.")

@@ -120,7 +120,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     let summary = conversation.hear().map_err(|failed| match failed.next {
         Some(_) => failed,
-        None => failed.next(format!("Of the trace, {} has what was closed before: all but the last {file_seconds} s at most.", folder.display())),
+        None => failed
+            .next(format!("Of the trace, {} has what was closed before: all but the last {file_seconds} s at most.", folder.display())),
     })?;
     let summary: Summary = serde_json::from_value(summary).map_err(strange)?;
     print(&Recorded { trace: folder, begun, summary }, Style::of(arguments.json));

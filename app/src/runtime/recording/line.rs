@@ -96,14 +96,7 @@ pub struct Line {
 
 impl Line {
     /// A line on which content of `held_max` bytes may wait.
-    pub fn new(
-        entries: Producer<Told>,
-        spent: Consumer<Content>,
-        wants: Wants,
-        origin_ns: u64,
-        held_max: u64,
-        listener: Listener,
-    ) -> Self {
+    pub fn new(entries: Producer<Told>, spent: Consumer<Content>, wants: Wants, origin_ns: u64, held_max: u64, listener: Listener) -> Self {
         let spent = Spent { ring: spent, out: 0, held_bytes: 0 };
         Self { entries, spent, wants, origin_ns, held_max, gap: None, listener }
     }

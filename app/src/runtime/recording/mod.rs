@@ -15,9 +15,9 @@ mod tests;
 
 use super::pool::Pool;
 use line::{Line, Listener};
-use onefold_engine::fingerprint::{Algorithm, Digest, Fingerprinter};
+use onefold_engine::fingerprint::{Algorithm, Fingerprinter};
 use onefold_engine::memory::Part;
-use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
+use onefold_engine::units::{BLOCK_BYTES, Bytes, index};
 use onefold_trace::folder::{FolderError, Gather, Rotation, Writer};
 use onefold_trace::header::Header;
 use recorder::{Recorder, Tally};
@@ -32,12 +32,9 @@ use tap::{Tap, Wants};
 
 /// Requests that the ring has room for.
 const RING_REQUESTS: usize = 4096;
-/// What rings, the thread and the writer of the trace take, whatever is recorded (measured: tests/record_memory of the benchmarks says how).
-pub const FIXED_BYTES: u64 = 2 << 20;
-/// The least `--memory` with which any recording can be made: a quarter of it is for requests, of those half for recording, and in that must be
-/// room for the largest request, which is up to a quarter of theirs.
-pub const MEMORY_BYTES_MIN: u64 = FIXED_BYTES * 16;
-/// What digests that a volume made may take in the ring.
+/// What rings, the thread and the writer of the trace take, whatever is recorded (measured as what the resident set grows by).
+pub const FIXED_BYTES: u64 = 4 << 20;
+/// What digests that a volume made may take in the ring: more than those of its largest request, many times over.
 const NAMED_BYTES: u64 = 256 << 10;
 /// Bytes of each fingerprint that a trace keeps: enough that no two contents have one by chance.
 pub const NAME_BYTES: usize = 16;
@@ -68,8 +65,9 @@ pub struct Order {
 pub enum RecordError {
     #[error("a recording is under way already")]
     Busy,
-    #[error("recording needs {needed_bytes} bytes of the {limit_bytes} that requests may have, and may take half of them")]
-    Memory { needed_bytes: u64, limit_bytes: u64 },
+    /// So much is the least with which it can be made.
+    #[error("there is too little memory to record")]
+    Memory { memory_bytes: u64 },
     #[error("the volume is being detached")]
     Closing,
     #[error("the system refused a thread or random numbers: {0}")]
@@ -213,16 +211,17 @@ fn fingerprinter(tap: &Tap, naming: &Naming) -> Result<Fingerprinter, RecordErro
 
 /// What may wait in the ring, in bytes, and the charge of what is not charged anyway: buffers are, by whoever took them for a request.
 fn charge(pool: &Arc<Pool>, wants: Wants) -> Result<(u64, Charge), RecordError> {
-    let limit = pool.accountant().limit(Part::Requests);
-    let largest_blocks = pool.request_bytes_max() / BLOCK_BYTES;
+    let half = pool.accountant().limit(Part::Requests) / 2;
     let (held_min, charged) = match wants {
-        Wants::Bytes => (largest_blocks * BLOCK_BYTES, FIXED_BYTES),
-        Wants::Names => (NAMED_BYTES.max(largest_blocks * count(size_of::<Digest>())), FIXED_BYTES + NAMED_BYTES),
+        Wants::Bytes => (pool.request_bytes_max(), FIXED_BYTES),
+        Wants::Names => (NAMED_BYTES, FIXED_BYTES + NAMED_BYTES),
     };
-    if FIXED_BYTES + held_min > limit / 2 {
-        return Err(RecordError::Memory { needed_bytes: FIXED_BYTES + held_min, limit_bytes: limit });
+    if FIXED_BYTES + held_min > half {
+        // A quarter of all memory is for requests, and the largest of them has up to a quarter of that.
+        let memory_bytes = if wants == Wants::Bytes { 16 * FIXED_BYTES } else { 8 * (FIXED_BYTES + NAMED_BYTES) };
+        return Err(RecordError::Memory { memory_bytes });
     }
-    let held_max = if wants == Wants::Bytes { limit / 2 - FIXED_BYTES } else { held_min };
+    let held_max = if wants == Wants::Bytes { half - FIXED_BYTES } else { held_min };
     let blocks = index(charged.div_ceil(BLOCK_BYTES));
     pool.charge_request(blocks).map_err(|_| RecordError::Closing)?;
     Ok((held_max, Charge { pool: pool.clone(), blocks }))

@@ -118,9 +118,7 @@ impl Recorder {
             self.missed(gap);
             let record = match what {
                 What::Asked(asked) => record_of(time_ns, &asked, blocks),
-                What::Mark(phase) => {
-                    Record { note: Some(phase.into()), ..Record::new(time_ns, record::Op::Mark, Bytes(0), Bytes(0)) }
-                }
+                What::Mark(phase) => Record { note: Some(phase.into()), ..Record::new(time_ns, record::Op::Mark, Bytes(0), Bytes(0)) },
             };
             self.tally.records += u64::from(record.op != record::Op::Mark);
             self.tally.blocks += if record.op == record::Op::Write { record.blocks_touched() } else { 0 };

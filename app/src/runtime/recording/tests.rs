@@ -3,7 +3,7 @@
 use super::line::{Line, Listener, Told};
 use super::recorder::LastGap;
 use super::tap::{Asked, Content, Wants};
-use super::{MEMORY_BYTES_MIN, Naming, Order, RING_REQUESTS, RecordError, Recording};
+use super::{FIXED_BYTES, Naming, Order, RING_REQUESTS, RecordError, Recording};
 use crate::device::memory::MemoryDevice;
 use crate::runtime::passthrough::Passthrough;
 use crate::runtime::pool::Pool;
@@ -22,6 +22,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// The least with which content can be recorded.
+const MEMORY_BYTES_MIN: u64 = 16 * FIXED_BYTES;
 const WRITE: Asked = Asked { op: Op::Write, fua: false, offset: 0, length: 4096 };
 const READ: Asked = Asked { op: Op::Read, fua: false, offset: 0, length: 4096 };
 
