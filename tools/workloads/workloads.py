@@ -149,8 +149,11 @@ def main():
             summary[name] = made
             with open(kept, "w", encoding="utf-8") as file:
                 json.dump(summary, file, indent=1)
-            apart = made.get("points_apart")
-            verdict = "" if apart is None else f", shipped {made['shipped_duplication_percent']} %: {'close' if apart <= POINTS_MAX else 'APART'}"
+            verdict = ""
+            if shipped := made.get("shipped_duplication_percent"):
+                # What is missing is counted nowhere: then there is nothing to compare.
+                judged = "close" if made["points_apart"] <= POINTS_MAX else "APART"
+                verdict = f", shipped {shipped} %: {'NOT COMPARED' if made['gaps'] else judged}"
             print(
                 f"{name}: {made['run_blocks_written']} blocks written, {made['run_flushes']} flushes,"
                 f" {made['duplication_percent']} % duplicates{verdict}; {made['gaps']} requests missing",

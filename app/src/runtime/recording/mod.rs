@@ -32,7 +32,7 @@ use tap::{Tap, Wants};
 
 /// Requests that the ring has room for.
 const RING_REQUESTS: usize = 4096;
-/// What rings, the thread and the writer of the trace take, whatever is recorded (measured as what the resident set grows by).
+/// What is charged for rings, the thread and the writer of the trace, whatever is recorded.
 pub const FIXED_BYTES: u64 = 4 << 20;
 /// What digests that a volume made may take in the ring: more than those of its largest request, many times over.
 const NAMED_BYTES: u64 = 256 << 10;
