@@ -150,7 +150,8 @@ def main():
             with open(kept, "w", encoding="utf-8") as file:
                 json.dump(summary, file, indent=1)
             verdict = ""
-            if shipped := made.get("shipped_duplication_percent"):
+            shipped = made.get("shipped_duplication_percent")
+            if shipped is not None:
                 # What is missing is counted nowhere: then there is nothing to compare.
                 judged = "close" if made["points_apart"] <= POINTS_MAX else "APART"
                 verdict = f", shipped {shipped} %: {'NOT COMPARED' if made['gaps'] else judged}"
