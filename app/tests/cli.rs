@@ -261,6 +261,24 @@ fn other_versions_and_short_devices_are_named() {
 }
 
 #[test]
+fn mistakes_are_called_by_what_was_typed() {
+    let home = Home::new();
+    std::fs::write(home.path("notes.txt"), "no volume").unwrap();
+    home.expect(0, &["create", "--size", "16M", "v"]);
+    let says = |code, words: &[&str], said: &str| {
+        let text = home.expect(code, words);
+        assert!(text.contains(said), "{words:?} says {text}");
+    };
+    says(3, &["check", "notes.txt"], "no Onefold volume");
+    says(3, &["create", "--size", "16M", "nowhere/v"], "no folder nowhere");
+    says(2, &["create", "--size", "1M", "small"], "--size 16M");
+    says(2, &["attach", "v", "--memory", "1K"], "--memory 1 KiB: at least 2 MiB");
+    says(2, &["check", "v", "--memory", "0"], "--memory 0 B: at least 1 MiB");
+    says(2, &["detach"], "<VOLUME>");
+    assert!(!Path::new(&home.path("small")).exists(), "what was refused is not made");
+}
+
+#[test]
 fn help_tells_every_exit_code() {
     let home = Home::new();
     let help = home.expect(0, &["--help"]);

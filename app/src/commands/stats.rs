@@ -23,6 +23,7 @@ use std::time::Duration;
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
     volume: String,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
     /// Again every so many seconds, until it is interrupted.

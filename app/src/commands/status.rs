@@ -20,6 +20,7 @@ use uuid::Uuid;
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
     volume: String,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }

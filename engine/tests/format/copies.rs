@@ -148,6 +148,11 @@ fn a_smaller_device_is_an_error_with_both_sizes() {
 #[test]
 fn what_is_not_there_is_told_apart() {
     assert_eq!(chosen(&[None, None, None, None], DEVICE), Err(OpenError::Unreadable));
+    assert_eq!(
+        chosen(&[None, None, None, None], Bytes(100)),
+        Err(OpenError::NotOnefold),
+        "no device's fault: there is no room for a volume"
+    );
     let zeros = [0; COPIES].map(|_| Some(Box::new([0; 4096])));
     assert_eq!(chosen(&zeros, DEVICE), Err(OpenError::NotOnefold));
     let mut damaged = all(&fresh());

@@ -35,6 +35,7 @@ pub struct Arguments {
     phase: Option<String>,
     #[command(flatten)]
     reading: Reading,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }

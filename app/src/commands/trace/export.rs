@@ -28,6 +28,7 @@ pub struct Arguments {
     /// Replace a file that is there.
     #[arg(long)]
     force: bool,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }

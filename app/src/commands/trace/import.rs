@@ -21,6 +21,7 @@ pub struct Arguments {
     trace: PathBuf,
     #[command(flatten)]
     reading: Reading,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
