@@ -12,7 +12,7 @@ use crate::format::entry::{Kind, MapEntry, REFS_UNKNOWN};
 use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, IoId, Notice, Promised, RequestId};
 use crate::pages::Got;
-use crate::units::{Lbn, Pbn};
+use crate::units::{Epoch as Number, Lbn, Pbn};
 
 /// What a placement has to wait for.
 pub(crate) enum Blocked {
@@ -29,6 +29,14 @@ pub(crate) enum Compared {
     Nothing,
     Same(Pbn),
     Differs(Pbn),
+}
+
+/// Since when an LBN means what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Since {
+    Durable,
+    /// From this epoch on, which fills or commits.
+    Epoch(Number),
 }
 
 /// New blocks with neighbouring PBNs, on their way out in one command.
@@ -55,7 +63,7 @@ impl Engine {
         let fingerprint = match digest {
             Digest::Zero => {
                 self.ledger.zeroes += 1;
-                self.promise(request, Promised::Zero { lbn });
+                self.promise(request, self.open.number, Promised::Zero { lbn });
                 self.set_point(lbn, MapEntry::Zero);
                 return Ok(());
             }
@@ -85,7 +93,7 @@ impl Engine {
             self.index.remove(fp, pbn);
             return Ok(Known::New);
         }
-        if self.means_already(lbn, pbn) {
+        if self.means_already(lbn, pbn).is_some() {
             return Ok(Known::Duplicate(pbn));
         }
         let (page, at) = self.geometry.refs_of(pbn);
@@ -136,13 +144,14 @@ impl Engine {
         }
     }
 
-    /// Whether the LBN is known, without any I/O, to mean this block already.
-    fn means_already(&mut self, lbn: Lbn, pbn: Pbn) -> bool {
-        let entry = self.overlay(lbn).or_else(|| {
+    /// Whether the LBN is known, without any I/O, to mean this block already, and since when.
+    fn means_already(&mut self, lbn: Lbn, pbn: Pbn) -> Option<Since> {
+        let in_epoch = |epoch: &Epoch| epoch.lookup(lbn).map(|entry| (entry, Since::Epoch(epoch.number)));
+        let (entry, since) = in_epoch(&self.open).or_else(|| self.commit.as_ref().and_then(|c| in_epoch(&c.epoch))).or_else(|| {
             let (page, at) = self.geometry.map_of(lbn);
-            self.pages.get(page).map(|p| p.content.map(at))
-        });
-        entry == Some(MapEntry::Block { pbn, slot: 0 })
+            self.pages.get(page).map(|p| (p.content.map(at), Since::Durable))
+        })?;
+        (entry == MapEntry::Block { pbn, slot: 0 }).then_some(since)
     }
 
     fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn) {
@@ -150,12 +159,15 @@ impl Engine {
             self.requests.get_mut(&request).expect("the request was begun").left += 1;
             self.content_waiters.entry(pbn).or_default().push(request);
         }
-        self.promise(request, Promised::Link { lbn, pbn });
-        if self.means_already(lbn, pbn) {
+        if let Some(since) = self.means_already(lbn, pbn) {
             self.ledger.unchanged += 1;
+            if let Since::Epoch(epoch) = since {
+                self.promise(request, epoch, Promised::Link { lbn, pbn });
+            }
             return;
         }
         self.ledger.duplicates += 1;
+        self.promise(request, self.open.number, Promised::Link { lbn, pbn });
         self.change_refs(pbn, 1);
         self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
@@ -178,7 +190,7 @@ impl Engine {
             self.requests.get_mut(&request).expect("the request was begun").left += 1;
             self.content_waiters.entry(pbn).or_default().push(request);
         }
-        self.promise(request, Promised::Link { lbn, pbn });
+        self.promise(request, self.open.number, Promised::Link { lbn, pbn });
         self.add_to_run(request, pbn, slice.clone());
         self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
         Ok(())

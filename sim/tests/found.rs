@@ -172,3 +172,26 @@ fn writes_behind_those_that_find_no_space_are_answered() {
     scene.rest();
     assert_eq!(scene.answers.len(), answers + 101);
 }
+
+/// Point 19. A content that a block holds already is written again and again, and nobody flushes: nothing is promised that no commit would
+/// make durable, so the ring does not fill for ever.
+#[test]
+fn what_changes_nothing_does_not_fill_the_ring() {
+    let settings = Settings { ack_when_written: true, ring_records_max: 16, ..settings(Persistence::Weak) };
+    let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
+    scene.write(3, 100);
+    scene.flush();
+    for times in 1..=40 {
+        let told = scene.write(3, 100);
+        assert_eq!(told, ["answer"], "the {times}th time");
+    }
+    // And while the epoch that has it commits, held back in its last flush.
+    scene.write(4, 200);
+    scene.hold = Box::new(|event, _| matches!(event, Event::Flushed { .. }));
+    scene.flush();
+    (0..40).for_each(|_| drop(scene.write(4, 200)));
+    scene.let_go();
+    scene.rest();
+    assert_eq!(scene.answers.len(), 40 + 40 + 4, "all are answered");
+    assert!(scene.write(5, 300).contains(&"answer".to_owned()), "and a write that changes something");
+}
