@@ -7,7 +7,8 @@
 //!    promise names is not reused while the promise stands.
 //! 4. A promise stands only for an epoch that has records: what the medium says already is not promised, and what the committing epoch says is
 //!    promised for that one. So there is always a commit to come that makes room in the ring.
-//! 5. Recalled promises are committed before the first request is served.
+//! 5. What an epoch puts off to the next is promised again, for that one, before its own promises are forgotten.
+//! 6. Recalled promises are committed before the first request is served.
 
 use crate::Map;
 use crate::commit::Stage;
@@ -79,6 +80,18 @@ impl Engine {
         if let Some(pending) = self.requests.get_mut(&request).filter(|p| p.durable.is_none()) {
             pending.unspoken.push(Unspoken { order, promise: Promise { epoch, what } });
         }
+    }
+
+    /// What the open epoch unmaps was put off from the one that is sealed, whose promises go when it is durable. While promises are recalled
+    /// they all stand until the last is durable; said again, behind promises that are not applied yet, it would undo those.
+    pub(crate) fn promise_again(&mut self) {
+        if !self.settings.ack_when_written || self.stage == Stage::Recalling {
+            return;
+        }
+        let (order, epoch) = (self.promises.order, self.open.number);
+        let put_off = self.open.ranges.iter().map(|(&first, &end)| Promised::Unmap { first, end });
+        let promises = put_off.map(|what| Unspoken { order, promise: Promise { epoch, what } }).collect();
+        self.remember(promises);
     }
 
     /// Points that a discard took away, in the open epoch: promises on their way to them have been overtaken.

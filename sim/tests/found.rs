@@ -195,3 +195,22 @@ fn what_changes_nothing_does_not_fill_the_ring() {
     assert_eq!(scene.answers.len(), 40 + 40 + 4, "all are answered");
     assert!(scene.write(5, 300).contains(&"answer".to_owned()), "and a write that changes something");
 }
+
+/// Point 20. A large discard is acknowledged, and its commit puts the rest of it off: what is put off is promised for the next epoch before
+/// the promises of this one go, so a kill between the two commits brings nothing back.
+#[test]
+fn what_is_put_off_of_a_discard_is_promised_again() {
+    let settings = Settings { ack_when_written: true, memory_bytes: 2 << 20, ..settings(Persistence::Weak) };
+    let wish = Wish { logical_blocks: Some(200 * 800), reserve_blocks: None };
+    let mut scene = Scene::new(32 << 20, &wish, Order::FirstFirst, settings);
+    (0..200).for_each(|page| drop(scene.write(page * 800, 100)));
+    scene.flush();
+    scene.told.clear();
+    scene.ask(Op::Discard, 0, 200 * 800, None);
+    scene.rest();
+    let last_map = scene.told.iter().rposition(|told| told.starts_with("map")).expect("it is committed");
+    // Each commit flushes once: nothing is linked.
+    let commits = 1 + scene.told[..last_map].iter().filter(|told| *told == "flush").count();
+    let promised = scene.told.iter().filter(|told| told.starts_with("ring Unmap")).count();
+    assert!(commits > 1 && promised == commits, "{promised} promises, {commits} commits: {:?}", scene.told);
+}

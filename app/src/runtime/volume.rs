@@ -239,7 +239,7 @@ impl Volume {
 
 /// The engine's number and whether digests are to come along.
 fn token(io: IoId, digest: bool) -> u64 {
-    io.0 << 1 | u64::from(digest)
+    (io.0 << 1) | u64::from(digest)
 }
 
 impl Target for Volume {

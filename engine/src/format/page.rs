@@ -187,7 +187,7 @@ impl PageContent {
     /// A bit of the *written* region.
     #[must_use]
     pub fn bit(&self, i: usize) -> bool {
-        self.0.entries[i / 8] & 1 << (i % 8) != 0
+        self.0.entries[i / 8] & (1 << (i % 8)) != 0
     }
 
     pub fn set_bit(&mut self, i: usize, bit: bool) {

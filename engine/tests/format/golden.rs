@@ -91,10 +91,10 @@ fn uuid_with_check_0(id: PageId) -> [u8; 16] {
     let (mut wanted, mut word) = (base, 0);
     let mut rows: Vec<(u32, u32)> = (0..32).map(|i| (check(1 << i).0 ^ base, 1 << i)).collect();
     for bit in 0..32 {
-        let Some(at) = rows.iter().position(|(sum, _)| sum >> bit & 1 == 1) else { panic!("bit {bit} of the check never changes") };
+        let Some(at) = rows.iter().position(|(sum, _)| (sum >> bit) & 1 == 1) else { panic!("bit {bit} of the check never changes") };
         let (sum, from) = rows.swap_remove(at);
-        rows.iter_mut().filter(|(other, _)| other >> bit & 1 == 1).for_each(|row| *row = (row.0 ^ sum, row.1 ^ from));
-        if wanted >> bit & 1 == 1 {
+        rows.iter_mut().filter(|(other, _)| (other >> bit) & 1 == 1).for_each(|row| *row = (row.0 ^ sum, row.1 ^ from));
+        if (wanted >> bit) & 1 == 1 {
             (wanted, word) = (wanted ^ sum, word ^ from);
         }
     }

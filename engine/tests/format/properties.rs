@@ -142,7 +142,7 @@ proptest! {
         }
         for (sector, bytes) in bytes.chunks(512).enumerate() {
             let alone = open_sector(&UUID, region, id.sector(sector), bytes.try_into().unwrap());
-            let sound = opened.damaged & 1 << sector == 0 && bytes.iter().any(|&b| b != 0);
+            let sound = opened.damaged & (1 << sector) == 0 && bytes.iter().any(|&b| b != 0);
             prop_assert_eq!(alone.is_some(), sound, "one sector and the whole page agree");
         }
     }
