@@ -8,7 +8,7 @@ use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, PageContent, Page
 use onefold_engine::units::{BLOCK_SIZE, Pbn, count};
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+    bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().concat()
 }
 
 fn sealed(region: Region, fill: impl Fn(&mut PageContent, usize)) -> [u8; BLOCK_SIZE] {
