@@ -3,11 +3,12 @@
 mod scene;
 
 use onefold_engine::format::{PageId, Region, Wish};
-use onefold_engine::interface::{Class, Event, Failure, Op, Reply};
+use onefold_engine::interface::{Class, Event, Failure, Op, Reply, Segment};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::{Persistence, Settings};
-use onefold_engine::units::BLOCK_BYTES;
+use onefold_engine::units::{BLOCK_BYTES, Pbn};
 use onefold_sim::counts::device::Device;
+use onefold_sim::counts::names::name_of;
 use scene::{Order, Scene};
 
 fn settings(persistence: Persistence) -> Settings {
@@ -213,4 +214,24 @@ fn what_is_put_off_of_a_discard_is_promised_again() {
     let commits = 1 + scene.told[..last_map].iter().filter(|told| *told == "flush").count();
     let promised = scene.told.iter().filter(|told| told.starts_with("ring Unmap")).count();
     assert!(commits > 1 && promised == commits, "{promised} promises, {commits} commits: {:?}", scene.told);
+}
+
+/// Point 21. A block has rotted on the device, and is overwritten while it is being read: nobody knows any more what it should hold. What
+/// was read is not handed out unseen; the read begins again, and finds what the LBN means now.
+#[test]
+fn a_read_of_a_block_that_is_overwritten_meanwhile_is_verified() {
+    let settings = Settings { commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
+    let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
+    let told = scene.write(3, 100);
+    let pbn = told.iter().find_map(|told| told.strip_prefix("content P")).expect("it is new").parse().expect("a number");
+    scene.rot(Pbn(pbn), 200);
+    scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Read { .. }) && class == Class::Data);
+    scene.ask(Op::Read, 3, 1, None);
+    assert_eq!(scene.held(), 1, "it comes from the device");
+    scene.write(3, 300);
+    scene.let_go();
+    scene.rest();
+    let Some(Reply::Data(segments)) = scene.answers.last() else { panic!("{:?}", scene.answers) };
+    let [Segment::Data { slice, .. }] = &segments[..] else { panic!("{segments:?}") };
+    assert_eq!(name_of(slice.block(0)), 300);
 }
