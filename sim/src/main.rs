@@ -8,8 +8,11 @@ fn main() -> ExitCode {
     let done = match verb.as_deref() {
         Some("crash") => onefold_sim::crash::command(&words),
         Some("mutants") => onefold_sim::mutants::command(&words),
+        #[cfg(feature = "measure")]
         Some("counts") => onefold_sim::counts::figures::command(&words).map_err(std::io::Error::other),
+        #[cfg(feature = "measure")]
         Some("replay") => onefold_sim::replay::command::command(&words).map_err(std::io::Error::other),
+        #[cfg(feature = "measure")]
         Some("steps") => onefold_sim::steps::command(&words).map_err(std::io::Error::other),
         _ => {
             eprintln!("usage: onefold-sim crash | mutants | counts | replay | steps [OPTIONS]");

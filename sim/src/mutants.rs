@@ -117,7 +117,7 @@ impl Scratch {
 
     fn build(&self) -> io::Result<Output> {
         Command::new("cargo")
-            .args(["build", "--release", "--quiet", "-p", "onefold-sim"])
+            .args(["build", "--release", "--quiet", "-p", "onefold-sim", "--no-default-features"])
             .current_dir(&self.copy)
             .env("CARGO_TARGET_DIR", &self.built)
             .output()

@@ -1,7 +1,7 @@
 //! The figures of `evaluation.md`, from counts of one stretch of a replay.
 
+use crate::account::{Account, Epochs, Filled};
 use crate::counts::device::Tally;
-use crate::replay::account::{Account, Epochs, Filled};
 use crate::replay::truth::Seen;
 use onefold_engine::interface::Class;
 use serde::Serialize;

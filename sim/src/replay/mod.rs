@@ -5,7 +5,6 @@
 //! 2. Replay keeps dependencies (`rule.rs`), and think times as recorded.
 //! 3. The same trace on the same scheme gives the same report, whatever the machine's speed.
 
-pub mod account;
 pub mod asks;
 pub mod bound;
 pub mod command;

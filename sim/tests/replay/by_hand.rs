@@ -2,7 +2,7 @@
 
 use crate::{on, records, trace};
 use onefold_engine::settings::Persistence;
-use onefold_sim::replay::account::Epochs;
+use onefold_sim::account::Epochs;
 use onefold_sim::replay::figures::{Duplication, Figures};
 use onefold_sim::replay::report::Report;
 use onefold_sim::replay::run::{Plan, replay};
