@@ -15,6 +15,7 @@ use crate::text::{Malformed, Render};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Level of compression of an exported file.
 const ZSTD_LEVEL: i32 = 9;
@@ -64,6 +65,34 @@ pub fn take_over(
     writer.finish()?;
     place.keep()?;
     Ok(tally)
+}
+
+/// Writes records into a new folder, the same bytes for the same records; `is_wanted` looks at it all before it gets its name.
+///
+/// # Errors
+/// Where it cannot be written, was interrupted, or is not wanted. Then there is no folder.
+pub fn make<R: Iterator<Item = Record>>(
+    into: &Path,
+    header: Header,
+    records: &mut R,
+    stop: Option<&AtomicBool>,
+    is_wanted: impl FnOnce(&R) -> Result<(), TraceError>,
+) -> Result<u64, TraceError> {
+    let place = Place::new(into, false)?;
+    let rotation = Rotation { age: None, ..Rotation::default() };
+    let mut writer = Writer::create(&place.partial, header, rotation)?;
+    let mut count = 0;
+    for record in records.by_ref() {
+        writer.push(&record)?;
+        count += 1;
+        if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(TraceError::Interrupted);
+        }
+    }
+    is_wanted(records)?;
+    writer.finish()?;
+    place.keep()?;
+    Ok(count)
 }
 
 /// What was exported.
