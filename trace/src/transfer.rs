@@ -67,32 +67,31 @@ pub fn take_over(
     Ok(tally)
 }
 
-/// Writes records into a new folder, the same bytes for the same records; `is_wanted` looks at it all before it gets its name.
+/// Takes a record into a folder that is being made.
+pub type Push<'a> = &'a mut dyn FnMut(&Record) -> Result<(), TraceError>;
+
+/// Makes a new folder of the records that `fill` pushes, the same bytes for the same records.
 ///
 /// # Errors
-/// Where it cannot be written, was interrupted, or is not wanted. Then there is no folder.
-pub fn make<R: Iterator<Item = Record>>(
+/// Where it cannot be written, was interrupted, or `fill` fails. Then there is no folder.
+pub fn make(
     into: &Path,
     header: Header,
-    records: &mut R,
     stop: Option<&AtomicBool>,
-    is_wanted: impl FnOnce(&R) -> Result<(), TraceError>,
-) -> Result<u64, TraceError> {
+    fill: impl FnOnce(Push) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
     let place = Place::new(into, false)?;
+    // By age, the machine's speed would decide what is in which file.
     let rotation = Rotation { age: None, ..Rotation::default() };
     let mut writer = Writer::create(&place.partial, header, rotation)?;
-    let mut count = 0;
-    for record in records.by_ref() {
-        writer.push(&record)?;
-        count += 1;
+    fill(&mut |record| {
         if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(TraceError::Interrupted);
         }
-    }
-    is_wanted(records)?;
+        Ok(writer.push(record)?)
+    })?;
     writer.finish()?;
-    place.keep()?;
-    Ok(count)
+    place.keep()
 }
 
 /// What was exported.

@@ -212,7 +212,12 @@ fn what_contradicts_itself_is_refused_by_its_option() {
 #[test]
 fn what_cannot_come_out_is_said() {
     let gone = Contents::Shares { zero: 0.0, live: Some(0.1), ever: Some(0.4), skew: 1.0 };
-    let mut synth = Synth::new(Plan { length: Length::Blocks(5000), overwrites: Some(0.0), contents: gone, ..Plan::default() }).expect("a plan");
+    let mut synth =
+        Synth::new(Plan { length: Length::Blocks(5000), overwrites: Some(0.0), contents: gone, ..Plan::default() }).expect("a plan");
     assert_eq!(synth.by_ref().filter(|record| record.op == Op::Write).count(), 5000);
-    assert!(synth.shortfall().is_some_and(|said| said.starts_with("1500 of 5000") && said.contains("--overwrites")), "{:?}", synth.shortfall());
+    assert!(
+        synth.shortfall().is_some_and(|said| said.starts_with("1500 of 5000") && said.contains("--overwrites")),
+        "{:?}",
+        synth.shortfall()
+    );
 }

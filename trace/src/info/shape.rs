@@ -148,7 +148,10 @@ mod tests {
             shaper.write(&record);
         }
         let shape = shaper.shape(5, 15, 6);
-        assert_eq!((shape.blocks_ever_written, shape.overwrites, shape.sequential, shape.reads), (4, Some(2.0 / 6.0), Some(0.2), Some(0.75)));
+        assert_eq!(
+            (shape.blocks_ever_written, shape.overwrites, shape.sequential, shape.reads),
+            (4, Some(2.0 / 6.0), Some(0.2), Some(0.75))
+        );
         assert_eq!((shape.busiest_tenth, shape.write_blocks_mean, shape.compressed_bytes_mean), (Some(0.5), Some(1.2), None));
     }
 }

@@ -5,8 +5,8 @@
 //! 2. A tree is left where another file system is mounted: /proc has no content.
 //! 3. What cannot be read inside a tree is told and counted; what the user names has to be read.
 
-use super::count::Counting;
 use super::ScanError;
+use super::count::Counting;
 use crate::synth::Distribution;
 use onefold_engine::units::BLOCK_SIZE;
 use std::collections::HashSet;

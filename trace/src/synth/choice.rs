@@ -77,7 +77,11 @@ impl FromStr for Choice {
     type Err = String;
 
     fn from_str(typed: &str) -> Result<Self, String> {
-        let wrong = || format!("'{typed}' is no choice of numbers: give one like 8, a range like 1-32, or several with weights like 1:70,8:20,16-32:10");
+        let wrong = || {
+            format!(
+                "'{typed}' is no choice of numbers: give one like 8, a range like 1-32, or several with weights like 1:70,8:20,16-32:10"
+            )
+        };
         let number = |text: &str| text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
         let mut parts = Vec::new();
         for word in typed.split(',') {

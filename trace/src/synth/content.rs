@@ -25,7 +25,9 @@ impl Source {
             Contents::Distribution(distribution) => {
                 Self::Dealt(Dealt { next: 0, order: Order::new(plan.seed, blocks), occurrences: distribution.occurrences() })
             }
-            Contents::Shares { zero, live, ever, skew } => Self::Drawn(Box::new(Drawn::new(plan.seed, blocks, (*zero, *live, *ever), *skew))),
+            Contents::Shares { zero, live, ever, skew } => {
+                Self::Drawn(Box::new(Drawn::new(plan.seed, blocks, (*zero, *live, *ever), *skew)))
+            }
         }
     }
 

@@ -257,7 +257,12 @@ fn from_csv(text: &str) -> Result<Distribution, String> {
 fn from_dedisbench(text: &str) -> Result<Distribution, String> {
     let mut occurrences = BTreeMap::new();
     for (line, number) in text.lines().zip(1u64..).filter(|(line, _)| !line.trim().is_empty()) {
-        let wrong = || format!("line {number} is not of a distribution, like DEDISbench's DUPLICATES CONTENTS: {:?}", line.chars().take(60).collect::<String>());
+        let wrong = || {
+            format!(
+                "line {number} is not of a distribution, like DEDISbench's DUPLICATES CONTENTS: {:?}",
+                line.chars().take(60).collect::<String>()
+            )
+        };
         let (duplicates, contents) = line.trim().split_once([' ', '\t']).ok_or_else(wrong)?;
         let duplicates: u64 = duplicates.parse().map_err(|_| wrong())?;
         let contents: u64 = contents.trim().parse().map_err(|_| wrong())?;

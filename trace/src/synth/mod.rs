@@ -221,4 +221,3 @@ impl Iterator for Synth {
         Some(self.request(time_ns, Op::Read, first, length))
     }
 }
-

@@ -116,7 +116,8 @@ mod tests {
     #[test]
     fn patterns_are_what_they_say() {
         assert_eq!(firsts(Access::Sequential, 10, 4, 5), [0, 4, 0, 4, 0]);
-        let share = |firsts: &[u64], below: u64| float(firsts.iter().filter(|first| **first < below).count() as u64) / float(firsts.len() as u64);
+        let share =
+            |firsts: &[u64], below: u64| float(firsts.iter().filter(|first| **first < below).count() as u64) / float(firsts.len() as u64);
         let uniform = firsts(Access::Uniform, 1000, 1, 20_000);
         assert!((share(&uniform, 300) - 0.3).abs() < 0.02 && uniform.iter().max() == Some(&999));
         let hot = firsts(Access::HotSpot { requests: 0.9, blocks: 0.1 }, 1000, 1, 20_000);

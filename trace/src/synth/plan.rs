@@ -26,7 +26,10 @@ pub enum Access {
     /// One behind the other, and from the beginning again.
     Sequential,
     /// This share of the requests in this share of the blocks, the first ones; the others in the others.
-    HotSpot { requests: f64, blocks: f64 },
+    HotSpot {
+        requests: f64,
+        blocks: f64,
+    },
     /// TPC-C's NURand, as DEDISbench has it: ((random(0, A) | random(0, n − 1)) + C) mod n, with A a tenth of n.
     NuRand,
 }
@@ -146,6 +149,9 @@ impl Plan {
                 return wrong(format!("--compressed {sizes}: a block is brought to 1 to {BLOCK_BYTES} bytes"));
             }
         }
+        if self.working_set == 0 {
+            return wrong("--working-set: give at least one block of 4 KiB".to_owned());
+        }
         if self.flushes.every_writes == Some(0) || self.flushes.every_ns == Some(0) {
             return wrong("--flush-every and --flush-ms begin with 1".to_owned());
         }
@@ -200,7 +206,13 @@ impl Plan {
                     return wrong(format!("{blocks} block writes: {BLOCKS_MAX} are the most"));
                 }
                 let mut left = blocks;
-                let writes = sizes.take_while(|size| { let is_needed = left > 0; left = left.saturating_sub(*size); is_needed }).count() as u64;
+                let writes = sizes
+                    .take_while(|size| {
+                        let is_needed = left > 0;
+                        left = left.saturating_sub(*size);
+                        is_needed
+                    })
+                    .count() as u64;
                 (writes, rounded(float(writes) * self.reads / (1.0 - self.reads)), blocks)
             }
             Length::Requests(requests) => {
