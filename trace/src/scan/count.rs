@@ -18,6 +18,9 @@ pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// Bytes of a content in a run.
 const RECORD_BYTES: usize = 17;
 
+/// One more time.
+const ONCE: u64 = 1 << 8;
+
 /// A content that was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Seen {
@@ -27,9 +30,16 @@ struct Seen {
     steps: u8,
 }
 
+impl Seen {
+    fn new(hash: u64, known: u64) -> Self {
+        Self { hash, times: known / ONCE, steps: u8::try_from(known % ONCE).expect("a byte") }
+    }
+}
+
 /// Counts block after block.
 pub struct Counting {
-    known: HashMap<u64, (u32, u8), FxBuildHasher>,
+    /// By hash: how often, and in the lowest byte the steps that LZ4 brings it to.
+    known: HashMap<u64, u64, FxBuildHasher>,
     known_max: usize,
     runs: Vec<File>,
     temporary: PathBuf,
@@ -68,20 +78,17 @@ impl Counting {
             return Ok(());
         }
         let hash = XxHash3_64::oneshot(block);
-        match self.known.get_mut(&hash) {
-            Some((times, _)) if *times < u32::MAX => *times += 1,
-            _ => {
-                let steps = steps(block, &mut self.compressor);
-                if self.known.insert(hash, (1, steps)).is_some() || self.known.len() >= self.known_max {
-                    self.spill()?;
-                }
-            }
+        if let Some(known) = self.known.get_mut(&hash) {
+            *known += ONCE;
+            return Ok(());
         }
-        Ok(())
+        let steps = steps(block, &mut self.compressor);
+        self.known.insert(hash, ONCE | u64::from(steps));
+        if self.known.len() >= self.known_max { self.spill() } else { Ok(()) }
     }
 
     fn spill(&mut self) -> io::Result<()> {
-        let mut sorted: Vec<Seen> = self.known.drain().map(|(hash, (times, steps))| Seen { hash, times: times.into(), steps }).collect();
+        let mut sorted: Vec<Seen> = self.known.drain().map(|(hash, known)| Seen::new(hash, known)).collect();
         sorted.sort_unstable();
         let mut run = BufWriter::new(tempfile::tempfile_in(&self.temporary)?);
         for seen in sorted {
@@ -106,7 +113,7 @@ impl Counting {
             *compressed.entry(u16::from(steps) * 64).or_insert(0) += 1;
         };
         if self.runs.is_empty() {
-            self.known.values().for_each(|(times, steps)| count((*times).into(), *steps));
+            self.known.iter().map(|(hash, known)| Seen::new(*hash, *known)).for_each(|seen| count(seen.times, seen.steps));
         } else {
             self.spill()?;
             merge(std::mem::take(&mut self.runs), &mut count)?;

@@ -11,7 +11,7 @@ use onefold_trace::header::Unit;
 use onefold_trace::info::{Counter, Info};
 use onefold_trace::synth::phone::{PHONES, Phone};
 use onefold_trace::synth::{Access, Choice, Contents, Distribution, Length, Plan, Synth};
-use onefold_trace::transfer::{self, Push};
+use onefold_trace::transfer;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -335,14 +335,14 @@ impl Job {
         let mut synth = Synth::new(self.plan).map_err(wrong)?;
         let header = synth.header(&self.form);
         let mut counter = Counter::new();
-        let fill = |push: Push| {
+        transfer::make(&self.folder, header.clone(), Some(stop), |push| {
             for record in synth.by_ref() {
                 counter.count(&record, Unit::Block);
                 push(&record)?;
             }
             synth.shortfall().map_or(Ok(()), |why| Err(TraceError::Shortfall(why)))
-        };
-        transfer::make(&self.folder, header.clone(), Some(stop), fill).map_err(|error| failed(error, &self.folder))?;
+        })
+        .map_err(|error| failed(error, &self.folder))?;
         Ok(One { trace: self.folder, made_from: self.form, info: counter.info(&header) })
     }
 }
