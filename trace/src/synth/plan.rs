@@ -159,7 +159,8 @@ impl Plan {
             return wrong(format!("--rate {}: give requests a second, up to 1000000000", self.rate));
         }
         if let Access::HotSpot { requests, blocks } = self.access {
-            if !(0.0..=1.0).contains(&requests) || !(blocks > 0.0 && blocks <= 1.0) {
+            let (some_blocks, is_share) = (blocks > 0.0, [requests, blocks].iter().all(|share| (0.0..=1.0).contains(share)));
+            if !some_blocks || !is_share {
                 return wrong(format!("--hotspot {}/{}: both are per cent, the second not 0", requests * 100.0, blocks * 100.0));
             }
         }
