@@ -198,7 +198,7 @@ fn help_explains_itself() {
 fn lines(form: &str, count: usize) -> String {
     let md5 = |n: usize| format!("{:032x}", n % 7 + 1);
     let line = |n: usize| {
-        let sectors = [8, 1, 24, 9, 16][n % 5];
+        let sectors: usize = [8, 1, 24, 9, 16][n % 5];
         let digests = |each: usize| (0..sectors.div_ceil(each)).map(|i| md5(n + i)).collect::<Vec<_>>();
         let (op, first) = (["W", "W", "R"][n % 3], n * 40);
         match form {
