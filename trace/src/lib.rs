@@ -8,6 +8,8 @@ pub mod header;
 pub mod info;
 pub mod model;
 pub mod record;
+pub mod scan;
 pub mod source;
+pub mod synth;
 pub mod text;
 pub mod transfer;

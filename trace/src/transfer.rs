@@ -15,6 +15,7 @@ use crate::text::{Malformed, Render};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Level of compression of an exported file.
 const ZSTD_LEVEL: i32 = 9;
@@ -64,6 +65,33 @@ pub fn take_over(
     writer.finish()?;
     place.keep()?;
     Ok(tally)
+}
+
+/// Takes a record into a folder that is being made.
+pub type Push<'a> = &'a mut dyn FnMut(&Record) -> Result<(), TraceError>;
+
+/// Makes a new folder of the records that `fill` pushes, the same bytes for the same records.
+///
+/// # Errors
+/// Where it cannot be written, was interrupted, or `fill` fails. Then there is no folder.
+pub fn make(
+    into: &Path,
+    header: Header,
+    stop: Option<&AtomicBool>,
+    fill: impl FnOnce(Push) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
+    let place = Place::new(into, false)?;
+    // By age, the machine's speed would decide what is in which file.
+    let rotation = Rotation { age: None, ..Rotation::default() };
+    let mut writer = Writer::create(&place.partial, header, rotation)?;
+    fill(&mut |record| {
+        if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(TraceError::Interrupted);
+        }
+        Ok(writer.push(record)?)
+    })?;
+    writer.finish()?;
+    place.keep()
 }
 
 /// What was exported.

@@ -1,6 +1,7 @@
 //! Replay in virtual time: counts known by hand, dependencies kept, and what must not pass.
 
 mod by_hand;
+mod published;
 mod recorded_set;
 mod rules;
 mod sins;

@@ -1,9 +1,11 @@
-//! `trace`: content traces, imported, exported, counted and cut.
+//! `trace`: content traces, imported, exported, counted, cut and made.
 
 mod cut;
 mod export;
 mod import;
 mod info;
+mod scan;
+mod synth;
 
 use crate::exit::{Exit, Failed, Outcome};
 use onefold_trace::error::TraceError;
@@ -48,6 +50,8 @@ enum Verb {
     Export(export::Arguments),
     Info(info::Arguments),
     Cut(cut::Arguments),
+    Scan(scan::Arguments),
+    Synth(Box<synth::Arguments>),
 }
 
 /// Runs the verb.
@@ -60,6 +64,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Verb::Export(arguments) => export::run(arguments),
         Verb::Info(arguments) => info::run(arguments),
         Verb::Cut(arguments) => cut::run(arguments),
+        Verb::Scan(arguments) => scan::run(arguments),
+        Verb::Synth(arguments) => synth::run(arguments),
     }
 }
 
@@ -134,6 +140,7 @@ fn failed(error: TraceError, from: &Path) -> Failed {
         TraceError::Unfit { .. } => {
             Failed::new(Exit::Usage, message).next("`--form csv` takes everything; `--lenient` leaves out what does not fit.")
         }
+        TraceError::Shortfall(_) => Failed::new(Exit::Usage, message),
         TraceError::Interrupted => Failed::new(Exit::System, "interrupted; nothing was left behind"),
     }
 }
