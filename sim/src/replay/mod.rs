@@ -10,6 +10,8 @@ pub mod asks;
 pub mod bound;
 pub mod command;
 pub mod figures;
+pub mod phases;
+pub mod reads;
 pub mod report;
 pub mod rule;
 pub mod run;
