@@ -1,7 +1,7 @@
 //! Promises: acknowledgements of weak writes that outlive the server, where the device that its clients hold does (`docs/ordering.md`).
 //!
 //! 1. With `ack_when_written`, a weak write is acknowledged when its content is on the device, and what it means stands in a ring that the
-//!    next server finds ([`Action::Remember`] goes before the reply).
+//!    next server finds ([`Action::Remember`] goes before the reply). What is unmapped stands there as soon as it is applied.
 //! 2. Of two promises for one LBN the one that was applied later counts, whichever was acknowledged first.
 //! 3. An epoch's promises are forgotten when it is durable, before anything that its commit allows ([`Action::Forget`]); so a block that a
 //!    promise names is not reused while the promise stands.
@@ -63,16 +63,17 @@ impl Engine {
             return;
         }
         self.promises.order += 1;
-        let order = self.promises.order;
+        let (order, epoch) = (self.promises.order, self.open.number);
         if let Promised::Unmap { first, end } = what {
-            // It is acknowledged in this very step: what is still on its way to these LBNs has been overtaken.
+            // What is still on its way to these LBNs has been overtaken, and when it is acknowledged it is for this to say what they are. So
+            // this stands in the ring from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
             let committing = self.commit.iter().flat_map(|c| c.epoch.points.range(first..end));
             let overtaken: Vec<Lbn> = committing.map(|(&lbn, _)| lbn).collect();
             overtaken.into_iter().for_each(|lbn| {
                 self.promises.open.insert(lbn, order);
             });
+            return self.remember(vec![Unspoken { order, promise: Promise { epoch, what } }]);
         }
-        let epoch = self.open.number;
         if let Some(pending) = self.requests.get_mut(&request).filter(|p| p.durable.is_none()) {
             pending.unspoken.push(Unspoken { order, promise: Promise { epoch, what } });
         }

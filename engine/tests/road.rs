@@ -56,7 +56,7 @@ impl Machine {
         let page = |i: usize| medium[index(places[i].0)..index(places[i].0) + BLOCK_SIZE].try_into().expect("a page");
         let pages: [[u8; BLOCK_SIZE]; 4] = [page(0), page(1), page(2), page(3)];
         let chosen = format::choose([Some(&pages[0]), Some(&pages[1]), Some(&pages[2]), Some(&pages[3])], Bytes(bytes)).expect("a volume");
-        let superblock = chosen.superblock;
+        let superblock = chosen.into_service();
         let accountant = Accountant::new(settings.memory_bytes);
         let engine = Engine::open(superblock.clone(), settings, Arc::new(Heap), accountant, Time(0));
         Self {

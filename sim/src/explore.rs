@@ -63,7 +63,7 @@ impl Explorer {
         match rng.u8(0..16) {
             0 => crate::formatting::run(self, options, &mut rng),
             7 => crate::spoil::run(self, options, &mut rng),
-            8 => self.run_crashing(options.filling(), &mut rng),
+            8 | 10 => self.run_filling(options.filling(), &mut rng),
             9 => self.run_failing(options.filling(), &mut rng),
             1..=3 => self.run_failing(options, &mut rng),
             4..=6 => self.run_long(options, &mut rng),
@@ -100,6 +100,15 @@ impl Explorer {
             // Every state of one stop: each is opened, compared and closed, and no more.
             (plan.events[1], plan.check_sets) = (1, false);
         }
+        self.start(&plan, rng)
+    }
+
+    /// A life that is long enough to fill the volume; most of its crashes come when it is full.
+    fn run_filling(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
+        let mut plan = self.plan(options);
+        (plan.states, plan.stops) = (16, [4, 1, 1]);
+        plan.events = [rng.u64(400..1200), rng.u64(10..120), rng.u64(10..60), rng.u64(1..40)];
+        plan.check_sets = rng.bool();
         self.start(&plan, rng)
     }
 

@@ -212,7 +212,7 @@ impl Explorer {
             }
             if world.traffic.events != seen {
                 seen = world.traffic.events;
-                if rng.u8(..) < if depth == 0 { 80 } else { 8 } {
+                if rng.u8(..) < if depth == 0 { 140 } else { 8 } {
                     self.crash(plan, world, depth, rng)?;
                 }
             }
@@ -242,7 +242,9 @@ impl Explorer {
             return Ok(());
         }
         let step = world.traffic.step();
-        if rng.u8(..) < 90 {
+        // A first life closes seldom, and few of its crashes are kills.
+        let kills = if step == Step::Closing && depth == 0 { 180 } else { 90 };
+        if rng.u8(..) < kills {
             for _ in 0..4 {
                 let disk = world.disk.kill(rng);
                 // The cache is part of the state, and is not named: a kill adds nothing to the distinct ones beyond its durable medium.

@@ -101,7 +101,7 @@ pub fn superblock_of(disk: &SimDisk, rng: &mut Rng) -> Result<Chosen, OpenError>
 /// # Errors
 /// When there is no volume.
 pub fn open_engine(disk: &SimDisk, setting: &Setting, rng: &mut Rng) -> Result<Box<dyn Machine>, OpenError> {
-    let superblock = superblock_of(disk, rng)?.superblock;
+    let superblock = superblock_of(disk, rng)?.into_service();
     let settings = setting.options.settings.clone();
     let accountant = Accountant::new(settings.memory_bytes);
     if let Some(pages) = setting.options.pages {

@@ -3,7 +3,7 @@
 mod scene;
 
 use onefold_engine::format::{PageId, Region, Wish};
-use onefold_engine::interface::{Class, Event, Op, Reply};
+use onefold_engine::interface::{Class, Event, Failure, Op, Reply};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::BLOCK_BYTES;
@@ -133,4 +133,42 @@ fn a_commit_relies_on_a_refs_page_that_left_and_came_back() {
         "the scan reads both other pages, the first for a second time"
     );
     assert_eq!(scene.flush(), ["flush", "map L1: P0", "flush", "answer"]);
+}
+
+/// Point 16. A write is overtaken by zeroes with FUA before its content has arrived: when it is acknowledged, something in the ring says what
+/// its block is, although the zeroes are not acknowledged yet.
+#[test]
+fn a_write_that_zeroes_have_overtaken_is_acknowledged_with_a_promise() {
+    let settings = Settings { ack_when_written: true, commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
+    let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
+    scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Written { .. }) && class == Class::Data);
+    scene.write(3, 100);
+    assert_eq!(scene.held(), 1, "the content is on its way");
+    scene.ask_fua(Op::WriteZeroes, 3, 1, None, true);
+    assert!(!scene.told.contains(&"answer".to_owned()), "neither is answered: {:?}", scene.told);
+    scene.let_go();
+    scene.rest();
+    let at = |what: &str| scene.told.iter().position(|told| told.starts_with(what)).unwrap_or_else(|| panic!("{what}: {:?}", scene.told));
+    assert!(at("ring Unmap") < at("answer"), "{:?}", scene.told);
+}
+
+/// Point 18. On a full volume writes wait until a read has ended, more of them than are let in at once: all are answered in the end.
+#[test]
+fn writes_behind_those_that_find_no_space_are_answered() {
+    let wish = Wish { logical_blocks: Some(20_000), reserve_blocks: None };
+    let mut scene = Scene::new(16 << 20, &wish, Order::FirstFirst, settings(Persistence::Weak));
+    let full = (0..).find(|i| {
+        scene.write(*i, 1_000_000 + i);
+        matches!(scene.answers.last(), Some(Reply::Failed(Failure::NoSpace)))
+    });
+    scene.flush();
+    scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Read { .. }) && class == Class::Data);
+    scene.ask(Op::Read, 0, 1, None);
+    let first = full.expect("it fills") + 1;
+    let (held, answers) = (scene.held(), scene.answers.len());
+    (0..100).for_each(|i| drop(scene.write(first + i, 2_000_000 + i)));
+    assert!(held == 1 && scene.answers.len() == answers, "they wait for the read");
+    scene.let_go();
+    scene.rest();
+    assert_eq!(scene.answers.len(), answers + 101);
 }

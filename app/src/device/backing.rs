@@ -55,7 +55,12 @@ pub enum OpenError {
     #[error("no permission to {what} {path}")]
     Permission { path: PathBuf, what: &'static str },
     #[error("{path} is in use{}", .holder.as_ref().map(|h| format!(": {h}")).unwrap_or_default())]
-    InUse { path: PathBuf, holder: Option<String> },
+    InUse {
+        path: PathBuf,
+        holder: Option<String>,
+        /// The holder has ended: its last requests are still under way.
+        is_dead: bool,
+    },
     #[error("{path} is neither a file nor a block device")]
     NotAStore { path: PathBuf },
     #[error("cannot {what} {path}")]
@@ -82,8 +87,10 @@ pub enum Allocation {
     Sparse,
 }
 
-/// How long commands wait for a store that is in use: a process that was killed a moment ago still holds it until its last requests are over.
+/// How long commands wait for a store that is in use: a server that was told to end a moment ago may not be there yet.
 pub const PATIENCE: Duration = Duration::from_secs(1);
+/// How long they wait for one whose user has ended: that holds it until its last requests are over, on a slow device for a while (R7).
+const PATIENCE_WITH_THE_DEAD: Duration = Duration::from_secs(30);
 
 /// An open backing store.
 #[derive(Debug)]
@@ -105,16 +112,20 @@ impl Backing {
         Ok(Self { file, facts, has_no_discard: AtomicBool::new(false) })
     }
 
-    /// As [`open`](Self::open), but where the store is in use, tries for `patience`: a server that died lets go of it when its last request
-    /// is over (R7).
+    /// As [`open`](Self::open), but where the store is in use, tries for `patience`, and longer where its user has ended: a server that died
+    /// lets go of it when its last request is over (R7).
     ///
     /// # Errors
     /// As `open`.
     pub fn open_patiently(path: &Path, is_read_only: bool, patience: Duration) -> Result<Self, OpenError> {
-        let deadline = Instant::now() + patience;
+        let began = Instant::now();
         loop {
             match Self::open(path, is_read_only) {
-                Err(OpenError::InUse { .. }) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
+                Err(OpenError::InUse { is_dead, .. })
+                    if began.elapsed() < if is_dead { PATIENCE_WITH_THE_DEAD.max(patience) } else { patience } =>
+                {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
                 other => return other,
             }
         }

@@ -2,7 +2,7 @@
 //! next server begins. The kernel lets go of it when the last request on that open file has ended, whatever became of the process.
 
 use super::backing::OpenError;
-use super::sysfs::{DeviceNumber, command_of, lock_holder};
+use super::sysfs::{DeviceNumber, command_of, has_ended, lock_holder};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -24,25 +24,28 @@ pub fn open_locked(path: &Path, is_read_only: bool) -> Result<(File, Stat), Open
     };
     let access = if is_read_only { OFlags::RDONLY } else { OFlags::RDWR };
     let fd = rustix::fs::open(path, access | exclusive | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| match errno {
-        Errno::BUSY => {
-            let user = DeviceNumber::of(before.st_rdev).user();
-            OpenError::InUse { path: path.to_owned(), holder: user.or_else(|| flock_holder(&before)) }
-        }
+        Errno::BUSY => match DeviceNumber::of(before.st_rdev).user() {
+            Some(user) => OpenError::InUse { path: path.to_owned(), holder: Some(user), is_dead: false },
+            None => in_use(path, &before),
+        },
         other => system("open", other),
     })?;
     let operation = if is_read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
     let stat = rustix::fs::fstat(&fd).map_err(|e| system("look at", e))?;
     rustix::fs::flock(&fd, operation).map_err(|errno| match errno {
-        Errno::WOULDBLOCK => OpenError::InUse { path: path.to_owned(), holder: flock_holder(&stat) },
+        Errno::WOULDBLOCK => in_use(path, &stat),
         other => system("lock", other),
     })?;
     Ok((File::from(fd), stat))
 }
 
-fn flock_holder(stat: &Stat) -> Option<String> {
-    let pid = lock_holder(stat.st_dev, stat.st_ino)?;
-    Some(match command_of(pid) {
+fn in_use(path: &Path, stat: &Stat) -> OpenError {
+    let pid = lock_holder(stat.st_dev, stat.st_ino);
+    let is_dead = pid.is_some_and(has_ended);
+    let holder = pid.map(|pid| match command_of(pid) {
+        _ if is_dead => format!("process {pid}, which has ended, has requests under way"),
         Some(command) => format!("process {pid} ({command})"),
         None => format!("process {pid}"),
-    })
+    });
+    OpenError::InUse { path: path.to_owned(), holder, is_dead }
 }

@@ -46,21 +46,35 @@ impl DeviceNumber {
     }
 }
 
+/// How often the list of locks is gone through.
+const LOOKS: u32 = 4;
+
 /// The process that holds an flock on a file, as far as /proc/locks shows it (not from another pid namespace).
 #[must_use]
 pub fn lock_holder(dev: u64, inode: u64) -> Option<u32> {
     let DeviceNumber { major, minor } = DeviceNumber::of(dev);
     let place = format!("{major:02x}:{minor:02x}:{inode}");
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    // 1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF; with an arrow before FLOCK for those who wait
-    let line = locks.lines().find(|line| line.contains(": FLOCK ") && line.split_whitespace().any(|field| field == place))?;
-    line.split_whitespace().nth(4)?.parse().ok().filter(|&pid| pid != 0)
+    // The kernel hands the list out in pieces, and a lock that goes in between makes it skip another.
+    (0..LOOKS).find_map(|_| {
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        // 1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF; with an arrow before FLOCK for those who wait
+        let line = locks.lines().find(|line| line.contains(": FLOCK ") && line.split_whitespace().any(|field| field == place))?;
+        line.split_whitespace().nth(4)?.parse().ok().filter(|&pid| pid != 0)
+    })
 }
 
 /// The command of a process, for people.
 #[must_use]
 pub fn command_of(pid: u32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
+}
+
+/// Whether a process has ended, be it that nobody has asked for its end yet.
+#[must_use]
+pub fn has_ended(pid: u32) -> bool {
+    // 1234 (a name, with anything in it) Z ...
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 /// A path that nothing is at, and that is cleared up.
 struct Scratch(PathBuf);
@@ -219,6 +220,27 @@ fn a_second_open_is_refused_and_names_the_holder() {
     assert!(matches!(Backing::open(&scratch.0, false), Err(OpenError::InUse { .. })));
     drop(readers);
     Backing::open(&scratch.0, false).unwrap();
+}
+
+/// A killed server's last requests hold its lock for a while. Here its open file is held on to by another; `flock` takes the lock and ends.
+#[test]
+fn who_waits_for_a_store_of_a_dead_process_waits_longer() {
+    let scratch = Scratch::new();
+    let file = std::fs::File::create(&scratch.0).unwrap();
+    file.set_len(1 << 20).unwrap();
+    let mut flock = std::process::Command::new("flock");
+    if let Err(error) = flock.args(["-x", "0"]).stdin(file.try_clone().unwrap()).status() {
+        return skipped(&format!("flock: {error}"));
+    }
+    let refused = Backing::open(&scratch.0, false);
+    assert!(matches!(&refused, Err(OpenError::InUse { is_dead: true, holder: Some(h), .. }) if h.contains("has ended")), "{refused:?}");
+    let held = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(400));
+        drop(file);
+    });
+    drop(flock);
+    Backing::open_patiently(&scratch.0, false, Duration::ZERO).expect("it waits for the dead");
+    held.join().unwrap();
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
     let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
     let promises = promises(plan, &chosen.superblock, &mut settings)?;
     let device = device::start(backing, &pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
-    Ok(Volume::open(chosen.superblock, settings, device, pool, promises))
+    Ok(Volume::open(chosen.into_service(), settings, device, pool, promises))
 }
 
 /// The acknowledgement ring, where the device that clients hold outlives its server.

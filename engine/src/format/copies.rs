@@ -1,7 +1,8 @@
 //! The four copies of the superblock: where they lie, which one is written when, which one counts.
 //!
 //! 1. Copies 0 and 1 lie at the front, 2 and 3 at the end of the volume, which is not always the end of the device.
-//! 2. An update writes one front and one end copy; the other pair stays whole, whatever becomes of it.
+//! 2. An update writes one front and one end copy; the other pair stays whole, whatever becomes of it. The first update of an opening goes to
+//!    the pair with fewer sound copies.
 //! 3. Copies compete by generation only within one UUID, that of the first copy that is sound.
 //! 4. A copy that a newer program wrote is not passed over in favour of an older one.
 
@@ -71,6 +72,22 @@ pub enum CopyState {
 pub struct Chosen {
     pub superblock: Superblock,
     pub states: [CopyState; COPIES],
+}
+
+impl Chosen {
+    /// The superblock to serve with. Its generation is raised by one where the next update would else go to the pair that can be relied on
+    /// more: a format or an update that was cut off, or damage, may have left one sound copy, and that one must outlive the next update.
+    #[must_use]
+    pub fn into_service(self) -> Superblock {
+        let Self { mut superblock, states } = self;
+        // Without a front copy nobody finds an end copy of a volume that is shorter than its device.
+        let worth = |pair: [usize; 2]| pair.map(|copy| matches!(states[copy], CopyState::Sound { .. }));
+        let next = superblock.generation + 1;
+        if worth(pair_of(next)) > worth(pair_of(next + 1)) {
+            superblock.generation = next;
+        }
+        superblock
+    }
 }
 
 /// Why a device cannot be opened as a volume.

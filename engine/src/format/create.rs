@@ -33,9 +33,12 @@ pub enum FormatStep {
 /// device give their volumes, whatever else is wrong with them (`copies::claimed_bytes`).
 pub fn format<'a>(superblock: &'a Superblock, device_bytes: Bytes, old_volumes: &[Bytes]) -> impl Iterator<Item = FormatStep> + use<'a> {
     let geometry = &superblock.geometry;
-    let destroy = places_of_old_copies(geometry.device_bytes, device_bytes, old_volumes)
-        .into_iter()
-        .map(|at| FormatStep::Zero { at, length: Bytes(BLOCK_BYTES) });
+    let zero = |at| FormatStep::Zero { at, length: Bytes(BLOCK_BYTES) };
+    let old = places_of_copies([device_bytes].iter().chain(old_volumes), device_bytes);
+    // Where the new volume's end copies go, an old volume may have its data: they are not touched before that volume is gone.
+    let mut own = places_of_copies([geometry.device_bytes].iter(), device_bytes);
+    own.retain(|at| !old.contains(at));
+    let (destroy, own) = (old.into_iter().map(zero), own.into_iter().map(zero));
     let blank = geometry
         .extents
         .iter()
@@ -56,14 +59,13 @@ pub fn format<'a>(superblock: &'a Superblock, device_bytes: Bytes, old_volumes: 
     };
     let flush = || std::iter::once(FormatStep::Flush);
     let (first, second) = (begin(superblock.generation), begin(superblock.generation + 1));
-    destroy.chain(flush()).chain(blank).chain(written).chain(flush()).chain(first).chain(flush()).chain(second).chain(flush())
+    destroy.chain(flush()).chain(own).chain(blank).chain(written).chain(flush()).chain(first).chain(flush()).chain(second).chain(flush())
 }
 
-/// Wherever a copy could be found: of this volume, of the whole device, of those that were there before.
-fn places_of_old_copies(volume: Bytes, device: Bytes, old_volumes: &[Bytes]) -> Vec<Bytes> {
+/// Where the copies of volumes of these sizes lie on the device.
+fn places_of_copies<'a>(sizes: impl Iterator<Item = &'a Bytes>, device: Bytes) -> Vec<Bytes> {
     let room = device.get() / BLOCK_BYTES * BLOCK_BYTES;
-    let sizes = [volume, device].into_iter().chain(old_volumes.iter().copied());
-    let mut places: Vec<Bytes> = sizes.flat_map(copies).filter(|at| at.get() <= room.saturating_sub(BLOCK_BYTES)).collect();
+    let mut places: Vec<Bytes> = sizes.copied().flat_map(copies).filter(|at| at.get() <= room.saturating_sub(BLOCK_BYTES)).collect();
     places.sort_unstable();
     places.dedup();
     places

@@ -199,6 +199,8 @@ impl Engine {
         while let Some(op) = self.space_waiters.pop_front() {
             self.go_without_space(op);
         }
+        // Their places are free for those who were not let in yet, and nothing else may come to tell.
+        self.ready.push_back(Task::Admit);
     }
 
     /// Whether something in flight may yet free a block, or lets a free one be used.

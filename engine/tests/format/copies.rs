@@ -70,6 +70,31 @@ fn the_newest_counts_whatever_else_is_torn() {
     }
 }
 
+/// After a format all copies have one generation; after an update that was cut off, or damage, any of them may be missing.
+#[test]
+fn the_first_update_of_an_opening_leaves_a_copy_that_is_found() {
+    let mut updated = all(&of_generation(1));
+    (2..4).for_each(|generation| update(&mut updated, &of_generation(generation)));
+    let mut updated_again = updated.clone();
+    update(&mut updated_again, &of_generation(4));
+    for (whole, device) in [all(&of_generation(1)), updated, updated_again].iter().flat_map(|w| [(w, DEVICE), (w, Bytes(96 * MIB))]) {
+        for sound in 1..16usize {
+            let mut pages: Copies = std::array::from_fn(|i| if sound & 1 << i == 0 { None } else { whole[i].clone() });
+            let Ok(before) = chosen(&pages, device) else {
+                assert!(sound & 3 == 0 && device != DEVICE, "copies {sound:#b}");
+                continue;
+            };
+            let newest = before.superblock.generation;
+            let serving = before.into_service();
+            assert!((newest..newest + 2).contains(&serving.generation));
+            pair_of(serving.generation + 1).into_iter().for_each(|i| pages[i] = None);
+            let both = [[0, 2], [1, 3]].into_iter().all(|pair| pair.into_iter().any(|i| sound & 1 << i != 0));
+            let left = chosen(&pages, device).unwrap_or_else(|error| panic!("copies {sound:#b}: {error}"));
+            assert!(both || left.superblock.generation == newest, "copies {sound:#b}");
+        }
+    }
+}
+
 #[test]
 fn each_copy_has_its_state() {
     let mut pages = all(&of_generation(1));

@@ -8,7 +8,7 @@ use onefold_engine::format::{
     pair_of,
 };
 use onefold_engine::settings::Settings;
-use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, index};
 
 struct Medium(Vec<u8>);
 
@@ -147,4 +147,15 @@ fn steps_stay_inside_their_regions() {
     }
     let pages: u64 = [Region::Refs, Region::Fingerprints, Region::Map].map(|r| superblock.geometry.pages(r)).iter().sum();
     assert_eq!(zeroed, (pages + 4) * 4096);
+}
+
+/// An old volume that a cut leaves standing has to be whole: where the new, shorter one has its end copies, the old one may have data.
+#[test]
+fn before_its_first_flush_a_format_touches_only_old_copies() {
+    let device = Bytes(64 * MIB);
+    let geometry = Geometry::plan(Bytes(device.get() - 2 * BLOCK_BYTES), &Wish::default()).expect("fits");
+    let superblock = Superblock { geometry, ..fresh() };
+    let steps = format(&superblock, device, &[device]).take_while(|step| *step != FormatStep::Flush);
+    let touched = steps.map(|step| if let FormatStep::Zero { at, length: Bytes(BLOCK_BYTES) } = step { at } else { panic!("{step:?}") });
+    assert_eq!(touched.collect::<Vec<_>>(), copies(device));
 }

@@ -144,7 +144,7 @@ impl Device {
     pub fn superblock(&self) -> Superblock {
         let bytes = self.geometry.as_ref().expect("a volume is on it").device_bytes;
         let page = |i: usize| self.pages.get(&(copies(bytes)[i].0 / BLOCK_BYTES)).map(|s| s.block(0));
-        choose([page(0), page(1), page(2), page(3)], bytes).expect("a formatted volume opens").superblock
+        choose([page(0), page(1), page(2), page(3)], bytes).expect("a formatted volume opens").into_service()
     }
 
     /// Holds the class of a command against what lies at that byte of the device.

@@ -55,7 +55,8 @@ pub struct Bench<M> {
     pub units: [u64; 6],
     pub flushes: u64,
     pub closed: bool,
-    /// Writes of these classes complete when nothing else is in flight.
+    /// Reads, and writes of these classes, complete when nothing else is in flight.
+    pub late_reads: bool,
     pub late: &'static [Class],
 }
 
@@ -84,6 +85,7 @@ impl<M: Baseline> Bench<M> {
             units: [0; 6],
             flushes: 0,
             closed: false,
+            late_reads: false,
             late: &[],
         }
     }
@@ -144,7 +146,11 @@ impl<M: Baseline> Bench<M> {
         if self.due.is_empty() {
             return false;
         }
-        let late = |due: &Due| matches!(due, Due::Write { class, .. } if self.late.contains(class));
+        let late = |due: &Due| match due {
+            Due::Write { class, .. } => self.late.contains(class),
+            Due::Read { .. } => self.late_reads,
+            Due::Flush { .. } | Due::Discard { .. } => false,
+        };
         let early: Vec<usize> = (0..self.due.len()).filter(|&i| !late(&self.due[i])).collect();
         let which = if early.is_empty() { self.rng.usize(0..self.due.len()) } else { early[self.rng.usize(0..early.len())] };
         let event = match self.due.swap_remove(which) {
@@ -198,7 +204,6 @@ impl<M: Baseline> Bench<M> {
             self.now_ms = self.now_ms.max(at.0.div_ceil(1_000_000));
             self.wake = None;
             self.feed(Event::Tick);
-            self.settle();
         }
         self.now_ms = end;
     }
@@ -222,10 +227,14 @@ impl<M: Baseline> Bench<M> {
                 lost.extend(blocks_of(data).into_iter().enumerate().map(|(i, block)| (at + i as u64, block)));
             }
         }
-        for (at, block) in lost {
+        // Sectors by coin show torn writes; what needs many writes to have arrived shows where only one or a few are missing.
+        let (mode, missing) = (self.rng.u8(0..3), self.rng.usize(0..lost.len().max(1)));
+        for (i, (at, block)) in lost.into_iter().enumerate() {
             let target = medium.entry(at).or_insert_with(|| Box::new([0; BLOCK_SIZE]));
+            let arrived = if mode == 1 { i != missing } else { self.rng.u8(0..10) > 0 };
             for (to, from) in target.chunks_exact_mut(SECTOR_SIZE).zip(block.chunks_exact(SECTOR_SIZE)) {
-                if self.rng.bool() {
+                let arrived = if mode == 0 { self.rng.bool() } else { arrived };
+                if arrived {
                     to.copy_from_slice(from);
                 }
             }

@@ -204,3 +204,21 @@ fn strong_writes_of_a_journal_share_commits() {
     assert_eq!((written, flushes), (units(32, 0, 0, 0, 2, 0), 2), "{}", bench.machine.report());
     assert_eq!(bench.replies.len(), 32);
 }
+
+#[test]
+fn the_same_load_costs_the_same_each_time() {
+    let run = || {
+        let mut bench = Bench::new(shadow::machine(settings(Persistence::Weak)), 7);
+        for i in 0..400u64 {
+            let contents: Vec<u64> = (0..1 + i % 9).map(|k| (i * 7919 + k) % 3000).collect();
+            bench.write(i * 2_654_435_761 % 4000, &contents);
+            if i % 3 == 0 {
+                bench.flush();
+            }
+            bench.complete_some(30);
+        }
+        bench.close();
+        (bench.units, bench.flushes, bench.machine.report().facts)
+    };
+    assert_eq!(run(), run());
+}

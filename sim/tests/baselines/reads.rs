@@ -1,7 +1,8 @@
 //! Every read of every rival, while the device completes in random order.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, names_in};
 use crate::client::Client;
+use onefold_engine::interface::Op;
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::Blocks;
 use onefold_sim::baselines::{Baseline, Settings, journal, none, shadow};
@@ -48,4 +49,30 @@ fn the_shadow_reads_back_what_was_written() {
 #[test]
 fn the_journal_reads_back_what_was_written() {
     run(journal::machine, true);
+}
+
+/// A block whose content is overwritten, collected and free again is not written while a read of it is in flight.
+fn read_slowly<M: Baseline>(make: impl Fn(Settings) -> M) {
+    let mut bench = Bench::new(make(Settings { reserve: Blocks(8), ..Settings::new(Persistence::Weak, Blocks(LOGICAL)) }), 1);
+    bench.late_reads = true;
+    bench.write(0, &[7]);
+    bench.flush();
+    bench.settle();
+    let read = bench.ask(Op::Read, 0, 1, &[], false);
+    for content in 100..400 {
+        let write = bench.write(content % 3, &[content]);
+        while !bench.replies.contains_key(&write) {
+            assert!(bench.complete_one());
+        }
+        assert!(!bench.replies.contains_key(&read), "the read was to be slow");
+    }
+    assert!(bench.machine.report().fact("blocks collected") > Some(100), "{}", bench.machine.report());
+    bench.settle();
+    assert_eq!(names_in(&bench.replies[&read]), [7]);
+}
+
+#[test]
+fn a_slow_read_finds_what_was_there_when_it_came() {
+    read_slowly(shadow::machine);
+    read_slowly(journal::machine);
 }

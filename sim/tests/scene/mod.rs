@@ -181,6 +181,7 @@ impl Scene {
                     self.told.push("answer".to_owned());
                     self.answers.push(reply);
                 }
+                Action::Remember(promises) => self.told.extend(promises.iter().map(|p| format!("ring {:?}", p.what))),
                 Action::Wake { at } => self.wake = Some(at.0),
                 Action::Discard { io, at, length } => {
                     self.device.discard(at, length);
@@ -251,9 +252,14 @@ impl Scene {
 
     /// Sends a request and lets nothing happen but what it does at once.
     pub fn ask(&mut self, op: Op, lbn: u64, blocks: u64, payload: Option<Payload>) {
+        self.ask_fua(op, lbn, blocks, payload, false);
+    }
+
+    /// The same, with FUA or without.
+    pub fn ask_fua(&mut self, op: Op, lbn: u64, blocks: u64, payload: Option<Payload>, fua: bool) {
         self.requests += 1;
         let (id, offset, length) = (RequestId(self.requests), Bytes(lbn * BLOCK_BYTES), Bytes(blocks * BLOCK_BYTES));
-        self.feed(Event::Request(Request { id, op, offset, length, payload, fua: false, hint: Hint::None }));
+        self.feed(Event::Request(Request { id, op, offset, length, payload, fua, hint: Hint::None }));
     }
 
     /// Writes a content to a block, lets everything come to rest, and returns what the device was asked for.

@@ -7,7 +7,7 @@
 //! 4. CPU and sequence number are not kept: in export the CPU is 0 and the sequence counts lines. Text of that kind comes back byte for byte.
 
 use super::names::{Names, number, shown};
-use super::shape::{in_seconds, is_fua, seconds, sectors};
+use super::shape::{device, in_seconds, is_fua, seconds, sectors};
 use super::{Form, Reason, Render};
 use crate::header::Header;
 use crate::record::{Op, Record};
@@ -88,6 +88,9 @@ impl Form for BlkparseForm {
             return Ok(());
         }
         let flags = next("flags")?;
+        if !is_plain(flags) {
+            return Err(format!("flags are not like WS: {:?}", shown(flags)));
+        }
         let rest = rest.trim_start();
         let (place, process) = rest.split_once('[').ok_or("no [PROCESS] stands at its end")?;
         let process = process.strip_suffix(']').ok_or("no ] stands at its end")?;
@@ -99,6 +102,7 @@ impl Form for BlkparseForm {
         };
         let mut record = match (op_of(flags), count) {
             (None, _) => return Ok(()),
+            (Some(Op::Write), "0") if !flags.contains('F') => return Err("a write of no sectors".to_owned()),
             (Some(Op::Flush), _) | (Some(Op::Write), "0") => {
                 number::<u64>("the first sector", first)?;
                 Record::new(time_ns, Op::Flush, Bytes(0), Bytes(0))
@@ -125,6 +129,11 @@ impl Form for BlkparseForm {
         let clock = "since blktrace began, nanoseconds".to_owned();
         Header { clock, form: Some(format!("blkparse {}", self.action.letter())), ..Header::default() }
     }
+}
+
+/// Flags are letters.
+fn is_plain(flags: &str) -> bool {
+    flags.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
 /// What the flags ask for; none where they name no transfer and no flush.
@@ -160,7 +169,7 @@ impl Render for BlkparseLines {
     fn push(&mut self, text: &mut String, record: &Record) -> Result<(), Reason> {
         let flags = match (record.flags.as_deref(), record.op) {
             (Some(BEFORE), Op::Flush) => return Ok(()),
-            (Some(flags), op) if op_of(flags) == Some(op) || op == Op::Flush && flags.contains('F') => flags,
+            (Some(flags), op) if is_plain(flags) && (op_of(flags) == Some(op) || op == Op::Flush && flags.contains('F')) => flags,
             (_, Op::Read) => "R",
             (_, Op::Write) if record.fua => "WF",
             (_, Op::Write) => "W",
@@ -168,14 +177,13 @@ impl Render for BlkparseLines {
             (_, Op::Discard) => "D",
             (_, op @ (Op::WriteZeroes | Op::Mark)) => return Err(format!("the form has no {}", op.name())),
         };
-        let device = record.device.as_deref().unwrap_or("0 0");
         let process = match self.action {
             Action::Completed => "0",
             _ => record.process.as_deref().unwrap_or("-"),
         };
-        let (major, minor) = device.split_once(' ').ok_or("its device is not like 8 0")?;
-        if !record.is_well_formed() || device.contains('\n') || process.contains(['\n', '[']) || flags.contains(char::is_whitespace) {
-            return Err("it is not of whole sectors, or a name has signs in it that the form uses itself".to_owned());
+        let (major, minor) = device(record)?;
+        if !record.is_well_formed() || process.contains('\n') {
+            return Err("it is not of whole sectors, or the end of a line is in the name of its process".to_owned());
         }
         self.sequence += 1;
         let (sequence, time, pid) = (self.sequence, in_seconds(record.time_ns, 9), record.pid.unwrap_or(0));

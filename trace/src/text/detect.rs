@@ -11,6 +11,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 
+/// How many lines are looked at to tell the form.
+const LINES: usize = 200;
+
 /// The forms, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormName {
@@ -96,16 +99,16 @@ impl FormName {
         let text = String::from_utf8_lossy(first);
         // The last line may be cut off.
         let whole = text.rfind('\n').map_or(&*text, |end| &text[..end]);
-        let records = |name: &Self| {
-            let (mut form, mut records, mut malformed) = (name.form(action), VecDeque::new(), 0);
-            for line in whole.lines().take(200) {
-                malformed += usize::from(form.parse(line, &mut records).is_err());
+        let counted = Self::ALL.into_iter().filter_map(|name| {
+            let (mut form, mut records, mut malformed) = (name.form(action), VecDeque::new(), 0_i64);
+            for line in whole.lines().take(LINES) {
+                malformed += i64::from(form.parse(line, &mut records).is_err());
             }
-            records.len().saturating_sub(malformed)
-        };
-        let counted: Vec<(Self, usize)> = Self::ALL.into_iter().map(|name| (name, records(&name))).collect();
-        let most = counted.iter().map(|(_, records)| *records).max().filter(|most| *most > 0)?;
-        counted.into_iter().find(|(_, records)| *records == most).map(|(name, _)| name)
+            let records = i64::try_from(records.len()).unwrap_or(i64::MAX);
+            (records > 0).then_some((records - malformed, name))
+        });
+        // The first of those that are as good: max_by_key would give the last.
+        counted.rev().max_by_key(|(score, _)| *score).map(|(_, name)| name)
     }
 }
 

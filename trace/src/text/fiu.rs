@@ -7,7 +7,7 @@
 //! 4. Reads have MD5s, too, and keep them.
 
 use super::names::{MD5_BYTES, Names, number, shown};
-use super::shape::{md5s, push_md5s, sectors};
+use super::shape::{device, md5s, push_md5s, sectors};
 use super::{Form, Reason, Render};
 use crate::header::{Header, Unit};
 use crate::record::{Op, Record};
@@ -97,11 +97,11 @@ impl Render for FiuLines {
         let time = record.time_ns.checked_add(self.origin_ns).ok_or("its time is beyond 584 years")?;
         let (first, count) = (record.offset.get() / SECTOR_BYTES, record.length.get() / SECTOR_BYTES);
         let process = record.process.as_deref().unwrap_or("-");
-        let device = record.device.as_deref().unwrap_or("0 0");
-        if process.contains('\n') || device.contains('\n') {
-            return Err("the end of a line is in a name".to_owned());
+        let (major, minor) = device(record)?;
+        if process.contains('\n') {
+            return Err("the end of a line is in the name of the process".to_owned());
         }
-        let _ = write!(text, "{time} {} {process} {first} {count} {op} {device} ", record.pid.unwrap_or(0));
+        let _ = write!(text, "{time} {} {process} {first} {count} {op} {major} {minor} ", record.pid.unwrap_or(0));
         push_md5s(text, &record.blocks, self.unit, "")?;
         text.push('\n');
         Ok(())

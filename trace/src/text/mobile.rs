@@ -76,6 +76,9 @@ impl Form for MobileForm {
         let mut record = Record::new(time_ns, op, offset, length);
         record.pid = Some(number("the pid", pid)?);
         record.blocks = md5s(digests.as_bytes().split(|byte| *byte == b'-'), length, Unit::Block)?;
+        if process.is_empty() {
+            return Err("the process has no name".to_owned());
+        }
         record.process = Some(self.names.get(process));
         let layout = *self.layout.get_or_insert(Layout { tabs, decimals });
         self.again.clear();
@@ -137,8 +140,8 @@ impl Render for MobileLines {
         let time = in_seconds(record.time_ns, self.layout.decimals);
         let (first, count) = (record.offset.get() / SECTOR_BYTES, record.length.get() / SECTOR_BYTES);
         let (pid, process) = (record.pid.unwrap_or(0), record.process.as_deref().unwrap_or("-"));
-        if process.contains(['\t', '\n']) {
-            return Err("a tab or the end of a line is in the name of the process".to_owned());
+        if process.contains(['\t', '\n']) || process.is_empty() || process.trim() != process {
+            return Err(format!("the process has a name that would not come back: {:?}", shown(process)));
         }
         let _ = match self.layout.tabs {
             true => write!(text, "{time} \t{op}\t{first:>12}\t{count:>10}\t{pid:>10}\t{process:>15}\t"),

@@ -7,6 +7,7 @@
 pub mod blkparse;
 pub mod csv;
 pub mod detect;
+pub mod exercise;
 pub mod fiu;
 pub mod lines;
 pub mod mobile;
@@ -128,6 +129,11 @@ impl<R: Read, F: Form> Records<R, F> {
     /// What the form remembers.
     pub const fn form(&self) -> &F {
         &self.form
+    }
+
+    /// The same, when nothing more is read.
+    pub fn into_form(self) -> F {
+        self.form
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Reason;
 use super::names::{MD5_BYTES, MD5_OF_ZERO_BLOCK, MD5_OF_ZERO_SECTOR, name, number, push_hex, shown};
 use crate::header::Unit;
-use crate::record::{Block, Name};
+use crate::record::{Block, Name, Record};
 use onefold_engine::units::{Bytes, SECTOR_BYTES};
 
 /// Digits of an MD5.
@@ -22,6 +22,13 @@ pub(super) fn sectors(first: &str, count: &str) -> Result<(Bytes, Bytes), Reason
         return Err("a request of no sectors".to_owned());
     }
     bytes_of(first, count, SECTOR_BYTES)
+}
+
+/// Major and minor number of a record's device; zeros where it has none.
+pub(super) fn device(record: &Record) -> Result<(u32, u32), Reason> {
+    let Some(device) = record.device.as_deref() else { return Ok((0, 0)) };
+    let (major, minor) = device.split_once(' ').ok_or_else(|| format!("its device is not like 8 0: {:?}", shown(device)))?;
+    Ok((number("the major number", major)?, number("the minor number", minor)?))
 }
 
 /// F behind the W of the kernel's request flags; one in front of it asks for a flush before.
@@ -82,8 +89,10 @@ pub(super) fn seconds(text: &str) -> Result<(u64, usize), Reason> {
     time.map(|time| (time, decimals.len())).ok_or("the time is beyond 584 years".to_owned())
 }
 
-/// `SECONDS.DECIMALS`; what more decimals would say is dropped.
+/// `SECONDS.DECIMALS`; with nine of them where fewer would not say it.
 pub(super) fn in_seconds(time_ns: u64, decimals: usize) -> String {
     let part = format!("{:09}", time_ns % 1_000_000_000);
-    format!("{}.{}", time_ns / 1_000_000_000, &part[..decimals.clamp(1, 9)])
+    let kept = decimals.clamp(1, 9);
+    let kept = if part[kept..].bytes().all(|digit| digit == b'0') { kept } else { 9 };
+    format!("{}.{}", time_ns / 1_000_000_000, &part[..kept])
 }

@@ -74,8 +74,10 @@ impl<S: Scheme> Dedup<S> {
         if self.tables.free() >= blocks + self.pins.len() as u64 {
             return true;
         }
-        if self.tables.kept() > 0 {
-            self.counts.reclaimed += self.tables.collect(&mut self.filling.changes);
+        if self.tables.kept() > 0 && self.sealed.is_empty() {
+            // Each changes two entries.
+            let most = (self.scheme.changes_max().saturating_sub(self.filling.changes.len()) / 2).max(1);
+            self.counts.reclaimed += self.tables.collect(most, &mut self.filling.changes);
             self.filling.since.get_or_insert(now);
         }
         if !self.filling.changes.freed.is_empty() {

@@ -2,7 +2,8 @@
 //!
 //! A block's links count its fingerprint, so that content outlives its last LBN and is found again (Dmdedup's reference counts do the same:
 //! 2 for a new block). What only its fingerprint holds is *kept*; it is collected when space is short. Dmdedup collects by a command that
-//! walks the hash index, offline; here all that is kept goes at once when a request finds no room, which is as lazy as can be.
+//! walks the hash index, offline; here all that is kept goes at once (or as much as an epoch holds) when a request finds no room: as late as
+//! can be.
 
 use super::super::Settings;
 use super::Changes;
@@ -130,9 +131,9 @@ impl Tables {
         true
     }
 
-    /// Takes the fingerprint from every kept block. They are free when these changes are durable.
-    pub fn collect(&mut self, changes: &mut Changes) -> u64 {
-        let kept: Vec<u64> = (0..self.fresh).filter(|&pbn| self.links(pbn) == 1).collect();
+    /// Takes the fingerprint from kept blocks, `most` of them. They are free when these changes are durable.
+    pub fn collect(&mut self, most: usize, changes: &mut Changes) -> u64 {
+        let kept: Vec<u64> = (0..self.fresh).filter(|&pbn| self.links(pbn) == 1).take(most).collect();
         for &pbn in &kept {
             let name = self.names.remove(&pbn).expect("a kept block has its fingerprint");
             if self.index.get(&name) == Some(&pbn) {

@@ -26,7 +26,7 @@ const PAGE: u64 = BLOCK_SIZE as u64;
 const RING_FIRST: u64 = 1;
 
 /// Blocks of 4 KiB of ext4's journal by mke2fs, for a file system of so many blocks.
-const fn ring_blocks(blocks: u64) -> u64 {
+pub const fn ring_blocks(blocks: u64) -> u64 {
     match blocks {
         0..32_768 => 1024,
         32_768..262_144 => 4096,
@@ -40,11 +40,10 @@ const fn ring_blocks(blocks: u64) -> u64 {
 }
 
 impl Layout {
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &Settings, ring_blocks: u64) -> Self {
         let logical = settings.logical.0;
         let data_blocks = logical + settings.reserve.0;
         let pages = |entries: u64, width: u64| entries.div_ceil(PAGE / width);
-        let ring_blocks = ring_blocks(logical);
         let map_first = RING_FIRST + ring_blocks;
         let counts_first = map_first + pages(logical, MAP_WIDTH);
         let names_first = counts_first + pages(data_blocks, COUNT_WIDTH);

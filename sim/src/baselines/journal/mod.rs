@@ -34,3 +34,10 @@ pub fn machine(settings: Settings) -> Machine {
     let scheme = Journal::new(&settings);
     Dedup::grouped(settings, scheme)
 }
+
+/// The same with a ring of so many blocks, 8 at least.
+#[must_use]
+pub fn machine_with_ring(settings: Settings, ring_blocks: u64) -> Machine {
+    let scheme = Journal::with_ring(&settings, ring_blocks);
+    Dedup::grouped(settings, scheme)
+}

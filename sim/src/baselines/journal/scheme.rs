@@ -1,6 +1,6 @@
 //! Ring, write-back and superblock.
 
-use super::home::{Home, Layout};
+use super::home::{Home, Layout, ring_blocks};
 use super::log::{RECORDS_MIN, Record, pack, unpack};
 use crate::baselines::Settings;
 use crate::baselines::dedup::{Changes, Limits, PageWrite, Scheme};
@@ -67,11 +67,21 @@ pub fn superblock(tail: u64) -> [u8; 24] {
 }
 
 impl Journal {
-    /// An empty volume.
+    /// An empty volume, with a ring as large as ext4's journal.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
+        Self::with_ring(settings, ring_blocks(settings.logical.0))
+    }
+
+    /// An empty volume with a ring of so many blocks.
+    ///
+    /// # Panics
+    /// When there are fewer than 8: an epoch would have no room.
+    #[must_use]
+    pub fn with_ring(settings: &Settings, ring_blocks: u64) -> Self {
+        assert!(ring_blocks >= 2 * EPOCH_PART, "a ring of {ring_blocks} blocks is too small");
         Self {
-            home: Home::new(Layout::new(settings)),
+            home: Home::new(Layout::new(settings, ring_blocks)),
             tail: 0,
             applied: 0,
             head: 0,
