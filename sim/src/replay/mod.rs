@@ -8,7 +8,6 @@
 pub mod account;
 pub mod asks;
 pub mod bound;
-pub mod command;
 pub mod figures;
 pub mod phases;
 pub mod reads;
@@ -16,4 +15,5 @@ pub mod report;
 pub mod rule;
 pub mod run;
 pub mod scheme;
+pub mod timed;
 pub mod truth;

@@ -1,9 +1,11 @@
-//! `trace`: content traces, imported, exported, counted and cut.
+//! `trace`: content traces, imported, exported, counted, cut and replayed.
 
 mod cut;
 mod export;
 mod import;
 mod info;
+#[cfg(feature = "lab")]
+mod replay;
 
 use crate::exit::{Exit, Failed, Outcome};
 use onefold_trace::error::TraceError;
@@ -48,6 +50,8 @@ enum Verb {
     Export(export::Arguments),
     Info(info::Arguments),
     Cut(cut::Arguments),
+    #[cfg(feature = "lab")]
+    Replay(replay::Arguments),
 }
 
 /// Runs the verb.
@@ -60,6 +64,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Verb::Export(arguments) => export::run(arguments),
         Verb::Info(arguments) => info::run(arguments),
         Verb::Cut(arguments) => cut::run(arguments),
+        #[cfg(feature = "lab")]
+        Verb::Replay(arguments) => replay::run(arguments),
     }
 }
 
