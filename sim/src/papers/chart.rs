@@ -148,15 +148,16 @@ impl Chart<'_> {
             self.bar(out, bar, x);
             x += self.bar_width;
         }
+        for &(_, value) in &group.marks {
+            let _ =
+                writeln!(out, "<path d=\"M{:.1} {:.1}H{:.1}\" stroke=\"#fff\" stroke-width=\"5\"/>", left - 5.0, self.y(value), x + 5.0);
+        }
         for &(mark, value) in &group.marks {
-            let y = self.y(value);
             let _ = writeln!(
                 out,
-                "<path d=\"M{:.1} {y:.1}H{:.1}\" stroke=\"#fff\" stroke-width=\"5\"/><path d=\"M{:.1} {y:.1}H{:.1}\" stroke=\"#000\" stroke-width=\"2.5\" \
-                 stroke-dasharray=\"{}\"><title>{}: {} {value:.3}</title></path>",
+                "<path d=\"M{:.1} {:.1}H{:.1}\" stroke=\"#000\" stroke-width=\"2.5\" stroke-dasharray=\"{}\"><title>{}: {} {value:.3}</title></path>",
                 left - 5.0,
-                x + 5.0,
-                left - 5.0,
+                self.y(value),
                 x + 5.0,
                 DASHES[mark],
                 escape(&group.label),

@@ -121,18 +121,14 @@ fn near_ideal(results: &Results, mode: Mode, most: f64) -> (String, Verdict) {
         format!("all but these, which lie above it by points: {}", listed(&far, |gap| format!("{:.1}", gap * 100.0)))
     };
     let measured = format!(
-        "the paper's workloads: {BEST_NAME} {:+.0} to {:+.0} %, shadow {:+.0} to {:+.0} %; within {:.0} points of the ideal, of {} workloads: {tail}",
-        (best_least - 1.0) * 100.0,
-        (best_most - 1.0) * 100.0,
-        (shadow_least - 1.0) * 100.0,
-        (shadow_most - 1.0) * 100.0,
+        "write ratio of the paper's workloads: {} {best_least:.3} to {best_most:.3}, shadow {shadow_least:.2} to {shadow_most:.2}; within {:.0} points of the \
+         ideal, of {} workloads: {tail}",
+        BEST.name(),
         most * 100.0,
         gaps.len()
     );
     (measured, Verdict::of(far.is_empty()))
 }
-
-const BEST_NAME: &str = "ordered-anticipate";
 
 fn latency(results: &Results) -> (String, Verdict) {
     let longer = |mode| each(results, |w| results.time_ratio(w.trace, BEST, mode, w.device).map(|ratio| ratio - 1.0));

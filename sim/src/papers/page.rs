@@ -84,7 +84,7 @@ fn made(results: &Results, targets: &[Target]) -> String {
     let missed = targets.iter().filter(|t| !t.holds).count();
     let memory = m.peak_resident_bytes.map_or_else(String::new, |bytes| format!(" and at most {} MiB of memory", bytes >> 20));
     format!(
-        "{} replays of {} traces in {:.1} minutes on {} threads, {:.0} s of processor time{memory}; {} of {} targets are missed. Counts and virtual times do not depend on \
+        "{} replays of {} traces in {:.1} minutes on {} threads, {:.0} s of processor time{memory}; missed targets: {} of {}. Counts and virtual times do not depend on \
          the machine; processor seconds do. results.csv and results.json beside this page have every replay.",
         results.runs.len(),
         results.workloads().len(),
@@ -147,8 +147,8 @@ const SPACE: &str = "Metadata are the 4 KiB blocks of it that were ever written.
     journal keep no account of free blocks.";
 const ENERGY: &str = "Not energy. Fingerprints come from the traces, so hashing is in none of these seconds, and no content is moved; they compare schemes with each other, not \
     with a device. Shadow's seconds are redb's.";
-const METADATA: &str = "refs: reference counts (journal: log records; shadow: counts, space maps and freed pages). written: the bits that say which pages were ever written. \
-    superblock: for shadow the roots of its trees, too.";
+const METADATA: &str = "refs: reference counts (shadow: counts, space maps and freed pages). written: the bits that say which pages were ever written (journal: its redo \
+    records). superblock: for shadow the roots of its trees, too.";
 const SHADOW: &str = "Dmdedup's two copy-on-write trees, on redb: every commit writes each changed page and all pages above it to new places. Space map and superblock stand apart.";
 const READING: &str = "<dl>\n\
 <dt>unit</dt><dd>one aligned 4 KiB of the device. A write that touches any byte of it counts 1, each time.</dd>\n\
