@@ -117,7 +117,7 @@ fn the_report_of_one_trace_is_whole_and_a_missed_target_fails_it() {
     let missed = impossible.iter().find(|t| t.name == "ordered-weak-05_vehicle").expect("it is judged");
     assert!(!missed.holds && missed.to_string().contains("MISSED") && missed.to_string().contains("client units"), "{missed}");
     assert_eq!(format!("{:?}", exit(&impossible)), format!("{:?}", ExitCode::from(1)));
-    assert_eq!(format!("{:?}", exit(&[of_ordered.clone()])), format!("{:?}", ExitCode::SUCCESS));
+    assert_eq!(format!("{:?}", exit(std::slice::from_ref(of_ordered))), format!("{:?}", ExitCode::SUCCESS));
 }
 
 #[test]
