@@ -43,6 +43,8 @@ pub mod counts;
 #[cfg(feature = "measure")]
 pub mod figure;
 #[cfg(feature = "measure")]
+pub mod papers;
+#[cfg(feature = "measure")]
 pub mod replay;
 #[cfg(feature = "measure")]
 pub mod steps;

@@ -1,9 +1,11 @@
-//! `trace`: content traces, imported, exported, counted, cut and made.
+//! `trace`: content traces, imported, exported, counted, cut, made and replayed.
 
 mod cut;
 mod export;
 mod import;
 mod info;
+#[cfg(feature = "lab")]
+mod replay;
 mod scan;
 mod synth;
 
@@ -50,6 +52,8 @@ enum Verb {
     Export(export::Arguments),
     Info(info::Arguments),
     Cut(cut::Arguments),
+    #[cfg(feature = "lab")]
+    Replay(replay::Arguments),
     Scan(scan::Arguments),
     Synth(Box<synth::Arguments>),
 }
@@ -64,6 +68,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Verb::Export(arguments) => export::run(arguments),
         Verb::Info(arguments) => info::run(arguments),
         Verb::Cut(arguments) => cut::run(arguments),
+        #[cfg(feature = "lab")]
+        Verb::Replay(arguments) => replay::run(arguments),
         Verb::Scan(arguments) => scan::run(arguments),
         Verb::Synth(arguments) => synth::run(arguments),
     }
