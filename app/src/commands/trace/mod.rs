@@ -1,9 +1,10 @@
-//! `trace`: content traces, imported, exported, counted and cut.
+//! `trace`: content traces, imported, exported, counted, cut and replayed.
 
 mod cut;
 mod export;
 mod import;
 mod info;
+mod replay_live;
 
 use crate::exit::{Exit, Failed, Outcome};
 use onefold_trace::error::TraceError;
@@ -48,6 +49,7 @@ enum Verb {
     Export(export::Arguments),
     Info(info::Arguments),
     Cut(cut::Arguments),
+    Replay(replay_live::Arguments),
 }
 
 /// Runs the verb.
@@ -60,6 +62,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Verb::Export(arguments) => export::run(arguments),
         Verb::Info(arguments) => info::run(arguments),
         Verb::Cut(arguments) => cut::run(arguments),
+        Verb::Replay(arguments) => replay_live::run(arguments),
     }
 }
 

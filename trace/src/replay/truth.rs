@@ -4,7 +4,7 @@
 //!    leave all-zero blocks out, which are counted apart.
 //! 2. Each block that a request touches counts as one unit, whole or not.
 
-use crate::counts::names::{SECTORS, Words, name_of_words};
+use crate::replay::names::{SECTORS, Words, name_of_words};
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use rustc_hash::FxHashMap;
 
@@ -56,6 +56,12 @@ impl Truth {
     pub fn words(&self, lbn: u64) -> Words {
         let name = self.held.get(&lbn).copied().unwrap_or(0);
         self.mixed.get(&name).copied().unwrap_or([name; SECTORS])
+    }
+
+    /// Whether anything was written there and not discarded since.
+    #[must_use]
+    pub fn holds(&self, lbn: u64) -> bool {
+        self.held.contains_key(&lbn)
     }
 
     /// A write of `bytes` of the volume touches this block, and brings `words`.

@@ -1,0 +1,164 @@
+//! `trace replay --on`: a trace sent to a device as it was recorded.
+
+use super::{FORMS, Reading, failed, stopped_by_signals};
+use crate::device::Method;
+use crate::device::backing::{Backing, PATIENCE};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::live::figures::Figures;
+use crate::live::{self, Failure, Found, Plan};
+use crate::output::size::Size;
+use crate::output::table::Table;
+use crate::output::{Report, Style, print};
+use crate::volume;
+use onefold_engine::memory::Accountant;
+use onefold_trace::error::TraceError;
+use onefold_trace::source::Source;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Replay a trace on a device: every request as it was recorded, with content made of the fingerprints
+///
+/// Nothing recorded after a flush is sent before that flush is answered; think times are kept. What is on the device is lost.
+#[derive(Debug, clap::Args)]
+#[command(after_help = FORMS)]
+pub struct Arguments {
+    /// Folder, or text of any form; `-` for standard input.
+    trace: PathBuf,
+    /// Block device or file to replay on: an attached volume, a disk, a loop device.
+    #[arg(long, value_name = "DEVICE")]
+    on: PathBuf,
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    reading: Reading,
+    #[arg(long)]
+    json: bool,
+}
+
+/// What only a live replay has.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Replay even over what is there.
+    #[arg(long)]
+    force: bool,
+    /// Leave think times out; what depends on an answer still waits for it.
+    #[arg(long)]
+    no_think: bool,
+    /// Read everything back in the end, and whatever the trace reads, and compare.
+    #[arg(long)]
+    verify: bool,
+    /// Writes that may wait for their answers.
+    #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=32))]
+    outstanding: u16,
+    /// Idle so long where a phase begins and in the end, so that what a volume delays is written within the phase that caused it.
+    #[arg(long, value_name = "SECONDS", default_value = "0")]
+    idle: u64,
+    /// How to read and write the device.
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
+    io: Method,
+    /// Memory of requests that are under way.
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    memory: Size,
+}
+
+#[derive(Debug, Serialize)]
+struct Replayed {
+    trace: PathBuf,
+    device: PathBuf,
+    /// Writes that may wait for their answers.
+    outstanding: u16,
+    /// Whether think times were kept.
+    think: bool,
+    #[serde(flatten)]
+    found: Found,
+}
+
+impl Report for Replayed {
+    const NAME: &'static str = "trace-replay";
+
+    fn table(&self) -> Table {
+        let Found { io, whole, phases, cpu_seconds, verified_blocks } = &self.found;
+        let share = |share: f64| format!("{:.1} %", share * 100.0);
+        let table = Table::new()
+            .row("trace", self.trace.display())
+            .row("device", format!("{} ({io})", self.device.display()))
+            .row("writes outstanding", format!("{} at most", self.outstanding))
+            .row("think times", if self.think { "as recorded" } else { "left out" })
+            .row("duration", format!("{:.3} s", whole.seconds))
+            .row("CPU", format!("{cpu_seconds:.2} s of this client"))
+            .row_if("read back", verified_blocks.map(|blocks| format!("{blocks} blocks, all as they were written")));
+        let row = |name: &str, f: &Figures| {
+            let mut row = vec![if name.is_empty() { "-".to_owned() } else { name.to_owned() }, format!("{:.1}", f.seconds)];
+            let counts = [f.client_units, f.client_writes, f.client_flushes, f.client_fua, f.client_reads, f.client_discards];
+            row.extend(counts.map(|count| count.to_string()));
+            row.extend([f.duplication.live, f.duplication.ever, f.duplication.zero].map(share));
+            row
+        };
+        let mut rows: Vec<_> = phases.iter().map(|phase| row(&phase.name, &phase.figures)).collect();
+        rows.push(row("all", whole));
+        let heads = ["phase", "seconds", "units", "writes", "flushes", "FUA", "reads", "discards", "live", "ever", "zero"];
+        let table = table.line("").grid(&heads, rows);
+        let us = |us: f64| format!("{us:.0}");
+        let latencies = whole.latency_us.iter().map(|(kind, l)| {
+            let mut row = vec![(*kind).to_owned(), l.count.to_string()];
+            row.extend([l.mean, l.p50, l.p90, l.p99, l.p999, l.max].map(us));
+            row
+        });
+        table.line("").grid(&["latency, us", "requests", "mean", "50 %", "90 %", "99 %", "99.9 %", "most"], latencies.collect())
+    }
+}
+
+/// Replays.
+///
+/// # Errors
+/// Where the trace cannot be read, the device holds something, fails, or reads as what was not written.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let Arguments { trace, on, options, reading, json } = arguments;
+    let Size(memory_bytes) = options.memory;
+    if memory_bytes < Accountant::BYTES_MIN {
+        return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", options.memory, Size(Accountant::BYTES_MIN))));
+    }
+    let stop = stopped_by_signals()?;
+    let how = reading.how(&stop);
+    let source = Source::open(trace, &how).map_err(|error| failed(error, trace))?;
+    let backing = Arc::new(open(on, options.force)?);
+    if let Some(needed) = source.header().device_bytes.filter(|bytes| bytes.get() > backing.facts().length) {
+        let (needed, length) = (Size(needed.get()), Size(backing.facts().length));
+        return Err(Failed::new(Exit::Usage, format!("{} has {length}, the traced device had {needed}", on.display()))
+            .next("`onefold trace cut --lbn` takes what fits."));
+    }
+    let plan = Plan {
+        outstanding_max: usize::from(options.outstanding),
+        think: !options.no_think,
+        idle: Duration::from_secs(options.idle),
+        verify: options.verify,
+        method: options.io,
+        memory_bytes,
+    };
+    let found = live::replay(backing, source, &plan, &stop).map_err(|failure| broken(failure, trace, on))?;
+    let replayed = Replayed { trace: trace.clone(), device: on.clone(), outstanding: options.outstanding, think: plan.think, found };
+    print(&replayed, Style::of(*json));
+    Ok(())
+}
+
+/// Opens a store that holds nothing, or any, where the user insists.
+fn open(path: &Path, force: bool) -> Outcome<Backing> {
+    let backing = Backing::open_patiently(path, false, PATIENCE)?;
+    let content = volume::content(path, &backing).map_err(|e| Failed::system(format!("cannot read {}", path.display()), e))?;
+    match content {
+        Some(content) if !force => Err(Failed::new(Exit::Refused, format!("{} holds something: {content}", path.display()))
+            .next("It would be lost. --force replays all the same.")),
+        _ => Ok(backing),
+    }
+}
+
+fn broken(failure: Failure<TraceError>, trace: &Path, device: &Path) -> Failed {
+    match failure {
+        Failure::Trace(error) => failed(error, trace),
+        Failure::Interrupted => Failed::new(Exit::System, "interrupted; what was sent stays on the device"),
+        Failure::Verify(_) => Failed::new(Exit::Damaged, format!("{}: {failure}", device.display())),
+        Failure::Request { .. } | Failure::Method(_) => Failed::new(Exit::System, format!("{}: {failure}", device.display())),
+    }
+}
