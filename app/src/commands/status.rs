@@ -92,7 +92,9 @@ impl OnMedium {
 /// How a store is slowed, in a line.
 pub fn slowed(slowed: &Slowed) -> String {
     let Slowed { model, commands, model_us_mean, late_us_mean, overslept_us_mean, .. } = slowed;
-    format!("to {model}: {commands} commands of {model_us_mean:.0} us, and {overslept_us_mean:.1} us by sleeping, {late_us_mean:.1} us by the store")
+    format!(
+        "to {model}: {commands} commands of {model_us_mean:.0} us, and {overslept_us_mean:.1} us by sleeping, {late_us_mean:.1} us by the store"
+    )
 }
 
 impl Report for Status {

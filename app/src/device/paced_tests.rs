@@ -76,7 +76,8 @@ fn closed_loop(rig: &Rig, command: fn(u64) -> Command, depth: u64, total: u64) -
 #[test]
 fn nothing_is_faster_than_the_model_and_little_is_slower() {
     let tablet = Model::named("tablet").unwrap();
-    for (name, command, us, depth) in [("reads", read as fn(u64) -> Command, 270, 1), ("reads", read, 270, 32), ("writes", write, 2910, 32)] {
+    for (name, command, us, depth) in [("reads", read as fn(u64) -> Command, 270, 1), ("reads", read, 270, 32), ("writes", write, 2910, 32)]
+    {
         let total = 120;
         let rig = rig(tablet);
         let took = closed_loop(&rig, command, depth, total);

@@ -25,8 +25,8 @@ struct Answer {
     at: Instant,
 }
 
-/// What a read should bring: for each block what it holds, none where that is unknown.
-type Expected = Vec<Option<Box<[u8; BLOCK_SIZE]>>>;
+/// What a block should hold; none where that is unknown.
+type Expected = Option<Box<[u8; BLOCK_SIZE]>>;
 
 /// Sends a trace's requests.
 pub struct Client {
@@ -44,7 +44,8 @@ pub struct Client {
     requests: u64,
     /// When the last request was sent, or should have been where only the clock held it back.
     sent_at: Instant,
-    reads: HashMap<RequestId, (u64, Expected)>,
+    /// Where reads that are compared begin, and what they should bring.
+    reads: HashMap<RequestId, (u64, Vec<Expected>)>,
     sent: Sent,
     latencies: Latencies,
     phase: Began,
@@ -182,7 +183,7 @@ impl Client {
         Ok(None)
     }
 
-    fn expected(&self, ask: &Ask) -> Expected {
+    fn expected(&self, ask: &Ask) -> Vec<Expected> {
         let block = |lbn| {
             self.truth.holds(lbn).then(|| {
                 let mut block = Box::new([0; BLOCK_SIZE]);
@@ -196,7 +197,8 @@ impl Client {
     fn take(&mut self, answer: Answer) -> Result<(), String> {
         let Answer { id, reply, at } = answer;
         let sent = self.rule.answered(id).ok_or_else(|| format!("request {} was answered twice", id.0))?;
-        self.latencies.entry(sent.kind()).or_default().push(self.nanoseconds(at) - sent.at_ns);
+        let took_ns = self.nanoseconds(at) - sent.at_ns;
+        self.latencies.entry(sent.kind()).or_default().push(took_ns);
         let expected = self.reads.remove(&id);
         match (reply, expected) {
             (Reply::Failed(failure), _) => Err(format!("the device failed at a {}: {failure:?}", sent.kind())),
@@ -228,7 +230,7 @@ impl Client {
         let time = self.phase.at.elapsed();
         let latencies = std::mem::take(&mut self.latencies);
         self.over.0 += time;
-        for (kind, ns) in &latencies {
+        for (&kind, ns) in &latencies {
             self.over.1.entry(kind).or_default().extend(ns);
         }
         let figures = Figures::between(&self.phase.sent, &self.sent, time, latencies);
@@ -277,7 +279,7 @@ fn blocks(ask: &Ask) -> u64 {
 }
 
 /// Holds what a read brought against what it should bring.
-fn compare(offset: u64, expected: &Expected, segments: &[Segment]) -> Result<(), String> {
+fn compare(offset: u64, expected: &[Expected], segments: &[Segment]) -> Result<(), String> {
     let mut at = offset;
     for segment in segments {
         let Segment::Data { slice, start, bytes } = segment else { return Err("a device answers with bytes".to_owned()) };
@@ -288,7 +290,11 @@ fn compare(offset: u64, expected: &Expected, segments: &[Segment]) -> Result<(),
             let block = expected.get(index(at / BLOCK_BYTES - offset / BLOCK_BYTES));
             let block = block.ok_or_else(|| format!("the read at {offset} brought too much"))?;
             if let Some(wrong) = block.as_ref().and_then(|block| (0..here.len()).find(|&i| here[i] != block[within + i])) {
-                return Err(format!("block {} holds something else than was written, from its byte {} on", at / BLOCK_BYTES, within + wrong));
+                return Err(format!(
+                    "block {} holds something else than was written, from its byte {} on",
+                    at / BLOCK_BYTES,
+                    within + wrong
+                ));
             }
             at += here.len() as u64;
             found = rest;

@@ -5,10 +5,10 @@
 //! 3. Content goes by words (`names.rs`). A block that the trace names has that name; where the trace names sectors, or a request begins
 //!    inside a block, each sector has a word of its own. What was not recorded is like nothing else.
 
+use crate::record::{Name, Op as Recorded, Record};
 use crate::replay::names::{SECTORS, Words, mix};
 use onefold_engine::interface::Op;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES, index};
-use crate::record::{Name, Op as Recorded, Record};
 use std::iter::Peekable;
 
 /// A block of a write.
@@ -169,8 +169,8 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Iterator for Asks<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onefold_engine::units::Bytes;
     use crate::record::Block;
+    use onefold_engine::units::Bytes;
 
     fn write(time_ns: u64, offset: u64, length: u64, names: &[u8]) -> Record {
         let blocks = names.iter().map(|&n| Block::named(if n == 0 { Name::Zero } else { Name::Of([n; 20]) })).collect();

@@ -1,6 +1,6 @@
 //! `trace replay --on`: a trace sent to a device as it was recorded.
 
-use super::{FORMS, Reading, failed, stopped_by_signals};
+use super::{FORMS, Reading, failed, stopped_by_signals, teller};
 use crate::device::Method;
 use crate::device::backing::{Backing, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
@@ -13,6 +13,7 @@ use crate::volume;
 use onefold_engine::memory::Accountant;
 use onefold_trace::error::TraceError;
 use onefold_trace::source::Source;
+use onefold_trace::text::ReadError;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,6 +68,7 @@ pub struct Options {
 struct Replayed {
     trace: PathBuf,
     device: PathBuf,
+    malformed_lines: u64,
     /// Writes that may wait for their answers.
     outstanding: u16,
     /// Whether think times were kept.
@@ -84,6 +86,7 @@ impl Report for Replayed {
         let table = Table::new()
             .row("trace", self.trace.display())
             .row("device", format!("{} ({io})", self.device.display()))
+            .row_if("malformed lines", Some(self.malformed_lines).filter(|lines| *lines > 0))
             .row("writes outstanding", format!("{} at most", self.outstanding))
             .row("think times", if self.think { "as recorded" } else { "left out" })
             .row("duration", format!("{:.3} s", whole.seconds))
@@ -137,8 +140,25 @@ pub fn run(arguments: &Arguments) -> Outcome {
         method: options.io,
         memory_bytes,
     };
-    let found = live::replay(backing, source, &plan, &stop).map_err(|failure| broken(failure, trace, on))?;
-    let replayed = Replayed { trace: trace.clone(), device: on.clone(), outstanding: options.outstanding, think: plan.think, found };
+    let (mut tell, mut records, mut malformed) = (teller(), 0, 0);
+    let sound = source.filter_map(|read| match read {
+        Err(TraceError::Text(ReadError::Malformed(line))) => {
+            malformed += 1;
+            tell(&line);
+            None
+        }
+        other => {
+            records += 1;
+            Some(other)
+        }
+    });
+    let found = live::replay(backing, sound, &plan, &stop).map_err(|failure| broken(failure, trace, on))?;
+    if malformed > (records + malformed) / 100 && !reading.lenient {
+        let lines = records + malformed;
+        return Err(failed(TraceError::Malformed { path: trace.clone(), malformed, lines }, trace));
+    }
+    let (trace, device) = (trace.clone(), on.clone());
+    let replayed = Replayed { trace, device, malformed_lines: malformed, outstanding: options.outstanding, think: plan.think, found };
     print(&replayed, Style::of(*json));
     Ok(())
 }
