@@ -1,9 +1,8 @@
 """How true a slowed store is to its model: what completions are later than the model has them, as the server itself notes it."""
 
 import live
-import onefold
+from block import onefold, roomy
 from live import GIB, MIB, Place
-from workloads import roomy
 
 MODEL = "tablet"
 JOBS = (("randread", 1), ("randread", 32), ("randwrite", 1), ("randwrite", 32))

@@ -1,7 +1,8 @@
 """Live replay against replay in virtual time: the same traces, the same counts.
 
 Each trace is replayed by `onefold trace replay --on` onto a volume that is attached over FUSE and loop, with the recorded think times, and by
-`onefold-sim replay`. Both idle 62 s where a phase begins. All traces run at once: they mostly wait.
+`onefold-sim replay`. Both idle 62 s where a phase begins, on a device of the same model: how many writes come to wait together under strong
+persistence depends on how long the device takes. All traces run at once: they mostly wait.
 """
 
 import concurrent.futures
@@ -10,12 +11,13 @@ import os
 import sys
 import time
 
-from block import MIB, UNIT, Attached, Disk, call, onefold, since
+from block import MIB, UNIT, Attached, Disk, call, onefold, roomy, since
 from live import Place
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 TRACES = ("04_browse_firefox", "05_vehicle", "06_hadoop_grep", "10_phone_mix")
 IDLE_S = 62
+MODEL = "ufs"
 
 
 def trace_path(name):
@@ -34,14 +36,14 @@ def replay_live(place, name, persistence):
     try:
         onefold.run("create", disk.device, "--logical", logical)
         created = disk.counts()
-        volume = Attached(disk.device, "--persistence", persistence)
+        volume = Attached(disk.device, "--persistence", persistence, "--device-model", MODEL)
         try:
             words = ["trace", "replay", trace_path(name), "--on", volume.device, "--idle", IDLE_S, "--verify"]
             began = time.monotonic()
             client = json.loads(onefold.run(*words, "--json", timeout=3600).stdout)
             seconds = time.monotonic() - began
             ledger, kernel = volume.counts(), since(disk.counts(), created)
-            cpu_s = volume.cpu_seconds()
+            cpu_s, slowed = volume.cpu_seconds(), volume.slowed()
         finally:
             volume.detach()
         closing = since(since(disk.counts(), created), kernel)
@@ -62,12 +64,13 @@ def replay_live(place, name, persistence):
         "seconds": round(seconds, 1),
         "server_cpu_s": round(cpu_s, 2),
         "client_cpu_s": round(client["cpu_seconds"], 2),
+        "slowed": slowed,
         "bytes_by_class": ledger["by_class"],
     }
 
 
 def replay_simulated(name, persistence):
-    words = [os.environ["ONEFOLD_SIM"], "replay", trace_path(name), "--persistence", persistence, "--json"]
+    words = [os.environ["ONEFOLD_SIM"], "replay", trace_path(name), "--persistence", persistence, "--device-model", MODEL, "--json"]
     whole = json.loads(call(*words))["whole"]
     return {
         "client_units": whole["client_units"],
@@ -81,7 +84,7 @@ def replay_simulated(name, persistence):
 def run(name, options):
     """The largest difference, in percent, between a count live and the same count simulated."""
     persistence = {"replay-live": "weak", "replay-live-strong": "strong"}[name]
-    with Place(options) as place, concurrent.futures.ThreadPoolExecutor() as pool:
+    with Place(roomy(options)) as place, concurrent.futures.ThreadPoolExecutor() as pool:
         live = dict(zip(TRACES, pool.map(lambda trace: replay_live(place, trace, persistence), TRACES)))
     made, worst = {}, 0.0
     for trace, here in live.items():
@@ -92,4 +95,4 @@ def run(name, options):
         worst = max(worst, *map(abs, off.values()))
         made[trace] = {"off_percent": off, "live": here, "simulated": there}
         print(f"{trace}: {off}", file=sys.stderr, flush=True)
-    return {"value": worst, **made}
+    return {"value": worst, "model": MODEL, "store in": options.dir, **made}

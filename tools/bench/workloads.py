@@ -7,7 +7,6 @@ what the store adds all the same is printed.
 
 import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import tempfile
 import time
 
 import programs
-from block import MIB, Attached, Disk, call, onefold, since
+from block import MIB, Attached, Disk, call, onefold, roomy, since
 from live import Place
 
 MODEL = os.environ.get("ONEFOLD_BENCH_MODEL", "tablet")
@@ -107,14 +106,6 @@ def once(place, program, scheme, number):
         }
     finally:
         disk.close()
-
-
-def roomy(options):
-    """Memory, where it has room for two stores."""
-    shm = "/dev/shm"
-    if os.path.isdir(shm) and shutil.disk_usage(shm).free > 8 << 30:
-        options.dir = shm
-    return options
 
 
 def run(_, options):

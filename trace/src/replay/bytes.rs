@@ -9,7 +9,8 @@
 use super::asks::Content;
 use super::names::{Words, mix};
 use onefold_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxBuildHasher;
+use std::collections::HashMap;
 
 /// What LZ4 needs beside the noise: tokens, lengths and distances, the words between zeros, the last literals.
 const LZ4_FRAMING: usize = 40;
@@ -20,7 +21,7 @@ const WORD_BYTES: usize = 8;
 #[derive(Debug, Default)]
 pub struct Bytes {
     /// Bytes of noise in the blocks of a word, where it is not all of them.
-    noise: FxHashMap<u64, u16>,
+    noise: HashMap<u64, u16, FxBuildHasher>,
 }
 
 impl Bytes {
