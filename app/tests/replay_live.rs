@@ -63,15 +63,15 @@ fn shipped(name: &str) -> String {
 /// Two contents, one of them twice; a flush; an overwrite with zeros, a read, a discard; 30 ms of thinking.
 const SMALL: &str = "\
 time_ns,op,offset,length,fua,note,fingerprints,compressed
-0,mark,0,0,0,setup,,
-0,write,0,8192,0,,aa00000000000001 bb00000000000002,1024 4096
-1000000,flush,0,0,0,,,
-1000000,mark,0,0,0,run,,
-31000000,write,16384,4096,1,,aa00000000000001,1024
-31000000,flush,0,0,0,,,
-31000000,read,0,20480,0,,,
-31000000,write,4096,4096,0,,0,
-32000000,discard,0,4096,0,,,
+0,mark,0,0,false,setup,,
+0,write,0,8192,false,,aa00000000000001 bb00000000000002,1024 4096
+1000000,flush,0,0,false,,,
+1000000,mark,0,0,false,run,,
+31000000,write,16384,4096,true,,aa00000000000001,1024
+31000000,flush,0,0,false,,,
+31000000,read,0,20480,false,,,
+31000000,write,4096,4096,false,,0,
+32000000,discard,0,4096,false,,,
 ";
 
 #[test]
