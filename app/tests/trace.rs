@@ -105,6 +105,39 @@ fn errors_name_what_was_typed_and_what_to_do() {
     complaint(6, &["info", "t"], "000000.parquet");
 }
 
+#[cfg(feature = "lab")]
+#[test]
+fn a_trace_is_replayed_and_counted() {
+    let home = Home::new();
+    let text = shipped("05_vehicle.tsv.zst");
+    let ordered = home.json(&["replay", &text, "--sim", "--scheme", "ordered", "--verify"]);
+    assert_eq!((ordered["version"].as_u64(), ordered["report"].as_str()), (Some(1), Some("trace-replay")));
+    assert_eq!((ordered["trace"].as_str(), ordered["phase"].as_str()), (Some("05_vehicle"), Some("run")));
+    assert_eq!((ordered["client_units"].as_u64(), ordered["persistence"].as_str()), (Some(3731), Some("weak")));
+    let ratio = |report: &Value| report["write_ratio"].as_f64().unwrap();
+    assert!(ratio(&ordered) < 0.85 * 1.03, "{}", ratio(&ordered));
+    let none = home.json(&["replay", &text, "--sim", "--scheme", "none", "--device-model", "tablet"]);
+    assert!((ratio(&none) - 1.0).abs() < 1e-9, "{}", ratio(&none));
+    let table = home.expect(0, &["replay", &text, "--sim", "--persistence", "strong", "--outstanding", "1"]).0;
+    assert!(table.contains("ordered-anticipate, strong (1 at a time)") && table.contains("write ratio"), "{table}");
+    // What was imported is replayed alike. A folder says nothing of its device where its text did not.
+    home.expect(0, &["import", &text, "vehicle"]);
+    let of_folder = home.json(&["replay", "vehicle", "--sim", "--scheme", "ordered", "--blocks", "524288"]);
+    assert_eq!(of_folder["device_units"], ordered["device_units"]);
+
+    let complaint = |code, words: &[&str], wanted: &str| {
+        let err = home.expect(code, words).1;
+        assert!(err.contains(wanted), "{words:?}: {err}");
+    };
+    complaint(2, &["replay", &text], "--sim");
+    complaint(2, &["replay", &text, "--sim", "--scheme", "best"], "ordered-anticipate");
+    complaint(2, &["replay", &text, "--sim", "--device-model", "floppy"], "850pro");
+    complaint(2, &["replay", &text, "--sim", "--outstanding", "0"], "--outstanding");
+    complaint(2, &["replay", "vehicle", "--sim"], "--blocks");
+    complaint(3, &["replay", "none", "--sim"], "none");
+    complaint(6, &["replay", &text, "--sim", "--blocks", "100"], "Invalid");
+}
+
 #[test]
 fn help_names_the_forms() {
     let home = Home::new();

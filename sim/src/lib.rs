@@ -38,5 +38,6 @@ pub mod spoil;
 pub mod baselines;
 pub mod counts;
 pub mod figure;
+pub mod papers;
 pub mod replay;
 pub mod steps;

@@ -62,12 +62,14 @@ def main():
     rows = benchmarks()
     if options.list:
         for name, row in rows.items():
-            print(f"{name:18} {wanted(row)} {row['unit']:12} {row['runner']:5} {row['what']}")
+            print(f"{name:18} {wanted(row)} {row['unit']:12} {row['runner']:9} {row['what']}")
         return 0
-    names = list(rows) if options.all else options.names
+    names = [name for name, row in rows.items() if row["runner"] != "papers"] if options.all else options.names
     for name in names:
         if name not in rows:
             sys.exit(f"bench: there is no '{name}'; ./dev bench --list has the names")
+        if rows[name]["runner"] == "papers":
+            sys.exit(f"bench: {name} has options of its own and is run alone: ./dev bench {name}")
     missed = 0
     for name in names:
         row = rows[name]

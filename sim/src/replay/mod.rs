@@ -7,10 +7,12 @@
 
 pub mod account;
 pub mod bound;
-pub mod command;
 pub mod figures;
+pub mod phases;
+pub mod reads;
 pub mod report;
 pub mod run;
 pub mod scheme;
+pub mod timed;
 
 pub use onefold_trace::replay::{asks, rule, truth};

@@ -4,7 +4,10 @@ mod cut;
 mod export;
 mod import;
 mod info;
+mod replay;
 mod replay_live;
+#[cfg(feature = "lab")]
+mod replay_sim;
 
 use crate::exit::{Exit, Failed, Outcome};
 use onefold_trace::error::TraceError;
@@ -49,7 +52,7 @@ enum Verb {
     Export(export::Arguments),
     Info(info::Arguments),
     Cut(cut::Arguments),
-    Replay(replay_live::Arguments),
+    Replay(replay::Arguments),
 }
 
 /// Runs the verb.
@@ -62,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Verb::Export(arguments) => export::run(arguments),
         Verb::Info(arguments) => info::run(arguments),
         Verb::Cut(arguments) => cut::run(arguments),
-        Verb::Replay(arguments) => replay_live::run(arguments),
+        Verb::Replay(arguments) => replay::run(arguments),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `trace replay --on`: a trace sent to a device as it was recorded.
 
-use super::{FORMS, Reading, failed, stopped_by_signals, teller};
+use super::replay::Arguments;
+use super::{failed, stopped_by_signals, teller};
 use crate::device::Method;
 use crate::device::backing::{Backing, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
@@ -19,48 +20,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Replay a trace on a device: every request as it was recorded, with content made of the fingerprints
-///
-/// Nothing recorded after a flush is sent before that flush is answered; think times are kept. What is on the device is lost.
-#[derive(Debug, clap::Args)]
-#[command(after_help = FORMS)]
-pub struct Arguments {
-    /// Folder, or text of any form; `-` for standard input.
-    trace: PathBuf,
-    /// Block device or file to replay on: an attached volume, a disk, a loop device.
-    #[arg(long, value_name = "DEVICE")]
-    on: PathBuf,
-    #[command(flatten)]
-    options: Options,
-    #[command(flatten)]
-    reading: Reading,
-    #[arg(long)]
-    json: bool,
-}
-
 /// What only a live replay has.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Replay even over what is there.
-    #[arg(long)]
+    #[arg(long, requires = "on")]
     force: bool,
+    /// Take what can be read, however many lines are malformed. Without it more than 1 % are refused in the end.
+    #[arg(long, requires = "on")]
+    pub lenient: bool,
     /// Leave think times out; what depends on an answer still waits for it.
-    #[arg(long)]
+    #[arg(long, requires = "on")]
     no_think: bool,
-    /// Read everything back in the end, and whatever the trace reads, and compare.
-    #[arg(long)]
-    verify: bool,
-    /// Writes that may wait for their answers.
-    #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=32))]
-    outstanding: u16,
     /// Idle so long where a phase begins and in the end, so that what a volume delays is written within the phase that caused it.
-    #[arg(long, value_name = "SECONDS", default_value = "0")]
+    #[arg(long, value_name = "SECONDS", default_value = "0", requires = "on")]
     idle: u64,
     /// How to read and write the device.
-    #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t, requires = "on")]
     io: Method,
     /// Memory of requests that are under way.
-    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    #[arg(long, value_name = "SIZE", default_value = "64M", requires = "on")]
     memory: Size,
 }
 
@@ -70,7 +49,7 @@ struct Replayed {
     device: PathBuf,
     malformed_lines: u64,
     /// Writes that may wait for their answers.
-    outstanding: u16,
+    outstanding: usize,
     /// Whether think times were kept.
     think: bool,
     #[serde(flatten)]
@@ -113,19 +92,24 @@ impl Report for Replayed {
     }
 }
 
+/// Changes that wait for their answers at most, whatever is asked for: a client's queue.
+const OUTSTANDING_MAX: usize = 32;
+
 /// Replays.
 ///
 /// # Errors
 /// Where the trace cannot be read, the device holds something, fails, or reads as what was not written.
-pub fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { trace, on, options, reading, json } = arguments;
+pub fn run(arguments: &Arguments, on: &Path, source: Source) -> Outcome {
+    let Arguments { trace, live: options, verify, json, .. } = arguments;
+    let outstanding = arguments.outstanding.get();
+    if outstanding > OUTSTANDING_MAX {
+        return Err(Failed::new(Exit::Usage, format!("--outstanding {outstanding}: on a device at most {OUTSTANDING_MAX}")));
+    }
     let Size(memory_bytes) = options.memory;
     if memory_bytes < Accountant::BYTES_MIN {
         return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", options.memory, Size(Accountant::BYTES_MIN))));
     }
     let stop = stopped_by_signals()?;
-    let how = reading.how(&stop);
-    let source = Source::open(trace, &how).map_err(|error| failed(error, trace))?;
     let backing = Arc::new(open(on, options.force)?);
     if let Some(needed) = source.header().device_bytes.filter(|bytes| bytes.get() > backing.facts().length) {
         let (needed, length) = (Size(needed.get()), Size(backing.facts().length));
@@ -133,10 +117,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
             .next("`onefold trace cut --lbn` takes what fits."));
     }
     let plan = Plan {
-        outstanding_max: usize::from(options.outstanding),
+        outstanding_max: outstanding,
         think: !options.no_think,
         idle: Duration::from_secs(options.idle),
-        verify: options.verify,
+        verify: *verify,
         method: options.io,
         memory_bytes,
     };
@@ -153,12 +137,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
     });
     let found = live::replay(backing, sound, &plan, &stop).map_err(|failure| broken(failure, trace, on))?;
-    if malformed > (records + malformed) / 100 && !reading.lenient {
+    if malformed > (records + malformed) / 100 && !options.lenient {
         let lines = records + malformed;
         return Err(failed(TraceError::Malformed { path: trace.clone(), malformed, lines }, trace));
     }
-    let (trace, device) = (trace.clone(), on.clone());
-    let replayed = Replayed { trace, device, malformed_lines: malformed, outstanding: options.outstanding, think: plan.think, found };
+    let (trace, device) = (trace.clone(), on.to_owned());
+    let replayed = Replayed { trace, device, malformed_lines: malformed, outstanding, think: plan.think, found };
     print(&replayed, Style::of(*json));
     Ok(())
 }
