@@ -180,7 +180,11 @@ fn a_shipped_trace_is_replayed_onto_an_attached_volume() {
     // What was equal in the trace is equal here: the volume finds it.
     let known = stats["dedup"]["duplicates"].as_u64().unwrap() + stats["dedup"]["unchanged"].as_u64().unwrap();
     assert!(known as f64 >= live * found["whole"]["client_units"].as_u64().unwrap() as f64, "{found:#}{stats:#}");
-    home.expect(5, &["trace", "replay", &shipped("05_vehicle.tsv.zst"), "--on", &device, "--no-think"]);
+    if common::have("a_shipped_trace_is_replayed_onto_an_attached_volume, the part with a file system", &["mkfs.ext4"]) {
+        common::run(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "nodiscard"]).arg(&device));
+        let (_, complaint) = home.expect(5, &["trace", "replay", &shipped("05_vehicle.tsv.zst"), "--on", &device, "--no-think"]);
+        assert!(complaint.contains("ext4"), "{complaint}");
+    }
     home.expect(0, &["detach", "disk"]);
     assert_eq!(home.json(&["check", "--data", "disk"])["sound"].as_bool(), Some(true));
 }
