@@ -105,7 +105,11 @@ fn a_small_trace_is_replayed_on_a_file_and_always_gives_the_same_bytes() {
     let (_, complaint) = home.expect(1, &["trace", "replay", "small.csv", "--on", "short", "--no-think"]);
     assert!(complaint.contains("ends at 8192"), "{complaint}");
     home.expect(3, &["trace", "replay", "small.csv", "--on", "nowhere"]);
-    home.expect(2, &["trace", "replay", "small.csv", "--on", "disk", "--outstanding", "33"]);
+    for wrong in
+        [&["--on", "disk", "--outstanding", "33"][..], &["--on", "disk", "--persistence", "strong"], &["--on", "disk", "--sim"], &[]]
+    {
+        home.expect(2, &[&["trace", "replay", "small.csv"], wrong].concat());
+    }
 }
 
 #[test]
