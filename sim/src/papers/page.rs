@@ -149,7 +149,8 @@ const ENERGY: &str = "Not energy. Fingerprints come from the traces, so hashing 
     with a device. Shadow's seconds are redb's.";
 const METADATA: &str = "refs: reference counts (shadow: counts, space maps and freed pages). written: the bits that say which pages were ever written (journal: its redo \
     records). superblock: for shadow the roots of its trees, too.";
-const SHADOW: &str = "Dmdedup's two copy-on-write trees, on redb: every commit writes each changed page and all pages above it to new places. Space map and superblock stand apart.";
+const SHADOW: &str = "Dmdedup's two copy-on-write trees, on redb: every commit writes each changed page and all pages above it to new places. \
+    Space map and superblock stand apart.";
 const READING: &str = "<dl>\n\
 <dt>unit</dt><dd>one aligned 4 KiB of the device. A write that touches any byte of it counts 1, each time.</dd>\n\
 <dt>write ratio</dt><dd>units written to the device, data and every kind of metadata, ÷ units the client wrote. No deduplication is 1.</dd>\n\

@@ -95,8 +95,8 @@ fn counts(f: &Figures) -> String {
     #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
     let per_epoch = |units: u64| if epochs == 0 { 0.0 } else { units as f64 / epochs as f64 };
     format!(
-        "{} client units in {epochs} epochs ({:.1} each), {:.1} % of them duplicates or zeros, so that the ideal is {:.3}; an epoch writes {:.2} pages of map, {:.2} of fingerprints, {:.2} of counts \
-         and space maps, {:.2} of superblock and roots",
+        "{} client units in {epochs} epochs ({:.1} each), {:.1} % of them duplicates or zeros, so that the ideal is {:.3}; \
+         an epoch writes {:.2} pages of map, {:.2} of fingerprints, {:.2} of counts and space maps, {:.2} of superblock and roots",
         f.client_units,
         per_epoch(f.client_units),
         (1.0 - f.ideal) * 100.0,
