@@ -8,6 +8,7 @@ pub mod header;
 pub mod info;
 pub mod model;
 pub mod record;
+pub mod replay;
 pub mod scan;
 pub mod source;
 pub mod synth;

@@ -2,7 +2,6 @@
 
 use super::status::OnMedium;
 use crate::device::backing::{Allocation, Backing, Kind, PATIENCE};
-use crate::device::signature::{holds_data, recognised};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
@@ -179,12 +178,7 @@ fn survey(arguments: &Arguments) -> Outcome<Ground> {
         Some(Size(size)) => size,
         None => facts.length,
     };
-    let ours = volume::traces(&backing);
-    let content = if ours.is_empty() { recognised(path) } else { Some("a Onefold volume".to_owned()) };
-    let content = match content {
-        None if holds_data(&backing).map_err(|e| failed(arguments, "read", e))? => Some("data of no known kind".to_owned()),
-        other => other,
-    };
+    let content = volume::content(path, &backing).map_err(|e| failed(arguments, "read", e))?;
     let kind = facts.kind;
     let allocation = if kind == Kind::Block { Allocation::Whole } else { allocation_of(length) };
     Ok(Ground { backing: Some(backing), kind, length, content, allocation })

@@ -295,14 +295,7 @@ impl Run {
                 }
                 other => return Err(format!("a {:?} was answered with {other:?}", sent.op)),
             }
-            let kind = match (sent.op, sent.fua) {
-                (Op::Write, true) => "fua",
-                (Op::Write, false) => "write",
-                (Op::Read, _) => "read",
-                (Op::Flush, _) => "flush",
-                (Op::Discard | Op::WriteZeroes, _) => "discard",
-            };
-            self.latencies.entry(kind).or_default().push(self.rig.now_ns() - sent.at_ns);
+            self.latencies.entry(sent.kind()).or_default().push(self.rig.now_ns() - sent.at_ns);
         }
         self.rig.replies = replies;
         Ok(())

@@ -4,8 +4,10 @@ mod cut;
 mod export;
 mod import;
 mod info;
-#[cfg(feature = "lab")]
 mod replay;
+mod replay_live;
+#[cfg(feature = "lab")]
+mod replay_sim;
 mod scan;
 mod synth;
 
@@ -52,7 +54,6 @@ enum Verb {
     Export(export::Arguments),
     Info(info::Arguments),
     Cut(cut::Arguments),
-    #[cfg(feature = "lab")]
     Replay(replay::Arguments),
     Scan(scan::Arguments),
     Synth(Box<synth::Arguments>),
@@ -68,7 +69,6 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Verb::Export(arguments) => export::run(arguments),
         Verb::Info(arguments) => info::run(arguments),
         Verb::Cut(arguments) => cut::run(arguments),
-        #[cfg(feature = "lab")]
         Verb::Replay(arguments) => replay::run(arguments),
         Verb::Scan(arguments) => scan::run(arguments),
         Verb::Synth(arguments) => synth::run(arguments),

@@ -4,9 +4,10 @@
 //!    leave all-zero blocks out, which are counted apart.
 //! 2. Each block that a request touches counts as one unit, whole or not.
 
-use crate::counts::names::{SECTORS, Words, name_of_words};
+use crate::replay::names::{SECTORS, Words, name_of_words};
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxBuildHasher;
+use std::collections::HashMap;
 
 /// What was seen of the client's writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,11 +43,11 @@ pub struct Meant {
 /// What each block holds.
 #[derive(Debug, Default)]
 pub struct Truth {
-    held: FxHashMap<u64, u64>,
+    held: HashMap<u64, u64, FxBuildHasher>,
     /// How many blocks hold a content; kept at 0.
-    contents: FxHashMap<u64, u32>,
+    contents: HashMap<u64, u32, FxBuildHasher>,
     /// The words of contents that were put together.
-    mixed: FxHashMap<u64, Words>,
+    mixed: HashMap<u64, Words, FxBuildHasher>,
     pub seen: Seen,
 }
 
@@ -56,6 +57,12 @@ impl Truth {
     pub fn words(&self, lbn: u64) -> Words {
         let name = self.held.get(&lbn).copied().unwrap_or(0);
         self.mixed.get(&name).copied().unwrap_or([name; SECTORS])
+    }
+
+    /// Whether anything was written there and not discarded since.
+    #[must_use]
+    pub fn holds(&self, lbn: u64) -> bool {
+        self.held.contains_key(&lbn)
     }
 
     /// A write of `bytes` of the volume touches this block, and brings `words`.
