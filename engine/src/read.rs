@@ -56,7 +56,7 @@ pub(crate) struct ReadOp {
 
 impl ReadOp {
     /// What came from the device: each LBN, with the run and the place in it.
-    fn from_device(&self) -> impl Iterator<Item = (Lbn, usize, usize)> + '_ {
+    fn device_blocks(&self) -> impl Iterator<Item = (Lbn, usize, usize)> + '_ {
         let first = self.request.offset.0 / BLOCK_BYTES;
         self.pieces.iter().enumerate().filter_map(move |(i, piece)| match piece {
             Piece::Run { run, at } => Some((Lbn(first + count(i)), *run, *at)),
@@ -180,7 +180,7 @@ impl Engine {
         }
         let mut blocks: Vec<(Lbn, usize, usize)> = Vec::new();
         if self.settings.verify_reads && !self.reads[op].bad {
-            blocks = self.reads[op].from_device().collect();
+            blocks = self.reads[op].device_blocks().collect();
         }
         for &(lbn, run, i) in blocks.iter().skip(self.reads[op].verified) {
             let pbn = self.reads[op].runs[run].first + count(i);
@@ -220,7 +220,7 @@ impl Engine {
 
     /// Whether something of it came from the device for a link that no commit has made durable: its bytes are not to be trusted (A5).
     fn reads_uncommitted(&self, op: usize) -> bool {
-        self.reads[op].from_device().any(|(lbn, ..)| self.overlay(lbn).is_some())
+        self.reads[op].device_blocks().any(|(lbn, ..)| self.overlay(lbn).is_some())
     }
 
     fn end_read(&mut self, op: usize) {
