@@ -92,7 +92,7 @@ mod tests {
         let both = block(&bytes, &[7, 9, 0, 7, 7, 9, 9, 9]);
         for (place, from) in [Some(&seven), Some(&nine), None, Some(&seven), Some(&seven), Some(&nine)].into_iter().enumerate() {
             let sector = place * SECTOR_SIZE..(place + 1) * SECTOR_SIZE;
-            assert_eq!(both[sector.clone()], from.map_or([0; SECTOR_SIZE].as_slice(), |from| &from[sector]), "sector {place}");
+            assert_eq!(&both[sector.clone()], from.map_or([0; SECTOR_SIZE].as_slice(), |from| &from[sector]), "sector {place}");
         }
         assert_eq!(block(&bytes, &[0; SECTORS]), [0; BLOCK_SIZE]);
         let places: std::collections::BTreeSet<&[u8]> = nine.chunks(SECTOR_SIZE).collect();
