@@ -59,9 +59,12 @@ fn there_and_back(form: FormName, text: &str, plan: &Plan) -> (Report, Info) {
     (of_folder, counted(&at("folder")))
 }
 
+/// The schemes that take requests of any alignment; the rivals take whole blocks only, and refuse others.
+const OURS: [Scheme; 3] = [Scheme::OrderedOnly, Scheme::Ordered, Scheme::OrderedAnticipate];
+
 fn every_plan() -> impl Iterator<Item = Plan> {
     let persistences = [Persistence::Weak, Persistence::Strong];
-    Scheme::ALL.into_iter().flat_map(move |scheme| persistences.map(|persistence| Plan { scheme, persistence, ..on("ufs") }))
+    OURS.into_iter().flat_map(move |scheme| persistences.map(|persistence| Plan { scheme, persistence, ..on("ufs") }))
 }
 
 #[test]
@@ -172,7 +175,8 @@ fn generated_samples_are_replayed_as_they_are_counted() {
         for whole in [true, false] {
             let text = sample(form, whole, seed as u64);
             let lines = |op: &str| text.lines().filter(|line| line.contains(op)).count() as u64;
-            for scheme in [Scheme::None, Scheme::Ordered, Scheme::OrderedAnticipate, Scheme::Shadow] {
+            for scheme in if whole { &Scheme::ALL[..] } else { &OURS[..] } {
+                let scheme = *scheme;
                 let (report, info) = there_and_back(form, &text, &Plan { scheme, ..on("instant") });
                 let f = &report.whole;
                 let what = format!("{form}, {}", scheme.name());

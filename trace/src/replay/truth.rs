@@ -68,7 +68,7 @@ impl Truth {
     /// A write of `bytes` of the volume touches this block, and brings `words`.
     pub fn write(&mut self, lbn: u64, words: &Words, bytes: &std::ops::Range<u64>) -> Meant {
         let name = if bytes.start <= lbn * BLOCK_BYTES && (lbn + 1) * BLOCK_BYTES <= bytes.end {
-            name_of_words(words)
+            self.named(words)
         } else {
             self.name_over(lbn, words, bytes)
         };
@@ -89,9 +89,14 @@ impl Truth {
                 *word = words[i];
             }
         }
-        let name = name_of_words(&here);
-        if here != [name; SECTORS] {
-            self.mixed.insert(name, here);
+        self.named(&here)
+    }
+
+    /// The name of a content, whose words are kept where it does not tell them.
+    fn named(&mut self, words: &Words) -> u64 {
+        let name = name_of_words(words);
+        if *words != [name; SECTORS] {
+            self.mixed.insert(name, *words);
         }
         name
     }

@@ -41,9 +41,10 @@ pub struct Arguments {
     action: Action,
     #[cfg(feature = "lab")]
     #[command(flatten)]
-    pub simulated: replay_sim::Options,
+    pub simulated: replay_sim::Simulated,
     #[command(flatten)]
-    pub live: replay_live::Options,
+    pub live: replay_live::Live,
+    /// Print the report as JSON.
     #[arg(long)]
     pub json: bool,
 }

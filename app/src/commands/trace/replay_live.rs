@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// What only a live replay has.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct Live {
     /// Replay even over what is there.
     #[arg(long, requires = "on")]
     force: bool,

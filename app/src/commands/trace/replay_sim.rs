@@ -27,7 +27,7 @@ nvme are orders of magnitude.";
 
 /// What only a simulated replay has.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct Simulated {
     /// What serves the requests.
     #[arg(long, value_name = "NAME", value_parser = Scheme::named, default_value = Scheme::OrderedAnticipate.name(), requires = "sim")]
     scheme: Scheme,
