@@ -24,22 +24,28 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub struct Live {
     /// Replay even over what is there.
-    #[arg(long, requires = "on")]
+    #[arg(long)]
+    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
     force: bool,
     /// Take what can be read, however many lines are malformed. Without it more than 1 % are refused in the end.
-    #[arg(long, requires = "on")]
+    #[arg(long)]
+    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
     pub lenient: bool,
     /// Leave think times out; what depends on an answer still waits for it.
-    #[arg(long, requires = "on")]
+    #[arg(long)]
+    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
     no_think: bool,
     /// Idle so long where a phase begins and in the end, so that what a volume delays is written within the phase that caused it.
-    #[arg(long, value_name = "SECONDS", default_value = "0", requires = "on")]
+    #[arg(long, value_name = "SECONDS", default_value = "0")]
+    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
     idle: u64,
     /// How to read and write the device.
-    #[arg(long, value_enum, value_name = "METHOD", default_value_t, requires = "on")]
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
+    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
     io: Method,
     /// Memory of requests that are under way.
-    #[arg(long, value_name = "SIZE", default_value = "64M", requires = "on")]
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
     memory: Size,
 }
 

@@ -29,16 +29,16 @@ nvme are orders of magnitude.";
 #[derive(Debug, clap::Args)]
 pub struct Simulated {
     /// What serves the requests.
-    #[arg(long, value_name = "NAME", value_parser = Scheme::named, default_value = Scheme::OrderedAnticipate.name(), requires = "sim")]
+    #[arg(long, value_name = "NAME", value_parser = Scheme::named, default_value = Scheme::OrderedAnticipate.name(), conflicts_with = "on")]
     scheme: Scheme,
     /// When a write is acknowledged: weak, on admission; strong, when it is durable. (An attached volume has its own persistence.)
-    #[arg(long, value_enum, value_name = "MODE", default_value = "weak", requires = "sim")]
+    #[arg(long, value_enum, value_name = "MODE", default_value = "weak", conflicts_with = "on")]
     persistence: PersistenceName,
     /// How long the simulated device takes.
-    #[arg(long, value_name = "NAME", value_parser = Model::named, default_value = "instant", requires = "sim")]
+    #[arg(long, value_name = "NAME", value_parser = Model::named, default_value = "instant", conflicts_with = "on")]
     device_model: Model,
     /// Size of the volume, in blocks of 4 KiB. Default: that of the traced device, from the trace or NAME.json beside it.
-    #[arg(long, value_name = "N", requires = "sim")]
+    #[arg(long, value_name = "N", conflicts_with = "on")]
     blocks: Option<NonZeroU64>,
 }
 
