@@ -41,6 +41,7 @@ pub struct Arguments {
     /// Directory of the temporary files. Default: that of the system.
     #[arg(long, value_name = "DIR")]
     temporary: Option<PathBuf>,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }

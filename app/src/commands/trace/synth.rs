@@ -114,6 +114,7 @@ pub struct Arguments {
     /// Writes that are FUA.
     #[arg(long, value_name = "SHARE", value_parser = parse_share, help_heading = "Time")]
     fua: Option<f64>,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
