@@ -2,63 +2,11 @@
 
 mod common;
 
+use common::home::{Home, shipped};
 use common::skipped;
-use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
-
-/// A directory of its own with all that the binary leaves; gone at the end, with all servers.
-struct Home(tempfile::TempDir);
-
-impl Home {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_onefold"));
-        command.args(words).current_dir(self.0.path());
-        command.env("ONEFOLD_RUN_DIR", self.path("run")).env("ONEFOLD_STATE_DIR", self.path("state"));
-        command
-    }
-
-    /// Runs a command that has to end with `code`; what it printed, and its complaints.
-    fn expect(&self, code: i32, words: &[&str]) -> (String, String) {
-        let output = self.command(words).output().unwrap();
-        let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        assert_eq!(output.status.code(), Some(code), "onefold {words:?}\n{out}{err}");
-        (out, err)
-    }
-
-    fn json(&self, words: &[&str]) -> Value {
-        serde_json::from_str(&self.expect(0, &[words, &["--json"]].concat()).0).unwrap()
-    }
-
-    fn blank(&self, name: &str, bytes: u64) {
-        std::fs::File::create(self.path(name)).unwrap().set_len(bytes).unwrap();
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        // A test that failed may leave servers behind.
-        if let Ok(list) = self.command(&["list", "--json"]).output() {
-            let list: Value = serde_json::from_slice(&list.stdout).unwrap_or_default();
-            for volume in list["volumes"].as_array().into_iter().flatten() {
-                let _ = self.command(&["detach", volume["path"].as_str().unwrap()]).output();
-            }
-        }
-    }
-}
-
-fn shipped(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/traces").join(name).display().to_string()
-}
 
 /// Two contents, one of them twice; a flush; an overwrite with zeros, a read, a discard; 30 ms of thinking.
 const SMALL: &str = "\

@@ -1,53 +1,9 @@
 //! `onefold trace scan` and `synth`, and lines that are malformed: what each prints, how it ends, and what it leaves behind.
 
+mod common;
+
+use common::home::Home;
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::Command;
-
-/// A directory of its own, in which the binary runs.
-struct Home(tempfile::TempDir);
-
-impl Home {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Runs a command that has to end with `code`; what it printed, and its complaints.
-    fn expect(&self, code: i32, words: &[&str]) -> (String, String) {
-        let output = Command::new(env!("CARGO_BIN_EXE_onefold")).arg("trace").args(words).current_dir(self.0.path()).output().unwrap();
-        let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        assert_eq!(output.status.code(), Some(code), "onefold trace {words:?}\n{out}{err}");
-        (out, err)
-    }
-
-    fn json(&self, words: &[&str]) -> Value {
-        serde_json::from_str(&self.expect(0, &[words, &["--json"]].concat()).0).unwrap()
-    }
-
-    fn complaint(&self, code: i32, words: &[&str], wanted: &str) {
-        let err = self.expect(code, words).1;
-        assert!(err.contains(wanted), "{words:?}: {err}");
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        std::fs::write(self.path(name), bytes).unwrap();
-    }
-
-    fn read(&self, name: &str) -> Vec<u8> {
-        std::fs::read(self.path(name)).unwrap()
-    }
-
-    fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            std::fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
 
 fn near(came: &Value, asked: f64, bearable: f64) {
     let came = came.as_f64().unwrap_or_else(|| panic!("{came} is no number"));
@@ -56,7 +12,7 @@ fn near(came: &Value, asked: f64, bearable: f64) {
 
 #[test]
 fn a_trace_from_parameters_shows_them() {
-    let home = Home::new();
+    let home = Home::of(&["trace"]);
     let options = "--blocks 20000 --duplication 30% --duplication-ever 0.35 --zero 5% --overwrites 0.6 --reads 0.4 --fua 10% --flush-every 16 \
                    --request-blocks 1:70,8:20,16-32:10 --compressed 1024 --access hotspot --hotspot 80/20 --rate 500 --seed 7";
     let words: Vec<&str> = options.split_whitespace().collect();
@@ -89,7 +45,7 @@ fn a_trace_from_parameters_shows_them() {
 
 #[test]
 fn wrong_options_are_named_and_nothing_is_left() {
-    let home = Home::new();
+    let home = Home::of(&["trace"]);
     home.write("letter", "Dear Sir or Madam,\n");
     let synth = |words: &str, code: i32, wanted: &str| {
         let words: Vec<&str> = ["synth", "--out", "t"].into_iter().chain(words.split_whitespace()).collect();
@@ -133,7 +89,7 @@ fn wrong_options_are_named_and_nothing_is_left() {
 
 #[test]
 fn what_is_scanned_is_what_is_made() {
-    let home = Home::new();
+    let home = Home::of(&["trace"]);
     std::fs::create_dir_all(home.path("tree/sub")).unwrap();
     let block = |content: u8| [content; 4096];
     // 40 contents, the first ten of them eleven times; and three blocks of zeros.
@@ -169,7 +125,7 @@ fn what_is_scanned_is_what_is_made() {
 
 #[test]
 fn phones_are_made_one_or_all() {
-    let home = Home::new();
+    let home = Home::of(&["trace"]);
     home.expect(0, &["synth", "--out", "one", "--phone", "2", "--scale", "0.0002"]);
     let all = home.json(&["synth", "--out", "phones", "--phone", "all", "--scale", "0.0002"]);
     assert_eq!(all["traces"].as_array().unwrap().len(), 6);
@@ -185,7 +141,7 @@ fn phones_are_made_one_or_all() {
 
 #[test]
 fn help_explains_itself() {
-    let home = Home::new();
+    let home = Home::of(&["trace"]);
     let synth = home.expect(0, &["synth", "--help"]).0;
     for said in ["SHARE is a part of all", "--locality", "Zipf", "SmartDedup's Table 1", "NURand", "Examples:", "--distribution"] {
         assert!(synth.contains(said), "{said}: {synth}");
@@ -213,7 +169,7 @@ fn lines(form: &str, count: usize) -> String {
 #[test]
 fn malformed_lines_are_counted_and_more_than_one_in_a_hundred_refused() {
     for form in ["fiu", "fiu-homes", "mobile"] {
-        let home = Home::new();
+        let home = Home::of(&["trace"]);
         let good = lines(form, 198);
         home.write("whole", &good);
         home.expect(0, &["import", "whole", "whole-folder"]);
