@@ -39,8 +39,8 @@ fn a_shipped_trace_is_imported_counted_cut_and_exported() {
 #[test]
 fn errors_name_what_was_typed_and_what_to_do() {
     let home = Home::of(&["trace"]);
-    home.write("good", &format!("5 1 x 0 8 W 8 0 {MD5}\n"));
-    home.write("bad", &format!("5 1 x 0 8 W 8 0 {MD5}\nnonsense\n"));
+    home.write("good", format!("5 1 x 0 8 W 8 0 {MD5}\n"));
+    home.write("bad", format!("5 1 x 0 8 W 8 0 {MD5}\nnonsense\n"));
     home.write("letter", "Dear Sir or Madam,\n");
     let complaint = |code, words: &[&str], wanted: &str| {
         let err = home.expect(code, words).1;

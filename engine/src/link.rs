@@ -54,6 +54,8 @@ const RUN_BLOCKS_MAX: u64 = 256;
 enum Known {
     /// Link to it; its refs page is in memory.
     Duplicate(Pbn),
+    /// The LBN means it already.
+    Unchanged(Pbn, Since),
     New,
 }
 
@@ -79,6 +81,10 @@ impl Engine {
                 self.link_duplicate(request, lbn, pbn);
                 Ok(())
             }
+            Known::Unchanged(pbn, since) => {
+                self.leave_unchanged(request, lbn, pbn, since);
+                Ok(())
+            }
             Known::New => self.link_new(request, lbn, slice, Kind::Fingerprint, fingerprint),
         }
     }
@@ -93,8 +99,8 @@ impl Engine {
             self.index.remove(fp, pbn);
             return Ok(Known::New);
         }
-        if self.means_already(lbn, pbn).is_some() {
-            return Ok(Known::Duplicate(pbn));
+        if let Some(since) = self.means_already(lbn, pbn) {
+            return Ok(Known::Unchanged(pbn, since));
         }
         let (page, at) = self.geometry.refs_of(pbn);
         match self.ensure(page) {
@@ -146,26 +152,34 @@ impl Engine {
 
     /// Whether the LBN is known, without any I/O, to mean this block already, and since when.
     fn means_already(&mut self, lbn: Lbn, pbn: Pbn) -> Option<Since> {
-        let in_epoch = |epoch: &Epoch| epoch.lookup(lbn).map(|entry| (entry, Since::Epoch(epoch.number)));
-        let (entry, since) = in_epoch(&self.open).or_else(|| self.commit.as_ref().and_then(|c| in_epoch(&c.epoch))).or_else(|| {
-            let (page, at) = self.geometry.map_of(lbn);
-            self.pages.get(page).map(|p| (p.content.map(at), Since::Durable))
-        })?;
+        let (entry, since) = match self.overlay(lbn) {
+            Some((entry, epoch)) => (entry, Since::Epoch(epoch)),
+            None => {
+                let (page, at) = self.geometry.map_of(lbn);
+                (self.pages.get(page)?.content.map(at), Since::Durable)
+            }
+        };
         (entry == MapEntry::Block { pbn, slot: 0 }).then_some(since)
     }
 
-    fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn) {
+    /// Where acknowledgements outlive the server, one that names a block has to wait for its content.
+    fn acknowledge_with_content(&mut self, request: RequestId, pbn: Pbn) {
         if self.settings.ack_when_written && self.fresh.get(&pbn).is_some_and(|f| f.held.is_some()) {
             self.requests.get_mut(&request).expect("the request was begun").left += 1;
             self.content_waiters.entry(pbn).or_default().push(request);
         }
-        if let Some(since) = self.means_already(lbn, pbn) {
-            self.ledger.unchanged += 1;
-            if let Since::Epoch(epoch) = since {
-                self.promise(request, epoch, Promised::Link { lbn, pbn });
-            }
-            return;
+    }
+
+    fn leave_unchanged(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn, since: Since) {
+        self.acknowledge_with_content(request, pbn);
+        self.ledger.unchanged += 1;
+        if let Since::Epoch(epoch) = since {
+            self.promise(request, epoch, Promised::Link { lbn, pbn });
         }
+    }
+
+    fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn) {
+        self.acknowledge_with_content(request, pbn);
         self.ledger.duplicates += 1;
         self.promise(request, self.open.number, Promised::Link { lbn, pbn });
         self.change_refs(pbn, 1);
@@ -186,10 +200,7 @@ impl Engine {
         if kind == Kind::Fingerprint {
             self.index.insert(&fingerprint, pbn);
         }
-        if self.settings.ack_when_written {
-            self.requests.get_mut(&request).expect("the request was begun").left += 1;
-            self.content_waiters.entry(pbn).or_default().push(request);
-        }
+        self.acknowledge_with_content(request, pbn);
         self.promise(request, self.open.number, Promised::Link { lbn, pbn });
         self.add_to_run(request, pbn, slice.clone());
         self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
@@ -268,13 +279,16 @@ impl Engine {
     pub(crate) fn send_run(&mut self) {
         if let Some(Run { first, blocks, data, .. }) = self.run.take() {
             let at = self.geometry.block_at(first);
-            let io = self.write_out(IoFor::Content { first, blocks }, at, data, Class::Data);
-            self.content_in_flight.insert(io);
+            self.write_out(IoFor::Content { first, blocks }, at, data, Class::Data);
+            self.content_in_flight += 1;
         }
     }
 
     pub(crate) fn content_written(&mut self, io: IoId, first: Pbn, blocks: u64, stamp: u64, result: Result<(), IoFailure>) {
-        self.content_in_flight.remove(&io);
+        self.content_in_flight -= 1;
+        if let Some(commit) = &mut self.commit {
+            commit.content_arrived(io);
+        }
         self.durability.content = stamp;
         for i in 0..blocks {
             let pbn = first + i;
@@ -299,14 +313,15 @@ impl Engine {
         }
     }
 
-    /// What the epochs in memory say of an LBN.
-    pub(crate) fn overlay(&self, lbn: Lbn) -> Option<MapEntry> {
-        self.open.lookup(lbn).or_else(|| self.commit.as_ref().and_then(|c: &crate::commit::Commit| Epoch::lookup(&c.epoch, lbn)))
+    /// What the epochs in memory say of an LBN, and which of them says it.
+    pub(crate) fn overlay(&self, lbn: Lbn) -> Option<(MapEntry, Number)> {
+        let in_epoch = |epoch: &Epoch| epoch.lookup(lbn).map(|entry| (entry, epoch.number));
+        in_epoch(&self.open).or_else(|| self.commit.as_ref().and_then(|c| in_epoch(&c.epoch)))
     }
 
     /// What an LBN means now. `Err`: a map page has to come first. `Ok(None)`: that page cannot be read.
     pub(crate) fn lookup(&mut self, lbn: Lbn) -> Result<Option<MapEntry>, PageId> {
-        if let Some(entry) = self.overlay(lbn) {
+        if let Some((entry, _)) = self.overlay(lbn) {
             return Ok(Some(entry));
         }
         let (page, at) = self.geometry.map_of(lbn);

@@ -141,6 +141,7 @@ impl Engine {
             epoch,
             step: Step::Content,
             horizon: self.io_horizon(),
+            content_left: self.content_in_flight,
             due,
             relied_on: 0,
             removals,

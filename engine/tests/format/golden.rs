@@ -16,7 +16,7 @@ fn sealed(region: Region, fill: impl Fn(&mut PageContent, usize)) -> [u8; BLOCK_
     (0..usize::try_from(region.entries_per_page()).unwrap()).for_each(|i| fill(&mut page, i));
     (0..8).for_each(|sector| page.set_tag(sector, 0x1122_3344_5566_7700 + count(sector)));
     let mut bytes = [0; BLOCK_SIZE];
-    seal(&UUID, PageId { region, index: 0x0a0b_0c0d }, &page, &mut bytes);
+    seal(&UUID, PageId { region, index: 0x0a0b_0c0d }, &mut page, &mut bytes);
     bytes
 }
 
@@ -84,7 +84,7 @@ fn uuid_with_check_0(id: PageId) -> [u8; 16] {
         let mut uuid = UUID;
         uuid[..4].copy_from_slice(&word.to_le_bytes());
         let mut bytes = [0; BLOCK_SIZE];
-        seal(&uuid, id, &PageContent::empty(), &mut bytes);
+        seal(&uuid, id, &mut PageContent::empty(), &mut bytes);
         (u32::from_le_bytes(bytes[508..512].try_into().unwrap()), uuid)
     };
     let (base, _) = check(0);
@@ -106,7 +106,7 @@ fn a_sealed_sector_is_never_all_zero() {
     let id = PageId { region: Region::Map, index: 3 };
     let uuid = uuid_with_check_0(id);
     let mut bytes = [0; BLOCK_SIZE];
-    seal(&uuid, id, &PageContent::empty(), &mut bytes);
+    seal(&uuid, id, &mut PageContent::empty(), &mut bytes);
     assert_eq!(hex(&bytes[508..512]), "01000000", "1 stands for 0");
     assert_eq!(onefold_engine::format::page::open(&uuid, id, &bytes, true).damaged, 0);
 }
