@@ -195,6 +195,10 @@ fn malformed_lines_are_counted_and_more_than_one_in_a_hundred_refused() {
         home.complaint(6, &["info", "many"], "--lenient");
         home.complaint(6, &["export", "many", "many-again", "--to", form], "--lenient");
         assert!(!home.names().iter().any(|name| name.contains("many-")), "{form}: {:?}", home.names());
+        let replay = ["replay", "many", "--sim", "--blocks", "100000"];
+        home.complaint(6, &replay, "2 of 199 lines of many");
+        assert_eq!(home.json(&[&replay[..], &["--lenient"]].concat())["malformed_lines"].as_u64(), Some(2), "{form}");
+        assert_eq!(home.json(&["replay", "few", "--sim", "--blocks", "100000"])["malformed_lines"].as_u64(), Some(2), "{form}");
         let taken = home.json(&["import", "many", "many-folder", "--lenient"]);
         assert_eq!((taken["records"].as_u64(), taken["malformed_lines"].as_u64()), (Some(197), Some(2)), "{form}");
     }

@@ -34,7 +34,8 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + '_ {
+    /// What befell a path.
+    pub fn io(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Io { path: path.to_path_buf(), source }
     }
 }

@@ -7,6 +7,7 @@ pub mod folder;
 pub mod header;
 pub mod info;
 pub mod model;
+pub mod place;
 pub mod record;
 pub mod replay;
 pub mod scan;

@@ -102,7 +102,7 @@ impl Client {
         let mut was_held = false;
         while !(self.rule.allows(&ask) && self.has_memory(&ask)) {
             was_held = true;
-            let answer = self.hear.recv().map_err(|_| "the device is gone".to_owned())?;
+            let answer = self.heard();
             self.take(answer)?;
         }
         self.hear_until(due)?;
@@ -113,6 +113,11 @@ impl Client {
             self.sent_at = now;
         }
         self.submit(&ask, now)
+    }
+
+    /// Waits for the next answer.
+    fn heard(&self) -> Answer {
+        self.hear.recv().expect("we hold a sender ourselves")
     }
 
     /// Takes answers until then, and whatever else has come.
@@ -218,7 +223,7 @@ impl Client {
     pub fn settle(&mut self) -> Result<(), String> {
         let mut result = Ok(());
         while self.rule.unanswered() > 0 {
-            let answer = self.hear.recv().map_err(|_| "the device is gone".to_owned())?;
+            let answer = self.heard();
             // All are heard, whatever became of the first.
             result = result.and(self.take(answer));
         }

@@ -1,5 +1,6 @@
 //! What a live replay counts of its own requests.
 
+use onefold_trace::info::Duplication;
 use onefold_trace::replay::latency::Latency;
 use onefold_trace::replay::truth::Seen;
 use rustix::time::{ClockId, clock_gettime};
@@ -19,14 +20,6 @@ pub struct Sent {
     pub reads: u64,
     pub discards: u64,
     pub seen: Seen,
-}
-
-/// Shares of the blocks written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Duplication {
-    pub live: f64,
-    pub ever: f64,
-    pub zero: f64,
 }
 
 /// One stretch of a replay.
@@ -51,8 +44,6 @@ impl Figures {
     #[must_use]
     pub fn between(then: &Sent, now: &Sent, time: Duration, latencies: Latencies) -> Self {
         let seen = now.seen.since(then.seen);
-        #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
-        let share = |n: u64| if seen.units == 0 { 0.0 } else { n as f64 / seen.units as f64 };
         Self {
             seconds: time.as_secs_f64(),
             client_units: seen.units,
@@ -61,7 +52,7 @@ impl Figures {
             client_fua: now.fua - then.fua,
             client_reads: now.reads - then.reads,
             client_discards: now.discards - then.discards,
-            duplication: Duplication { live: share(seen.live), ever: share(seen.ever), zero: share(seen.zero) },
+            duplication: seen.duplication(),
             latency_us: latencies.into_iter().map(|(kind, ns)| (kind, Latency::of(ns))).collect(),
         }
     }

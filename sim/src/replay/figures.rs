@@ -45,9 +45,8 @@ impl Accounts {
 /// Shares of the client's units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Duplication {
-    pub live: f64,
-    pub ever: f64,
-    pub zero: f64,
+    #[serde(flatten)]
+    pub shares: onefold_trace::info::Duplication,
     /// What the scheme found, zeros included; none: it keeps no account.
     pub found: Option<f64>,
 }
@@ -135,12 +134,10 @@ impl Figures {
         let epochs = now.machine.epochs.map(|all| all.since(&then.machine.epochs.unwrap_or_default()));
         let epochs_all = epochs.map(|e| e.all());
         let duplication = Duplication {
-            live: ratio(seen.live, units),
-            ever: ratio(seen.ever, units),
-            zero: ratio(seen.zero, units),
+            shares: seen.duplication(),
             found: now.machine.found.map(|all| ratio(all - then.machine.found.unwrap_or(0), units)),
         };
-        let saved = duplication.live + duplication.zero;
+        let saved = duplication.shares.live + duplication.shares.zero;
         let write_ratio = ratio(device.units(), units);
         Self {
             virtual_seconds: ratio((now.at_ns - then.at_ns) / 1_000_000, 1000),

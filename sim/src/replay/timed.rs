@@ -4,6 +4,7 @@ use crate::replay::report::Report;
 use crate::replay::run::{Plan, replay};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::header::Header;
+use onefold_trace::record::Record;
 use onefold_trace::source::{How, Source};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
@@ -33,7 +34,12 @@ impl fmt::Display for Timed {
 ///
 /// # Errors
 /// As [`replay`].
-pub fn replay_source(name: &str, records: Source, blocks: u64, plan: &Plan) -> Result<Timed, String> {
+pub fn replay_timed<E: fmt::Display>(
+    name: &str,
+    records: impl Iterator<Item = Result<Record, E>>,
+    blocks: u64,
+    plan: &Plan,
+) -> Result<Timed, String> {
     let began = cpu_time();
     let report = replay(name, records, blocks, plan)?;
     let cpu_seconds = (cpu_time() - began).as_secs_f64();
@@ -50,7 +56,7 @@ pub fn replay_file(trace: &Path, plan: &Plan) -> Result<Timed, String> {
     let name = name_of(trace);
     let records = Source::open(trace, &How::default()).map_err(|e| e.to_string())?;
     let blocks = blocks_of(trace, &records.header())?;
-    replay_source(&name, records, blocks, plan)
+    replay_timed(&name, records, blocks, plan)
 }
 
 /// The name of a trace: that of its file, up to the first dot.

@@ -79,7 +79,7 @@ fn fiu_by_hand() {
         let (report, info) = there_and_back(FormName::Fiu, &text, &plan);
         let f = &report.whole;
         assert_eq!((f.client_units, f.client_writes, f.client_reads), (8, 6, 1), "{}", plan.scheme.name());
-        assert_eq!((f.duplication.live, f.duplication.ever, f.duplication.zero), (1.0 / 8.0, 1.0 / 8.0, 1.0 / 8.0));
+        assert_eq!((f.duplication.shares.live, f.duplication.shares.ever, f.duplication.shares.zero), (1.0 / 8.0, 1.0 / 8.0, 1.0 / 8.0));
         assert_eq!((info.total.blocks_written, info.total.duplicates_live, info.total.zeros), (8, 1, 1));
         // Blocks 0 to 6 hold something in the end, and 0 and 1 the same.
         assert_eq!(report.space.client_blocks, 7);
@@ -104,7 +104,7 @@ fn homes_by_hand() {
         let f = &report.whole;
         assert_eq!((f.client_units, f.client_writes, f.client_reads), (8, 6, 1), "{}", plan.scheme.name());
         // The second copy, and the sector that changed nothing.
-        assert_eq!((f.duplication.live, f.duplication.zero), (2.0 / 8.0, 1.0 / 8.0));
+        assert_eq!((f.duplication.shares.live, f.duplication.shares.zero), (2.0 / 8.0, 1.0 / 8.0));
         // `trace info` names whole blocks alone: the sector is of unknown content to it, and so are the two blocks of the shifted request.
         assert_eq!((info.total.blocks_written, info.total.duplicates_live, info.total.unknown, info.total.zeros), (8, 1, 4, 1));
     }
@@ -127,7 +127,7 @@ fn mobile_by_hand() {
             let (report, info) = there_and_back(FormName::Mobile, text, &plan);
             let f = &report.whole;
             assert_eq!((f.client_units, f.client_writes, f.client_reads), (6, 3, 1), "{}", plan.scheme.name());
-            assert_eq!((f.duplication.live, info.total.duplicates_live), (3.0 / 6.0, 3));
+            assert_eq!((f.duplication.shares.live, info.total.duplicates_live), (3.0 / 6.0, 3));
             report
         });
         assert_eq!(reports[0], reports[1], "the layout of the text");
@@ -184,7 +184,11 @@ fn generated_samples_are_replayed_as_they_are_counted() {
                 assert_eq!((f.client_writes, f.client_reads), (lines(" W "), lines(" R ")), "{what}");
                 if whole {
                     let told = info.duplication.expect("blocks were written");
-                    assert_eq!((f.duplication.live, f.duplication.ever, f.duplication.zero), (told.live, told.ever, told.zero), "{what}");
+                    assert_eq!(
+                        (f.duplication.shares.live, f.duplication.shares.ever, f.duplication.shares.zero),
+                        (told.live, told.ever, told.zero),
+                        "{what}"
+                    );
                     assert!(told.live > 0.1 && told.zero > 0.01, "{what}: {told:?}");
                 }
             }

@@ -55,21 +55,28 @@ pub struct Counts {
 }
 
 /// Shares of the blocks written.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Duplication {
     pub live: f64,
     pub ever: f64,
     pub zero: f64,
 }
 
+impl Duplication {
+    /// Of `blocks` written; none where there are none.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // counts of one trace are far below 2^52
+    pub fn of(blocks: u64, live: u64, ever: u64, zero: u64) -> Option<Self> {
+        let share = |part: u64| part as f64 / blocks as f64;
+        (blocks > 0).then(|| Self { live: share(live), ever: share(ever), zero: share(zero) })
+    }
+}
+
 impl Counts {
     /// Shares; none where nothing was written.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)] // shares are shown with one digit
     pub fn duplication(&self) -> Option<Duplication> {
-        let share = |blocks: u64| blocks as f64 / self.blocks_written as f64;
-        let shares = Duplication { live: share(self.duplicates_live), ever: share(self.duplicates_ever), zero: share(self.zeros) };
-        (self.blocks_written > 0).then_some(shares)
+        Duplication::of(self.blocks_written, self.duplicates_live, self.duplicates_ever, self.zeros)
     }
 }
 

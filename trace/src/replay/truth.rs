@@ -4,6 +4,7 @@
 //!    leave all-zero blocks out, which are counted apart.
 //! 2. Each block that a request touches counts as one unit, whole or not.
 
+use crate::info::Duplication;
 use crate::replay::names::{SECTORS, Words, name_of_words};
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use rustc_hash::FxBuildHasher;
@@ -28,6 +29,12 @@ impl Seen {
             ever: self.ever - earlier.ever,
             zero: self.zero - earlier.zero,
         }
+    }
+
+    /// Shares; 0 where nothing was written.
+    #[must_use]
+    pub fn duplication(&self) -> Duplication {
+        Duplication::of(self.units, self.live, self.ever, self.zero).unwrap_or_default()
     }
 }
 

@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Err(Failed::new(Exit::Usage, "nothing says which part is wanted").next(next));
     }
     let stop = stopped_by_signals()?;
-    let how = arguments.reading.how(&stop);
+    let how = arguments.reading.how(Some(&stop));
     let (cutter, mut records) = (RefCell::new(Cutter::new(cut)), 0);
     let mut take = |source: &Source, record| {
         let piece = cutter.borrow_mut().piece(record, source.unit());

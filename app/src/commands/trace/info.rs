@@ -137,7 +137,7 @@ impl Report for Told {
 /// Where the trace cannot be read, or too much of it is malformed.
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
-    let how = arguments.reading.how(&stop);
+    let how = arguments.reading.how(Some(&stop));
     let wrong = |error| failed(error, &arguments.trace);
     let mut source = Source::open(&arguments.trace, &how).map_err(wrong)?;
     let mut counter = Counter::new();

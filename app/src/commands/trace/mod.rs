@@ -94,8 +94,8 @@ fn parse_action(typed: &str) -> Result<Action, String> {
 }
 
 impl Reading {
-    const fn how<'a>(&self, stop: &'a AtomicBool) -> How<'a> {
-        How { form: self.form, action: self.action, lenient: self.lenient, stop: Some(stop) }
+    const fn how<'a>(&self, stop: Option<&'a AtomicBool>) -> How<'a> {
+        How { form: self.form, action: self.action, lenient: self.lenient, stop }
     }
 }
 
@@ -149,6 +149,12 @@ fn failed(error: TraceError, from: &Path) -> Failed {
         TraceError::Shortfall(_) => Failed::new(Exit::Usage, message),
         TraceError::Interrupted => Failed::new(Exit::System, "interrupted; nothing was left behind"),
     }
+}
+
+/// The same, of a command that can replace a file.
+fn failed_over(error: TraceError, from: &Path) -> Failed {
+    let failed = failed(error, from);
+    if failed.exit == Exit::Refused { failed.next("Give another name, or `--force` to replace the file.") } else { failed }
 }
 
 fn of_io(error: &io::Error) -> Exit {

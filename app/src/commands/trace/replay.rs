@@ -2,11 +2,9 @@
 
 #[cfg(feature = "lab")]
 use super::replay_sim;
-use super::{FORMS, failed, parse_action, replay_live};
+use super::{FORMS, Reading, failed, replay_live};
 use crate::exit::Outcome;
-use onefold_trace::source::{How, Source};
-use onefold_trace::text::blkparse::Action;
-use onefold_trace::text::detect::FormName;
+use onefold_trace::source::Source;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -33,12 +31,8 @@ pub struct Arguments {
     /// Read every block in the end, too, and compare it. Simulated, reads of the trace are always compared; on a device, with this.
     #[arg(long)]
     pub verify: bool,
-    /// Form of the text that is read. Default: told from its first lines.
-    #[arg(long, value_name = "FORM")]
-    form: Option<FormName>,
-    /// Events of blkparse that are taken for requests: Q, queued; D, issued; C, completed.
-    #[arg(long, value_name = "LETTER", value_parser = parse_action, default_value = "Q")]
-    action: Action,
+    #[command(flatten)]
+    pub reading: Reading,
     #[cfg(feature = "lab")]
     #[command(flatten)]
     pub simulated: replay_sim::Simulated,
@@ -71,8 +65,7 @@ struct To {
 /// Never: one of both is asked for.
 pub fn run(arguments: &Arguments) -> Outcome {
     let trace = &arguments.trace;
-    let how = How { form: arguments.form, action: arguments.action, lenient: arguments.live.lenient, ..How::default() };
-    let source = Source::open(trace, &how).map_err(|error| failed(error, trace))?;
+    let source = Source::open(trace, &arguments.reading.how(None)).map_err(|error| failed(error, trace))?;
     #[cfg(feature = "lab")]
     if arguments.to.sim {
         return replay_sim::run(arguments, source);

@@ -14,7 +14,6 @@ use crate::volume;
 use onefold_engine::memory::Accountant;
 use onefold_trace::error::TraceError;
 use onefold_trace::source::Source;
-use onefold_trace::text::ReadError;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,10 +26,6 @@ pub struct Live {
     #[arg(long)]
     #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
     force: bool,
-    /// Take what can be read, however many lines are malformed. Without it more than 1 % are refused in the end.
-    #[arg(long)]
-    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
-    pub lenient: bool,
     /// Leave think times out; what depends on an answer still waits for it.
     #[arg(long)]
     #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
@@ -105,7 +100,7 @@ const OUTSTANDING_MAX: usize = 32;
 ///
 /// # Errors
 /// Where the trace cannot be read, the device holds something, fails, or reads as what was not written.
-pub fn run(arguments: &Arguments, on: &Path, source: Source) -> Outcome {
+pub fn run(arguments: &Arguments, on: &Path, mut source: Source) -> Outcome {
     let Arguments { trace, live: options, verify, json, .. } = arguments;
     let outstanding = arguments.outstanding.get();
     if outstanding > OUTSTANDING_MAX {
@@ -130,23 +125,10 @@ pub fn run(arguments: &Arguments, on: &Path, source: Source) -> Outcome {
         method: options.io,
         memory_bytes,
     };
-    let (mut tell, mut records, mut malformed) = (teller(), 0, 0);
-    let sound = source.filter_map(|read| match read {
-        Err(TraceError::Text(ReadError::Malformed(line))) => {
-            malformed += 1;
-            tell(&line);
-            None
-        }
-        other => {
-            records += 1;
-            Some(other)
-        }
-    });
-    let found = live::replay(backing, sound, &plan, &stop).map_err(|failure| broken(failure, trace, on))?;
-    if malformed > (records + malformed) / 100 && !options.lenient {
-        let lines = records + malformed;
-        return Err(failed(TraceError::Malformed { path: trace.clone(), malformed, lines }, trace));
-    }
+    let mut tell = teller();
+    let mut sound = source.sound(arguments.reading.lenient, &mut tell);
+    let found = live::replay(backing, &mut sound, &plan, &stop).map_err(|failure| broken(failure, trace, on))?;
+    let malformed = sound.tally().malformed;
     let (trace, device) = (trace.clone(), on.to_owned());
     let replayed = Replayed { trace, device, malformed_lines: malformed, outstanding, think: plan.think, found };
     print(&replayed, Style::of(*json));

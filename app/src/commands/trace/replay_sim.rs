@@ -1,15 +1,17 @@
 //! `trace replay --sim`: a trace sent to the engine or a rival in virtual time, and all that comes of it counted.
 
 use super::replay::Arguments;
+use super::teller;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use crate::server::plan::PersistenceName;
 use onefold_sim::replay::run::Plan;
 use onefold_sim::replay::scheme::Scheme;
-use onefold_sim::replay::timed::{Timed, blocks_of, name_of, replay_source};
+use onefold_sim::replay::timed::{Timed, blocks_of, name_of, replay_timed};
 use onefold_trace::model::Model;
 use onefold_trace::source::Source;
+use serde::Serialize;
 use std::num::NonZeroU64;
 
 /// What can be chosen, in `--help`.
@@ -42,11 +44,19 @@ pub struct Simulated {
     blocks: Option<NonZeroU64>,
 }
 
-impl Report for Timed {
+#[derive(Debug, Serialize)]
+struct Replayed {
+    malformed_lines: u64,
+    #[serde(flatten)]
+    timed: Timed,
+}
+
+impl Report for Replayed {
     const NAME: &'static str = "trace-replay";
 
     fn table(&self) -> Table {
-        Table::new().line(self.to_string().trim_end())
+        let malformed = Some(self.malformed_lines).filter(|lines| *lines > 0);
+        Table::new().row_if("malformed lines", malformed).line(self.timed.to_string().trim_end())
     }
 }
 
@@ -54,7 +64,7 @@ impl Report for Timed {
 ///
 /// # Errors
 /// Where the trace does not fit the volume, or where the replay finds what must not be.
-pub fn run(arguments: &Arguments, source: Source) -> Outcome {
+pub fn run(arguments: &Arguments, mut source: Source) -> Outcome {
     let Arguments { trace, outstanding, verify, simulated, json, .. } = arguments;
     let blocks = match simulated.blocks {
         Some(blocks) => blocks.get(),
@@ -70,6 +80,9 @@ pub fn run(arguments: &Arguments, source: Source) -> Outcome {
         ..Plan::default()
     };
     let wrong = |error| Failed::new(Exit::Damaged, format!("{}: {error}", trace.display()));
-    print(&replay_source(&name_of(trace), source, blocks, &plan).map_err(wrong)?, Style::of(*json));
+    let mut tell = teller();
+    let mut sound = source.sound(arguments.reading.lenient, &mut tell);
+    let timed = replay_timed(&name_of(trace), &mut sound, blocks, &plan).map_err(wrong)?;
+    print(&Replayed { malformed_lines: sound.tally().malformed, timed }, Style::of(*json));
     Ok(())
 }

@@ -1,17 +1,19 @@
 //! `trace scan`: how often contents occur in an image, a device or a tree of files.
 
-use super::{of_io, stopped_by_signals};
+use super::{failed_over, of_io, stopped_by_signals};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use onefold_engine::units::BLOCK_BYTES;
+use onefold_trace::error::TraceError;
+use onefold_trace::place::Place;
 use onefold_trace::scan::{MEMORY_BYTES_MIN, ScanError, scan};
 use onefold_trace::synth::{DISTRIBUTION_NAME, Distribution};
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Things that could not be read and are shown; the others are only counted.
 const SHOWN_MAX: u64 = 20;
@@ -98,10 +100,8 @@ impl Report for Found {
 /// Where something that was named cannot be read, or the file is there already or cannot be written.
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
-    if let Some(out) = arguments.out.as_ref().filter(|out| !arguments.force && out.symlink_metadata().is_ok()) {
-        let next = "Give another name, or `--force` to replace the file.";
-        return Err(Failed::new(Exit::Refused, format!("{} is there already", out.display())).next(next));
-    }
+    let place = |out: &PathBuf| Place::new(out, arguments.force).map_err(|error| failed_over(error, out));
+    let place = arguments.out.as_ref().map(place).transpose()?;
     let temporary = arguments.temporary.clone().unwrap_or_else(std::env::temp_dir);
     let mut shown = 0;
     let mut told = |error: &ScanError| {
@@ -110,11 +110,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
             eprintln!("not read: {error}");
         }
     };
-    let scanned = scan(&arguments.paths, arguments.memory.0, &temporary, Some(&stop), &mut told).map_err(failed)?;
-    if let Some(out) = &arguments.out {
+    let scanned = scan(&arguments.paths, arguments.memory.0, &temporary, Some(&stop), &mut told).map_err(unscanned)?;
+    if let (Some(out), Some(place)) = (&arguments.out, place) {
         let is_csv = out.extension().is_some_and(|extension| extension == "csv");
         let text = if is_csv { scanned.distribution.to_csv() } else { scanned.distribution.to_json() };
-        write(out, &text).map_err(|source| failed(ScanError::Io { path: out.clone(), source }))?;
+        let written = File::create(&place.partial).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+        written.map_err(TraceError::io(out)).and_then(|()| place.keep()).map_err(|error| failed_over(error, out))?;
     }
     let found = Found {
         paths: arguments.paths.clone(),
@@ -128,19 +129,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Under another name first, so that nothing half-written has this one.
-fn write(out: &Path, text: &str) -> std::io::Result<()> {
-    let name = out.file_name().unwrap_or_default().to_string_lossy();
-    let partial = out.with_file_name(format!(".{name}.partial-{}", std::process::id()));
-    let written = File::create(&partial).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
-    let kept = written.and_then(|()| std::fs::rename(&partial, out));
-    if kept.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    kept
-}
-
-fn failed(error: ScanError) -> Failed {
+fn unscanned(error: ScanError) -> Failed {
     let message = error.to_string();
     match error {
         ScanError::Io { source, .. } => Failed::new(of_io(&source), message),
