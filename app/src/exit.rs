@@ -72,8 +72,8 @@ impl Exit {
     /// The table of all codes, for `--help`.
     #[must_use]
     pub fn help() -> String {
-        let lines: String = Self::ALL.iter().map(|e| format!("\n  {:>2}  {}", *e as u8, e.meaning())).collect();
-        format!("Exit codes:{lines}")
+        let lines: Vec<String> = Self::ALL.iter().map(|e| format!("\n  {:>2}  {}", *e as u8, e.meaning())).collect();
+        format!("Exit codes:{}", lines.concat())
     }
 }
 

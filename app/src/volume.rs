@@ -4,6 +4,7 @@
 //! 2. A label or UUID finds what is attached first, then what was seen before, then block devices. Where it fits several volumes, none is meant.
 
 use crate::device::backing::Backing;
+use crate::device::signature::{holds_data, recognised};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::server::directory::run_directory;
 use crate::server::known;
@@ -52,6 +53,20 @@ pub fn traces(backing: &Backing) -> Vec<Bytes> {
     sizes.sort_unstable();
     sizes.dedup();
     sizes
+}
+
+/// What is on an open store already, for people; none where it seems to hold nothing. `path` is its path.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn content(path: &Path, backing: &Backing) -> std::io::Result<Option<String>> {
+    if !traces(backing).is_empty() {
+        return Ok(Some("a Onefold volume".to_owned()));
+    }
+    if let Some(content) = recognised(path) {
+        return Ok(Some(content));
+    }
+    Ok(holds_data(backing)?.then(|| "data of no known kind".to_owned()))
 }
 
 /// The superblock of a store that may be in use: read once, without the lock.

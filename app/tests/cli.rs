@@ -2,69 +2,11 @@
 
 mod common;
 
+use common::home::Home;
 use common::nbd_client::*;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
-
-/// A directory of its own for files, records and what is remembered; gone at the end, with all servers.
-struct Home(PathBuf);
-
-impl Home {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("onefold-cli-{}-{n}", std::process::id()));
-        std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_onefold"));
-        command.args(words).env("ONEFOLD_RUN_DIR", self.0.join("run")).env("ONEFOLD_STATE_DIR", self.0.join("state")).current_dir(&self.0);
-        command
-    }
-
-    fn run(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
-    }
-
-    /// Runs a command that has to end with `code`; returns what it printed, with its complaints where it failed.
-    fn expect(&self, code: i32, words: &[&str]) -> String {
-        let output = self.run(words);
-        let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        assert_eq!(output.status.code(), Some(code), "onefold {words:?}\n{out}{err}");
-        if code == 0 { out } else { out + &err }
-    }
-
-    fn json(&self, words: &[&str]) -> Value {
-        serde_json::from_str(&self.expect(0, &[words, &["--json"]].concat())).unwrap()
-    }
-
-    /// Attaches over NBD and returns the socket.
-    fn attach(&self, volume: &str, options: &[&str]) -> PathBuf {
-        let uri = self.expect(0, &[&["attach", "--nbd", volume], options].concat());
-        PathBuf::from(uri.trim().split_once("socket=").unwrap().1)
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        // A test that failed may leave servers behind.
-        let list = self.run(&["list", "--json"]).stdout;
-        if let Ok(list) = serde_json::from_slice::<Value>(&list) {
-            for volume in list["volumes"].as_array().into_iter().flatten() {
-                self.run(&["detach", volume["path"].as_str().unwrap()]);
-            }
-        }
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use std::path::Path;
+use std::process::Command;
 
 fn kill(pid: &Value) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid.as_u64().unwrap()).unwrap()).unwrap();
@@ -98,18 +40,18 @@ fn a_volume_lives_from_create_to_check() {
     assert_eq!(stats["ledger"]["client_units"].as_u64(), Some(512), "{stats:#}");
     assert_eq!(home.json(&["list"])["volumes"][0]["label"].as_str(), Some("mine"));
 
-    home.expect(4, &["attach", "--nbd", "mine"]);
-    home.expect(4, &["check", "mine"]);
-    home.expect(4, &["create", "disk.img", "--force"]);
+    home.says(4, &["attach", "--nbd", "mine"]);
+    home.says(4, &["check", "mine"]);
+    home.says(4, &["create", "disk.img", "--force"]);
     drop(client);
-    home.expect(0, &["detach", "mine"]);
+    home.says(0, &["detach", "mine"]);
     assert!(!socket.exists(), "the socket stayed");
-    home.expect(3, &["detach", "mine"]);
+    home.says(3, &["detach", "mine"]);
 
     let check = home.json(&["check", "--data", "mine"]);
     assert_eq!((check["sound"].as_bool(), check["clean"].as_bool()), (Some(true), Some(true)), "{check:#}");
     assert_eq!(check["counts"]["shared"].as_u64(), Some(256), "{check:#}");
-    assert!(home.expect(0, &["dump", "mine", "--lbn", "2048"]).contains("agrees"));
+    assert!(home.says(0, &["dump", "mine", "--lbn", "2048"]).contains("agrees"));
     let story = home.json(&["dump", "mine", "--lbn", "0"]);
     let pbn = story["leads_to"]["pbn"].to_string();
     assert_eq!(home.json(&["dump", "mine", "--pbn", &pbn])["links"]["lbns"], serde_json::json!([0, 2048]));
@@ -118,7 +60,7 @@ fn a_volume_lives_from_create_to_check() {
 #[test]
 fn a_killed_server_leaves_what_was_flushed() {
     let home = Home::new();
-    home.expect(0, &["create", "disk.img", "--size", "32M"]);
+    home.says(0, &["create", "disk.img", "--size", "32M"]);
     let socket = home.attach("disk.img", &[]);
     let mut client = Client::ready_for(&socket, true, "");
     client.write(0, 4096, &[5; 8192]).unwrap();
@@ -129,8 +71,8 @@ fn a_killed_server_leaves_what_was_flushed() {
     let mut client = Client::ready_for(&socket, true, "");
     assert_eq!(client.read(0, 16384).unwrap(), [[0; 4096], [5; 4096], [5; 4096], [0; 4096]].concat());
     drop(client);
-    home.expect(0, &["detach", "disk.img"]);
-    home.expect(0, &["check", "--data", "disk.img"]);
+    home.says(0, &["detach", "disk.img"]);
+    home.says(0, &["check", "--data", "disk.img"]);
 }
 
 #[test]
@@ -144,7 +86,7 @@ fn passthrough_writes_the_store_itself() {
     let status = home.json(&["status", "raw.img"]);
     assert_eq!(status["attached"]["condition"]["io"].as_str(), Some("plain threads"));
     assert_eq!(home.json(&["stats", "raw.img"])["client"][1]["operations"].as_u64(), Some(1));
-    home.expect(0, &["detach", "raw.img"]);
+    home.says(0, &["detach", "raw.img"]);
     let bytes = std::fs::read(home.path("raw.img")).unwrap();
     assert!(bytes[1 << 20..][..4096].iter().all(|&b| b == 9));
 }
@@ -152,7 +94,7 @@ fn passthrough_writes_the_store_itself() {
 #[test]
 fn sigterm_ends_a_foreground_server_cleanly() {
     let home = Home::new();
-    home.expect(0, &["create", "disk.img", "--size", "16M"]);
+    home.says(0, &["create", "disk.img", "--size", "16M"]);
     let socket = home.path("a.sock");
     let mut server = home
         .command(&["attach", "--foreground", &format!("--nbd={socket}"), "disk.img"])
@@ -173,27 +115,27 @@ fn sigterm_ends_a_foreground_server_cleanly() {
 #[test]
 fn create_refuses_what_would_be_lost() {
     let home = Home::new();
-    home.expect(3, &["create", "none.img"]);
-    home.expect(2, &["create", "small.img", "--size", "1M"]);
+    home.says(3, &["create", "none.img"]);
+    home.says(2, &["create", "small.img", "--size", "1M"]);
     assert!(!Path::new(&home.path("small.img")).exists(), "a refused create left a file");
-    home.expect(2, &["create", "x.img", "--size", "many"]);
-    home.expect(2, &["create", "x.img", "--size", "16M", "--label", "a/b"]);
-    home.expect(2, &["create", "x.img", "--size", "16M", "--protect", "99999+2"]);
-    home.expect(0, &["create", "disk.img", "--size", "16M"]);
-    assert!(home.expect(5, &["create", "disk.img"]).contains("a Onefold volume"));
+    home.says(2, &["create", "x.img", "--size", "many"]);
+    home.says(2, &["create", "x.img", "--size", "16M", "--label", "a/b"]);
+    home.says(2, &["create", "x.img", "--size", "16M", "--protect", "99999+2"]);
+    home.says(0, &["create", "disk.img", "--size", "16M"]);
+    assert!(home.says(5, &["create", "disk.img"]).contains("a Onefold volume"));
     let before = std::fs::read(home.path("disk.img")).unwrap();
-    home.expect(5, &["create", "disk.img"]);
+    home.says(5, &["create", "disk.img"]);
     assert!(std::fs::read(home.path("disk.img")).unwrap() == before, "a refused create changed the file");
-    home.expect(0, &["create", "disk.img", "--force"]);
+    home.says(0, &["create", "disk.img", "--force"]);
     // A file with something in it that nobody knows.
     std::fs::write(home.path("notes"), vec![b'a'; 17 << 20]).unwrap();
-    assert!(home.expect(5, &["create", "notes"]).contains("data of no known kind"));
+    assert!(home.says(5, &["create", "notes"]).contains("data of no known kind"));
     let made = Command::new("mkfs.ext4").args(["-q", "-F", &home.path("fs.img"), "32M"]).status();
     match made {
-        Ok(status) if status.success() => assert!(home.expect(5, &["create", "fs.img"]).contains("ext4")),
+        Ok(status) if status.success() => assert!(home.says(5, &["create", "fs.img"]).contains("ext4")),
         _ => println!("SKIPPED: mkfs.ext4 is not installed"),
     }
-    home.expect(0, &["create", "dry.img", "--size", "16M", "--dry-run"]);
+    home.says(0, &["create", "dry.img", "--size", "16M", "--dry-run"]);
     assert!(!Path::new(&home.path("dry.img")).exists(), "a dry run made a file");
 }
 
@@ -207,63 +149,81 @@ fn large_files_are_sparse_and_small_ones_are_not() {
     assert_eq!(preallocated, Some(false));
     // Superblocks at the end besides; data regions begin on 4 MiB.
     assert!(allocated("large.img") > metadata - (8 << 20) && allocated("large.img") < metadata + (1 << 20), "{}", allocated("large.img"));
-    home.expect(0, &["create", "small.img", "--size", "32M"]);
+    home.says(0, &["create", "small.img", "--size", "32M"]);
     assert!(allocated("small.img") >= 32 << 20);
-    home.expect(0, &["create", "thin.img", "--size", "32M", "--sparse"]);
+    home.says(0, &["create", "thin.img", "--size", "32M", "--sparse"]);
     assert!(allocated("thin.img") < 2 << 20);
 }
 
 #[test]
 fn damage_is_found_and_has_its_exit_code() {
     let home = Home::new();
-    home.expect(0, &["create", "disk.img", "--size", "16M"]);
+    home.says(0, &["create", "disk.img", "--size", "16M"]);
     let path = home.path("disk.img");
     let socket = home.attach("disk.img", &[]);
     let mut client = Client::ready_for(&socket, true, "");
     client.write(0, 0, &[3; 4096]).unwrap();
     drop(client);
-    home.expect(0, &["detach", "disk.img"]);
+    home.says(0, &["detach", "disk.img"]);
     let at = usize::try_from(home.json(&["dump", "disk.img", "--lbn", "0"])["leads_to"]["at"].as_u64().unwrap()).unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[at] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    home.expect(0, &["check", "disk.img"]);
-    assert!(home.expect(6, &["check", "--data", "disk.img"]).contains("DAMAGED"));
+    home.says(0, &["check", "disk.img"]);
+    assert!(home.says(6, &["check", "--data", "disk.img"]).contains("DAMAGED"));
     // P6: what is damaged is not served.
     let socket = home.attach("disk.img", &[]);
     let mut client = Client::ready_for(&socket, true, "");
     assert!(client.read(0, 4096).is_err(), "damaged content was served");
     drop(client);
-    home.expect(0, &["detach", "disk.img"]);
+    home.says(0, &["detach", "disk.img"]);
     // All copies of the superblock.
     let length = bytes.len();
     for at in [0, 4096, length - 8192, length - 4096] {
         bytes[at + 100] ^= 1;
     }
     std::fs::write(&path, &bytes).unwrap();
-    home.expect(6, &["attach", "--nbd", "disk.img"]);
+    home.says(6, &["attach", "--nbd", "disk.img"]);
     std::fs::write(&path, vec![0; 16 << 20]).unwrap();
-    home.expect(3, &["attach", "--nbd", "disk.img"]);
+    home.says(3, &["attach", "--nbd", "disk.img"]);
 }
 
 #[test]
 fn other_versions_and_short_devices_are_named() {
     let home = Home::new();
-    home.expect(0, &["create", "disk.img", "--size", "32M"]);
+    home.says(0, &["create", "disk.img", "--size", "32M"]);
     let path = home.path("disk.img");
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(31 << 20).unwrap();
-    assert!(home.expect(6, &["attach", "--nbd", "disk.img"]).contains("cut short"));
-    home.expect(2, &["attach"]);
-    home.expect(2, &["attach", "--nbd", "disk.img", "--memory", "1M"]);
-    home.expect(2, &["no-such-verb"]);
-    home.expect(3, &["attach", "--nbd", "no such volume"]);
-    home.expect(3, &["status", "./nothing"]);
+    assert!(home.says(6, &["attach", "--nbd", "disk.img"]).contains("cut short"));
+    home.says(2, &["attach"]);
+    home.says(2, &["attach", "--nbd", "disk.img", "--memory", "1M"]);
+    home.says(2, &["no-such-verb"]);
+    home.says(3, &["attach", "--nbd", "no such volume"]);
+    home.says(3, &["status", "./nothing"]);
+}
+
+#[test]
+fn mistakes_are_called_by_what_was_typed() {
+    let home = Home::new();
+    std::fs::write(home.path("notes.txt"), "no volume").unwrap();
+    home.says(0, &["create", "--size", "16M", "v"]);
+    let says = |code, words: &[&str], said: &str| {
+        let text = home.says(code, words);
+        assert!(text.contains(said), "{words:?} says {text}");
+    };
+    says(3, &["check", "notes.txt"], "no Onefold volume");
+    says(3, &["create", "--size", "16M", "nowhere/v"], "no folder nowhere");
+    says(2, &["create", "--size", "1M", "small"], "--size 16M");
+    says(2, &["attach", "v", "--memory", "1K"], "--memory 1 KiB: at least 2 MiB");
+    says(2, &["check", "v", "--memory", "0"], "--memory 0 B: at least 1 MiB");
+    says(2, &["detach"], "<VOLUME>");
+    assert!(!Path::new(&home.path("small")).exists(), "what was refused is not made");
 }
 
 #[test]
 fn help_tells_every_exit_code() {
     let home = Home::new();
-    let help = home.expect(0, &["--help"]);
+    let help = home.says(0, &["--help"]);
     for code in 0..=10 {
         assert!(help.contains(&format!("\n  {code:>2}  ")), "{code} is not in\n{help}");
     }

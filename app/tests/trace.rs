@@ -1,54 +1,15 @@
 //! `onefold trace`: what each verb prints and how it ends.
 
+mod common;
+
+use common::home::{Home, shipped};
 use serde_json::Value;
-use std::path::Path;
-use std::process::Command;
-
-/// A directory of its own, in which the binary runs.
-struct Home(tempfile::TempDir);
-
-impl Home {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    /// Runs a command that has to end with `code`; what it printed, and its complaints.
-    fn expect(&self, code: i32, words: &[&str]) -> (String, String) {
-        let output = Command::new(env!("CARGO_BIN_EXE_onefold")).arg("trace").args(words).current_dir(self.0.path()).output().unwrap();
-        let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        assert_eq!(output.status.code(), Some(code), "onefold trace {words:?}\n{out}{err}");
-        (out, err)
-    }
-
-    fn json(&self, words: &[&str]) -> Value {
-        serde_json::from_str(&self.expect(0, &[words, &["--json"]].concat()).0).unwrap()
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.0.path().join(name), text).unwrap();
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.path().join(name)).unwrap()
-    }
-
-    fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            std::fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-fn shipped(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/traces").join(name).display().to_string()
-}
 
 const MD5: &str = "56f11b711d91a065a2b6458eca924523";
 
 #[test]
 fn a_shipped_trace_is_imported_counted_cut_and_exported() {
-    let home = Home::new();
+    let home = Home::of(&["trace"]);
     let text = shipped("05_vehicle.tsv.zst");
     let imported = home.json(&["import", &text, "vehicle"]);
     assert_eq!((imported["version"].as_u64(), imported["report"].as_str()), (Some(1), Some("trace-written")));
@@ -72,14 +33,14 @@ fn a_shipped_trace_is_imported_counted_cut_and_exported() {
 
     home.expect(0, &["export", "vehicle", "again.tsv", "--to", "recorded"]);
     let again = home.expect(0, &["export", &text, "-", "--to", "recorded"]).0;
-    assert!(home.read("again.tsv") == again && again.lines().count() == 478, "{}", again.lines().count());
+    assert!(home.read("again.tsv") == again.as_bytes() && again.lines().count() == 478, "{}", again.lines().count());
 }
 
 #[test]
 fn errors_name_what_was_typed_and_what_to_do() {
-    let home = Home::new();
-    home.write("good", &format!("5 1 x 0 8 W 8 0 {MD5}\n"));
-    home.write("bad", &format!("5 1 x 0 8 W 8 0 {MD5}\nnonsense\n"));
+    let home = Home::of(&["trace"]);
+    home.write("good", format!("5 1 x 0 8 W 8 0 {MD5}\n"));
+    home.write("bad", format!("5 1 x 0 8 W 8 0 {MD5}\nnonsense\n"));
     home.write("letter", "Dear Sir or Madam,\n");
     let complaint = |code, words: &[&str], wanted: &str| {
         let err = home.expect(code, words).1;
@@ -100,14 +61,47 @@ fn errors_name_what_was_typed_and_what_to_do() {
     complaint(5, &["import", "good", "t"], "t is there already");
     complaint(5, &["export", "t", "good", "--to", "mobile"], "--force");
     home.expect(0, &["export", "t", "good", "--to", "mobile", "--force"]);
-    assert_eq!(home.read("good"), format!("0.000000000 W 0 8 1 x {MD5}\n"));
+    assert_eq!(home.read("good"), format!("0.000000000 W 0 8 1 x {MD5}\n").as_bytes());
     home.write("t/000000.parquet", "not any more");
     complaint(6, &["info", "t"], "000000.parquet");
 }
 
+#[cfg(feature = "lab")]
+#[test]
+fn a_trace_is_replayed_and_counted() {
+    let home = Home::of(&["trace"]);
+    let text = shipped("05_vehicle.tsv.zst");
+    let ordered = home.json(&["replay", &text, "--sim", "--scheme", "ordered", "--verify"]);
+    assert_eq!((ordered["version"].as_u64(), ordered["report"].as_str()), (Some(1), Some("trace-replay")));
+    assert_eq!((ordered["trace"].as_str(), ordered["phase"].as_str()), (Some("05_vehicle"), Some("run")));
+    assert_eq!((ordered["client_units"].as_u64(), ordered["persistence"].as_str()), (Some(3731), Some("weak")));
+    let ratio = |report: &Value| report["write_ratio"].as_f64().unwrap();
+    assert!(ratio(&ordered) < 0.85 * 1.03, "{}", ratio(&ordered));
+    let none = home.json(&["replay", &text, "--sim", "--scheme", "none", "--device-model", "tablet"]);
+    assert!((ratio(&none) - 1.0).abs() < 1e-9, "{}", ratio(&none));
+    let table = home.expect(0, &["replay", &text, "--sim", "--persistence", "strong", "--outstanding", "1"]).0;
+    assert!(table.contains("ordered-anticipate, strong (1 at a time)") && table.contains("write ratio"), "{table}");
+    // What was imported is replayed alike. A folder says nothing of its device where its text did not.
+    home.expect(0, &["import", &text, "vehicle"]);
+    let of_folder = home.json(&["replay", "vehicle", "--sim", "--scheme", "ordered", "--blocks", "524288"]);
+    assert_eq!(of_folder["device_units"], ordered["device_units"]);
+
+    let complaint = |code, words: &[&str], wanted: &str| {
+        let err = home.expect(code, words).1;
+        assert!(err.contains(wanted), "{words:?}: {err}");
+    };
+    complaint(2, &["replay", &text], "--sim");
+    complaint(2, &["replay", &text, "--sim", "--scheme", "best"], "ordered-anticipate");
+    complaint(2, &["replay", &text, "--sim", "--device-model", "floppy"], "850pro");
+    complaint(2, &["replay", &text, "--sim", "--outstanding", "0"], "--outstanding");
+    complaint(2, &["replay", "vehicle", "--sim"], "--blocks");
+    complaint(3, &["replay", "none", "--sim"], "none");
+    complaint(6, &["replay", &text, "--sim", "--blocks", "100"], "Invalid");
+}
+
 #[test]
 fn help_names_the_forms() {
-    let home = Home::new();
+    let home = Home::of(&["trace"]);
     for verb in ["import", "export", "info"] {
         let help = home.expect(0, &[verb, "--help"]).0;
         assert!(help.contains("fiu-homes") && help.contains("blkparse prints"), "{help}");

@@ -400,7 +400,7 @@ impl Engine {
         let end = (request.offset.0 + request.length.0) / BLOCK_BYTES;
         self.begin_request(request);
         if first < end {
-            self.promise(request.id, Promised::Unmap { first: Lbn(first), end: Lbn(end) });
+            self.promise(request.id, self.open.number, Promised::Unmap { first: Lbn(first), end: Lbn(end) });
             self.unmap(Lbn(first), Lbn(end));
         }
         self.finish_part(request.id, None);
@@ -414,7 +414,7 @@ impl Engine {
         let end = end_byte / BLOCK_BYTES;
         self.begin_request(request);
         if first < end {
-            self.promise(request.id, Promised::Unmap { first: Lbn(first), end: Lbn(end) });
+            self.promise(request.id, self.open.number, Promised::Unmap { first: Lbn(first), end: Lbn(end) });
             self.unmap(Lbn(first), Lbn(end));
         }
         let mut edge = |lbn: u64| {

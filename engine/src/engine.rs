@@ -131,7 +131,8 @@ pub struct Engine {
     pub(crate) space: Space,
     pub(crate) fresh: Map<Pbn, Fresh>,
     pub(crate) pins: Map<Pbn, u32>,
-    pub(crate) content_in_flight: std::collections::BTreeSet<IoId>,
+    /// Writes of content under way.
+    pub(crate) content_in_flight: u64,
     /// Requests answered once the content of a block is on the device (`Settings::ack_when_written`).
     pub(crate) content_waiters: Map<Pbn, Vec<RequestId>>,
 
@@ -205,7 +206,7 @@ impl Engine {
             index,
             fresh: Map::default(),
             pins: Map::default(),
-            content_in_flight: std::collections::BTreeSet::new(),
+            content_in_flight: 0,
             content_waiters: Map::default(),
             commit: None,
             settle: Settle::default(),
@@ -367,13 +368,12 @@ impl Engine {
     }
 
     /// Sends a write to the device. The one place where the ledger counts writes.
-    pub(crate) fn write_out(&mut self, what: IoFor, at: Bytes, data: Vec<Slice>, class: Class) -> IoId {
+    pub(crate) fn write_out(&mut self, what: IoFor, at: Bytes, data: Vec<Slice>, class: Class) {
         debug_assert!(!self.failed, "no write after a failure");
         let bytes = data.iter().map(Slice::length).sum();
         self.ledger.wrote(class, bytes);
         let io = self.io(what);
         self.out.push(Action::Write { io, at, data, class });
-        io
     }
 
     /// Sends a read of whole blocks to the device.

@@ -12,7 +12,7 @@ use crate::format::entry::{Kind, MapEntry, REFS_UNKNOWN};
 use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, IoId, Notice, Promised, RequestId};
 use crate::pages::Got;
-use crate::units::{Lbn, Pbn};
+use crate::units::{Epoch as Number, Lbn, Pbn};
 
 /// What a placement has to wait for.
 pub(crate) enum Blocked {
@@ -31,6 +31,14 @@ pub(crate) enum Compared {
     Differs(Pbn),
 }
 
+/// Since when an LBN means what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Since {
+    Durable,
+    /// From this epoch on, which fills or commits.
+    Epoch(Number),
+}
+
 /// New blocks with neighbouring PBNs, on their way out in one command.
 pub(crate) struct Run {
     first: Pbn,
@@ -46,6 +54,8 @@ const RUN_BLOCKS_MAX: u64 = 256;
 enum Known {
     /// Link to it; its refs page is in memory.
     Duplicate(Pbn),
+    /// The LBN means it already.
+    Unchanged(Pbn, Since),
     New,
 }
 
@@ -55,7 +65,7 @@ impl Engine {
         let fingerprint = match digest {
             Digest::Zero => {
                 self.ledger.zeroes += 1;
-                self.promise(request, Promised::Zero { lbn });
+                self.promise(request, self.open.number, Promised::Zero { lbn });
                 self.set_point(lbn, MapEntry::Zero);
                 return Ok(());
             }
@@ -69,6 +79,10 @@ impl Engine {
         match self.find_duplicate(lbn, slice, &fingerprint, compared)? {
             Known::Duplicate(pbn) => {
                 self.link_duplicate(request, lbn, pbn);
+                Ok(())
+            }
+            Known::Unchanged(pbn, since) => {
+                self.leave_unchanged(request, lbn, pbn, since);
                 Ok(())
             }
             Known::New => self.link_new(request, lbn, slice, Kind::Fingerprint, fingerprint),
@@ -85,8 +99,8 @@ impl Engine {
             self.index.remove(fp, pbn);
             return Ok(Known::New);
         }
-        if self.means_already(lbn, pbn) {
-            return Ok(Known::Duplicate(pbn));
+        if let Some(since) = self.means_already(lbn, pbn) {
+            return Ok(Known::Unchanged(pbn, since));
         }
         let (page, at) = self.geometry.refs_of(pbn);
         match self.ensure(page) {
@@ -136,26 +150,38 @@ impl Engine {
         }
     }
 
-    /// Whether the LBN is known, without any I/O, to mean this block already.
-    fn means_already(&mut self, lbn: Lbn, pbn: Pbn) -> bool {
-        let entry = self.overlay(lbn).or_else(|| {
-            let (page, at) = self.geometry.map_of(lbn);
-            self.pages.get(page).map(|p| p.content.map(at))
-        });
-        entry == Some(MapEntry::Block { pbn, slot: 0 })
+    /// Whether the LBN is known, without any I/O, to mean this block already, and since when.
+    fn means_already(&mut self, lbn: Lbn, pbn: Pbn) -> Option<Since> {
+        let (entry, since) = match self.overlay(lbn) {
+            Some((entry, epoch)) => (entry, Since::Epoch(epoch)),
+            None => {
+                let (page, at) = self.geometry.map_of(lbn);
+                (self.pages.get(page)?.content.map(at), Since::Durable)
+            }
+        };
+        (entry == MapEntry::Block { pbn, slot: 0 }).then_some(since)
     }
 
-    fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn) {
+    /// Where acknowledgements outlive the server, one that names a block has to wait for its content.
+    fn acknowledge_with_content(&mut self, request: RequestId, pbn: Pbn) {
         if self.settings.ack_when_written && self.fresh.get(&pbn).is_some_and(|f| f.held.is_some()) {
             self.requests.get_mut(&request).expect("the request was begun").left += 1;
             self.content_waiters.entry(pbn).or_default().push(request);
         }
-        self.promise(request, Promised::Link { lbn, pbn });
-        if self.means_already(lbn, pbn) {
-            self.ledger.unchanged += 1;
-            return;
+    }
+
+    fn leave_unchanged(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn, since: Since) {
+        self.acknowledge_with_content(request, pbn);
+        self.ledger.unchanged += 1;
+        if let Since::Epoch(epoch) = since {
+            self.promise(request, epoch, Promised::Link { lbn, pbn });
         }
+    }
+
+    fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn) {
+        self.acknowledge_with_content(request, pbn);
         self.ledger.duplicates += 1;
+        self.promise(request, self.open.number, Promised::Link { lbn, pbn });
         self.change_refs(pbn, 1);
         self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
@@ -174,11 +200,8 @@ impl Engine {
         if kind == Kind::Fingerprint {
             self.index.insert(&fingerprint, pbn);
         }
-        if self.settings.ack_when_written {
-            self.requests.get_mut(&request).expect("the request was begun").left += 1;
-            self.content_waiters.entry(pbn).or_default().push(request);
-        }
-        self.promise(request, Promised::Link { lbn, pbn });
+        self.acknowledge_with_content(request, pbn);
+        self.promise(request, self.open.number, Promised::Link { lbn, pbn });
         self.add_to_run(request, pbn, slice.clone());
         self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
         Ok(())
@@ -256,13 +279,16 @@ impl Engine {
     pub(crate) fn send_run(&mut self) {
         if let Some(Run { first, blocks, data, .. }) = self.run.take() {
             let at = self.geometry.block_at(first);
-            let io = self.write_out(IoFor::Content { first, blocks }, at, data, Class::Data);
-            self.content_in_flight.insert(io);
+            self.write_out(IoFor::Content { first, blocks }, at, data, Class::Data);
+            self.content_in_flight += 1;
         }
     }
 
     pub(crate) fn content_written(&mut self, io: IoId, first: Pbn, blocks: u64, stamp: u64, result: Result<(), IoFailure>) {
-        self.content_in_flight.remove(&io);
+        self.content_in_flight -= 1;
+        if let Some(commit) = &mut self.commit {
+            commit.content_arrived(io);
+        }
         self.durability.content = stamp;
         for i in 0..blocks {
             let pbn = first + i;
@@ -287,14 +313,15 @@ impl Engine {
         }
     }
 
-    /// What the epochs in memory say of an LBN.
-    pub(crate) fn overlay(&self, lbn: Lbn) -> Option<MapEntry> {
-        self.open.lookup(lbn).or_else(|| self.commit.as_ref().and_then(|c: &crate::commit::Commit| Epoch::lookup(&c.epoch, lbn)))
+    /// What the epochs in memory say of an LBN, and which of them says it.
+    pub(crate) fn overlay(&self, lbn: Lbn) -> Option<(MapEntry, Number)> {
+        let in_epoch = |epoch: &Epoch| epoch.lookup(lbn).map(|entry| (entry, epoch.number));
+        in_epoch(&self.open).or_else(|| self.commit.as_ref().and_then(|c| in_epoch(&c.epoch)))
     }
 
     /// What an LBN means now. `Err`: a map page has to come first. `Ok(None)`: that page cannot be read.
     pub(crate) fn lookup(&mut self, lbn: Lbn) -> Result<Option<MapEntry>, PageId> {
-        if let Some(entry) = self.overlay(lbn) {
+        if let Some((entry, _)) = self.overlay(lbn) {
             return Ok(Some(entry));
         }
         let (page, at) = self.geometry.map_of(lbn);

@@ -5,7 +5,10 @@
 //! 2. Of two promises for one LBN the one that was applied later counts, whichever was acknowledged first.
 //! 3. An epoch's promises are forgotten when it is durable, before anything that its commit allows ([`Action::Forget`]); so a block that a
 //!    promise names is not reused while the promise stands.
-//! 4. Recalled promises are committed before the first request is served.
+//! 4. A promise stands only for an epoch that has records: what the medium says already is not promised, and what the committing epoch says is
+//!    promised for that one. So there is always a commit to come that makes room in the ring.
+//! 5. What an epoch puts off to the next is promised again, for that one, before its own promises are forgotten.
+//! 6. Recalled promises are committed before the first request is served.
 
 use crate::Map;
 use crate::commit::Stage;
@@ -13,7 +16,7 @@ use crate::engine::Engine;
 use crate::format::entry::{MapEntry, REFS_MAX};
 use crate::interface::{Action, Notice, Promise, Promised, RequestId};
 use crate::pages::{Got, Task};
-use crate::units::{Lbn, Pbn, count};
+use crate::units::{Epoch, Lbn, Pbn, count};
 use std::collections::VecDeque;
 
 /// What has been promised, and what is left of the last server's promises.
@@ -57,13 +60,13 @@ impl Promises {
 }
 
 impl Engine {
-    /// Notes what a request will promise once it is acknowledged.
-    pub(crate) fn promise(&mut self, request: RequestId, what: Promised) {
+    /// Notes what a request will promise once it is acknowledged: what this epoch, open or committing, makes durable.
+    pub(crate) fn promise(&mut self, request: RequestId, epoch: Epoch, what: Promised) {
         if !self.settings.ack_when_written {
             return;
         }
         self.promises.order += 1;
-        let (order, epoch) = (self.promises.order, self.open.number);
+        let order = self.promises.order;
         if let Promised::Unmap { first, end } = what {
             // What is still on its way to these LBNs has been overtaken, and when it is acknowledged it is for this to say what they are. So
             // this stands in the ring from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
@@ -77,6 +80,18 @@ impl Engine {
         if let Some(pending) = self.requests.get_mut(&request).filter(|p| p.durable.is_none()) {
             pending.unspoken.push(Unspoken { order, promise: Promise { epoch, what } });
         }
+    }
+
+    /// What the open epoch unmaps was put off from the one that is sealed, whose promises go when it is durable. While promises are recalled
+    /// they all stand until the last is durable; said again, behind promises that are not applied yet, it would undo those.
+    pub(crate) fn promise_again(&mut self) {
+        if !self.settings.ack_when_written || self.stage == Stage::Recalling {
+            return;
+        }
+        let (order, epoch) = (self.promises.order, self.open.number);
+        let put_off = self.open.ranges.iter().map(|(&first, &end)| Promised::Unmap { first, end });
+        let promises = put_off.map(|what| Unspoken { order, promise: Promise { epoch, what } }).collect();
+        self.remember(promises);
     }
 
     /// Points that a discard took away, in the open epoch: promises on their way to them have been overtaken.

@@ -2,6 +2,7 @@
 //!
 //! 1. A block is pinned while its content is on the way (R7): it is not reused, so what arrives is what the LBN meant.
 //! 2. With `verify_reads`, content that has a fingerprint or checksum is compared before anyone gets it (P6).
+//!    Where that has been forgotten since, the LBN means something else: the read begins again.
 //! 3. A block whose content was found wrong leaves the index at once, so that a rewrite heals it.
 
 use crate::buffer::{BufferMut, Slice};
@@ -51,6 +52,17 @@ pub(crate) struct ReadOp {
     /// Blocks that came from the device and were verified.
     verified: usize,
     bad: bool,
+}
+
+impl ReadOp {
+    /// What came from the device: each LBN, with the run and the place in it.
+    fn device_blocks(&self) -> impl Iterator<Item = (Lbn, usize, usize)> + '_ {
+        let first = self.request.offset.0 / BLOCK_BYTES;
+        self.pieces.iter().enumerate().filter_map(move |(i, piece)| match piece {
+            Piece::Run { run, at } => Some((Lbn(first + count(i)), *run, *at)),
+            _ => None,
+        })
+    }
 }
 
 /// The most blocks in one command.
@@ -166,16 +178,22 @@ impl Engine {
         if self.failed && self.reads_uncommitted(op) {
             self.reads[op].bad = true;
         }
-        let mut blocks: Vec<(usize, usize)> = Vec::new();
+        let mut blocks: Vec<(Lbn, usize, usize)> = Vec::new();
         if self.settings.verify_reads && !self.reads[op].bad {
-            let runs = self.reads[op].runs.iter().enumerate();
-            blocks = runs.flat_map(|(run, r)| (0..r.blocks).map(move |i| (run, i))).collect();
+            blocks = self.reads[op].device_blocks().collect();
         }
-        for &(run, i) in blocks.iter().skip(self.reads[op].verified) {
+        for &(lbn, run, i) in blocks.iter().skip(self.reads[op].verified) {
             let pbn = self.reads[op].runs[run].first + count(i);
             let expect = self.expect_content(pbn);
             if let Expect::Page(page) = expect {
                 return self.wait(page, Task::Read(op));
+            }
+            if let Expect::Unknown = expect {
+                match self.lookup(lbn) {
+                    Err(page) => return self.wait(page, Task::Read(op)),
+                    Ok(Some(MapEntry::Block { pbn: now, .. })) if now == pbn => {}
+                    Ok(_) => return self.read_again(op),
+                }
             }
             let (slice, digests) = self.reads[op].runs[run].arrived.as_ref().expect("every run has arrived");
             let (block, digest) = (slice.nth(i), digests.get(i).copied().unwrap_or(Digest::Partial));
@@ -189,11 +207,20 @@ impl Engine {
         self.end_read(op);
     }
 
+    /// A block was overwritten while its content was on the way, and what that should be is forgotten: what the LBN means now is as good an
+    /// answer, and can be verified.
+    fn read_again(&mut self, op: usize) {
+        let read = &mut self.reads[op];
+        (read.sent, read.verified) = (false, 0);
+        read.pieces.clear();
+        let runs = std::mem::take(&mut read.runs);
+        runs.iter().for_each(|run| (0..run.blocks).for_each(|i| self.unpin(run.first + count(i))));
+        self.go_on_reading(op);
+    }
+
     /// Whether something of it came from the device for a link that no commit has made durable: its bytes are not to be trusted (A5).
     fn reads_uncommitted(&self, op: usize) -> bool {
-        let first = self.reads[op].request.offset.0 / BLOCK_BYTES;
-        let mut from_device = self.reads[op].pieces.iter().enumerate().filter(|(_, piece)| matches!(piece, Piece::Run { .. }));
-        from_device.any(|(i, _)| self.overlay(Lbn(first + count(i))).is_some())
+        self.reads[op].device_blocks().any(|(lbn, ..)| self.overlay(lbn).is_some())
     }
 
     fn end_read(&mut self, op: usize) {

@@ -133,6 +133,7 @@ fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
                     let run = next.fetch_add(1, Ordering::Relaxed);
                     watchdog::begin(number, run);
                     if let Err(violation) = explorer.run(seed_of(seed, run)) {
+                        eprintln!("run {run}: {violation}");
                         found.lock().expect("no panic").push((run, violation));
                         if !wanted.all {
                             let mut end = end.lock().expect("no panic");

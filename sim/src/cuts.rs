@@ -182,7 +182,7 @@ pub fn state_name(disk: &SimDisk, choice: &Choice, after: &SimDisk, volume: &Vol
             _ if sources.iter().all(|s| *s == sources[0]) => u64::from(sources[0] > 0),
             _ => 2,
         };
-        name = (name ^ (block << 2 | class)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+        name = (name ^ ((block << 2) | class)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
     }
     debug_assert!(disk.blocks() == after.blocks());
     name

@@ -140,7 +140,7 @@ fn crash_here(explorer: &mut Explorer, volumes: &Volumes, disk: &SimDisk, flushe
         let before = record::mark();
         record!("--- power cut after {flushes} flushes of the format: {choice:?}");
         let after = disk.cut(&choice);
-        let name = state_name(disk, &choice, &after, volume) ^ u64::from(flushes) << 60;
+        let name = state_name(disk, &choice, &after, volume) ^ (u64::from(flushes) << 60);
         explorer.coverage.count(Step::Format, Crash::Power, 0, std::iter::once(Situation::Format), name);
         let found = superblock_of(&after, rng).map(|c| c.superblock.uuid);
         let (new, empty) = volumes.new.clone();

@@ -17,6 +17,7 @@ pub mod setcheck;
 pub mod tables;
 pub mod traffic;
 
+pub mod account;
 pub mod client;
 pub mod machine;
 pub mod options;
@@ -35,8 +36,15 @@ pub mod life;
 pub mod mutants;
 pub mod spoil;
 
+#[cfg(feature = "measure")]
 pub mod baselines;
+#[cfg(feature = "measure")]
 pub mod counts;
+#[cfg(feature = "measure")]
 pub mod figure;
+#[cfg(feature = "measure")]
+pub mod papers;
+#[cfg(feature = "measure")]
 pub mod replay;
+#[cfg(feature = "measure")]
 pub mod steps;

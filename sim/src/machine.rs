@@ -1,7 +1,7 @@
 //! What a [`World`](crate::world::World) runs: the engine, or anything else that answers events with actions.
 
+use crate::account::Account;
 use crate::disk::SimDisk;
-use crate::replay::account::Account;
 use crate::world::Setting;
 use fastrand::Rng;
 use onefold_engine::Engine;

@@ -1,4 +1,4 @@
-//! The test kit's own command: `crash`, `counts`, `replay`, `steps`, `mutants`.
+//! The test kit's own command: `crash`, `counts`, `papers`, `steps`, `mutants`.
 
 use std::process::ExitCode;
 
@@ -8,11 +8,14 @@ fn main() -> ExitCode {
     let done = match verb.as_deref() {
         Some("crash") => onefold_sim::crash::command(&words),
         Some("mutants") => onefold_sim::mutants::command(&words),
+        #[cfg(feature = "measure")]
         Some("counts") => onefold_sim::counts::figures::command(&words).map_err(std::io::Error::other),
-        Some("replay") => onefold_sim::replay::command::command(&words).map_err(std::io::Error::other),
+        #[cfg(feature = "measure")]
+        Some("papers") => onefold_sim::papers::command::command(&words).map_err(std::io::Error::other),
+        #[cfg(feature = "measure")]
         Some("steps") => onefold_sim::steps::command(&words).map_err(std::io::Error::other),
         _ => {
-            eprintln!("usage: onefold-sim crash | mutants | counts | replay | steps [OPTIONS]");
+            eprintln!("usage: onefold-sim crash | mutants | counts | papers | steps [OPTIONS]");
             return ExitCode::from(2);
         }
     };

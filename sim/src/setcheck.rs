@@ -319,12 +319,12 @@ impl SetChecker {
         let Some(fresh) = state.versions.update(ids, decode)? else { return Ok(()) };
         let mut some = 0;
         for table in &state.versions.tables {
-            some |= table.iter().enumerate().filter(|(_, e)| !e.is_none()).fold(0, |bits, (i, _)| bits | 1 << i);
+            some |= table.iter().enumerate().filter(|(_, e)| !e.is_none()).fold(0, |bits, (i, _)| bits | (1 << i));
         }
         let before = std::mem::replace(&mut state.some, some);
         let first = (number * FINGERPRINTS) as u64;
         for (i, pbn) in (first..self.links.len() as u64).take(FINGERPRINTS).enumerate() {
-            match (before >> i & 1, some >> i & 1) {
+            match ((before >> i) & 1, (some >> i) & 1) {
                 (0, 1) => {
                     self.links[to_index(pbn)] += 1;
                     self.check_count(pbn)?;

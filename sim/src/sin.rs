@@ -75,7 +75,7 @@ impl Sin for RottenDevice {
         for (block, content) in (first..).zip(contents) {
             if (self.first..self.first + self.blocks).contains(&block) {
                 let bit = rng.usize(0..4096 * 8);
-                *content = content.patched(bit / 8, &[content.bytes()[bit / 8] ^ 1 << (bit % 8)]);
+                *content = content.patched(bit / 8, &[content.bytes()[bit / 8] ^ (1 << (bit % 8))]);
             }
         }
     }

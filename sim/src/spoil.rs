@@ -85,7 +85,7 @@ fn spoil(setting: &Setting, disk: &mut SimDisk, rng: &mut Rng) -> bool {
         2 => {
             let bit = rng.usize(0..4096 * 8);
             record!("spoilt: bit {bit} of block {page} ({})", region.name());
-            disk.plant(page, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ 1 << (bit % 8)]));
+            disk.plant(page, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ (1 << (bit % 8))]));
         }
         3 => {
             // A sector of another page of the same region: valid, but not there.
@@ -103,7 +103,7 @@ fn spoil(setting: &Setting, disk: &mut SimDisk, rng: &mut Rng) -> bool {
             let content = disk.cell(block).durable().clone();
             let bit = rng.usize(0..4096 * 8);
             record!("spoilt: bit {bit} of {:?}", setting.volume.place(block));
-            disk.plant(block, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ 1 << (bit % 8)]));
+            disk.plant(block, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ (1 << (bit % 8))]));
         }
     }
     true

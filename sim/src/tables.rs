@@ -107,7 +107,7 @@ pub fn written(volume: &Volume, bytes: &[u8; 512], sector: u64, lenient: bool) -
         Entries::Blank | Entries::Damaged => Vec::new(),
         Entries::Valid(entries) => {
             let bits = u32::try_from(WRITTEN_BITS).expect("bits of a sector");
-            (0..bits).filter(|b| entries[*b as usize / 8] >> (b % 8) & 1 == 1).collect()
+            (0..bits).filter(|b| (entries[*b as usize / 8] >> (b % 8)) & 1 == 1).collect()
         }
     })
 }

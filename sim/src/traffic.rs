@@ -159,7 +159,7 @@ impl Purposes {
     }
 
     fn has(self, purpose: Purpose) -> bool {
-        self.0 >> (purpose as u8) & 1 == 1
+        (self.0 >> (purpose as u8)) & 1 == 1
     }
 }
 

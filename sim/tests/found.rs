@@ -3,11 +3,12 @@
 mod scene;
 
 use onefold_engine::format::{PageId, Region, Wish};
-use onefold_engine::interface::{Class, Event, Failure, Op, Reply};
+use onefold_engine::interface::{Class, Event, Failure, Op, Reply, Segment};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::{Persistence, Settings};
-use onefold_engine::units::BLOCK_BYTES;
+use onefold_engine::units::{BLOCK_BYTES, Pbn};
 use onefold_sim::counts::device::Device;
+use onefold_sim::counts::names::name_of;
 use scene::{Order, Scene};
 
 fn settings(persistence: Persistence) -> Settings {
@@ -171,4 +172,66 @@ fn writes_behind_those_that_find_no_space_are_answered() {
     scene.let_go();
     scene.rest();
     assert_eq!(scene.answers.len(), answers + 101);
+}
+
+/// Point 19. A content that a block holds already is written again and again, and nobody flushes: nothing is promised that no commit would
+/// make durable, so the ring does not fill for ever.
+#[test]
+fn what_changes_nothing_does_not_fill_the_ring() {
+    let settings = Settings { ack_when_written: true, ring_records_max: 16, ..settings(Persistence::Weak) };
+    let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
+    scene.write(3, 100);
+    scene.flush();
+    for times in 1..=40 {
+        let told = scene.write(3, 100);
+        assert_eq!(told, ["answer"], "the {times}th time");
+    }
+    // And while the epoch that has it commits, held back in its last flush.
+    scene.write(4, 200);
+    scene.hold = Box::new(|event, _| matches!(event, Event::Flushed { .. }));
+    scene.flush();
+    (0..40).for_each(|_| drop(scene.write(4, 200)));
+    scene.let_go();
+    scene.rest();
+    assert_eq!(scene.answers.len(), 40 + 40 + 4, "all are answered");
+    assert!(scene.write(5, 300).contains(&"answer".to_owned()), "and a write that changes something");
+}
+
+/// Point 20. A large discard is acknowledged, and its commit puts the rest of it off: what is put off is promised for the next epoch before
+/// the promises of this one go, so a kill between the two commits brings nothing back.
+#[test]
+fn what_is_put_off_of_a_discard_is_promised_again() {
+    let settings = Settings { ack_when_written: true, memory_bytes: 2 << 20, ..settings(Persistence::Weak) };
+    let wish = Wish { logical_blocks: Some(200 * 800), reserve_blocks: None };
+    let mut scene = Scene::new(32 << 20, &wish, Order::FirstFirst, settings);
+    (0..200).for_each(|page| drop(scene.write(page * 800, 100)));
+    scene.flush();
+    scene.told.clear();
+    scene.ask(Op::Discard, 0, 200 * 800, None);
+    scene.rest();
+    let last_map = scene.told.iter().rposition(|told| told.starts_with("map")).expect("it is committed");
+    // Each commit flushes once: nothing is linked.
+    let commits = 1 + scene.told[..last_map].iter().filter(|told| *told == "flush").count();
+    let promised = scene.told.iter().filter(|told| told.starts_with("ring Unmap")).count();
+    assert!(commits > 1 && promised == commits, "{promised} promises, {commits} commits: {:?}", scene.told);
+}
+
+/// Point 21. A block has rotted on the device, and is overwritten while it is being read: nobody knows any more what it should hold. What
+/// was read is not handed out unseen; the read begins again, and finds what the LBN means now.
+#[test]
+fn a_read_of_a_block_that_is_overwritten_meanwhile_is_verified() {
+    let settings = Settings { commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
+    let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
+    let told = scene.write(3, 100);
+    let pbn = told.iter().find_map(|told| told.strip_prefix("content P")).expect("it is new").parse().expect("a number");
+    scene.rot(Pbn(pbn), 200);
+    scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Read { .. }) && class == Class::Data);
+    scene.ask(Op::Read, 3, 1, None);
+    assert_eq!(scene.held(), 1, "it comes from the device");
+    scene.write(3, 300);
+    scene.let_go();
+    scene.rest();
+    let Some(Reply::Data(segments)) = scene.answers.last() else { panic!("{:?}", scene.answers) };
+    let [Segment::Data { slice, .. }] = &segments[..] else { panic!("{segments:?}") };
+    assert_eq!(name_of(slice.block(0)), 300);
 }

@@ -71,7 +71,7 @@ impl Bench {
         let mut content = page::open(&self.volume.uuid, id, self.disk.cell(block).newest().bytes(), false).content;
         change(&mut content);
         let mut bytes = [0; 4096];
-        page::seal(&self.volume.uuid, id, &content, &mut bytes);
+        page::seal(&self.volume.uuid, id, &mut content, &mut bytes);
         self.write(block, &Content::of(&bytes))
     }
 

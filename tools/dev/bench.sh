@@ -4,10 +4,14 @@
 # usage: ./dev bench --list
 #        ./dev bench NAME... [--json] [--seed N] [--dir DIRECTORY]
 #        ./dev bench --all [--json]
+#        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--jobs N] [--json]
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 where a target is missed.
 # Benchmarks marked `counts` and `steps` run the engine in the simulator; those marked `live` run the built binary on this machine, and need fio,
-# libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp).
+# libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp). `replay` and `workloads` need root, FUSE and loop devices besides.
+# live-workloads listens to ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
+# `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
+# that is a missed target) and writes target/report/index.html, results.csv and results.json (docs/evaluating.md). --all leaves it out.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -16,6 +20,11 @@ if [[ " $* " == *" --list "* ]]; then
     exec python3 tools/bench/bench.py --list
 fi
 [[ $# -gt 0 ]] || die "bench: which one? ./dev bench --list has the names"
+if [[ $1 == papers ]]; then
+    bash tools/dev/setup.sh build >/dev/null
+    cargo build --release --locked --quiet -p onefold-sim
+    exec "$(target_dir)/release/onefold-sim" papers --out "$(target_dir)/report" "${@:2}"
+fi
 bash tools/dev/setup.sh build >/dev/null
 need fio python3-libnbd python3
 build_onefold

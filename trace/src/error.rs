@@ -26,12 +26,16 @@ pub enum TraceError {
     Unfit { unfit: u64, records: u64, number: u64, reason: String },
     #[error("{} is there already", path.display())]
     Exists { path: PathBuf },
+    /// What was asked of a synthetic trace did not come out.
+    #[error("the trace would not be what was asked for: {0}")]
+    Shortfall(String),
     #[error("interrupted")]
     Interrupted,
 }
 
 impl TraceError {
-    pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + '_ {
+    /// What befell a path.
+    pub fn io(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Io { path: path.to_path_buf(), source }
     }
 }

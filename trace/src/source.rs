@@ -87,6 +87,11 @@ impl Source {
         }
     }
 
+    /// What can be read of it; each malformed line goes to `told`.
+    pub fn sound<'a>(&'a mut self, lenient: bool, told: &'a mut dyn FnMut(&Malformed)) -> Sound<'a> {
+        Sound { source: self, lenient, told, tally: Tally::default(), has_ended: false }
+    }
+
     /// Hands each record to `take` with what is known of the trace, and each malformed line to `told`.
     ///
     /// # Errors
@@ -97,31 +102,68 @@ impl Source {
         told: &mut dyn FnMut(&Malformed),
         mut take: impl FnMut(&Self, Record) -> Result<(), TraceError>,
     ) -> Result<Tally, TraceError> {
-        let mut tally = Tally::default();
-        while let Some(read) = self.next() {
-            match read {
-                Ok(record) => {
-                    tally.records += 1;
-                    take(self, record)?;
-                }
-                Err(TraceError::Text(ReadError::Malformed(malformed))) => {
-                    tally.malformed += 1;
-                    told(&malformed);
-                }
-                Err(error) => return Err(error),
-            }
+        let mut sound = self.sound(how.lenient, told);
+        while let Some(read) = sound.next() {
+            take(sound.source, read?)?;
             if how.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 return Err(TraceError::Interrupted);
             }
         }
-        if let Kind::Text(records) = &self.kind {
-            tally.relaid = records.form().relaid();
-            let lines = records.line();
-            if !how.lenient && tally.malformed > lines / 100 {
-                return Err(TraceError::Malformed { path: self.path.clone(), malformed: tally.malformed, lines });
+        Ok(sound.tally())
+    }
+}
+
+/// The records of a trace without what is malformed. Where that was too much, the last item says so.
+pub struct Sound<'a> {
+    source: &'a mut Source,
+    lenient: bool,
+    told: &'a mut dyn FnMut(&Malformed),
+    tally: Tally,
+    has_ended: bool,
+}
+
+impl Sound<'_> {
+    /// What was read so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let relaid = if let Kind::Text(records) = &self.source.kind { records.form().relaid() } else { 0 };
+        Tally { relaid, ..self.tally }
+    }
+
+    fn too_much(&self) -> Option<TraceError> {
+        let Kind::Text(records) = &self.source.kind else { return None };
+        let (malformed, lines) = (self.tally.malformed, records.line());
+        (!self.lenient && malformed > lines / 100).then(|| TraceError::Malformed { path: self.source.path.clone(), malformed, lines })
+    }
+}
+
+impl Iterator for Sound<'_> {
+    type Item = Result<Record, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_ended {
+            return None;
+        }
+        loop {
+            match self.source.next() {
+                Some(Ok(record)) => {
+                    self.tally.records += 1;
+                    return Some(Ok(record));
+                }
+                Some(Err(TraceError::Text(ReadError::Malformed(malformed)))) => {
+                    self.tally.malformed += 1;
+                    (self.told)(&malformed);
+                }
+                Some(Err(error)) => {
+                    self.has_ended = true;
+                    return Some(Err(error));
+                }
+                None => {
+                    self.has_ended = true;
+                    return self.too_much().map(Err);
+                }
             }
         }
-        Ok(tally)
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::error::TraceError;
 use crate::folder::{Rotation, Writer};
 use crate::header::Header;
+use crate::place::Place;
 use crate::record::Record;
 use crate::source::{How, Source, Tally};
 use crate::text::detect::FormName;
@@ -14,7 +15,8 @@ use crate::text::recorded::WINDOW_LOG;
 use crate::text::{Malformed, Render};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Level of compression of an exported file.
 const ZSTD_LEVEL: i32 = 9;
@@ -64,6 +66,33 @@ pub fn take_over(
     writer.finish()?;
     place.keep()?;
     Ok(tally)
+}
+
+/// Takes a record into a folder that is being made.
+pub type Push<'a> = &'a mut dyn FnMut(&Record) -> Result<(), TraceError>;
+
+/// Makes a new folder of the records that `fill` pushes, the same bytes for the same records.
+///
+/// # Errors
+/// Where it cannot be written, was interrupted, or `fill` fails. Then there is no folder.
+pub fn make(
+    into: &Path,
+    header: Header,
+    stop: Option<&AtomicBool>,
+    fill: impl FnOnce(Push) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
+    let place = Place::new(into, false)?;
+    // By age, the machine's speed would decide what is in which file.
+    let rotation = Rotation { age: None, ..Rotation::default() };
+    let mut writer = Writer::create(&place.partial, header, rotation)?;
+    fill(&mut |record| {
+        if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(TraceError::Interrupted);
+        }
+        Ok(writer.push(record)?)
+    })?;
+    writer.finish()?;
+    place.keep()
 }
 
 /// What was exported.
@@ -153,39 +182,5 @@ fn write_text(
     match first {
         Some((number, reason)) if !how.lenient => Err(TraceError::Unfit { unfit, records: read.records, number, reason }),
         _ => Ok(Exported { read, unfit }),
-    }
-}
-
-/// A name that will be there when all is written, and another one until then.
-struct Place {
-    name: PathBuf,
-    partial: PathBuf,
-    is_kept: bool,
-}
-
-impl Place {
-    fn new(name: &Path, replace: bool) -> Result<Self, TraceError> {
-        let exists = name.symlink_metadata().is_ok();
-        if exists && !(replace && name.is_file()) {
-            return Err(TraceError::Exists { path: name.to_path_buf() });
-        }
-        let file = name.file_name().ok_or_else(|| TraceError::Exists { path: name.to_path_buf() })?.to_string_lossy();
-        let partial = name.with_file_name(format!(".{file}.partial-{}", std::process::id()));
-        Ok(Self { name: name.to_path_buf(), partial, is_kept: false })
-    }
-
-    fn keep(mut self) -> Result<(), TraceError> {
-        std::fs::rename(&self.partial, &self.name).map_err(TraceError::io(&self.name))?;
-        self.is_kept = true;
-        let parent = self.name.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(parent).and_then(|directory| directory.sync_all()).map_err(TraceError::io(parent))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            let _ = std::fs::remove_dir_all(&self.partial).or_else(|_| std::fs::remove_file(&self.partial));
-        }
     }
 }

@@ -15,7 +15,7 @@ fn fingerprints(count: usize, bytes: usize, zero: &'static str) -> impl Strategy
     let one = prop_oneof![
         1 => Just(zero[..2 * bytes].to_owned()),
         3 => (0u8..4).prop_map(move |n| format!("{n:02x}").repeat(bytes)),
-        4 => prop::collection::vec(any::<u8>(), bytes).prop_map(|b| b.iter().map(|b| format!("{b:02x}")).collect()),
+        4 => prop::collection::vec(any::<u8>(), bytes).prop_map(|b| b.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().concat()),
     ];
     prop::collection::vec(one, count)
 }

@@ -71,7 +71,7 @@ fn announce(location: &str) {
 fn plan(arguments: &Arguments) -> Outcome<Plan> {
     let Size(memory) = arguments.options.memory;
     if memory < Accountant::BYTES_MIN {
-        return Err(Failed::new(Exit::Usage, format!("--memory {memory}: at least {} are needed", Size(Accountant::BYTES_MIN))));
+        return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", Size(memory), Size(Accountant::BYTES_MIN))));
     }
     let directory = run_directory()?;
     let found = volume::find(&arguments.volume)?;

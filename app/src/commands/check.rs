@@ -6,7 +6,7 @@ use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use crate::volume::{self, Found};
-use onefold_engine::check::{self, CheckSettings, Finding, ReadMedium, Severity};
+use onefold_engine::check::{self, CheckSettings, Finding, MEMORY_BYTES_MIN, ReadMedium, Severity};
 use onefold_engine::interface::IoFailure;
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
 use serde::Serialize;
@@ -29,6 +29,7 @@ pub struct Arguments {
     /// Memory for counts and buffers. With less of it, the map is gone through more often.
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     memory: Size,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -183,6 +184,9 @@ impl check::Listener for Listener {
 /// # Errors
 /// When the volume is in use, or there is none. What is found is no error but an exit code.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
+    if arguments.memory.0 < MEMORY_BYTES_MIN {
+        return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", arguments.memory, Size(MEMORY_BYTES_MIN))));
+    }
     let Found { path, .. } = volume::find(&arguments.volume)?;
     let backing = Backing::open_patiently(&path, true, PATIENCE)?;
     let length = Bytes(backing.facts().length);

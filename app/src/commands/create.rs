@@ -2,7 +2,6 @@
 
 use super::status::OnMedium;
 use crate::device::backing::{Allocation, Backing, Kind, PATIENCE};
-use crate::device::signature::{holds_data, recognised};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
@@ -62,6 +61,7 @@ pub struct Arguments {
     /// Only show what would be made.
     #[arg(long)]
     dry_run: bool,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -164,6 +164,9 @@ fn survey(arguments: &Arguments) -> Outcome<Ground> {
         let Some(Size(length)) = arguments.size else {
             return Err(Failed::new(Exit::NotFound, format!("{} does not exist", path.display())).next("--size makes a file of that size."));
         };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+            return Err(Failed::new(Exit::NotFound, format!("{}: there is no folder {}", path.display(), folder.display())));
+        }
         return Ok(Ground { backing: None, kind: Kind::File, length, content: None, allocation: allocation_of(length) });
     }
     let backing = Backing::open_patiently(path, false, PATIENCE)?;
@@ -175,14 +178,9 @@ fn survey(arguments: &Arguments) -> Outcome<Ground> {
         Some(Size(size)) => size,
         None => facts.length,
     };
-    let ours = volume::traces(&backing);
-    let content = if ours.is_empty() { recognised(path) } else { Some("a Onefold volume".to_owned()) };
-    let content = match content {
-        None if holds_data(&backing).map_err(|e| failed(arguments, "read", e))? => Some("data of no known kind".to_owned()),
-        other => other,
-    };
-    let allocation = if facts.kind == Kind::Block { Allocation::Whole } else { allocation_of(length) };
-    let (kind, allocation) = (facts.kind, allocation);
+    let content = volume::content(path, &backing).map_err(|e| failed(arguments, "read", e))?;
+    let kind = facts.kind;
+    let allocation = if kind == Kind::Block { Allocation::Whole } else { allocation_of(length) };
     Ok(Ground { backing: Some(backing), kind, length, content, allocation })
 }
 
@@ -204,7 +202,7 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
     };
     let geometry = Geometry::plan(Bytes(length), &Wish { logical_blocks, reserve_blocks: None }).map_err(|error| {
         let failed = usage(format!("{}: {error}", arguments.path.display()));
-        if matches!(error, GeometryError::DeviceTooSmall { .. }) { failed.next("The smallest volume has 16 MiB.") } else { failed }
+        if matches!(error, GeometryError::DeviceTooSmall { .. }) { failed.next("--size 16M makes the smallest.") } else { failed }
     })?;
     let (mut uuid, mut key) = ([0; 16], [0; 32]);
     getrandom::fill(&mut uuid).and_then(|()| getrandom::fill(&mut key)).map_err(|e| Failed::system("no random numbers", e))?;

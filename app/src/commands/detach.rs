@@ -15,8 +15,8 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
-    #[arg(required_unless_present = "device", default_value = "")]
-    volume: String,
+    #[arg(required_unless_present = "device")]
+    volume: Option<String>,
     /// How long to wait for the end of the server. It goes on committing when this is over.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
@@ -33,7 +33,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     if let Some(device) = &arguments.device {
         return loopdev::detach(device).map(|()| Exit::Done).map_err(no_frontend);
     }
-    let record = attached(&arguments.volume)?;
+    let record = attached(arguments.volume.as_deref().unwrap_or_default())?;
     let directory = run_directory()?;
     let places = Places::of(&directory, &record.id);
     match record.frontend {

@@ -25,6 +25,7 @@ pub struct Arguments {
     /// The story of a physical block: its count, its fingerprint, and every logical block that maps to it.
     #[arg(long, value_name = "NUMBER")]
     pbn: Option<u64>,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }

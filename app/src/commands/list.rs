@@ -18,6 +18,7 @@ pub struct Arguments {
     /// Volumes that are not attached, too: those seen before, and those on block devices.
     #[arg(long)]
     all: bool,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }

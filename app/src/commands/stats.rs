@@ -1,6 +1,7 @@
 //! `stats`: what an attached volume did.
 
 use super::attached;
+use crate::device::Slowed;
 use crate::exit::{Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
@@ -23,6 +24,7 @@ use std::time::Duration;
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
     volume: String,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
     /// Again every so many seconds, until it is interrupted.
@@ -37,6 +39,9 @@ struct Stats {
     /// Since it was attached.
     #[serde(flatten)]
     counts: Counts,
+    /// The backing store is slowed to the pace of a model: no times here are the store's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slowed: Option<Slowed>,
     memory: Vec<PartUse>,
     /// Since it was created; what a server counted that was killed is not in it.
     lifetime: Option<Lived>,
@@ -97,7 +102,8 @@ impl Report for Stats {
     fn table(&self) -> Table {
         let row = |c: &Count| vec![c.what.clone(), c.operations.to_string(), Size(c.bytes).to_string()];
         let rows = |counts: &[Count]| counts.iter().filter(|c| c.operations > 0).map(row).collect::<Vec<_>>();
-        let mut table = Table::new().row("backing store", self.path.display());
+        let mut table =
+            Table::new().row("backing store", self.path.display()).row_if("slowed", self.slowed.as_ref().map(super::status::slowed));
         if let Some(volume) = &self.counts.volume {
             table = summary(table, volume);
         }
@@ -173,5 +179,6 @@ fn stats(record: &Record) -> Outcome<Stats> {
     let superblock = if record.is_passthrough { None } else { volume::peek(&record.path).ok().map(|chosen| chosen.superblock) };
     let lifetime =
         superblock.map(|s| Lived::of(&s.lifetime)).zip(counts.volume.as_ref()).map(|(lived, volume)| lived.and(volume, &counts.device));
-    Ok(Stats { path: record.path.clone(), passthrough: record.is_passthrough, counts, memory: condition.memory, lifetime })
+    let Condition { slowed, memory, .. } = condition;
+    Ok(Stats { path: record.path.clone(), passthrough: record.is_passthrough, counts, slowed, memory, lifetime })
 }

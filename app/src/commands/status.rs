@@ -1,5 +1,6 @@
 //! `status`: how a volume is.
 
+use crate::device::Slowed;
 use crate::exit::{Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
@@ -20,6 +21,7 @@ use uuid::Uuid;
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
     volume: String,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -88,6 +90,14 @@ impl OnMedium {
     }
 }
 
+/// How a store is slowed, in a line.
+pub fn slowed(slowed: &Slowed) -> String {
+    let Slowed { model, commands, model_us_mean, late_us_mean, overslept_us_mean, .. } = slowed;
+    format!(
+        "to {model}: {commands} commands of {model_us_mean:.0} us, and {overslept_us_mean:.1} us by sleeping, {late_us_mean:.1} us by the store"
+    )
+}
+
 impl Report for Status {
     const NAME: &'static str = "status";
 
@@ -109,7 +119,8 @@ impl Report for Status {
             .row("state", &condition.state)
             .row("size for clients", Size(condition.bytes))
             .row("server", format!("pid {}", condition.pid))
-            .row("I/O", &condition.io);
+            .row("I/O", &condition.io)
+            .row_if("slowed", condition.slowed.as_ref().map(slowed));
         let parts = condition.memory.iter().map(|part| {
             vec![
                 part.part.clone(),

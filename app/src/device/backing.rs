@@ -58,8 +58,8 @@ pub enum OpenError {
     InUse {
         path: PathBuf,
         holder: Option<String>,
-        /// The holder has ended: its last requests are still under way.
-        is_dead: bool,
+        /// The holder has ended, its last requests being still under way; or it cannot be known here.
+        may_be_dead: bool,
     },
     #[error("{path} is neither a file nor a block device")]
     NotAStore { path: PathBuf },
@@ -121,8 +121,8 @@ impl Backing {
         let began = Instant::now();
         loop {
             match Self::open(path, is_read_only) {
-                Err(OpenError::InUse { is_dead, .. })
-                    if began.elapsed() < if is_dead { PATIENCE_WITH_THE_DEAD.max(patience) } else { patience } =>
+                Err(OpenError::InUse { may_be_dead, .. })
+                    if began.elapsed() < if may_be_dead { PATIENCE_WITH_THE_DEAD.max(patience) } else { patience } =>
                 {
                     std::thread::sleep(Duration::from_millis(2));
                 }

@@ -2,7 +2,7 @@
 //! next server begins. The kernel lets go of it when the last request on that open file has ended, whatever became of the process.
 
 use super::backing::OpenError;
-use super::sysfs::{DeviceNumber, command_of, has_ended, lock_holder};
+use super::sysfs::{DeviceNumber, command_of, has_ended, lock_holder, sees_every_process};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -25,7 +25,7 @@ pub fn open_locked(path: &Path, is_read_only: bool) -> Result<(File, Stat), Open
     let access = if is_read_only { OFlags::RDONLY } else { OFlags::RDWR };
     let fd = rustix::fs::open(path, access | exclusive | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| match errno {
         Errno::BUSY => match DeviceNumber::of(before.st_rdev).user() {
-            Some(user) => OpenError::InUse { path: path.to_owned(), holder: Some(user), is_dead: false },
+            Some(user) => OpenError::InUse { path: path.to_owned(), holder: Some(user), may_be_dead: false },
             None => in_use(path, &before),
         },
         other => system("open", other),
@@ -41,11 +41,12 @@ pub fn open_locked(path: &Path, is_read_only: bool) -> Result<(File, Stat), Open
 
 fn in_use(path: &Path, stat: &Stat) -> OpenError {
     let pid = lock_holder(stat.st_dev, stat.st_ino);
-    let is_dead = pid.is_some_and(has_ended);
+    let has_ended = pid.is_some_and(has_ended);
+    let may_be_dead = has_ended || pid.is_none() && !sees_every_process();
     let holder = pid.map(|pid| match command_of(pid) {
-        _ if is_dead => format!("process {pid}, which has ended, has requests under way"),
+        _ if has_ended => format!("process {pid}, which has ended, has requests under way"),
         Some(command) => format!("process {pid} ({command})"),
         None => format!("process {pid}"),
     });
-    OpenError::InUse { path: path.to_owned(), holder, is_dead }
+    OpenError::InUse { path: path.to_owned(), holder, may_be_dead }
 }

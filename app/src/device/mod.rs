@@ -8,6 +8,7 @@
 
 pub mod backing;
 mod lock;
+pub mod paced;
 pub mod plain;
 pub mod signature;
 mod sysfs;
@@ -17,11 +18,14 @@ pub mod uring;
 #[cfg(test)]
 pub mod memory;
 #[cfg(test)]
+mod paced_tests;
+#[cfg(test)]
 mod tests;
 
 use crate::runtime::pool::Pool;
 use backing::{Backing, Facts};
 use onefold_engine::buffer::{BufferMut, Slice};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::{Arc, Weak};
 
@@ -100,10 +104,33 @@ pub trait Device: Send + Sync {
 
     /// How I/O is done, for people.
     fn method(&self) -> String;
+
+    /// Of a device that is slower than its store on purpose: how.
+    fn slowed(&self) -> Option<Slowed> {
+        None
+    }
+}
+
+/// A store that is slowed to the pace of a model, and how true to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slowed {
+    pub model: String,
+    /// Where the model's numbers come from.
+    pub source: String,
+    /// That are over.
+    pub commands: u64,
+    /// Commands for which the store itself took longer than the model.
+    pub late_commands: u64,
+    /// From submission to completion, as the model has it, in microseconds.
+    pub model_us_mean: f64,
+    /// What the store's own slowness added, over all commands.
+    pub late_us_mean: f64,
+    /// What sleeping too long added, over all commands.
+    pub overslept_us_mean: f64,
 }
 
 /// How to do I/O.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// `io_uring` where the kernel lets us, else `plain`.

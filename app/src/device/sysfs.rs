@@ -63,6 +63,13 @@ pub fn lock_holder(dev: u64, inode: u64) -> Option<u32> {
     })
 }
 
+/// Whether the kernel's lists name every process of this machine. In a PID namespace of one's own, as in most containers, they leave out what
+/// is held by processes that live elsewhere or have ended.
+#[must_use]
+pub fn sees_every_process() -> bool {
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
+}
+
 /// The command of a process, for people.
 #[must_use]
 pub fn command_of(pid: u32) -> Option<String> {

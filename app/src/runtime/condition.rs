@@ -1,6 +1,7 @@
 //! What is told of a target while it is served.
 
 use super::volume_counts::VolumeCounts;
+use crate::device::Slowed;
 use onefold_engine::interface::Op;
 use onefold_engine::memory::{Accountant, Part};
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,9 @@ pub struct Condition {
     pub bytes: u64,
     /// How I/O is done.
     pub io: String,
+    /// The store is slowed to the pace of a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowed: Option<Slowed>,
     pub memory: Vec<PartUse>,
     /// Bytes that the pool of blocks has from the system.
     pub pool_bytes: u64,

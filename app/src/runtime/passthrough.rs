@@ -124,6 +124,7 @@ impl Served for Passthrough {
             state: if self.info.read_only { "read-only" } else { "serving" }.to_owned(),
             bytes: self.info.bytes,
             io: self.device.method(),
+            slowed: self.device.slowed(),
             memory: memory(self.pool.accountant()),
             pool_bytes: count(self.pool.bytes()),
             notices: Vec::new(),

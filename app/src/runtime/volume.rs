@@ -256,7 +256,7 @@ fn content_of(request: &Request, wants: Wants) -> Content {
 
 /// The engine's number and whether digests are to come along.
 fn token(io: IoId, digest: bool) -> u64 {
-    io.0 << 1 | u64::from(digest)
+    (io.0 << 1) | u64::from(digest)
 }
 
 impl Target for Volume {
@@ -327,6 +327,7 @@ impl Served for Volume {
             state: if stats.read_only { "read-only" } else { "serving" }.to_owned(),
             bytes: self.info.bytes,
             io: self.device.method(),
+            slowed: self.device.slowed(),
             memory: memory(self.pool.accountant()),
             pool_bytes: count(self.pool.bytes()),
             notices: self.notices.all(),

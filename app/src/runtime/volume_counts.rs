@@ -27,11 +27,13 @@ pub struct Efficiency {
     pub client_flushes: u64,
 }
 
+#[allow(clippy::cast_precision_loss)] // two digits are shown
 impl Efficiency {
-    /// Ideal ÷ device; nothing while nothing was written.
+    /// What was saved ÷ what duplicates could save: below 0 where metadata cost more than they brought; nothing while there were none.
     #[must_use]
     pub fn efficiency(&self) -> Option<f64> {
-        ratio(self.ideal_units, self.device_units)
+        let saved = |units: u64| (self.client_units as f64) - (units as f64);
+        (self.client_units > self.ideal_units).then(|| saved(self.device_units) / saved(self.ideal_units))
     }
 
     /// Device ÷ client; nothing while nothing was written.

@@ -4,6 +4,7 @@ use crate::device::Method;
 use crate::output::size::Size;
 use onefold_engine::format::StartSettings;
 use onefold_engine::settings::{Persistence, Settings};
+use onefold_trace::model::Model;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -22,6 +23,9 @@ pub struct Options {
     /// How to read and write the backing store.
     #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
     pub io: Method,
+    /// Slow the backing store to the pace of a model, to measure what is not here: tablet, 850pro, emmc, ufs, sata, nvme.
+    #[arg(long, value_name = "NAME", value_parser = parse_model)]
+    pub device_model: Option<String>,
     /// When a write is acknowledged: weak, on admission (durable at the next flush); strong, when it is durable.
     #[arg(long, value_enum, value_name = "MODE")]
     pub persistence: Option<PersistenceName>,
@@ -43,6 +47,10 @@ pub struct Options {
     /// Tell the backing store of freed blocks. Default: not where that would give up the space of a preallocated file.
     #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
     pub discard: Option<bool>,
+}
+
+fn parse_model(typed: &str) -> Result<String, String> {
+    Model::named(typed).map(|model| model.name.to_owned())
 }
 
 /// [`Persistence`] as users type it.

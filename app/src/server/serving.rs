@@ -6,11 +6,13 @@
 
 use super::control::{self, Ask, Client};
 use super::launch::{self, End, Told};
-use super::plan::{FrontendPlan, Plan};
+use super::plan::{FrontendPlan, Options, Plan};
 use super::process::Process;
 use super::record::{Places, Record, clear};
 use super::recording::Desk;
+use crate::device::Device;
 use crate::device::backing::{Backing, Kind, PATIENCE};
+use crate::device::paced::Paced;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
 use crate::frontend::{self, Frontend, fuse, nbd};
@@ -23,6 +25,7 @@ use crate::{device, volume};
 use onefold_engine::format::Superblock;
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
+use onefold_trace::model::Model;
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -110,15 +113,22 @@ fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
     let accountant = Accountant::new(options.memory.0);
     let pool = Pool::new(accountant);
     if options.passthrough {
-        let device = device::start(backing, &pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
-        return Ok(Passthrough::new(device, pool));
+        return Ok(Passthrough::new(device(backing, &pool, options)?, pool));
     }
     let chosen = volume::load(&backing)?;
     let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
     let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
     let promises = promises(plan, &chosen.superblock, &mut settings)?;
-    let device = device::start(backing, &pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
+    let device = device(backing, &pool, options)?;
     Ok(Volume::open(chosen.into_service(), settings, device, pool, promises))
+}
+
+/// The device over a store, as the user chose.
+fn device(backing: Arc<Backing>, pool: &Arc<Pool>, options: &Options) -> Outcome<Arc<dyn Device>> {
+    let device = device::start(backing, pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
+    let Some(name) = &options.device_model else { return Ok(device) };
+    let model = Model::named(name).map_err(|message| Failed::new(Exit::Usage, message))?;
+    Ok(Paced::new(device, model))
 }
 
 /// The acknowledgement ring, where the device that clients hold outlives its server.

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test file uses its own part
 
+pub mod home;
 pub mod nbd_client;
 pub mod ram;
 

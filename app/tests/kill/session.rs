@@ -117,7 +117,8 @@ fn kill_under_writers(rig: Rig, kills: u64, pause: impl Fn(&mut Random) -> Durat
         stop.store(true, Ordering::Relaxed);
         writers.into_iter().map(|writer| writer.join().unwrap_or_else(|_| panic!("{}", rig.log()))).sum()
     });
-    assert!(writes > 1000, "{writes} writes show nothing");
+    // However busy the machine, each life has written something.
+    assert!(writes > 10 * kills, "{writes} writes show nothing");
     assert_eq!(rig.log().matches("Replaced").count(), usize::try_from(kills).unwrap(), "{}", rig.log());
     rig.detach();
 }
@@ -164,7 +165,7 @@ fn write_and_check(device: &Path, start: u64, bytes: u64, stop: &AtomicBool) -> 
 fn fill(block: &mut [u8; 4096], region: u64, number: u64, version: u64) {
     for (i, word) in block.chunks_exact_mut(8).enumerate() {
         let i = u64::try_from(i).unwrap();
-        word.copy_from_slice(&(region ^ number << 40 ^ version << 16 ^ i).to_ne_bytes());
+        word.copy_from_slice(&(region ^ (number << 40) ^ (version << 16) ^ i).to_ne_bytes());
     }
 }
 

@@ -5,8 +5,9 @@
 mod common;
 mod workload;
 
+use common::Dice;
+use common::home::Home;
 use common::nbd_client::*;
-use common::{Dice, Scratch};
 use md5::Digest as _;
 use onefold_trace::folder::Reader;
 use onefold_trace::header::Header;
@@ -26,41 +27,42 @@ const KEPT: usize = 16;
 /// So much that all content of a test may wait: however busy the machine, there is no gap.
 const MEMORY: &str = "1G";
 
-/// A directory with an attached store in it.
-struct Home {
-    scratch: Scratch,
+/// An attached store, and a directory for it and its traces.
+struct Attached {
+    home: Home,
     store: PathBuf,
     socket: PathBuf,
 }
 
-impl Home {
+impl Attached {
     /// A backing file, attached with `--passthrough`.
     fn passed_through() -> Self {
-        let scratch = Scratch::new();
-        let store = scratch.path().join("disk");
-        std::fs::File::create(&store).unwrap().set_len(BYTES).unwrap();
-        Self::attach(scratch, store, &["--passthrough", "--memory", MEMORY])
+        Self::passed_through_in(MEMORY)
+    }
+
+    fn passed_through_in(memory: &str) -> Self {
+        let home = Home::new();
+        home.blank("disk", BYTES);
+        Self::attach(home, &["--passthrough", "--memory", memory])
     }
 
     fn volume() -> Self {
-        let scratch = Scratch::new();
-        let store = scratch.path().join("disk");
-        let made = command(scratch.path()).args(["create", "disk", "--size", "32M"]).output().unwrap();
-        assert!(made.status.success());
-        Self::attach(scratch, store, &["--memory", MEMORY])
+        let home = Home::new();
+        home.says(0, &["create", "disk", "--size", "32M"]);
+        Self::attach(home, &["--memory", MEMORY])
     }
 
-    fn attach(scratch: Scratch, store: PathBuf, options: &[&str]) -> Self {
-        let output = command(scratch.path()).args(["attach", "--nbd", "disk"]).args(options).output().unwrap();
-        let uri = String::from_utf8(output.stdout).unwrap();
-        let socket = PathBuf::from(uri.trim().split_once("socket=").expect("it serves").1);
-        Self { scratch, store, socket }
+    fn attach(home: Home, options: &[&str]) -> Self {
+        let (store, socket) = (PathBuf::from(home.path("disk")), home.attach("disk", options));
+        Self { home, store, socket }
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = command(self.scratch.path());
-        command.args(words);
-        command
+        self.home.command(words)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        PathBuf::from(self.home.path(name))
     }
 
     fn client(&self) -> Client {
@@ -81,22 +83,10 @@ impl Home {
     }
 
     fn trace(&self, name: &str) -> (Header, Vec<Record>) {
-        let reader = Reader::open(&self.scratch.path().join(name)).unwrap();
+        let reader = Reader::open(&self.path(name)).unwrap();
         let header = reader.header().clone();
         (header, reader.map(|record| record.unwrap()).collect())
     }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        let _ = self.command(&["detach", "disk"]).output();
-    }
-}
-
-fn command(home: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_onefold"));
-    command.current_dir(home).env("ONEFOLD_RUN_DIR", home.join("run")).env("ONEFOLD_STATE_DIR", home.join("state"));
-    command
 }
 
 struct Recorder(Child);
@@ -124,7 +114,7 @@ fn key_of(path: &Path) -> [u8; 32] {
 
 #[test]
 fn a_known_workload_is_recorded_to_the_byte() {
-    let home = Home::passed_through();
+    let home = Attached::passed_through();
     let mut client = home.client();
     send(&mut client, Op::Write, false, 0, &block(77), BLOCK as u64);
     let recorder = home.record(&["--out", "trace", "--key", "key"]);
@@ -132,19 +122,19 @@ fn a_known_workload_is_recorded_to_the_byte() {
     let summary = recorder.interrupt();
     send(&mut client, Op::Write, false, 0, &block(78), BLOCK as u64);
 
-    let key = key_of(&home.scratch.path().join("key"));
+    let key = key_of(&home.path("key"));
     let name_of = |content: &[u8]| kept(blake3::keyed_hash(&key, content).as_bytes());
     let (header, records) = home.trace("trace");
     assert_eq!(records.len(), sent.len());
     records.iter().zip(&sent).for_each(|(record, sent)| assert_records(record, sent, &name_of));
     assert!(records.windows(2).all(|pair| pair[0].time_ns <= pair[1].time_ns));
-    assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(home.scratch.path().join("key")).unwrap()) & 0o777, 0o600);
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(home.path("key")).unwrap()) & 0o777, 0o600);
     let written = |sent: &&Sent| sent.op == Op::Write;
     let touched: u64 = sent.iter().filter(written).map(|sent| (sent.offset + sent.length).div_ceil(4096) - sent.offset / 4096).sum();
     let number = |name: &str| summary[name].as_u64().unwrap();
     assert_eq!((number("records"), number("blocks"), number("gaps")), (600, touched, 0));
     let size: u64 =
-        std::fs::read_dir(home.scratch.path().join("trace")).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+        std::fs::read_dir(home.path("trace")).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     assert_eq!(number("bytes"), size);
     assert_eq!(header.key_id.as_deref(), summary["key_id"].as_str());
     assert_eq!((header.width, header.device_bytes.map(|bytes| bytes.get())), (KEPT, Some(BYTES)));
@@ -163,7 +153,7 @@ fn a_known_workload_is_recorded_to_the_byte() {
 
 #[test]
 fn clients_at_once_are_recorded_in_the_order_of_admission() {
-    let home = Home::passed_through();
+    let home = Attached::passed_through();
     let recorder = home.record(&["--out", "trace", "--unkeyed", "md5"]);
     let span = BYTES / BLOCK as u64 / 4;
     let sent: Vec<Vec<Sent>> = std::thread::scope(|scope| {
@@ -192,7 +182,7 @@ fn clients_at_once_are_recorded_in_the_order_of_admission() {
 
 #[test]
 fn a_volume_hands_over_its_own_fingerprints() {
-    let home = Home::volume();
+    let home = Attached::volume();
     let recorder = home.record(&["--out", "own"]);
     let sent = workload(&mut home.client(), &mut Dice(5), 300, 0, 2048);
     let own = recorder.interrupt();
@@ -215,7 +205,7 @@ fn a_volume_hands_over_its_own_fingerprints() {
     let recorder = home.record(&["--out", "keyed", "--key", "key"]);
     let sent = workload(&mut home.client(), &mut Dice(6), 100, 0, 2048);
     assert_eq!(recorder.interrupt()["fingerprints_of_volume"].as_bool(), Some(false));
-    let key = key_of(&home.scratch.path().join("key"));
+    let key = key_of(&home.path("key"));
     let (_, records) = home.trace("keyed");
     assert_eq!(records.len(), sent.len());
     let name_of = |content: &[u8]| kept(blake3::keyed_hash(&key, content).as_bytes());
@@ -224,11 +214,11 @@ fn a_volume_hands_over_its_own_fingerprints() {
 
 #[test]
 fn a_killed_server_loses_the_open_file_alone() {
-    let home = Home::passed_through();
+    let home = Attached::passed_through();
     let recorder = home.record(&["--out", "trace", "--unkeyed", "md5", "--file-records", "100"]);
     let mut client = home.client();
     let sent = workload(&mut client, &mut Dice(9), 250, 0, 2048);
-    let second = home.scratch.path().join("trace/000001.parquet");
+    let second = home.path("trace/000001.parquet");
     let deadline = Instant::now() + Duration::from_secs(60);
     while !second.exists() {
         assert!(Instant::now() < deadline, "200 records never filled two files of 100");
@@ -250,7 +240,7 @@ fn a_killed_server_loses_the_open_file_alone() {
 
 #[test]
 fn a_detach_ends_it_and_a_client_that_is_gone_does_too() {
-    let home = Home::passed_through();
+    let home = Attached::passed_through();
     let mut recorder = home.record(&["--out", "gone"]);
     send(&mut home.client(), Op::Write, false, 0, &block(1), BLOCK as u64);
     recorder.0.kill().unwrap();
@@ -277,7 +267,7 @@ fn a_detach_ends_it_and_a_client_that_is_gone_does_too() {
 
 #[test]
 fn what_cannot_be_recorded_is_refused() {
-    let home = Home::passed_through();
+    let home = Attached::passed_through();
     let refused = |code: i32, words: &[&str], wanted: &str| {
         let output = home.command(&[&["trace", "record"], words].concat()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -290,18 +280,15 @@ fn what_cannot_be_recorded_is_refused() {
     refused(2, &["disk"], "--out");
     refused(2, &["disk", "--out", "t", "--unkeyed", "blake3"], "md5");
     refused(2, &["disk", "--out", "t", "--unkeyed", "md5", "--key", "k"], "--key");
-    std::fs::write(home.scratch.path().join("wrong"), "secret").unwrap();
+    std::fs::write(home.path("wrong"), "secret").unwrap();
     refused(2, &["disk", "--out", "t", "--key", "wrong"], "64 hexadecimal digits");
     let recorder = home.record(&["--out", "trace"]);
     refused(4, &["disk", "--out", "t"], "under way");
     recorder.interrupt();
     refused(5, &["disk", "--out", "trace"], "--out");
-    assert!(!home.scratch.path().join("t").exists());
+    assert!(!home.path("t").exists());
 
-    let scratch = Scratch::new();
-    let store = scratch.path().join("disk");
-    std::fs::File::create(&store).unwrap().set_len(BYTES).unwrap();
-    let little = Home::attach(scratch, store, &["--passthrough", "--memory", "4M"]);
+    let little = Attached::passed_through_in("4M");
     let output = little.command(&["trace", "record", "disk", "--out", "t"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(5) && said.contains("--memory 64 MiB"), "{said}");

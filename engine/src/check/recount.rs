@@ -56,7 +56,7 @@ impl LinkedPages {
 
     fn get(&self, page: u64) -> bool {
         let bit = page / self.pages_per_bit;
-        self.bits[index(bit / 64)] & 1 << (bit % 64) != 0
+        self.bits[index(bit / 64)] & (1 << (bit % 64)) != 0
     }
 }
 
@@ -142,7 +142,7 @@ impl<'a> Recount<'a> {
         let pages = geometry.pages(Region::Written);
         self.scan.pages(Region::Written, 0..pages, Look::First, &mut self.teller, &mut |teller, id, opened| {
             if id.index + 1 == pages {
-                let sound = |bit: usize| opened.damaged & 1 << (bit / index(Region::Written.entries_per_sector())) == 0;
+                let sound = |bit: usize| opened.damaged & (1 << (bit / index(Region::Written.entries_per_sector()))) == 0;
                 let beyond =
                     (0..index(Region::Written.entries_per_page())).rev().take_while(|&b| geometry.page_of_written(id, b).is_none());
                 beyond.filter(|&b| sound(b) && opened.content.bit(b)).for_each(|bit| teller.tell(bad_entry(id, bit)));
@@ -183,7 +183,7 @@ impl<'a> Recount<'a> {
             for sector in 0..SECTORS {
                 let first = first + count(sector) * Region::Map.entries_per_sector();
                 let entries = geometry.logical_blocks.saturating_sub(first).min(Region::Map.entries_per_sector());
-                if opened.damaged & 1 << sector != 0 {
+                if opened.damaged & (1 << sector) != 0 {
                     counts.lost += if look == Look::First { entries } else { 0 };
                     continue;
                 }
@@ -257,7 +257,7 @@ impl<'a> Recount<'a> {
                     continue;
                 }
                 let in_group = index(pbn.get() - first);
-                let sound = refs.damaged & 1 << (in_group / index(Region::Refs.entries_per_sector())) == 0;
+                let sound = refs.damaged & (1 << (in_group / index(Region::Refs.entries_per_sector()))) == 0;
                 let block = Block {
                     pbn,
                     links: u64::from(links[index(pbn.get() - window.start)]),
@@ -287,7 +287,7 @@ impl<'a> Recount<'a> {
 /// A fingerprint entry, where its sector is sound. One without a meaning is told, and not known.
 fn fingerprint(teller: &mut Teller, id: PageId, opened: &Opened, i: usize) -> Option<FingerprintEntry> {
     let per_sector = index(Region::Fingerprints.entries_per_sector());
-    if opened.damaged & 1 << (i / per_sector) != 0 {
+    if opened.damaged & (1 << (i / per_sector)) != 0 {
         return None;
     }
     let bytes = &opened.content.sector(i / per_sector)[i % per_sector * FINGERPRINT_ENTRY_SIZE..][..FINGERPRINT_ENTRY_SIZE];

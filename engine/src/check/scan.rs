@@ -75,7 +75,7 @@ impl<'a> Scan<'a> {
                     if !readable {
                         unreadable.push(id.index, 1, teller, unreadable_pages);
                     } else if opened.damaged != 0 {
-                        let sectors = (0..SECTORS).filter(|sector| opened.damaged & 1 << sector != 0);
+                        let sectors = (0..SECTORS).filter(|sector| opened.damaged & (1 << sector) != 0);
                         sectors.for_each(|sector| damaged.push(id.sector(sector), 1, teller, damaged_sectors));
                     }
                 }

@@ -63,6 +63,8 @@ pub(crate) struct Commit {
     pub step: Step,
     /// Content with a lower number belongs to this epoch or an earlier one.
     horizon: IoId,
+    /// How many writes of such content have not ended.
+    content_left: u64,
     /// Refs pages with its increments, and fingerprint pages with removals, that are not yet on the device.
     due: BTreeMap<PageId, Due>,
     /// The latest completion number among what its links rely on.
@@ -78,4 +80,11 @@ pub(crate) struct Commit {
     map_written: bool,
     /// One for each link that the composed pages no longer hold.
     unlinked: Vec<Pbn>,
+}
+
+impl Commit {
+    /// A write of content has ended.
+    pub fn content_arrived(&mut self, io: IoId) {
+        self.content_left -= u64::from(io < self.horizon);
+    }
 }

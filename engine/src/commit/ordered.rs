@@ -29,8 +29,7 @@ impl Engine {
     fn step_content(&mut self) {
         self.send_due_pages();
         let commit = self.commit.as_ref().expect("a step belongs to a commit");
-        let content_arrives = self.content_in_flight.first().is_some_and(|&io| io < commit.horizon);
-        if !commit.due.is_empty() || content_arrives {
+        if !commit.due.is_empty() || commit.content_left > 0 {
             return;
         }
         // Content of the next epoch may have completed meanwhile: its number is higher, and a flush too many is no harm.

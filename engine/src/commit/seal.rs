@@ -141,6 +141,7 @@ impl Engine {
             epoch,
             step: Step::Content,
             horizon: self.io_horizon(),
+            content_left: self.content_in_flight,
             due,
             relied_on: 0,
             removals,
@@ -187,7 +188,7 @@ impl Engine {
         pages.into_iter().collect()
     }
 
-    /// Moves what the epoch unmaps from `rest` on to the open epoch, but for the pages that are composed now.
+    /// Moves what the epoch unmaps from `rest` on to the open epoch, but for the pages that are composed now, and with it what was promised.
     fn put_off_ranges(&mut self, epoch: &mut Epoch, rest: Lbn, pages: &BTreeSet<u64>, per_page: u64) {
         for (&first, &end) in &epoch.ranges {
             let mut from = first.max(rest);
@@ -209,5 +210,6 @@ impl Engine {
         self.open.opened = epoch.opened;
         self.open.waiters = std::mem::take(&mut epoch.waiters);
         self.open.wanted = epoch.wanted.filter(|_| !self.open.waiters.is_empty());
+        self.promise_again();
     }
 }

@@ -11,31 +11,31 @@ use crate::pages::{Got, Task};
 use crate::units::{Pbn, index};
 use std::collections::BTreeMap;
 
-/// What waits to enter its page.
+/// What waits to enter its page: as it came, and by block what had to wait for its page.
 #[derive(Default)]
 pub(crate) struct Settle {
+    new_unlinked: Vec<Pbn>,
     unlinked: BTreeMap<Pbn, u32>,
+    new_births: Vec<(Pbn, u64)>,
     /// With the epoch of the birth: a block may have died in it, and been born again in a later one that is not durable yet.
     births: BTreeMap<Pbn, u64>,
 }
 
 impl Settle {
     pub fn unlink(&mut self, blocks: Vec<Pbn>) {
-        for pbn in blocks {
-            *self.unlinked.entry(pbn).or_insert(0) += 1;
-        }
+        self.new_unlinked.extend(blocks);
     }
 
     pub fn born(&mut self, blocks: Vec<Pbn>, epoch: u64) {
-        self.births.extend(blocks.into_iter().map(|pbn| (pbn, epoch)));
+        self.new_births.extend(blocks.into_iter().map(|pbn| (pbn, epoch)));
     }
 
     pub fn is_empty(&self) -> bool {
-        self.unlinked.is_empty() && self.births.is_empty()
+        self.records() == 0
     }
 
     pub fn records(&self) -> usize {
-        self.unlinked.len() + self.births.len()
+        self.new_unlinked.len() + self.unlinked.len() + self.new_births.len() + self.births.len()
     }
 }
 
@@ -45,13 +45,26 @@ impl Engine {
         if self.failed {
             return;
         }
+        self.settle_new_births();
         self.settle_births();
+        self.settle_new_unlinked();
         self.settle_unlinked();
         self.find_space_for_waiters();
         if self.settle.is_empty() {
             self.discard_freed(false);
             if self.settings.noncritical_delay_ms == 0 {
                 self.write_all_dirty();
+            }
+        }
+    }
+
+    /// Most pages are in memory: no need to sort for them.
+    fn settle_new_unlinked(&mut self) {
+        for pbn in std::mem::take(&mut self.settle.new_unlinked) {
+            if self.pages.get(self.geometry.refs_of(pbn).0).is_some() {
+                self.change_refs(pbn, -1);
+            } else {
+                *self.settle.unlinked.entry(pbn).or_insert(0) += 1;
             }
         }
     }
@@ -90,6 +103,22 @@ impl Engine {
             self.settle.unlinked.remove(pbn);
         }
         taken
+    }
+
+    fn settle_new_births(&mut self) {
+        let births = std::mem::take(&mut self.settle.new_births);
+        for (i, &(pbn, epoch)) in births.iter().enumerate() {
+            let (id, at) = self.geometry.fingerprint_of(pbn);
+            if self.pages.get(id).is_none() {
+                self.settle.births.insert(pbn, epoch);
+                continue;
+            }
+            self.enter_birth(id, at, pbn, epoch);
+            if births.get(i + 1).is_none_or(|&(next, _)| self.geometry.fingerprint_of(next).0 != id) {
+                self.write_if_full(id);
+            }
+            self.end_fresh(pbn, epoch);
+        }
     }
 
     fn settle_births(&mut self) {

@@ -151,7 +151,7 @@ impl Engine {
         page.dirty = None;
         page.writing = true;
         let bit = page.bit;
-        page::seal(&self.superblock.uuid, id, &page.content, sealed.block_mut(0));
+        page::seal(&self.superblock.uuid, id, &mut page.content, sealed.block_mut(0));
         self.pages.dirty.remove(&id);
         if !bit && id.region != Region::Written {
             self.pages.unbitted.insert(id);

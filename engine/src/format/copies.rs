@@ -6,6 +6,7 @@
 //! 3. Copies compete by generation only within one UUID, that of the first copy that is sound.
 //! 4. A copy that a newer program wrote is not passed over in favour of an older one.
 
+use super::geometry::VOLUME_BYTES_MIN;
 use super::superblock::{MAGIC, Superblock, SuperblockError, VERSION, at};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
 
@@ -140,7 +141,7 @@ pub fn choose(pages: [Page; COPIES], device_bytes: Bytes) -> Result<Chosen, Open
         Err(state) => state,
     });
     refuse_newer(&states, newest.as_ref())?;
-    let Some(superblock) = newest else { return Err(nothing_usable(states)) };
+    let Some(superblock) = newest else { return Err(nothing_usable(states, device_bytes)) };
     let volume_bytes = superblock.geometry.device_bytes;
     if volume_bytes > device_bytes {
         return Err(OpenError::DeviceTooSmall { volume_bytes: volume_bytes.get(), device_bytes: device_bytes.get() });
@@ -164,10 +165,11 @@ fn refuse_newer(states: &[CopyState; COPIES], newest: Option<&Superblock>) -> Re
     Ok(())
 }
 
-fn nothing_usable(states: [CopyState; COPIES]) -> OpenError {
+fn nothing_usable(states: [CopyState; COPIES], device_bytes: Bytes) -> OpenError {
     let not_onefold = |s: &CopyState| matches!(s, CopyState::Bad(SuperblockError::NotOnefold));
     if states.iter().all(|s| *s == CopyState::Unreadable) {
-        OpenError::Unreadable
+        // Where there is no room for a volume, that nothing can be read is no fault of the device.
+        if device_bytes.get() < VOLUME_BYTES_MIN { OpenError::NotOnefold } else { OpenError::Unreadable }
     } else if states.iter().all(|s| *s == CopyState::Unreadable || not_onefold(s)) {
         OpenError::NotOnefold
     } else {

@@ -47,7 +47,7 @@ pub fn format<'a>(superblock: &'a Superblock, device_bytes: Bytes, old_volumes: 
     let written = (0..geometry.pages(Region::Written)).map(|index| {
         let id = PageId { region: Region::Written, index };
         let mut page = Box::new([0; BLOCK_SIZE]);
-        seal(&superblock.uuid, id, &PageContent::empty(), &mut page);
+        seal(&superblock.uuid, id, &mut PageContent::empty(), &mut page);
         FormatStep::Write { at: geometry.page_at(id), page }
     });
     let begin = |generation| {

@@ -71,7 +71,7 @@ impl MapEntry {
                 (pbn.get() + FIRST_BLOCK, slot)
             }
         };
-        let [a, b, c, d, e, ..] = (value | u64::from(slot) << VALUE_BITS).to_le_bytes();
+        let [a, b, c, d, e, ..] = (value | (u64::from(slot) << VALUE_BITS)).to_le_bytes();
         [a, b, c, d, e]
     }
 

@@ -113,12 +113,23 @@ impl PageId {
     }
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 struct Content {
     /// Sector for sector; as none holds part of an entry, entry `i` stands at `i` times its size.
     entries: [u8; SECTORS * ENTRY_BYTES],
     tags: [u64; SECTORS],
+    /// CRC32C of a sector's entries and tag, where its bit in `summed` is set: most writes of a page change one or two of its sectors.
+    sums: [u32; SECTORS],
+    summed: u8,
 }
+
+impl PartialEq for Content {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries == other.entries && self.tags == other.tags
+    }
+}
+
+impl Eq for Content {}
 
 /// The entries and tags of one page.
 #[derive(Clone, PartialEq, Eq)]
@@ -140,7 +151,7 @@ impl PageContent {
     /// A page that was never written: unmapped, no links, no fingerprints, no bits.
     #[must_use]
     pub fn empty() -> Self {
-        Self(Box::new(Content { entries: [0; SECTORS * ENTRY_BYTES], tags: [0; SECTORS] }))
+        Self(Box::new(Content { entries: [0; SECTORS * ENTRY_BYTES], tags: [0; SECTORS], sums: [0; SECTORS], summed: 0 }))
     }
 
     fn bytes<const N: usize>(&self, i: usize) -> &[u8; N] {
@@ -148,7 +159,13 @@ impl PageContent {
     }
 
     fn set_bytes<const N: usize>(&mut self, i: usize, bytes: &[u8; N]) {
+        self.changed(i * N / ENTRY_BYTES);
         self.0.entries[i * N..][..N].copy_from_slice(bytes);
+    }
+
+    /// A sector is about to change.
+    fn changed(&mut self, sector: usize) {
+        self.0.summed &= !(1 << sector);
     }
 
     /// A count of links.
@@ -161,6 +178,7 @@ impl PageContent {
     }
 
     pub fn set_refs(&mut self, i: usize, refs: u8) {
+        self.changed(i / ENTRY_BYTES);
         self.0.entries[i] = refs;
     }
 
@@ -187,10 +205,11 @@ impl PageContent {
     /// A bit of the *written* region.
     #[must_use]
     pub fn bit(&self, i: usize) -> bool {
-        self.0.entries[i / 8] & 1 << (i % 8) != 0
+        self.0.entries[i / 8] & (1 << (i % 8)) != 0
     }
 
     pub fn set_bit(&mut self, i: usize, bit: bool) {
+        self.changed(i / 8 / ENTRY_BYTES);
         let mask = 1 << (i % 8);
         if bit {
             self.0.entries[i / 8] |= mask;
@@ -206,6 +225,7 @@ impl PageContent {
     }
 
     pub fn set_tag(&mut self, sector: usize, tag: u64) {
+        self.changed(sector);
         self.0.tags[sector] = tag;
     }
 
@@ -217,6 +237,7 @@ impl PageContent {
 
     /// Makes one sector promise nothing, as a damaged one does (invariant 4).
     pub fn lose_sector(&mut self, region: Region, sector: usize) {
+        self.changed(sector);
         let entries = &mut self.0.entries[sector * ENTRY_BYTES..][..ENTRY_BYTES];
         match region {
             Region::Written => entries.fill(0xff),
@@ -240,22 +261,30 @@ impl Place {
         Self(place)
     }
 
-    /// The check of a sector. Never 0, so that a sealed sector is never all zero (invariant 3); 1 stands for 0 as well, which costs nothing: no
+    /// The check of a sector, after `sum_of` it. Never 0, so that a sealed sector is never all zero (invariant 3); 1 stands for 0 as well, which costs nothing: no
     /// error of fewer than five bits turns a check of 0 into one of 1.
-    fn check(&mut self, sector: u64, content: &[u8]) -> u32 {
-        debug_assert_eq!(content.len(), CHECK_AT);
+    fn check(&mut self, sector: u64, sum: u32) -> u32 {
         at_place::SECTOR_INDEX.set(&mut self.0, sector);
-        crc32c::crc32c_append(crc32c::crc32c(content), &self.0).max(1)
+        crc32c::crc32c_append(sum, &self.0).max(1)
     }
 }
 
+/// What the check of a sector begins with: the CRC32C of its entries and its tag.
+fn sum_of(sector: &[u8]) -> u32 {
+    crc32c::crc32c(&sector[..CHECK_AT])
+}
+
 /// Writes a page's bytes, each sector with its check.
-pub fn seal(uuid: &[u8; 16], id: PageId, content: &PageContent, out: &mut [u8; BLOCK_SIZE]) {
+pub fn seal(uuid: &[u8; 16], id: PageId, content: &mut PageContent, out: &mut [u8; BLOCK_SIZE]) {
     let mut place = Place::of(uuid, id.region);
     for (i, sector) in out.chunks_exact_mut(SECTOR_SIZE).enumerate() {
         sector[..TAG_AT].copy_from_slice(content.sector(i));
         sector[TAG_AT..CHECK_AT].copy_from_slice(&content.tag(i).to_le_bytes());
-        let check = place.check(id.sector(i), &sector[..CHECK_AT]);
+        if content.0.summed & 1 << i == 0 {
+            content.0.sums[i] = sum_of(sector);
+            content.0.summed |= 1 << i;
+        }
+        let check = place.check(id.sector(i), content.0.sums[i]);
         sector[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
     }
 }
@@ -289,7 +318,10 @@ pub fn open(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], written: bool
             continue;
         }
         blank = false;
-        if stored == place.check(id.sector(i), &sector[..CHECK_AT]) {
+        let sum = sum_of(sector);
+        if stored == place.check(id.sector(i), sum) {
+            content.0.sums[i] = sum;
+            content.0.summed |= 1 << i;
             content.0.entries[i * ENTRY_BYTES..][..ENTRY_BYTES].copy_from_slice(&sector[..TAG_AT]);
             content.0.tags[i] = u64::from_le_bytes(sector[TAG_AT..CHECK_AT].try_into().expect("eight bytes"));
         } else {
@@ -304,7 +336,7 @@ pub fn open(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], written: bool
 #[must_use]
 pub fn open_sector(uuid: &[u8; 16], region: Region, sector: u64, bytes: &[u8; SECTOR_SIZE]) -> Option<([u8; ENTRY_BYTES], u64)> {
     let stored = u32::from_le_bytes(bytes[CHECK_AT..].try_into().expect("four bytes"));
-    (stored == Place::of(uuid, region).check(sector, &bytes[..CHECK_AT])).then(|| {
+    (stored == Place::of(uuid, region).check(sector, sum_of(bytes))).then(|| {
         let entries = bytes[..TAG_AT].try_into().expect("a sector's entries");
         let tag = u64::from_le_bytes(bytes[TAG_AT..CHECK_AT].try_into().expect("eight bytes"));
         (entries, tag)
@@ -340,7 +372,7 @@ mod tests {
 
     fn sealed(region: Region) -> [u8; BLOCK_SIZE] {
         let mut bytes = [0; BLOCK_SIZE];
-        seal(&UUID, id(region), &filled(region), &mut bytes);
+        seal(&UUID, id(region), &mut filled(region), &mut bytes);
         bytes
     }
 

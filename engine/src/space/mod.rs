@@ -69,7 +69,7 @@ pub(crate) struct Space {
     pub last_try: u64,
     /// Where the next granule is sought.
     pub cursor: u64,
-    /// Granules with blocks kept by their fingerprint alone: (how many, granule), and the same by granule.
+    /// Granules with blocks kept by their fingerprint alone: (rank of how many, granule), and how many by granule.
     kept_order: BTreeSet<(u32, u64)>,
     kept_in: Map<u64, u32>,
     kept_room: usize,
@@ -81,6 +81,11 @@ pub(crate) struct Space {
     pub trials_left: u64,
     /// Freed blocks of which the device was not told yet.
     pub freed: BTreeSet<Pbn>,
+}
+
+/// Granules are ordered by this: exactly while they keep few blocks, by eights beyond, so that most changes move none.
+fn rank(kept: u32) -> u32 {
+    if kept < 8 { kept } else { 7 + kept / 8 }
 }
 
 impl Space {
@@ -181,34 +186,37 @@ impl Space {
 
     fn kept_more(&mut self, granule: u64) {
         let n = self.kept_in.get(&granule).copied().unwrap_or(0);
-        if n == 0 && self.kept_in.len() >= self.kept_room {
-            return;
-        }
-        self.kept_in.insert(granule, n + 1);
-        self.kept_order.remove(&(n, granule));
-        if !self.reclaiming.contains(&granule) {
-            self.kept_order.insert((n + 1, granule));
+        if n > 0 || self.kept_in.len() < self.kept_room {
+            self.keeps(granule, n, n + 1);
         }
     }
 
     fn kept_less(&mut self, granule: u64) {
-        let Some(n) = self.kept_in.get(&granule).copied() else { return };
-        self.kept_order.remove(&(n, granule));
-        if n == 1 {
-            self.kept_in.remove(&granule);
-            return;
-        }
-        self.kept_in.insert(granule, n - 1);
-        if !self.reclaiming.contains(&granule) {
-            self.kept_order.insert((n - 1, granule));
+        if let Some(n) = self.kept_in.get(&granule).copied() {
+            self.keeps(granule, n, n - 1);
         }
     }
 
-    /// The granule with the most blocks kept by their fingerprint alone; it is not given again before `reclaimed`.
+    /// A granule kept `before` blocks by their fingerprint alone, and keeps `after` now.
+    fn keeps(&mut self, granule: u64, before: u32, after: u32) {
+        if after == 0 {
+            self.kept_in.remove(&granule);
+        } else {
+            self.kept_in.insert(granule, after);
+        }
+        if rank(before) != rank(after) {
+            self.kept_order.remove(&(rank(before), granule));
+            if after > 0 && !self.reclaiming.contains(&granule) {
+                self.kept_order.insert((rank(after), granule));
+            }
+        }
+    }
+
+    /// The granule with the most blocks kept by their fingerprint alone, and how many; it is not given again before `reclaimed`.
     pub fn take_most_kept(&mut self) -> Option<(u32, u64)> {
-        let (blocks, granule) = self.kept_order.pop_last()?;
+        let (_, granule) = self.kept_order.pop_last()?;
         self.reclaiming.insert(granule);
-        Some((blocks, granule))
+        Some((self.kept_in.get(&granule).copied().unwrap_or(0), granule))
     }
 
     /// A granule gave nothing now (its blocks are pinned, or not theirs alone): it rests until something has happened.
@@ -235,7 +243,7 @@ impl Space {
     pub fn reclaimed(&mut self, granule: u64) {
         if self.reclaiming.remove(&granule) {
             if let Some(&n) = self.kept_in.get(&granule) {
-                self.kept_order.insert((n, granule));
+                self.kept_order.insert((rank(n), granule));
             }
         }
     }

@@ -230,7 +230,7 @@ fn reserved_bytes_in_a_sound_sector_are_found() {
                 v.set_refs(7000, 0);
             }
             content.set_refs(0, 9);
-            seal(&v.superblock.uuid, id, &content, v.medium.block(at));
+            seal(&v.superblock.uuid, id, &mut content, v.medium.block(at));
         });
         assert_eq!(findings, [Finding::BadEntry { region, entry }]);
     }

@@ -98,7 +98,7 @@ proptest! {
             }
             let id = PageId { region, index: index % v.superblock.geometry.pages(region) };
             let at = v.superblock.geometry.page_at(id);
-            seal(&v.superblock.uuid, id, &page, v.medium.block(at));
+            seal(&v.superblock.uuid, id, &mut page, v.medium.block(at));
         }
         for (region, index, sector, byte) in torn {
             let index = index % v.superblock.geometry.pages(region);

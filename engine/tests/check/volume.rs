@@ -111,7 +111,7 @@ impl Volume {
         let at = self.superblock.geometry.page_at(id);
         let mut page = open(&uuid, id, self.medium.block(at), id.region == Region::Written).content;
         change(&mut page);
-        seal(&uuid, id, &page, self.medium.block(at));
+        seal(&uuid, id, &mut page, self.medium.block(at));
     }
 
     pub fn set_map(&mut self, lbn: u64, entry: MapEntry) {

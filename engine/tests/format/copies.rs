@@ -79,7 +79,7 @@ fn the_first_update_of_an_opening_leaves_a_copy_that_is_found() {
     update(&mut updated_again, &of_generation(4));
     for (whole, device) in [all(&of_generation(1)), updated, updated_again].iter().flat_map(|w| [(w, DEVICE), (w, Bytes(96 * MIB))]) {
         for sound in 1..16usize {
-            let mut pages: Copies = std::array::from_fn(|i| if sound & 1 << i == 0 { None } else { whole[i].clone() });
+            let mut pages: Copies = std::array::from_fn(|i| if sound & (1 << i) == 0 { None } else { whole[i].clone() });
             let Ok(before) = chosen(&pages, device) else {
                 assert!(sound & 3 == 0 && device != DEVICE, "copies {sound:#b}");
                 continue;
@@ -88,7 +88,7 @@ fn the_first_update_of_an_opening_leaves_a_copy_that_is_found() {
             let serving = before.into_service();
             assert!((newest..newest + 2).contains(&serving.generation));
             pair_of(serving.generation + 1).into_iter().for_each(|i| pages[i] = None);
-            let both = [[0, 2], [1, 3]].into_iter().all(|pair| pair.into_iter().any(|i| sound & 1 << i != 0));
+            let both = [[0, 2], [1, 3]].into_iter().all(|pair| pair.into_iter().any(|i| sound & (1 << i) != 0));
             let left = chosen(&pages, device).unwrap_or_else(|error| panic!("copies {sound:#b}: {error}"));
             assert!(both || left.superblock.generation == newest, "copies {sound:#b}");
         }
@@ -148,6 +148,11 @@ fn a_smaller_device_is_an_error_with_both_sizes() {
 #[test]
 fn what_is_not_there_is_told_apart() {
     assert_eq!(chosen(&[None, None, None, None], DEVICE), Err(OpenError::Unreadable));
+    assert_eq!(
+        chosen(&[None, None, None, None], Bytes(100)),
+        Err(OpenError::NotOnefold),
+        "no device's fault: there is no room for a volume"
+    );
     let zeros = [0; COPIES].map(|_| Some(Box::new([0; 4096])));
     assert_eq!(chosen(&zeros, DEVICE), Err(OpenError::NotOnefold));
     let mut damaged = all(&fresh());

@@ -8,7 +8,7 @@ use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, PageContent, Page
 use onefold_engine::units::{BLOCK_SIZE, Pbn, count};
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+    bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().concat()
 }
 
 fn sealed(region: Region, fill: impl Fn(&mut PageContent, usize)) -> [u8; BLOCK_SIZE] {
@@ -16,7 +16,7 @@ fn sealed(region: Region, fill: impl Fn(&mut PageContent, usize)) -> [u8; BLOCK_
     (0..usize::try_from(region.entries_per_page()).unwrap()).for_each(|i| fill(&mut page, i));
     (0..8).for_each(|sector| page.set_tag(sector, 0x1122_3344_5566_7700 + count(sector)));
     let mut bytes = [0; BLOCK_SIZE];
-    seal(&UUID, PageId { region, index: 0x0a0b_0c0d }, &page, &mut bytes);
+    seal(&UUID, PageId { region, index: 0x0a0b_0c0d }, &mut page, &mut bytes);
     bytes
 }
 
@@ -84,17 +84,17 @@ fn uuid_with_check_0(id: PageId) -> [u8; 16] {
         let mut uuid = UUID;
         uuid[..4].copy_from_slice(&word.to_le_bytes());
         let mut bytes = [0; BLOCK_SIZE];
-        seal(&uuid, id, &PageContent::empty(), &mut bytes);
+        seal(&uuid, id, &mut PageContent::empty(), &mut bytes);
         (u32::from_le_bytes(bytes[508..512].try_into().unwrap()), uuid)
     };
     let (base, _) = check(0);
     let (mut wanted, mut word) = (base, 0);
     let mut rows: Vec<(u32, u32)> = (0..32).map(|i| (check(1 << i).0 ^ base, 1 << i)).collect();
     for bit in 0..32 {
-        let Some(at) = rows.iter().position(|(sum, _)| sum >> bit & 1 == 1) else { panic!("bit {bit} of the check never changes") };
+        let Some(at) = rows.iter().position(|(sum, _)| (sum >> bit) & 1 == 1) else { panic!("bit {bit} of the check never changes") };
         let (sum, from) = rows.swap_remove(at);
-        rows.iter_mut().filter(|(other, _)| other >> bit & 1 == 1).for_each(|row| *row = (row.0 ^ sum, row.1 ^ from));
-        if wanted >> bit & 1 == 1 {
+        rows.iter_mut().filter(|(other, _)| (other >> bit) & 1 == 1).for_each(|row| *row = (row.0 ^ sum, row.1 ^ from));
+        if (wanted >> bit) & 1 == 1 {
             (wanted, word) = (wanted ^ sum, word ^ from);
         }
     }
@@ -106,7 +106,7 @@ fn a_sealed_sector_is_never_all_zero() {
     let id = PageId { region: Region::Map, index: 3 };
     let uuid = uuid_with_check_0(id);
     let mut bytes = [0; BLOCK_SIZE];
-    seal(&uuid, id, &PageContent::empty(), &mut bytes);
+    seal(&uuid, id, &mut PageContent::empty(), &mut bytes);
     assert_eq!(hex(&bytes[508..512]), "01000000", "1 stands for 0");
     assert_eq!(onefold_engine::format::page::open(&uuid, id, &bytes, true).damaged, 0);
 }

@@ -82,8 +82,12 @@ proptest! {
         let entries = usize::try_from(region.entries_per_page()).unwrap();
         let mut page = PageContent::empty();
         let mut last = std::collections::BTreeMap::new();
+        let id = PageId { region, index };
+        let mut bytes = [0; BLOCK_SIZE];
         for (i, byte, map, fingerprint) in sets {
             let i = i % entries;
+            // What it remembers of a sealing must not outlive the next change.
+            seal(&UUID, id, &mut page, &mut bytes);
             match region {
                 Region::Written => page.set_bit(i, byte % 2 == 1),
                 Region::Refs => page.set_refs(i, byte),
@@ -93,9 +97,7 @@ proptest! {
             last.insert(i, (byte, map, fingerprint));
         }
         tags.iter().enumerate().for_each(|(sector, &tag)| page.set_tag(sector, tag));
-        let id = PageId { region, index };
-        let mut bytes = [0; BLOCK_SIZE];
-        seal(&UUID, id, &page, &mut bytes);
+        seal(&UUID, id, &mut page, &mut bytes);
         prop_assert!(bytes.chunks(512).all(|sector| sector.iter().any(|&b| b != 0)), "no sealed sector is all zero");
         let opened = open(&UUID, id, &bytes, true);
         prop_assert_eq!(opened.damaged, 0);
@@ -123,7 +125,7 @@ proptest! {
             page.set_fingerprint(sector * 25 + i, FingerprintEntry::of(Fingerprint::of_digest(bytes)));
         }
         let mut bytes = [0; BLOCK_SIZE];
-        seal(&UUID, id, &page, &mut bytes);
+        seal(&UUID, id, &mut page, &mut bytes);
         bits.iter().for_each(|bit| bytes[sector * 512 + bit / 8] ^= 1 << (bit % 8));
         prop_assert_eq!(open(&UUID, id, &bytes, true).damaged, 1 << sector);
     }
@@ -142,7 +144,7 @@ proptest! {
         }
         for (sector, bytes) in bytes.chunks(512).enumerate() {
             let alone = open_sector(&UUID, region, id.sector(sector), bytes.try_into().unwrap());
-            let sound = opened.damaged & 1 << sector == 0 && bytes.iter().any(|&b| b != 0);
+            let sound = opened.damaged & (1 << sector) == 0 && bytes.iter().any(|&b| b != 0);
             prop_assert_eq!(alone.is_some(), sound, "one sector and the whole page agree");
         }
     }

@@ -10,7 +10,8 @@ pub mod device;
 pub mod drive;
 pub mod figures;
 pub mod load;
-pub mod names;
 pub mod pace;
 pub mod pool;
 pub mod rig;
+
+pub use onefold_trace::replay::names;

@@ -1,9 +1,10 @@
 //! The figures of `evaluation.md`, from counts of one stretch of a replay.
 
+use crate::account::{Account, Epochs, Filled};
 use crate::counts::device::Tally;
-use crate::replay::account::{Account, Epochs, Filled};
 use crate::replay::truth::Seen;
 use onefold_engine::interface::Class;
+pub use onefold_trace::replay::latency::Latency;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -44,23 +45,10 @@ impl Accounts {
 /// Shares of the client's units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Duplication {
-    pub live: f64,
-    pub ever: f64,
-    pub zero: f64,
+    #[serde(flatten)]
+    pub shares: onefold_trace::info::Duplication,
     /// What the scheme found, zeros included; none: it keeps no account.
     pub found: Option<f64>,
-}
-
-/// The model's latencies of one kind of request, in microseconds, from sending to answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Latency {
-    pub count: u64,
-    pub mean: f64,
-    pub p50: f64,
-    pub p90: f64,
-    pub p99: f64,
-    pub p999: f64,
-    pub max: f64,
 }
 
 /// The figures of one stretch.
@@ -136,19 +124,6 @@ fn metadata<T>(of: impl Fn(Class) -> T) -> ByClass<T> {
     Class::ALL.into_iter().filter(|&class| class != Class::Data).map(|class| (name(class), of(class))).collect()
 }
 
-impl Latency {
-    /// Of latencies in nanoseconds, in any order.
-    #[must_use]
-    pub fn of(mut ns: Vec<u64>) -> Self {
-        ns.sort_unstable();
-        let us = |ns: u64| ratio(ns, 1000);
-        let percentile = |per_mille: usize| ns.get((ns.len() * per_mille).div_ceil(1000).saturating_sub(1)).map_or(0.0, |&ns| us(ns));
-        let count = ns.len() as u64;
-        let mean = us(ns.iter().sum::<u64>() / count.max(1));
-        Self { count, mean, p50: percentile(500), p90: percentile(900), p99: percentile(990), p999: percentile(999), max: percentile(1000) }
-    }
-}
-
 impl Figures {
     /// Of the stretch between two moments.
     #[must_use]
@@ -159,12 +134,10 @@ impl Figures {
         let epochs = now.machine.epochs.map(|all| all.since(&then.machine.epochs.unwrap_or_default()));
         let epochs_all = epochs.map(|e| e.all());
         let duplication = Duplication {
-            live: ratio(seen.live, units),
-            ever: ratio(seen.ever, units),
-            zero: ratio(seen.zero, units),
+            shares: seen.duplication(),
             found: now.machine.found.map(|all| ratio(all - then.machine.found.unwrap_or(0), units)),
         };
-        let saved = duplication.live + duplication.zero;
+        let saved = duplication.shares.live + duplication.shares.zero;
         let write_ratio = ratio(device.units(), units);
         Self {
             virtual_seconds: ratio((now.at_ns - then.at_ns) / 1_000_000, 1000),

@@ -2,16 +2,16 @@
 //!
 //! 1. Nothing is taken from the machine's word: units and flushes are counted where they reach the device, and the machine's ledger must agree to
 //!    the unit.
-//! 2. Replay keeps dependencies (`rule.rs`), and think times as recorded.
+//! 2. Replay keeps dependencies (`trace/src/replay/rule.rs`), and think times as recorded.
 //! 3. The same trace on the same scheme gives the same report, whatever the machine's speed.
 
-pub mod account;
-pub mod asks;
 pub mod bound;
-pub mod command;
 pub mod figures;
+pub mod phases;
+pub mod reads;
 pub mod report;
-pub mod rule;
 pub mod run;
 pub mod scheme;
-pub mod truth;
+pub mod timed;
+
+pub use onefold_trace::replay::{asks, rule, truth};

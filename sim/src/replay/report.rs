@@ -72,9 +72,9 @@ fn figures(f: &mut fmt::Formatter<'_>, x: &Figures) -> fmt::Result {
     writeln!(
         f,
         "  duplication: live {}, ever {}, zero {}; found, zeros included: {}",
-        Percent(d.live),
-        Percent(d.ever),
-        Percent(d.zero),
+        Percent(d.shares.live),
+        Percent(d.shares.ever),
+        Percent(d.shares.zero),
         or_dash(d.found.map(Percent))
     )?;
     writeln!(

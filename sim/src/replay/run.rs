@@ -10,7 +10,9 @@ use crate::counts::pool::Pool;
 use crate::counts::rig::Rig;
 use crate::replay::asks::{Ask, Asks, Next};
 use crate::replay::bound::Bound;
-use crate::replay::figures::{Accounts, Client, Figures, Latency, Space};
+use crate::replay::figures::{Accounts, Client, Figures, Space};
+use crate::replay::phases::{Latencies, Phases};
+use crate::replay::reads::compare_read;
 use crate::replay::report::Report;
 use crate::replay::rule::Rule;
 use crate::replay::scheme::{Ready, Scheme, ready};
@@ -18,21 +20,18 @@ use crate::replay::truth::Truth;
 use onefold_engine::buffer::Home;
 use onefold_engine::check::{CheckSettings, check};
 use onefold_engine::fingerprint::Digest;
-use onefold_engine::interface::{Event, Hint, Op, Payload, Reply, Request, RequestId, Segment};
+use onefold_engine::interface::{Event, Hint, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::settings::Persistence;
-use onefold_engine::units::{BLOCK_BYTES, Bytes, SECTOR_BYTES, SECTOR_SIZE};
+use onefold_engine::units::{BLOCK_BYTES, Bytes, SECTOR_BYTES};
 use onefold_trace::model::Model;
 use onefold_trace::record::Record;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
 /// The client idles this long between phases: twice the delay of non-critical updates, and the commit period besides.
 const IDLE_NS: u64 = 62_000_000_000;
-/// The phase that is measured.
-const MEASURED: &str = "run";
 /// Blocks of a read that looks at everything in the end.
 const LOOK_BLOCKS_MAX: u64 = 256;
 
@@ -101,16 +100,16 @@ pub fn replay_on<E: Display>(
         sent_ns: 0,
         idled_ns: 0,
         reads: FxHashMap::default(),
-        latencies: BTreeMap::new(),
+        latencies: Latencies::new(),
     };
     let mut phases = Phases::new(run.accounts());
     for (number, next) in (1u64..).zip(Asks::new(records, request_bytes_max)) {
         match next.map_err(|e| e.to_string())? {
             Next::Ask(ask) => run.send(ask).map_err(|e| format!("{trace}, request {number}: {e}"))?,
-            Next::Mark(name) => phases.begins(name, &mut run)?,
+            Next::Mark(name) => run.end_phase(&mut phases, name)?,
         }
     }
-    phases.begins(String::new(), &mut run)?;
+    run.end_phase(&mut phases, String::new())?;
     let before = run.accounts();
     if plan.verify {
         run.look_at_everything()?;
@@ -136,43 +135,6 @@ pub fn replay_on<E: Display>(
     })
 }
 
-/// The accounts where phases begin.
-struct Phases {
-    name: String,
-    began: Accounts,
-    /// Of phases that are over.
-    latencies: BTreeMap<&'static str, Vec<u64>>,
-    measured: Option<(String, Figures, Space)>,
-    space: Space,
-}
-
-impl Phases {
-    fn new(began: Accounts) -> Self {
-        Self { name: String::new(), began, latencies: BTreeMap::new(), measured: None, space: Space::default() }
-    }
-
-    /// A phase ends, and the next begins.
-    fn begins(&mut self, name: String, run: &mut Run) -> Result<(), String> {
-        run.settle()?;
-        let accounts = run.accounts();
-        let latencies = std::mem::take(&mut run.latencies);
-        self.space = Space::of(run.truth.live(), accounts.machine.filled, run.rig.device.metadata_units());
-        if self.name == MEASURED {
-            let percentiles = latencies.iter().map(|(&kind, ns)| (kind, Latency::of(ns.clone()))).collect();
-            self.measured = Some((self.name.clone(), Figures::between(&self.began, &accounts, percentiles), self.space));
-        }
-        for (kind, mut ns) in latencies {
-            self.latencies.entry(kind).or_default().append(&mut ns);
-        }
-        (self.name, self.began) = (name, accounts);
-        Ok(())
-    }
-
-    fn all_latencies(&mut self) -> BTreeMap<&'static str, Latency> {
-        std::mem::take(&mut self.latencies).into_iter().map(|(kind, ns)| (kind, Latency::of(ns))).collect()
-    }
-}
-
 struct Run {
     rig: Rig,
     accountant: Arc<Accountant>,
@@ -188,7 +150,7 @@ struct Run {
     idled_ns: u64,
     /// What reads are to find, sector by sector.
     reads: FxHashMap<RequestId, Vec<u64>>,
-    latencies: BTreeMap<&'static str, Vec<u64>>,
+    latencies: Latencies,
 }
 
 impl Run {
@@ -201,6 +163,15 @@ impl Run {
             device: self.rig.device.tally.clone(),
             machine: self.rig.machine.account(),
         }
+    }
+
+    /// A phase ends, and the next begins.
+    fn end_phase(&mut self, phases: &mut Phases, next: String) -> Result<(), String> {
+        self.settle()?;
+        let accounts = self.accounts();
+        let space = Space::of(self.truth.live(), accounts.machine.filled, self.rig.device.metadata_units());
+        phases.begins(next, accounts, std::mem::take(&mut self.latencies), space);
+        Ok(())
     }
 
     /// Everything is answered and what was delayed is written.
@@ -324,14 +295,7 @@ impl Run {
                 }
                 other => return Err(format!("a {:?} was answered with {other:?}", sent.op)),
             }
-            let kind = match (sent.op, sent.fua) {
-                (Op::Write, true) => "fua",
-                (Op::Write, false) => "write",
-                (Op::Read, _) => "read",
-                (Op::Flush, _) => "flush",
-                (Op::Discard | Op::WriteZeroes, _) => "discard",
-            };
-            self.latencies.entry(kind).or_default().push(self.rig.now_ns() - sent.at_ns);
+            self.latencies.entry(sent.kind()).or_default().push(self.rig.now_ns() - sent.at_ns);
         }
         self.rig.replies = replies;
         Ok(())
@@ -369,28 +333,5 @@ impl Run {
             None => Ok(()),
             Some(first) => Err(format!("check found {} things after a clean close, the first: {first:?}", findings.len())),
         }
-    }
-}
-
-/// Holds what a read brought against what it should bring, word by word.
-fn compare_read(expected: &[u64], segments: &[Segment]) -> Result<(), String> {
-    let mut sectors = expected.iter().enumerate();
-    let mut next = |found: u64| match sectors.next() {
-        Some((_, &word)) if word == found => Ok(()),
-        Some((at, word)) => Err(format!("sector {at} of a read holds {found:016x} in place of {word:016x}")),
-        None => Err("a read brought too much".to_owned()),
-    };
-    for segment in segments {
-        match segment {
-            Segment::Zeroes { bytes } => (0..bytes / SECTOR_BYTES).try_for_each(|_| next(0))?,
-            Segment::Data { slice, start, bytes } => {
-                let sectors = slice.bytes()[*start..*start + *bytes].chunks_exact(SECTOR_SIZE);
-                sectors.map(|s| u64::from_le_bytes(s[..8].try_into().expect("eight bytes"))).try_for_each(&mut next)?;
-            }
-        }
-    }
-    match sectors.next() {
-        None => Ok(()),
-        Some((at, _)) => Err(format!("a read brought {at} sectors in place of {}", expected.len())),
     }
 }

@@ -1,11 +1,11 @@
 //! What a trace is replayed on: each scheme is a [`Machine`] on a fresh device.
 
+use crate::account::{Account, Epochs, Filled};
 use crate::baselines::none::Plain;
 use crate::baselines::{self, Baseline, journal, shadow};
 use crate::counts::device::Device;
 use crate::counts::pool::Pool;
 use crate::machine::Machine;
-use crate::replay::account::{Account, Epochs, Filled};
 use onefold_engine::Engine;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::geometry::{RESERVE_BLOCKS_MIN, RESERVE_FRACTION};

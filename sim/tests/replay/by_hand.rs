@@ -2,11 +2,12 @@
 
 use crate::{on, records, trace};
 use onefold_engine::settings::Persistence;
-use onefold_sim::replay::account::Epochs;
+use onefold_sim::account::Epochs;
 use onefold_sim::replay::figures::{Duplication, Figures};
 use onefold_sim::replay::report::Report;
 use onefold_sim::replay::run::{Plan, replay};
 use onefold_sim::replay::scheme::Scheme;
+use onefold_trace::info::Duplication as Shares;
 
 /// Before the first mark, something that the measured phase must not bear.
 const TRACE: &str = "\
@@ -54,7 +55,10 @@ fn every_count_is_the_one_told_by_hand() {
     assert_eq!(f.device_flushes, 9);
     // a twice; b when nobody holds it any more.
     let ninth = |n: f64| n / 9.0;
-    assert_eq!(f.duplication, Duplication { live: ninth(2.0), ever: ninth(3.0), zero: ninth(1.0), found: Some(ninth(4.0)) });
+    assert_eq!(
+        f.duplication,
+        Duplication { shares: Shares { live: ninth(2.0), ever: ninth(3.0), zero: ninth(1.0) }, found: Some(ninth(4.0)) }
+    );
     assert!((f.ideal - ninth(6.0)).abs() < 1e-12 && (f.write_ratio - ninth(16.0)).abs() < 1e-12);
     assert!((f.efficiency.expect("duplicates") - (9.0 - 16.0) / 3.0).abs() < 1e-12);
     // Four new blocks, then four epochs of at least a unit.

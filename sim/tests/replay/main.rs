@@ -1,6 +1,7 @@
 //! Replay in virtual time: counts known by hand, dependencies kept, and what must not pass.
 
 mod by_hand;
+mod published;
 mod recorded_set;
 mod rules;
 mod sins;
@@ -13,7 +14,7 @@ use onefold_trace::text::{ReadError, recorded};
 
 /// Records of lines as in the recorded traces, columns apart by blanks: time, op, first block, blocks, flags, content.
 fn trace(lines: &str) -> Vec<Record> {
-    let text: String = lines
+    let text: Vec<String> = lines
         .lines()
         .map(|line| {
             let mut columns = line.split_whitespace();
@@ -24,7 +25,7 @@ fn trace(lines: &str) -> Vec<Record> {
             format!("{time}\t{op}\t{first}\t{blocks}\t{}\t{flags}\t-\t{content}\n", if op == "W" { "D" } else { "-" })
         })
         .collect();
-    recorded::read("by hand", text.as_bytes()).collect::<Result<_, ReadError>>().expect("the lines are well-formed")
+    recorded::read("by hand", text.concat().as_bytes()).collect::<Result<_, ReadError>>().expect("the lines are well-formed")
 }
 
 fn records(trace: &[Record]) -> impl Iterator<Item = Result<Record, ReadError>> + use<'_> {

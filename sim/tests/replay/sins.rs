@@ -3,8 +3,8 @@
 use crate::{on, records, trace};
 use onefold_engine::interface::{Action, Event, Op, Promised, Reply};
 use onefold_engine::units::Time;
+use onefold_sim::account::Account;
 use onefold_sim::machine::Machine;
-use onefold_sim::replay::account::Account;
 use onefold_sim::replay::run::{Plan, replay, replay_on};
 use onefold_sim::replay::scheme::{Ready, ready};
 

@@ -2,8 +2,8 @@
 
 use onefold_engine::interface::{Action, Event, Op, Promised, RequestId};
 use onefold_engine::units::Time;
+use onefold_sim::account::Account;
 use onefold_sim::machine::Machine;
-use onefold_sim::replay::account::Account;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

@@ -272,6 +272,13 @@ impl Scene {
         self.told.clone()
     }
 
+    /// The device comes to hold another content in a block than was written.
+    pub fn rot(&mut self, pbn: Pbn, content: u64) {
+        let mut buffer = BufferMut::zeroed(1);
+        write_name(content, buffer.block_mut(0));
+        self.device.write(self.geometry.block_at(pbn), &[buffer.freeze().slice(0, 1)], Class::Data);
+    }
+
     /// Flushes, lets everything come to rest, and returns what the device was asked for.
     pub fn flush(&mut self) -> Vec<String> {
         self.told.clear();

@@ -7,6 +7,9 @@
 
 mod known;
 mod median;
+mod shape;
+
+pub use shape::Shape;
 
 use crate::content::blocks;
 use crate::header::{Header, Unit};
@@ -14,6 +17,7 @@ use crate::record::{Name, Op, Record};
 use known::Known;
 use median::Histogram;
 use serde::Serialize;
+use shape::Shaper;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -51,21 +55,28 @@ pub struct Counts {
 }
 
 /// Shares of the blocks written.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Duplication {
     pub live: f64,
     pub ever: f64,
     pub zero: f64,
 }
 
+impl Duplication {
+    /// Of `blocks` written; none where there are none.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // counts of one trace are far below 2^52
+    pub fn of(blocks: u64, live: u64, ever: u64, zero: u64) -> Option<Self> {
+        let share = |part: u64| part as f64 / blocks as f64;
+        (blocks > 0).then(|| Self { live: share(live), ever: share(ever), zero: share(zero) })
+    }
+}
+
 impl Counts {
     /// Shares; none where nothing was written.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)] // shares are shown with one digit
     pub fn duplication(&self) -> Option<Duplication> {
-        let share = |blocks: u64| blocks as f64 / self.blocks_written as f64;
-        let shares = Duplication { live: share(self.duplicates_live), ever: share(self.duplicates_ever), zero: share(self.zeros) };
-        (self.blocks_written > 0).then_some(shares)
+        Duplication::of(self.blocks_written, self.duplicates_live, self.duplicates_ever, self.zeros)
     }
 }
 
@@ -108,6 +119,7 @@ pub struct Info {
     pub total: Counts,
     pub duplication: Option<Duplication>,
     pub blocks_between_flushes_median: Option<u64>,
+    pub shape: Shape,
     pub phases: Vec<Phase>,
     /// Most blocks written first.
     pub streams: Vec<Part>,
@@ -138,6 +150,7 @@ impl OpenPhase {
 /// Counts record after record.
 pub struct Counter {
     known: Known,
+    shaper: Shaper,
     has_zeros: bool,
     records: u64,
     times: Option<(u64, u64)>,
@@ -163,6 +176,7 @@ impl Counter {
     pub fn new() -> Self {
         Self {
             known: Known::default(),
+            shaper: Shaper::default(),
             has_zeros: false,
             records: 0,
             times: None,
@@ -223,12 +237,16 @@ impl Counter {
                 (counts.writes, counts.blocks_written, counts.fua) = (1, touched, u64::from(record.fua));
                 // No more blocks have names than there are fingerprints: what is far beyond them is not looked at one by one.
                 let named = touched.min(record.blocks.len() as u64);
-                self.known.clear_range(first + named, touched - named);
+                self.known.write_unknown(first + named, touched - named);
+                self.shaper.write(record);
                 counts.unknown += touched - named;
                 for (block, name) in blocks(record, unit).take(record.blocks.len()) {
                     let before = self.known.write(block, &name);
                     counts.duplicates_live += u64::from(before.live);
                     counts.duplicates_ever += u64::from(before.ever);
+                    if before.ever {
+                        self.shaper.duplicate(before.back);
+                    }
                     counts.unknown += u64::from(name == Name::Unknown);
                     if name == Name::Zero {
                         counts.zeros += 1;
@@ -262,6 +280,7 @@ impl Counter {
             total: self.total,
             duplication: self.total.duplication(),
             blocks_between_flushes_median: self.between.median(),
+            shape: self.shaper.shape(self.total.writes, self.total.reads, self.total.blocks_written),
             phases: self.phases,
             streams: self.streams.sorted(),
             processes: self.processes.sorted(),

@@ -28,7 +28,7 @@ pub(super) fn shown(text: &str) -> &str {
 pub(super) fn name(digits: &[u8], zero: &[u8]) -> Result<Name, Reason> {
     let mut bytes = [0; NAME_BYTES_MAX];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        *byte = (digit(pair[0])? << 4) | digit(pair[1])?;
     }
     let kept = digits.len() / 2;
     Ok(if zero.get(..kept) == Some(&bytes[..kept]) { Name::Zero } else { Name::Of(bytes) })

@@ -35,6 +35,7 @@ pub struct Arguments {
     phase: Option<String>,
     #[command(flatten)]
     reading: Reading,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -81,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Err(Failed::new(Exit::Usage, "nothing says which part is wanted").next(next));
     }
     let stop = stopped_by_signals()?;
-    let how = arguments.reading.how(&stop);
+    let how = arguments.reading.how(Some(&stop));
     let (cutter, mut records) = (RefCell::new(Cutter::new(cut)), 0);
     let mut take = |source: &Source, record| {
         let piece = cutter.borrow_mut().piece(record, source.unit());

@@ -1,7 +1,7 @@
 //! `trace export`: a trace as text.
 
-use super::{FORMS, Reading, failed, stopped_by_signals, teller};
-use crate::exit::{Exit, Outcome};
+use super::{FORMS, Reading, failed_over, stopped_by_signals, teller};
+use crate::exit::Outcome;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use onefold_trace::text::detect::FormName;
@@ -28,6 +28,7 @@ pub struct Arguments {
     /// Replace a file that is there.
     #[arg(long)]
     force: bool,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -62,12 +63,9 @@ impl Report for Exported {
 /// Where the trace cannot be read, the form has no place for something in it, or the file is there already.
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
-    let how = arguments.reading.how(&stop);
-    let exported =
-        transfer::export(&arguments.trace, arguments.to, &arguments.text, arguments.force, &how, &mut teller()).map_err(|error| {
-            let failed = failed(error, &arguments.trace);
-            if failed.exit == Exit::Refused { failed.next("Give another name, or `--force` to replace the file.") } else { failed }
-        })?;
+    let how = arguments.reading.how(Some(&stop));
+    let exported = transfer::export(&arguments.trace, arguments.to, &arguments.text, arguments.force, &how, &mut teller())
+        .map_err(|error| failed_over(error, &arguments.trace))?;
     let report = Exported {
         text: arguments.text.clone(),
         form: arguments.to.name(),

@@ -21,6 +21,7 @@ pub struct Arguments {
     trace: PathBuf,
     #[command(flatten)]
     reading: Reading,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -59,7 +60,7 @@ impl Report for Written {
 /// Where the text cannot be read, too much of it is malformed, or the folder is there already.
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
-    let how = arguments.reading.how(&stop);
+    let how = arguments.reading.how(Some(&stop));
     let tally = transfer::import(&arguments.text, &arguments.trace, &how, &mut teller()).map_err(|error| failed(error, &arguments.text))?;
     print(&Written::new(&arguments.trace, &tally, tally.records), Style::of(arguments.json));
     Ok(())

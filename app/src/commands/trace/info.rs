@@ -6,7 +6,7 @@ use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use onefold_engine::units::BLOCK_BYTES;
-use onefold_trace::info::{Counter, Counts, Duplication, Info, Part};
+use onefold_trace::info::{Counter, Counts, Duplication, Info, Part, Shape};
 use onefold_trace::source::Source;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -25,6 +25,7 @@ pub struct Arguments {
     trace: PathBuf,
     #[command(flatten)]
     reading: Reading,
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -59,6 +60,19 @@ fn parts(table: Table, what: &str, parts: &[Part]) -> Table {
     if parts.len() > PARTS_MAX { table.line(format!("and {} more; --json has all", parts.len() - PARTS_MAX)) } else { table }
 }
 
+fn shape(table: Table, shape: &Shape) -> Table {
+    let percent = |share: Option<f64>| share.map(|share| format!("{:.1} %", share * 100.0));
+    table
+        .row("blocks ever written", shape.blocks_ever_written)
+        .row_if("overwrites", percent(shape.overwrites))
+        .row_if("writes to the busiest tenth", percent(shape.busiest_tenth))
+        .row_if("sequential writes", percent(shape.sequential))
+        .row_if("reads", percent(shape.reads))
+        .row_if("blocks a write", shape.write_blocks_mean.map(|mean| format!("{mean:.2} (mean)")))
+        .row_if("compressed", shape.compressed_bytes_mean.map(|mean| format!("{mean:.0} bytes a block (mean)")))
+        .row_if("duplicates written before", shape.duplicates_back_median.map(|back| format!("{back} block writes ago (median)")))
+}
+
 impl Report for Told {
     const NAME: &'static str = "trace-info";
 
@@ -78,7 +92,7 @@ impl Report for Told {
         let share = |share: fn(&Duplication) -> f64| info.duplication.as_ref().map(|d| format!("{:.1} %", share(d) * 100.0));
         let mut table = Table::new()
             .row("trace", self.trace.display())
-            .row_if("imported from", info.form.as_deref())
+            .row_if("comes from", info.form.as_deref())
             .row_if("clock", Some(&info.clock).filter(|clock| !clock.is_empty()))
             .row("fingerprints", names)
             .row("records", info.records)
@@ -92,6 +106,7 @@ impl Report for Told {
             .row_if("zero", share(|d| d.zero))
             .row("flushes", total.flushes)
             .row("blocks between flushes", format!("{} (median)", median(info.blocks_between_flushes_median)));
+        table = shape(table, &info.shape);
         let request = |name: &str, requests: u64, blocks: u64| vec![name.to_owned(), requests.to_string(), blocks.to_string()];
         let rows = vec![
             request("read", total.reads, total.blocks_read),
@@ -122,7 +137,7 @@ impl Report for Told {
 /// Where the trace cannot be read, or too much of it is malformed.
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
-    let how = arguments.reading.how(&stop);
+    let how = arguments.reading.how(Some(&stop));
     let wrong = |error| failed(error, &arguments.trace);
     let mut source = Source::open(&arguments.trace, &how).map_err(wrong)?;
     let mut counter = Counter::new();

@@ -1,4 +1,4 @@
-//! `trace`: content traces, imported, exported, counted, cut and recorded.
+//! `trace`: content traces, recorded, imported, exported, counted, cut, made and replayed.
 
 mod cut;
 mod export;
@@ -6,6 +6,12 @@ mod import;
 mod info;
 mod mark;
 mod record;
+mod replay;
+mod replay_live;
+#[cfg(feature = "lab")]
+mod replay_sim;
+mod scan;
+mod synth;
 
 use crate::exit::{Exit, Failed, Outcome};
 use onefold_trace::error::TraceError;
@@ -52,6 +58,9 @@ enum Verb {
     Cut(cut::Arguments),
     Record(record::Arguments),
     Mark(mark::Arguments),
+    Replay(replay::Arguments),
+    Scan(scan::Arguments),
+    Synth(Box<synth::Arguments>),
 }
 
 /// Runs the verb.
@@ -66,6 +75,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Verb::Cut(arguments) => cut::run(arguments),
         Verb::Record(arguments) => record::run(arguments),
         Verb::Mark(arguments) => mark::run(arguments),
+        Verb::Replay(arguments) => replay::run(arguments),
+        Verb::Scan(arguments) => scan::run(arguments),
+        Verb::Synth(arguments) => synth::run(arguments),
     }
 }
 
@@ -88,8 +100,8 @@ fn parse_action(typed: &str) -> Result<Action, String> {
 }
 
 impl Reading {
-    const fn how<'a>(&self, stop: &'a AtomicBool) -> How<'a> {
-        How { form: self.form, action: self.action, lenient: self.lenient, stop: Some(stop) }
+    const fn how<'a>(&self, stop: Option<&'a AtomicBool>) -> How<'a> {
+        How { form: self.form, action: self.action, lenient: self.lenient, stop }
     }
 }
 
@@ -140,8 +152,15 @@ fn failed(error: TraceError, from: &Path) -> Failed {
         TraceError::Unfit { .. } => {
             Failed::new(Exit::Usage, message).next("`--form csv` takes everything; `--lenient` leaves out what does not fit.")
         }
+        TraceError::Shortfall(_) => Failed::new(Exit::Usage, message),
         TraceError::Interrupted => Failed::new(Exit::System, "interrupted; nothing was left behind"),
     }
+}
+
+/// The same, of a command that can replace a file.
+fn failed_over(error: TraceError, from: &Path) -> Failed {
+    let failed = failed(error, from);
+    if failed.exit == Exit::Refused { failed.next("Give another name, or `--force` to replace the file.") } else { failed }
 }
 
 fn of_io(error: &io::Error) -> Exit {

@@ -55,10 +55,10 @@ pub mod option_reply {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
     pub const INFO: u32 = 3;
-    pub const ERR_UNSUP: u32 = 1 << 31 | 1;
-    pub const ERR_INVALID: u32 = 1 << 31 | 3;
-    pub const ERR_UNKNOWN: u32 = 1 << 31 | 6;
-    pub const ERR_TOO_BIG: u32 = 1 << 31 | 9;
+    pub const ERR_UNSUP: u32 = (1 << 31) | 1;
+    pub const ERR_INVALID: u32 = (1 << 31) | 3;
+    pub const ERR_UNKNOWN: u32 = (1 << 31) | 6;
+    pub const ERR_TOO_BIG: u32 = (1 << 31) | 9;
 }
 
 /// Kinds of information about an export.
@@ -81,7 +81,7 @@ pub mod chunk {
     pub const DONE: u16 = 1;
     pub const OFFSET_DATA: u16 = 1;
     pub const OFFSET_HOLE: u16 = 2;
-    pub const ERROR: u16 = 1 << 15 | 1;
+    pub const ERROR: u16 = (1 << 15) | 1;
 }
 
 /// What a client asks for.

@@ -174,7 +174,7 @@ fn a_trim_that_was_cut_off_leaves_the_trim_before() {
             // Any part of the slot's bytes, as though even a word could tear.
             let mut torn = before.clone();
             for (k, &i) in changed.iter().enumerate() {
-                if bits >> (k % 6) & 1 == 1 {
+                if (bits >> (k % 6)) & 1 == 1 {
                     torn[i] = after[i];
                 }
             }

@@ -218,13 +218,13 @@ fn bits_of(pbn: u64) -> (usize, u64) {
 
 pub(super) fn small(bits: &[u8; CHUNK_BYTES], pbn: u64) -> u32 {
     let (byte, shift) = bits_of(pbn);
-    u32::from(bits[byte] >> shift & 3)
+    u32::from((bits[byte] >> shift) & 3)
 }
 
 fn set_small(bits: &mut [u8; CHUNK_BYTES], pbn: u64, count: u32) {
     let (byte, shift) = bits_of(pbn);
     let two = u8::try_from(count).expect("at most 3");
-    bits[byte] = bits[byte] & !(3 << shift) | two << shift;
+    bits[byte] = bits[byte] & !(3 << shift) | (two << shift);
 }
 
 impl Scheme for Shadow {

@@ -28,7 +28,7 @@ impl Walk<'_> {
     /// The byte where a page number points to: order in its upper five bits, then region, then index in pages of that order.
     fn place(&self, at: usize) -> usize {
         let number = u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight bytes"));
-        let (order, region) = (number >> 59, usize::try_from(number >> 20 & 0xf_ffff).expect("twenty bits"));
+        let (order, region) = (number >> 59, usize::try_from((number >> 20) & 0xf_ffff).expect("twenty bits"));
         let index = usize::try_from(number & (0xf_ffff >> order)).expect("twenty bits");
         let (header_pages, data_pages) = (self.u32(16), self.u32(20));
         PAGE + region * (header_pages + data_pages) * PAGE + header_pages * PAGE + (index << order) * PAGE

@@ -37,7 +37,7 @@ fn samples() -> Vec<Vec<u8>> {
         request(17, &[]),
         request(18, &words(&[1, 0, 0])),
         request(20, &words(&[1, 0])),
-        request(26, &words(&[pair(7, 41), pair(131_072, 1 << 30 | 1 << 15), pair(1 << 7, 0), 0, 0, 0, 0, 0])),
+        request(26, &words(&[pair(7, 41), pair(131_072, (1 << 30) | (1 << 15)), pair(1 << 7, 0), 0, 0, 0, 0, 0])),
         request(28, &words(&[2, 0, pair(4096, 0), 0, 0])),
         request(36, &words(&[7])),
         request(38, &[]),

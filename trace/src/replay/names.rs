@@ -38,9 +38,9 @@ pub fn write_name(name: u64, out: &mut [u8; BLOCK_SIZE]) {
 /// Two numbers as one, which is not 0.
 #[must_use]
 pub fn mix(a: u64, b: u64) -> u64 {
-    let x = (a ^ a >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9).wrapping_add(b);
-    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (x ^ x >> 31).max(1)
+    let x = (a ^ (a >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9).wrapping_add(b);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ (x >> 31)).max(1)
 }
 
 /// The name of a content.
@@ -65,8 +65,8 @@ pub fn digest_of(name: u64) -> Digest {
         return Digest::Zero;
     }
     let mix = |x: u64| {
-        let x = (x ^ x >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
+        let x = (x ^ (x >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
     };
     let mut digest = [0; 24];
     digest[..8].copy_from_slice(&mix(name.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes());

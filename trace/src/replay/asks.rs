@@ -2,13 +2,13 @@
 //!
 //! 1. A write marked FUA and the flush right after it are one FUA write.
 //! 2. Nothing with data is larger than the volume takes; what is, becomes several requests.
-//! 3. Content goes by words (`counts/names.rs`). A block that the trace names has that name; where the trace names sectors, or a request begins
+//! 3. Content goes by words (`names.rs`). A block that the trace names has that name; where the trace names sectors, or a request begins
 //!    inside a block, each sector has a word of its own. What was not recorded is like nothing else.
 
-use crate::counts::names::{SECTORS, Words, mix};
+use crate::record::{Name, Op as Recorded, Record};
+use crate::replay::names::{SECTORS, Words, mix};
 use onefold_engine::interface::Op;
-use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
-use onefold_trace::record::{Name, Op as Recorded, Record};
+use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES, index};
 use std::iter::Peekable;
 
 /// A block of a write.
@@ -100,12 +100,12 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Asks<I> {
         }
         let first_sector = offset % BLOCK_BYTES / SECTOR_BYTES;
         let named_by_sector = record.blocks.len() as u64 * SECTOR_BYTES == length;
-        let mut contents = vec![Content { words: [0; SECTORS], compressed: None }; record.blocks_touched() as usize];
+        let mut contents = vec![Content { words: [0; SECTORS], compressed: None }; index(record.blocks_touched())];
         let mut unknown = None;
         for i in 0..length / SECTOR_BYTES {
-            let at = (first_sector + i) as usize;
+            let at = index(first_sector + i);
             let within = if named_by_sector { i } else { i / SECTORS as u64 };
-            let name = record.blocks.get(within as usize).map_or(Name::Unknown, |b| b.name);
+            let name = record.blocks.get(index(within)).map_or(Name::Unknown, |b| b.name);
             let word = match name {
                 Name::Zero => 0,
                 Name::Of(_) if named_by_sector => self.word(name),
@@ -137,7 +137,7 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Asks<I> {
             return ask;
         }
         let here = end - ask.offset;
-        let blocks = (self.request_bytes_max / BLOCK_BYTES) as usize;
+        let blocks = index(self.request_bytes_max / BLOCK_BYTES);
         let contents = if ask.op == Op::Write { ask.contents.split_off(blocks) } else { Vec::new() };
         self.rest = Some(Ask { offset: end, length: ask.length - here, contents, think_ns: 0, ..ask });
         ask.length = here;
@@ -169,8 +169,8 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Iterator for Asks<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Block;
     use onefold_engine::units::Bytes;
-    use onefold_trace::record::Block;
 
     fn write(time_ns: u64, offset: u64, length: u64, names: &[u8]) -> Record {
         let blocks = names.iter().map(|&n| Block::named(if n == 0 { Name::Zero } else { Name::Of([n; 20]) })).collect();

@@ -3,7 +3,7 @@
 //! 1. A flush is sent when every change before it is answered; nothing recorded after it is sent before it is answered itself.
 //! 2. A FUA write is sent with what goes before it; nothing recorded after it is sent before all of that is answered, and itself: it stands for
 //!    the flush that was recorded after it.
-//! 3. Under strong persistence only so many changes wait for their answers.
+//! 3. Only so many changes wait for their answers, where that is said: under strong persistence, and live.
 //! 4. A change does not overlap anything unanswered, nor a read an unanswered change: what has not been answered has no order.
 
 use crate::replay::asks::Ask;
@@ -23,6 +23,18 @@ pub struct Sent {
 impl Sent {
     fn changes(&self) -> bool {
         self.op != Op::Read
+    }
+
+    /// What latencies are told by.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match (self.op, self.fua) {
+            (Op::Write, true) => "fua",
+            (Op::Write, false) => "write",
+            (Op::Read, _) => "read",
+            (Op::Flush, _) => "flush",
+            (Op::Discard | Op::WriteZeroes, _) => "discard",
+        }
     }
 }
 

@@ -4,9 +4,11 @@
 //!    leave all-zero blocks out, which are counted apart.
 //! 2. Each block that a request touches counts as one unit, whole or not.
 
-use crate::counts::names::{SECTORS, Words, name_of_words};
+use crate::info::Duplication;
+use crate::replay::names::{SECTORS, Words, name_of_words};
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxBuildHasher;
+use std::collections::HashMap;
 
 /// What was seen of the client's writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +30,12 @@ impl Seen {
             zero: self.zero - earlier.zero,
         }
     }
+
+    /// Shares; 0 where nothing was written.
+    #[must_use]
+    pub fn duplication(&self) -> Duplication {
+        Duplication::of(self.units, self.live, self.ever, self.zero).unwrap_or_default()
+    }
 }
 
 /// What one written block meant.
@@ -42,11 +50,11 @@ pub struct Meant {
 /// What each block holds.
 #[derive(Debug, Default)]
 pub struct Truth {
-    held: FxHashMap<u64, u64>,
+    held: HashMap<u64, u64, FxBuildHasher>,
     /// How many blocks hold a content; kept at 0.
-    contents: FxHashMap<u64, u32>,
+    contents: HashMap<u64, u32, FxBuildHasher>,
     /// The words of contents that were put together.
-    mixed: FxHashMap<u64, Words>,
+    mixed: HashMap<u64, Words, FxBuildHasher>,
     pub seen: Seen,
 }
 
@@ -58,10 +66,16 @@ impl Truth {
         self.mixed.get(&name).copied().unwrap_or([name; SECTORS])
     }
 
+    /// Whether anything was written there and not discarded since.
+    #[must_use]
+    pub fn holds(&self, lbn: u64) -> bool {
+        self.held.contains_key(&lbn)
+    }
+
     /// A write of `bytes` of the volume touches this block, and brings `words`.
     pub fn write(&mut self, lbn: u64, words: &Words, bytes: &std::ops::Range<u64>) -> Meant {
         let name = if bytes.start <= lbn * BLOCK_BYTES && (lbn + 1) * BLOCK_BYTES <= bytes.end {
-            name_of_words(words)
+            self.named(words)
         } else {
             self.name_over(lbn, words, bytes)
         };
@@ -82,9 +96,14 @@ impl Truth {
                 *word = words[i];
             }
         }
-        let name = name_of_words(&here);
-        if here != [name; SECTORS] {
-            self.mixed.insert(name, here);
+        self.named(&here)
+    }
+
+    /// The name of a content, whose words are kept where it does not tell them.
+    fn named(&mut self, words: &Words) -> u64 {
+        let name = name_of_words(words);
+        if *words != [name; SECTORS] {
+            self.mixed.insert(name, *words);
         }
         name
     }

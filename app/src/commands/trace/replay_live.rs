@@ -1,0 +1,156 @@
+//! `trace replay --on`: a trace sent to a device as it was recorded.
+
+use super::replay::Arguments;
+use super::{failed, stopped_by_signals, teller};
+use crate::device::Method;
+use crate::device::backing::{Backing, PATIENCE};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::live::figures::Figures;
+use crate::live::{self, Failure, Found, Plan};
+use crate::output::size::Size;
+use crate::output::table::Table;
+use crate::output::{Report, Style, print};
+use crate::volume;
+use onefold_engine::memory::Accountant;
+use onefold_trace::error::TraceError;
+use onefold_trace::source::Source;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What only a live replay has.
+#[derive(Debug, clap::Args)]
+pub struct Live {
+    /// Replay even over what is there.
+    #[arg(long)]
+    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
+    force: bool,
+    /// Leave think times out; what depends on an answer still waits for it.
+    #[arg(long)]
+    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
+    no_think: bool,
+    /// Idle so long where a phase begins and in the end, so that what a volume delays is written within the phase that caused it.
+    #[arg(long, value_name = "SECONDS", default_value = "0")]
+    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
+    idle: u64,
+    /// How to read and write the device.
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
+    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
+    io: Method,
+    /// Memory of requests that are under way.
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    #[cfg_attr(feature = "lab", arg(conflicts_with = "sim"))]
+    memory: Size,
+}
+
+#[derive(Debug, Serialize)]
+struct Replayed {
+    trace: PathBuf,
+    device: PathBuf,
+    malformed_lines: u64,
+    /// Writes that may wait for their answers.
+    outstanding: usize,
+    /// Whether think times were kept.
+    think: bool,
+    #[serde(flatten)]
+    found: Found,
+}
+
+impl Report for Replayed {
+    const NAME: &'static str = "trace-replay";
+
+    fn table(&self) -> Table {
+        let Found { io, whole, phases, cpu_seconds, verified_blocks } = &self.found;
+        let share = |share: f64| format!("{:.1} %", share * 100.0);
+        let table = Table::new()
+            .row("trace", self.trace.display())
+            .row("device", format!("{} ({io})", self.device.display()))
+            .row_if("malformed lines", Some(self.malformed_lines).filter(|lines| *lines > 0))
+            .row("writes outstanding", format!("{} at most", self.outstanding))
+            .row("think times", if self.think { "as recorded" } else { "left out" })
+            .row("duration", format!("{:.3} s", whole.seconds))
+            .row("CPU", format!("{cpu_seconds:.2} s of this client"))
+            .row_if("read back", verified_blocks.map(|blocks| format!("{blocks} blocks, all as they were written")));
+        let row = |name: &str, f: &Figures| {
+            let mut row = vec![if name.is_empty() { "-".to_owned() } else { name.to_owned() }, format!("{:.1}", f.seconds)];
+            let counts = [f.client_units, f.client_writes, f.client_flushes, f.client_fua, f.client_reads, f.client_discards];
+            row.extend(counts.map(|count| count.to_string()));
+            row.extend([f.duplication.live, f.duplication.ever, f.duplication.zero].map(share));
+            row
+        };
+        let mut rows: Vec<_> = phases.iter().map(|phase| row(&phase.name, &phase.figures)).collect();
+        rows.push(row("all", whole));
+        let heads = ["phase", "seconds", "units", "writes", "flushes", "FUA", "reads", "discards", "live", "ever", "zero"];
+        let table = table.line("").grid(&heads, rows);
+        let us = |us: f64| format!("{us:.0}");
+        let latencies = whole.latency_us.iter().map(|(kind, l)| {
+            let mut row = vec![(*kind).to_owned(), l.count.to_string()];
+            row.extend([l.mean, l.p50, l.p90, l.p99, l.p999, l.max].map(us));
+            row
+        });
+        table.line("").grid(&["latency, us", "requests", "mean", "50 %", "90 %", "99 %", "99.9 %", "most"], latencies.collect())
+    }
+}
+
+/// Changes that wait for their answers at most, whatever is asked for: a client's queue.
+const OUTSTANDING_MAX: usize = 32;
+
+/// Replays.
+///
+/// # Errors
+/// Where the trace cannot be read, the device holds something, fails, or reads as what was not written.
+pub fn run(arguments: &Arguments, on: &Path, mut source: Source) -> Outcome {
+    let Arguments { trace, live: options, verify, json, .. } = arguments;
+    let outstanding = arguments.outstanding.get();
+    if outstanding > OUTSTANDING_MAX {
+        return Err(Failed::new(Exit::Usage, format!("--outstanding {outstanding}: on a device at most {OUTSTANDING_MAX}")));
+    }
+    let Size(memory_bytes) = options.memory;
+    if memory_bytes < Accountant::BYTES_MIN {
+        return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", options.memory, Size(Accountant::BYTES_MIN))));
+    }
+    let stop = stopped_by_signals()?;
+    let backing = Arc::new(open(on, options.force)?);
+    if let Some(needed) = source.header().device_bytes.filter(|bytes| bytes.get() > backing.facts().length) {
+        let (needed, length) = (Size(needed.get()), Size(backing.facts().length));
+        return Err(Failed::new(Exit::Usage, format!("{} has {length}, the traced device had {needed}", on.display()))
+            .next("`onefold trace cut --lbn` takes what fits."));
+    }
+    let plan = Plan {
+        outstanding_max: outstanding,
+        think: !options.no_think,
+        idle: Duration::from_secs(options.idle),
+        verify: *verify,
+        method: options.io,
+        memory_bytes,
+    };
+    let mut tell = teller();
+    let mut sound = source.sound(arguments.reading.lenient, &mut tell);
+    let found = live::replay(backing, &mut sound, &plan, &stop).map_err(|failure| broken(failure, trace, on))?;
+    let malformed = sound.tally().malformed;
+    let (trace, device) = (trace.clone(), on.to_owned());
+    let replayed = Replayed { trace, device, malformed_lines: malformed, outstanding, think: plan.think, found };
+    print(&replayed, Style::of(*json));
+    Ok(())
+}
+
+/// Opens a store that holds nothing, or any, where the user insists.
+fn open(path: &Path, force: bool) -> Outcome<Backing> {
+    let backing = Backing::open_patiently(path, false, PATIENCE)?;
+    let content = volume::content(path, &backing).map_err(|e| Failed::system(format!("cannot read {}", path.display()), e))?;
+    match content {
+        Some(content) if !force => Err(Failed::new(Exit::Refused, format!("{} holds something: {content}", path.display()))
+            .next("It would be lost. --force replays all the same.")),
+        _ => Ok(backing),
+    }
+}
+
+fn broken(failure: Failure<TraceError>, trace: &Path, device: &Path) -> Failed {
+    match failure {
+        Failure::Trace(error) => failed(error, trace),
+        Failure::Interrupted => Failed::new(Exit::System, "interrupted; what was sent stays on the device"),
+        Failure::Verify(_) => Failed::new(Exit::Damaged, format!("{}: {failure}", device.display())),
+        Failure::Request { .. } | Failure::Method(_) => Failed::new(Exit::System, format!("{}: {failure}", device.display())),
+    }
+}

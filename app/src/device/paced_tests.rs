@@ -1,0 +1,132 @@
+//! The pace against the model's own timetable: never faster; how much slower is printed, for no machine promises when a sleeper wakes.
+
+use super::memory::MemoryDevice;
+use super::paced::Paced;
+use super::{Command, Completed, Completions, Device, Work};
+use onefold_engine::buffer::BufferMut;
+use onefold_trace::model::{Model, Timetable};
+use std::io::Write as _;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Notes when completions come.
+struct Notes(Mutex<Sender<(u64, Instant)>>);
+
+impl Completions for Notes {
+    fn completed(&self, batch: &mut Vec<Completed>) {
+        let now = Instant::now();
+        for completed in batch.drain(..) {
+            assert!(completed.result.is_ok());
+            self.0.lock().unwrap().send((completed.token, now)).unwrap();
+        }
+    }
+}
+
+struct Rig {
+    store: Arc<MemoryDevice>,
+    paced: Arc<Paced>,
+    /// Held for the device, which does not hold it.
+    _notes: Arc<dyn Completions>,
+    hear: Receiver<(u64, Instant)>,
+}
+
+fn rig(model: Model) -> Rig {
+    let store = MemoryDevice::new(1 << 20);
+    let paced = Paced::new(store.clone(), model);
+    let (tell, hear) = channel();
+    let notes: Arc<dyn Completions> = Arc::new(Notes(Mutex::new(tell)));
+    paced.connect(Arc::downgrade(&notes));
+    Rig { store, paced, _notes: notes, hear }
+}
+
+fn read(token: u64) -> Command {
+    Command { token, work: Work::Read { at: token % 64 * 4096, buffer: BufferMut::zeroed(1), skip: 0, bytes: 4096 } }
+}
+
+fn write(token: u64) -> Command {
+    let data = vec![BufferMut::zeroed(1).freeze().slice(0, 1)];
+    Command { token, work: Work::Write { at: token % 64 * 4096, data, skip: 0, bytes: 4096 } }
+}
+
+fn wait(hear: &Receiver<(u64, Instant)>) -> (u64, Instant) {
+    hear.recv_timeout(Duration::from_secs(60)).expect("each command completes")
+}
+
+/// `total` commands, `depth` at a time; how long they all took, in nanoseconds.
+fn closed_loop(rig: &Rig, command: fn(u64) -> Command, depth: u64, total: u64) -> u64 {
+    let mut sent: Vec<Option<Instant>> = Vec::new();
+    let send = |sent: &mut Vec<Option<Instant>>| {
+        let token = sent.len() as u64;
+        sent.push(Some(Instant::now()));
+        rig.paced.submit(&mut vec![command(token)]);
+    };
+    let begin = Instant::now();
+    (0..depth).for_each(|_| send(&mut sent));
+    for done in 0..total {
+        let (token, _) = wait(&rig.hear);
+        assert!(sent[usize::try_from(token).unwrap()].take().is_some(), "{token} was completed twice");
+        if done + depth < total {
+            send(&mut sent);
+        }
+    }
+    u64::try_from(begin.elapsed().as_nanos()).unwrap()
+}
+
+#[test]
+fn nothing_is_faster_than_the_model_and_little_is_slower() {
+    let tablet = Model::named("tablet").unwrap();
+    for (name, command, us, depth) in [("reads", read as fn(u64) -> Command, 270, 1), ("reads", read, 270, 32), ("writes", write, 2910, 32)]
+    {
+        let total = 120;
+        let rig = rig(tablet);
+        let took = closed_loop(&rig, command, depth, total);
+        // A tablet does one thing at a time: whatever the depth, all of them one after another.
+        let model = us * 1000 * total;
+        assert!(took >= model, "{total} {name} at depth {depth} in {took} ns, faster than the model's {model}");
+        let told = rig.paced.slowed().unwrap();
+        assert_eq!((told.model.as_str(), told.commands), ("tablet", total));
+        assert!(told.model_us_mean >= us as f64);
+        let slower = (took - model) as f64 / model as f64 * 100.0;
+        writeln!(std::io::stderr(), "tablet, {name}, depth {depth}: {slower:.2} % slower than the model; {told:?}").unwrap();
+        rig.paced.stop();
+    }
+}
+
+#[test]
+fn each_command_takes_at_least_what_the_timetable_says() {
+    let emmc = Model::named("emmc").unwrap();
+    let rig = rig(emmc);
+    let mut table = Timetable::new(emmc);
+    // All at once: on the timetable from 0 on, and here from a little later on.
+    let begin = Instant::now();
+    let mut batch: Vec<Command> = (0..8).map(|n| if n % 2 == 0 { write(n) } else { read(n) }).collect();
+    batch.push(Command { token: 8, work: Work::Flush });
+    batch.push(Command { token: 9, work: Work::Discard { at: 0, length: 4096 } });
+    let mut due: Vec<u64> = (0..8).map(|n| if n % 2 == 0 { table.write(0, 4096) } else { table.read(0, 4096) }).collect();
+    due.extend([table.flush(0), table.discard(0)]);
+    rig.paced.submit(&mut batch);
+    for _ in 0..10 {
+        let (token, at) = wait(&rig.hear);
+        let took = u64::try_from((at - begin).as_nanos()).unwrap();
+        let due = due[usize::try_from(token).unwrap()];
+        assert!(took >= due, "command {token} after {took} ns, before the model's {due}");
+    }
+    assert!(
+        due[8] >= due[..8].iter().step_by(2).max().unwrap() + 8_000_000,
+        "a flush of the model waits for the writes and takes its time"
+    );
+}
+
+#[test]
+fn a_stop_waits_for_what_only_the_model_still_does() {
+    let rig = rig(Model::named("850pro").unwrap());
+    rig.paced.submit(&mut vec![write(1), write(2)]);
+    while rig.paced.slowed().unwrap().commands < 2 {
+        std::thread::yield_now();
+    }
+    rig.paced.stop();
+    let mut told: Vec<u64> = rig.hear.try_iter().map(|(token, _)| token).collect();
+    told.sort_unstable();
+    assert_eq!((told, rig.store.log.lock().unwrap().len()), (vec![1, 2], 2));
+}

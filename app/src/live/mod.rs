@@ -1,0 +1,133 @@
+//! Live replay (`onefold trace replay TRACE --on DEVICE`): a client that sends a trace's requests to a device, as they were recorded.
+//!
+//! 1. Replay keeps dependencies (`trace/src/replay/rule.rs`, the same rule as in virtual time): at most so many changes wait for their answers,
+//!    under every persistence; the next request is sent after the recorded think time since the last was sent, and not before the rule allows.
+//! 2. Content is made of the recorded names (`trace/src/replay/bytes.rs`): what was equal is equal, and compresses as recorded.
+//! 3. The device is opened like any backing store: locked, past the page cache where that can be. FUA is a write and a flush after it, as the
+//!    kernel has it for a device without FUA.
+//! 4. What is compared is what the trace itself wrote and has not discarded since: what else is on the device is unknown.
+
+pub mod client;
+pub mod figures;
+
+use crate::device::backing::Backing;
+use crate::device::{self, Method};
+use crate::runtime::passthrough::Passthrough;
+use crate::runtime::pool::Pool;
+use client::Client;
+use figures::Figures;
+use onefold_engine::memory::Accountant;
+use onefold_trace::record::Record;
+use onefold_trace::replay::asks::{Asks, Next};
+use serde::Serialize;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How to replay.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Changes that may wait for their answers.
+    pub outstanding_max: usize,
+    /// Wait as long between requests as was recorded.
+    pub think: bool,
+    /// Wait so long where a phase begins, and in the end.
+    pub idle: Duration,
+    /// Compare what the trace reads, and in the end everything that it wrote.
+    pub verify: bool,
+    pub method: Method,
+    /// Memory of requests that are under way.
+    pub memory_bytes: u64,
+}
+
+/// What a live replay found.
+#[derive(Debug, Serialize)]
+pub struct Found {
+    /// How the device is read and written.
+    pub io: String,
+    pub whole: Figures,
+    pub phases: Vec<Phase>,
+    /// Of this process, making the content included.
+    pub cpu_seconds: f64,
+    /// Blocks that were read back in the end and were as they should be; none: nothing was asked for.
+    pub verified_blocks: Option<u64>,
+}
+
+/// What was sent between two marks.
+#[derive(Debug, Serialize)]
+pub struct Phase {
+    pub name: String,
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// Why a replay did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure<E> {
+    #[error(transparent)]
+    Trace(E),
+    /// The device refused something, or read as what nobody wrote.
+    #[error("request {number}: {reason}")]
+    Request { number: u64, reason: String },
+    #[error("reading back: {0}")]
+    Verify(String),
+    #[error("io_uring: {0}")]
+    Method(std::io::Error),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Replays `records` on a store. `stop`, set from outside, ends it early.
+///
+/// # Errors
+/// When a record cannot be read, the device fails or does not take a request, or a block reads as what the trace did not write.
+pub fn replay<E: Display>(
+    backing: Arc<Backing>,
+    records: impl Iterator<Item = Result<Record, E>>,
+    plan: &Plan,
+    stop: &AtomicBool,
+) -> Result<Found, Failure<E>> {
+    let pool = Pool::new(Accountant::new(plan.memory_bytes));
+    let device = device::start(backing, &pool, plan.method).map_err(Failure::Method)?;
+    let target = Passthrough::new(device.clone(), pool.clone());
+    let request_bytes_max = pool.request_bytes_max();
+    let mut client = Client::new(target, pool, plan);
+    let result = run(&mut client, Asks::new(records, request_bytes_max), plan, stop);
+    // Whatever became of it, what is under way ends before the device does.
+    let _ = client.settle();
+    device.stop();
+    result.map(|found| Found { io: device.method(), ..found })
+}
+
+fn run<E: Display, I: Iterator<Item = Result<Record, E>>>(
+    client: &mut Client,
+    asks: Asks<I>,
+    plan: &Plan,
+    stop: &AtomicBool,
+) -> Result<Found, Failure<E>> {
+    let cpu_began = figures::cpu_time();
+    let (mut phases, mut name) = (Vec::new(), String::new());
+    for (number, next) in (1..).zip(asks) {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted);
+        }
+        let wrong = |reason| Failure::Request { number, reason };
+        match next.map_err(Failure::Trace)? {
+            Next::Ask(ask) => client.send(ask).map_err(wrong)?,
+            Next::Mark(next) => {
+                client.settle().map_err(wrong)?;
+                phases.push(Phase { name: std::mem::replace(&mut name, next), figures: client.end_of_phase() });
+                client.idle(plan.idle);
+            }
+        }
+    }
+    client.settle().map_err(Failure::Verify)?;
+    phases.push(Phase { name, figures: client.end_of_phase() });
+    client.idle(plan.idle);
+    let cpu_seconds = (figures::cpu_time() - cpu_began).as_secs_f64();
+    let whole = client.whole();
+    let verified_blocks = if plan.verify { Some(client.look_at_everything().map_err(Failure::Verify)?) } else { None };
+    phases.retain(|phase| !phase.name.is_empty() || phase.figures.has_requests());
+    Ok(Found { io: String::new(), whole, phases, cpu_seconds, verified_blocks })
+}

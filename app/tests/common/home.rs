@@ -1,0 +1,111 @@
+//! The built binary in a directory of its own.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A directory for files, records and what is remembered; gone at the end, with all servers.
+pub struct Home {
+    place: tempfile::TempDir,
+    /// Stands before the words of each command.
+    verb: &'static [&'static str],
+}
+
+impl Home {
+    pub fn new() -> Self {
+        Self::of(&[])
+    }
+
+    /// For tests of one verb, which leave it out.
+    pub fn of(verb: &'static [&'static str]) -> Self {
+        // Sockets lie in it: a server refuses a place that others can enter.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        Self { place: tempfile::Builder::new().permissions(mode).tempdir().unwrap(), verb }
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.place.path().join(name).display().to_string()
+    }
+
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_onefold"));
+        command.args(words).current_dir(self.place.path());
+        command.env("ONEFOLD_RUN_DIR", self.path("run")).env("ONEFOLD_STATE_DIR", self.path("state"));
+        command
+    }
+
+    pub fn run(&self, words: &[&str]) -> Output {
+        self.command(&[self.verb, words].concat()).output().unwrap()
+    }
+
+    /// Runs a command that has to end with `code`; what it printed, and its complaints.
+    pub fn expect(&self, code: i32, words: &[&str]) -> (String, String) {
+        let output = self.run(words);
+        let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(code), "onefold {:?} {words:?}\n{out}{err}", self.verb);
+        (out, err)
+    }
+
+    /// The same as one text: what it printed, and where it failed its complaints.
+    pub fn says(&self, code: i32, words: &[&str]) -> String {
+        let (out, err) = self.expect(code, words);
+        if code == 0 { out } else { out + &err }
+    }
+
+    /// Runs a command that has to end with `code` and to complain of `wanted`.
+    pub fn complaint(&self, code: i32, words: &[&str], wanted: &str) {
+        let err = self.expect(code, words).1;
+        assert!(err.contains(wanted), "{words:?}: {err}");
+    }
+
+    pub fn json(&self, words: &[&str]) -> Value {
+        serde_json::from_str(&self.expect(0, &[words, &["--json"]].concat()).0).unwrap()
+    }
+
+    /// Attaches over NBD and returns the socket.
+    pub fn attach(&self, volume: &str, options: &[&str]) -> PathBuf {
+        let uri = self.says(0, &[&["attach", "--nbd", volume], options].concat());
+        PathBuf::from(uri.trim().split_once("socket=").unwrap().1)
+    }
+
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), bytes).unwrap();
+    }
+
+    /// A file of zeros that takes no space.
+    pub fn blank(&self, name: &str, bytes: u64) {
+        std::fs::File::create(self.path(name)).unwrap().set_len(bytes).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    /// What lies in it, in order.
+    pub fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.place.path()).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // A test that failed may leave servers behind. Where none was started nothing is recorded.
+        if !Path::new(&self.path("run")).exists() {
+            return;
+        }
+        if let Ok(list) = self.command(&["list", "--json"]).output() {
+            let list: Value = serde_json::from_slice(&list.stdout).unwrap_or_default();
+            for volume in list["volumes"].as_array().into_iter().flatten() {
+                let _ = self.command(&["detach", volume["path"].as_str().unwrap()]).output();
+            }
+        }
+    }
+}
+
+/// The path of a trace that comes along.
+pub fn shipped(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/traces").join(name).display().to_string()
+}

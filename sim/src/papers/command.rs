@@ -1,0 +1,137 @@
+//! `onefold-sim papers`.
+
+use crate::papers::evaluation::rows;
+use crate::papers::matrix::{jobs, run};
+use crate::papers::results::{Made, Results};
+use crate::papers::targets::{Target, WRITE_RATIOS, judge};
+use crate::papers::workloads::{WORKLOADS, of_trace};
+use crate::papers::{csv, page};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Of `results.json`. Fields may be added under one version; none changes its meaning.
+const VERSION: u32 = 1;
+/// Threads, unless the user says otherwise: what the target's time is for.
+const THREADS: usize = 2;
+
+const HELP: &str = "usage: onefold-sim papers [--out DIRECTORY] [--trace NAME]... [--traces DIRECTORY] [--jobs N] [--json]
+
+Replays every recorded trace, or those that are named, on every scheme, weak and strong, on three device models, and writes index.html, results.csv
+and results.json into DIRECTORY (default: target/report). Prints each target; ends with 1 where one is missed.";
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub out: PathBuf,
+    /// Where the traces lie.
+    pub traces: PathBuf,
+    /// Names of traces; none: all.
+    pub only: Vec<String>,
+    pub threads: usize,
+    pub json: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { out: "target/report".into(), traces: "data/traces".into(), only: Vec::new(), threads: THREADS, json: false }
+    }
+}
+
+/// `papers [--out DIRECTORY] [--trace NAME]... [--traces DIRECTORY] [--jobs N] [--json]`.
+///
+/// # Errors
+/// What was typed wrong, or as [`report`].
+pub fn command(words: &[String]) -> Result<ExitCode, String> {
+    let mut options = Options::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
+        match word.as_str() {
+            "--out" => options.out = value()?.into(),
+            "--traces" => options.traces = value()?.into(),
+            "--trace" => options.only.push(value()?.clone()),
+            "--jobs" => {
+                options.threads = value()?.parse().ok().filter(|&n| n > 0).ok_or("--jobs wants a number above 0")?;
+            }
+            "--json" => options.json = true,
+            "--help" => {
+                println!("{HELP}");
+                return Ok(ExitCode::SUCCESS);
+            }
+            other => return Err(format!("papers has no option {other}\n{HELP}")),
+        }
+    }
+    let targets = report(&options, &WRITE_RATIOS)?;
+    for target in &targets {
+        if options.json {
+            println!("{}", serde_json::to_string(target).map_err(|e| e.to_string())?);
+        } else {
+            println!("{target}");
+        }
+    }
+    println!("{}", options.out.join("index.html").display());
+    Ok(exit(&targets))
+}
+
+/// Failure where a target is missed.
+#[must_use]
+pub fn exit(targets: &[Target]) -> ExitCode {
+    if targets.iter().all(|t| t.holds) { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+/// Replays, writes the report, and judges it by these write ratios.
+///
+/// # Errors
+/// When a trace has no such name, or the report cannot be written. A replay that fails is a missed target.
+pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Target>, String> {
+    let known = || WORKLOADS.map(|w| w.trace).join(", ");
+    if let Some(unknown) = options.only.iter().find(|name| of_trace(name).is_none()) {
+        return Err(format!("no recorded trace is called {unknown}; there are {}", known()));
+    }
+    let wanted = WORKLOADS.iter().filter(|w| options.only.is_empty() || options.only.iter().any(|name| name == w.trace));
+    let traces: Vec<PathBuf> = wanted.map(|w| options.traces.join(format!("{}.tsv.zst", w.trace))).collect();
+    if let Some(missing) = traces.iter().find(|path| !path.is_file()) {
+        return Err(format!("{} is not there; --traces says where the recorded traces lie", missing.display()));
+    }
+    // Before an hour's work, not after it.
+    std::fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
+    let began = Instant::now();
+    let (runs, failures) = run(&jobs(&traces)?, options.threads);
+    let made = Made {
+        threads: options.threads,
+        wall_seconds: began.elapsed().as_secs_f64(),
+        cpu_seconds: runs.iter().map(|t| t.cpu_seconds).sum(),
+        peak_resident_bytes: peak_resident_bytes(),
+        complete: options.only.is_empty(),
+    };
+    let results = Results { runs, failures, made };
+    let targets = judge(&results, write_ratios);
+    let json = json!({
+        "version": VERSION,
+        "report": "papers",
+        "made": results.made,
+        "targets": targets,
+        "against_published": rows(&results),
+        "failures": results.failures,
+        "runs": results.runs,
+    });
+    write(&options.out, "results.json", &(json.to_string() + "\n"))?;
+    write(&options.out, "results.csv", &csv::csv(&results))?;
+    write(&options.out, "index.html", &page::page(&results, &targets))?;
+    Ok(targets)
+}
+
+fn write(out: &Path, name: &str, text: &str) -> Result<(), String> {
+    let path = out.join(name);
+    std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// From `/proc/self/status`.
+fn peak_resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}

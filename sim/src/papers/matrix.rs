@@ -1,0 +1,161 @@
+//! Which replays there are, and how they are run.
+//!
+//! 1. Every scheme, weak and strong with 32 outstanding, on every model; strong with 1 outstanding on the model of the workload's figures.
+//! 2. The longest begin first, so that at the end no thread waits for another for long.
+//! 3. What comes out stands in the order of the matrix, whoever ran it when.
+
+use crate::papers::results::{Failure, Mode};
+use crate::papers::workloads::{MODELS, of_trace};
+use crate::replay::run::Plan;
+use crate::replay::scheme::Scheme;
+use crate::replay::timed::{Timed, name_of, replay_file};
+use onefold_trace::model::Model;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// How often something is said of the progress.
+const TELL: Duration = Duration::from_secs(30);
+
+/// One replay.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub trace: PathBuf,
+    pub plan: Plan,
+    /// How long it takes compared with others.
+    cost: u64,
+}
+
+impl Job {
+    fn name(&self) -> String {
+        let strong = if self.plan.persistence == Mode::Weak.persistence() {
+            "weak".to_owned()
+        } else {
+            format!("strong {}", self.plan.outstanding_max)
+        };
+        format!("{}, {}, {strong}, {}", name_of(&self.trace), self.plan.scheme.name(), self.plan.model.name)
+    }
+}
+
+/// All replays of each trace.
+///
+/// # Errors
+/// When a model has no such name.
+pub fn jobs(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
+    let mut jobs = Vec::new();
+    for trace in traces {
+        let units = units_of(trace);
+        let device = of_trace(&name_of(trace)).map_or(MODELS[0], |w| w.device);
+        for model in MODELS {
+            let model = Model::named(model)?;
+            for mode in Mode::ALL.into_iter().filter(|&mode| mode != Mode::Alone || model.name == device) {
+                for scheme in Scheme::ALL {
+                    let plan =
+                        Plan { scheme, persistence: mode.persistence(), outstanding_max: mode.outstanding(), model, ..Plan::default() };
+                    jobs.push(Job { trace: trace.clone(), plan, cost: units * weight(scheme, mode) });
+                }
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+/// Microseconds that a unit takes, roughly: only the order of jobs depends on it.
+const fn weight(scheme: Scheme, mode: Mode) -> u64 {
+    match (scheme, mode) {
+        (Scheme::None, _) => 1,
+        (Scheme::Shadow, Mode::Weak) => 8,
+        (Scheme::Shadow, _) => 60,
+        _ => 3,
+    }
+}
+
+/// Units of a trace, from what its recorder says beside it; else its bytes, which only the order of jobs depends on.
+fn units_of(trace: &Path) -> u64 {
+    let beside = trace.with_file_name(format!("{}.json", name_of(trace)));
+    let facts = std::fs::read_to_string(beside).ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    let told = facts.and_then(|facts| facts["total_written_4k"].as_u64());
+    told.unwrap_or_else(|| trace.metadata().map_or(0, |m| m.len()))
+}
+
+/// Runs them on so many threads.
+#[must_use]
+pub fn run(jobs: &[Job], threads: usize) -> (Vec<Timed>, Vec<Failure>) {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|&at| std::cmp::Reverse(jobs[at].cost));
+    let todo = Mutex::new(order.into_iter());
+    let done: Mutex<Vec<Option<Result<Timed, Failure>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
+    let progress =
+        Mutex::new(Progress { began: Instant::now(), told: Instant::now(), done: 0, cost: 0, all: jobs.iter().map(|j| j.cost).sum() });
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let next = todo.lock().expect("nobody panics with it").next();
+                    let Some(at) = next else { break };
+                    let job = &jobs[at];
+                    let result = replay_file(&job.trace, &job.plan).map_err(|error| Failure { replay: job.name(), error });
+                    done.lock().expect("nobody panics with it")[at] = Some(result);
+                    progress.lock().expect("nobody panics with it").finished(job, jobs.len());
+                }
+            });
+        }
+    });
+    let (mut runs, mut failures) = (Vec::new(), Vec::new());
+    for result in done.into_inner().expect("all threads ended well") {
+        match result.expect("every job was run") {
+            Ok(timed) => runs.push(timed),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    (runs, failures)
+}
+
+struct Progress {
+    began: Instant,
+    told: Instant,
+    done: usize,
+    cost: u64,
+    all: u64,
+}
+
+impl Progress {
+    fn finished(&mut self, job: &Job, jobs: usize) {
+        self.done += 1;
+        self.cost += job.cost;
+        if self.told.elapsed() >= TELL {
+            self.told = Instant::now();
+            let percent = self.cost * 100 / self.all.max(1);
+            let minutes = self.began.elapsed().as_secs_f64() / 60.0;
+            eprintln!(
+                "papers: {} of {jobs} replays, about {percent} % of the work, {minutes:.1} minutes; the last: {}",
+                self.done,
+                job.name()
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_replay_stands_there_once() {
+        let jobs = jobs(&[PathBuf::from("a.tsv"), PathBuf::from("b.tsv")]).expect("the models exist");
+        let mut names: Vec<String> = jobs.iter().map(Job::name).collect();
+        assert_eq!(names.len(), 2 * 6 * (3 + 3 + 1));
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 2 * 6 * (3 + 3 + 1));
+    }
+
+    #[test]
+    fn a_replay_that_fails_is_told_and_the_others_go_on() {
+        let missing = jobs(&[PathBuf::from("no/such/trace.tsv")]).expect("the models exist");
+        let (runs, failures) = run(&missing[..3], 2);
+        assert!(runs.is_empty());
+        assert_eq!(failures.len(), 3);
+        assert!(failures[0].error.contains("no/such/trace.tsv"), "{}", failures[0].error);
+    }
+}

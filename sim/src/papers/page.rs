@@ -1,0 +1,164 @@
+//! The page: one file, for people, that needs nothing else.
+
+use crate::papers::evaluation::{Row, rows};
+use crate::papers::html::{Table, escape, page as whole};
+use crate::papers::results::{Mode, Results};
+use crate::papers::targets::Target;
+use crate::papers::workloads::WORKLOADS;
+use crate::papers::{energy, figures, metadata, published, space, statements};
+use std::fmt::Write as _;
+
+/// Where the axis of metadata charts ends.
+const METADATA_TOP: (f64, f64) = (1.0, 2.0);
+
+struct Page {
+    contents: String,
+    body: String,
+}
+
+impl Page {
+    fn section(&mut self, id: &str, title: &str, text: &str, html: &str) {
+        let title = escape(title);
+        let _ = writeln!(self.contents, "<li><a href=\"#{id}\">{title}</a></li>");
+        let _ = writeln!(self.body, "<section id=\"{id}\">\n<h2>{title}</h2>");
+        if !text.is_empty() {
+            let _ = writeln!(self.body, "<p>{}</p>", escape(text));
+        }
+        let _ = writeln!(self.body, "{html}</section>");
+    }
+}
+
+/// The whole page.
+#[must_use]
+pub fn page(results: &Results, targets: &[Target]) -> String {
+    let mut page = Page { contents: String::new(), body: String::new() };
+    page.section("targets", "Targets", TARGETS, &(targets_table(targets).html() + &failures(results)));
+    page.section(
+        "published",
+        "Measured against published",
+        PUBLISHED,
+        &(evaluation(&rows(results)).html() + &statements::table(results).html()),
+    );
+    page.section(
+        "figure-2a",
+        "Figure 2 (A): write ratio, weak persistence",
+        "",
+        &figures::write_ratios(results, "Figure 2 (A)", Mode::Weak),
+    );
+    page.section(
+        "figure-2b",
+        "Figure 2 (B): run time, weak persistence",
+        LATENCY,
+        &figures::run_times(results, "Figure 2 (B)", Mode::Weak),
+    );
+    page.section(
+        "figure-3a",
+        "Figure 3 (A): write ratio, strong persistence",
+        STRONG,
+        &figures::write_ratios(results, "Figure 3 (A)", Mode::Strong),
+    );
+    page.section(
+        "figure-3b",
+        "Figure 3 (B): run time, strong persistence",
+        LATENCY,
+        &figures::run_times(results, "Figure 3 (B)", Mode::Strong),
+    );
+    page.section("space", "Section 4.4: space", SPACE, &space::space(results));
+    page.section("energy", "In place of section 4.5: processor seconds and run time", ENERGY, &energy::energy(results));
+    let charts = metadata::metadata(results, Mode::Weak, METADATA_TOP.0) + &metadata::metadata(results, Mode::Strong, METADATA_TOP.1);
+    page.section("metadata", "What metadata costs", METADATA, &charts);
+    let trees = metadata::trees(results, Mode::Weak) + &metadata::trees(results, Mode::Strong);
+    page.section("shadow", "The trees of shadow", SHADOW, &trees);
+    page.section("reading", "How to read this", "", &(READING.to_owned() + &workloads().html()));
+    let body = format!(
+        "<h1>OrderMergeDedup's evaluation, replayed</h1>\n<p>{}</p>\n<nav><ol>\n{}</ol></nav>\n{}",
+        escape(&made(results, targets)),
+        page.contents,
+        page.body
+    );
+    whole("OrderMergeDedup's evaluation, replayed by Onefold", &body)
+}
+
+fn made(results: &Results, targets: &[Target]) -> String {
+    let m = results.made;
+    let missed = targets.iter().filter(|t| !t.holds).count();
+    let memory = m.peak_resident_bytes.map_or_else(String::new, |bytes| format!(" and at most {} MiB of memory", bytes >> 20));
+    format!(
+        "{} replays of {} traces in {:.1} minutes on {} threads, {:.0} s of processor time{memory}; missed targets: {} of {}. Counts and virtual times do not depend on \
+         the machine; processor seconds do. results.csv and results.json beside this page have every replay.",
+        results.runs.len(),
+        results.workloads().len(),
+        m.wall_seconds / 60.0,
+        m.threads,
+        m.cpu_seconds,
+        missed,
+        targets.len()
+    )
+}
+
+fn targets_table(targets: &[Target]) -> Table {
+    let mut table = Table::new("The targets of this report", ["target", "value", "unit", "wanted", "verdict", "counts behind it"]);
+    for t in targets {
+        let verdict = if t.holds { "holds" } else { "missed" };
+        table.row([t.name.clone(), format!("{:.4}", t.value), t.unit.to_owned(), t.target.clone(), verdict.to_owned(), t.because.clone()]);
+    }
+    table
+}
+
+fn failures(results: &Results) -> String {
+    if results.failures.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new("Replays that failed", ["replay", "error"]);
+    results.failures.iter().for_each(|f| table.row([f.replay.clone(), f.error.clone()]));
+    table.html()
+}
+
+fn evaluation(rows: &[Row]) -> Table {
+    let mut table =
+        Table::new("Every row of the tables that Onefold is judged by", ["paper", "published", "goal here", "measured here", "verdict"]);
+    for r in rows {
+        let measured = if r.measured.is_empty() { "the traces that show it were not replayed" } else { &r.measured };
+        table.row([r.paper, r.published, r.goal, measured, r.verdict.name()]);
+    }
+    table
+}
+
+fn workloads() -> Table {
+    let heads = ["trace", "stands for", "duplication there", "device model of its figures", "how it differs"];
+    let mut table = Table::new("The traces", heads);
+    for w in &WORKLOADS {
+        let published = published::PUBLISHED.iter().find(|p| Some(p.name) == w.paper);
+        let duplication = published.map_or_else(|| "–".to_owned(), |p| format!("{} %", p.duplication_percent));
+        table.row([w.trace, w.paper.unwrap_or("no workload of the paper"), duplication.as_str(), w.device, w.stand_in]);
+    }
+    table
+}
+
+const TARGETS: &str = "Counts are those of the phase \"run\" on the device model \"instant\", which takes no time. For shadow, the published range of Dmdedup is the target on \
+    the six traces that stand for the paper's workloads; the counts behind a miss stand beside it.";
+const PUBLISHED: &str = "\"Missed\" is a goal of the whole project that this state of it does not reach; \"stand-in\" was measured on something else than the paper's, and says \
+    so; \"not measured\" says why. The best scheme here is ordered-anticipate, the default of a volume.";
+const LATENCY: &str = "The paper measures the latency of applications. Here the run time of the phase in virtual time stands in: think times as recorded, waits as the device \
+    model and the scheme make them. What an application does at the same time as its I/O is in the think times already.";
+const STRONG: &str = "Under strong persistence a write is acknowledged when all of its I/O is durable. At most 32 wait for that; the same with 1 stands in a table of its own. \
+    Shadow commits each block by itself, as the paper configured Dmdedup.";
+const SPACE: &str = "Metadata are the 4 KiB blocks of it that were ever written. Blocks that only their fingerprint holds are free for reuse and not counted as used. Shadow and \
+    journal keep no account of free blocks.";
+const ENERGY: &str = "Not energy. Fingerprints come from the traces, so hashing is in none of these seconds, and no content is moved; they compare schemes with each other, not \
+    with a device. Shadow's seconds are redb's.";
+const METADATA: &str = "refs: reference counts (shadow: counts, space maps and freed pages). written: the bits that say which pages were ever written (journal: its redo \
+    records). superblock: for shadow the roots of its trees, too.";
+const SHADOW: &str = "Dmdedup's two copy-on-write trees, on redb: every commit writes each changed page and all pages above it to new places. \
+    Space map and superblock stand apart.";
+const READING: &str = "<dl>\n\
+<dt>unit</dt><dd>one aligned 4 KiB of the device. A write that touches any byte of it counts 1, each time.</dd>\n\
+<dt>write ratio</dt><dd>units written to the device, data and every kind of metadata, ÷ units the client wrote. No deduplication is 1.</dd>\n\
+<dt>ideal</dt><dd>1 − duplication (live), zeros included: what deduplication with free metadata would write.</dd>\n\
+<dt>bound</dt><dd>what a block device could do at best: the new blocks of each epoch as the client cuts them, and at least 1 unit an epoch. \
+These traces do not say how well blocks compress, so each new block counts whole.</dd>\n\
+<dt>efficiency</dt><dd>(1 − write ratio) ÷ duplication (live, zeros included). Lazy reclaim finds duplicates of what nothing maps to any more, and can pass 100 %.</dd>\n\
+<dt>epoch</dt><dd>what one commit makes durable.</dd>\n\
+<dt>replay</dt><dd>keeps dependencies: nothing recorded after a flush is sent before that flush is acknowledged; a write with FUA and the flush after it are one FUA write. \
+Every read is compared with what was written, and the engine's ledger with the device's own count: a difference fails the replay.</dd>\n\
+</dl>\n";

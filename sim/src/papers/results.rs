@@ -1,0 +1,132 @@
+//! All replays of a run, and how to find one.
+
+use crate::papers::workloads::{WORKLOADS, Workload};
+use crate::replay::figures::Figures;
+use crate::replay::scheme::Scheme;
+use crate::replay::timed::Timed;
+use onefold_engine::settings::Persistence;
+use serde::Serialize;
+
+/// When writes are acknowledged, and how many may wait for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Weak,
+    /// Strong, and 32 wait.
+    Strong,
+    /// Strong, and each waits alone.
+    Alone,
+}
+
+impl Mode {
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 3] = [Self::Weak, Self::Strong, Self::Alone];
+
+    /// As replay takes it.
+    #[must_use]
+    pub const fn persistence(self) -> Persistence {
+        match self {
+            Self::Weak => Persistence::Weak,
+            Self::Strong | Self::Alone => Persistence::Strong,
+        }
+    }
+
+    /// Changes that may wait for their answers.
+    #[must_use]
+    pub const fn outstanding(self) -> usize {
+        match self {
+            Self::Weak | Self::Strong => 32,
+            Self::Alone => 1,
+        }
+    }
+
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Weak => "weak",
+            Self::Strong => "strong, 32 outstanding",
+            Self::Alone => "strong, 1 outstanding",
+        }
+    }
+
+    /// For the ids of a page.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Weak => "weak",
+            Self::Strong => "strong",
+            Self::Alone => "alone",
+        }
+    }
+
+    fn is_of(self, timed: &Timed) -> bool {
+        timed.report.outstanding == (self != Self::Weak).then(|| self.outstanding())
+    }
+}
+
+/// A replay that did not come to its end.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failure {
+    pub replay: String,
+    pub error: String,
+}
+
+/// Everything that was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    pub runs: Vec<Timed>,
+    pub failures: Vec<Failure>,
+    pub made: Made,
+}
+
+/// What it took.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Made {
+    pub threads: usize,
+    pub wall_seconds: f64,
+    pub cpu_seconds: f64,
+    /// The most that the process held at once. None: the system does not tell.
+    pub peak_resident_bytes: Option<u64>,
+    /// All traces of the set were replayed.
+    pub complete: bool,
+}
+
+impl Results {
+    /// The replay of a trace.
+    #[must_use]
+    pub fn of(&self, trace: &str, scheme: Scheme, mode: Mode, model: &str) -> Option<&Timed> {
+        let is_it = |t: &&Timed| {
+            let r = &t.report;
+            r.trace == trace && r.scheme == scheme.name() && r.device_model == model && mode.is_of(t)
+        };
+        self.runs.iter().find(is_it)
+    }
+
+    /// What was measured of a workload, on its own device model.
+    #[must_use]
+    pub fn figures(&self, workload: &Workload, scheme: Scheme, mode: Mode) -> Option<&Figures> {
+        self.of(workload.trace, scheme, mode, workload.device).map(|t| &t.report.measured)
+    }
+
+    /// Run time in virtual time, against no deduplication on the same device.
+    #[must_use]
+    pub fn time_ratio(&self, trace: &str, scheme: Scheme, mode: Mode, model: &str) -> Option<f64> {
+        let seconds = |scheme| self.of(trace, scheme, mode, model).map(|t| t.report.measured.virtual_seconds);
+        seconds(scheme).zip(seconds(Scheme::None)).filter(|&(_, none)| none > 0.0).map(|(with, none)| with / none)
+    }
+
+    /// The workloads that were replayed.
+    #[must_use]
+    pub fn workloads(&self) -> Vec<&'static Workload> {
+        WORKLOADS.iter().filter(|w| self.runs.iter().any(|t| t.report.trace == w.trace)).collect()
+    }
+}
+
+/// The least and the greatest.
+#[must_use]
+pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.fold(None, |range, value| match range {
+        None => Some((value, value)),
+        Some((least, most)) => Some((f64::min(least, value), f64::max(most, value))),
+    })
+}

@@ -1,0 +1,85 @@
+//! Section 4.4: the space that is used.
+
+use crate::papers::html::{Table, number, percent};
+use crate::papers::published::PUBLISHED;
+use crate::papers::results::{Mode, Results};
+use crate::papers::workloads::of_paper;
+use crate::replay::figures::Space;
+use crate::replay::scheme::Scheme;
+
+/// What deduplication with free metadata would need, of the blocks that the client holds.
+#[must_use]
+#[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
+pub fn ideal(s: &Space) -> Option<f64> {
+    (s.client_blocks > 0).then(|| s.client_contents as f64 / s.client_blocks as f64)
+}
+
+/// Both tables.
+#[must_use]
+pub fn space(results: &Results) -> String {
+    against_published(results).html() + &all(results).html()
+}
+
+#[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
+fn megabytes(blocks: u64) -> f64 {
+    blocks as f64 * 4096.0 / 1e6
+}
+
+fn against_published(results: &Results) -> Table {
+    let heads =
+        ["workload", "published: original, MB", "deduplicated, MB", "saved", "here: original, MB", "deduplicated, MB", "saved", "ideal"];
+    let mut table =
+        Table::new("Section 4.4: space, published and here (ordered-anticipate, weak; the whole file system, setup included)", heads);
+    for p in PUBLISHED {
+        let Some(w) = of_paper(p.name) else { continue };
+        let s = results.of(w.trace, Scheme::OrderedAnticipate, Mode::Weak, w.device).map(|t| t.report.space);
+        let used = s.and_then(|s| Some(megabytes(s.linked? + s.metadata)));
+        table.row([
+            format!("{} ({})", p.name, w.short()),
+            format!("{:.1}", p.space.0),
+            format!("{:.1}", p.space.1),
+            format!("{:.0} %", p.space.2),
+            number(s.map(|s| megabytes(s.client_blocks)), 1),
+            number(used, 1),
+            percent(s.and_then(|s| s.ratio).map(|ratio| 1.0 - ratio)),
+            percent(s.as_ref().and_then(ideal).map(|ideal| 1.0 - ideal)),
+        ]);
+    }
+    table
+}
+
+fn all(results: &Results) -> Table {
+    let heads = [
+        "workload and scheme",
+        "client's blocks",
+        "contents of them",
+        "unique",
+        "shared",
+        "linked",
+        "kept by fingerprint alone",
+        "free",
+        "metadata, 4 KiB",
+        "(linked + metadata) ÷ client's blocks",
+    ];
+    let mut table = Table::new("Space at the end of the measured phase, in blocks of 4 KiB, weak", heads);
+    for w in results.workloads() {
+        for scheme in [Scheme::Journal, Scheme::Shadow, Scheme::Ordered, Scheme::OrderedAnticipate] {
+            let Some(timed) = results.of(w.trace, scheme, Mode::Weak, w.device) else { continue };
+            let s = &timed.report.space;
+            let or_dash = |n: Option<u64>| n.map_or_else(|| "–".to_owned(), |n| n.to_string());
+            table.row([
+                format!("{}, {}", w.short(), scheme.name()),
+                s.client_blocks.to_string(),
+                s.client_contents.to_string(),
+                or_dash(s.unique),
+                or_dash(s.shared),
+                or_dash(s.linked),
+                or_dash(s.kept),
+                or_dash(s.free),
+                s.metadata.to_string(),
+                number(s.ratio, 4),
+            ]);
+        }
+    }
+    table
+}

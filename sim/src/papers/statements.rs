@@ -1,0 +1,75 @@
+//! What sections 4.2 and 4.3 say in numbers, and the same from this run.
+
+use crate::papers::html::{Table, change, number};
+use crate::papers::results::{Mode, Results};
+use crate::papers::workloads::of_paper;
+use crate::replay::scheme::Scheme;
+
+const NAMES: [&str; 6] = ["Update", "Install", "BBench", "Vehicle", "Hadoop", "YCSB"];
+
+/// A value of each of the paper's workloads that was replayed.
+fn each(value: impl Fn(&str) -> Option<String>) -> String {
+    let told: Vec<String> = NAMES.iter().filter_map(|name| Some(format!("{name} {}", value(name)?))).collect();
+    if told.is_empty() { "not replayed".to_owned() } else { told.join(", ") }
+}
+
+fn ratio(results: &Results, name: &str, scheme: Scheme, mode: Mode) -> Option<f64> {
+    Some(results.figures(of_paper(name)?, scheme, mode)?.write_ratio)
+}
+
+fn writes(results: &Results, scheme: Scheme, mode: Mode) -> String {
+    each(|name| Some(change(Some(ratio(results, name, scheme, mode)? - 1.0))))
+}
+
+/// What an option saves beyond another, in shares of the original writes.
+fn beyond(results: &Results, less: Scheme, more: Scheme, mode: Mode) -> String {
+    each(|name| Some(change(Some(ratio(results, name, less, mode)? - ratio(results, name, more, mode)?))))
+}
+
+fn times(results: &Results, scheme: Scheme, mode: Mode) -> String {
+    each(|name| {
+        let w = of_paper(name)?;
+        Some(format!("{}×", number(Some(results.time_ratio(w.trace, scheme, mode, w.device)?), 2)))
+    })
+}
+
+/// (section, what is published, what was measured).
+#[must_use]
+pub fn statements(results: &Results) -> Vec<(&'static str, &'static str, String)> {
+    use Mode::{Strong, Weak};
+    use Scheme::{Ordered, OrderedAnticipate, OrderedOnly, Shadow};
+    vec![
+        (
+            "4.2",
+            "Dmdedup: 7 to 33 % fewer writes on update, install, Vehicle, Hadoop, YCSB; 7 % more on BBench",
+            writes(results, Shadow, Weak),
+        ),
+        ("4.2", "ordering alone: 17 to 59 % fewer writes", writes(results, OrderedOnly, Weak)),
+        ("4.2", "non-critical delay saves up to 2 % more, 8 % on BBench", beyond(results, OrderedOnly, Ordered, Weak)),
+        ("4.2", "anticipation saves up to 6 % more", beyond(results, Ordered, OrderedAnticipate, Weak)),
+        ("4.2", "all together: 18 to 63 % fewer writes", writes(results, OrderedAnticipate, Weak)),
+        ("4.2", "latency, Dmdedup: 1.2 × on update, 1.8 × on install, the others within 5 %", times(results, Shadow, Weak)),
+        ("4.2", "latency: 11 to 15 % more on install, the others within 5 %", times(results, OrderedAnticipate, Weak)),
+        ("4.3", "Dmdedup: 5 to 12 × the writes", each(|name| Some(format!("{}×", number(Some(ratio(results, name, Shadow, Strong)?), 2))))),
+        (
+            "4.3",
+            "ordering alone: 5 to 18 % fewer writes on update, install, Vehicle; 5 % more on BBench, 41 to 71 % more on Hadoop and YCSB",
+            writes(results, OrderedOnly, Strong),
+        ),
+        ("4.3", "non-critical delay saves up to 3 % more, 11 % on BBench", beyond(results, OrderedOnly, Ordered, Strong)),
+        ("4.3", "anticipation saves up to 63 % more", beyond(results, Ordered, OrderedAnticipate, Strong)),
+        ("4.3", "all together: 15 to 51 % fewer writes", writes(results, OrderedAnticipate, Strong)),
+        ("4.3", "latency, Dmdedup: 4 to 24 × on update, install, YCSB, the others within 4 %", times(results, Shadow, Strong)),
+        ("4.3", "latency: 37 to 42 % more on install, the others within 4 %", times(results, OrderedAnticipate, Strong)),
+    ]
+}
+
+/// As a table.
+#[must_use]
+pub fn table(results: &Results) -> Table {
+    let caption =
+        "Sections 4.2 and 4.3, sentence by sentence (latency here: virtual run time on the model of the paper's device, a stand-in)";
+    let mut table = Table::new(caption, ["section", "published", "here"]);
+    statements(results).into_iter().for_each(|(section, published, here)| table.row([section.to_owned(), published.to_owned(), here]));
+    table
+}

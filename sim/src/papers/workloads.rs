@@ -1,0 +1,97 @@
+//! The recorded traces, and which workload of the paper each stands for.
+
+/// A recorded trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Its file, without the ending.
+    pub trace: &'static str,
+    /// What ran, in a word.
+    pub label: &'static str,
+    /// The device model for the figures: that of the machine on which the paper ran such a workload (section 4.1).
+    pub device: &'static str,
+    /// The workload of the paper that it stands for.
+    pub paper: Option<&'static str>,
+    /// How it differs from that.
+    pub stand_in: &'static str,
+}
+
+const fn like(trace: &'static str, label: &'static str, device: &'static str, paper: &'static str, stand_in: &'static str) -> Workload {
+    Workload { trace, label, device, paper: Some(paper), stand_in }
+}
+
+const fn other(trace: &'static str, label: &'static str, device: &'static str) -> Workload {
+    Workload { trace, label, device, paper: None, stand_in: "" }
+}
+
+/// The models that every trace is replayed on: one that takes no time, and the paper's two.
+pub const MODELS: [&str; 3] = ["instant", "tablet", "850pro"];
+
+/// All of `data/traces`, those that stand for a workload of the paper first, in its order.
+pub const WORKLOADS: [Workload; 21] = [
+    like("01_apt_update", "update", "tablet", "Update", "another release, other packages"),
+    like("02_apt_install", "install", "tablet", "Install", "another release: 9 % duplicates where the paper has 30 %"),
+    like("04_browse_firefox", "browse", "tablet", "BBench", "local pages in a headless browser, no BBench: 43 % duplicates, not 73 %"),
+    like("05_vehicle", "vehicle", "tablet", "Vehicle", "free traffic video in place of Caltrans's"),
+    like("06_hadoop_grep", "hadoop", "850pro", "Hadoop", "the documentation of another kernel"),
+    like("08_ycsb_wiredtiger", "ycsb", "850pro", "YCSB", "WiredTiger itself in place of a MongoDB server"),
+    other("03_apt_upgrade_release", "upgrade", "tablet"),
+    other("05b_vehicle_orig", "vehicle-b", "tablet"),
+    other("07_ycsb_mongo", "ycsb-mongo", "850pro"),
+    other("10_phone_mix", "phone", "tablet"),
+    other("11_sqlite_modes", "sqlite", "tablet"),
+    other("13_pkg_trees", "packages", "850pro"),
+    other("14_vm_images", "vm-images", "850pro"),
+    other("15_build", "build", "850pro"),
+    other("16_fio_dup0", "fio-0", "850pro"),
+    other("16_fio_dup25", "fio-25", "850pro"),
+    other("16_fio_dup50", "fio-50", "850pro"),
+    other("16_fio_dup75", "fio-75", "850pro"),
+    other("17_dd_copy", "dd", "850pro"),
+    other("18_fileserver_4to1", "files-4to1", "850pro"),
+    other("18_fileserver_uniq", "files-uniq", "850pro"),
+];
+
+impl Workload {
+    /// How the trace's name begins: enough to find it.
+    #[must_use]
+    pub fn number(&self) -> &'static str {
+        self.trace.split('_').next().unwrap_or(self.trace)
+    }
+
+    /// Number and label.
+    #[must_use]
+    pub fn short(&self) -> String {
+        format!("{} {}", self.number(), self.label)
+    }
+}
+
+/// The trace that stands for a workload of the paper.
+#[must_use]
+pub fn of_paper(name: &str) -> Option<&'static Workload> {
+    WORKLOADS.iter().find(|w| w.paper == Some(name))
+}
+
+/// The workload with this trace.
+#[must_use]
+pub fn of_trace(trace: &str) -> Option<&'static Workload> {
+    WORKLOADS.iter().find(|w| w.trace == trace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onefold_trace::model::Model;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_recorded_trace_is_a_workload_and_every_model_exists() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../data/traces");
+        let files = std::fs::read_dir(folder).expect("the traces come along");
+        let names = files.map(|file| file.expect("it can be listed").file_name().into_string().expect("UTF-8"));
+        let there: BTreeSet<String> = names.filter_map(|name| name.strip_suffix(".tsv.zst").map(str::to_owned)).collect();
+        let known: BTreeSet<String> = WORKLOADS.iter().map(|w| w.trace.to_owned()).collect();
+        assert_eq!(there, known);
+        assert!(WORKLOADS.iter().all(|w| MODELS.contains(&w.device)));
+        assert!(MODELS.iter().all(|name| Model::named(name).is_ok()));
+    }
+}

@@ -1,0 +1,131 @@
+//! The papers' report over one small recorded trace: what it writes, and how it ends.
+
+use onefold_sim::papers::command::{Options, exit, report};
+use onefold_sim::papers::targets::WRITE_RATIOS;
+use onefold_sim::papers::workloads::MODELS;
+use onefold_sim::replay::scheme::Scheme;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const TRACE: &str = "05_vehicle";
+
+fn options(out: &Path, only: &str) -> Options {
+    let traces = [env!("CARGO_MANIFEST_DIR"), "..", "data", "traces"].iter().collect();
+    Options { out: out.to_path_buf(), traces, only: vec![only.to_owned()], ..Options::default() }
+}
+
+/// A directory that goes away again.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("onefold-papers-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the temporary directory can be written");
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Names of the elements that are open at the end, or an end without its beginning.
+fn unbalanced(html: &str) -> Result<(), String> {
+    const VOID: [&str; 2] = ["meta", "br"];
+    let mut open = Vec::new();
+    for piece in html.split('<').skip(1) {
+        let (tag, text) = piece.split_once('>').ok_or_else(|| format!("'<{piece}' is not closed"))?;
+        if text.contains('>') {
+            return Err(format!("a bare > in '{text}'"));
+        }
+        let name = tag.trim_start_matches('/').split([' ', '\n', '/']).next().unwrap_or_default();
+        if tag.starts_with('/') {
+            let last = open.pop();
+            if last != Some(name) {
+                return Err(format!("</{name}> where {last:?} is open"));
+            }
+        } else if !tag.starts_with('!') && !tag.ends_with('/') && !VOID.contains(&name) {
+            open.push(name);
+        }
+    }
+    if open.is_empty() { Ok(()) } else { Err(format!("open at the end: {open:?}")) }
+}
+
+/// Values of attributes named so.
+fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
+    let needle = format!(" {name}=\"");
+    html.split(&needle).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+#[test]
+fn the_report_of_one_trace_is_whole_and_a_missed_target_fails_it() {
+    let scratch = Scratch::new("whole");
+    let options = options(&scratch.0, TRACE);
+    let targets = report(&options, &WRITE_RATIOS).expect("it can be written");
+    let of_ordered = targets.iter().find(|t| t.name == "ordered-weak-05_vehicle").expect("it is judged");
+    assert!(of_ordered.holds, "{of_ordered}");
+    assert!(targets.iter().any(|t| t.name == "replays-that-failed" && t.holds));
+    assert!(!targets.iter().any(|t| t.name.contains("01_apt")), "what was not replayed is not judged");
+    assert!(!targets.iter().any(|t| t.name == "minutes"), "a part says nothing of the time of the whole");
+
+    let read = |name: &str| std::fs::read_to_string(scratch.0.join(name)).expect("it was written");
+    let csv = read("results.csv");
+    let heads: Vec<&str> = csv.lines().next().expect("a first line").split(',').collect();
+    let column = |name: &str| heads.iter().position(|head| *head == name).unwrap_or_else(|| panic!("no column {name} in {heads:?}"));
+    let wanted = ["scheme", "persistence", "outstanding", "device_model"].map(column);
+    let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    assert!(rows.iter().all(|row| row.len() == heads.len() && row[column("client_units")] == "3731"));
+    let found: BTreeSet<Vec<&str>> = rows.iter().map(|row| wanted.map(|at| row[at]).to_vec()).collect();
+    let mut expected = BTreeSet::new();
+    for scheme in Scheme::ALL {
+        for (persistence, outstanding, models) in
+            [("weak", "", &MODELS[..]), ("strong", "32", &MODELS[..]), ("strong", "1", &["tablet"][..])]
+        {
+            expected.extend(models.iter().map(|model| vec![scheme.name(), persistence, outstanding, model]));
+        }
+    }
+    assert_eq!((found, rows.len()), (expected, Scheme::ALL.len() * 7));
+
+    let html = read("index.html");
+    unbalanced(&html).unwrap_or_else(|error| panic!("{error}"));
+    let ids = attributes(&html, "id");
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "every id once");
+    for from_elsewhere in ["http://", "https://", "<script", "<link", "<img", "url(//", "@import"] {
+        assert!(!html.contains(from_elsewhere), "{from_elsewhere} in the page");
+    }
+    for figure in ["Figure 2 (A)", "Figure 2 (B)", "Figure 3 (A)", "Figure 3 (B)", "Section 4.4", "Section 4.5", "ideal", "bound"] {
+        assert!(html.contains(figure), "{figure} is missing");
+    }
+    assert!(html.matches("<svg ").count() >= 6 && html.matches("<caption>").count() > html.matches("<svg ").count());
+
+    let json: serde_json::Value = serde_json::from_str(&read("results.json")).expect("it is JSON");
+    assert_eq!((json["version"].as_u64(), json["runs"].as_array().map(Vec::len)), (Some(1), Some(rows.len())));
+    for key in
+        ["trace", "scheme", "persistence", "client_units", "client_flushes", "epochs", "device_units", "device_flushes", "cpu_seconds"]
+    {
+        assert!(json["runs"][1].get(key).is_some(), "{key}");
+    }
+    let verdicts: BTreeSet<&str> =
+        json["against_published"].as_array().expect("rows").iter().filter_map(|r| r["verdict"].as_str()).collect();
+    assert!(verdicts.contains("not measured") && verdicts.contains("stand-in"), "{verdicts:?}");
+
+    // The same results, held against what cannot be reached.
+    let impossible = report(&options, &[(TRACE, 0.1)]).expect("it can be written");
+    let missed = impossible.iter().find(|t| t.name == "ordered-weak-05_vehicle").expect("it is judged");
+    assert!(!missed.holds && missed.to_string().contains("MISSED") && missed.to_string().contains("client units"), "{missed}");
+    assert_eq!(format!("{:?}", exit(&impossible)), format!("{:?}", ExitCode::from(1)));
+    assert_eq!(format!("{:?}", exit(std::slice::from_ref(of_ordered))), format!("{:?}", ExitCode::SUCCESS));
+}
+
+#[test]
+fn a_trace_that_is_not_there_is_named_before_anything_is_done() {
+    let scratch = Scratch::new("missing");
+    let unknown = report(&options(&scratch.0, "99_moon"), &WRITE_RATIOS).unwrap_err();
+    assert!(unknown.contains("99_moon") && unknown.contains(TRACE), "{unknown}");
+    let elsewhere = Options { traces: scratch.0.clone(), ..options(&scratch.0, TRACE) };
+    let missing = report(&elsewhere, &WRITE_RATIOS).unwrap_err();
+    assert!(missing.contains("--traces") && missing.contains("05_vehicle.tsv.zst"), "{missing}");
+}

@@ -1,0 +1,194 @@
+"""The programs of live-workloads: what is set up, and what is measured. A stand-in says so in its name."""
+
+import http.server
+import os
+import shutil
+import threading
+import urllib.request
+
+from block import call, onefold
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+# Outlives a run: a base system and packages are fetched once.
+CACHE = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "bench-cache")
+MIRROR = os.environ.get("ONEFOLD_BENCH_MIRROR", "http://deb.debian.org/debian")
+SUITE = "bookworm"
+PACKAGES = ["git", "python3", "vim", "perl-modules-5.36", "gcc"]
+
+
+class Missing(Exception):
+    """What a program needs cannot be had here."""
+
+
+class SqliteLoad:
+    """A table with two indexes filled row by row: first with a rollback journal, then with a write-ahead log; each transaction durable."""
+
+    name = "sqlite-load"
+    ROWS = 600
+
+    def __init__(self, seed):
+        self.seed = seed
+
+    def setup(self, path):
+        pass
+
+    def run(self, path):
+        script = (
+            "import random, sqlite3, sys\n"
+            "path, rows, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\n"
+            "draw = random.Random(seed)\n"
+            "for mode in ('delete', 'wal'):\n"
+            "    base = sqlite3.connect(f'{path}/{mode}.db', isolation_level=None)\n"
+            "    base.execute(f'pragma journal_mode={mode}')\n"
+            "    base.execute('pragma synchronous=full')\n"
+            "    base.execute('create table messages (id integer primary key, thread integer, sent integer, body text)')\n"
+            "    base.execute('create index by_thread on messages (thread, sent)')\n"
+            "    base.execute('create index by_time on messages (sent)')\n"
+            "    for n in range(rows):\n"
+            "        base.execute('begin')\n"
+            "        for _ in range(3):\n"
+            "            body = ' '.join(draw.choice(('lorem', 'ipsum', 'dolor', 'sit', 'amet')) + str(draw.randrange(99)) for _ in range(60))\n"
+            "            base.execute('insert into messages (thread, sent, body) values (?, ?, ?)', (draw.randrange(40), n, body))\n"
+            "        base.execute('update messages set body = body || ? where id = ?', ('.', draw.randrange(3 * n + 3)))\n"
+            "        base.execute('commit')\n"
+            "    assert base.execute('select count(*) from messages').fetchone() == (3 * rows,)\n"
+            "    base.close()\n"
+        )
+        call("/usr/bin/python3", "-c", script, path, self.ROWS, self.seed)
+
+
+def chroot(path, *words):
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "HOME": "/root"}
+    environment.update({key: value for key, value in os.environ.items() if key.lower().endswith("_proxy")})
+    call("chroot", path, *words, env=environment)
+
+
+def base_system():
+    """The path of a tar of a minimal system with packages that were fetched and not installed."""
+    archive = os.path.join(CACHE, f"{SUITE}.tar")
+    if os.path.exists(archive):
+        return archive
+    if not shutil.which("debootstrap"):
+        raise Missing("debootstrap is not installed")
+    os.makedirs(CACHE, exist_ok=True)
+    tree = os.path.join(CACHE, "tree")
+    shutil.rmtree(tree, ignore_errors=True)
+    try:
+        call("debootstrap", "--variant=minbase", SUITE, tree, MIRROR)
+        shutil.copy("/etc/resolv.conf", os.path.join(tree, "etc/resolv.conf"))
+        chroot(tree, "apt-get", "update")
+        chroot(tree, "apt-get", "install", "-y", "--no-install-recommends", "--download-only", *PACKAGES)
+        call("tar", "-C", tree, "-cf", archive + ".part", ".")
+    except onefold.Failed as error:
+        raise Missing(f"no base system from {MIRROR}: {error}") from error
+    finally:
+        shutil.rmtree(tree, ignore_errors=True)
+    os.rename(archive + ".part", archive)
+    return archive
+
+
+class PackageInstallation:
+    """apt-get install in a chroot, from packages that are there already."""
+
+    name = "package-installation"
+
+    def __init__(self, seed):
+        self.archive = base_system()
+
+    def setup(self, path):
+        call("tar", "-C", path, "-xf", self.archive)
+
+    def run(self, path):
+        chroot(path, "apt-get", "install", "-y", "--no-install-recommends", "--no-download", *PACKAGES)
+
+
+def mirror_copy():
+    """The index files of the suite, as they lie on the mirror."""
+    place = os.path.join(CACHE, "mirror")
+    base = f"dists/{SUITE}"
+    for name in ("InRelease", "main/binary-amd64/Packages.xz", "main/i18n/Translation-en.xz"):
+        path = os.path.join(place, base, name)
+        if not os.path.exists(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            try:
+                urllib.request.urlretrieve(f"{MIRROR}/{base}/{name}", path + ".part")
+            except OSError as error:
+                raise Missing(f"{MIRROR}/{base}/{name}: {error}") from error
+            os.rename(path + ".part", path)
+    return place
+
+
+class PackageIndexUpdate:
+    """apt-get update in a chroot, from a mirror on this machine."""
+
+    name = "package-index-update"
+
+    def __init__(self, seed):
+        self.archive, self.mirror = base_system(), mirror_copy()
+
+    def setup(self, path):
+        call("tar", "-C", path, "-xf", self.archive)
+        shutil.rmtree(os.path.join(path, "var/lib/apt/lists"))
+        os.makedirs(os.path.join(path, "var/lib/apt/lists/partial"))
+
+    def run(self, path):
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def __init__(handler, *words):
+                super().__init__(*words, directory=self.mirror)
+
+            def log_message(handler, *_):
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            source = f"deb http://127.0.0.1:{server.server_port} {SUITE} main\n"
+            with open(os.path.join(path, "etc/apt/sources.list"), "w", encoding="ascii") as file:
+                file.write(source)
+            no_proxy = ["-o", "Acquire::http::Proxy=false", "-o", "Acquire::By-Hash=no", "-o", "Acquire::Check-Valid-Until=false"]
+            chroot(path, "apt-get", *no_proxy, "update")
+            server.shutdown()
+        if not any(name.endswith("_Packages") for name in os.listdir(os.path.join(path, "var/lib/apt/lists"))):
+            raise onefold.Failed("apt-get update left no package lists")
+
+
+class Browsing:
+    """A headless browser with profile and cache on the device, over local pages: started again for each page."""
+
+    name = "browsing"
+    PAGES = 6
+
+    def __init__(self, seed):
+        self.browser = shutil.which("firefox-esr") or shutil.which("firefox")
+        if not self.browser:
+            raise Missing("firefox-esr is not installed (apt-get install firefox-esr)")
+        self.seed = seed
+
+    def setup(self, path):
+        pages = os.path.join(path, "pages")
+        os.makedirs(pages)
+        os.makedirs(os.path.join(path, "home"))
+        for page in range(self.PAGES):
+            pictures = "".join(f'<canvas id="c{n}" width="600" height="400"></canvas>' for n in range(4))
+            script = (
+                "for (const c of document.querySelectorAll('canvas')) { const d = c.getContext('2d');"
+                f" for (let i = 0; i < 2000; i++) {{ d.fillStyle = `hsl(${{i * 7 + {page}}} 80% 50%)`; d.fillRect(i * 37 % 600, i * 91 % 400, 20, 20); }}"
+                " localStorage.setItem(c.id + location, c.toDataURL().slice(0, 20000)); }"
+            )
+            body = " ".join(f"word{n * (page + 1) % 997}" for n in range(6000))
+            with open(os.path.join(pages, f"{page}.html"), "w", encoding="ascii") as file:
+                file.write(f"<html><body>{pictures}<p>{body}</p><script>{script}</script></body></html>")
+
+    def run(self, path):
+        home = os.path.join(path, "home")
+        profile = os.path.join(home, "profile")
+        os.makedirs(profile, exist_ok=True)
+        environment = {**os.environ, "HOME": home, "XDG_CACHE_HOME": os.path.join(home, "cache"), "MOZ_HEADLESS": "1"}
+        for page in range(self.PAGES):
+            shot = os.path.join(home, f"{page}.png")
+            url = f"file://{path}/pages/{page}.html"
+            call(self.browser, "--headless", "--profile", profile, "--screenshot", shot, url, env=environment, timeout=300)
+            if not os.path.getsize(shot):
+                raise onefold.Failed(f"{shot} is empty")
+
+
+PROGRAMS = {"sqlite": SqliteLoad, "update": PackageIndexUpdate, "install": PackageInstallation, "browsing": Browsing}

@@ -1,0 +1,216 @@
+//! Counting contents in bounded memory: a table of those seen; when it is full, a run of them, sorted, in a file; in the end all runs are merged.
+
+use crate::synth::Distribution;
+use lz4_flex::block::{compress_into, get_maximum_output_size};
+use onefold_engine::units::BLOCK_SIZE;
+use rustc_hash::FxBuildHasher;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use twox_hash::XxHash3_64;
+
+/// What a content of the table costs at most: its entry, twice over while the table grows, and its place in a run that is sorted.
+const CONTENT_BYTES: usize = 64;
+/// The least memory to count in.
+pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+/// Bytes of a content in a run.
+const RECORD_BYTES: usize = 17;
+
+/// One more time.
+const ONCE: u64 = 1 << 8;
+
+/// A content that was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Seen {
+    hash: u64,
+    times: u64,
+    /// Steps of 64 bytes that LZ4 brings it to.
+    steps: u8,
+}
+
+impl Seen {
+    fn new(hash: u64, known: u64) -> Self {
+        Self { hash, times: known / ONCE, steps: u8::try_from(known % ONCE).expect("a byte") }
+    }
+}
+
+/// Counts block after block.
+pub struct Counting {
+    /// By hash: how often, and in the lowest byte the steps that LZ4 brings it to.
+    known: HashMap<u64, u64, FxBuildHasher>,
+    known_max: usize,
+    runs: Vec<File>,
+    temporary: PathBuf,
+    zero_blocks: u64,
+    compressor: Box<[u8]>,
+}
+
+impl Counting {
+    /// In so much memory, at least 1 MiB, and beyond that in files in the directory `temporary`.
+    #[must_use]
+    pub fn new(memory_bytes: u64, temporary: &Path) -> Self {
+        let memory_bytes = usize::try_from(memory_bytes.max(MEMORY_BYTES_MIN)).unwrap_or(usize::MAX);
+        Self {
+            known: HashMap::default(),
+            known_max: memory_bytes / CONTENT_BYTES,
+            runs: Vec::new(),
+            temporary: temporary.to_path_buf(),
+            zero_blocks: 0,
+            compressor: vec![0; get_maximum_output_size(BLOCK_SIZE)].into_boxed_slice(),
+        }
+    }
+
+    /// Files that were needed besides memory.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Counts a block.
+    ///
+    /// # Errors
+    /// Where a temporary file cannot be written.
+    pub fn block(&mut self, block: &[u8; BLOCK_SIZE]) -> io::Result<()> {
+        if block.iter().all(|byte| *byte == 0) {
+            self.zero_blocks += 1;
+            return Ok(());
+        }
+        let hash = XxHash3_64::oneshot(block);
+        if let Some(known) = self.known.get_mut(&hash) {
+            *known += ONCE;
+            return Ok(());
+        }
+        let steps = steps(block, &mut self.compressor);
+        self.known.insert(hash, ONCE | u64::from(steps));
+        if self.known.len() >= self.known_max { self.spill() } else { Ok(()) }
+    }
+
+    fn spill(&mut self) -> io::Result<()> {
+        let mut sorted: Vec<Seen> = self.known.drain().map(|(hash, known)| Seen::new(hash, known)).collect();
+        sorted.sort_unstable();
+        let mut run = BufWriter::new(tempfile::tempfile_in(&self.temporary)?);
+        for seen in sorted {
+            run.write_all(&seen.hash.to_le_bytes())?;
+            run.write_all(&seen.times.to_le_bytes())?;
+            run.write_all(&[seen.steps])?;
+        }
+        let mut run = run.into_inner().map_err(io::IntoInnerError::into_error)?;
+        run.rewind()?;
+        self.runs.push(run);
+        Ok(())
+    }
+
+    /// What was counted.
+    ///
+    /// # Errors
+    /// Where a temporary file cannot be written or read.
+    pub fn finish(mut self) -> io::Result<Distribution> {
+        let (mut occurrences, mut compressed) = (BTreeMap::new(), BTreeMap::new());
+        let mut count = |times: u64, steps: u8| {
+            *occurrences.entry(times).or_insert(0) += 1;
+            *compressed.entry(u16::from(steps) * 64).or_insert(0) += 1;
+        };
+        if self.runs.is_empty() {
+            self.known.iter().map(|(hash, known)| Seen::new(*hash, *known)).for_each(|seen| count(seen.times, seen.steps));
+        } else {
+            self.spill()?;
+            merge(std::mem::take(&mut self.runs), &mut count)?;
+        }
+        Ok(Distribution::new(self.zero_blocks, &occurrences, &compressed))
+    }
+}
+
+/// Steps of 64 bytes that LZ4 brings a block to; what does not get smaller stays what it is.
+fn steps(block: &[u8; BLOCK_SIZE], compressor: &mut [u8]) -> u8 {
+    let bytes = compress_into(block, compressor).unwrap_or(BLOCK_SIZE).min(BLOCK_SIZE);
+    u8::try_from(bytes.div_ceil(64)).expect("64 steps are a block")
+}
+
+/// Hands each content of all runs to `count`, with all its times.
+fn merge(runs: Vec<File>, count: &mut dyn FnMut(u64, u8)) -> io::Result<()> {
+    let mut runs: Vec<BufReader<File>> = runs.into_iter().map(BufReader::new).collect();
+    let mut heads = BinaryHeap::new();
+    for (index, run) in runs.iter_mut().enumerate() {
+        heads.extend(read(run)?.map(|seen| Reverse((seen, index))));
+    }
+    let mut content: Option<Seen> = None;
+    while let Some(Reverse((seen, index))) = heads.pop() {
+        heads.extend(read(&mut runs[index])?.map(|seen| Reverse((seen, index))));
+        match &mut content {
+            Some(content) if content.hash == seen.hash => content.times += seen.times,
+            _ => {
+                if let Some(whole) = content.replace(seen) {
+                    count(whole.times, whole.steps);
+                }
+            }
+        }
+    }
+    if let Some(whole) = content {
+        count(whole.times, whole.steps);
+    }
+    Ok(())
+}
+
+fn read(run: &mut BufReader<File>) -> io::Result<Option<Seen>> {
+    let mut record = [0; RECORD_BYTES];
+    match run.read_exact(&mut record) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let number = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
+    Ok(Some(Seen { hash: number(0), times: number(8), steps: record[16] }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synth::Occurring;
+
+    fn block(number: u64) -> [u8; BLOCK_SIZE] {
+        let mut block = [0; BLOCK_SIZE];
+        block[..8].copy_from_slice(&number.to_le_bytes());
+        block[8] = 1;
+        block
+    }
+
+    #[test]
+    fn what_does_not_fit_into_memory_is_counted_all_the_same() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let distribution = |known_max| {
+            let mut counting = Counting { known_max, ..Counting::new(0, place.path()) };
+            // Content n comes n % 4 + 1 times, far apart.
+            for round in 0..4 {
+                for number in (0..1000).filter(|number| number % 4 >= round) {
+                    counting.block(&block(number)).expect("it counts");
+                }
+                counting.block(&[0; BLOCK_SIZE]).expect("it counts");
+            }
+            (counting.runs(), counting.finish().expect("it counts"))
+        };
+        let (none, in_memory) = distribution(2000);
+        let (many, in_files) = distribution(100);
+        assert!(none == 0 && many > 20, "{none} {many}");
+        assert_eq!(in_memory, in_files);
+        assert_eq!(in_memory.occurring(), [1, 2, 3, 4].map(|times| Occurring { times, contents: 250 }));
+        assert_eq!((in_memory.zero_blocks, in_memory.blocks(), in_memory.contents()), (4, 2504, 1000));
+        assert_eq!(std::fs::read_dir(place.path()).expect("it is there").count(), 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn sizes_are_those_of_lz4() {
+        let mut compressor = vec![0; get_maximum_output_size(BLOCK_SIZE)];
+        assert_eq!(steps(&block(1), &mut compressor), 1);
+        let mut noise = [0; BLOCK_SIZE];
+        let mut state = 1u64;
+        for bytes in noise.chunks_exact_mut(8) {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            bytes.copy_from_slice(&(state ^ (state >> 29)).to_le_bytes());
+        }
+        assert_eq!(steps(&noise, &mut compressor), 64, "what cannot be compressed stays a block");
+        noise[2048..].fill(7);
+        assert!((32..=34).contains(&steps(&noise, &mut compressor)));
+    }
+}

@@ -1,0 +1,223 @@
+//! Traces that nobody recorded, from parameters.
+//!
+//! 1. The same plan and seed give the same records.
+//! 2. What is asked for comes out: shares are dealt from exact counts, and only sizes, times and places are left to chance.
+//! 3. Fingerprints stand for no content that exists: each is the MD5 of the seed and the content's number.
+//! 4. A volume is blank at first, and all requests are whole blocks.
+
+mod choice;
+mod content;
+mod distribution;
+mod order;
+pub mod phone;
+mod place;
+mod plan;
+mod random;
+mod volume;
+
+pub use choice::Choice;
+pub use distribution::{Compressing, DISTRIBUTION_NAME, DISTRIBUTION_VERSION, Distribution, Occurring};
+pub use plan::{Access, BLOCKS_MAX, Contents, Flushes, Length, Plan, Wrong};
+
+use crate::header::Header;
+use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record};
+use content::{Kind, Source};
+use md5::{Digest, Md5};
+use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::units::{BLOCK_BYTES, Bytes};
+use place::Places;
+use plan::Totals;
+use rand::RngExt;
+use rand_distr::{Distribution as _, Exp1};
+use random::{Purpose, Random, mix, part, rounded, stream};
+use std::sync::Arc;
+use volume::{Among, Content};
+
+/// Bytes of the fingerprints.
+const WIDTH: usize = 16;
+/// What LZ4 brings a block of zeros to, rounded up to 64.
+const ZERO_COMPRESSED: u16 = 64;
+/// Of the block writes this share may be of another kind than was asked for before that is told.
+const MISSING_MAX: f64 = 0.005;
+
+/// The records of a plan.
+pub struct Synth {
+    plan: Plan,
+    totals: Totals,
+    sizes: Random,
+    requests: Random,
+    arrivals: Random,
+    places: Places,
+    source: Source,
+    compressed: Option<Choice>,
+    process: Arc<str>,
+    writes_left: u64,
+    reads_left: u64,
+    fua_left: u64,
+    blocks_left: u64,
+    /// Of the next read or write, in nanoseconds.
+    time: f64,
+    /// Of the next flush that is due by time.
+    tick_ns: u64,
+    /// Writes since the last flush that came after so many, and whether any came since the last one at all.
+    since_flush: u64,
+    is_dirty: bool,
+    /// Goes before anything else.
+    due: Option<Record>,
+}
+
+impl Synth {
+    /// Begins.
+    ///
+    /// # Errors
+    /// Where the plan contradicts itself.
+    pub fn new(plan: Plan) -> Result<Self, Wrong> {
+        plan.check()?;
+        let mut sizes = stream(plan.seed, Purpose::Sizes);
+        let totals = plan.totals(std::iter::repeat_with(|| plan.sizes.pick(&mut sizes)))?;
+        let compressed = match &plan.contents {
+            Contents::Distribution(distribution) => plan.compressed.clone().or_else(|| distribution.sizes()),
+            Contents::Shares { .. } => plan.compressed.clone(),
+        };
+        Ok(Self {
+            sizes: stream(plan.seed, Purpose::Sizes),
+            requests: stream(plan.seed, Purpose::Requests),
+            arrivals: stream(plan.seed, Purpose::Arrivals),
+            places: Places::new(plan.seed, plan.access, totals.end, plan.overwrites.map(|_| totals.blocks)),
+            source: Source::new(&plan, totals.blocks),
+            compressed,
+            process: "synth".into(),
+            writes_left: totals.writes,
+            reads_left: totals.reads,
+            fua_left: part(totals.writes, plan.flushes.fua),
+            blocks_left: totals.blocks,
+            time: 0.0,
+            tick_ns: plan.flushes.every_ns.unwrap_or(u64::MAX),
+            since_flush: 0,
+            is_dirty: false,
+            due: None,
+            totals,
+            plan,
+        })
+    }
+
+    /// What is true of the whole trace; `form` says what it was made from.
+    #[must_use]
+    pub fn header(&self, form: &str) -> Header {
+        Header {
+            algorithm: Some(Algorithm::Md5),
+            width: WIDTH,
+            clock: "invented".to_owned(),
+            device_bytes: Some(Bytes(self.totals.end * BLOCK_BYTES)),
+            form: Some(form.to_owned()),
+            ..Header::default()
+        }
+    }
+
+    /// Block writes of the whole trace.
+    #[must_use]
+    pub const fn blocks(&self) -> u64 {
+        self.totals.blocks
+    }
+
+    /// Why the trace, now that all of it was made, is not what was asked for; none where it is.
+    #[must_use]
+    pub fn shortfall(&self) -> Option<String> {
+        let bearable = part(self.totals.blocks, MISSING_MAX).max(3);
+        let missing: Vec<(Kind, u64)> = self.source.missing().into_iter().filter(|(_, missing)| *missing > bearable).collect();
+        let (kind, missing) = *missing.first()?;
+        let what = match kind {
+            Kind::Again(Among::Gone) => {
+                "should hold what no block holds any more: contents go only where blocks are overwritten. Ask for a lower --duplication-ever, a \
+                 smaller --working-set or more --overwrites"
+            }
+            Kind::Again(_) => "should hold what is known already, and nothing is. Ask for less --zero or a larger --working-set",
+            Kind::New | Kind::Zero => "should hold something new. Ask for less duplication",
+        };
+        Some(format!("{missing} of {} block writes {what}", self.totals.blocks))
+    }
+
+    fn write(&mut self, time_ns: u64) -> Record {
+        let length = self.plan.sizes.pick(&mut self.sizes).min(self.blocks_left);
+        let first = self.places.write(length);
+        let mut record = self.request(time_ns, Op::Write, first, length);
+        record.blocks = (first..first + length).map(|block| self.block(block)).collect();
+        record.fua = self.requests.random_range(0..self.writes_left) < self.fua_left;
+        self.fua_left -= u64::from(record.fua);
+        self.writes_left -= 1;
+        self.blocks_left -= length;
+        self.is_dirty = true;
+        self.since_flush += 1;
+        if self.plan.flushes.every_writes == Some(self.since_flush) {
+            self.since_flush = 0;
+            self.is_dirty = false;
+            self.due = Some(Record::new(time_ns, Op::Flush, Bytes(0), Bytes(0)));
+        }
+        record
+    }
+
+    fn request(&self, time_ns: u64, op: Op, first: u64, length: u64) -> Record {
+        let mut record = Record::new(time_ns, op, Bytes(first * BLOCK_BYTES), Bytes(length * BLOCK_BYTES));
+        record.pid = Some(1);
+        record.process = Some(Arc::clone(&self.process));
+        record
+    }
+
+    fn block(&mut self, block: u64) -> Block {
+        match self.source.next(block) {
+            None => Block { name: Name::Zero, compressed: self.compressed.is_some().then_some(ZERO_COMPRESSED) },
+            Some(content) => Block { name: self.name(content), compressed: self.size(content) },
+        }
+    }
+
+    fn name(&self, content: Content) -> Name {
+        let digest = Md5::new().chain_update(self.plan.seed.to_le_bytes()).chain_update(content.to_le_bytes()).finalize();
+        let mut bytes = [0; NAME_BYTES_MAX];
+        bytes[..WIDTH].copy_from_slice(&digest);
+        Name::Of(bytes)
+    }
+
+    /// The same for a content each time.
+    fn size(&self, content: Content) -> Option<u16> {
+        let choice = self.compressed.as_ref()?;
+        let mut random = stream(mix(self.plan.seed, u64::from(content)), Purpose::Compressed);
+        u16::try_from(choice.pick(&mut random).next_multiple_of(64)).ok()
+    }
+
+    /// When the next read or write comes.
+    fn arrival(&mut self) -> u64 {
+        let now = rounded(self.time);
+        let gap: f64 = if self.plan.even { 1.0 } else { Exp1.sample(&mut self.arrivals) };
+        self.time += gap * 1e9 / self.plan.rate;
+        now
+    }
+}
+
+impl Iterator for Synth {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        if let Some(record) = self.due.take() {
+            return Some(record);
+        }
+        let left = self.writes_left + self.reads_left;
+        if left == 0 {
+            return None;
+        }
+        let next_ns = rounded(self.time);
+        if let Some(every_ns) = self.plan.flushes.every_ns.filter(|_| next_ns >= self.tick_ns) {
+            let time_ns = std::mem::replace(&mut self.tick_ns, (next_ns / every_ns + 1).saturating_mul(every_ns));
+            if std::mem::take(&mut self.is_dirty) {
+                return Some(Record::new(time_ns, Op::Flush, Bytes(0), Bytes(0)));
+            }
+        }
+        let time_ns = self.arrival();
+        if self.requests.random_range(0..left) < self.writes_left {
+            return Some(self.write(time_ns));
+        }
+        self.reads_left -= 1;
+        let length = self.plan.sizes.pick(&mut self.requests);
+        let (first, length) = self.places.read(length);
+        Some(self.request(time_ns, Op::Read, first, length))
+    }
+}
