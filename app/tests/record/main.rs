@@ -133,8 +133,7 @@ fn a_known_workload_is_recorded_to_the_byte() {
     let touched: u64 = sent.iter().filter(written).map(|sent| (sent.offset + sent.length).div_ceil(4096) - sent.offset / 4096).sum();
     let number = |name: &str| summary[name].as_u64().unwrap();
     assert_eq!((number("records"), number("blocks"), number("gaps")), (600, touched, 0));
-    let size: u64 =
-        std::fs::read_dir(home.path("trace")).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+    let size: u64 = std::fs::read_dir(home.path("trace")).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     assert_eq!(number("bytes"), size);
     assert_eq!(header.key_id.as_deref(), summary["key_id"].as_str());
     assert_eq!((header.width, header.device_bytes.map(|bytes| bytes.get())), (KEPT, Some(BYTES)));

@@ -60,8 +60,7 @@ impl Rig {
     fn left(self) -> Option<Gap> {
         let last: LastGap = Arc::new(Mutex::new(None));
         self.line.close(&last);
-        let gap = *last.lock().unwrap();
-        gap
+        *last.lock().unwrap()
     }
 }
 
