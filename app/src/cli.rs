@@ -2,6 +2,7 @@
 
 use crate::commands;
 use crate::exit::{Exit, Failed};
+use crate::output::complain;
 use clap::{Parser, Subcommand};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -56,7 +57,7 @@ pub fn main() -> ExitCode {
     match run(cli.verb) {
         Ok(exit) => exit.into(),
         Err(failed) => {
-            eprintln!("onefold: {failed}");
+            complain(format_args!("onefold: {failed}"));
             failed.exit.into()
         }
     }

@@ -27,13 +27,11 @@ fn complaint(result: Result<Server, Error>) -> String {
 #[test]
 fn the_socket_is_0600_in_a_directory_of_mode_0700_that_is_made() {
     let scratch = Scratch::new();
-    let path = scratch.path().join("new").join("deeper").join("s 1");
+    let path = scratch.path().join("new").join("s 1");
     let mut server = start(unix(&path)).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
-    for directory in path.ancestors().skip(1).take(2) {
-        assert_eq!(std::fs::metadata(directory).unwrap().mode() & 0o7777, 0o700);
-    }
-    assert_eq!(server.uri(), format!("nbd+unix:///my%20disk?socket={}/new/deeper/s%201", scratch.path().display()));
+    assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o7777, 0o700);
+    assert_eq!(server.uri(), format!("nbd+unix:///my%20disk?socket={}/new/s%201", scratch.path().display()));
     assert_eq!(server.location(), server.uri());
     Client::fixed(&path);
     server.stop().unwrap();
@@ -89,6 +87,15 @@ fn a_path_too_long_for_a_socket_is_named() {
     let scratch = Scratch::new();
     let said = complaint(start(unix(&scratch.path().join("x".repeat(120)))));
     assert!(said.contains("shorter") && said.contains(&"x".repeat(120)), "{said}");
+}
+
+#[test]
+fn a_missing_directory_is_made_but_no_tree() {
+    let scratch = Scratch::new();
+    let _server = start(unix(&scratch.path().join("own/s"))).unwrap();
+    let said = complaint(start(unix(&scratch.path().join("mistyped/deeper/s"))));
+    assert!(said.contains("cannot create the directory") && said.contains("mistyped/deeper"), "{said}");
+    assert!(!scratch.path().join("mistyped").exists());
 }
 
 #[test]

@@ -42,10 +42,7 @@ fn errors_name_what_was_typed_and_what_to_do() {
     home.write("good", format!("5 1 x 0 8 W 8 0 {MD5}\n"));
     home.write("bad", format!("5 1 x 0 8 W 8 0 {MD5}\nnonsense\n"));
     home.write("letter", "Dear Sir or Madam,\n");
-    let complaint = |code, words: &[&str], wanted: &str| {
-        let err = home.expect(code, words).1;
-        assert!(err.contains(wanted), "{words:?}: {err}");
-    };
+    let complaint = |code, words: &[&str], wanted| home.complaint(code, words, wanted);
     complaint(3, &["import", "none", "t"], "none: ");
     complaint(3, &["info", "none"], "none: ");
     complaint(6, &["import", "letter", "t"], "--form");
@@ -54,6 +51,7 @@ fn errors_name_what_was_typed_and_what_to_do() {
     complaint(2, &["import", "good", "t", "--form", "parquet"], "fiu-homes");
     complaint(2, &["cut", "good", "t"], "--stream");
     complaint(2, &["cut", "good", "t", "--time", "later"], "later");
+    complaint(2, &["cut", "good", "t", "--phase", "later"], "nothing of good");
     complaint(2, &["export", "good", "t", "--to", "fiu-homes"], "512 bytes");
     assert_eq!(home.names(), ["bad", "good", "letter"], "nothing half-written");
 
@@ -86,17 +84,14 @@ fn a_trace_is_replayed_and_counted() {
     let of_folder = home.json(&["replay", "vehicle", "--sim", "--scheme", "ordered", "--blocks", "524288"]);
     assert_eq!(of_folder["device_units"], ordered["device_units"]);
 
-    let complaint = |code, words: &[&str], wanted: &str| {
-        let err = home.expect(code, words).1;
-        assert!(err.contains(wanted), "{words:?}: {err}");
-    };
+    let complaint = |code, words: &[&str], wanted| home.complaint(code, words, wanted);
     complaint(2, &["replay", &text], "--sim");
     complaint(2, &["replay", &text, "--sim", "--scheme", "best"], "ordered-anticipate");
     complaint(2, &["replay", &text, "--sim", "--device-model", "floppy"], "850pro");
     complaint(2, &["replay", &text, "--sim", "--outstanding", "0"], "--outstanding");
     complaint(2, &["replay", "vehicle", "--sim"], "--blocks");
     complaint(3, &["replay", "none", "--sim"], "none");
-    complaint(6, &["replay", &text, "--sim", "--blocks", "100"], "Invalid");
+    complaint(6, &["replay", &text, "--sim", "--blocks", "100"], "request 4: a Discard was refused");
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub enum TraceError {
     Unfit { unfit: u64, records: u64, number: u64, reason: String },
     #[error("{} is there already", path.display())]
     Exists { path: PathBuf },
+    #[error("nothing of {} lies in that part", path.display())]
+    NothingTaken { path: PathBuf },
     /// What was asked of a synthetic trace did not come out.
     #[error("the trace would not be what was asked for: {0}")]
     Shortfall(String),

@@ -35,7 +35,7 @@ pub fn import(from: &Path, into: &Path, how: &How, told: &mut dyn FnMut(&Malform
 /// record that was kept or at the end.
 ///
 /// # Errors
-/// As [`import`].
+/// As [`import`], or where there are records and none was kept.
 pub fn take_over(
     from: &Path,
     into: &Path,
@@ -61,6 +61,7 @@ pub fn take_over(
     })?;
     let writer = match writer {
         Some(writer) => writer,
+        None if tally.records > 0 => return Err(TraceError::NothingTaken { path: from.to_path_buf() }),
         None => Writer::create(&place.partial, said(source.header()), Rotation::default())?,
     };
     writer.finish()?;

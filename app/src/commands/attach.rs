@@ -23,8 +23,8 @@ use uuid::Uuid;
 pub struct Arguments {
     /// Path, label or UUID.
     volume: String,
-    /// Serve NBD, at a socket or loopback address (default: a socket of its own). Without this: a block device (FUSE and loop) for root, NBD for
-    /// others.
+    /// Serve NBD, at a socket or loopback address (default: a socket of its own). Nobody else may enter the socket's directory; where it is missing it
+    /// is made. Without this: a block device (FUSE and loop) for root, NBD for others.
     #[arg(long, value_name = "SOCKET|HOST:PORT", num_args = 0..=1, require_equals = true, conflicts_with = "fuse")]
     nbd: Option<Option<String>>,
     /// Make a block device by way of FUSE and loop. Needs root.

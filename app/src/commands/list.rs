@@ -3,7 +3,7 @@
 use crate::exit::Outcome;
 use crate::output::size::Size;
 use crate::output::table::Table;
-use crate::output::{Report, Style, print};
+use crate::output::{Report, Style, complain, print};
 use crate::server::directory::run_directory;
 use crate::server::known;
 use crate::server::record::{self, Record, clear};
@@ -67,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let directory = run_directory()?;
     let (alive, dead): (Vec<Record>, Vec<Record>) = record::all(&directory)?.into_iter().partition(Record::is_alive);
     for record in dead {
-        eprintln!("onefold: the server of {} died; `onefold attach` serves it again", record.path.display());
+        complain(format_args!("onefold: the server of {} died; `onefold attach` serves it again", record.path.display()));
         clear(&directory, &record.id);
     }
     let mut volumes: Vec<Line> = alive.into_iter().map(Line::of).collect();

@@ -88,7 +88,8 @@ fn nothing_is_faster_than_the_model_and_little_is_slower() {
         assert_eq!((told.model.as_str(), told.commands), ("tablet", total));
         assert!(told.model_us_mean >= us as f64);
         let slower = (took - model) as f64 / model as f64 * 100.0;
-        writeln!(std::io::stderr(), "tablet, {name}, depth {depth}: {slower:.2} % slower than the model; {told:?}").unwrap();
+        writeln!(std::io::stderr(), "tablet, {name}, depth {depth}: {slower:.2} % slower than the model; {told:?}")
+            .expect("stderr is open");
         rig.paced.stop();
     }
 }

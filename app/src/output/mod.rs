@@ -63,6 +63,11 @@ pub fn print<R: Report>(report: &R, style: Style) {
     let _: io::Result<()> = io::stdout().write_all(render(report, style).as_bytes());
 }
 
+/// Says something to whoever watches standard error; nobody need.
+pub fn complain(what: impl std::fmt::Display) {
+    let _: io::Result<()> = writeln!(io::stderr(), "{what}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

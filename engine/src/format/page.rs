@@ -280,7 +280,7 @@ pub fn seal(uuid: &[u8; 16], id: PageId, content: &mut PageContent, out: &mut [u
     for (i, sector) in out.chunks_exact_mut(SECTOR_SIZE).enumerate() {
         sector[..TAG_AT].copy_from_slice(content.sector(i));
         sector[TAG_AT..CHECK_AT].copy_from_slice(&content.tag(i).to_le_bytes());
-        if content.0.summed & 1 << i == 0 {
+        if content.0.summed & (1 << i) == 0 {
             content.0.sums[i] = sum_of(sector);
             content.0.summed |= 1 << i;
         }

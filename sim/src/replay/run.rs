@@ -20,7 +20,7 @@ use crate::replay::truth::Truth;
 use onefold_engine::buffer::Home;
 use onefold_engine::check::{CheckSettings, check};
 use onefold_engine::fingerprint::Digest;
-use onefold_engine::interface::{Event, Hint, Op, Payload, Reply, Request, RequestId};
+use onefold_engine::interface::{Event, Failure, Hint, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, SECTOR_BYTES};
@@ -105,7 +105,7 @@ pub fn replay_on<E: Display>(
     let mut phases = Phases::new(run.accounts());
     for (number, next) in (1u64..).zip(Asks::new(records, request_bytes_max)) {
         match next.map_err(|e| e.to_string())? {
-            Next::Ask(ask) => run.send(ask).map_err(|e| format!("{trace}, request {number}: {e}"))?,
+            Next::Ask(ask) => run.send(ask).map_err(|e| format!("request {number}: {e}"))?,
             Next::Mark(name) => run.end_phase(&mut phases, name)?,
         }
     }
@@ -292,6 +292,12 @@ impl Run {
                 Reply::Data(segments) if sent.op == Op::Read => {
                     let expected = self.reads.remove(&id).expect("each read expects something");
                     compare_read(&expected, &segments)?;
+                }
+                Reply::Failed(Failure::Invalid) => {
+                    return Err(format!(
+                        "a {:?} was refused: it lies beyond the end of the volume, or is not of whole blocks and the scheme takes no other",
+                        sent.op
+                    ));
                 }
                 other => return Err(format!("a {:?} was answered with {other:?}", sent.op)),
             }

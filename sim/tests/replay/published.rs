@@ -11,6 +11,7 @@ use onefold_trace::info::{Counter, Info};
 use onefold_trace::source::{How, Source};
 use onefold_trace::text::detect::FormName;
 use onefold_trace::transfer::{export, import};
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// Blocks of the device that all samples lie on.
@@ -114,14 +115,12 @@ fn homes_by_hand() {
 fn mobile_by_hand() {
     let (a, b) = (md5(1), md5(2));
     let spaces = format!("0.5 W 0 16 9 Binder_1 {a}-{b}\n1.5 W 16 24 9 a b {a}-{b}-{a}\n1.6 R 0 8 9 x {a}\n1.7 W 40 1 9 x {b}\n");
-    let tabs: String = spaces
-        .lines()
-        .map(|line| {
-            let words: Vec<&str> = line.split(' ').collect();
-            let [time, op, first, count, pid, process @ .., md5s] = &words[..] else { panic!("{line}") };
-            format!("{time} \t{op}\t{first:>12}\t{count:>10}\t{pid:>10}\t{:>15}\t{md5s}\n", process.join(" "))
-        })
-        .collect();
+    let mut tabs = String::new();
+    for line in spaces.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [time, op, first, count, pid, process @ .., md5s] = &words[..] else { panic!("{line}") };
+        writeln!(tabs, "{time} \t{op}\t{first:>12}\t{count:>10}\t{pid:>10}\t{:>15}\t{md5s}", process.join(" ")).unwrap();
+    }
     for plan in every_plan() {
         let reports = [&spaces, &tabs].map(|text| {
             let (report, info) = there_and_back(FormName::Mobile, text, &plan);

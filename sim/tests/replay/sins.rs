@@ -85,5 +85,5 @@ fn a_bad_record_is_an_error_with_its_reason() {
     let error = replay("bad", records.into_iter(), 100, &on("instant")).unwrap_err();
     assert!(error.contains("x.tsv:7"), "{error}");
     let beyond = replay("far", crate::records(&trace("0 W 100 1 W a\n")), 100, &on("instant")).unwrap_err();
-    assert!(beyond.contains("Invalid"), "{beyond}");
+    assert!(beyond.contains("beyond the end"), "{beyond}");
 }

@@ -40,7 +40,7 @@ impl Order {
         for key in self.keys {
             (left, right) = (right, left ^ (mix(key, right) & mask));
         }
-        left << self.half_bits | right
+        (left << self.half_bits) | right
     }
 }
 

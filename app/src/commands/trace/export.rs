@@ -3,7 +3,7 @@
 use super::{FORMS, Reading, failed_over, stopped_by_signals, teller};
 use crate::exit::Outcome;
 use crate::output::table::Table;
-use crate::output::{Report, Style, print};
+use crate::output::{Report, Style, complain, print};
 use onefold_trace::text::detect::FormName;
 use onefold_trace::transfer::{self, STDOUT};
 use serde::Serialize;
@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.text != Path::new(STDOUT) {
         print(&report, Style::of(arguments.json));
     } else if report.left_out > 0 {
-        eprintln!("onefold: {} records were left out", report.left_out);
+        complain(format_args!("onefold: {} records were left out", report.left_out));
     }
     Ok(())
 }

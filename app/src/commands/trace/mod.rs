@@ -14,6 +14,7 @@ mod scan;
 mod synth;
 
 use crate::exit::{Exit, Failed, Outcome};
+use crate::output::complain;
 use onefold_trace::error::TraceError;
 use onefold_trace::folder::FolderError;
 use onefold_trace::source::How;
@@ -122,8 +123,8 @@ fn teller() -> impl FnMut(&Malformed) {
     move |malformed| {
         told += 1;
         match told {
-            ..=SHOWN_MAX => eprintln!("{malformed}"),
-            n if n == SHOWN_MAX + 1 => eprintln!("more lines are malformed; they are counted only"),
+            ..=SHOWN_MAX => complain(malformed),
+            n if n == SHOWN_MAX + 1 => complain("more lines are malformed; they are counted only"),
             _ => {}
         }
     }
@@ -151,6 +152,9 @@ fn failed(error: TraceError, from: &Path) -> Failed {
         TraceError::Unwritable { .. } => Failed::new(Exit::Usage, message).next("`--form csv` takes everything."),
         TraceError::Unfit { .. } => {
             Failed::new(Exit::Usage, message).next("`--form csv` takes everything; `--lenient` leaves out what does not fit.")
+        }
+        TraceError::NothingTaken { .. } => {
+            Failed::new(Exit::Usage, message).next("`onefold trace info` shows its phases, its streams and how long it is.")
         }
         TraceError::Shortfall(_) => Failed::new(Exit::Usage, message),
         TraceError::Interrupted => Failed::new(Exit::System, "interrupted; nothing was left behind"),

@@ -4,7 +4,7 @@ use super::{failed_over, of_io, stopped_by_signals};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
-use crate::output::{Report, Style, print};
+use crate::output::{Report, Style, complain, print};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::error::TraceError;
 use onefold_trace::place::Place;
@@ -107,7 +107,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut told = |error: &ScanError| {
         shown += 1;
         if shown <= SHOWN_MAX {
-            eprintln!("not read: {error}");
+            complain(format_args!("not read: {error}"));
         }
     };
     let scanned = scan(&arguments.paths, arguments.memory.0, &temporary, Some(&stop), &mut told).map_err(unscanned)?;

@@ -141,9 +141,13 @@ fn listen_unix(path: &Path) -> Result<(OwnedFd, Place), Error> {
     Ok((descriptor, Place { address: Listen::Unix(absolute), file: Some((made.dev(), made.ino())) }))
 }
 
-/// Creates the directory if it is missing, checks that nobody else can enter it, and locks it.
+/// Creates the directory if it is missing (not those above it: a path that was mistyped makes no tree), checks that nobody else can enter it,
+/// and locks it.
 fn own_directory(directory: &Path) -> Result<OwnedFd, Error> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(system("create the directory", directory))?;
+    match std::fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made.map_err(system("create the directory", directory))?,
+    }
     let opened = rustix::fs::open(directory, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
     let opened = opened.map_err(|e| system("open the directory", directory)(e.into()))?;
     let found = rustix::fs::fstat(&opened).map_err(|e| system("look at the directory", directory)(e.into()))?;
