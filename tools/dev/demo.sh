@@ -73,10 +73,13 @@ server_pid() {
 drop_caches() { echo 3 2>/dev/null >/proc/sys/vm/drop_caches || true; }
 
 step "Choose a real tree of this machine: at least $MIB_MIN MiB and $FILES_MIN files"
-# Directories two levels below /usr and below the sources of the crates (a bare Debian has too little in /usr), the ones with many files in few
-# MiB first, until there is enough of both.
+# Directories two levels below /usr, the ones with many files in few MiB first, until there is enough of both. A bare Debian has too little there:
+# so the sources of the crates, this checkout and what apt knows, too.
 choose_tree() {
-    find /usr "${CARGO_HOME:-$HOME/.cargo}/registry/src" -mindepth 2 -maxdepth 2 -type d -not -path '/usr/src/*' -print0 2>/dev/null |
+    {
+        find /usr "${CARGO_HOME:-$HOME/.cargo}/registry/src" -mindepth 2 -maxdepth 2 -type d -not -path '/usr/src/*' -print0 2>/dev/null || true
+        printf '%s\0' "$PWD/.git" "$PWD/data" /var/lib/apt /var/lib/dpkg
+    } |
         while IFS= read -r -d '' directory; do
             find "$directory" -xdev -type f -printf '%s\n' 2>/dev/null |
                 awk -v name="$directory" '{ bytes += $1; files++ } END { if (files) printf "%d\t%d\t%s\n", bytes / 1048576, files, name }'
