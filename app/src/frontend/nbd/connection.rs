@@ -220,10 +220,14 @@ impl Reader {
         self.submit();
         let limit = self.connection.stall + Duration::from_secs(u64::from(head.length) / SPEED_MIN);
         while !missing.is_empty() {
-            // What follows the payload comes along into the inbox, which is empty now.
+            // What follows the payload comes along into the inbox, which is empty now: behind a large one only the next request's head, since
+            // that one's payload, likely as large, is to go to the target's memory without passing through here.
             let wanted = missing.len();
-            let received = match self.connection.socket.receive(&mut [IoSliceMut::new(&mut *missing), IoSliceMut::new(self.inbox.vacant())])
-            {
+            let mut behind = self.inbox.vacant();
+            if index(u64::from(head.length)) > DIRECT_MIN {
+                behind = &mut behind[..REQUEST_BYTES];
+            }
+            let received = match self.connection.socket.receive(&mut [IoSliceMut::new(&mut *missing), IoSliceMut::new(behind)]) {
                 Ok(0) => return Err(End::CutShort),
                 Ok(bytes) => bytes,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(End::Stalled),
