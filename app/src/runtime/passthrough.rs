@@ -8,7 +8,7 @@ use super::pool::Pool;
 use super::verdict::verdict;
 use super::{Closing, Served};
 use crate::device::{Command, Completed, Completions, Device, Work};
-use crate::target::{Incoming, SharedTarget, Target, TargetInfo};
+use crate::target::{Incoming, SharedTarget, Target, TargetInfo, together};
 use onefold_engine::buffer::{BufferMut, Home};
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
 use onefold_engine::memory::Part;
@@ -190,7 +190,7 @@ impl Completions for Passthrough {
         if !flushes.is_empty() {
             self.device.submit(&mut flushes);
         }
-        answers.into_iter().for_each(|(done, reply)| done(reply));
+        together(|| answers.into_iter().for_each(|(done, reply)| done(reply)));
         if is_idle {
             self.idle.notify_all();
         }

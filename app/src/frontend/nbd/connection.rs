@@ -9,10 +9,9 @@ use super::inbox::Inbox;
 use super::negotiate::{Agreement, Export};
 use super::outbox::Outbox;
 use super::protocol::{Command, ErrorNumber, Malformed, REQUEST_BYTES, RequestHead};
-use super::replies::Replies;
 use super::socket::Socket;
 use super::transmission::{Ticket, Verdict, judge};
-use crate::target::{Incoming, SharedTarget};
+use crate::target::{Incoming, SharedTarget, together};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Hint, Op};
 use onefold_engine::units::{BLOCK_BYTES, count, index};
@@ -80,7 +79,6 @@ pub struct Reader {
     refusal: Option<(RequestHead, u64, ErrorNumber)>,
     /// When the client last finished a message.
     progress: Instant,
-    spare: Replies,
 }
 
 impl Reader {
@@ -95,7 +93,6 @@ impl Reader {
             skip: 0,
             refusal: None,
             progress: Instant::now(),
-            spare: Replies::default(),
         }
     }
 
@@ -273,7 +270,7 @@ impl Reader {
         let Connection { outbox, target, .. } = &self.connection;
         outbox.take(count(self.batch.len()), self.batch_cost);
         self.batch_cost = 0;
-        outbox.together(&mut self.spare, || target.submit(&mut self.batch));
+        together(|| target.submit(&mut self.batch));
         self.batch.clear();
     }
 }
