@@ -2,6 +2,7 @@
 
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Hint, Op, Reply};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// What a front-end tells its clients before the first request.
@@ -49,3 +50,35 @@ pub trait Target: Send + Sync {
 
 /// A target that front-ends share.
 pub type SharedTarget = Arc<dyn Target>;
+
+/// What a front-end has to do once for all the answers that one thread gives in one go.
+pub trait Answers: Send + Sync {
+    /// Sends those that were put off.
+    fn send(&self);
+}
+
+thread_local! {
+    /// Whose answers this thread has put off, while it answers several requests in one go.
+    static PUT_OFF: RefCell<Option<Vec<Arc<dyn Answers>>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, which answers requests; what [`put_off`] was told meanwhile goes out together, right after it.
+pub fn together(work: impl FnOnce()) {
+    if PUT_OFF.with_borrow(Option::is_some) {
+        return work();
+    }
+    PUT_OFF.set(Some(Vec::new()));
+    work();
+    PUT_OFF.take().into_iter().flatten().for_each(|answers| answers.send());
+}
+
+/// Has `answers` sent when the thread is done with what it does together; false where it does nothing of the kind.
+pub fn put_off<A: Answers + 'static>(answers: &Arc<A>) -> bool {
+    PUT_OFF.with_borrow_mut(|list| {
+        let Some(list) = list else { return false };
+        if !list.iter().any(|known| std::ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(answers))) {
+            list.push(answers.clone());
+        }
+        true
+    })
+}

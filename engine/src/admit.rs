@@ -144,6 +144,7 @@ impl Engine {
         self.ledger.client_units += blocks;
         self.note_arrival();
         self.begin_request(request);
+        self.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
         for i in 0..blocks {
             let block_at = (first + i) * BLOCK_BYTES;
             let covers = index(request.offset.0.saturating_sub(block_at))..index((end - block_at).min(BLOCK_BYTES));

@@ -2,11 +2,13 @@
 //!
 //! 1. A block's entry goes when the block is freed; a read that began before that does not fill the cache (R7, `read.rs`).
 //! 2. The clock's hand takes the entries not used since its last round.
+//! 3. A full cache takes in only what it has not long ago let pass: a stream that reads everything once neither costs copies nor drives out
+//!    what is used (Johnson and Shasha's 2Q).
 
 use crate::Map;
 use crate::buffer::{BufferMut, Slice};
 use crate::memory::{Accountant, Part};
-use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Pbn};
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Pbn, count, index};
 use std::sync::Arc;
 
 /// Bytes charged for each block.
@@ -17,12 +19,42 @@ pub(crate) struct ReadCache {
     slots: Vec<Option<(Pbn, Slice, bool)>>,
     vacant: Vec<u32>,
     hand: usize,
+    passed: Passed,
     accountant: Arc<Accountant>,
+}
+
+/// The blocks that a full cache let pass, some time back: each place remembers the last of those that share it.
+struct Passed {
+    /// PBN + 1, without the bits that pick the place; 0 is nothing. A power of two of places.
+    places: Box<[u32]>,
+}
+
+impl Passed {
+    /// Remembers twice as many blocks as the cache holds.
+    fn new(blocks: u64) -> Self {
+        let places = index(blocks.saturating_mul(2)).next_power_of_two();
+        Self { places: vec![0; places].into_boxed_slice() }
+    }
+
+    fn bytes(&self) -> u64 {
+        count(size_of_val(&*self.places))
+    }
+
+    /// Whether the block passed not long ago; if not, it does now.
+    fn again(&mut self, pbn: Pbn) -> bool {
+        let places = count(self.places.len());
+        let place = &mut self.places[index(pbn.0 % places)];
+        // Of so many blocks that this wraps round, two would be taken for one: no more than a needless copy.
+        let name = u32::try_from((pbn.0 / places + 1) & u64::from(u32::MAX)).expect("masked");
+        std::mem::replace(place, name) == name
+    }
 }
 
 impl ReadCache {
     pub fn new(accountant: Arc<Accountant>) -> Self {
-        Self { places: Map::default(), slots: Vec::new(), vacant: Vec::new(), hand: 0, accountant }
+        let passed = Passed::new(accountant.limit(Part::ReadCache) / COST_BYTES);
+        accountant.take(Part::ReadCache, passed.bytes());
+        Self { places: Map::default(), slots: Vec::new(), vacant: Vec::new(), hand: 0, passed, accountant }
     }
 
     pub fn get(&mut self, pbn: Pbn) -> Option<Slice> {
@@ -31,13 +63,18 @@ impl ReadCache {
         Some(slot.1.clone())
     }
 
-    /// Keeps a copy, so that one block does not hold on to the request it came with.
+    /// Takes a block in where there is room, or where it came by before. Keeps a copy, so that one block does not hold on to the request it
+    /// came with.
     pub fn fill(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) {
         if self.places.contains_key(&pbn) {
             return;
         }
-        while !self.accountant.try_take(Part::ReadCache, COST_BYTES) {
+        if !self.accountant.try_take(Part::ReadCache, COST_BYTES) {
+            if !self.passed.again(pbn) {
+                return;
+            }
             self.evict();
+            self.accountant.take(Part::ReadCache, COST_BYTES);
         }
         let mut copy = BufferMut::zeroed(1);
         copy.block_mut(0).copy_from_slice(block);
@@ -70,5 +107,40 @@ impl ReadCache {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> (ReadCache, u64) {
+        let accountant = Accountant::new(2 << 20);
+        let mut cache = ReadCache::new(accountant.clone());
+        let slots = (accountant.limit(Part::ReadCache) - accountant.used(Part::ReadCache)) / COST_BYTES;
+        (0..slots).for_each(|n| cache.fill(Pbn(n), &[7; BLOCK_SIZE]));
+        assert!((0..slots).all(|n| cache.get(Pbn(n)).is_some()), "there was room for {slots}");
+        assert!(accountant.within(Part::ReadCache));
+        (cache, slots)
+    }
+
+    #[test]
+    fn what_passes_once_drives_nothing_out() {
+        let (mut cache, slots) = full();
+        (slots..100_000).for_each(|n| cache.fill(Pbn(n), &[8; BLOCK_SIZE]));
+        assert!((0..slots).all(|n| cache.get(Pbn(n)).is_some()));
+    }
+
+    #[test]
+    fn what_comes_again_is_taken_in() {
+        let (mut cache, slots) = full();
+        for n in slots..2 * slots {
+            cache.fill(Pbn(n), &[8; BLOCK_SIZE]);
+            assert!(cache.get(Pbn(n)).is_none());
+        }
+        (slots..2 * slots).for_each(|n| cache.fill(Pbn(n), &[8; BLOCK_SIZE]));
+        let found = (slots..2 * slots).filter(|&n| cache.get(Pbn(n)).is_some_and(|slice| slice.block(0)[0] == 8)).count();
+        assert_eq!(index(slots), found);
+        assert!(cache.accountant.within(Part::ReadCache));
     }
 }

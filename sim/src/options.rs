@@ -98,8 +98,18 @@ impl Options {
             depth: [1, 2, 4, 8][rng.usize(0..4)],
             blocks: [1, 1, 2, 4][rng.usize(0..4)],
             lbns: [4, 8, 24, 64][rng.usize(0..4)],
-            pages: (shape == Shape::Wide).then(|| rng.u64(30..60)),
+            pages: (shape == Shape::Wide).then(|| pages_of_little_memory(rng)),
         }
+    }
+
+    /// The same, but most pages of metadata find no room in memory; reads turn them out, and few commits bring new content, so that what
+    /// these rely on is pages alone.
+    #[must_use]
+    pub fn in_little_memory(mut self, rng: &mut Rng) -> Self {
+        (self.shape, self.pages) = (Shape::Wide, Some(pages_of_little_memory(rng)));
+        (self.mix.read, self.mix.flush, self.unique, self.zero) = (20, 1, 0, 0);
+        self.settings.noncritical_delay_ms = [0, 5][rng.usize(0..2)];
+        self
     }
 
     /// The same, but the volume fills: nothing repeats, little is given back.
@@ -111,6 +121,10 @@ impl Options {
         (self.unique, self.zero, self.lbns) = (255, 0, 64);
         self
     }
+}
+
+fn pages_of_little_memory(rng: &mut Rng) -> u64 {
+    rng.u64(30..60)
 }
 
 impl fmt::Display for Options {

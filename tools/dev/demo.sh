@@ -73,9 +73,13 @@ server_pid() {
 drop_caches() { echo 3 2>/dev/null >/proc/sys/vm/drop_caches || true; }
 
 step "Choose a real tree of this machine: at least $MIB_MIN MiB and $FILES_MIN files"
-# Directories two levels below /usr, taken in turn, the ones with many files in few MiB first, until there is enough of both.
+# Directories two levels below /usr, the ones with many files in few MiB first, until there is enough of both. A bare Debian has too little there:
+# so the sources of the crates, this checkout and what apt knows, too.
 choose_tree() {
-    find /usr -mindepth 2 -maxdepth 2 -type d -not -path '/usr/src/*' -print0 |
+    {
+        find /usr "${CARGO_HOME:-$HOME/.cargo}/registry/src" -mindepth 2 -maxdepth 2 -type d -not -path '/usr/src/*' -print0 2>/dev/null || true
+        printf '%s\0' "$PWD/.git" "$PWD/data" /var/lib/apt /var/lib/dpkg
+    } |
         while IFS= read -r -d '' directory; do
             find "$directory" -xdev -type f -printf '%s\n' 2>/dev/null |
                 awk -v name="$directory" '{ bytes += $1; files++ } END { if (files) printf "%d\t%d\t%s\n", bytes / 1048576, files, name }'
@@ -89,7 +93,7 @@ choose_tree() {
             { have_mib += $1; have_files += $2; print $3 }'
 }
 mapfile -t parts < <(choose_tree)
-[[ ${#parts[@]} -gt 0 ]] || die "demo: found nothing below /usr to copy"
+[[ ${#parts[@]} -gt 0 ]] || die "demo: found nothing to copy, neither below /usr nor among the sources of the crates"
 # Only regular files: their checksums are what is verified.
 (cd / && find "${parts[@]/#//.}" -xdev -type f -print0) 2>/dev/null | sort -z >"$work/files"
 file_count="$(tr -cd '\0' <"$work/files" | wc -c)"
@@ -98,7 +102,7 @@ byte_count="$(cd / && du -cbs --files0-from="$work/files" | tail -n 1 | cut -f 1
 mib_count=$((byte_count / 1048576))
 say "$file_count files, $mib_count MiB, out of ${#parts[@]} directories: ${parts[*]:0:4} ..."
 [[ $mib_count -ge $MIB_MIN && $file_count -ge $FILES_MIN ]] ||
-    die "demo: /usr of this machine has not enough for $MIB_MIN MiB and $FILES_MIN files"
+    die "demo: /usr and the sources of the crates on this machine are not enough for $MIB_MIN MiB and $FILES_MIN files"
 
 # Records and sockets of this run, apart from the machine's.
 export ONEFOLD_RUN_DIR="$work/run"

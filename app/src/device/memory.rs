@@ -16,7 +16,8 @@ type Fault = fn(&Work) -> bool;
 pub struct MemoryDevice {
     facts: Facts,
     sink: Arc<OnceLock<Weak<dyn Completions>>>,
-    commands: Mutex<Option<Sender<Command>>>,
+    /// Nothing in place of a command: the sink is to be called.
+    commands: Mutex<Option<Sender<Option<Command>>>>,
     fault: Arc<Mutex<Fault>>,
     /// What was done, in order.
     pub log: Arc<Mutex<Vec<&'static str>>>,
@@ -34,22 +35,30 @@ impl MemoryDevice {
         let log: Arc<Mutex<Vec<&'static str>>> = Arc::default();
         let fault: Arc<Mutex<Fault>> = Arc::new(Mutex::new(|_| false));
         let length = memory.lock().unwrap().len();
-        let (sender, receiver) = channel::<Command>();
+        let (sender, receiver) = channel::<Option<Command>>();
         std::thread::spawn({
             let (sink, log, fault) = (sink.clone(), log.clone(), fault.clone());
             move || {
-                for Command { token, mut work } in receiver {
+                let call =
+                    |batch: &mut Vec<Completed>| sink.get().and_then(Weak::upgrade).into_iter().for_each(|sink| sink.completed(batch));
+                for command in receiver {
+                    let Some(Command { token, mut work }) = command else {
+                        call(&mut Vec::new());
+                        continue;
+                    };
                     log.lock().unwrap().push(work.name());
                     let is_broken = fault.lock().unwrap()(&work);
                     let result =
                         if is_broken { Err(io::Error::other("broken")) } else { carry_out(&mut memory.lock().unwrap(), &mut work) };
-                    if let Some(sink) = sink.get().and_then(Weak::upgrade) {
-                        sink.completed(&mut vec![Completed { token, work, result }]);
-                    }
+                    call(&mut vec![Completed { token, work, result }]);
                 }
             }
         });
         Arc::new(Self { facts: facts(length as u64), sink, commands: Mutex::new(Some(sender)), fault, log })
+    }
+
+    fn send(&self, command: Option<Command>) {
+        self.commands.lock().unwrap().as_ref().expect("a stopped device gets no command").send(command).unwrap();
     }
 
     /// From now on, these fail.
@@ -106,10 +115,11 @@ impl Device for MemoryDevice {
     }
 
     fn submit(&self, batch: &mut Vec<Command>) {
-        let commands = self.commands.lock().unwrap();
-        for command in batch.drain(..) {
-            commands.as_ref().expect("a stopped device gets no command").send(command).unwrap();
-        }
+        batch.drain(..).for_each(|command| self.send(Some(command)));
+    }
+
+    fn call(&self) {
+        self.send(None);
     }
 
     fn stop(&self) {

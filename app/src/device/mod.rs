@@ -84,7 +84,8 @@ pub struct Completed {
 
 /// Who hears of completed commands.
 pub trait Completions: Send + Sync {
-    /// Takes a batch, leaving it empty. Called from the device's threads; it may submit, but must not wait for other commands.
+    /// Takes a batch, which may be empty ([`Device::call`]), leaving it empty. Called from the device's threads; it may submit, but must not
+    /// wait for other commands.
     fn completed(&self, batch: &mut Vec<Completed>);
 }
 
@@ -98,6 +99,9 @@ pub trait Device: Send + Sync {
 
     /// Takes commands, leaving `batch` empty. Does not wait for them.
     fn submit(&self, batch: &mut Vec<Command>);
+
+    /// Has [`Completions::completed`] called soon: by the thread that reaps completions where there is one such, else at once by this one.
+    fn call(&self);
 
     /// Finishes what is under way and ends the device's threads.
     fn stop(&self);

@@ -63,6 +63,12 @@ impl Device for Plain {
         }
     }
 
+    fn call(&self) {
+        if let Some(sink) = self.shared.sink.get().and_then(Weak::upgrade) {
+            sink.completed(&mut Vec::new());
+        }
+    }
+
     fn stop(&self) {
         self.shared.queue().is_stopping = true;
         self.shared.work.notify_all();

@@ -41,6 +41,8 @@ struct Shared {
     queue: Mutex<Vec<Command>>,
     bell: OwnedFd,
     is_asleep: AtomicBool,
+    /// Somebody wants the sink called, completions or not.
+    is_called: AtomicBool,
     is_stopping: AtomicBool,
     registers: AtomicBool,
 }
@@ -58,6 +60,7 @@ impl Uring {
             queue: Mutex::default(),
             bell: eventfd(0, EventfdFlags::CLOEXEC)?,
             is_asleep: AtomicBool::new(false),
+            is_called: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
             registers: AtomicBool::new(false),
         });
@@ -98,6 +101,11 @@ impl Device for Uring {
             self.shared.queue().append(batch);
             self.shared.wake();
         }
+    }
+
+    fn call(&self) {
+        self.shared.is_called.store(true, Ordering::SeqCst);
+        self.shared.wake();
     }
 
     fn stop(&self) {
@@ -195,7 +203,8 @@ impl Reactor {
             std::mem::swap(&mut *self.shared.queue(), &mut self.arrivals);
             self.backlog.extend(self.arrivals.drain(..));
             self.feed();
-            if self.done.is_empty() {
+            let mut is_called = self.shared.is_called.swap(false, Ordering::SeqCst);
+            if self.done.is_empty() && !is_called {
                 if self.shared.is_stopping.load(Ordering::SeqCst) && self.backlog.is_empty() && self.free.len() == self.slots.len() {
                     // The kernel takes its time to tear a ring down, and the file, with its lock, would stay open until then.
                     let _ = self.ring.submitter().unregister_files();
@@ -203,8 +212,9 @@ impl Reactor {
                 }
                 self.enter();
                 self.reap();
+                is_called = self.shared.is_called.swap(false, Ordering::SeqCst);
             }
-            if !self.done.is_empty() {
+            if is_called || !self.done.is_empty() {
                 if let Some(sink) = self.shared.sink.get().and_then(Weak::upgrade) {
                     sink.completed(&mut self.done);
                 }
@@ -289,7 +299,7 @@ impl Reactor {
     /// Submits what was pushed; sleeps until something happens, unless something is there already.
     fn enter(&mut self) {
         self.shared.is_asleep.store(true, Ordering::SeqCst);
-        let want = usize::from(self.shared.queue().is_empty());
+        let want = usize::from(self.shared.queue().is_empty() && !self.shared.is_called.load(Ordering::SeqCst));
         let result = self.ring.submit_and_wait(want);
         self.shared.is_asleep.store(false, Ordering::SeqCst);
         if let Err(error) = result {

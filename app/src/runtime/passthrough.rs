@@ -10,7 +10,7 @@ use super::recording::tap::{Asked, Content, Tap};
 use super::verdict::verdict;
 use super::{Closing, Served};
 use crate::device::{Command, Completed, Completions, Device, Work};
-use crate::target::{Incoming, SharedTarget, Target, TargetInfo};
+use crate::target::{Incoming, SharedTarget, Target, TargetInfo, together};
 use onefold_engine::buffer::{Buffer, BufferMut, Home};
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
 use onefold_engine::memory::Part;
@@ -204,7 +204,7 @@ impl Completions for Passthrough {
         if !flushes.is_empty() {
             self.device.submit(&mut flushes);
         }
-        answers.into_iter().for_each(|(done, reply)| done(reply));
+        together(|| answers.into_iter().for_each(|(done, reply)| done(reply)));
         if is_idle {
             self.idle.notify_all();
         }

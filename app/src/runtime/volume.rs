@@ -3,7 +3,8 @@
 //! 1. The engine is touched only under the lock; nothing under the lock waits. Digests are made before it is taken, I/O is submitted and
 //!    clients are answered after it is released.
 //! 2. Whoever brings events, a front-end's thread with a batch of requests or a device's with a batch of completions, feeds them all under one
-//!    hold of the lock and carries out what comes of them.
+//!    hold of the lock and carries out what comes of them. Large writes are left to the device's thread, which takes them before anything that
+//!    arrived later.
 //! 3. Each request is answered once, by the `done` that came with it.
 //! 4. A panic of the engine ends the process: what it holds in memory is not to be trusted any more.
 
@@ -18,7 +19,7 @@ use super::verdict::verdict;
 use super::volume_counts::{self, VolumeCounts};
 use super::{AbortOnPanic, Closing, Served};
 use crate::device::{Command, Completed, Completions, Device, Work};
-use crate::target::{Incoming, SharedTarget, Target, TargetInfo};
+use crate::target::{Incoming, SharedTarget, Target, TargetInfo, together};
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Home, Slice};
 use onefold_engine::fingerprint::Fingerprinter;
@@ -31,6 +32,10 @@ use slab::Slab;
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+/// A batch with a write of as many bytes is left to the device's thread: the thread that received it goes on receiving meanwhile. What is
+/// smaller is over sooner than another thread would have begun.
+const LEFT_BYTES_MIN: u64 = 64 << 10;
+
 type Done = Box<dyn FnOnce(Reply) + Send>;
 
 /// A volume as a target.
@@ -41,6 +46,8 @@ pub struct Volume {
     fingerprinter: Fingerprinter,
     info: TargetInfo,
     timer: Timer,
+    /// Requests that are left to the device's thread, in the order of arrival.
+    left: Mutex<Vec<(Request, Done)>>,
     core: Mutex<Core>,
     closed: Condvar,
     client: Tally,
@@ -108,6 +115,7 @@ impl Volume {
             fingerprinter,
             info,
             timer,
+            left: Mutex::default(),
             core: Mutex::new(Core { engine, requests: Slab::new(), actions: Vec::new(), closed: None, promises }),
             closed: Condvar::new(),
             client: Tally::default(),
@@ -131,15 +139,17 @@ impl Volume {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn left(&self) -> MutexGuard<'_, Vec<(Request, Done)>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Feeds events, and then requests, to the engine and carries out what comes of them.
     fn feed(&self, events: &mut Vec<Event>, requests: Vec<(Request, Done)>) {
         let mut todo = SPARE.with_borrow_mut(|spare| std::mem::take(&mut spare.1));
         self.step(events, requests, &mut todo);
         loop {
             self.device.submit(&mut todo.commands);
-            for (done, reply) in todo.answers.drain(..) {
-                done(reply);
-            }
+            together(|| todo.answers.drain(..).for_each(|(done, reply)| done(reply)));
             if todo.digests.is_empty() {
                 break;
             }
@@ -160,7 +170,8 @@ impl Volume {
         for event in events.drain(..) {
             core.engine.step(now, event, &mut core.actions);
         }
-        for (mut request, done) in requests {
+        let left = std::mem::take(&mut *self.left());
+        for (mut request, done) in left.into_iter().chain(requests) {
             if self.tap.is_on() {
                 // Here is the order of admission.
                 self.tap.tell(&Asked::by(&request), |wants| content_of(&request, wants));
@@ -290,7 +301,14 @@ impl Target for Volume {
             self.tap.let_go();
         }
         if !admitted.is_empty() {
-            self.feed(&mut Vec::new(), self.requests_of(admitted));
+            let is_large = admitted.iter().any(|request| request.op == Op::Write && request.length >= LEFT_BYTES_MIN);
+            let requests = self.requests_of(admitted);
+            if is_large {
+                self.left().extend(requests);
+                self.device.call();
+            } else {
+                self.feed(&mut Vec::new(), requests);
+            }
         }
     }
 }

@@ -177,6 +177,20 @@ fn more_reads_and_writes_than_the_budget_holds_get_through() {
 }
 
 #[test]
+fn a_small_write_overtakes_no_large_one_that_arrived_before() {
+    let (memory, superblock) = formatted();
+    let volume = open(MemoryDevice::over(memory), superblock, 16 << 20);
+    for round in 0..200u8 {
+        let (large, small) = (vec![round; 256 << 10], [!round; 4096]);
+        let answers =
+            [submit(&*volume, Op::Write, 0, 256 << 10, Some(&large), false), submit(&*volume, Op::Write, 8192, 4096, Some(&small), false)];
+        answers.into_iter().for_each(|answer| assert!(matches!(answer.recv().unwrap(), Reply::Done)));
+        assert_eq!(read(&*volume, 4096, 8192).unwrap(), [[round; 4096], small].concat(), "round {round}");
+    }
+    assert_eq!(volume.close(), Closing::Clean);
+}
+
+#[test]
 fn a_flush_that_fails_is_told_and_nothing_is_written_after_it() {
     let (memory, superblock) = formatted();
     let device = MemoryDevice::over(memory.clone());

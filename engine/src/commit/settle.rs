@@ -113,11 +113,7 @@ impl Engine {
                 self.settle.births.insert(pbn, epoch);
                 continue;
             }
-            self.enter_birth(id, at, pbn, epoch);
-            if births.get(i + 1).is_none_or(|&(next, _)| self.geometry.fingerprint_of(next).0 != id) {
-                self.write_if_full(id);
-            }
-            self.end_fresh(pbn, epoch);
+            self.let_birth_in(id, at, (pbn, epoch), births.get(i + 1).map(|&(next, _)| next));
         }
     }
 
@@ -138,20 +134,26 @@ impl Engine {
                     continue;
                 }
                 Got::Ready => {
-                    self.enter_birth(id, at, pbn, epoch);
-                    // Full pages have nothing to wait for.
-                    let next = self.settle.births.range(from..).next();
-                    if next.is_none_or(|(&next, _)| self.geometry.fingerprint_of(next).0 != id) {
-                        self.write_if_full(id);
-                    }
+                    let next = self.settle.births.range(from..).next().map(|(&next, _)| next);
+                    self.let_birth_in(id, at, (pbn, epoch), next);
                 }
                 Got::Unreadable => {
                     self.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
+                    self.end_fresh(pbn, epoch);
                 }
             }
             self.settle.births.remove(&pbn);
-            self.end_fresh(pbn, epoch);
         }
+    }
+
+    /// A birth enters its page, which is in memory; `next` is the birth that comes after it.
+    fn let_birth_in(&mut self, id: PageId, at: usize, (pbn, epoch): (Pbn, u64), next: Option<Pbn>) {
+        self.enter_birth(id, at, pbn, epoch);
+        // Full pages have nothing to wait for.
+        if next.is_none_or(|next| self.geometry.fingerprint_of(next).0 != id) {
+            self.write_if_full(id);
+        }
+        self.end_fresh(pbn, epoch);
     }
 
     fn enter_birth(&mut self, id: PageId, at: usize, pbn: Pbn, epoch: u64) {

@@ -7,6 +7,7 @@
 
 use crate::fingerprint::Fingerprint;
 use crate::units::{Pbn, index};
+use std::hint::black_box;
 
 const WAYS: usize = 8;
 /// A bucket is exactly one line of the processor's cache, so that a look-up waits for memory once.
@@ -46,12 +47,24 @@ impl Index {
         self.buckets * 8
     }
 
-    fn bucket(&mut self, fp: &Fingerprint) -> (&mut [u64], u64) {
+    /// Where the bucket of a fingerprint begins, and its tag.
+    fn place(&self, fp: &Fingerprint) -> (usize, u64) {
         let head = fp.head();
         // The head's high part picks the bucket (multiply and shift, no power of two needed), its low 28 bits are the tag.
         let bucket = index(((head >> 28) * self.buckets) >> 36);
         let tag = (head & ((1 << 28) - 1)) << PBN_BITS;
-        (&mut self.entries[self.first + bucket * WAYS..][..WAYS], tag)
+        (self.first + bucket * WAYS, tag)
+    }
+
+    fn bucket(&mut self, fp: &Fingerprint) -> (&mut [u64], u64) {
+        let (at, tag) = self.place(fp);
+        (&mut self.entries[at..][..WAYS], tag)
+    }
+
+    /// Brings the buckets of these fingerprints into the processor's cache: their waits for memory overlap, where look-ups with work between
+    /// them would wait one by one.
+    pub fn warm(&self, fps: impl Iterator<Item = Fingerprint>) {
+        black_box(fps.fold(0, |sum, fp| sum ^ self.entries[self.place(&fp).0]));
     }
 
     /// The block that may hold this content; it becomes the most recently used.

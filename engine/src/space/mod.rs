@@ -258,3 +258,31 @@ impl Space {
         (!self.reclaiming.contains(&self.trial)).then_some(self.trial)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::geometry::Wish;
+    use crate::units::Bytes;
+
+    #[test]
+    fn granules_are_given_by_what_they_keep_each_once() {
+        let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
+        let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
+        let kept = [(3, 5), (4, 1), (5, 200), (6, 7), (7, 60), (8, 8)];
+        for (granule, blocks) in kept {
+            (0..blocks).for_each(|_| space.kept_more(granule));
+        }
+        // Up and down again, over the borders of ranks: what it is given by is what it keeps in the end.
+        (0..100).for_each(|_| space.kept_more(4));
+        (0..98).for_each(|_| space.kept_less(4));
+        (0..1).for_each(|_| space.kept_less(6));
+        (0..8).for_each(|_| space.kept_less(8));
+        let given: Vec<_> = std::iter::from_fn(|| space.take_most_kept()).collect();
+        assert_eq!(given, [(200, 5), (60, 7), (6, 6), (5, 3), (3, 4)]);
+        space.kept_more(3);
+        assert_eq!(space.take_most_kept(), None, "it is not given again before its removals are durable");
+        space.reclaimed(3);
+        assert_eq!(space.take_most_kept(), Some((6, 3)));
+    }
+}

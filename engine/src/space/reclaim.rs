@@ -96,11 +96,11 @@ impl Engine {
                 continue;
             }
             let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
-            for i in 0..blocks {
-                if self.pages.expect(refs).content.refs(at + index(i)) == 1 {
-                    self.remove_name(names, index(i), first + i);
-                }
-            }
+            let counts = &self.pages.expect(refs).content;
+            let unlinked: Vec<u64> = (0..blocks).filter(|&i| counts.refs(at + index(i)) == 1).collect();
+            let entries = &self.pages.expect(names).content;
+            self.index.warm(unlinked.iter().map(|&i| entries.fingerprint(index(i)).value));
+            unlinked.into_iter().for_each(|i| self.remove_name(names, index(i), first + i));
             if !self.reclaim.removed.contains_key(&names) {
                 self.space.fruitless_granule(granule);
             }

@@ -22,12 +22,13 @@ use onefold_trace::text::blkparse::Action;
 use onefold_trace::text::detect::FormName;
 use onefold_trace::text::{Malformed, ReadError};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Malformed lines that are shown; the others are only counted.
+/// Malformed lines, or things that could not be read, that are shown; the others are only counted.
 const SHOWN_MAX: u64 = 20;
 
 /// What the forms are, in `--help`.
@@ -119,12 +120,17 @@ fn stopped_by_signals() -> Outcome<Arc<AtomicBool>> {
 
 /// Shows malformed lines as they come, the first of them.
 fn teller() -> impl FnMut(&Malformed) {
+    first_of("", "more lines are malformed; they are counted only")
+}
+
+/// Shows what it is told, the first of it, and then once that there is more.
+fn first_of<T: Display>(prefix: &'static str, more: &'static str) -> impl FnMut(&T) {
     let mut told = 0;
-    move |malformed| {
+    move |what| {
         told += 1;
         match told {
-            ..=SHOWN_MAX => complain(malformed),
-            n if n == SHOWN_MAX + 1 => complain("more lines are malformed; they are counted only"),
+            ..=SHOWN_MAX => complain(format_args!("{prefix}{what}")),
+            n if n == SHOWN_MAX + 1 => complain(more),
             _ => {}
         }
     }

@@ -1,10 +1,10 @@
 //! `trace scan`: how often contents occur in an image, a device or a tree of files.
 
-use super::{failed_over, of_io, stopped_by_signals};
+use super::{failed_over, first_of, of_io, stopped_by_signals};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
-use crate::output::{Report, Style, complain, print};
+use crate::output::{Report, Style, print};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::error::TraceError;
 use onefold_trace::place::Place;
@@ -15,8 +15,6 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Things that could not be read and are shown; the others are only counted.
-const SHOWN_MAX: u64 = 20;
 /// Numbers of times in the table; JSON has all.
 const ROWS_MAX: usize = 20;
 
@@ -103,13 +101,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let place = |out: &PathBuf| Place::new(out, arguments.force).map_err(|error| failed_over(error, out));
     let place = arguments.out.as_ref().map(place).transpose()?;
     let temporary = arguments.temporary.clone().unwrap_or_else(std::env::temp_dir);
-    let mut shown = 0;
-    let mut told = |error: &ScanError| {
-        shown += 1;
-        if shown <= SHOWN_MAX {
-            complain(format_args!("not read: {error}"));
-        }
-    };
+    let mut told = first_of::<ScanError>("not read: ", "more could not be read; it is counted only");
     let scanned = scan(&arguments.paths, arguments.memory.0, &temporary, Some(&stop), &mut told).map_err(unscanned)?;
     if let (Some(out), Some(place)) = (&arguments.out, place) {
         let is_csv = out.extension().is_some_and(|extension| extension == "csv");

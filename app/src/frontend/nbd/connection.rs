@@ -9,10 +9,9 @@ use super::inbox::Inbox;
 use super::negotiate::{Agreement, Export};
 use super::outbox::Outbox;
 use super::protocol::{Command, ErrorNumber, Malformed, REQUEST_BYTES, RequestHead};
-use super::replies::Replies;
 use super::socket::Socket;
 use super::transmission::{Ticket, Verdict, judge};
-use crate::target::{Incoming, SharedTarget};
+use crate::target::{Incoming, SharedTarget, together};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Hint, Op};
 use onefold_engine::units::{BLOCK_BYTES, count, index};
@@ -80,7 +79,6 @@ pub struct Reader {
     refusal: Option<(RequestHead, u64, ErrorNumber)>,
     /// When the client last finished a message.
     progress: Instant,
-    spare: Replies,
 }
 
 impl Reader {
@@ -95,7 +93,6 @@ impl Reader {
             skip: 0,
             refusal: None,
             progress: Instant::now(),
-            spare: Replies::default(),
         }
     }
 
@@ -220,10 +217,14 @@ impl Reader {
         self.submit();
         let limit = self.connection.stall + Duration::from_secs(u64::from(head.length) / SPEED_MIN);
         while !missing.is_empty() {
-            // What follows the payload comes along into the inbox, which is empty now.
+            // What follows the payload comes along into the inbox, which is empty now: behind a large one only the next request's head, since
+            // that one's payload, likely as large, is to go to the target's memory without passing through here.
             let wanted = missing.len();
-            let received = match self.connection.socket.receive(&mut [IoSliceMut::new(&mut *missing), IoSliceMut::new(self.inbox.vacant())])
-            {
+            let mut behind = self.inbox.vacant();
+            if index(u64::from(head.length)) > DIRECT_MIN {
+                behind = &mut behind[..REQUEST_BYTES];
+            }
+            let received = match self.connection.socket.receive(&mut [IoSliceMut::new(&mut *missing), IoSliceMut::new(behind)]) {
                 Ok(0) => return Err(End::CutShort),
                 Ok(bytes) => bytes,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(End::Stalled),
@@ -269,7 +270,7 @@ impl Reader {
         let Connection { outbox, target, .. } = &self.connection;
         outbox.take(count(self.batch.len()), self.batch_cost);
         self.batch_cost = 0;
-        outbox.together(&mut self.spare, || target.submit(&mut self.batch));
+        together(|| target.submit(&mut self.batch));
         self.batch.clear();
     }
 }

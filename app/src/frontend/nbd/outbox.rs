@@ -1,8 +1,8 @@
 //! One connection's replies, from the moment that its requests are taken until the client has their answers.
 //!
 //! 1. Whoever completes a request only appends to the queue: no system call of theirs waits for the client.
-//! 2. One thread at a time sends: the connection's writer, or its reader right after a batch (then without waiting; what the client does not
-//!    take at once is left to the writer). Whoever sends takes all that is queued.
+//! 2. One thread at a time sends: the connection's writer, or whoever answered several requests in one go (then without waiting; what the
+//!    client does not take at once is left to the writer). Whoever sends takes all that is queued.
 //! 3. What a request costs counts from its arrival until its reply has left, so that a client that does not read its replies stops being served.
 //! 4. A connection that broke swallows its replies; its requests in flight run to their end.
 
@@ -10,17 +10,12 @@ use super::protocol::ErrorNumber;
 use super::replies::Replies;
 use super::socket::{Socket, Wait};
 use super::transmission::Ticket;
+use crate::target::{Answers, put_off};
 use onefold_engine::interface::Reply;
-use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-thread_local! {
-    /// The outbox whose reader is submitting a batch on this thread. It sends what the batch left in the queue when it comes back.
-    static SUBMITTING: Cell<*const Outbox> = const { Cell::new(std::ptr::null()) };
-}
-
-/// Memory of replies that may wait for the reader's return, in bytes; beyond that the writer is woken.
-const CORKED_MAX: u64 = 1 << 20;
+/// Bytes of replies that a thread which answers sends by itself; beyond that the writer does, beside it.
+const SENT_AT_ONCE_MAX: usize = 64 << 10;
 
 pub struct Outbox {
     socket: Arc<Socket>,
@@ -35,7 +30,9 @@ pub struct Outbox {
 #[derive(Default)]
 struct State {
     queue: Replies,
-    /// A reader's send that the client did not take at once.
+    /// Emptied, with its tables' memory.
+    spare: Replies,
+    /// A send that the client did not take at once.
     interrupted: Option<Replies>,
     /// Requests taken and not yet answered.
     unanswered: u64,
@@ -79,16 +76,16 @@ impl Outbox {
     }
 
     /// Answers a request that was taken. Never waits for the client.
-    pub fn answer(&self, ticket: &Ticket, cost: u64, reply: Reply) {
+    pub fn answer(self: &Arc<Self>, ticket: &Ticket, cost: u64, reply: Reply) {
         self.append(cost, |queue| ticket.answer(reply, queue));
     }
 
     /// Refuses a request that was taken.
-    pub fn refuse(&self, ticket: &Ticket, cost: u64, error: ErrorNumber) {
+    pub fn refuse(self: &Arc<Self>, ticket: &Ticket, cost: u64, error: ErrorNumber) {
         self.append(cost, |queue| ticket.refuse(error, queue));
     }
 
-    fn append(&self, cost: u64, encode: impl FnOnce(&mut Replies)) {
+    fn append(self: &Arc<Self>, cost: u64, encode: impl FnOnce(&mut Replies)) {
         let mut state = self.lock();
         state.unanswered -= 1;
         if state.broken {
@@ -97,41 +94,9 @@ impl Outbox {
             encode(&mut state.queue);
             state.queue.charge(cost);
         }
-        let corked = SUBMITTING.get() == std::ptr::from_ref(self) && state.queue.cost() < CORKED_MAX;
         // Whoever sends looks at the queue again afterwards.
-        if !corked && !state.sending {
+        if !state.sending && (state.queue.bytes() > SENT_AT_ONCE_MAX || !put_off(self)) {
             self.wake_writer(state);
-        }
-    }
-
-    /// Runs `submit` with the promise that the replies to what it completes on this thread go out together, right after it.
-    pub fn together(&self, spare: &mut Replies, submit: impl FnOnce()) {
-        SUBMITTING.set(self);
-        submit();
-        SUBMITTING.set(std::ptr::null());
-        self.send_now(spare);
-    }
-
-    fn send_now(&self, spare: &mut Replies) {
-        let mut state = self.lock();
-        if state.sending || state.queue.is_empty() {
-            return;
-        }
-        state.sending = true;
-        std::mem::swap(&mut state.queue, spare);
-        drop(state);
-        match spare.send(&self.socket, Wait::No) {
-            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-                let mut state = self.lock();
-                state.interrupted = Some(std::mem::take(spare));
-                self.wake_writer(state);
-            }
-            result => {
-                let state = self.sent(spare, result.is_ok());
-                if !state.queue.is_empty() {
-                    self.wake_writer(state);
-                }
-            }
         }
     }
 
@@ -195,5 +160,72 @@ impl Outbox {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder panics")
+    }
+}
+
+impl Answers for Outbox {
+    fn send(&self) {
+        let mut state = self.lock();
+        if state.sending || state.queue.is_empty() {
+            return;
+        }
+        state.sending = true;
+        let mut replies = std::mem::take(&mut state.spare);
+        std::mem::swap(&mut state.queue, &mut replies);
+        drop(state);
+        match replies.send(&self.socket, Wait::No) {
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                let mut state = self.lock();
+                state.interrupted = Some(replies);
+                self.wake_writer(state);
+            }
+            result => {
+                let mut state = self.sent(&mut replies, result.is_ok());
+                state.spare = replies;
+                // The writer ends when nobody sends and nothing is left to be answered: it has to look.
+                if state.ended || !state.queue.is_empty() {
+                    self.wake_writer(state);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::protocol::{Command, RequestHead};
+    use super::*;
+    use crate::target::together;
+    use std::io::Read;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn the_writer_ends_when_another_thread_has_sent_the_last_reply() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let socket = Arc::new(Socket::new(OwnedFd::from(ours), Duration::from_secs(5)).unwrap());
+        let outbox = Arc::new(Outbox::new(socket, 1 << 20));
+        let head = RequestHead { flags: 0, command: Command::Flush, cookie: 7, offset: 0, length: 0 };
+        outbox.take(1, 64);
+        let (tell, hear) = channel();
+        let writer = outbox.clone();
+        std::thread::spawn(move || {
+            writer.write_all();
+            tell.send(()).unwrap();
+        });
+        while !outbox.lock().writer_sleeps {
+            std::thread::yield_now();
+        }
+        outbox.end();
+        while !outbox.lock().writer_sleeps {
+            std::thread::yield_now();
+        }
+        together(|| outbox.answer(&Ticket::new(&head, false), 64, Reply::Done));
+        hear.recv_timeout(Duration::from_secs(5)).expect("the writer ends");
+        let mut reply = [0; 16];
+        theirs.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[8..], 7u64.to_be_bytes());
     }
 }

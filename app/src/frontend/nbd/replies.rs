@@ -3,6 +3,7 @@
 use super::socket::{Socket, Wait};
 use onefold_engine::buffer::Slice;
 use onefold_engine::interface::Segment;
+use onefold_engine::units::index;
 use std::io::{self, IoSlice};
 
 /// The most stretches of memory in one system call. 64 replies of one data chunk each, and a table of 2 KiB.
@@ -16,6 +17,7 @@ pub struct Replies {
     /// All heads, one behind the other, so that replies without data go out as one stretch.
     heads: Vec<u8>,
     pieces: Vec<Piece>,
+    bytes: usize,
     /// What the requests answered here count against their connection's limit, in bytes.
     cost: u64,
     /// The first piece not yet wholly sent, how many of its bytes were, and how many bytes of `heads` earlier pieces took.
@@ -37,6 +39,12 @@ impl Replies {
         self.pieces.is_empty()
     }
 
+    /// How many bytes they have, sent or not.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// What is to be released when these have left.
     #[must_use]
     pub fn cost(&self) -> u64 {
@@ -51,6 +59,7 @@ impl Replies {
     /// Appends the fixed part of a reply.
     pub fn head(&mut self, bytes: &[u8]) {
         self.heads.extend_from_slice(bytes);
+        self.bytes += bytes.len();
         if let Some(Piece::Heads { bytes: before }) = self.pieces.last_mut() {
             *before += bytes.len();
         } else {
@@ -60,17 +69,19 @@ impl Replies {
 
     /// Appends data.
     pub fn segment(&mut self, segment: Segment) {
-        self.pieces.push(match segment {
-            Segment::Zeroes { bytes } => Piece::Zeroes { bytes },
-            Segment::Data { slice, start, bytes } => Piece::Data { slice, start, bytes },
-        });
+        let (piece, bytes) = match segment {
+            Segment::Zeroes { bytes } => (Piece::Zeroes { bytes }, index(bytes)),
+            Segment::Data { slice, start, bytes } => (Piece::Data { slice, start, bytes }, bytes),
+        };
+        self.pieces.push(piece);
+        self.bytes += bytes;
     }
 
     /// Forgets everything and lets go of the data; keeps the tables' memory.
     pub fn clear(&mut self) {
         self.heads.clear();
         self.pieces.clear();
-        (self.cost, self.piece, self.piece_sent, self.heads_sent) = (0, 0, 0, 0);
+        (self.bytes, self.cost, self.piece, self.piece_sent, self.heads_sent) = (0, 0, 0, 0, 0);
     }
 
     /// Sends what has not been sent.
