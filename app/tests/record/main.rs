@@ -79,7 +79,11 @@ impl Attached {
         let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
-        if line.starts_with("recording ") { Ok(Recorder(child)) } else { Err(line) }
+        if !line.starts_with("recording ") {
+            child.wait().unwrap();
+            return Err(line);
+        }
+        Ok(Recorder(child))
     }
 
     fn trace(&self, name: &str) -> (Header, Vec<Record>) {
