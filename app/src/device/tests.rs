@@ -36,11 +36,16 @@ impl Drop for Scratch {
 struct Collector {
     done: Mutex<Vec<Completed>>,
     more: Condvar,
+    /// Work that [`Device::call`] was called for, and that it saw.
+    asked: AtomicU32,
+    seen: AtomicU32,
 }
 
 impl Completions for Collector {
     fn completed(&self, batch: &mut Vec<Completed>) {
-        self.done.lock().unwrap().append(batch);
+        let mut done = self.done.lock().unwrap();
+        self.seen.fetch_max(self.asked.load(Ordering::SeqCst), Ordering::SeqCst);
+        done.append(batch);
         self.more.notify_all();
     }
 }
@@ -253,4 +258,23 @@ fn what_is_no_store_is_refused() {
     let scratch = Scratch::new();
     drop(Backing::create_file(&scratch.0, 1 << 20, Allocation::Sparse).unwrap());
     assert!(Backing::create_file(&scratch.0, 1 << 20, Allocation::Sparse).is_err(), "an existing file was created anew");
+}
+
+#[test]
+fn no_call_is_lost() {
+    on_every_back_end(1 << 20, |rig| {
+        for call in 1..=5_000 {
+            if call % 7 == 0 {
+                rig.read(0, 1);
+            }
+            rig.sink.asked.store(call, Ordering::SeqCst);
+            rig.device.call();
+            // Every third waits; the others race with what the device does for those before.
+            if call % 3 == 0 {
+                let unseen = |_: &mut Vec<Completed>| rig.sink.seen.load(Ordering::SeqCst) < call;
+                let late = rig.sink.more.wait_timeout_while(rig.sink.done.lock().unwrap(), Duration::from_secs(10), unseen);
+                assert!(!late.unwrap().1.timed_out(), "call {call} was lost");
+            }
+        }
+    });
 }
