@@ -6,7 +6,6 @@
 
 use super::control::Client;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::size::Size;
 use crate::runtime::recording::tap::Tap;
 use crate::runtime::recording::{self, Naming, RecordError, Recording};
 use onefold_engine::fingerprint::Algorithm;
@@ -211,7 +210,7 @@ fn failed(error: RecordError, order: &Order) -> Failed {
         RecordError::Busy => Failed::new(Exit::InUse, message).next("Only one can be made at a time; end that one first."),
         RecordError::Closing => Failed::new(Exit::InUse, message),
         RecordError::Memory { memory_bytes } => {
-            Failed::new(Exit::Refused, message).next(format!("Attach it with `--memory {}` or more.", Size(memory_bytes)))
+            Failed::new(Exit::Refused, message).next(format!("Attach it with `--memory {}M` or more.", memory_bytes.div_ceil(1 << 20)))
         }
         RecordError::Folder(FolderError::Exists { .. }) => {
             Failed::new(Exit::Refused, message).next("Give another name with `--out`, or remove what is there.")
