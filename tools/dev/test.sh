@@ -100,10 +100,16 @@ cargo_tests() {
     return 0
 }
 
+# A workspace of their own, and without the fuzzer's runtime no C++ compiler is needed.
+fuzz_targets() {
+    cargo fmt --manifest-path fuzz/Cargo.toml --check &&
+        cargo clippy --manifest-path fuzz/Cargo.toml --no-default-features --locked --target-dir "$(target_dir)" -- -D warnings
+}
+
 say "stages:"
 stage fmt cargo fmt --all --check
 stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
-stage fuzz cargo clippy --manifest-path fuzz/Cargo.toml --no-default-features --locked --target-dir "$(target_dir)" -- -D warnings
+stage fuzz fuzz_targets
 stage doc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 stage shell shellcheck -x -S warning dev .ci/run tools/dev/*.sh
 if wanted deny; then
