@@ -25,7 +25,7 @@ pub(crate) struct ReadCache {
 
 /// The blocks that a full cache let pass, some time back: each place remembers the last of those that share it.
 struct Passed {
-    /// PBN + 1, without the bits that pick the place; 0 is nothing. A power of two of places.
+    /// For each place PBN ÷ places + 1 of the block whose PBN modulo places it is; 0 is none. A power of two of places.
     places: Box<[u32]>,
 }
 

@@ -15,14 +15,14 @@ fuzz_target!(|data: &[u8]| {
     let id = PageId { region, index: u64::from(mode >> 4) };
     let mut page = Box::new([0; BLOCK_SIZE]);
     if mode & 4 != 0 {
-        seal(&UUID, id, &PageContent::empty(), &mut page);
+        seal(&UUID, id, &mut PageContent::empty(), &mut page);
     }
     onefold_fuzz::overlay(&mut page, data);
     let written = mode & 8 != 0;
-    let opened = open(&UUID, id, &page, written);
+    let mut opened = open(&UUID, id, &page, written);
     if opened.damaged == 0 && !opened.blank {
         let mut again = Box::new([0; BLOCK_SIZE]);
-        seal(&UUID, id, &opened.content, &mut again);
+        seal(&UUID, id, &mut opened.content, &mut again);
         for (ours, theirs) in again.chunks_exact(512).zip(page.chunks_exact(512)) {
             assert!(ours == theirs || theirs.iter().all(|byte| *byte == 0), "what is read is what was written");
         }

@@ -3,8 +3,8 @@
 #
 # usage: ./dev test [--crash-minutes N] [--only STAGE]...
 #
-# Stages, in order: fmt, clippy, doc, shell, deny, tests, crash, kill9, cuts. `tests` are all tests of cargo: unit, property, end to end,
-# style; crash, kill9 and cuts are short runs of those commands.
+# Stages, in order: fmt, clippy, fuzz, doc, shell, deny, tests, crash, kill9, cuts. `fuzz` asks whether the targets of ./dev fuzz compile;
+# `tests` are all tests of cargo: unit, property, end to end, style; crash, kill9 and cuts are short runs of those commands.
 # Each line `test result:` of cargo is counted; a stage that is no cargo test counts as one. A test that cannot run here says
 # `SKIPPED name: reason` on stderr and is counted as skipped. With CI=true every skip is a failure, except that of cargo-deny.
 # The last line reads `N passed, N failed, N skipped`; the exit code is 1 where anything failed.
@@ -100,9 +100,16 @@ cargo_tests() {
     return 0
 }
 
+# A workspace of their own, and without the fuzzer's runtime no C++ compiler is needed.
+fuzz_targets() {
+    cargo fmt --manifest-path fuzz/Cargo.toml --check &&
+        cargo clippy --manifest-path fuzz/Cargo.toml --no-default-features --locked --target-dir "$(target_dir)" -- -D warnings
+}
+
 say "stages:"
 stage fmt cargo fmt --all --check
 stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+stage fuzz fuzz_targets
 stage doc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 stage shell shellcheck -x -S warning dev .ci/run tools/dev/*.sh
 if wanted deny; then

@@ -1,10 +1,10 @@
 //! A device of memory, for tests: a store that forgets everything when it is dropped.
 
 use super::backing::{Facts, Kind};
-use super::{Command, Completed, Completions, Device, Work};
+use super::{Command, Completed, Completions, Device, Sink, Work};
 use std::io;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// What a [`MemoryDevice`] remembers; several, one after the other, may have the same.
 pub type Memory = Arc<Mutex<Vec<u8>>>;
@@ -15,7 +15,7 @@ type Fault = fn(&Work) -> bool;
 /// Bytes in memory behind the device trait, answered by one thread in the order of submission.
 pub struct MemoryDevice {
     facts: Facts,
-    sink: Arc<OnceLock<Weak<dyn Completions>>>,
+    sink: Arc<Sink>,
     /// Nothing in place of a command: the sink is to be called.
     commands: Mutex<Option<Sender<Option<Command>>>>,
     fault: Arc<Mutex<Fault>>,
@@ -31,7 +31,7 @@ impl MemoryDevice {
 
     /// A device that finds what is in `memory`.
     pub fn over(memory: Memory) -> Arc<Self> {
-        let sink: Arc<OnceLock<Weak<dyn Completions>>> = Arc::default();
+        let sink: Arc<Sink> = Arc::default();
         let log: Arc<Mutex<Vec<&'static str>>> = Arc::default();
         let fault: Arc<Mutex<Fault>> = Arc::new(Mutex::new(|_| false));
         let length = memory.lock().unwrap().len();
@@ -39,18 +39,16 @@ impl MemoryDevice {
         std::thread::spawn({
             let (sink, log, fault) = (sink.clone(), log.clone(), fault.clone());
             move || {
-                let call =
-                    |batch: &mut Vec<Completed>| sink.get().and_then(Weak::upgrade).into_iter().for_each(|sink| sink.completed(batch));
                 for command in receiver {
                     let Some(Command { token, mut work }) = command else {
-                        call(&mut Vec::new());
+                        sink.completed(&mut Vec::new());
                         continue;
                     };
                     log.lock().unwrap().push(work.name());
                     let is_broken = fault.lock().unwrap()(&work);
                     let result =
                         if is_broken { Err(io::Error::other("broken")) } else { carry_out(&mut memory.lock().unwrap(), &mut work) };
-                    call(&mut vec![Completed { token, work, result }]);
+                    sink.completed(&mut vec![Completed { token, work, result }]);
                 }
             }
         });
@@ -111,7 +109,7 @@ impl Device for MemoryDevice {
     }
 
     fn connect(&self, sink: Weak<dyn Completions>) {
-        assert!(self.sink.set(sink).is_ok());
+        self.sink.connect(sink);
     }
 
     fn submit(&self, batch: &mut Vec<Command>) {

@@ -27,7 +27,7 @@ use backing::{Backing, Facts};
 use onefold_engine::buffer::{BufferMut, Slice};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// One thing to do, and its submitter's name for it.
 #[derive(Debug)]
@@ -87,6 +87,27 @@ pub trait Completions: Send + Sync {
     /// Takes a batch, which may be empty ([`Device::call`]), leaving it empty. Called from the device's threads; it may submit, but must not
     /// wait for other commands.
     fn completed(&self, batch: &mut Vec<Completed>);
+}
+
+/// A device's way to who hears of its completions.
+#[derive(Default)]
+pub struct Sink(OnceLock<Weak<dyn Completions>>);
+
+impl Sink {
+    /// Names who hears.
+    ///
+    /// # Panics
+    /// When somebody is named already.
+    pub fn connect(&self, completions: Weak<dyn Completions>) {
+        assert!(self.0.set(completions).is_ok(), "a device has one sink");
+    }
+
+    /// Hands a batch over. Nobody may be there any more: then nobody wants it.
+    pub fn completed(&self, batch: &mut Vec<Completed>) {
+        if let Some(completions) = self.0.get().and_then(Weak::upgrade) {
+            completions.completed(batch);
+        }
+    }
 }
 
 /// A backing store as the runtime sees it. All methods may be called from any thread.

@@ -7,14 +7,14 @@
 //!    at the clock.
 
 use super::backing::Facts;
-use super::{Command, Completed, Completions, Device, Slowed, Work};
+use super::{Command, Completed, Completions, Device, Sink, Slowed, Work};
 use onefold_engine::units::count;
 use onefold_trace::model::{Model, Timetable};
 use slab::Slab;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub struct Paced {
 
 struct Shared {
     begin: Instant,
-    sink: OnceLock<Weak<dyn Completions>>,
+    sink: Sink,
     state: Mutex<State>,
     changed: Condvar,
     /// When the next completion is due that the store is ready for.
@@ -109,7 +109,7 @@ impl Paced {
         };
         let shared = Arc::new(Shared {
             begin: Instant::now(),
-            sink: OnceLock::new(),
+            sink: Sink::default(),
             state: Mutex::new(state),
             changed: Condvar::new(),
             next_ns: AtomicU64::new(NEVER),
@@ -129,7 +129,7 @@ impl Device for Paced {
     }
 
     fn connect(&self, sink: Weak<dyn Completions>) {
-        assert!(self.shared.sink.set(sink).is_ok(), "a device has one sink");
+        self.shared.sink.connect(sink);
         let here: Arc<dyn Completions> = self.shared.clone();
         self.inner.connect(Arc::downgrade(&here));
     }
@@ -148,9 +148,7 @@ impl Device for Paced {
     }
 
     fn call(&self) {
-        if let Some(sink) = self.shared.sink.get().and_then(Weak::upgrade) {
-            sink.completed(&mut Vec::new());
-        }
+        self.shared.sink.completed(&mut Vec::new());
     }
 
     fn stop(&self) {
@@ -213,9 +211,7 @@ impl Shared {
 
     fn deliver(&self, batch: &mut Vec<Completed>) {
         if !batch.is_empty() {
-            if let Some(sink) = self.sink.get().and_then(Weak::upgrade) {
-                sink.completed(batch);
-            }
+            self.sink.completed(batch);
             batch.clear();
         }
     }

@@ -2,9 +2,9 @@
 
 use super::backing::{Backing, Facts};
 use super::transfer::{admit, carry_out};
-use super::{Command, Completed, Completions, Device};
+use super::{Command, Completed, Completions, Device, Sink};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 /// A thread pool over a backing store.
@@ -15,7 +15,7 @@ pub struct Plain {
 
 struct Shared {
     backing: Arc<Backing>,
-    sink: OnceLock<Weak<dyn Completions>>,
+    sink: Sink,
     queue: Mutex<Queue>,
     work: Condvar,
 }
@@ -33,7 +33,7 @@ impl Plain {
     /// When the system has no more threads.
     #[must_use]
     pub fn start(backing: Arc<Backing>, threads: usize) -> Arc<Self> {
-        let shared = Arc::new(Shared { backing, sink: OnceLock::new(), queue: Mutex::default(), work: Condvar::new() });
+        let shared = Arc::new(Shared { backing, sink: Sink::default(), queue: Mutex::default(), work: Condvar::new() });
         let threads = (0..threads)
             .map(|n| {
                 let shared = shared.clone();
@@ -50,7 +50,7 @@ impl Device for Plain {
     }
 
     fn connect(&self, sink: Weak<dyn Completions>) {
-        assert!(self.shared.sink.set(sink).is_ok(), "a device has one sink");
+        self.shared.sink.connect(sink);
     }
 
     fn submit(&self, batch: &mut Vec<Command>) {
@@ -64,9 +64,7 @@ impl Device for Plain {
     }
 
     fn call(&self) {
-        if let Some(sink) = self.shared.sink.get().and_then(Weak::upgrade) {
-            sink.completed(&mut Vec::new());
-        }
+        self.shared.sink.completed(&mut Vec::new());
     }
 
     fn stop(&self) {
@@ -103,9 +101,7 @@ impl Shared {
         while let Some(Command { token, mut work }) = self.next() {
             let result = admit(&self.backing, &work).and_then(|()| carry_out(&self.backing, &mut work));
             batch.push(Completed { token, work, result });
-            if let Some(sink) = self.sink.get().and_then(Weak::upgrade) {
-                sink.completed(&mut batch);
-            }
+            self.sink.completed(&mut batch);
             batch.clear();
         }
     }

@@ -8,7 +8,7 @@
 use super::backing::{Backing, Facts};
 use super::plain::Plain;
 use super::transfer::{Direction, admit, ended, pieces};
-use super::{Command, Completed, Completions, DEPTH, Device, Work};
+use super::{Command, Completed, Completions, DEPTH, Device, Sink, Work};
 use crate::runtime::pool::Pool;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 /// Arenas that may be registered: 1 GiB of them.
@@ -37,7 +37,7 @@ pub struct Uring {
 struct Shared {
     backing: Arc<Backing>,
     pool: Arc<Pool>,
-    sink: OnceLock<Weak<dyn Completions>>,
+    sink: Sink,
     queue: Mutex<Vec<Command>>,
     bell: OwnedFd,
     is_asleep: AtomicBool,
@@ -56,7 +56,7 @@ impl Uring {
         let shared = Arc::new(Shared {
             backing: backing.clone(),
             pool,
-            sink: OnceLock::new(),
+            sink: Sink::default(),
             queue: Mutex::default(),
             bell: eventfd(0, EventfdFlags::CLOEXEC)?,
             is_asleep: AtomicBool::new(false),
@@ -88,7 +88,7 @@ impl Device for Uring {
 
     fn connect(&self, sink: Weak<dyn Completions>) {
         self.aside.connect(sink.clone());
-        assert!(self.shared.sink.set(sink).is_ok(), "a device has one sink");
+        self.shared.sink.connect(sink);
     }
 
     fn submit(&self, batch: &mut Vec<Command>) {
@@ -203,8 +203,7 @@ impl Reactor {
             std::mem::swap(&mut *self.shared.queue(), &mut self.arrivals);
             self.backlog.extend(self.arrivals.drain(..));
             self.feed();
-            let mut is_called = self.shared.is_called.swap(false, Ordering::SeqCst);
-            if self.done.is_empty() && !is_called {
+            if self.done.is_empty() && !self.shared.is_called.load(Ordering::SeqCst) {
                 if self.shared.is_stopping.load(Ordering::SeqCst) && self.backlog.is_empty() && self.free.len() == self.slots.len() {
                     // The kernel takes its time to tear a ring down, and the file, with its lock, would stay open until then.
                     let _ = self.ring.submitter().unregister_files();
@@ -212,12 +211,10 @@ impl Reactor {
                 }
                 self.enter();
                 self.reap();
-                is_called = self.shared.is_called.swap(false, Ordering::SeqCst);
             }
+            let is_called = self.shared.is_called.swap(false, Ordering::SeqCst);
             if is_called || !self.done.is_empty() {
-                if let Some(sink) = self.shared.sink.get().and_then(Weak::upgrade) {
-                    sink.completed(&mut self.done);
-                }
+                self.shared.sink.completed(&mut self.done);
                 self.done.clear();
             }
         }
