@@ -294,5 +294,5 @@ fn what_cannot_be_recorded_is_refused() {
     let little = Attached::passed_through_in("4M");
     let output = little.command(&["trace", "record", "disk", "--out", "t"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(5) && said.contains("--memory 64 MiB"), "{said}");
+    assert!(output.status.code() == Some(5) && said.contains("--memory 64M"), "{said}");
 }

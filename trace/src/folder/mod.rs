@@ -11,7 +11,7 @@ mod schema;
 mod write;
 
 pub use read::{Reader, is_folder};
-pub use write::{Gather, Rotation, Writer};
+pub use write::{Gather, LITTLE_BYTES, Rotation, Writer};
 
 use parquet::errors::ParquetError;
 use std::io;

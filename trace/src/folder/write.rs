@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Gaps of one file: they stand in its metadata, which is put together in memory.
 const GAPS_MAX: usize = 4096;
+/// The most memory that a writer takes that gathers [`Gather::LITTLE`]; `tests/little.rs` holds it to that.
+pub const LITTLE_BYTES: usize = 3 << 20;
 /// Stack of a thread that only syncs and renames.
 const SEALER_STACK_BYTES: usize = 64 << 10;
 

@@ -18,7 +18,7 @@ use line::{Line, Listener};
 use onefold_engine::fingerprint::{Algorithm, Fingerprinter};
 use onefold_engine::memory::Part;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, index};
-use onefold_trace::folder::{FolderError, Gather, Rotation, Writer};
+use onefold_trace::folder::{FolderError, Gather, LITTLE_BYTES, Rotation, Writer};
 use onefold_trace::header::Header;
 use recorder::{Recorder, Tally};
 use rtrb::RingBuffer;
@@ -32,8 +32,12 @@ use tap::{Tap, Wants};
 
 /// Requests that the ring has room for.
 const RING_REQUESTS: usize = 4096;
-/// What is charged for rings, the thread and the writer of the trace, whatever is recorded.
-pub const FIXED_BYTES: u64 = 4 << 20;
+/// What is charged for the writer of the trace, for rings and for the thread, whatever is recorded.
+pub const FIXED_BYTES: u64 = LITTLE_BYTES as u64 + OWN_BYTES as u64;
+/// Of that: rings, stacks, and names of the requests that are looked at together.
+const OWN_BYTES: usize = 1 << 20;
+const RINGS_BYTES: usize = RING_REQUESTS * (size_of::<line::Told>() + size_of::<tap::Content>());
+const _: () = assert!(RINGS_BYTES + STACK_BYTES < OWN_BYTES * 7 / 8, "what is charged holds the rings and the stack");
 /// What digests that a volume made may take in the ring: more than those of its largest request, many times over.
 const NAMED_BYTES: u64 = 256 << 10;
 /// Bytes of each fingerprint that a trace keeps: enough that no two contents have one by chance.

@@ -1,0 +1,56 @@
+//! How much memory a writer of traces takes that was told to take little: a recorder shares its own with what it records.
+
+#![allow(unsafe_code)]
+
+use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::units::Bytes;
+use onefold_trace::folder::{Gather, LITTLE_BYTES, Rotation, Writer};
+use onefold_trace::header::Header;
+use onefold_trace::record::{Block, NAME_BYTES_MAX, Name, Op, Record};
+
+/// Bytes that the process has of its allocator.
+fn allocated() -> usize {
+    // SAFETY: it takes nothing and gives plain numbers.
+    let info = unsafe { libc::mallinfo2() };
+    info.uordblks + info.hblkhd
+}
+
+fn write(n: u64, blocks: u64) -> Record {
+    let mut seed = n;
+    let mut random = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed
+    };
+    let name = |place: u64| {
+        let mut name = [0; NAME_BYTES_MAX];
+        for part in name[..16].chunks_mut(8) {
+            part.copy_from_slice(&random().wrapping_add(place).to_le_bytes());
+        }
+        Block { name: Name::Of(name), compressed: Some(u16::try_from(place % 64).unwrap() * 64) }
+    };
+    let named = (0..blocks).map(name).collect();
+    Record { blocks: named, ..Record::new(n * 12_345, Op::Write, Bytes(n * 40_503 % (1 << 20) * 4096), Bytes(blocks * 4096)) }
+}
+
+/// The most that a trace of such writes took while it was written, in bytes.
+fn most(records: u64, blocks: u64) -> usize {
+    let folder = tempfile::tempdir().unwrap();
+    let before = allocated();
+    let header = Header { algorithm: Some(Algorithm::Blake3), width: 16, ..Header::default() };
+    let rotation = Rotation { records: records / 3, age: None };
+    let mut writer = Writer::create(&folder.path().join("t"), header, rotation).unwrap().gathering(Gather::LITTLE).sealing_aside();
+    let mut most = 0;
+    for n in 0..records {
+        writer.push(&write(n, blocks)).unwrap();
+        most = most.max(allocated() - before);
+    }
+    writer.finish().unwrap();
+    most
+}
+
+#[test]
+fn a_writer_takes_as_little_as_it_says() {
+    let (small, large) = (most(300_000, 1), most(6_000, 256));
+    assert!(small.max(large) <= LITTLE_BYTES, "small writes {small}, large ones {large}");
+    assert!(small.min(large) >= LITTLE_BYTES / 2, "nobody needs to charge so much: small writes {small}, large ones {large}");
+}
