@@ -57,7 +57,7 @@ pub fn take_over(
         if writer.header_mut().width == 0 && !record.blocks.is_empty() {
             writer.header_mut().width = source.header().width;
         }
-        Ok(writer.push(&record)?)
+        Ok(writer.push(record)?)
     })?;
     let writer = match writer {
         Some(writer) => writer,
@@ -90,7 +90,7 @@ pub fn make(
         if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(TraceError::Interrupted);
         }
-        Ok(writer.push(record)?)
+        Ok(writer.push(record.clone())?)
     })?;
     writer.finish()?;
     place.keep()

@@ -41,7 +41,7 @@ fn most(records: u64, blocks: u64) -> usize {
     let mut writer = Writer::create(&folder.path().join("t"), header, rotation).unwrap().gathering(Gather::LITTLE).sealing_aside();
     let mut most = 0;
     for n in 0..records {
-        writer.push(&write(n, blocks)).unwrap();
+        writer.push(write(n, blocks)).unwrap();
         most = most.max(allocated() - before);
     }
     writer.finish().unwrap();

@@ -158,6 +158,9 @@ impl Target for Passthrough {
         // Writes first: they bring their memory, which reads may have to wait for.
         batch.sort_by_key(|request| request.op == Op::Read);
         let mut commands = Vec::with_capacity(batch.len());
+        if self.tap.is_on() {
+            self.tap.let_go(batch.len());
+        }
         for mut request in batch.drain(..) {
             self.client.count(request.op, request.length);
             if let Some(reply) = verdict(&self.info, &request) {
@@ -167,7 +170,6 @@ impl Target for Passthrough {
             // What a write brings is never changed again (R6): the recorder may look at it when it likes.
             let written = request.buffer.take().filter(|_| request.op == Op::Write).map(BufferMut::freeze);
             if self.tap.is_on() {
-                self.tap.let_go();
                 self.tap.tell(&Asked::of(&request), |_| written.clone().map_or(Content::None, Content::Bytes));
             }
             match self.work_of(&request, written, &mut commands) {

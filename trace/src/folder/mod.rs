@@ -111,7 +111,7 @@ mod tests {
         let all: Vec<Record> = (0..5).flat_map(|_| records()).collect();
         for mut writer in [make(), make().gathering(Gather::LITTLE).sealing_aside()] {
             for record in &all {
-                writer.push(record).expect("it can be written");
+                writer.push(record.clone()).expect("it can be written");
             }
             writer.header_mut().gaps.push(Gap { time_ns: 9, requests: 4 });
             writer.finish().expect("it can be closed");
@@ -128,7 +128,7 @@ mod tests {
         let folder = place.path().join("t");
         let mut writer = Writer::create(&folder, header(), Rotation { records: 4, age: None }).expect("it can be made");
         for record in records().iter().chain(&records()[..2]) {
-            writer.push(record).expect("it can be written");
+            writer.push(record.clone()).expect("it can be written");
         }
         std::mem::forget(writer);
         assert_eq!(read_all(&folder).1, records());
@@ -142,7 +142,7 @@ mod tests {
         let folder = place.path().join("t");
         let rotation = Rotation { records: 1_000_000, age: Some(std::time::Duration::from_millis(5)) };
         let mut writer = Writer::create(&folder, header(), rotation).expect("it can be made");
-        writer.push(&records()[0]).expect("it can be written");
+        writer.push(records().swap_remove(0)).expect("it can be written");
         std::thread::sleep(std::time::Duration::from_millis(6));
         writer.close_if_due().expect("it can be closed");
         assert_eq!(read_all(&folder).1, records()[..1]);

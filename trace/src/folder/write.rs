@@ -137,12 +137,12 @@ impl Writer {
     ///
     /// # Errors
     /// Where the system refuses to write or to sync.
-    pub fn push(&mut self, record: &Record) -> Result<(), FolderError> {
+    pub fn push(&mut self, record: Record) -> Result<(), FolderError> {
         if self.open.is_none() {
             self.open = Some(Open::new(&self.folder, self.number, &self.gather)?);
         }
         self.pending_blocks += record.blocks.len();
-        self.pending.push(record.clone());
+        self.pending.push(record);
         if self.pending.len() >= self.gather.records || self.pending_blocks >= self.gather.blocks {
             self.encode()?;
         }

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::Thread;
 
 /// Contents that are let go of at once: the time that takes is somebody's.
-const LET_GO_MAX: usize = 16;
+pub const LET_GO_MAX: usize = 16;
 
 /// One request on its way to the recorder, or the beginning of a phase.
 pub struct Told {

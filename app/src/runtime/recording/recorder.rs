@@ -122,7 +122,7 @@ impl Recorder {
             };
             self.tally.records += u64::from(record.op != record::Op::Mark);
             self.tally.blocks += if record.op == record::Op::Write { record.blocks_touched() } else { 0 };
-            self.writer.push(&record)?;
+            self.writer.push(record)?;
         }
         Ok(())
     }

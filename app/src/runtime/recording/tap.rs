@@ -5,7 +5,7 @@
 //! 3. Who tells waits for nobody but others who tell, and no longer than it takes to write down a line.
 
 use super::super::pool::Pool;
-use super::line::{Line, Spent};
+use super::line::{LET_GO_MAX, Line, Spent};
 use super::recorder::LastGap;
 use crate::target::Incoming;
 use onefold_engine::buffer::Buffer;
@@ -114,10 +114,12 @@ impl Tap {
         self.line().as_mut().is_some_and(|line| line.mark(phase))
     }
 
-    /// Lets go of some of what the recorder is done with. Who tells calls it, with no lock in hand.
-    pub fn let_go(&self) {
-        let spent = self.line().as_mut().map(|line| line.spent().take());
-        drop(spent);
+    /// Lets go of some of what the recorder is done with, as much at least as so many requests bring. Who tells calls it, with no lock in hand.
+    pub fn let_go(&self, requests: usize) {
+        for _ in 0..=requests / LET_GO_MAX {
+            let spent = self.line().as_mut().map(|line| line.spent().take());
+            drop(spent);
+        }
     }
 
     pub(super) fn open(&self, line: Line) {
