@@ -62,7 +62,7 @@ def main():
     rows = benchmarks()
     if options.list:
         for name, row in rows.items():
-            print(f"{name:18} {wanted(row)} {row['unit']:12} {row['runner']:9} {row['what']}")
+            print(f"{name:20} {wanted(row)} {row['unit']:12} {row['runner']:9} {row['what']}")
         return 0
     names = [name for name, row in rows.items() if row["runner"] != "papers"] if options.all else options.names
     for name in names:

@@ -297,10 +297,6 @@ def run(name, options):
         return ratio(options, GIB, False, rw="write", bs="128k")
     if name == "ratio-read":
         return ratio(options, GIB, True, rw="read", bs="128k")
-    if name in ("record-latency", "record-throughput"):
-        import record
-
-        return (record.latency if name == "record-latency" else record.throughput)(options)
     if name in ("discard-written", "discard-reads"):
         made = discard_written(options)
         return {"value": made["seconds"] if name == "discard-written" else made["longest_read_ms"], **made}

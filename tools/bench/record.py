@@ -54,13 +54,13 @@ def job(server, seed, **more):
 
 
 @contextlib.contextmanager
-def disk(options):
+def disk(options, *words_of_attach):
     """A written file, passed through."""
     with Place(options) as place:
         store = place.file("disk")
         words = ["dd", "if=/dev/zero", f"of={store}", "bs=1M", f"count={GIB // MIB}", "oflag=direct"]
         subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
-        server = place.serve(store, "--passthrough")
+        server = place.serve(store, "--passthrough", *words_of_attach)
         yield place, store, server
         server.detach()
 
@@ -83,9 +83,9 @@ def pairs(place, store, server, seed, **more):
     return found
 
 
-def latency(options):
+def latency(options, *words_of_attach):
     """Percent that recording adds to the mean latency at half of the highest rate. A gap counts as 100 %."""
-    with disk(options) as (place, store, server):
+    with disk(options, *words_of_attach) as (place, store, server):
         job(server, options.seed)
         highest = statistics.median(job(server, options.seed * 10 + n)["iops"] for n in range(3))
         found = pairs(place, store, server, options.seed, rate_iops=int(highest / 2))
@@ -105,6 +105,11 @@ def latency(options):
     }
 
 
+def latency_on_flash(options):
+    """The same on a store slowed to a model of flash: there the device binds, and not the machine's processors."""
+    return latency(options, "--device-model", "tablet")
+
+
 def throughput(options):
     """Throughput with a recording over that without one, as fast as it goes."""
     with disk(options) as (place, store, server):
@@ -121,3 +126,7 @@ def throughput(options):
         "records and missing": "are the requests that the server counted, in each run",
         "cores": os.cpu_count(),
     }
+
+
+def run(name, options):
+    return {"record-latency": latency, "record-latency-flash": latency_on_flash, "record-throughput": throughput}[name](options)
