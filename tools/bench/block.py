@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import debian  # noqa: E402
 import onefold  # noqa: E402
 
 SECTOR = 512

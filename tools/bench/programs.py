@@ -6,14 +6,12 @@ import shutil
 import threading
 import urllib.request
 
-from block import call, onefold
+from block import call, debian, onefold
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 # Outlives a run: a base system and packages are fetched once.
 CACHE = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "bench-cache")
-MIRROR = os.environ.get("ONEFOLD_BENCH_MIRROR", "http://deb.debian.org/debian")
-SUITE = "bookworm"
-PACKAGES = ["git", "python3", "vim", "perl-modules-5.36", "gcc"]
+PACKAGES = ("git", "python3", "vim", "perl", "gcc")
 
 
 class Missing(Exception):
@@ -57,33 +55,16 @@ class SqliteLoad:
         call("/usr/bin/python3", "-c", script, path, self.ROWS, self.seed)
 
 
-def chroot(path, *words):
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "HOME": "/root"}
-    environment.update({key: value for key, value in os.environ.items() if key.lower().endswith("_proxy")})
-    call("chroot", path, *words, env=environment)
-
-
 def base_system():
     """The path of a tar of a minimal system with packages that were fetched and not installed."""
-    archive = os.path.join(CACHE, f"{SUITE}.tar")
-    if os.path.exists(archive):
-        return archive
-    if not shutil.which("debootstrap"):
-        raise Missing("debootstrap is not installed")
+    archive = os.path.join(CACHE, f"{debian.release()}.tar")
     os.makedirs(CACHE, exist_ok=True)
-    tree = os.path.join(CACHE, "tree")
-    shutil.rmtree(tree, ignore_errors=True)
+    if not os.path.exists(archive) and not shutil.which("debootstrap"):
+        raise Missing("debootstrap is not installed")
     try:
-        call("debootstrap", "--variant=minbase", SUITE, tree, MIRROR)
-        shutil.copy("/etc/resolv.conf", os.path.join(tree, "etc/resolv.conf"))
-        chroot(tree, "apt-get", "update")
-        chroot(tree, "apt-get", "install", "-y", "--no-install-recommends", "--download-only", *PACKAGES)
-        call("tar", "-C", tree, "-cf", archive + ".part", ".")
+        debian.base_system(archive, PACKAGES)
     except onefold.Failed as error:
-        raise Missing(f"no base system from {MIRROR}: {error}") from error
-    finally:
-        shutil.rmtree(tree, ignore_errors=True)
-    os.rename(archive + ".part", archive)
+        raise Missing(f"no base system from {debian.mirror()}: {error}") from error
     return archive
 
 
@@ -96,24 +77,24 @@ class PackageInstallation:
         self.archive = base_system()
 
     def setup(self, path):
-        call("tar", "-C", path, "-xf", self.archive)
+        debian.unpack(self.archive, path)
 
     def run(self, path):
-        chroot(path, "apt-get", "install", "-y", "--no-install-recommends", "--no-download", *PACKAGES)
+        debian.chroot(path, f"apt-get install -y --no-install-recommends --no-download {' '.join(PACKAGES)}")
 
 
 def mirror_copy():
     """The index files of the suite, as they lie on the mirror."""
     place = os.path.join(CACHE, "mirror")
-    base = f"dists/{SUITE}"
+    mirror, base = debian.mirror(), f"dists/{debian.release()}"
     for name in ("InRelease", "main/binary-amd64/Packages.xz", "main/i18n/Translation-en.xz"):
         path = os.path.join(place, base, name)
         if not os.path.exists(path):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             try:
-                urllib.request.urlretrieve(f"{MIRROR}/{base}/{name}", path + ".part")
+                urllib.request.urlretrieve(f"{mirror}/{base}/{name}", path + ".part")
             except OSError as error:
-                raise Missing(f"{MIRROR}/{base}/{name}: {error}") from error
+                raise Missing(f"{mirror}/{base}/{name}: {error}") from error
             os.rename(path + ".part", path)
     return place
 
@@ -127,7 +108,7 @@ class PackageIndexUpdate:
         self.archive, self.mirror = base_system(), mirror_copy()
 
     def setup(self, path):
-        call("tar", "-C", path, "-xf", self.archive)
+        debian.unpack(self.archive, path)
         shutil.rmtree(os.path.join(path, "var/lib/apt/lists"))
         os.makedirs(os.path.join(path, "var/lib/apt/lists/partial"))
 
@@ -141,11 +122,11 @@ class PackageIndexUpdate:
 
         with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
-            source = f"deb http://127.0.0.1:{server.server_port} {SUITE} main\n"
+            source = f"deb http://127.0.0.1:{server.server_port} {debian.release()} main\n"
             with open(os.path.join(path, "etc/apt/sources.list"), "w", encoding="ascii") as file:
                 file.write(source)
-            no_proxy = ["-o", "Acquire::http::Proxy=false", "-o", "Acquire::By-Hash=no", "-o", "Acquire::Check-Valid-Until=false"]
-            chroot(path, "apt-get", *no_proxy, "update")
+            options = ("Dir::Etc::sourceparts=-", "Acquire::http::Proxy=false", "Acquire::By-Hash=no", "Acquire::Check-Valid-Until=false")
+            debian.chroot(path, f"apt-get {' '.join(f'-o {option}' for option in options)} update")
             server.shutdown()
         if not any(name.endswith("_Packages") for name in os.listdir(os.path.join(path, "var/lib/apt/lists"))):
             raise onefold.Failed("apt-get update left no package lists")

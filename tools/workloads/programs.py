@@ -4,75 +4,31 @@ import os
 import random
 import shutil
 import sqlite3
-import subprocess
 
-MIB = 1 << 20
-
-
-def sh(command, **more):
-    """Runs a command; its output is shown only where it fails."""
-    done = subprocess.run(["bash", "-euc", command], capture_output=True, text=True, check=False, **more)
-    if done.returncode != 0:
-        raise RuntimeError(f"{command}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+import debian
+from debian import sh
 
 
 # Packages, in a chroot on the device.
 
 
-def chroot(root, command):
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "HOME": "/root"}
-    proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
-    done = subprocess.run(["chroot", root, "bash", "-euc", command], capture_output=True, text=True, check=False, env=environment | proxies)
-    if done.returncode != 0:
-        raise RuntimeError(f"in the chroot: {command}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-
-
 def base_system(root, cache):
-    """A minimal Debian, made once and unpacked from then on."""
     archive = os.path.join(cache, "base.tar")
-    if not os.path.exists(archive):
-        made = os.path.join(cache, "base")
-        shutil.rmtree(made, ignore_errors=True)
-        sh(f"debootstrap --variant=minbase --include=ca-certificates {release()} {made} {mirror()}")
-        # The machine's own sources and keys, for it may have its packages from elsewhere; not its settings, which change what apt writes.
-        sh(
-            f"rm -rf {made}/etc/apt/sources.list; for d in sources.list.d trusted.gpg.d keyrings auth.conf.d; do"
-            f" [ -d /etc/apt/$d ] && mkdir -p {made}/etc/apt/$d && cp -rL /etc/apt/$d/. {made}/etc/apt/$d/; done;"
-            f" if [ -s /etc/apt/sources.list ]; then cp /etc/apt/sources.list {made}/etc/apt/; fi;"
-            f" apt-config dump | grep -E '^Acquire::(Check-|https?::Proxy)' >{made}/etc/apt/apt.conf.d/90acquire || true;"
-            f" cp -rLn /usr/share/keyrings/. {made}/usr/share/keyrings/; cp -L /etc/resolv.conf /etc/hosts {made}/etc/; cp -rL /etc/ssl/certs/. {made}/etc/ssl/certs/"
-        )
-        sh(f"tar -C {made} -cf {archive}.part . && mv {archive}.part {archive}")
-        shutil.rmtree(made)
-    sh(f"tar -C {root} -xpf {archive} && mkdir -p {root}/proc {root}/dev")
-    sh(f"test -c {root}/dev/null || mknod -m 666 {root}/dev/null c 1 3; test -c {root}/dev/urandom || mknod -m 666 {root}/dev/urandom c 1 9")
-
-
-def release():
-    with open("/etc/os-release", encoding="utf-8") as file:
-        values = dict(line.rstrip().split("=", 1) for line in file if "=" in line)
-    return values["VERSION_CODENAME"].strip('"')
-
-
-def mirror():
-    """Where this machine has its packages from."""
-    done = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"], capture_output=True, text=True, check=False
-    )
-    return (done.stdout.split() or ["http://deb.debian.org/debian"])[0]
+    debian.base_system(archive)
+    debian.unpack(archive, root)
 
 
 def apt_update(root, _cache):
-    chroot(root, "apt-get update")
+    debian.chroot(root, "apt-get update")
 
 
 def apt_install_setup(root, cache):
     base_system(root, cache)
-    chroot(root, "apt-get update")
+    debian.chroot(root, "apt-get update")
 
 
 def apt_install(root, _cache):
-    chroot(root, "apt-get install -y --no-install-recommends firefox-esr man-db")
+    debian.chroot(root, "apt-get install -y --no-install-recommends firefox-esr man-db")
 
 
 # SQLite.

@@ -12,7 +12,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 import onefold  # noqa: E402
-from programs import PROGRAMS, sh  # noqa: E402
+from debian import sh  # noqa: E402
+from programs import PROGRAMS  # noqa: E402
 
 SHIPPED = os.path.join(HERE, "..", "..", "data", "traces")
 # Points of duplication between a recorded program and the shipped trace of it.
@@ -142,7 +143,7 @@ def main():
         for name in names:
             try:
                 made = record(name, out, place, cache)
-            except (RuntimeError, onefold.Failed, subprocess.SubprocessError) as error:
+            except (onefold.Failed, subprocess.SubprocessError) as error:
                 failed += 1
                 print(f"{name}: FAILED: {error}", flush=True)
                 continue
