@@ -5,7 +5,6 @@
 //!    priority, and would keep everybody waiting if it lost the processor with the lock of the pool or of the allocator in hand.
 //! 3. Content that is not back yet is bounded in number and in bytes; so neither ring ever lacks room for it.
 
-use super::RING_REQUESTS;
 use super::recorder::LastGap;
 use super::tap::{Asked, Content, Wants};
 use onefold_trace::header::Gap;
@@ -139,9 +138,10 @@ impl Line {
 
     fn has_room(&self, more_bytes: u64) -> bool {
         let Spent { out, held_bytes, .. } = self.spent;
+        let requests = self.entries.buffer().capacity();
         let is_open = match self.gap {
-            None => out < RING_REQUESTS,
-            Some(_) => self.entries.slots() >= RING_REQUESTS / 2 && out <= RING_REQUESTS / 2 && held_bytes <= self.held_max / 2,
+            None => out < requests,
+            Some(_) => self.entries.slots() >= requests / 2 && out <= requests / 2 && held_bytes <= self.held_max / 2,
         };
         is_open && held_bytes + more_bytes <= self.held_max
     }

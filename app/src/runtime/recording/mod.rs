@@ -30,14 +30,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tap::{Tap, Wants};
 
-/// Requests that the ring has room for.
+/// Requests that the ring has room for at least.
 const RING_REQUESTS: usize = 4096;
+/// For so many bytes of content that may wait, the ring has room for one request more.
+const BYTES_A_REQUEST: u64 = 1024;
 /// What is charged for the writer of the trace, for rings and for the thread, whatever is recorded.
 pub const FIXED_BYTES: u64 = LITTLE_BYTES as u64 + OWN_BYTES as u64;
 /// Of that: rings, stacks, and names of the requests that are looked at together.
 const OWN_BYTES: usize = 1 << 20;
-const RINGS_BYTES: usize = RING_REQUESTS * (size_of::<line::Told>() + size_of::<tap::Content>());
-const _: () = assert!(RINGS_BYTES + STACK_BYTES < OWN_BYTES * 7 / 8, "what is charged holds the rings and the stack");
+/// What one request takes in the rings.
+const ENTRY_BYTES: usize = size_of::<line::Told>() + size_of::<tap::Content>();
+const _: () = assert!(RING_REQUESTS * ENTRY_BYTES + STACK_BYTES < OWN_BYTES * 7 / 8, "what is charged holds the rings and the stack");
 /// What digests that a volume made may take in the ring: more than those of its largest request, many times over.
 const NAMED_BYTES: u64 = 256 << 10;
 /// Bytes of each fingerprint that a trace keeps: enough that no two contents have one by chance.
@@ -116,6 +119,15 @@ struct Charge {
     blocks: usize,
 }
 
+impl Charge {
+    /// Waits until requests have left so much memory.
+    fn take(pool: &Arc<Pool>, bytes: u64) -> Result<Self, RecordError> {
+        let blocks = index(bytes.div_ceil(BLOCK_BYTES));
+        pool.charge_request(blocks).map_err(|_| RecordError::Closing)?;
+        Ok(Self { pool: pool.clone(), blocks })
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.pool.refund_request(self.blocks);
@@ -135,7 +147,8 @@ impl Recording {
         let fingerprinter = fingerprinter(tap, &order.naming)?;
         let hands_over = tap.fingerprinter.as_ref().is_some_and(|own| own.agrees_with(&fingerprinter));
         let wants = if hands_over { Wants::Names } else { Wants::Bytes };
-        let (held_max, charge) = charge(&tap.pool, wants)?;
+        let room = room(tap.pool.accountant().limit(Part::Requests) / 2, tap.pool.request_bytes_max(), wants)?;
+        let charge = Charge::take(&tap.pool, room.charged)?;
         let about = About { algorithm: fingerprinter.algorithm(), key_id: fingerprinter.key_id(), hands_over };
         let origin_ns = line::monotonic_ns();
         let header = Header {
@@ -148,15 +161,15 @@ impl Recording {
             ..Header::default()
         };
         let writer = Writer::create(&order.folder, header, order.rotation)?.gathering(Gather::LITTLE).sealing_aside();
-        let (entries, told) = RingBuffer::new(RING_REQUESTS);
-        let (spend, spent) = RingBuffer::new(RING_REQUESTS);
+        let (entries, told) = RingBuffer::new(room.requests);
+        let (spend, spent) = RingBuffer::new(room.requests);
         let is_asleep = Arc::new(AtomicBool::new(false));
         let last_gap = Arc::new(Mutex::new(None));
         let recorder = Recorder::new(told, spend, writer, fingerprinter, order.folder, is_asleep.clone(), last_gap.clone());
         let thread = std::thread::Builder::new().name("recorder".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn(move || recorder.run()).map_err(RecordError::System)?;
         let listener = Listener { thread: thread.thread().clone(), is_asleep };
-        tap.open(Line::new(entries, spent, wants, origin_ns, held_max, listener));
+        tap.open(Line::new(entries, spent, wants, origin_ns, room.held_max, listener));
         Ok(Self { tap: tap.clone(), thread: Some(thread), last_gap, about, _taken: taken, _charge: charge })
     }
 
@@ -213,20 +226,29 @@ fn fingerprinter(tap: &Tap, naming: &Naming) -> Result<Fingerprinter, RecordErro
     })
 }
 
-/// What may wait in the ring, in bytes, and the charge of what is not charged anyway: buffers are, by whoever took them for a request.
-fn charge(pool: &Arc<Pool>, wants: Wants) -> Result<(u64, Charge), RecordError> {
-    let half = pool.accountant().limit(Part::Requests) / 2;
-    let (held_min, charged) = match wants {
-        Wants::Bytes => (pool.request_bytes_max(), FIXED_BYTES),
-        Wants::Names => (NAMED_BYTES, FIXED_BYTES + NAMED_BYTES),
-    };
-    if FIXED_BYTES + held_min > half {
+/// How a recording divides its memory, in bytes but for the requests.
+struct Room {
+    /// Charged as it begins: all but the buffers that wait, which whoever took them for a request was charged for.
+    charged: u64,
+    /// Content that may wait.
+    held_max: u64,
+    /// Requests that the rings take.
+    requests: usize,
+}
+
+/// Divides at most `bytes`, where requests have up to `request_bytes_max`.
+fn room(bytes: u64, request_bytes_max: u64, wants: Wants) -> Result<Room, RecordError> {
+    let held_min = if wants == Wants::Bytes { request_bytes_max } else { NAMED_BYTES };
+    if FIXED_BYTES + held_min > bytes {
         // A quarter of all memory is for requests, and the largest of them has up to a quarter of that.
         let memory_bytes = if wants == Wants::Bytes { 16 * FIXED_BYTES } else { 8 * (FIXED_BYTES + NAMED_BYTES) };
         return Err(RecordError::Memory { memory_bytes });
     }
-    let held_max = if wants == Wants::Bytes { half - FIXED_BYTES } else { held_min };
-    let blocks = index(charged.div_ceil(BLOCK_BYTES));
-    pool.charge_request(blocks).map_err(|_| RecordError::Closing)?;
-    Ok((held_max, Charge { pool: pool.clone(), blocks }))
+    if wants == Wants::Names {
+        return Ok(Room { charged: FIXED_BYTES + NAMED_BYTES, held_max: NAMED_BYTES, requests: RING_REQUESTS });
+    }
+    let left = bytes - FIXED_BYTES;
+    let requests = index(left / (BYTES_A_REQUEST + ENTRY_BYTES as u64)).max(RING_REQUESTS);
+    let rings = ((requests - RING_REQUESTS) * ENTRY_BYTES) as u64;
+    Ok(Room { charged: FIXED_BYTES + rings, held_max: left - rings, requests })
 }

@@ -3,7 +3,7 @@
 use super::line::{Line, Listener, Told};
 use super::recorder::LastGap;
 use super::tap::{Asked, Content, Wants};
-use super::{FIXED_BYTES, Naming, Order, RING_REQUESTS, RecordError, Recording};
+use super::{FIXED_BYTES, NAMED_BYTES, Naming, Order, RING_REQUESTS, RecordError, Recording, room};
 use crate::device::memory::MemoryDevice;
 use crate::runtime::passthrough::Passthrough;
 use crate::runtime::pool::Pool;
@@ -182,4 +182,21 @@ fn a_trace_that_cannot_be_written_ends_the_recording_and_nothing_else() {
     let again = Recording::begin(target.tap(), order(&place.path().join("again"))).unwrap();
     assert_eq!(again.end().unwrap().records, 0);
     assert_eq!(target.close(), Closing::Clean);
+}
+
+#[test]
+fn more_memory_is_room_for_more_requests() {
+    let at = |memory_bytes: u64| {
+        let accountant = Accountant::new(memory_bytes);
+        let (half, largest) = (accountant.limit(Part::Requests) / 2, Pool::new(accountant).request_bytes_max());
+        let room = room(half, largest, Wants::Bytes).unwrap();
+        assert_eq!(room.charged + room.held_max, half);
+        assert!(room.held_max >= largest, "{memory_bytes}: the largest request would never be recorded");
+        room.requests
+    };
+    let rooms: Vec<usize> = (0..7).map(|doubled| at(MEMORY_BYTES_MIN << doubled)).collect();
+    assert_eq!(rooms[0], RING_REQUESTS);
+    assert!(rooms.windows(2).all(|two| two[0] < two[1]), "{rooms:?}");
+    let names = room(8 << 20, 1 << 20, Wants::Names).unwrap();
+    assert_eq!((names.charged, names.held_max, names.requests), (FIXED_BYTES + NAMED_BYTES, NAMED_BYTES, RING_REQUESTS));
 }
