@@ -1,7 +1,7 @@
 """Writes files, syncs them, and says so only then: what a crash may not take.
 
 `synced.py write DIRECTORY SEED` prints a line "NAME GENERATION" for each file that is durable: written beside, fsynced, renamed over the old
-one, the directory fsynced. It ends when it is killed or an operation fails.
+one, the directory fsynced, and the file system still takes changes. It ends when it is killed or an operation fails.
 `verify(directory, lines)` checks that each file is of its last printed generation or a later one, and whole.
 """
 
@@ -42,6 +42,9 @@ def write(directory, seed):
             os.fsync(file.fileno())
         os.rename(beside, os.path.join(directory, name))
         os.fsync(parent)
+        # ext4's fsync says yes, too, where it comes just as the commit that it would wait for has failed: that commit is over (jbd2's
+        # jbd2_complete_transaction). A journal that was aborted takes no change, though, so this fails then.
+        os.utime(parent)
         generations[name] = generation
         print(name, generation, flush=True)
 
