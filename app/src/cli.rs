@@ -107,4 +107,16 @@ mod tests {
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn help_explains_every_argument() {
+        fn unexplained(command: &clap::Command, found: &mut Vec<String>) {
+            let silent = command.get_arguments().filter(|argument| !argument.is_hide_set() && argument.get_help().is_none());
+            found.extend(silent.map(|argument| format!("{} {}", command.get_name(), argument.get_id())));
+            command.get_subcommands().filter(|command| !command.is_hide_set()).for_each(|command| unexplained(command, found));
+        }
+        let mut found = Vec::new();
+        unexplained(&Cli::command(), &mut found);
+        assert_eq!(found, Vec::<String>::new());
+    }
 }

@@ -46,6 +46,7 @@ pub struct Arguments {
     /// Begin another file of the trace after so many records.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     file_records: u64,
+    /// Print the summary as JSON: {records, blocks, gaps, gap_stretches, bytes}.
     #[arg(long)]
     json: bool,
 }
