@@ -115,7 +115,8 @@ impl Fingerprinter {
     #[must_use]
     pub fn key_id(&self) -> Option<String> {
         let name = blake3::derive_key(KEY_ID_CONTEXT, &self.key);
-        (!self.algorithm.is_weak()).then(|| name[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+        let digits = name.iter().take(8).fold(0, |digits, &byte| (digits << 8) | u64::from(byte));
+        (!self.algorithm.is_weak()).then(|| format!("{digits:016x}"))
     }
 
     /// The digest of one block.

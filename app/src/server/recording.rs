@@ -35,7 +35,7 @@ impl fmt::Debug for Key {
 
 impl From<Key> for String {
     fn from(key: Key) -> Self {
-        key.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        key.0.iter().fold(Self::new(), |digits, byte| digits + &format!("{byte:02x}"))
     }
 }
 
