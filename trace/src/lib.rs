@@ -11,6 +11,7 @@ pub mod place;
 pub mod record;
 pub mod replay;
 pub mod scan;
+pub mod size;
 pub mod source;
 pub mod synth;
 pub mod text;

@@ -1,7 +1,7 @@
 //! Counting contents in bounded memory: a table of those seen; when it is full, a run of them, sorted, in a file; in the end all runs are merged.
 
+use crate::size::{STEP_BYTES, Sizer};
 use crate::synth::Distribution;
-use lz4_flex::block::{compress_into, get_maximum_output_size};
 use onefold_engine::units::BLOCK_SIZE;
 use rustc_hash::FxBuildHasher;
 use std::cmp::Reverse;
@@ -26,7 +26,7 @@ const ONCE: u64 = 1 << 8;
 struct Seen {
     hash: u64,
     times: u64,
-    /// Steps of 64 bytes that LZ4 brings it to.
+    /// Steps of [`STEP_BYTES`] that LZ4 brings it to.
     steps: u8,
 }
 
@@ -44,7 +44,7 @@ pub struct Counting {
     runs: Vec<File>,
     temporary: PathBuf,
     zero_blocks: u64,
-    compressor: Box<[u8]>,
+    sizer: Sizer,
 }
 
 impl Counting {
@@ -58,7 +58,7 @@ impl Counting {
             runs: Vec::new(),
             temporary: temporary.to_path_buf(),
             zero_blocks: 0,
-            compressor: vec![0; get_maximum_output_size(BLOCK_SIZE)].into_boxed_slice(),
+            sizer: Sizer::default(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Counting {
             *known += ONCE;
             return Ok(());
         }
-        let steps = steps(block, &mut self.compressor);
+        let steps = self.sizer.size(block) / STEP_BYTES;
         self.known.insert(hash, ONCE | u64::from(steps));
         if self.known.len() >= self.known_max { self.spill() } else { Ok(()) }
     }
@@ -110,7 +110,7 @@ impl Counting {
         let (mut occurrences, mut compressed) = (BTreeMap::new(), BTreeMap::new());
         let mut count = |times: u64, steps: u8| {
             *occurrences.entry(times).or_insert(0) += 1;
-            *compressed.entry(u16::from(steps) * 64).or_insert(0) += 1;
+            *compressed.entry(u16::from(steps) * STEP_BYTES).or_insert(0) += 1;
         };
         if self.runs.is_empty() {
             self.known.iter().map(|(hash, known)| Seen::new(*hash, *known)).for_each(|seen| count(seen.times, seen.steps));
@@ -120,12 +120,6 @@ impl Counting {
         }
         Ok(Distribution::new(self.zero_blocks, &occurrences, &compressed))
     }
-}
-
-/// Steps of 64 bytes that LZ4 brings a block to; what does not get smaller stays what it is.
-fn steps(block: &[u8; BLOCK_SIZE], compressor: &mut [u8]) -> u8 {
-    let bytes = compress_into(block, compressor).unwrap_or(BLOCK_SIZE).min(BLOCK_SIZE);
-    u8::try_from(bytes.div_ceil(64)).expect("64 steps are a block")
 }
 
 /// Hands each content of all runs to `count`, with all its times.
@@ -197,20 +191,5 @@ mod tests {
         assert_eq!(in_memory.occurring(), [1, 2, 3, 4].map(|times| Occurring { times, contents: 250 }));
         assert_eq!((in_memory.zero_blocks, in_memory.blocks(), in_memory.contents()), (4, 2504, 1000));
         assert_eq!(std::fs::read_dir(place.path()).expect("it is there").count(), 0, "nothing is left behind");
-    }
-
-    #[test]
-    fn sizes_are_those_of_lz4() {
-        let mut compressor = vec![0; get_maximum_output_size(BLOCK_SIZE)];
-        assert_eq!(steps(&block(1), &mut compressor), 1);
-        let mut noise = [0; BLOCK_SIZE];
-        let mut state = 1u64;
-        for bytes in noise.chunks_exact_mut(8) {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            bytes.copy_from_slice(&(state ^ (state >> 29)).to_le_bytes());
-        }
-        assert_eq!(steps(&noise, &mut compressor), 64, "what cannot be compressed stays a block");
-        noise[2048..].fill(7);
-        assert!((32..=34).contains(&steps(&noise, &mut compressor)));
     }
 }

@@ -8,13 +8,13 @@ use super::NAME_BYTES;
 use super::line::{Told, What};
 use super::tap::{Asked, Content};
 use crate::runtime::digests::{self, Written};
-use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::interface::Op;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
 use onefold_trace::folder::{FolderError, Writer};
 use onefold_trace::header::Gap;
 use onefold_trace::record::{self, Block, NAME_BYTES_MAX, Name, Record};
+use onefold_trace::size::Sizer;
 use rtrb::{Consumer, Producer};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +31,6 @@ const LOOK: Duration = Duration::from_millis(1);
 const QUIET: Duration = Duration::from_secs(1);
 /// The longest sleep: files grow old.
 const SLEEP: Duration = Duration::from_millis(100);
-/// What sizes by LZ4 are multiples of.
-const SIZE_STEP: usize = 64;
 
 /// What was missed behind the last request that was told.
 pub type LastGap = Arc<Mutex<Option<Gap>>>;
@@ -164,13 +162,12 @@ fn record_of(time_ns: u64, asked: &Asked, blocks: Vec<Block>) -> Record {
 /// Names content, and finds how small it gets.
 struct Namer {
     fingerprinter: Fingerprinter,
-    table: CompressTable,
-    output: Vec<u8>,
+    sizer: Sizer,
 }
 
 impl Namer {
     fn new(fingerprinter: Fingerprinter) -> Self {
-        Self { fingerprinter, table: CompressTable::small(), output: vec![0; get_maximum_output_size(BLOCK_SIZE)] }
+        Self { fingerprinter, sizer: Sizer::default() }
     }
 
     /// For each request what its blocks are.
@@ -185,7 +182,7 @@ impl Namer {
             (Content::Named(digests), What::Asked(asked)) => blocks(asked, digests, |_| None),
             (Content::Bytes(buffer), What::Asked(asked)) => {
                 let digests = digests.next().unwrap_or_default();
-                blocks(asked, &digests, |i| size(&mut self.table, &mut self.output, buffer.block(i)))
+                blocks(asked, &digests, |i| Some(self.sizer.size(buffer.block(i))))
             }
             _ => Vec::new(),
         };
@@ -206,12 +203,6 @@ fn blocks(asked: &Asked, digests: &[Digest], mut size: impl FnMut(usize) -> Opti
         }
     };
     digests.iter().take(touched).enumerate().map(of).collect()
-}
-
-/// What LZ4 makes of a block, rounded up; no more than the block itself, which would be stored as it is then.
-fn size(table: &mut CompressTable, output: &mut [u8], block: &[u8; BLOCK_SIZE]) -> Option<u16> {
-    let bytes = compress_into_with_table(block, output, table).ok()?;
-    u16::try_from(bytes.next_multiple_of(SIZE_STEP).min(BLOCK_SIZE)).ok()
 }
 
 /// Bytes of the files of a trace.
