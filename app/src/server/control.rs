@@ -1,8 +1,8 @@
 //! The control socket of a server: one question a connection, each answer a line of JSON. There is one answer, or, where something goes on for as
 //! long as the connection stands, one at its beginning and one at its end.
 
-use super::recording::Order;
 use crate::exit::{Failed, Outcome};
+use crate::runtime::recording::Order;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};

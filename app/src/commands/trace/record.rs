@@ -6,10 +6,13 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
+use crate::runtime::recording::key::Key;
+use crate::runtime::recording::recorder::Tally;
+use crate::runtime::recording::{About, Naming, Order};
 use crate::server::control::{Ask, Conversation};
 use crate::server::directory::run_directory;
 use crate::server::record::{FrontendKind, Places, Record};
-use crate::server::recording::{Begun, Key, NamedBy, Order, Summary};
+use onefold_trace::folder::Rotation;
 use serde::Serialize;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -62,16 +65,16 @@ enum Unkeyed {
 struct Recorded {
     trace: PathBuf,
     #[serde(flatten)]
-    begun: Begun,
+    about: About,
     #[serde(flatten)]
-    summary: Summary,
+    tally: Tally,
 }
 
 impl Report for Recorded {
     const NAME: &'static str = "trace-recorded";
 
     fn table(&self) -> Table {
-        let Summary { records, blocks, gaps, gap_stretches, bytes } = self.summary;
+        let Tally { records, blocks, gaps, gap_stretches, bytes } = self.tally;
         let gaps = if gaps == 0 { "none".to_owned() } else { format!("{gaps} requests are missing, in {gap_stretches} stretches") };
         Table::new()
             .row("trace", self.trace.display())
@@ -79,8 +82,8 @@ impl Report for Recorded {
             .row("blocks written", blocks)
             .row("gaps", gaps)
             .row("size", Size(bytes))
-            .row("fingerprints", &self.begun.algorithm)
-            .row_if("key", self.begun.key_id.as_ref())
+            .row("fingerprints", &self.about.algorithm)
+            .row_if("key", self.about.key_id.as_ref())
     }
 }
 
@@ -99,18 +102,19 @@ pub fn run(arguments: &Arguments) -> Outcome {
         let message = format!("{} lies on the very volume that is to be recorded", folder.display());
         return Err(Failed::new(Exit::Refused, message).next("Writing the trace would be recorded, too: name another place with `--out`."));
     }
-    let named_by = match (&arguments.key, arguments.unkeyed) {
-        (Some(file), _) => NamedBy::Key(key(file)?),
-        (None, Some(Unkeyed::Md5)) => NamedBy::Md5,
-        (None, Some(Unkeyed::Sha1)) => NamedBy::Sha1,
-        (None, None) => NamedBy::Own,
+    let naming = match (&arguments.key, arguments.unkeyed) {
+        (Some(file), _) => Naming::Keyed(key(file)?),
+        (None, Some(Unkeyed::Md5)) => Naming::Md5,
+        (None, Some(Unkeyed::Sha1)) => Naming::Sha1,
+        (None, None) => Naming::Own,
     };
     let Arguments { file_seconds, file_records, .. } = *arguments;
-    let order = Order { folder: folder.clone(), named_by, file_records, file_seconds };
+    let rotation = Rotation { records: file_records, age: Some(Duration::from_secs(file_seconds)) };
+    let order = Order { folder: folder.clone(), naming, rotation };
     let control = Places::of(&run_directory()?, &record.id).control;
     let mut conversation = Conversation::begin(&control, &Ask::Record(order))?;
     let strange = |e| Failed::system("the server speaks another language", e);
-    let begun: Begun = serde_json::from_value(conversation.hear()?).map_err(strange)?;
+    let about: About = serde_json::from_value(conversation.hear()?).map_err(strange)?;
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     eprintln!("recording {} into {}", record.path.display(), folder.display());
     while !conversation.has_answer(LOOK)? {
@@ -119,13 +123,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
             break;
         }
     }
-    let summary = conversation.hear().map_err(|failed| match failed.next {
+    let tally = conversation.hear().map_err(|failed| match failed.next {
         Some(_) => failed,
         None => failed
             .next(format!("Of the trace, {} has what was closed before: all but the last {file_seconds} s at most.", folder.display())),
     })?;
-    let summary: Summary = serde_json::from_value(summary).map_err(strange)?;
-    print(&Recorded { trace: folder, begun, summary }, Style::of(arguments.json));
+    let tally: Tally = serde_json::from_value(tally).map_err(strange)?;
+    print(&Recorded { trace: folder, about, tally }, Style::of(arguments.json));
     Ok(())
 }
 

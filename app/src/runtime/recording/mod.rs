@@ -6,6 +6,7 @@
 //!    at most half of that part, so the largest request always finds room beside them.
 //! 4. There is one recording at a time. It ends when it is told to, when it cannot be written any more, or with its target.
 
+pub mod key;
 pub mod line;
 pub mod recorder;
 pub mod tap;
@@ -14,6 +15,7 @@ pub mod tap;
 mod tests;
 
 use super::pool::Pool;
+use key::Key;
 use line::{Line, Listener};
 use onefold_engine::fingerprint::{Algorithm, Fingerprinter};
 use onefold_engine::memory::Part;
@@ -22,6 +24,7 @@ use onefold_trace::folder::{FolderError, Gather, LITTLE_BYTES, Rotation, Writer}
 use onefold_trace::header::Header;
 use recorder::{Recorder, Tally};
 use rtrb::RingBuffer;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,21 +52,26 @@ pub const NAME_BYTES: usize = 16;
 const STACK_BYTES: usize = 256 << 10;
 
 /// How content is named.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Naming {
     /// As the volume names it, where it does so with a key; else by BLAKE3 with a new key that nobody keeps.
     Own,
     /// By BLAKE3 with this key.
-    Keyed([u8; 32]),
-    /// By an algorithm without key.
-    Unkeyed(Algorithm),
+    Keyed(Key),
+    /// By MD5, without key.
+    Md5,
+    /// By SHA-1, without key.
+    Sha1,
 }
 
 /// What to record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// Where the trace goes, a new folder or an empty one.
+    /// Where the trace goes, a new folder or an empty one; absolute where another process is asked.
     pub folder: PathBuf,
     pub naming: Naming,
+    /// When a file of the trace is closed and the next one begun.
     pub rotation: Rotation,
 }
 
@@ -96,12 +104,14 @@ pub struct Recording {
 }
 
 /// What can be said of a recording as it begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    pub algorithm: Algorithm,
+    /// Its name, as users type it.
+    pub algorithm: String,
+    /// None where the fingerprints have no key.
     pub key_id: Option<String>,
-    /// The names are the volume's own, and the sizes by LZ4 are left unknown: content is not looked at again.
-    pub hands_over: bool,
+    /// The fingerprints are those that the volume makes, and the sizes by LZ4 are left unknown: content is not looked at again.
+    pub fingerprints_of_volume: bool,
 }
 
 /// Frees the tap's place for the next recording.
@@ -145,14 +155,15 @@ impl Recording {
         }
         let taken = Taken(tap.clone());
         let fingerprinter = fingerprinter(tap, &order.naming)?;
-        let hands_over = tap.fingerprinter.as_ref().is_some_and(|own| own.agrees_with(&fingerprinter));
-        let wants = if hands_over { Wants::Names } else { Wants::Bytes };
+        let fingerprints_of_volume = tap.fingerprinter.as_ref().is_some_and(|own| own.agrees_with(&fingerprinter));
+        let wants = if fingerprints_of_volume { Wants::Names } else { Wants::Bytes };
         let room = room(tap.pool.accountant().limit(Part::Requests) / 2, tap.pool.request_bytes_max(), wants)?;
         let charge = Charge::take(&tap.pool, room.charged)?;
-        let about = About { algorithm: fingerprinter.algorithm(), key_id: fingerprinter.key_id(), hands_over };
+        let algorithm = fingerprinter.algorithm();
+        let about = About { algorithm: algorithm.name().to_owned(), key_id: fingerprinter.key_id(), fingerprints_of_volume };
         let origin_ns = line::monotonic_ns();
         let header = Header {
-            algorithm: Some(about.algorithm),
+            algorithm: Some(algorithm),
             width: NAME_BYTES,
             key_id: about.key_id.clone(),
             clock: "monotonic".to_owned(),
@@ -221,8 +232,9 @@ fn fingerprinter(tap: &Tap, naming: &Naming) -> Result<Fingerprinter, RecordErro
             getrandom::fill(&mut key).map_err(|e| RecordError::System(io::Error::other(e)))?;
             Fingerprinter::new(Algorithm::Blake3, key)
         }
-        (Naming::Keyed(key), _) => Fingerprinter::new(Algorithm::Blake3, *key),
-        (Naming::Unkeyed(algorithm), _) => Fingerprinter::new(*algorithm, [0; 32]),
+        (Naming::Keyed(key), _) => Fingerprinter::new(Algorithm::Blake3, key.0),
+        (Naming::Md5, _) => Fingerprinter::new(Algorithm::Md5, [0; 32]),
+        (Naming::Sha1, _) => Fingerprinter::new(Algorithm::Sha1, [0; 32]),
     })
 }
 

@@ -16,6 +16,7 @@ use onefold_trace::header::Gap;
 use onefold_trace::record::{self, Block, NAME_BYTES_MAX, Name, Record};
 use onefold_trace::size::Sizer;
 use rtrb::{Consumer, Producer};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,16 +37,16 @@ const SLEEP: Duration = Duration::from_millis(100);
 pub type LastGap = Arc<Mutex<Option<Gap>>>;
 
 /// What was recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     pub records: u64,
-    /// Blocks of 4 KiB that writes touched.
+    /// Blocks of 4 KiB that the recorded writes touched.
     pub blocks: u64,
     /// Requests that are missing.
-    pub missed: u64,
-    /// Stretches in which some are.
     pub gaps: u64,
-    /// Of the trace.
+    /// Stretches of them.
+    pub gap_stretches: u64,
+    /// Size of the trace.
     pub bytes: u64,
 }
 
@@ -127,8 +128,8 @@ impl Recorder {
 
     fn missed(&mut self, gap: Option<Gap>) {
         let Some(gap) = gap else { return };
-        self.tally.gaps += 1;
-        self.tally.missed += gap.requests;
+        self.tally.gap_stretches += 1;
+        self.tally.gaps += gap.requests;
         self.writer.header_mut().gaps.push(gap);
     }
 

@@ -11,7 +11,6 @@ use crate::runtime::{Closing, Served};
 use crate::target::{Incoming, Target};
 use crate::test_kit::{read, submit};
 use onefold_engine::buffer::BufferMut;
-use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::interface::{Hint, Op, Reply};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::units::count;
@@ -98,7 +97,7 @@ fn content_is_bounded_until_it_is_let_go_of() {
 }
 
 fn order(folder: &Path) -> Order {
-    Order { folder: folder.to_path_buf(), naming: Naming::Unkeyed(Algorithm::Md5), rotation: Rotation::default() }
+    Order { folder: folder.to_path_buf(), naming: Naming::Md5, rotation: Rotation::default() }
 }
 
 #[test]
@@ -124,12 +123,12 @@ fn records_and_gaps_are_what_was_sent_and_memory_stays_bounded() {
         }
     });
     let tally = recording.end().unwrap();
-    assert_eq!(tally.records + tally.missed, 4500);
+    assert_eq!(tally.records + tally.gaps, 4500);
     assert_eq!(answered.into_inner(), 4500);
     assert!(tally.records > 0);
     let reader = Reader::open(&folder).unwrap();
     let gaps = reader.header().gaps.clone();
-    assert_eq!((count(gaps.len()), gaps.iter().map(|gap| gap.requests).sum()), (tally.gaps, tally.missed));
+    assert_eq!((count(gaps.len()), gaps.iter().map(|gap| gap.requests).sum()), (tally.gap_stretches, tally.gaps));
     let records: Vec<_> = reader.map(|record| record.unwrap()).collect();
     assert_eq!((count(records.len()), tally.blocks), (tally.records, 16 * tally.records));
     assert!(records.iter().all(|record| record.blocks.len() == 16));
@@ -151,7 +150,7 @@ fn the_largest_request_finds_room_beside_a_recording() {
     }
     assert_eq!(read(&*target, 0, largest).unwrap(), content);
     let tally = recording.end().unwrap();
-    assert_eq!(tally.records + tally.missed, 21);
+    assert_eq!(tally.records + tally.gaps, 21);
     assert_eq!(target.close(), Closing::Clean);
 }
 
