@@ -67,21 +67,26 @@ def processor_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def fio(server, seed, **job):
-    """Runs a job of RUN_S seconds; returns (bytes a second, what it cost)."""
+def job(server, seed, **more):
+    """Runs fio for RUN_S seconds; its account of the job."""
     settings = {
         "name": "job", "ioengine": "nbd", "uri": server.uri, "iodepth": 32, "time_based": 1, "runtime": RUN_S,
-        "randseed": seed, "buffer_compress_percentage": 0, "refill_buffers": 1, **job,
+        "randseed": seed, "buffer_compress_percentage": 0, "refill_buffers": 1, **more,
     }
     words = ["fio", "--output-format=json", *(f"--{key}={value}" for key, value in settings.items())]
-    before = processor_seconds(server.process.pid)
-    began = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise onefold.Failed(f"fio ended with {done.returncode}: {done.stderr[:500]}")
+    return json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+
+
+def fio(server, seed, **more):
+    """Runs a job; returns (bytes a second, what it cost)."""
+    before = processor_seconds(server.process.pid)
+    began = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = job(server, seed, **more)
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    result = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
-    way = "read" if job["rw"] in ("read", "randread") else "write"
+    way = "read" if more["rw"] in ("read", "randread") else "write"
     cost = {
         "server_cpu_s": round(processor_seconds(server.process.pid) - before, 2),
         "fio_cpu_s": round(ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime, 2),
@@ -89,7 +94,7 @@ def fio(server, seed, **job):
     return result[way]["bw_bytes"], cost
 
 
-def ratio(options, span, fill, **job):
+def ratio(options, span, fill, **more):
     """Throughput of a volume over that of passthrough, in turn, the median of RUNS."""
     with Place(options) as place:
         bare, store = place.file("bare"), place.file("volume")
@@ -106,7 +111,7 @@ def ratio(options, span, fill, **job):
                 fio(server, options.seed, rw="write", bs="1M", size=span, time_based=0, runtime=600)
         for number in range(RUNS):
             for name, server in servers.items():
-                speed, costs[name] = fio(server, options.seed * 100 + number, size=span, **job)
+                speed, costs[name] = fio(server, options.seed * 100 + number, size=span, **more)
                 found[name].append(speed / MIB)
                 # What a weak run left to be committed is no business of the next.
                 with client(server) as handle:

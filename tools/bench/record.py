@@ -1,38 +1,16 @@
 """Benchmarks of recording: what a recording costs clients, with and without one in turn, on the same server."""
 
 import contextlib
-import json
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import live  # noqa: E402
 import onefold  # noqa: E402
-from live import GIB, MIB, RUN_S, RUNS, Place  # noqa: E402
-
-
-class Recorder:
-    """`onefold trace record` of a server's store."""
-
-    def __init__(self, place, store):
-        self.out = place.file("trace")
-        words = [onefold.BINARY, "trace", "record", store, "--out", self.out, "--json"]
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        line = self.process.stderr.readline()
-        if not line.startswith("recording"):
-            raise onefold.Failed(f"trace record: {line}{self.process.stderr.read()}")
-
-    def end(self):
-        """Ends it; its summary. The trace is removed."""
-        self.process.send_signal(signal.SIGINT)
-        out, err = self.process.communicate(timeout=120)
-        if self.process.returncode != 0:
-            raise onefold.Failed(f"trace record ended with {self.process.returncode}: {err}")
-        shutil.rmtree(self.out)
-        return json.loads(out)
+from live import GIB, MIB, RUNS, Place  # noqa: E402
 
 
 def requests(store):
@@ -40,17 +18,9 @@ def requests(store):
     return sum(count["operations"] for count in onefold.report("stats", store)["client"])
 
 
-def job(server, seed, **more):
+def writes(server, seed, **more):
     """4 KiB random unique writes for RUN_S seconds; fio's account of them."""
-    settings = {
-        "name": "job", "ioengine": "nbd", "uri": server.uri, "iodepth": 32, "time_based": 1, "runtime": RUN_S, "size": GIB,
-        "rw": "randwrite", "bs": "4k", "randseed": seed, "refill_buffers": 1, "norandommap": 1, **more,
-    }
-    words = ["fio", "--output-format=json", *(f"--{key}={value}" for key, value in settings.items())]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise onefold.Failed(f"fio ended with {done.returncode}: {done.stderr[:500]}")
-    return json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]["write"]
+    return live.job(server, seed, size=GIB, rw="randwrite", bs="4k", norandommap=1, **more)["write"]
 
 
 @contextlib.contextmanager
@@ -68,15 +38,17 @@ def disk(options, *words_of_attach):
 def pairs(place, store, server, seed, **more):
     """RUNS runs without and with a recording, in turn, the first of each pair in turn, too. [(plain, recorded, summary)]"""
     found = []
+    trace = place.file("trace")
     for number in range(RUNS):
         runs = {}
         for recorded in (number % 2 == 0, number % 2 == 1):
-            recorder = Recorder(place, store) if recorded else None
+            recorder = onefold.Recorder(store, trace) if recorded else None
             before = requests(store)
-            runs[recorded] = job(server, seed * 100 + number, **more)
+            runs[recorded] = writes(server, seed * 100 + number, **more)
             if recorder:
                 sent = requests(store) - before
                 summary = recorder.end()
+                shutil.rmtree(trace)
         if summary["records"] + summary["gaps"] != sent:
             raise onefold.Failed(f"{summary['records']} records and {summary['gaps']} missing, of {sent} requests")
         found.append((runs[False], runs[True], summary))
@@ -86,8 +58,8 @@ def pairs(place, store, server, seed, **more):
 def latency(options, *words_of_attach):
     """Percent that recording adds to the mean latency at half of the highest rate. A gap counts as 100 %."""
     with disk(options, *words_of_attach) as (place, store, server):
-        job(server, options.seed)
-        highest = statistics.median(job(server, options.seed * 10 + n)["iops"] for n in range(3))
+        writes(server, options.seed)
+        highest = statistics.median(writes(server, options.seed * 10 + n)["iops"] for n in range(3))
         found = pairs(place, store, server, options.seed, rate_iops=int(highest / 2))
     mean = [[pair[i]["lat_ns"]["mean"] / 1000 for pair in found] for i in (0, 1)]
     tail = [[pair[i]["clat_ns"]["percentile"]["99.000000"] / 1000 for pair in found] for i in (0, 1)]
@@ -113,7 +85,7 @@ def latency_on_flash(options):
 def throughput(options):
     """Throughput with a recording over that without one, as fast as it goes."""
     with disk(options) as (place, store, server):
-        job(server, options.seed)
+        writes(server, options.seed)
         found = pairs(place, store, server, options.seed)
     speeds = [[pair[i]["bw_bytes"] / MIB for pair in found] for i in (0, 1)]
     ratios = [after / before for before, after in zip(*speeds)]

@@ -69,6 +69,32 @@ class NbdServer:
             raise Failed(f"SIGTERM ended the server with {code}; its log is {self.log.name}")
 
 
+class Recorder:
+    """`onefold trace record` of an attached volume; it has begun."""
+
+    def __init__(self, volume, trace):
+        words = [BINARY, "trace", "record", str(volume), "--out", str(trace), "--json"]
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.process.stderr.readline()
+        if not line.startswith("recording"):
+            rest = self.process.stderr.read()
+            raise Failed(f"onefold trace record ended with {self.process.wait()}: {line}{rest}")
+
+    def end(self):
+        """SIGINT: the trace is whole then; its summary."""
+        self.process.send_signal(signal.SIGINT)
+        out, err = self.process.communicate(timeout=600)
+        if self.process.returncode != 0:
+            raise Failed(f"onefold trace record ended with {self.process.returncode}: {err}")
+        return json.loads(out)
+
+    def kill(self):
+        """Ends it, where it runs; what it has not closed is lost."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
 def findings(volume, data=True):
     """What `check` finds: {kind: count of what is found}."""
     words = ["check", volume] + (["--data"] if data else [])

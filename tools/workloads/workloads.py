@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,30 +24,26 @@ MEMORY = "1G"
 class Device:
     """A sparse file, served as a block device, and its recording."""
 
-    def __init__(self, path, gib, trace):
+    def __init__(self, path, gib):
         self.path = path
+        self.recorder = None
         with open(path, "wb") as file:
             file.truncate(gib << 30)
         self.device = onefold.run("attach", "--passthrough", "--fuse", "--memory", MEMORY, path).stdout.strip()
-        words = [onefold.BINARY, "trace", "record", path, "--out", trace, "--json"]
-        self.recorder = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.recorder.stderr.readline()
+
+    def record(self, trace):
+        self.recorder = onefold.Recorder(self.path, trace)
 
     def phase(self, name):
         onefold.run("trace", "mark", self.path, name)
 
     def end(self):
         """Ends the recording; its summary."""
-        self.recorder.send_signal(signal.SIGINT)
-        out, err = self.recorder.communicate(timeout=600)
-        if self.recorder.returncode != 0:
-            raise onefold.Failed(f"trace record ended with {self.recorder.returncode}: {err}")
-        return json.loads(out)
+        return self.recorder.end()
 
     def remove(self):
-        if self.recorder.poll() is None:
+        if self.recorder:
             self.recorder.kill()
-            self.recorder.wait()
         onefold.run("detach", self.path)
         os.unlink(self.path)
 
@@ -66,9 +61,10 @@ def record(name, out, place, cache):
     shutil.rmtree(trace, ignore_errors=True)
     root = os.path.join(place, "root")
     os.makedirs(root, exist_ok=True)
-    device = Device(os.path.join(place, "disk"), gib, trace)
+    device = Device(os.path.join(place, "disk"), gib)
     mounted = False
     try:
+        device.record(trace)
         device.phase("mkfs")
         sh(f"mkfs.ext4 -q -E lazy_itable_init=1 {device.device}; mount {device.device} {root}")
         mounted = True
