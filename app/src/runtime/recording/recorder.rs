@@ -210,7 +210,7 @@ fn blocks(asked: &Asked, digests: &[Digest], mut size: impl FnMut(usize) -> Opti
 fn bytes_of(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
     let is_part = |entry: &&std::fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "parquet");
-    entries.iter().filter(is_part).filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).fold(0, u64::wrapping_add)
+    entries.iter().filter(is_part).filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
 }
 
 /// Gives this thread idle priority, or the lowest that the system lets it have.
