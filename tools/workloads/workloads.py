@@ -17,8 +17,13 @@ from programs import PROGRAMS  # noqa: E402
 SHIPPED = os.path.join(HERE, "..", "..", "data", "traces")
 # Points of duplication between a recorded program and the shipped trace of it.
 POINTS_MAX = 3
-# Content may wait for the recorder, so that the machine's bursts make no gaps.
-MEMORY = "1G"
+
+
+def memory():
+    """Bytes for the server: content may wait for the recorder there, so that what is written in bursts makes no gaps. Only what is used is taken."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        available = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:"))
+    return max(1 << 30, min(8 << 30, available // 2))
 
 
 class Device:
@@ -29,7 +34,7 @@ class Device:
         self.recorder = None
         with open(path, "wb") as file:
             file.truncate(gib << 30)
-        self.device = onefold.run("attach", "--passthrough", "--fuse", "--memory", MEMORY, path).stdout.strip()
+        self.device = onefold.run("attach", "--passthrough", "--fuse", "--memory", memory(), path).stdout.strip()
 
     def record(self, trace):
         self.recorder = onefold.Recorder(self.path, trace)
