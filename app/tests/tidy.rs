@@ -20,7 +20,7 @@ const LONG: &[(&str, usize)] = &[
     ("engine/src/engine.rs", 600),
     ("engine/src/format/geometry.rs", 600),
     ("engine/src/format/page.rs", 500),
-    ("engine/src/format/superblock.rs", 600),
+    ("engine/src/format/superblock.rs", 550),
     ("sim/src/disk.rs", 500),
     ("sim/src/oracle.rs", 500),
     ("sim/src/setcheck.rs", 500),

@@ -11,13 +11,14 @@ use crate::cache::ReadCache;
 use crate::commit::{Anticipation, Commit, Durability, FlushFor, Settle, Stage};
 use crate::epoch::Epoch;
 use crate::fingerprint::{Fingerprint, Fingerprinter};
-use crate::format::entry::Kind;
+use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
 use crate::format::superblock::Superblock;
 use crate::index::Index;
 use crate::interface::{Action, Class, Event, Failure, IoFailure, IoId, Notice, Reply, Request, RequestId};
 use crate::link::Run;
+use crate::log::{Log, Opening};
 use crate::memory::{Accountant, Part};
 use crate::pages::{Pages, Task};
 use crate::promise::Promises;
@@ -74,6 +75,18 @@ pub(crate) enum IoFor {
     Discard {
         first: Pbn,
         blocks: u64,
+    },
+    /// A unit of the log.
+    Unit,
+    /// What lies at the place of a unit.
+    WalkRead {
+        sequence: u64,
+        pbn: Pbn,
+    },
+    /// Content that may not have been flushed, and what it should be.
+    DoubtRead {
+        pbn: Pbn,
+        name: FingerprintEntry,
     },
 }
 
@@ -143,7 +156,14 @@ pub struct Engine {
     pub(crate) refill: Refill,
     pub(crate) recount: Recount,
 
+    /// The carried log, in its mode, and while a live one is emptied.
+    pub(crate) log: Option<Log>,
+    pub(crate) log_opening: Option<Opening>,
+    /// In the log's mode: what epochs in memory add to the counts on the pages.
+    pub(crate) pending: Map<Pbn, i16>,
+
     pub(crate) dirty_charged: u64,
+    log_charged: u64,
     pub(crate) ledger: Ledger,
     wake: Option<Time>,
 }
@@ -157,7 +177,8 @@ impl Engine {
         let index = Index::new(accountant.limit(Part::Index), geometry.data_blocks);
         accountant.take(Part::Index, index.capacity() * 8);
         let fingerprinter = superblock.fingerprinter();
-        let cleanly = superblock.clean;
+        // A crash in the log's mode leaves nothing to recount.
+        let cleanly = superblock.clean || superblock.is_log_live();
         let mut engine = Self {
             space: Space::new(&geometry, superblock.allocation_cursor, accountant.limit(Part::Work)),
             refill: Refill::new(superblock.allocation_cursor),
@@ -211,7 +232,11 @@ impl Engine {
             commit: None,
             settle: Settle::default(),
             reclaim: Reclaim::default(),
+            log: None,
+            log_opening: None,
+            pending: Map::default(),
             dirty_charged: 0,
+            log_charged: 0,
             wake: None,
         };
         engine.promises_lost = engine.settings.promises_lost;
@@ -262,6 +287,7 @@ impl Engine {
             }
             self.close_if_asked();
             self.serve_when_recalled();
+            self.feed_log();
             self.commit_if_due();
             self.write_back();
             if self.ready.is_empty() {
@@ -281,7 +307,10 @@ impl Engine {
             Task::Read(op) => self.go_on_reading(op),
             Task::Commit => self.go_on_committing(),
             Task::Settle => self.settle(),
-            Task::Allocate => self.prepare_free_blocks(),
+            Task::Allocate => {
+                self.prepare_free_blocks();
+                self.choose_places();
+            }
             Task::Reclaim => self.reclaim(),
             Task::Refill => self.refill_index(),
             Task::Recount => self.recount(),
@@ -293,6 +322,8 @@ impl Engine {
             Task::Load(id) => self.load_page(id),
             Task::Recall => self.go_on_recalling(),
             Task::Admit => self.drain_admission(),
+            Task::Checkpoint => self.go_on_with_checkpoint(),
+            Task::OpenLog => self.choose_places(),
         }
     }
 
@@ -307,6 +338,8 @@ impl Engine {
             Some(IoFor::PageLoad(id)) => self.page_loaded(id, &buffer, result),
             Some(IoFor::Read { op, run }) => self.read_arrived(op, run, buffer, digests, result),
             Some(IoFor::ReadForWrite { op, pbn }) => self.write_base_arrived(op, pbn, buffer, &digests, result),
+            Some(IoFor::WalkRead { sequence, pbn }) => self.walk_arrived(sequence, pbn, buffer, result),
+            Some(IoFor::DoubtRead { pbn, name }) => self.doubt_arrived(pbn, name, buffer, &digests, result),
             _ => debug_assert!(false, "a read that nobody asked for ended"),
         }
     }
@@ -320,6 +353,7 @@ impl Engine {
             self.fail(match &what {
                 IoFor::Content { .. } => "a write of data",
                 IoFor::Superblock => "a write of the superblock",
+                IoFor::Unit => "a write of the log",
                 _ => "a write of metadata",
             });
         }
@@ -327,6 +361,7 @@ impl Engine {
         match what {
             IoFor::Content { first, blocks } => self.content_written(io, first, blocks, stamp, result),
             IoFor::PageWrite { id, removed } => self.page_written(id, removed, stamp, result),
+            IoFor::Unit => self.unit_written(),
             IoFor::Superblock => {
                 self.superblock_writes -= 1;
                 self.superblock_written();
@@ -420,14 +455,16 @@ impl Engine {
         }
     }
 
-    /// Whether a block is in use by something in flight, so that it must not be reused (R7).
+    /// Whether a block is in use by something in flight, or by the log, so that it must not be reused (R7).
     pub(crate) fn busy(&self, pbn: Pbn) -> bool {
-        self.pins.contains_key(&pbn) || self.fresh.contains_key(&pbn)
+        let in_flight = self.pins.contains_key(&pbn) || self.fresh.contains_key(&pbn);
+        in_flight || self.log.as_ref().is_some_and(|log| log.has(pbn)) || self.promises.named.contains_key(&pbn)
     }
 
     fn charge_dirty(&mut self) {
+        let held = self.log.as_ref().map_or(0, Log::held_records);
         let records =
-            self.open.records() + self.commit.as_ref().map_or(0, |c| c.epoch.records()) + self.settle.records() + self.fresh.len();
+            self.open.records() + self.commit.as_ref().map_or(0, |c| c.epoch.records()) + self.settle.records() + self.fresh.len() + held;
         let bytes = count(records) * crate::epoch::RECORD_COST_BYTES;
         if bytes > self.dirty_charged {
             self.accountant.take(Part::Dirty, bytes - self.dirty_charged);
@@ -435,6 +472,13 @@ impl Engine {
             self.accountant.give(Part::Dirty, self.dirty_charged - bytes);
         }
         self.dirty_charged = bytes;
+        let live = self.log.as_ref().map_or(0, |log| log.live.bytes());
+        if live > self.log_charged {
+            self.accountant.take(Part::Log, live - self.log_charged);
+        } else {
+            self.accountant.give(Part::Log, self.log_charged - live);
+        }
+        self.log_charged = live;
     }
 
     fn set_wake(&mut self) {

@@ -37,6 +37,8 @@ pub(crate) struct Epoch {
     pub refs_pages: BTreeSet<u64>,
     /// Blocks born in it, whose fingerprints are inserted after its commit.
     pub births: Vec<Pbn>,
+    /// Blocks whose fingerprint goes, in the log's mode.
+    pub removed: BTreeSet<Pbn>,
     /// Blocks whose link cancelled while their refs page was not in memory: one decrement each after the commit.
     pub cancelled: Vec<Pbn>,
     /// Who is answered when it is durable.
@@ -54,6 +56,7 @@ impl Epoch {
             ranges: BTreeMap::new(),
             refs_pages: BTreeSet::new(),
             births: Vec::new(),
+            removed: BTreeSet::new(),
             cancelled: Vec::new(),
             waiters: Vec::new(),
             wanted: None,
@@ -62,12 +65,12 @@ impl Epoch {
 
     /// Whether it has nothing to make durable.
     pub fn is_empty(&self) -> bool {
-        self.points.is_empty() && self.ranges.is_empty() && self.cancelled.is_empty()
+        self.points.is_empty() && self.ranges.is_empty() && self.cancelled.is_empty() && self.removed.is_empty()
     }
 
     /// Records it holds.
     pub fn records(&self) -> usize {
-        self.points.len() + self.ranges.len() + self.births.len() + self.cancelled.len()
+        self.points.len() + self.ranges.len() + self.births.len() + self.cancelled.len() + self.removed.len()
     }
 
     /// What the epoch says of an LBN, if anything.

@@ -100,11 +100,12 @@ pub enum Class {
     Fingerprints,
     Written,
     Superblock,
+    Log,
 }
 
 impl Class {
     /// All classes, in the order of reports.
-    pub const ALL: [Self; 6] = [Self::Data, Self::Refs, Self::Map, Self::Fingerprints, Self::Written, Self::Superblock];
+    pub const ALL: [Self; 7] = [Self::Data, Self::Refs, Self::Map, Self::Fingerprints, Self::Written, Self::Superblock, Self::Log];
 }
 
 /// A device operation failed.

@@ -22,6 +22,8 @@ mod space;
 mod epoch;
 mod pages;
 
+mod log;
+
 mod commit;
 mod recover;
 

@@ -62,6 +62,7 @@ enum Known {
 impl Engine {
     /// Gives `lbn` the content of `slice`.
     pub(crate) fn link(&mut self, request: RequestId, lbn: Lbn, slice: &Slice, digest: Digest, compared: Compared) -> Result<(), Blocked> {
+        self.admit_records(1)?;
         let fingerprint = match digest {
             Digest::Zero => {
                 self.ledger.zeroes += 1;
@@ -102,13 +103,13 @@ impl Engine {
         if let Some(since) = self.means_already(lbn, pbn) {
             return Ok(Known::Unchanged(pbn, since));
         }
-        let (page, at) = self.geometry.refs_of(pbn);
+        let (page, _) = self.geometry.refs_of(pbn);
         match self.ensure(page) {
             Got::Wait => return Err(Blocked::Page(page)),
             Got::Unreadable => return Ok(Known::New),
             Got::Ready => {}
         }
-        let refs = self.pages.expect(page).content.refs(at);
+        let refs = self.refs_now(pbn);
         if refs == 0 {
             self.notice(Notice::Damage { what: "a fingerprint names a block without links", at: pbn.0 });
             self.index.remove(fp, pbn);
@@ -229,13 +230,13 @@ impl Engine {
     /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where acknowledgements
     /// outlive the server, they name the block until the epoch is committed: then the increment goes after that.
     fn cancel(&mut self, pbn: Pbn) {
-        let (page, at) = self.geometry.refs_of(pbn);
+        let (page, _) = self.geometry.refs_of(pbn);
         if self.settings.ack_when_written || self.pages.get(page).is_none() {
             self.open.cancelled.push(pbn);
             return;
         }
         let born_now = self.fresh.get(&pbn).is_some_and(|f| f.waits && f.epoch == self.open.number.0);
-        let dies = born_now && self.pages.expect(page).content.refs(at) == 2;
+        let dies = born_now && self.refs_now(pbn) == 2;
         self.change_refs(pbn, if dies { -2 } else { -1 });
         if dies {
             self.end_birth(pbn);
@@ -243,7 +244,7 @@ impl Engine {
     }
 
     /// Forgets the fingerprint of a block that never needs to enter the table.
-    fn end_birth(&mut self, pbn: Pbn) {
+    pub(crate) fn end_birth(&mut self, pbn: Pbn) {
         let fresh = self.fresh.get_mut(&pbn).expect("only a birth that waits is ended");
         fresh.waits = false;
         let (kind, fingerprint, done) = (fresh.kind, fresh.fingerprint, fresh.held.is_none());
@@ -332,21 +333,25 @@ impl Engine {
         }
     }
 
-    /// Adds to a block's count in memory, and to the census. The page is in memory.
+    /// Adds to a block's count, on its page in memory or, in the log's mode, beside it; and to the census. The page is in memory.
     ///
     /// # Panics
     /// When the count would leave 0..=254: a bug, never a client's doing.
     pub(crate) fn change_refs(&mut self, pbn: Pbn, by: i16) {
         let (id, at) = self.geometry.refs_of(pbn);
-        let page = self.pages.expect(id);
-        let before = page.content.refs(at);
+        let before = self.refs_now(pbn);
+        if self.log.is_some() {
+            self.add_pending(pbn, by);
+        }
         if before == REFS_UNKNOWN {
             return;
         }
         let after = u8::try_from(i16::from(before) + by).expect("a count stays within its byte");
         assert!(after != REFS_UNKNOWN, "{pbn}: the count of {before} cannot take {by} more");
-        page.content.set_refs(at, after);
-        self.pages.touch(id, self.now);
+        if self.log.is_none() {
+            self.pages.expect(id).content.set_refs(at, after);
+            self.pages.touch(id, self.now);
+        }
         self.space.counted(id.index, pbn, before, after);
         if after == 0 {
             self.freed(pbn);

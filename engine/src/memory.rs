@@ -1,5 +1,6 @@
 //! The one accountant: every allocation of the data path asks it (`--memory`).
 
+use crate::format::superblock::CommitMode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,11 +19,13 @@ pub enum Part {
     Requests,
     /// Counts of a recount pass, tables of the allocator.
     Work,
+    /// Records of the carried log that no page on the medium holds yet.
+    Log,
 }
 
 impl Part {
     /// All parts, in the order of reports.
-    pub const ALL: [Self; 6] = [Self::Index, Self::Pages, Self::ReadCache, Self::Dirty, Self::Requests, Self::Work];
+    pub const ALL: [Self; 7] = [Self::Index, Self::Pages, Self::ReadCache, Self::Dirty, Self::Requests, Self::Work, Self::Log];
 
     /// Its name in reports.
     #[must_use]
@@ -34,39 +37,42 @@ impl Part {
             Self::Dirty => "dirty records",
             Self::Requests => "requests",
             Self::Work => "work",
+            Self::Log => "log records",
         }
     }
+}
 
-    /// Sixteenths of the budget.
-    const fn share(self) -> u64 {
-        match self {
-            Self::Index => 4,
-            Self::Pages => 4,
-            Self::ReadCache => 1,
-            Self::Dirty => 2,
-            Self::Requests => 4,
-            Self::Work => 1,
-        }
+/// Sixteenths of the budget, in the order of [`Part::ALL`].
+const fn shares(mode: CommitMode) -> [u64; 7] {
+    match mode {
+        CommitMode::Ordered => [4, 4, 1, 2, 4, 1, 0],
+        CommitMode::Log => [3, 3, 1, 1, 3, 1, 4],
     }
 }
 
 /// Keeps every part within its share.
 #[derive(Debug)]
 pub struct Accountant {
-    limits: [u64; 6],
-    used: [AtomicU64; 6],
-    peak: [AtomicU64; 6],
+    limits: [u64; 7],
+    used: [AtomicU64; 7],
+    peak: [AtomicU64; 7],
 }
 
 impl Accountant {
     /// The smallest budget that works: below it, a large request could never be admitted.
     pub const BYTES_MIN: u64 = 2 << 20;
 
-    /// Divides `memory_bytes`, raised to [`Self::BYTES_MIN`] where it is less.
+    /// Divides `memory_bytes`, raised to [`Self::BYTES_MIN`] where it is less, as mode `ordered` and passthrough want it.
     #[must_use]
     pub fn new(memory_bytes: u64) -> Arc<Self> {
+        Self::for_mode(memory_bytes, CommitMode::Ordered)
+    }
+
+    /// Divides it as a commit mode wants it.
+    #[must_use]
+    pub fn for_mode(memory_bytes: u64, mode: CommitMode) -> Arc<Self> {
         let sixteenth = memory_bytes.max(Self::BYTES_MIN) / 16;
-        Arc::new(Self { limits: Part::ALL.map(|p| p.share() * sixteenth), used: Default::default(), peak: Default::default() })
+        Arc::new(Self { limits: shares(mode).map(|share| share * sixteenth), used: Default::default(), peak: Default::default() })
     }
 
     /// Bytes that `part` may use.

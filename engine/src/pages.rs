@@ -32,6 +32,8 @@ pub(crate) enum Task {
     Bits,
     Recall,
     Admit,
+    Checkpoint,
+    OpenLog,
     Load(PageId),
 }
 
@@ -43,6 +45,8 @@ pub(crate) struct Page {
     /// Since when it differs from what was last sent to the medium.
     pub dirty: Option<Time>,
     pub writing: bool,
+    /// In the log's mode: it holds records that were not sent to the medium with it.
+    pub unsaved: bool,
     /// The completion number of its last write in this run; 0 if there was none.
     pub stamp: u64,
     /// Its bit in *written* is set, on the medium or in memory.

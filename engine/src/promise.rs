@@ -32,6 +32,8 @@ pub(crate) struct Promises {
     committing_records: u64,
     /// Those of the last server, still to be applied.
     pub recalled: VecDeque<Promised>,
+    /// Blocks that these name: free, as far as counts say, and nobody's to take until the links are committed.
+    pub named: Map<Pbn, ()>,
 }
 
 /// A promise of a request that is not acknowledged yet.
@@ -132,6 +134,8 @@ impl Engine {
     /// Hands over what the last server had promised, in order, before the first event.
     pub fn recall(&mut self, promises: Vec<Promised>) {
         debug_assert!(self.stage == Stage::Created, "promises are recalled before anything else");
+        let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
+        self.promises.named = named.collect();
         self.promises.recalled = promises.into();
     }
 
@@ -163,7 +167,7 @@ impl Engine {
                 return false;
             }
         }
-        let (page, at) = self.geometry.refs_of(pbn);
+        let (page, _) = self.geometry.refs_of(pbn);
         match self.ensure(page) {
             Got::Wait => {
                 self.wait(page, Task::Recall);
@@ -171,7 +175,7 @@ impl Engine {
             }
             Got::Unreadable => self.break_promise(),
             Got::Ready => {
-                let refs = self.pages.expect(page).content.refs(at);
+                let refs = self.refs_now(pbn);
                 if refs >= REFS_MAX {
                     self.break_promise();
                 } else {
@@ -199,6 +203,7 @@ impl Engine {
         if !self.failed {
             self.out.push(Action::Recalled);
         }
+        self.promises.named.clear();
         self.serve();
     }
 }

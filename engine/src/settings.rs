@@ -1,5 +1,7 @@
 //! The settings of an engine: what may be switched, for users and for the papers' ablations.
 
+use crate::format::superblock::CommitMode;
+
 /// When a write is acknowledged (OrderMergeDedup section 2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Persistence {
@@ -13,6 +15,8 @@ pub enum Persistence {
 /// Settings of one opening of a volume.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// What makes epochs durable.
+    pub commit_mode: CommitMode,
     pub persistence: Persistence,
     /// Decrements and fingerprint inserts wait this long for a page write to join; 0 writes them right after their commit.
     pub noncritical_delay_ms: u64,
@@ -50,6 +54,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            commit_mode: CommitMode::Ordered,
             persistence: Persistence::Weak,
             noncritical_delay_ms: 30_000,
             commit_period_ms: 1_000,

@@ -18,9 +18,9 @@ pub struct Count {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Writes by [`Class`].
-    pub written: [Count; 6],
+    pub written: [Count; 7],
     /// Reads by [`Class`].
-    pub read: [Count; 6],
+    pub read: [Count; 7],
     pub device_flushes: u64,
     pub device_discards: u64,
     pub device_discarded_bytes: u64,

@@ -1,10 +1,65 @@
 //! What the fuzz targets share.
 
-use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::fingerprint::{Algorithm, Fingerprint};
 use onefold_engine::format::superblock::at;
-use onefold_engine::format::{Geometry, Superblock, Wish};
+use onefold_engine::format::{
+    Authenticator, FingerprintEntry, Geometry, Key, MapEntry, OldRun, Places, Record, Superblock, Unit, UnitHeader, UnitKind, UnitWriter,
+    Wish,
+};
 use onefold_engine::settings::Settings;
-use onefold_engine::units::{BLOCK_SIZE, Bytes};
+use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn};
+
+/// Where the units of the log lie.
+pub const PLACE: Pbn = Pbn(77);
+
+/// What tells them from all else.
+pub fn authenticator() -> Authenticator {
+    Authenticator::new(&Key([9; 32]), &[7; 16])
+}
+
+/// The header of a unit of the walk.
+pub fn unit_header() -> UnitHeader {
+    UnitHeader { kind: UnitKind::Log, incarnation: 1, sequence: 9, epoch: Epoch(5), unit: 1, units: 2, flushed_upto: 7, content_flushed: false }
+}
+
+/// A unit with something of everything.
+pub fn sound_unit() -> Box<[u8; BLOCK_SIZE]> {
+    let (lbn, pbn, old) = (Lbn(3), Pbn(5), Some(Pbn(8)));
+    let olds = vec![OldRun { first: None, blocks: 2 }, OldRun { first: old, blocks: 300 }];
+    let records = [
+        Record::New { lbn, pbn, old, name: FingerprintEntry::of(Fingerprint([1; 20])) },
+        Record::Link { lbn, to: MapEntry::Block { pbn, slot: 2 }, old: None },
+        Record::Link { lbn, to: MapEntry::Zero, old },
+        Record::Extent { lbn, pbn, olds: olds.clone() },
+        Record::Clear { lbn, to: MapEntry::Unmapped, olds },
+        Record::Removed { pbn },
+        Record::Closing { dropped: vec![(4, 0), (4, 9)] },
+    ];
+    let mut writer = UnitWriter::new(vec![Places { first: Pbn(78), blocks: 60 }, Places { first: Pbn(9), blocks: 1 }]);
+    assert_eq!(writer.push_slot(Fingerprint([2; 20]), b"one"), Some(1));
+    assert_eq!(writer.push_slot(Fingerprint([3; 20]), b"another"), Some(2));
+    records.into_iter().for_each(|record| assert_eq!(writer.push(record), None));
+    sealed(writer, &unit_header())
+}
+
+/// The unit of a writer.
+pub fn sealed(writer: UnitWriter, header: &UnitHeader) -> Box<[u8; BLOCK_SIZE]> {
+    let mut page = Box::new([0; BLOCK_SIZE]);
+    let _ = writer.seal(&authenticator(), header, PLACE, &mut page);
+    page
+}
+
+/// What a unit of these bytes says, written again.
+pub fn again(unit: &Unit, bytes: &[u8; BLOCK_SIZE]) -> Box<[u8; BLOCK_SIZE]> {
+    let mut writer = UnitWriter::new(unit.places.clone());
+    for slot in &unit.slots {
+        assert!(writer.push_slot(slot.fingerprint, &bytes[slot.at.clone()]).is_some(), "a slot that was there has room");
+    }
+    for record in &unit.records {
+        assert_eq!(writer.push(record.clone()), None, "a record that was there has room");
+    }
+    sealed(writer, &unit.header)
+}
 
 /// Gives a page the checksum that a superblock of these fields would have.
 pub fn repair_superblock(page: &mut [u8; BLOCK_SIZE]) {

@@ -5,6 +5,7 @@ use crate::record;
 use crate::states::Coverage;
 use crate::violation::Violation;
 use crate::watchdog;
+use onefold_engine::format::CommitMode;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -35,9 +36,10 @@ struct Wanted {
     lines: usize,
     /// Go on after something was found.
     all: bool,
+    commit_mode: CommitMode,
 }
 
-/// `crash [--minutes N] [--seed N] [--threads N] [--only RUN] [--lines N] [--all]`.
+/// `crash [--minutes N] [--seed N] [--threads N] [--only RUN] [--lines N] [--all] [--commit-mode ordered|log]`.
 ///
 /// # Errors
 /// When an argument is none.
@@ -67,7 +69,7 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
         println!("VIOLATION in {} runs, first in {}: {violation}", runs.len(), runs[0]);
     }
     if let Some((_, runs)) = kinds.first() {
-        let shortest = runs.iter().take(COMPARED).min_by_key(|&&run| history(wanted.seed, run).1.len());
+        let shortest = runs.iter().take(COMPARED).min_by_key(|&&run| history(&wanted, run).1.len());
         return Ok(tell(&wanted, *shortest.expect("a kind has runs")));
     }
     Ok(if covers(&coverage, &wanted) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -75,7 +77,7 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
 
 fn parse(words: &[String]) -> io::Result<Wanted> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut wanted = Wanted { seed: 1, only: None, minutes: 1.0, threads, lines: 120, all: false };
+    let mut wanted = Wanted { seed: 1, only: None, minutes: 1.0, threads, lines: 120, all: false, commit_mode: CommitMode::Ordered };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let bad = || io::Error::other(format!("{word} wants a number"));
@@ -87,6 +89,14 @@ fn parse(words: &[String]) -> io::Result<Wanted> {
             "--threads" => wanted.threads = value()?.parse::<usize>().map_err(|_| bad())?.clamp(1, watchdog::THREADS_MAX),
             "--lines" => wanted.lines = value()?.parse().map_err(|_| bad())?,
             "--all" => wanted.all = true,
+            "--commit-mode" => {
+                let name = value()?;
+                wanted.commit_mode = match name.as_str() {
+                    "ordered" => CommitMode::Ordered,
+                    "log" => CommitMode::Log,
+                    _ => return Err(io::Error::other(format!("--commit-mode {name}: there are ordered and log"))),
+                };
+            }
             _ => return Err(io::Error::other(format!("there is no option {word}"))),
         }
     }
@@ -100,15 +110,19 @@ fn seed_of(seed: u64, run: u64) -> u64 {
     x ^ (x >> 29)
 }
 
-fn again(seed: u64, run: u64) -> String {
-    format!("again: cargo run --release -p onefold-sim -- crash --seed {seed} --only {run}")
+fn again(mode: CommitMode, seed: u64, run: u64) -> String {
+    let mode = match mode {
+        CommitMode::Ordered => "",
+        CommitMode::Log => " --commit-mode log",
+    };
+    format!("again: cargo run --release -p onefold-sim -- crash{mode} --seed {seed} --only {run}")
 }
 
 fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
-    let seed = wanted.seed;
+    let (mode, seed) = (wanted.commit_mode, wanted.seed);
     watchdog::watch(move |run| {
         println!("VIOLATION in run {run}: a step never ends");
-        println!("{}", again(seed, run));
+        println!("{}", again(mode, seed, run));
         std::process::exit(1);
     });
     let next = AtomicU64::new(0);
@@ -120,7 +134,7 @@ fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
         for number in 0..wanted.threads {
             let (stop, next, found, coverage, end) = (&stop, &next, &found, &coverage, &end);
             scope.spawn(move || {
-                let mut explorer = match Explorer::new() {
+                let mut explorer = match Explorer::new(wanted.commit_mode) {
                     Ok(explorer) => explorer,
                     Err(violation) => {
                         stop.store(true, Ordering::Relaxed);
@@ -170,14 +184,14 @@ fn by_kind(found: &[(u64, Violation)]) -> Vec<(&Violation, Vec<u64>)> {
 }
 
 /// Runs one run again and hands back what it found and its history.
-fn history(seed: u64, run: u64) -> (Result<(), Violation>, Vec<String>) {
-    let mut explorer = match Explorer::new() {
+fn history(wanted: &Wanted, run: u64) -> (Result<(), Violation>, Vec<String>) {
+    let mut explorer = match Explorer::new(wanted.commit_mode) {
         Ok(explorer) => explorer,
         Err(violation) => return (Err(violation), Vec::new()),
     };
     record::begin();
     watchdog::begin(0, run);
-    let result = explorer.run(seed_of(seed, run));
+    let result = explorer.run(seed_of(wanted.seed, run));
     watchdog::end();
     (result, record::end())
 }
@@ -194,7 +208,7 @@ fn show(lines: &[String], most: usize) {
 }
 
 fn tell(wanted: &Wanted, run: u64) -> ExitCode {
-    let (seed, most) = (wanted.seed, wanted.lines);
+    let (mode, seed, most) = (wanted.commit_mode, wanted.seed, wanted.lines);
     if wanted.only.is_some() {
         watchdog::watch(move |run| {
             show(&record::end(), most);
@@ -202,7 +216,7 @@ fn tell(wanted: &Wanted, run: u64) -> ExitCode {
             std::process::exit(1);
         });
     }
-    let (result, lines) = history(seed, run);
+    let (result, lines) = history(wanted, run);
     show(&lines, most);
     match result {
         Ok(()) => {
@@ -211,7 +225,7 @@ fn tell(wanted: &Wanted, run: u64) -> ExitCode {
         }
         Err(violation) => {
             println!("VIOLATION in run {run}: {violation}");
-            println!("{}", again(seed, run));
+            println!("{}", again(mode, seed, run));
             ExitCode::FAILURE
         }
     }

@@ -12,6 +12,7 @@ use crate::record::record;
 use crate::states::Coverage;
 use crate::violation::Violation;
 use fastrand::Rng;
+use onefold_engine::format::CommitMode;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -20,7 +21,11 @@ pub struct Explorer {
     tiny: Prepared,
     spread: Prepared,
     wide: Prepared,
+    /// In the log's mode only.
+    roomy: Option<Prepared>,
     pub coverage: Coverage,
+    /// What makes epochs durable.
+    pub commit_mode: CommitMode,
     /// When to leave the rest of a run alone.
     pub deadline: Option<Instant>,
 }
@@ -30,9 +35,10 @@ impl Explorer {
     ///
     /// # Errors
     /// When the machine breaks a rule while they are filled.
-    pub fn new() -> Result<Self, Violation> {
-        let [tiny, spread, wide] = [Shape::Tiny, Shape::Spread, Shape::Wide].map(Prepared::new);
-        Ok(Self { tiny: tiny?, spread: spread?, wide: wide?, coverage: Coverage::default(), deadline: None })
+    pub fn new(commit_mode: CommitMode) -> Result<Self, Violation> {
+        let [tiny, spread, wide] = [Shape::Tiny, Shape::Spread, Shape::Wide].map(|shape| Prepared::new(shape, commit_mode));
+        let roomy = if commit_mode == CommitMode::Log { Some(Prepared::new(Shape::Roomy, commit_mode)?) } else { None };
+        Ok(Self { tiny: tiny?, spread: spread?, wide: wide?, roomy, coverage: Coverage::default(), commit_mode, deadline: None })
     }
 
     /// Whether the time is up.
@@ -42,12 +48,16 @@ impl Explorer {
     }
 
     /// The volume of a shape.
+    ///
+    /// # Panics
+    /// When it is roomy, and the mode is not the log's.
     #[must_use]
     pub fn prepared(&self, shape: Shape) -> &Prepared {
         match shape {
             Shape::Tiny => &self.tiny,
             Shape::Spread => &self.spread,
             Shape::Wide => &self.wide,
+            Shape::Roomy => self.roomy.as_ref().expect("only the log's mode needs it"),
         }
     }
 
@@ -57,7 +67,8 @@ impl Explorer {
     /// The violation that it found.
     pub fn run(&mut self, seed: u64) -> Result<(), Violation> {
         let mut rng = Rng::with_seed(seed);
-        let options = Options::draw(&mut rng);
+        let mut options = Options::draw(&mut rng);
+        options.settings.commit_mode = self.commit_mode;
         record!("options: {options}");
         self.coverage.runs += 1;
         match rng.u8(0..16) {
@@ -66,6 +77,7 @@ impl Explorer {
             8 | 10 => self.run_filling(options.filling(), &mut rng),
             9 => self.run_failing(options.filling(), &mut rng),
             1..=3 => self.run_failing(options, &mut rng),
+            5 if self.commit_mode == CommitMode::Log => self.run_with_large_epochs(options.with_large_epochs(&mut rng), &mut rng),
             4 | 5 => self.run_long(options, &mut rng),
             6 | 11 => self.run_in_little_memory(options.in_little_memory(&mut rng), &mut rng),
             _ => self.run_crashing(options, &mut rng),
@@ -120,6 +132,14 @@ impl Explorer {
         (plan.states, plan.stops) = (16, [4, 1, 1]);
         plan.events = [rng.u64(400..1200), rng.u64(10..120), rng.u64(10..60), rng.u64(1..40)];
         plan.check_sets = rng.bool();
+        self.start(&plan, rng)
+    }
+
+    /// Epochs of hundreds of blocks: crashes among their units.
+    fn run_with_large_epochs(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
+        let mut plan = self.plan(options);
+        (plan.states, plan.stops) = (16, [6, 2, 1]);
+        plan.events = [rng.u64(60..300), rng.u64(60..200), rng.u64(10..100), rng.u64(1..40)];
         self.start(&plan, rng)
     }
 

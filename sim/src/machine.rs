@@ -103,7 +103,7 @@ pub fn superblock_of(disk: &SimDisk, rng: &mut Rng) -> Result<Chosen, OpenError>
 pub fn open_engine(disk: &SimDisk, setting: &Setting, rng: &mut Rng) -> Result<Box<dyn Machine>, OpenError> {
     let superblock = superblock_of(disk, rng)?.into_service();
     let settings = setting.options.settings.clone();
-    let accountant = Accountant::new(settings.memory_bytes);
+    let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
     if let Some(pages) = setting.options.pages {
         // The share of the smallest budget would hold every page of so small a volume.
         let limit = accountant.limit(Part::Pages);

@@ -1,7 +1,8 @@
-//! Would the checkers notice? Each patch under `sim/mutants` breaks one rule, in a scratch copy; the explorer has to find it.
+//! Would the checkers notice? Each patch under `sim/mutants` breaks one rule, in a scratch copy; the explorer has to find it: in mode `ordered`,
+//! or, those in the folder `log`, in the log's mode.
 //!
 //! 1. The copy holds the tracked files, so nothing of a mutant can get into the tree.
-//! 2. The unchanged copy is explored first: while that finds something, no mutant proves anything.
+//! 2. The unchanged copy is explored first, in each mode: while that finds something, no mutant proves anything.
 //! 3. A mutant that does not build, or that is not found in time, is a failure of the kit.
 
 use std::ffi::OsStr;
@@ -13,6 +14,16 @@ use std::time::{Duration, Instant};
 
 /// The explorer's time for each mutant, in minutes.
 const MINUTES: f64 = 2.0;
+
+/// The folders of patches, and the mode in which each is hunted.
+const HUNTS: [(&str, &str); 2] = [("", "ordered"), ("log", "log")];
+
+/// A patch, and where to look for what it does.
+struct Mutant {
+    name: String,
+    patch: PathBuf,
+    mode: &'static str,
+}
 
 struct Wanted {
     only: Vec<String>,
@@ -27,10 +38,11 @@ struct Wanted {
 /// When the copy cannot be made, or an argument is none.
 pub fn command(words: &[String]) -> io::Result<ExitCode> {
     let wanted = parse(words)?;
-    let mut patches: Vec<PathBuf> = fs::read_dir("sim/mutants")?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
-    patches.retain(|p| p.extension() == Some(OsStr::new("patch")));
-    patches.retain(|p| wanted.only.is_empty() || wanted.only.iter().any(|name| p.file_stem() == Some(OsStr::new(name))));
-    patches.sort();
+    let mut mutants = Vec::new();
+    for (folder, mode) in HUNTS {
+        mutants.extend(mutants_in(folder, mode)?);
+    }
+    mutants.retain(|mutant| wanted.only.is_empty() || wanted.only.contains(&mutant.name));
     let place = Scratch::new(Path::new("target/mutants"))?;
     if wanted.baseline {
         place.fresh()?;
@@ -38,15 +50,17 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
         if !built.status.success() {
             return Err(io::Error::other(format!("the unchanged tree does not build:\n{}", text(&built.stderr))));
         }
-        if let Some(found) = place.explore(wanted.seed, wanted.minutes)?.violation {
-            return Err(io::Error::other(format!("the unchanged tree breaks a promise itself, so no mutant proves anything: {found}")));
+        for (_, mode) in HUNTS.iter().filter(|(_, mode)| mutants.iter().any(|mutant| mutant.mode == *mode)) {
+            if let Some(found) = place.explore(mode, wanted.seed, wanted.minutes)?.violation {
+                return Err(io::Error::other(format!("the unchanged tree breaks a promise itself, so no mutant proves anything: {found}")));
+            }
+            println!("unchanged, mode {mode}: nothing found in {} minutes", wanted.minutes);
         }
-        println!("unchanged: nothing found in {} minutes", wanted.minutes);
     }
     let (mut passed, mut failed) = (0, 0);
-    for patch in &patches {
-        let name = patch.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-        match place.try_mutant(patch, &wanted)? {
+    for mutant in &mutants {
+        let name = &mutant.name;
+        match place.try_mutant(mutant, &wanted)? {
             Ok(line) => {
                 passed += 1;
                 println!("caught   {name}: {line}");
@@ -59,6 +73,19 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
     }
     println!("{passed} passed, {failed} failed, 0 skipped");
     Ok(if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The mutants of one folder, by name.
+fn mutants_in(folder: &str, mode: &'static str) -> io::Result<Vec<Mutant>> {
+    let place = Path::new("sim/mutants").join(folder);
+    let mut patches: Vec<PathBuf> = fs::read_dir(place)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
+    patches.retain(|p| p.extension() == Some(OsStr::new("patch")));
+    patches.sort();
+    let mutant = |patch: PathBuf| {
+        let stem = Path::new(folder).join(patch.file_stem().expect("a patch has a name"));
+        Mutant { name: stem.to_string_lossy().into_owned(), patch, mode }
+    };
+    Ok(patches.into_iter().map(mutant).collect())
 }
 
 fn parse(words: &[String]) -> io::Result<Wanted> {
@@ -125,10 +152,10 @@ impl Scratch {
             .output()
     }
 
-    fn explore(&self, seed: u64, minutes: f64) -> io::Result<Found> {
+    fn explore(&self, mode: &str, seed: u64, minutes: f64) -> io::Result<Found> {
         let began = Instant::now();
         let output = Command::new(self.built.join("release/onefold-sim"))
-            .args(["crash", "--minutes", &minutes.to_string(), "--seed", &seed.to_string(), "--lines", "0"])
+            .args(["crash", "--commit-mode", mode, "--minutes", &minutes.to_string(), "--seed", &seed.to_string(), "--lines", "0"])
             .output()?;
         let said = text(&output.stdout);
         let violation =
@@ -139,11 +166,11 @@ impl Scratch {
         Ok(Found { violation, took: began.elapsed() })
     }
 
-    fn try_mutant(&self, patch: &Path, wanted: &Wanted) -> io::Result<Result<String, String>> {
+    fn try_mutant(&self, mutant: &Mutant, wanted: &Wanted) -> io::Result<Result<String, String>> {
         self.fresh()?;
         let applied = Command::new("patch")
             .args(["-p1", "--quiet", "--no-backup-if-mismatch", "-i"])
-            .arg(std::path::absolute(patch)?)
+            .arg(std::path::absolute(&mutant.patch)?)
             .current_dir(&self.copy)
             .output()?;
         if !applied.status.success() {
@@ -153,7 +180,7 @@ impl Scratch {
         if !built.status.success() {
             return Ok(Err(format!("it does not build:\n{}", text(&built.stderr))));
         }
-        let found = self.explore(wanted.seed, wanted.minutes)?;
+        let found = self.explore(mutant.mode, wanted.seed, wanted.minutes)?;
         Ok(match found.violation {
             Some(what) => Ok(format!("after {:.1} s{what}", found.took.as_secs_f64())),
             None => Err(format!("nothing found in {} minutes", wanted.minutes)),

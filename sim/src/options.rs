@@ -1,6 +1,7 @@
 //! What a run does, all of it drawn from the run's seed: some runs do much of one thing and nothing of another, so that rare states are frequent.
 
 use fastrand::Rng;
+use onefold_engine::format::CommitMode;
 use onefold_engine::settings::{Persistence, Settings};
 use std::fmt;
 
@@ -13,6 +14,8 @@ pub enum Shape {
     Spread,
     /// Thin, with many more pages of map than memory holds.
     Wide,
+    /// Thin, with room for epochs of hundreds of new blocks.
+    Roomy,
 }
 
 /// How often clients do what; weights.
@@ -25,6 +28,10 @@ pub struct Mix {
     pub discard: u32,
     pub zeroes: u32,
 }
+
+/// Blocks that a run on a roomy volume writes to, and those of a write at most.
+pub const ROOMY_LBNS: usize = 320;
+pub const ROOMY_BLOCKS: u64 = 16;
 
 /// The options of one run.
 #[derive(Clone, Debug)]
@@ -61,6 +68,7 @@ impl Options {
         let shape = [Shape::Tiny, Shape::Tiny, Shape::Tiny, Shape::Spread, Shape::Spread, Shape::Spread, Shape::Wide][rng.usize(0..7)];
         let persistence = if rng.u8(..) < 48 { Persistence::Strong } else { Persistence::Weak };
         let settings = Settings {
+            commit_mode: CommitMode::Ordered,
             persistence,
             noncritical_delay_ms: [0, 5, 100, 30_000][rng.usize(0..4)],
             commit_period_ms: [5, 1000, 1000][rng.usize(0..3)],
@@ -109,6 +117,20 @@ impl Options {
         (self.shape, self.pages) = (Shape::Wide, Some(pages_of_little_memory(rng)));
         (self.mix.read, self.mix.flush, self.unique, self.zero) = (20, 1, 0, 0);
         self.settings.noncritical_delay_ms = [0, 5][rng.usize(0..2)];
+        self
+    }
+
+    /// The same, but epochs become large: several units of the log, and content that is flushed before them.
+    #[must_use]
+    pub fn with_large_epochs(mut self, rng: &mut Rng) -> Self {
+        (self.shape, self.pages) = (Shape::Roomy, None);
+        (self.mix.write, self.mix.part, self.mix.flush, self.mix.read) = (60, 0, rng.u32(0..=1), 1);
+        (self.depth, self.jump) = (8, 1);
+        (self.unique, self.zero, self.fua) = ([200, 255][rng.usize(0..2)], 0, 0);
+        (self.blocks, self.lbns) = (ROOMY_BLOCKS, ROOMY_LBNS);
+        (self.settings.persistence, self.settings.commit_period_ms, self.settings.ack_when_written) = (Persistence::Weak, 1000, false);
+        // In less, an epoch is sealed before its records fill a unit.
+        self.settings.memory_bytes = 8 << 20;
         self
     }
 

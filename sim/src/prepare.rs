@@ -4,7 +4,7 @@ use crate::client::Stretch;
 use crate::content::{Content, Shared};
 use crate::disk::{End, SimDisk};
 use crate::machine::open_engine;
-use crate::options::{Mix, Options, Shape};
+use crate::options::{Mix, Options, ROOMY_BLOCKS, ROOMY_LBNS, Shape};
 use crate::oracle::Oracle;
 use crate::violation::{Violation, violation};
 use crate::volume::Volume;
@@ -13,7 +13,7 @@ use fastrand::Rng;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::create::{FormatStep, format};
 use onefold_engine::format::superblock::{ProtectedRange, Superblock};
-use onefold_engine::format::{Geometry, Wish};
+use onefold_engine::format::{CommitMode, Geometry, Wish};
 use onefold_engine::interface::IoId;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
@@ -40,6 +40,12 @@ const WIDE_PAGES: u64 = 160;
 /// Blocks of a spread volume's data, and how many of them no client can use.
 const SPREAD_DATA: u64 = 1100;
 const SPREAD_RESERVE: u64 = 4;
+/// Blocks of a roomy volume's data: twice what runs write to.
+const ROOMY_DATA: u64 = 2 * ROOMY_LBNS as u64;
+/// Its logical blocks: two pages of map.
+const ROOMY_LOGICAL: u64 = 1000;
+/// Blocks more that no client can use where there is a log.
+const LOG_RESERVE: u64 = 4;
 /// Blocks that a run writes to; they lie at the edges of map sectors and pages.
 const USED: u64 = 64;
 
@@ -48,14 +54,21 @@ impl Prepared {
     ///
     /// # Errors
     /// When the machine breaks a rule on the way.
-    pub fn new(shape: Shape) -> Result<Self, Violation> {
+    pub fn new(shape: Shape, mode: CommitMode) -> Result<Self, Violation> {
+        // The log cannot do without blocks for three units and what they hold back.
+        let more = if mode == CommitMode::Log { LOG_RESERVE } else { 0 };
         let (blocks, wish) = match shape {
             // Superblocks 2 + 2, written 1, refs 1, fingerprints 1, map 4; data from the next multiple of 16 on.
-            Shape::Tiny => (16 + TINY_DATA + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2) }),
-            Shape::Wide => (16 + WIDE_PAGES + TINY_DATA + 2, Wish { logical_blocks: Some(WIDE_PAGES * 800), reserve_blocks: Some(2) }),
-            Shape::Spread => {
-                (16 + SPREAD_DATA + 2, Wish { logical_blocks: Some(SPREAD_DATA - SPREAD_RESERVE), reserve_blocks: Some(SPREAD_RESERVE) })
+            Shape::Tiny => (16 + TINY_DATA + more + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2 + more) }),
+            Shape::Wide => {
+                let wish = Wish { logical_blocks: Some(WIDE_PAGES * 800), reserve_blocks: Some(2 + more) };
+                (16 + WIDE_PAGES + TINY_DATA + more + 2, wish)
             }
+            Shape::Roomy => (16 + ROOMY_DATA + more + 2, Wish { logical_blocks: Some(ROOMY_LOGICAL), reserve_blocks: Some(2 + more) }),
+            Shape::Spread => (
+                16 + SPREAD_DATA + more + 2,
+                Wish { logical_blocks: Some(SPREAD_DATA - SPREAD_RESERVE), reserve_blocks: Some(SPREAD_RESERVE + more) },
+            ),
         };
         let geometry = Geometry::plan_tiny(Bytes(blocks * BLOCK_BYTES), &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;
         let mut superblock = Superblock::new(geometry.clone(), *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &Settings::default());
@@ -75,7 +88,11 @@ impl Prepared {
         let volume = Rc::new(Volume::new(superblock.uuid, geometry, superblock.fingerprinter()));
         // The superblocks are left out: they count openings, and would make equal states look different.
         disk.name_metadata(2..volume.data_from());
-        let stretches = stretches(volume.geometry.logical_blocks);
+        let stretches = match shape {
+            // One of them crosses the pages' edge.
+            Shape::Roomy => (0..ROOMY_LBNS as u64 / ROOMY_BLOCKS).map(|i| (i * 49 + 8, ROOMY_BLOCKS)).collect(),
+            _ => stretches(volume.geometry.logical_blocks),
+        };
         let mut prepared = Self { oracle: Oracle::new(Vec::new()), superblock, disk, volume, stretches };
         if shape == Shape::Spread {
             prepared.fill()?;

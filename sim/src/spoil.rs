@@ -3,6 +3,7 @@
 //! 1. A read finds a version that is allowed, or an error; never another block's content, never zeros that were not written.
 //! 2. The volume goes on working: what is written from then on reads back, and a block that could not be read is healed by writing it.
 //! 3. Only one thing is spoilt, so that everything else can vouch for it.
+//! 4. Of a live log, what is spoilt is a unit that others say was flushed: the last epoch's cannot be told from what a crash leaves (L2).
 
 use crate::content::Content;
 use crate::disk::{Choice, SimDisk};
@@ -16,7 +17,8 @@ use crate::violation::{Violation, violation};
 use crate::volume::Place;
 use crate::world::{Setting, World};
 use fastrand::Rng;
-use onefold_engine::format::Region;
+use onefold_engine::format::unit::parse;
+use onefold_engine::format::{CommitMode, Region, UnitHeader};
 use onefold_engine::interface::Notice;
 use std::rc::Rc;
 
@@ -31,7 +33,11 @@ pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Resu
     options.settings.verify_reads = true;
     let prepared = explorer.prepared(options.shape);
     let setting = prepared.setting(Rc::new(options));
-    let sound = life_before(&setting, Left::new(prepared.disk.clone(), prepared.oracle.clone()), rng)?;
+    let left = Left::new(prepared.disk.clone(), prepared.oracle.clone());
+    if setting.options.settings.commit_mode == CommitMode::Log && rng.bool() {
+        return run_with_live_log(explorer, &setting, left, rng);
+    }
+    let sound = life_before(&setting, left, rng)?;
     for _ in 0..8 {
         let mut disk = sound.disk.clone();
         let sin = if rng.bool() { Some(sinful(&setting, &disk, rng)) } else { None };
@@ -53,6 +59,58 @@ fn life_before(setting: &Setting, left: Left, rng: &mut Rng) -> Result<Left, Vio
     oracle.promised_by_flush().into_iter().for_each(|mark| oracle.raise(mark));
     oracle.reopen();
     Ok(Left::new(world.disk.cut(&Choice::new()), oracle))
+}
+
+/// The same, but the volume was not closed: its log is live, and one of the log's units is spoilt.
+fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: Left, rng: &mut Rng) -> Result<(), Violation> {
+    let machine = open_engine(&left.disk, setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
+    let mut world = World::new(setting.clone(), left.disk, left.oracle, machine, rng.fork());
+    let events = rng.u64(20..EVENTS);
+    world.run_until(true, |w| w.traffic.events >= events)?;
+    world.settle()?;
+    let flush = world.client.flush(&world.oracle);
+    world.send(flush)?;
+    world.settle()?;
+    let mut oracle = world.oracle;
+    oracle.reopen();
+    let sound = Left::new(world.disk.cut(&Choice::new()), oracle);
+    let units = flushed_units(setting, &sound.disk);
+    for &(block, sequence) in &units {
+        let mut disk = sound.disk.clone();
+        let content = disk.cell(block).durable().clone();
+        match rng.u8(0..3) {
+            0 => {
+                record!("spoilt: unit {sequence} of the log is zeros");
+                disk.plant(block, Content::zero());
+            }
+            1 => {
+                let (other, of) = units[rng.usize(0..units.len())];
+                record!("spoilt: unit {sequence} of the log is unit {of}");
+                disk.plant(block, disk.cell(other).durable().clone());
+            }
+            _ => {
+                let bit = rng.usize(0..4096 * 8);
+                record!("spoilt: bit {bit} of unit {sequence} of the log");
+                disk.plant(block, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ (1 << (bit % 8))]));
+            }
+        }
+        life_after(explorer, setting, disk, None, &sound, rng)?;
+    }
+    Ok(())
+}
+
+/// Some blocks with units of the log that another unit says were flushed, and their sequences.
+fn flushed_units(setting: &Setting, disk: &SimDisk) -> Vec<(u64, u64)> {
+    let is_data = |block: &u64| matches!(setting.volume.place(*block), Place::Data(_));
+    let headers = (0..disk.blocks()).filter(is_data).filter_map(|block| Some((block, parse(disk.cell(block).durable().bytes())?.header)));
+    let units: Vec<(u64, UnitHeader)> = headers.collect();
+    let flushed = units.iter().map(|(_, header)| header.flushed_upto).max().unwrap_or(0);
+    let mut units: Vec<(u64, u64)> = units.into_iter().map(|(block, header)| (block, header.sequence)).collect();
+    units.retain(|&(_, sequence)| sequence <= flushed);
+    // The newest: the others may lie before the anchor.
+    units.sort_by_key(|&(_, sequence)| std::cmp::Reverse(sequence));
+    units.truncate(8);
+    units
 }
 
 fn is_zero(disk: &SimDisk, block: u64) -> bool {

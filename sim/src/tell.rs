@@ -2,6 +2,7 @@
 
 use crate::content::{Content, name};
 use crate::volume::{Place, Volume};
+use onefold_engine::format::unit::parse;
 use onefold_engine::format::{FingerprintEntry, MapEntry, Region};
 
 /// Changes of one page that are told one by one.
@@ -13,6 +14,21 @@ pub fn change(volume: &Volume, block: u64, old: &Content, new: &Content) -> Stri
     match volume.place(block) {
         Place::Superblock => "superblock".to_owned(),
         Place::Unused => "unused block".to_owned(),
+        Place::Data(pbn) if parse(new.bytes()).is_some() => {
+            let unit = parse(new.bytes()).expect("it is one");
+            let h = unit.header;
+            format!(
+                "PBN {pbn} = unit {} of {}, {} of {}, incarnation {}, flushed up to {}, places {:?}, {:?}",
+                h.sequence,
+                h.epoch,
+                h.unit + 1,
+                h.units,
+                h.incarnation,
+                h.flushed_upto,
+                unit.places,
+                unit.records
+            )
+        }
         Place::Data(pbn) => format!("PBN {pbn} = {}", name(new)),
         Place::Page(id) => {
             let mut words = Vec::new();

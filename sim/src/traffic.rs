@@ -127,9 +127,9 @@ impl Situation {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// 4 KiB units written, by the order of [`Class::ALL`].
-    pub units: [u64; 6],
+    pub units: [u64; Class::ALL.len()],
     /// Write commands, likewise.
-    pub commands: [u64; 6],
+    pub commands: [u64; Class::ALL.len()],
     pub flushes: u64,
     pub discards: u64,
     pub reads: u64,
@@ -236,7 +236,8 @@ impl Traffic {
                     if self.reclaimed.remove(&pbn) {
                         self.note(Situation::Reuse);
                     }
-                    Purpose::Content
+                    // A unit of the log stands where links do: whoever waits is answered behind the flush after it.
+                    if class == Class::Log { Purpose::Links } else { Purpose::Content }
                 }
                 Place::Superblock | Place::Unused => continue,
             };

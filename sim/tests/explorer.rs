@@ -1,6 +1,7 @@
 //! The explorer finds nothing in a few runs, replays to the letter, and does notice a device that forgets what it was told to keep.
 
 use fastrand::Rng;
+use onefold_engine::format::CommitMode;
 use onefold_sim::explore::Explorer;
 use onefold_sim::machine::open_engine;
 use onefold_sim::options::Shape;
@@ -14,11 +15,20 @@ const RUNS: u64 = 12;
 
 #[test]
 fn a_few_runs_find_nothing_and_replay() {
-    let mut first = Explorer::new().expect("the volumes can be prepared");
+    find_nothing_and_replay(CommitMode::Ordered);
+}
+
+#[test]
+fn a_few_runs_in_the_logs_mode_find_nothing_and_replay() {
+    find_nothing_and_replay(CommitMode::Log);
+}
+
+fn find_nothing_and_replay(mode: CommitMode) {
+    let mut first = Explorer::new(mode).expect("the volumes can be prepared");
     for seed in 0..RUNS {
         first.run(seed).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
     }
-    let mut second = Explorer::new().expect("the volumes can be prepared");
+    let mut second = Explorer::new(mode).expect("the volumes can be prepared");
     (0..RUNS).for_each(|seed| second.run(seed).expect("as before"));
     let counts = |e: &Explorer| (e.coverage.opened, e.coverage.distinct(), e.coverage.device_events);
     assert_eq!(counts(&first), counts(&second));
@@ -27,8 +37,19 @@ fn a_few_runs_find_nothing_and_replay() {
 
 #[test]
 fn a_forgetful_device_shows_as_lost_writes() {
-    let prepared = Prepared::new(Shape::Tiny).expect("a prepared volume");
-    let setting = prepared.setting(Rc::new(quiet_options(Shape::Tiny)));
+    a_forgetful_device_is_noticed(CommitMode::Ordered);
+}
+
+#[test]
+fn a_forgetful_device_shows_as_lost_writes_in_the_logs_mode() {
+    a_forgetful_device_is_noticed(CommitMode::Log);
+}
+
+fn a_forgetful_device_is_noticed(mode: CommitMode) {
+    let prepared = Prepared::new(Shape::Tiny, mode).expect("a prepared volume");
+    let mut options = quiet_options(Shape::Tiny);
+    options.settings.commit_mode = mode;
+    let setting = prepared.setting(Rc::new(options));
     let mut rng = Rng::with_seed(3);
     let machine = open_engine(&prepared.disk, &setting, &mut rng).expect("a volume");
     let mut world = World::new(setting.clone(), prepared.disk.clone(), prepared.oracle.clone(), machine, rng.fork());

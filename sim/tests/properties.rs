@@ -3,6 +3,7 @@
 //! The explorer tries far more, and rarer, things; what fails here is small, and shrinks.
 
 use fastrand::Rng;
+use onefold_engine::format::CommitMode;
 use onefold_engine::interface::Op;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_sim::audit::audit;
@@ -92,7 +93,7 @@ fn again(setting: &Setting, disk: SimDisk, mut oracle: Oracle) -> Result<World, 
 }
 
 fn run(happenings: &[Happening], persistence: Persistence, refs_limit: u8) -> Result<(), Violation> {
-    let prepared = Prepared::new(Shape::Tiny)?;
+    let prepared = Prepared::new(Shape::Tiny, CommitMode::Ordered)?;
     let mut options = quiet_options(Shape::Tiny);
     options.settings = Settings {
         persistence,

@@ -7,8 +7,8 @@
 #   --no-baseline   do not explore the unchanged tree first
 #   NAME            some of them; default: all
 #
-# The mutants are the patches in sim/mutants/, at least two for each rule of docs/ordering.md and for A5, one of them conditional. Ends with 1
-# where one survives, or does not fit the code any more.
+# The mutants are the patches in sim/mutants/, at least two for each rule of docs/ordering.md and for A5, one of them conditional, and those
+# in sim/mutants/log/ (NAME: log/...), which are hunted in the log's mode. Ends with 1 where one survives, or does not fit the code any more.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

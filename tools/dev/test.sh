@@ -120,7 +120,15 @@ if wanted deny; then
     fi
 fi
 cargo_tests tests --workspace
-stage crash cargo run --release --locked --quiet -p onefold-sim -- crash --minutes "$crash_minutes"
+# Each mode has half of the time.
+crash_stage() {
+    local mode minutes
+    minutes="$(awk -v minutes="$crash_minutes" 'BEGIN { print minutes / 2 }')"
+    for mode in ordered log; do
+        cargo run --release --locked --quiet -p onefold-sim -- crash --commit-mode "$mode" --minutes "$minutes" || return 1
+    done
+}
+stage crash crash_stage
 
 # blocks_stage NAME COMMAND...: a stage that needs FUSE and loop devices.
 blocks_stage() {

@@ -8,9 +8,10 @@ use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use crate::volume;
-use onefold_engine::format::{Chosen, CopyState, Superblock};
+use onefold_engine::format::{Anchor, Chosen, CopyState, Superblock};
 use onefold_engine::units::{Lbn, Pbn};
 use serde::Serialize;
+use std::fmt;
 use story::Reader;
 use uuid::Uuid;
 
@@ -45,6 +46,7 @@ struct Whole {
     recount_position: u64,
     allocation_cursor: u64,
     algorithm: &'static str,
+    commit_mode: String,
     persistence: String,
     sector_bytes: u32,
     features: [u64; 3],
@@ -55,6 +57,42 @@ struct Whole {
     extents: Vec<Extent>,
     /// First LBN and number of blocks.
     protected: Vec<(u64, u32)>,
+    /// Whether the log may hold what no page does.
+    log_live: bool,
+    /// None where no log was ever begun.
+    anchor: Option<Walk>,
+}
+
+/// Where the walk through the log begins.
+#[derive(Debug, Serialize)]
+struct Walk {
+    /// Of the next unit.
+    sequence: u64,
+    incarnation: u64,
+    epoch: u64,
+    flushed_upto: u64,
+    /// First PBN and number of blocks, in the order in which units fill them.
+    places: Vec<(u64, u8)>,
+}
+
+impl Walk {
+    fn of(anchor: &Anchor) -> Self {
+        Self {
+            sequence: anchor.sequence,
+            incarnation: anchor.incarnation,
+            epoch: anchor.epoch.get(),
+            flushed_upto: anchor.flushed_upto,
+            places: anchor.places.iter().map(|run| (run.first.get(), run.blocks)).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Walk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sequence, incarnation, epoch, flushed_upto, places } = self;
+        write!(f, "unit {sequence}, behind incarnation {incarnation}, epoch {epoch}, flushed up to unit {flushed_upto}; places")?;
+        places.iter().try_for_each(|(first, blocks)| write!(f, " {first}+{blocks}"))
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -89,6 +127,7 @@ impl Whole {
             recount_position: s.recount_position.get(),
             allocation_cursor: s.allocation_cursor.get(),
             algorithm: s.algorithm.name(),
+            commit_mode: format!("{:?}", s.settings.commit_mode).to_lowercase(),
             persistence: format!("{:?}", s.settings.persistence).to_lowercase(),
             sector_bytes: s.sector_bytes,
             features: [s.features.compatible, s.features.read_only, s.features.incompatible],
@@ -100,6 +139,8 @@ impl Whole {
                 .map(|e| Extent { region: e.kind.name(), first_entry: e.first_entry, at: e.offset.get(), bytes: e.length.get() })
                 .collect(),
             protected: s.protected.iter().map(|p| (p.first.get(), p.blocks)).collect(),
+            log_live: s.is_log_live(),
+            anchor: s.anchor.as_ref().map(Walk::of),
         }
     }
 }
@@ -122,11 +163,14 @@ impl Report for Whole {
             .row("recount position", self.recount_position)
             .row("allocation cursor", self.allocation_cursor)
             .row("fingerprints", self.algorithm)
+            .row("commit mode", &self.commit_mode)
             .row("persistence", &self.persistence)
             .row("sector", self.sector_bytes)
             .row("logical blocks", self.logical_blocks)
             .row("data blocks", self.data_blocks)
             .row("reserve blocks", self.reserve_blocks)
+            .row("log", if self.log_live { "live" } else { "not live" })
+            .row("log anchor", self.anchor.as_ref().map_or_else(|| "none".to_owned(), Walk::to_string))
             .row("device", format!("{} ({} bytes)", Size(self.device_bytes), self.device_bytes));
         let row = |e: &Extent| vec![e.region.to_owned(), e.first_entry.to_string(), e.at.to_string(), e.bytes.to_string()];
         table.line("").grid(&["region", "first entry", "at byte", "bytes"], self.extents.iter().map(row).collect())

@@ -165,5 +165,6 @@ pub const fn name(class: Class) -> &'static str {
         Class::Fingerprints => "fingerprints",
         Class::Written => "written",
         Class::Superblock => "superblock",
+        Class::Log => "log",
     }
 }

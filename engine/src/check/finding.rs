@@ -35,7 +35,7 @@ pub enum Finding {
     DamagedSectors { region: Region, first: u64, sectors: u64 },
     /// Neighbouring pages that the device could not read.
     UnreadablePages { region: Region, first: u64, pages: u64 },
-    /// A sound sector has a tag, which mode `ordered` does not give.
+    /// A sound sector has the tag of an epoch that never was.
     UnexpectedTag { region: Region, sector: u64, tag: u64 },
     /// Entries without a meaning in a sound sector, reserved ones or beyond the region's end, or of a feature that is off.
     BadEntry { region: Region, entry: u64 },
@@ -57,6 +57,8 @@ pub enum Finding {
     ContentDiffers { pbn: Pbn },
     /// The device could not read a block.
     UnreadableBlock { pbn: Pbn },
+    /// A unit of the log that was flushed is not there.
+    LogUnitMissing { sequence: u64 },
 }
 
 impl Finding {
@@ -88,6 +90,7 @@ impl Finding {
             Self::Garbage { .. } => "garbage",
             Self::ContentDiffers { .. } => "content-differs",
             Self::UnreadableBlock { .. } => "unreadable-block",
+            Self::LogUnitMissing { .. } => "log-unit-missing",
         }
     }
 }
@@ -132,6 +135,9 @@ impl fmt::Display for Finding {
             }
             Self::ContentDiffers { pbn } => write!(f, "{pbn} does not hold what its fingerprint or checksum says"),
             Self::UnreadableBlock { pbn } => write!(f, "the device could not read {pbn}"),
+            Self::LogUnitMissing { sequence } => {
+                write!(f, "unit {sequence} of the log was flushed, and is not there; what the tables say is older")
+            }
         }
     }
 }

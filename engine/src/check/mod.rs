@@ -10,6 +10,7 @@
 mod content;
 mod finding;
 mod judge;
+mod log;
 mod recount;
 mod scan;
 mod tell;
@@ -120,7 +121,12 @@ pub fn check(
     listener: &mut dyn Listener,
 ) -> Result<Report, OpenError> {
     let Chosen { superblock, states } = read_superblock(medium, device_bytes)?;
+    let log = log::read(medium, &superblock);
     let mut recount = Recount::new(medium, &superblock, settings, listener);
+    match log {
+        Ok(log) => recount.take_log(log),
+        Err(finding) => recount.tell(finding),
+    }
     for (copy, state) in states.into_iter().enumerate() {
         if !matches!(state, CopyState::Sound { .. }) {
             recount.tell(Finding::SuperblockCopy { copy, torn: !superblock.clean && is_torn(&state), state });

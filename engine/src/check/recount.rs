@@ -2,6 +2,7 @@
 
 use super::content::{Content, is_comparable};
 use super::judge::{Block, Verdict};
+use super::log::LiveLog;
 use super::scan::{Look, Scan};
 use super::tell::{Run, Teller};
 use super::{Cause, CheckSettings, Counts, Finding, Listener, MEMORY_BYTES_MIN, ReadMedium, Report, Severity};
@@ -92,6 +93,11 @@ impl<'a> Recount<'a> {
         }
     }
 
+    /// What a live log says goes before what pages say.
+    pub(super) fn take_log(&mut self, log: LiveLog) {
+        self.scan.take_log(log);
+    }
+
     pub(super) fn tell(&mut self, finding: Finding) {
         self.teller.tell(finding);
     }
@@ -147,7 +153,6 @@ impl<'a> Recount<'a> {
                     (0..index(Region::Written.entries_per_page())).rev().take_while(|&b| geometry.page_of_written(id, b).is_none());
                 beyond.filter(|&b| sound(b) && opened.content.bit(b)).for_each(|bit| teller.tell(bad_entry(id, bit)));
             }
-            check_tags(teller, id, opened);
         });
     }
 
@@ -177,7 +182,6 @@ impl<'a> Recount<'a> {
         scan.pages(Region::Map, pages, look, teller, &mut |teller, id, opened| {
             let first = geometry.first_lbn(id).get();
             if look == Look::First {
-                check_tags(teller, id, opened);
                 *links_lost |= opened.damaged != 0;
             }
             for sector in 0..SECTORS {
@@ -236,7 +240,6 @@ impl<'a> Recount<'a> {
         let (refs_page, _) = geometry.refs_of(Pbn(first));
         let mut refs = None;
         scan.pages(Region::Refs, refs_page.index..refs_page.index + 1, Look::First, teller, &mut |teller, id, opened| {
-            check_tags(teller, id, opened);
             let beyond = index(end - first)..index(GROUP);
             beyond.filter(|&i| !matches!(opened.content.refs(i), 0 | REFS_UNKNOWN)).for_each(|i| teller.tell(bad_entry(id, i)));
             refs = Some(opened.clone());
@@ -245,7 +248,6 @@ impl<'a> Recount<'a> {
 
         let pages = geometry.fingerprint_of(Pbn(first)).0.index..geometry.fingerprint_of(Pbn(end - 1)).0.index + 1;
         scan.pages(Region::Fingerprints, pages, Look::First, teller, &mut |teller, id, opened| {
-            check_tags(teller, id, opened);
             let page_first = geometry.first_pbn(id).get();
             for i in 0..index(Region::Fingerprints.entries_per_page()) {
                 let pbn = Pbn(page_first + count(i));
@@ -297,13 +299,6 @@ fn fingerprint(teller: &mut Teller, id: PageId, opened: &Opened, i: usize) -> Op
             teller.tell(bad_entry(id, i));
             None
         }
-    }
-}
-
-/// In mode `ordered` no sector has a tag.
-fn check_tags(teller: &mut Teller, id: PageId, opened: &Opened) {
-    for sector in (0..SECTORS).filter(|&sector| opened.content.tag(sector) != 0) {
-        teller.tell(Finding::UnexpectedTag { region: id.region, sector: id.sector(sector), tag: opened.content.tag(sector) });
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reading metadata pages in large pieces, and telling of those that are damaged.
 
+use super::log::LiveLog;
 use super::tell::{Run, Teller};
 use super::{Finding, ReadMedium};
 use crate::buffer::BufferMut;
@@ -15,6 +16,7 @@ pub(super) struct Scan<'a> {
     buffer: BufferMut,
     written: WrittenBits,
     bytes_read: u64,
+    log: LiveLog,
 }
 
 /// The page of *written* that was asked for last.
@@ -33,7 +35,13 @@ pub(super) enum Look {
 impl<'a> Scan<'a> {
     pub(super) fn new(medium: &'a mut dyn ReadMedium, superblock: &'a Superblock, pages: u64) -> Self {
         let written = WrittenBits { page: None, buffer: BufferMut::zeroed(1) };
-        Self { medium, superblock, buffer: BufferMut::zeroed(index(pages)), written, bytes_read: 0 }
+        Self { medium, superblock, buffer: BufferMut::zeroed(index(pages)), written, bytes_read: 0, log: LiveLog::none(superblock) }
+    }
+
+    /// What the log says goes before what pages say from now on.
+    pub(super) fn take_log(&mut self, log: LiveLog) {
+        self.bytes_read += log.bytes_read;
+        self.log = log;
     }
 
     pub(super) fn bytes_read(&self) -> u64 {
@@ -71,7 +79,14 @@ impl<'a> Scan<'a> {
                     (0..SECTORS).for_each(|sector| opened.content.lose_sector(region, sector));
                     (opened.damaged, opened.blank) = (0xff, false);
                 }
+                if self.log.live.touches(id) {
+                    self.log.live.apply(id, &mut opened.content);
+                    opened.blank = false;
+                }
                 if look == Look::First {
+                    let newer =
+                        (0..SECTORS).map(|sector| (sector, opened.content.tag(sector))).filter(|(_, tag)| *tag > self.log.epoch.get());
+                    newer.for_each(|(i, tag)| teller.tell(Finding::UnexpectedTag { region, sector: id.sector(i), tag }));
                     if !readable {
                         unreadable.push(id.index, 1, teller, unreadable_pages);
                     } else if opened.damaged != 0 {

@@ -18,6 +18,9 @@ pub(crate) enum FlushFor {
     CommitLinks,
     Superblock,
     Closing,
+    Checkpoint,
+    /// The unit that closes the log after a crash.
+    ClosingUnit,
 }
 
 /// What is durable.
@@ -30,6 +33,9 @@ pub(crate) struct Durability {
     pub content: u64,
     /// The number of the last refs page write.
     pub refs: u64,
+    /// The number of the last write of a page of *written*, and how many are under way.
+    pub bits_stamp: u64,
+    pub bits_in_flight: u32,
     /// First writes of pages, in order of their numbers: when durable, their bit may be set.
     pub bits: VecDeque<(u64, PageId)>,
     /// Pages whose bit may be set.
@@ -51,7 +57,7 @@ impl Durability {
 }
 
 impl Engine {
-    pub(super) fn flush(&mut self, why: FlushFor) {
+    pub(crate) fn flush(&mut self, why: FlushFor) {
         debug_assert!(!self.failed, "no flush after a failure: it would pretend");
         self.ledger.device_flushes += 1;
         let mark = self.durability.now();
@@ -85,6 +91,8 @@ impl Engine {
             FlushFor::Opening => self.opening_flushed(),
             FlushFor::Superblock => self.superblock_flushed(),
             FlushFor::Closing => self.closing_flushed(),
+            FlushFor::Checkpoint => self.checkpoint_flushed(),
+            FlushFor::ClosingUnit => self.closing_unit_flushed(),
         }
     }
 }

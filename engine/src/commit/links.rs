@@ -1,4 +1,4 @@
-//! Step 2: map pages are composed and written.
+//! Step 2: map pages are composed and written. In the log's mode they are only looked at (`log/gather.rs`).
 
 use crate::commit::{FlushFor, Step};
 use crate::engine::Engine;
@@ -22,6 +22,7 @@ impl Engine {
             let Some(number) = loading.pop().or_else(|| commit.map_due.pop_front()) else { break };
             let id = PageId { region: Region::Map, index: number };
             match self.ensure(id) {
+                Got::Ready if self.log.is_some() => self.gather(id),
                 Got::Ready if self.pages.expect(id).writing => self.commit.as_mut().expect("it is there").map_loading.push(number),
                 Got::Ready => self.compose(id),
                 Got::Unreadable => return self.fail("a read of a map page that has to change"),
@@ -39,6 +40,9 @@ impl Engine {
         commit.map_loading.append(&mut loading);
         if !commit.map_due.is_empty() || !commit.map_loading.is_empty() || !commit.map_writing.is_empty() {
             return;
+        }
+        if self.log.is_some() {
+            return self.records_are_gathered();
         }
         if commit.map_written {
             commit.step = Step::FlushTwo;

@@ -25,6 +25,7 @@ pub(crate) use settle::Settle;
 use crate::epoch::Epoch;
 use crate::format::page::PageId;
 use crate::interface::IoId;
+use crate::log::LogPart;
 use crate::units::Pbn;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -34,6 +35,8 @@ pub(crate) enum Step {
     Content,
     FlushOne,
     Links,
+    /// The log's units.
+    Units,
     FlushTwo,
 }
 
@@ -43,6 +46,7 @@ impl Step {
             Self::Content => "content",
             Self::FlushOne => "flush-1",
             Self::Links => "links",
+            Self::Units => "units",
             Self::FlushTwo => "flush-2",
         }
     }
@@ -64,7 +68,7 @@ pub(crate) struct Commit {
     /// Content with a lower number belongs to this epoch or an earlier one.
     horizon: IoId,
     /// How many writes of such content have not ended.
-    content_left: u64,
+    pub(crate) content_left: u64,
     /// Refs pages with its increments, and fingerprint pages with removals, that are not yet on the device.
     due: BTreeMap<PageId, Due>,
     /// The latest completion number among what its links rely on.
@@ -80,6 +84,8 @@ pub(crate) struct Commit {
     map_written: bool,
     /// One for each link that the composed pages no longer hold.
     unlinked: Vec<Pbn>,
+    /// In the log's mode: its records and units.
+    pub(crate) log: LogPart,
 }
 
 impl Commit {

@@ -67,20 +67,26 @@ impl Engine {
     pub(super) fn opening_flushed(&mut self) {
         // What lies in the device's cache may yet be lost: nothing that was read from it may be given out (R8).
         self.unflushed = self.failed;
-        if self.failed || self.settings.read_only {
+        if self.failed {
             return self.serve();
         }
+        self.open_log();
+    }
+
+    /// The log is read, and places are chosen for its next units: the superblock comes next.
+    pub(crate) fn say_opened(&mut self) {
         let s = &mut self.superblock;
-        s.garbage_possible |= !s.clean;
+        s.garbage_possible |= !s.clean && !s.is_log_live();
         s.clean = false;
         s.incarnation += 1;
         s.mount_count += 1;
+        self.open_log_in_superblock();
         self.update_opened();
     }
 
     /// Says *not clean* in one pair of copies, then in the other: were the newest pair lost, or destroyed by a format that is cut off, the
     /// older one would else pass for a clean volume.
-    fn update_opened(&mut self) {
+    pub(crate) fn update_opened(&mut self) {
         self.opening_updates += 1;
         self.write_superblock();
     }
@@ -88,13 +94,15 @@ impl Engine {
     /// A superblock update is durable (or the volume has failed).
     pub(super) fn superblock_flushed(&mut self) {
         self.superblock_busy = false;
+        self.checkpoint_after_superblock();
+        if self.superblock_busy {
+            // The end of a checkpoint has begun another.
+            return;
+        }
         match self.stage {
-            Stage::Opening if self.failed => self.serve(),
+            Stage::Opening if self.failed => self.opening_failed(),
             Stage::Opening if self.opening_updates < 2 => self.update_opened(),
-            Stage::Opening => {
-                self.stage = Stage::Recalling;
-                self.go_on_recalling();
-            }
+            Stage::Opening => self.write_closing(),
             Stage::ClosingSuperblock if self.superblock_writes == 0 => self.closed(),
             _ => {}
         }
@@ -132,6 +140,8 @@ impl Engine {
                 let idle = self.open.is_empty() && self.commit.is_none() && self.settle.is_empty();
                 if idle && self.settings.read_only {
                     self.closed();
+                } else if idle && self.checkpoint_empties_log() {
+                    // An empty log: all that it says is on the pages.
                 } else if idle && !self.superblock_busy {
                     self.discard_freed(true);
                     self.stage = Stage::ClosingPages;
@@ -174,6 +184,7 @@ impl Engine {
             Stage::ClosingBitsFlush => {
                 self.stage = Stage::ClosingSuperblock;
                 self.superblock.clean = true;
+                self.close_log_in_superblock();
                 self.keep_for_next_time();
                 self.write_superblock();
             }

@@ -19,8 +19,10 @@ impl Engine {
             return;
         }
         match self.commit.as_ref().map(|c| c.step) {
+            Some(Step::Content) if self.log.is_some() => self.step_large_content(),
             Some(Step::Content) => self.step_content(),
             Some(Step::Links) => self.step_links(),
+            Some(Step::Units) => self.step_units(),
             Some(Step::FlushOne | Step::FlushTwo) | None => {}
         }
     }
@@ -91,16 +93,20 @@ impl Engine {
         let commit = self.commit.as_mut().expect("only a commit asked for this flush");
         match commit.step {
             Step::FlushOne => {
+                if self.log.is_some() {
+                    commit.step = Step::Units;
+                    return self.step_units();
+                }
                 commit.step = Step::Links;
                 self.step_links();
             }
             Step::FlushTwo => self.epoch_is_durable(),
-            Step::Content | Step::Links => unreachable!("no flush is in flight in these steps"),
+            Step::Content | Step::Links | Step::Units => unreachable!("no flush is in flight in these steps"),
         }
     }
 
     /// The end of step 2, and step 3: whoever waited is answered, decrements and fingerprints may enter their pages.
-    pub(super) fn epoch_is_durable(&mut self) {
+    pub(crate) fn epoch_is_durable(&mut self) {
         let commit = self.commit.take().expect("an epoch that became durable was committing");
         self.superblock.last_epoch = commit.epoch.number;
         if self.settings.ack_when_written {
@@ -110,9 +116,14 @@ impl Engine {
         for request in commit.epoch.waiters {
             self.reply(request, Reply::Done);
         }
-        self.settle.unlink(commit.unlinked);
+        if self.log.is_some() {
+            let removed = commit.epoch.removed.into_iter().collect();
+            self.log_epoch_is_durable(commit.epoch.number, commit.log, removed);
+        } else {
+            self.settle.unlink(commit.unlinked);
+            self.settle.born(commit.epoch.births, commit.epoch.number.0);
+        }
         self.settle.unlink(commit.epoch.cancelled);
-        self.settle.born(commit.epoch.births, commit.epoch.number.0);
         self.ready.push_back(Task::Settle);
         self.warn_when_filling();
         self.serve_when_recalled();

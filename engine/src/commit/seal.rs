@@ -10,8 +10,9 @@ use crate::engine::Engine;
 use crate::epoch::{Epoch, Wanted};
 use crate::format::page::{PageId, Region};
 use crate::interface::{Reply, RequestId};
+use crate::log::LogPart;
 use crate::memory::Part;
-use crate::units::{Lbn, Time, count};
+use crate::units::{Lbn, Pbn, Time, count};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The most map pages that one commit unmaps ranges in, so that a huge discard is many commits and nobody waits for all of it: their links,
@@ -125,13 +126,16 @@ impl Engine {
 
     /// The open epoch begins to commit, and the next one opens.
     fn seal(&mut self) {
+        let unit_wanted = self.open.is_empty();
         self.anticipation.until = None;
         let next = crate::units::Epoch(self.open.number.0 + 1);
         let mut epoch = std::mem::replace(&mut self.open, Epoch::new(next));
         self.promises.sealed();
         let map_due = self.map_pages_of(&mut epoch);
         let mut due = BTreeMap::new();
-        for &index in &epoch.refs_pages {
+        let in_log = self.log.is_some();
+        let log = if in_log { LogPart::new(self.newborn(&mut epoch), unit_wanted) } else { LogPart::default() };
+        for &index in epoch.refs_pages.iter().filter(|_| !in_log) {
             due.insert(PageId { region: Region::Refs, index }, Due::Unsent);
         }
         // An epoch without records is sealed for the removals alone; any other flushes in step 2 at the latest.
@@ -139,7 +143,7 @@ impl Engine {
         due.extend(self.reclaim.removed.keys().map(|&id| (id, Due::Unsent)));
         self.commit = Some(Commit {
             epoch,
-            step: Step::Content,
+            step: if in_log { Step::Links } else { Step::Content },
             horizon: self.io_horizon(),
             content_left: self.content_in_flight,
             due,
@@ -150,8 +154,27 @@ impl Engine {
             map_writing: BTreeSet::new(),
             map_written: false,
             unlinked: Vec::new(),
+            log,
         });
         self.go_on_committing();
+    }
+
+    /// The blocks born in an epoch, which its records are to name. One that no LBN of the epoch means any more dies here: no unit names it, so
+    /// nobody may link to it from now on.
+    fn newborn(&mut self, epoch: &mut Epoch) -> BTreeSet<Pbn> {
+        let is_alive = |pbn: &&Pbn| self.fresh.get(*pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch.number.0);
+        let mut newborn: BTreeSet<Pbn> = epoch.births.iter().filter(is_alive).copied().collect();
+        if !epoch.cancelled.is_empty() {
+            let meant: BTreeSet<Pbn> = epoch.points.values().filter_map(|entry| entry.pbn()).collect();
+            let unborn: Vec<Pbn> = newborn.difference(&meant).copied().collect();
+            for pbn in unborn {
+                newborn.remove(&pbn);
+                // Its links have been cancelled with their LBNs; its fingerprint's goes here.
+                epoch.cancelled.push(pbn);
+                self.end_birth(pbn);
+            }
+        }
+        newborn
     }
 
     /// The map pages that an epoch touches. Where its ranges touch too many, the rest of them goes over to the open epoch, and with it all

@@ -161,7 +161,9 @@ impl Engine {
         let entry = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
         debug_assert!(entry.kind != Kind::None);
         let page = self.pages.expect(id);
-        if page.content.fingerprint(at).is_none() {
+        // In the log's mode it has an entry that counts and names nothing.
+        let before = page.content.fingerprint(at);
+        if before.is_none() || before == FingerprintEntry::LOST {
             page.content.set_fingerprint(at, entry);
             self.pages.touch(id, self.now);
         } else {
@@ -170,7 +172,7 @@ impl Engine {
     }
 
     /// The birth is over; if the content is on the device too, nothing needs to be remembered.
-    fn end_fresh(&mut self, pbn: Pbn, epoch: u64) {
+    pub(crate) fn end_fresh(&mut self, pbn: Pbn, epoch: u64) {
         if let Some(fresh) = self.fresh.get_mut(&pbn).filter(|f| f.epoch == epoch) {
             fresh.waits = false;
             if fresh.held.is_none() {

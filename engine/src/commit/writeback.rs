@@ -49,7 +49,11 @@ impl Engine {
 
     /// Whether a page is known, without any I/O, never to have been written.
     pub(crate) fn is_blank(&mut self, id: PageId) -> bool {
-        if !self.space.bits_exact || self.pages.holds(id) || self.pages.unbitted.contains(&id) {
+        if !self.space.bits_exact
+            || self.pages.holds(id)
+            || self.pages.unbitted.contains(&id)
+            || self.log.as_ref().is_some_and(|log| log.live.touches(id))
+        {
             return false;
         }
         let (bits, at) = self.geometry.written_of(id);
@@ -77,13 +81,23 @@ impl Engine {
                 Got::Ready => written = self.pages.expect(bits).content.bit(at) || self.pages.unbitted.contains(&id),
             }
         }
-        if !written && self.space.bits_exact {
-            self.pages.put(id, Slot::Ready(Box::new(blank_page())));
+        if !written && self.knows_unwritten(id) {
+            self.put_blank(id);
             return Got::Ready;
         }
         self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
         self.read_page(id);
         Got::Wait
+    }
+
+    /// Whether a clear bit says for certain that a page was never written. Not where live records touch it: a checkpoint may have been cut off
+    /// between its first write and its bit.
+    fn knows_unwritten(&self, id: PageId) -> bool {
+        self.space.bits_exact && !self.log.as_ref().is_some_and(|log| log.live.touches(id))
+    }
+
+    fn put_blank(&mut self, id: PageId) {
+        self.pages.put(id, Slot::Ready(Box::new(blank_page())));
     }
 
     fn read_page(&mut self, id: PageId) {
@@ -99,12 +113,12 @@ impl Engine {
             Got::Unreadable => true,
             Got::Ready => self.pages.expect(bits).content.bit(at) || self.pages.unbitted.contains(&id),
         };
-        let exact = self.space.bits_exact;
+        let exact = self.knows_unwritten(id);
         let Some(Slot::Loading { written, waiters, .. }) = self.pages.slot_mut(id) else { return };
         *written = bit;
         if !bit && exact {
             let waiters = std::mem::take(waiters);
-            self.pages.put(id, Slot::Ready(Box::new(blank_page())));
+            self.put_blank(id);
             self.ready.extend(waiters);
             return;
         }
@@ -126,16 +140,22 @@ impl Engine {
             self.notice(Notice::Damage { what: "a metadata page cannot be read", at: self.geometry.page_at(id).0 });
             return self.pages.put(id, Slot::Unreadable);
         }
-        let opened = page::open(&self.superblock.uuid, id, buffer.block(0), written);
+        let mut opened = page::open(&self.superblock.uuid, id, buffer.block(0), written);
         if opened.damaged != 0 {
             self.notice(Notice::Damage { what: "a metadata page has damaged sectors", at: self.geometry.page_at(id).0 });
             self.damage_seen = true;
         }
-        let late = !written && !opened.blank && !self.settings.read_only;
+        let mut unsaved = false;
+        if let Some(log) = &self.log {
+            // One whose bit a crash has lost has to be written once more, to get it.
+            unsaved = log.live.apply(id, &mut opened.content) || (!written && !opened.blank);
+        }
+        // In the log's mode a checkpoint is to come that writes it anyway.
+        let late = !written && !opened.blank && !self.settings.read_only && self.log.is_none();
         let bit = written && !self.pages.unbitted.contains(&id);
         // It may have been written, have left the memory and come back, with no flush since: a commit that relies on it has to know.
         let stamp = self.durability.refs;
-        let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, stamp, bit };
+        let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, unsaved, stamp, bit };
         self.pages.put(id, Slot::Ready(Box::new(page)));
         if late {
             // A crash came between its first write, or parts of it, and its bit. Written once more, whole, it gets its bit like any other.
@@ -149,13 +169,18 @@ impl Engine {
         let page = self.pages.expect(id);
         assert!(!page.writing, "one write of a page at a time (R6)");
         page.dirty = None;
+        page.unsaved = false;
         page.writing = true;
         let bit = page.bit;
+        if let Some(log) = self.log.as_ref().filter(|_| id.region != Region::Written) {
+            (0..page::SECTORS).for_each(|sector| page.content.set_tag(sector, log.epoch.0));
+        }
         page::seal(&self.superblock.uuid, id, &mut page.content, sealed.block_mut(0));
         self.pages.dirty.remove(&id);
         if !bit && id.region != Region::Written {
             self.pages.unbitted.insert(id);
         }
+        self.durability.bits_in_flight += u32::from(id.region == Region::Written);
         let removed = self.reclaim.removed.remove(&id).unwrap_or_default();
         self.reclaim.sent += count(removed.len());
         self.page_writes += 1;
@@ -174,9 +199,15 @@ impl Engine {
         if !page.bit && id.region != Region::Written {
             self.durability.bits.push_back((stamp, id));
         }
-        if id.region == Region::Refs {
-            self.durability.refs = stamp;
+        match id.region {
+            Region::Refs => self.durability.refs = stamp,
+            Region::Written => {
+                self.durability.bits_stamp = stamp;
+                self.durability.bits_in_flight -= 1;
+            }
+            Region::Fingerprints | Region::Map => {}
         }
+        self.checkpoint_page_written(id);
         if !removed.is_empty() {
             self.durability.removed.push_back((stamp, removed));
         }
@@ -206,6 +237,7 @@ impl Engine {
                 page.bit = true;
             }
         }
+        self.ready.push_back(Task::Checkpoint);
     }
 
     /// Writes the pages whose delay has passed.
@@ -278,5 +310,5 @@ impl Engine {
 }
 
 fn blank_page() -> Page {
-    Page { content: PageContent::empty(), damaged: 0, dirty: None, writing: false, stamp: 0, bit: false }
+    Page { content: PageContent::empty(), damaged: 0, dirty: None, writing: false, unsaved: false, stamp: 0, bit: false }
 }

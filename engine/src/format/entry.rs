@@ -151,6 +151,8 @@ impl Default for FingerprintEntry {
 }
 
 impl FingerprintEntry {
+    /// A block's entry that counts, and whose value a crash may have lost.
+    pub const LOST: Self = Self { kind: Kind::Checksum, value: Fingerprint([0; 20]) };
     /// No entry.
     pub const NONE: Self = Self { kind: Kind::None, value: Fingerprint([0; FINGERPRINT_ENTRY_SIZE]) };
 

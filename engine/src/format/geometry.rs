@@ -384,8 +384,8 @@ impl Geometry {
     }
 }
 
-/// The page and place of an entry.
-fn entry_of(region: Region, entry: u64) -> (PageId, usize) {
+/// The page of an entry of a region, and its place in the page.
+pub(crate) fn entry_of(region: Region, entry: u64) -> (PageId, usize) {
     (PageId { region, index: entry / region.entries_per_page() }, index(entry % region.entries_per_page()))
 }
 

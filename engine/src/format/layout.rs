@@ -89,6 +89,10 @@ pub const LAYOUTS: &[Layout] = &[
     super::superblock::at_extent::LAYOUT,
     super::superblock::at_range::LAYOUT,
     super::superblock::at_class::LAYOUT,
+    super::anchor::at::LAYOUT,
     super::page::at::LAYOUT,
     super::page::at_place::LAYOUT,
+    super::unit::at::LAYOUT,
+    super::places::at::LAYOUT,
+    super::unit::at_slot::LAYOUT,
 ];

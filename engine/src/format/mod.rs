@@ -5,17 +5,28 @@
 //! 3. Every structure carries a checksum over its content and its place (A4).
 //! 4. What is decoded here is arbitrary bytes: no input makes a decoder panic.
 
+pub mod anchor;
+pub mod authenticator;
 pub mod copies;
 pub mod create;
 pub mod entry;
 pub mod geometry;
 pub mod layout;
 pub mod page;
+pub mod places;
+pub mod record;
 pub mod superblock;
+pub mod unit;
+mod varint;
 
+pub use anchor::Anchor;
+pub use authenticator::Authenticator;
 pub use copies::{Chosen, CopyState, OpenError, choose, claimed_bytes, copies, end_copies, pair_of};
 pub use create::{FormatStep, format};
 pub use entry::{BadEntry, FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 pub use geometry::{Extent, ExtentKind, Geometry, GeometryError, Wish};
 pub use page::{Opened, PageContent, PageId, Region};
+pub use places::{PLACES_BLOCKS_MAX, PLACES_MAX, Places};
+pub use record::{OldRun, RECORD_BYTES_MAX, Record};
 pub use superblock::{ClassTotals, CommitMode, Features, Key, Lifetime, ProtectedRange, StartSettings, Superblock, SuperblockError};
+pub use unit::{SLOTS_MAX, Slot, UNIT_ROOM_BYTES, Unit, UnitHeader, UnitKind, UnitWriter};

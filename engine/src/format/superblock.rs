@@ -5,13 +5,19 @@
 //! 3. One superblock has one encoding: what decodes, encodes to the same bytes. So reserved bytes are zero.
 //! 4. What decodes is consistent in itself; whether it fits the device is for `copies` to say.
 
+mod settings;
+
+use super::anchor::{Anchor, LOG_ANCHOR_BYTES};
+use super::authenticator::Authenticator;
 use super::geometry::{EXTENTS_MAX, Extent, ExtentKind, Geometry, GeometryError};
 use super::layout::{Field, layout};
 use crate::fingerprint::{Algorithm, Fingerprinter};
 use crate::interface::Class;
-use crate::settings::{Persistence, Settings};
+use crate::settings::Settings;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn, count, index};
 use std::fmt;
+
+pub use settings::{CommitMode, StartSettings};
 
 /// How every superblock begins.
 pub const MAGIC: [u8; 8] = *b"ONEFOLD\0";
@@ -21,22 +27,19 @@ pub const VERSION: u32 = 1;
 pub const LABEL_BYTES_MAX: usize = 64;
 /// The most protected ranges.
 pub const PROTECTED_MAX: usize = 64;
-/// Bytes kept for the anchor of the carried log.
-pub const LOG_ANCHOR_BYTES: usize = 1024;
 
-/// Incompatible feature bits that are taken: a live log, slots. This version knows neither.
+/// Incompatible feature bits that are taken: a live log, which may hold what no page does, and slots, which this version does not know.
 pub const INCOMPATIBLE_LIVE_LOG: u64 = 1;
 pub const INCOMPATIBLE_SLOTS: u64 = 2;
 /// Compatible feature bits that are taken: an index on the medium.
 pub const COMPATIBLE_INDEX: u64 = 1;
 /// The incompatible features that this version knows.
-const INCOMPATIBLE_KNOWN: u64 = 0;
+const INCOMPATIBLE_KNOWN: u64 = INCOMPATIBLE_LIVE_LOG;
 /// The features without which a volume can be read but not written, that this version knows.
 const READ_ONLY_KNOWN: u64 = 0;
 
 const STATE_CLEAN: u64 = 1;
 const STATE_GARBAGE_POSSIBLE: u64 = 2;
-const COMMIT_ORDERED: u64 = 0;
 const CLASS_SLOTS: usize = 8;
 
 layout! {
@@ -136,6 +139,10 @@ pub enum SuperblockError {
     OutOfRange { field: &'static str, value: u64, limit: u64 },
     #[error("its label is not UTF-8 after byte {valid_up_to}")]
     Label { valid_up_to: usize },
+    #[error("its log is live, but it does not say where the log begins")]
+    NoAnchor,
+    #[error("its anchor of the log names places that no volume has")]
+    Places,
     #[error("its region table: {0}")]
     Geometry(#[from] GeometryError),
     #[error("byte {offset} is reserved and should be {expected:#04x}, but is {found:#04x}")]
@@ -152,14 +159,6 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Which scheme makes epochs durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CommitMode {
-    /// OrderMergeDedup's: data and increments, links, decrements.
-    #[default]
-    Ordered,
-}
-
 /// Feature bits, as ext4 divides them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
@@ -169,51 +168,6 @@ pub struct Features {
     pub read_only: u64,
     /// A program that does not know one of these leaves it alone.
     pub incompatible: u64,
-}
-
-/// The settings with which a volume is opened unless its user says otherwise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartSettings {
-    pub commit_mode: CommitMode,
-    pub persistence: Persistence,
-    pub noncritical_delay_ms: u64,
-    pub commit_period_ms: u64,
-    pub anticipation_ms: u64,
-    pub verify_reads: bool,
-    pub verify_duplicates: bool,
-    pub discard_freed: bool,
-}
-
-impl StartSettings {
-    /// What `settings` say, as the superblock keeps it.
-    #[must_use]
-    pub fn of(settings: &Settings) -> Self {
-        Self {
-            commit_mode: CommitMode::Ordered,
-            persistence: settings.persistence,
-            noncritical_delay_ms: settings.noncritical_delay_ms,
-            commit_period_ms: settings.commit_period_ms,
-            anticipation_ms: settings.anticipation_ms,
-            verify_reads: settings.verify_reads,
-            verify_duplicates: settings.verify_duplicates,
-            discard_freed: settings.discard_freed,
-        }
-    }
-
-    /// The settings of an opening; what the superblock does not keep has its default.
-    #[must_use]
-    pub fn settings(&self) -> Settings {
-        Settings {
-            persistence: self.persistence,
-            noncritical_delay_ms: self.noncritical_delay_ms,
-            commit_period_ms: self.commit_period_ms,
-            anticipation_ms: self.anticipation_ms,
-            verify_reads: self.verify_reads,
-            verify_duplicates: self.verify_duplicates,
-            discard_freed: self.discard_freed,
-            ..Settings::default()
-        }
-    }
 }
 
 /// What a volume ever sent to its device, for one class.
@@ -275,6 +229,8 @@ pub struct Superblock {
     pub lifetime: Lifetime,
     /// At most [`PROTECTED_MAX`].
     pub protected: Vec<ProtectedRange>,
+    /// Where the walk through the log begins; none where no log was ever begun.
+    pub anchor: Option<Anchor>,
 }
 
 impl Superblock {
@@ -301,6 +257,7 @@ impl Superblock {
             settings: StartSettings::of(settings),
             lifetime: Lifetime::default(),
             protected: Vec::new(),
+            anchor: None,
         }
     }
 
@@ -316,6 +273,24 @@ impl Superblock {
         Fingerprinter::new(self.algorithm, self.key.0)
     }
 
+    /// What tells the units of this volume's log from all else.
+    #[must_use]
+    pub fn authenticator(&self) -> Authenticator {
+        Authenticator::new(&self.key, &self.uuid)
+    }
+
+    /// Whether the log may hold what the pages do not.
+    #[must_use]
+    pub const fn is_log_live(&self) -> bool {
+        self.features.incompatible & INCOMPATIBLE_LIVE_LOG != 0
+    }
+
+    /// Says that the log may hold what the pages do not, or that it holds nothing.
+    pub fn set_log_live(&mut self, live: bool) {
+        let others = self.features.incompatible & !INCOMPATIBLE_LIVE_LOG;
+        self.features.incompatible = others | if live { INCOMPATIBLE_LIVE_LOG } else { 0 };
+    }
+
     /// The features, unknown to this program, for which it may read the volume but not write it; 0 where it may write.
     #[must_use]
     pub const fn read_only_because(&self) -> u64 {
@@ -329,6 +304,11 @@ impl Superblock {
         };
         at_most(at::RECOUNT_POSITION, self.recount_position.get(), self.geometry.data_blocks)?;
         at_most(at::ALLOCATION_CURSOR, self.allocation_cursor.get(), self.geometry.data_blocks)?;
+        let places = self.anchor.iter().flat_map(|anchor| &anchor.places);
+        places.into_iter().try_for_each(|run| at_most(at::LOG_ANCHOR, run.end().get(), self.geometry.data_blocks))?;
+        if self.is_log_live() && self.anchor.is_none() {
+            return Err(SuperblockError::NoAnchor);
+        }
         self.protected.iter().try_for_each(|range| {
             at_most(at::PROTECTED, range.first.get().saturating_add(u64::from(range.blocks)), self.geometry.logical_blocks)
         })
@@ -337,8 +317,8 @@ impl Superblock {
     /// Writes copy number `copy` (0 to 3).
     ///
     /// # Panics
-    /// When there are more extents or protected ranges than a superblock holds, when the label is too long or holds a zero byte, and when the
-    /// recount position, the allocation cursor or a protected range lies outside the volume.
+    /// When there are more extents, protected ranges or places than a superblock holds, when the label is too long or holds a zero byte, when the
+    /// recount position, the allocation cursor, a protected range or a place lies outside the volume, and when the log is live without an anchor.
     pub fn encode(&self, copy: usize, out: &mut [u8; BLOCK_SIZE]) {
         assert_eq!(self.check_places(), Ok(()));
         assert!(self.label.len() <= LABEL_BYTES_MAX && !self.label.contains('\0'), "no label: {:?}", self.label);
@@ -371,6 +351,7 @@ impl Superblock {
         self.lifetime.encode(out);
         encode_extents(&self.geometry.extents, out);
         encode_protected(&self.protected, out);
+        Anchor::encode(self.anchor.as_ref(), at::LOG_ANCHOR.of_mut(out));
         let checksum = crc32c::crc32c(&out[..at::CHECKSUM.offset]);
         at::CHECKSUM.set(out, u64::from(checksum));
     }
@@ -447,39 +428,7 @@ impl Superblock {
             settings: StartSettings::decode(bytes)?,
             lifetime: Lifetime::decode(bytes),
             protected: decode_protected(bytes)?,
-        })
-    }
-}
-
-impl StartSettings {
-    fn encode(&self, out: &mut [u8]) {
-        at::COMMIT_MODE.set(
-            out,
-            match self.commit_mode {
-                CommitMode::Ordered => COMMIT_ORDERED,
-            },
-        );
-        at::PERSISTENCE.set(out, u64::from(self.persistence == Persistence::Strong));
-        at::VERIFY_READS.set(out, u64::from(self.verify_reads));
-        at::VERIFY_DUPLICATES.set(out, u64::from(self.verify_duplicates));
-        at::DISCARD_FREED.set(out, u64::from(self.discard_freed));
-        at::NONCRITICAL_DELAY_MS.set(out, self.noncritical_delay_ms);
-        at::COMMIT_PERIOD_MS.set(out, self.commit_period_ms);
-        at::ANTICIPATION_MS.set(out, self.anticipation_ms);
-    }
-
-    fn decode(bytes: &[u8]) -> Result<Self, SuperblockError> {
-        one_of(at::COMMIT_MODE, bytes, &[COMMIT_ORDERED])?;
-        let flag = |field| one_of(field, bytes, &[0, 1]).map(|value| value == 1);
-        Ok(Self {
-            commit_mode: CommitMode::Ordered,
-            persistence: if flag(at::PERSISTENCE)? { Persistence::Strong } else { Persistence::Weak },
-            noncritical_delay_ms: at::NONCRITICAL_DELAY_MS.get(bytes),
-            commit_period_ms: at::COMMIT_PERIOD_MS.get(bytes),
-            anticipation_ms: at::ANTICIPATION_MS.get(bytes),
-            verify_reads: flag(at::VERIFY_READS)?,
-            verify_duplicates: flag(at::VERIFY_DUPLICATES)?,
-            discard_freed: flag(at::DISCARD_FREED)?,
+            anchor: Anchor::decode(at::LOG_ANCHOR.of(bytes))?,
         })
     }
 }

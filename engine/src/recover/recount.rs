@@ -178,7 +178,7 @@ impl Engine {
 
     /// Compares granules, one at each moment at which that is exact.
     fn compare(&mut self, granule: u64) {
-        if self.commit.is_some() || !self.settle.is_empty() || self.reclaim.in_progress() {
+        if self.commit.is_some() || !self.settle.is_empty() || self.reclaim.in_progress() || self.holds_unlinked() {
             self.recount.pause = Some(self.now.plus_ms(1));
             return;
         }
@@ -208,7 +208,8 @@ impl Engine {
         opened.filter(|&pbn| first <= pbn && pbn < end).for_each(|pbn| open[index(pbn - first)] += 1);
         for pbn in (first.0..end.0).map(Pbn) {
             let i = index(pbn - first);
-            let count = self.pages.expect(refs).content.refs(at + i);
+            let committed = self.pages.expect(refs).content.refs(at + i);
+            let count = self.with_pending(pbn, committed);
             if count == REFS_UNKNOWN {
                 continue;
             }
@@ -219,13 +220,30 @@ impl Engine {
                 0 => {}
                 excess if excess > 0 => {
                     self.recount.returned += u64::from(excess.unsigned_abs());
-                    self.change_refs(pbn, -excess);
+                    self.return_excess(pbn, -excess);
                 }
                 _ => self.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
             }
         }
         self.recount.walk = Walk::Compare(granule + 1);
         self.more_background = true;
+    }
+
+    /// What no record made, none unmakes: it leaves the page itself, in the log's mode too.
+    fn return_excess(&mut self, pbn: Pbn, by: i16) {
+        if self.log.is_none() {
+            return self.change_refs(pbn, by);
+        }
+        let (id, at) = self.geometry.refs_of(pbn);
+        let before = self.refs_now(pbn);
+        let page = self.pages.expect(id);
+        let less = |refs: u8| u8::try_from(i16::from(refs) + by).expect("an excess is part of the count");
+        page.content.set_refs(at, less(page.content.refs(at)));
+        self.pages.touch(id, self.now);
+        self.space.counted(id.index, pbn, before, less(before));
+        if less(before) == 0 {
+            self.freed(pbn);
+        }
     }
 
     fn recount_blind(&mut self) {

@@ -71,13 +71,23 @@ impl Engine {
         self.more_background = true;
     }
 
+    /// Whether an epoch in memory takes its fingerprint away.
+    fn is_losing_its_name(&self, pbn: Pbn) -> bool {
+        let goes = |epoch: &crate::epoch::Epoch| epoch.removed.contains(&pbn);
+        goes(&self.open) || self.commit.as_ref().is_some_and(|commit| goes(&commit.epoch))
+    }
+
     fn offer_page(&mut self, id: PageId) {
         let first = self.geometry.first_pbn(id);
         let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
         for i in 0..blocks {
             let entry = self.pages.expect(id).content.fingerprint(index(i));
             let pbn = first + i;
-            if entry.kind == Kind::Fingerprint && !self.suspects.contains(&pbn) && self.index.offer(&entry.value, pbn) {
+            if entry.kind == Kind::Fingerprint
+                && !self.suspects.contains(&pbn)
+                && !self.is_losing_its_name(pbn)
+                && self.index.offer(&entry.value, pbn)
+            {
                 self.refill.entries += 1;
             }
         }

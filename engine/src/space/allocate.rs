@@ -22,7 +22,7 @@ impl Engine {
         }
         for _ in 0..self.space.ready.len() {
             let pbn = *self.space.ready.front().expect("it was counted");
-            let (page, at) = self.geometry.refs_of(pbn);
+            let (page, _) = self.geometry.refs_of(pbn);
             match self.ensure(page) {
                 Got::Wait => return Err(Blocked::Page(page)),
                 Got::Unreadable => {
@@ -32,7 +32,7 @@ impl Engine {
                 Got::Ready => {}
             }
             self.space.ready.pop_front();
-            if self.pages.expect(page).content.refs(at) != 0 {
+            if self.refs_now(pbn) != 0 {
                 continue;
             }
             if self.busy(pbn) {
@@ -52,7 +52,8 @@ impl Engine {
     /// The last blocks of a thin volume are for overwrites: they give back what they take, once committed.
     fn may_take_from_reserve(&mut self, lbn: Lbn) -> Result<bool, Blocked> {
         let thin = self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks;
-        if !thin || !self.space.scan_complete() || self.space.free() > self.geometry.reserve_blocks {
+        // The log's blocks are of the reserve.
+        if !thin || !self.space.scan_complete() || self.space.free() + self.space.of_log > self.geometry.reserve_blocks {
             return Ok(true);
         }
         match self.lookup(lbn) {
@@ -91,6 +92,13 @@ impl Engine {
         self.wake_space_waiters();
     }
 
+    /// The counts of blocks whose refs page is in memory, from entry `at` on.
+    pub(crate) fn counts(&mut self, refs: PageId, at: usize, first: Pbn, blocks: u64) -> Vec<(Pbn, u8)> {
+        let content = &self.pages.expect(refs).content;
+        let committed: Vec<u8> = (0..blocks).map(|i| content.refs(at + crate::units::index(i))).collect();
+        committed.into_iter().zip(first.0..).map(|(refs, pbn)| (Pbn(pbn), self.with_pending(Pbn(pbn), refs))).collect()
+    }
+
     /// Takes the free blocks of a granule. False: a page has to come first.
     fn look_at_granule(&mut self, granule: u64) -> bool {
         let first = Pbn(granule * GRANULE_BLOCKS);
@@ -104,8 +112,8 @@ impl Engine {
             Got::Ready => {}
         }
         let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
-        let content = &self.pages.expect(refs).content;
-        let free: Vec<u64> = (0..blocks).filter(|&i| content.refs(at + crate::units::index(i)) == 0).collect();
+        let free: Vec<u64> =
+            self.counts(refs, at, first, blocks).into_iter().filter(|&(_, refs)| refs == 0).map(|(pbn, _)| pbn - first).collect();
         if free.is_empty() {
             return true;
         }
@@ -175,6 +183,9 @@ impl Engine {
         let looking = self.space.fruitless <= self.space.granules() && self.space.free() > 0;
         if looking && self.space.ready.is_empty() {
             self.more_background = true;
+            return;
+        }
+        if self.log.is_some() && self.commit.is_none() && self.open.is_empty() && self.settle.is_empty() && self.checkpoint_frees_blocks() {
             return;
         }
         if self.commit.is_some() || !self.settle.is_empty() || self.reclaim.in_progress() {

@@ -81,6 +81,8 @@ pub(crate) struct Space {
     pub trials_left: u64,
     /// Freed blocks of which the device was not told yet.
     pub freed: BTreeSet<Pbn>,
+    /// Blocks that no link holds and that are the log's.
+    pub of_log: u64,
 }
 
 /// Granules are ordered by this: exactly while they keep few blocks, by eights beyond, so that most changes move none.
@@ -118,12 +120,13 @@ impl Space {
             trial: 0,
             trials_left: geometry.data_blocks.div_ceil(GRANULE_BLOCKS),
             freed: BTreeSet::new(),
+            of_log: 0,
         }
     }
 
-    /// Free blocks counted so far.
+    /// Free blocks counted so far, without those of the log.
     pub fn free(&self) -> u64 {
-        self.census.free
+        self.census.free.saturating_sub(self.of_log)
     }
 
     /// Granules on the volume.

@@ -3,6 +3,7 @@
 //! 1. The entry goes from the page in memory, and from the index, at once; nobody links to the block any more.
 //! 2. The page is written in some commit's step 1, with the refs pages, and covered by its flush: only then is the removal durable.
 //! 3. Only after that the count falls, and only then may the block be reused (R3, R4).
+//! 4. In the log's mode the removal is a record of the open epoch, and the page changes with its commit.
 
 use crate::engine::Engine;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -96,12 +97,13 @@ impl Engine {
                 continue;
             }
             let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
-            let counts = &self.pages.expect(refs).content;
-            let unlinked: Vec<u64> = (0..blocks).filter(|&i| counts.refs(at + index(i)) == 1).collect();
+            let counts = self.counts(refs, at, first, blocks);
+            let unlinked: Vec<u64> = counts.into_iter().filter(|&(_, refs)| refs == 1).map(|(pbn, _)| pbn - first).collect();
             let entries = &self.pages.expect(names).content;
             self.index.warm(unlinked.iter().map(|&i| entries.fingerprint(index(i)).value));
             unlinked.into_iter().for_each(|i| self.remove_name(names, index(i), first + i));
-            if !self.reclaim.removed.contains_key(&names) {
+            let removes = self.reclaim.removed.contains_key(&names) || self.open.removed.range(first..first + blocks).next().is_some();
+            if !removes {
                 self.space.fruitless_granule(granule);
             }
         }
@@ -110,15 +112,24 @@ impl Engine {
 
     fn remove_name(&mut self, names: PageId, i: usize, pbn: Pbn) {
         let entry = self.pages.expect(names).content.fingerprint(i);
-        if entry.is_none() || self.busy(pbn) {
+        if entry.is_none() || self.busy(pbn) || self.log_room() == 0 {
             return;
         }
-        self.pages.expect(names).content.set_fingerprint(i, FingerprintEntry::NONE);
-        self.pages.touch(names, self.now);
+        if self.log.is_some() {
+            // Counted as sent at once: its record is its removal.
+            self.open.opened.get_or_insert(self.now);
+            if !self.open.removed.insert(pbn) {
+                return;
+            }
+            self.reclaim.sent += 1;
+        } else {
+            self.pages.expect(names).content.set_fingerprint(i, FingerprintEntry::NONE);
+            self.pages.touch(names, self.now);
+            self.reclaim.removed.entry(names).or_default().push(pbn);
+        }
         if entry.kind == Kind::Fingerprint {
             self.index.remove(&entry.value, pbn);
         }
         self.ledger.reclaimed_blocks += 1;
-        self.reclaim.removed.entry(names).or_default().push(pbn);
     }
 }

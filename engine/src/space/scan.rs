@@ -4,7 +4,6 @@ use crate::engine::Engine;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::pages::{Got, Task};
-use crate::units::{Pbn, index};
 
 /// Pages counted in one step, before the engine attends to other things.
 const PAGES_A_STEP: u64 = 32;
@@ -28,10 +27,8 @@ impl Engine {
                 Got::Ready => {
                     let first = self.geometry.first_pbn(id);
                     let blocks = Region::Refs.entries_per_page().min(self.geometry.data_blocks - first.0);
-                    let content = &self.pages.expect(id).content;
-                    let counts: Vec<u8> = (0..blocks).map(|i| content.refs(index(i))).collect();
-                    let numbered = counts.into_iter().zip(first.0..).map(|(refs, pbn)| (Pbn(pbn), refs));
-                    self.space.scanned_page(number, numbered);
+                    let counts = self.counts(id, 0, first, blocks);
+                    self.space.scanned_page(number, counts.into_iter());
                 }
             }
         }

@@ -51,7 +51,7 @@ impl Engine {
 
     /// Whether a block is free for certain: its count is in memory and zero, and nothing in flight touches it.
     fn is_free(&mut self, pbn: Pbn) -> bool {
-        let (page, at) = self.geometry.refs_of(pbn);
-        !self.busy(pbn) && self.pages.get(page).is_some_and(|p| p.content.refs(at) == 0)
+        let (page, _) = self.geometry.refs_of(pbn);
+        !self.busy(pbn) && self.pages.get(page).is_some() && self.refs_now(pbn) == 0
     }
 }

@@ -7,7 +7,7 @@ use onefold_engine::check::{Cause, CheckSettings, Counts, Finding, Severity};
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::page::seal;
 use onefold_engine::format::{CopyState, FingerprintEntry, Kind, MapEntry, OpenError, PageId, Region, SuperblockError, copies};
-use onefold_engine::units::{Bytes, Lbn, Pbn};
+use onefold_engine::units::{Bytes, Epoch, Lbn, Pbn};
 use volume::{MIB, Volume};
 
 /// 10 unique blocks, one shared by three, one that only its fingerprint keeps, one with a checksum, one with a lost checksum, one without an
@@ -263,9 +263,18 @@ fn lost_links_explain_garbage() {
 }
 
 #[test]
-fn a_tag_is_unexpected_in_this_mode() {
-    let findings = with(|v| v.change_page(PageId { region: Region::Map, index: 0 }, |page| page.set_tag(3, 17)));
-    assert_eq!(findings, [Finding::UnexpectedTag { region: Region::Map, sector: 3, tag: 17 }]);
+fn no_tag_is_newer_than_the_last_epoch() {
+    let tagged = |last_epoch| {
+        with(|v| {
+            v.change_superblock(|s| s.last_epoch = last_epoch);
+            v.change_page(PageId { region: Region::Map, index: 0 }, |page| page.set_tag(3, 17));
+            v.change_page(PageId { region: Region::Refs, index: 0 }, |page| page.set_tag(1, 16));
+        })
+    };
+    let finding = |region, sector, tag| Finding::UnexpectedTag { region, sector, tag };
+    assert_eq!(tagged(Epoch(17)), []);
+    assert_eq!(tagged(Epoch(16)), [finding(Region::Map, 3, 17)]);
+    assert_eq!(tagged(Epoch(0)), [finding(Region::Map, 3, 17), finding(Region::Refs, 1, 16)]);
 }
 
 #[test]

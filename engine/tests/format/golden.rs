@@ -1,6 +1,7 @@
 //! The bytes of this format version, pinned. A change here is a change of the format: it needs a new version number (`docs/format.md`).
 //! The values come from a second encoder, written in Python from `docs/format.md` alone, not from the code under test.
 
+use super::unit::eventful_unit;
 use super::{UUID, encoded, eventful, fresh};
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::page::seal;
@@ -75,7 +76,29 @@ fn superblocks() {
     assert_eq!(hex(&page[..56]), ["4f4e45464f4c44000100000000000000", &"00".repeat(24), &hex(&UUID)].concat());
     // The checksum stands for all the rest; of a page with its own checksum it would be a constant.
     assert_eq!(hex(&page[4092..]), "53968919");
-    assert_eq!(hex(&encoded(&eventful(), 3)[4092..]), "60d4ac3d");
+    assert_eq!(hex(&encoded(&eventful(), 3)[4092..]), "92a29907");
+}
+
+#[test]
+fn an_anchor() {
+    let page = encoded(&eventful(), 0);
+    let fields = "1e00000000000000100000000000000012000000000000001d00000000000000021c0000000040540b00000001";
+    assert_eq!(hex(&page[2792..2838]), [fields, "00"].concat());
+}
+
+#[test]
+fn a_log_unit() {
+    let (page, name) = eventful_unit();
+    assert_eq!(hex(&page[..50]), "314c4f47010202007e0008070605040302011817161514131211282726252423222101010000000000000100000003000000");
+    assert_eq!(hex(&page[50..70]), "9d595573b72e653b23dd5082f01f394690f223b7");
+    assert_eq!(hex(&name.0), "9d595573b72e653b23dd5082f01f394690f22337", "158 bits");
+    assert_eq!(hex(&page[70..82]), "050000000040214365870901");
+    assert_eq!(hex(&page[82..130]), ["f90f0700", &"ff".repeat(19), "3ff60f0300", &"01".repeat(20)].concat());
+    let new = [["01d00f8c0100", &"ab".repeat(19), "6b"].concat(), ["01000007", &"00".repeat(19), "80"].concat()];
+    let others = "02c90f0301b202849dabb424000300ff0d04000005ecffffffff1f939eabb41cc90100d804880e069f868080802002da04070281808080800200049901120000010803091901221300d80402";
+    assert_eq!(hex(&page[130..256]), [&new.concat(), others].concat());
+    assert_eq!(hex(&page[4086..]), "746f6f63617272696564");
+    assert_eq!(crc32c::crc32c(&page[..]), 0xb7fd_47da);
 }
 
 /// Of the UUIDs of an otherwise empty sector one in 2^32 gives a check of 0. CRC is linear, so one is found by elimination.

@@ -1,14 +1,17 @@
 //! The medium, seen from outside: what is written comes back, what is damaged is found, and the bytes are those of `docs/format.md`.
 
+mod anchor;
 mod copies;
 mod create;
 mod document;
 mod golden;
 mod properties;
 mod superblock;
+mod unit;
+mod unit_properties;
 
 use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::{ClassTotals, Geometry, ProtectedRange, Superblock, Wish};
+use onefold_engine::format::{Anchor, ClassTotals, CommitMode, Geometry, Places, ProtectedRange, Superblock, Wish};
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn};
 
@@ -43,6 +46,7 @@ fn eventful() -> Superblock {
     s.recount_position = Pbn(21);
     s.allocation_cursor = Pbn(22);
     s.algorithm = Algorithm::Md5;
+    s.settings.commit_mode = CommitMode::Log;
     s.settings.persistence = Persistence::Strong;
     s.settings.noncritical_delay_ms = 23;
     s.settings.commit_period_ms = 24;
@@ -56,6 +60,9 @@ fn eventful() -> Superblock {
     s.lifetime.client_write_units = 26;
     s.lifetime.device_flushes = 27;
     s.protected = vec![ProtectedRange { first: Lbn(0), blocks: 1 }, ProtectedRange { first: Lbn(8192), blocks: 2 }];
+    s.set_log_live(true);
+    let places = vec![Places { first: Pbn(28), blocks: 64 }, Places { first: Pbn(2900), blocks: 1 }];
+    s.anchor = Some(Anchor { sequence: 30, incarnation: 16, epoch: Epoch(18), flushed_upto: 29, places });
     s
 }
 

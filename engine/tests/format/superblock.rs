@@ -1,12 +1,13 @@
 //! The superblock's encoding.
 
 use super::{Page, encoded, eventful, fresh};
-use onefold_engine::format::superblock::{INCOMPATIBLE_LIVE_LOG, LOG_ANCHOR_BYTES, at, at_extent};
+use onefold_engine::format::anchor::at as at_anchor;
+use onefold_engine::format::superblock::{INCOMPATIBLE_SLOTS, at, at_extent};
 use onefold_engine::format::{Superblock, SuperblockError};
 use onefold_engine::units::{Lbn, Pbn};
 
 /// Changes a page and gives it a checksum that fits, as a program of another mind would.
-fn forged(s: &Superblock, change: impl FnOnce(&mut Page)) -> Result<Superblock, SuperblockError> {
+pub fn forged(s: &Superblock, change: impl FnOnce(&mut Page)) -> Result<Superblock, SuperblockError> {
     let mut page = encoded(s, 0);
     change(&mut page);
     let checksum = crc32c::crc32c(&page[..4092]);
@@ -72,9 +73,9 @@ fn an_unknown_incompatible_feature_is_refused_others_are_not() {
     s.features.read_only = 1 << 62;
     assert_eq!(s.read_only_because(), 1 << 62);
     assert_eq!(Superblock::decode(&encoded(&s, 0), 0), Ok(s.clone()));
-    s.features.incompatible = INCOMPATIBLE_LIVE_LOG;
+    s.features.incompatible = INCOMPATIBLE_SLOTS;
     let error = Superblock::decode(&encoded(&s, 0), 0);
-    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 1, uuid: s.uuid, generation: 1 }));
+    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 2, uuid: s.uuid, generation: 1 }));
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn values_without_meaning_are_refused_by_name() {
         (at::STATE, 4),
         (at::ALGORITHM, 4),
         (at::PERSISTENCE, 2),
-        (at::COMMIT_MODE, 1),
+        (at::COMMIT_MODE, 2),
         (at::VERIFY_READS, 2),
         (at::VERIFY_DUPLICATES, 255),
         (at::DISCARD_FREED, 2),
@@ -125,8 +126,9 @@ fn reserved_bytes_are_zero() {
         at::RESERVED_SETTINGS.offset,
         at::RESERVED.offset,
         at::RESERVED.offset + at::RESERVED.width - 1,
-        at::LOG_ANCHOR.offset,
-        at::LOG_ANCHOR.offset + LOG_ANCHOR_BYTES - 1,
+        at::LOG_ANCHOR.offset + at_anchor::PLACES.offset + 2 * 6,
+        at::LOG_ANCHOR.offset + at_anchor::RESERVED.offset,
+        at::LOG_ANCHOR.offset + at::LOG_ANCHOR.width - 1,
         at::LABEL.offset + 63,
         at::LEDGER.offset + at::LEDGER.width - 1,
         at::EXTENTS.offset + used_extents,

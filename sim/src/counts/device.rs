@@ -38,8 +38,8 @@ impl Count {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// By [`Class`].
-    pub written: [Count; 6],
-    pub read: [Count; 6],
+    pub written: [Count; Class::ALL.len()],
+    pub read: [Count; Class::ALL.len()],
     pub flushes: u64,
     pub discards: u64,
     pub discarded_bytes: u64,
@@ -61,7 +61,7 @@ impl Tally {
     /// What has come since an earlier account.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let since = |now: &[Count; 6], then: &[Count; 6]| std::array::from_fn(|i| now[i].since(then[i]));
+        let since = |now: &[Count; Class::ALL.len()], then: &[Count; Class::ALL.len()]| std::array::from_fn(|i| now[i].since(then[i]));
         Self {
             written: since(&self.written, &earlier.written),
             read: since(&self.read, &earlier.read),
@@ -150,6 +150,8 @@ impl Device {
     /// Holds the class of a command against what lies at that byte of the device.
     fn check_class(&self, at: u64, class: Class, what: &str) {
         let Some(geometry) = &self.geometry else { return };
+        // Units of the log lie among the data.
+        let class = if class == Class::Log { Class::Data } else { class };
         assert_eq!(class_at(geometry, at), class, "{what} at {at} is said to be of another class than its place");
     }
 
@@ -196,9 +198,7 @@ impl Device {
         if words != [name; SECTORS] {
             self.mixed.insert(name, words);
         }
-        if self.geometry.is_none() {
-            self.pages.remove(&block);
-        }
+        self.pages.remove(&block);
         self.contents.insert(block, name);
     }
 
@@ -235,9 +235,7 @@ impl Device {
         self.tally.discarded_bytes += length.0;
         for block in at.0 / BLOCK_BYTES..(at.0 + length.0) / BLOCK_BYTES {
             self.contents.remove(&block);
-            if self.geometry.is_none() {
-                self.pages.remove(&block);
-            }
+            self.pages.remove(&block);
         }
     }
 }

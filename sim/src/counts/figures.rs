@@ -4,6 +4,7 @@ use crate::counts::drive::{Outcome, Plan, run};
 use crate::counts::load::{End, Load, Random, Sequential};
 use crate::counts::pace::Pace;
 use crate::figure::{Figure, Relation};
+use onefold_engine::format::CommitMode;
 use onefold_engine::interface::Class;
 use onefold_engine::settings::Settings;
 use std::process::ExitCode;
@@ -19,6 +20,10 @@ const FLUSH_EVERY: u64 = 32;
 enum Scene {
     /// 1 GiB, 16,384 writes.
     Roomy { duplicates_percent: u8 },
+    /// The same over the log, with plain units only, and a flush every so many writes.
+    Logged { flush_every: u64, duplicates_percent: u8 },
+    /// 1 GiB in sequence over the log.
+    LoggedSequence,
     /// 80 MiB, until each block was overwritten four times.
     Tight,
     /// 1 GiB in sequence, on 1.25 GiB: a volume of 1 GiB has no room for it, its metadata and its reserve.
@@ -26,12 +31,18 @@ enum Scene {
 }
 
 /// (name, scene) of every figure.
-const FIGURES: [(&str, Scene); 5] = [
+const FIGURES: [(&str, Scene); 11] = [
     ("random-unique", Scene::Roomy { duplicates_percent: 0 }),
     ("random-flushes", Scene::Roomy { duplicates_percent: 0 }),
     ("random-tight", Scene::Tight),
     ("half-duplicates", Scene::Roomy { duplicates_percent: 50 }),
     ("sequential", Scene::Sequence),
+    ("log-single", Scene::Logged { flush_every: 1, duplicates_percent: 0 }),
+    ("log-single-flushes", Scene::Logged { flush_every: 1, duplicates_percent: 0 }),
+    ("log-batch", Scene::Logged { flush_every: 32, duplicates_percent: 0 }),
+    ("log-batch-flushes", Scene::Logged { flush_every: 32, duplicates_percent: 0 }),
+    ("log-half-duplicates", Scene::Logged { flush_every: 32, duplicates_percent: 50 }),
+    ("log-sequential", Scene::LoggedSequence),
 ];
 
 fn play(scene: Scene, seed: u64, pace: Pace) -> Result<Outcome, String> {
@@ -39,10 +50,15 @@ fn play(scene: Scene, seed: u64, pace: Pace) -> Result<Outcome, String> {
         Scene::Roomy { duplicates_percent } => {
             (1024, Load::Random(Random::new(seed, RANGE, FLUSH_EVERY, duplicates_percent, End::Writes(WRITES))))
         }
+        Scene::Logged { flush_every, duplicates_percent } => {
+            (1024, Load::Random(Random::new(seed, RANGE, flush_every, duplicates_percent, End::Writes(WRITES))))
+        }
         Scene::Tight => (80, Load::Random(Random::new(seed, RANGE, FLUSH_EVERY, 0, End::Overwritten(4)))),
-        Scene::Sequence => (1280, Load::Sequential(Sequential::new(1024 * MIB / 4096, 32))),
+        Scene::Sequence | Scene::LoggedSequence => (1280, Load::Sequential(Sequential::new(1024 * MIB / 4096, 32))),
     };
-    run(&Plan { device_bytes: mib * MIB, settings: Settings::default(), pace }, load)
+    let in_log = matches!(scene, Scene::Logged { .. } | Scene::LoggedSequence);
+    let commit_mode = if in_log { CommitMode::Log } else { CommitMode::Ordered };
+    run(&Plan { device_bytes: mib * MIB, settings: Settings { commit_mode, ..Settings::default() }, pace }, load)
 }
 
 #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
@@ -52,19 +68,22 @@ fn ratio(a: u64, b: u64) -> f64 {
 
 fn figure(name: &'static str, o: &Outcome) -> Figure {
     let units = ratio(o.closed.units(), o.client_units);
+    let flushes = ratio(o.served.flushes - o.opened.flushes, o.client_flushes);
+    let all_flushes = ratio(o.closed.flushes, o.client_flushes);
     match name {
         "random-unique" => Figure::new(name, units, "units/unit", Relation::AtMost, 1.6),
-        "random-flushes" => {
-            let flushes = o.served.flushes - o.opened.flushes;
-            Figure::new(name, ratio(flushes, o.client_flushes), "flushes/flush", Relation::Exactly, 2.0)
-        }
+        "random-flushes" => Figure::new(name, flushes, "flushes/flush", Relation::Exactly, 2.0),
+        "log-single" => Figure::new(name, units, "units/unit", Relation::AtMost, 2.02),
+        "log-single-flushes" => Figure::new(name, all_flushes, "flushes/flush", Relation::AtMost, 1.01),
+        "log-batch" => Figure::new(name, units, "units/unit", Relation::AtMost, 1.05),
+        "log-batch-flushes" => Figure::new(name, all_flushes, "flushes/flush", Relation::AtMost, 1.05),
         "random-tight" => Figure::new(name, units, "units/unit", Relation::AtMost, 1.65),
-        "half-duplicates" => {
+        "half-duplicates" | "log-half-duplicates" => {
             let (data, duplicates) = (o.closed.units_of(Class::Data), o.load.duplicates());
             let saved = ratio(o.client_units, 1) - ratio(data, 1);
             Figure::new(name, saved - ratio(duplicates, 1), "units", Relation::Exactly, 0.0)
         }
-        "sequential" => Figure::new(name, units, "units/unit", Relation::AtMost, 1.01),
+        "sequential" | "log-sequential" => Figure::new(name, units, "units/unit", Relation::AtMost, 1.01),
         _ => unreachable!("every name of the table has a figure"),
     }
 }

@@ -6,7 +6,7 @@ use crate::replay::timed::Timed;
 
 /// Requests whose latencies have columns.
 const KINDS: [&str; 4] = ["write", "fua", "flush", "read"];
-const CLASSES: [&str; 6] = ["data", "refs", "map", "fingerprints", "written", "superblock"];
+const CLASSES: [&str; 7] = ["data", "refs", "map", "fingerprints", "written", "superblock", "log"];
 
 /// (column, value), in order.
 fn columns(t: &Timed) -> Vec<(String, String)> {

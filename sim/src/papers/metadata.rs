@@ -7,10 +7,16 @@ use crate::papers::results::{Mode, Results};
 use crate::papers::workloads::Workload;
 use crate::replay::scheme::Scheme;
 
-const CLASSES: [&str; 5] = ["refs", "map", "fingerprints", "written", "superblock"];
+const CLASSES: [&str; 6] = ["refs", "map", "fingerprints", "written", "superblock", "log"];
 /// The schemes that have metadata, and a letter for each.
-const SCHEMES: [(Scheme, &str); 5] =
-    [(Scheme::Journal, "J"), (Scheme::Shadow, "S"), (Scheme::OrderedOnly, "O"), (Scheme::Ordered, "N"), (Scheme::OrderedAnticipate, "A")];
+const SCHEMES: [(Scheme, &str); 6] = [
+    (Scheme::Journal, "J"),
+    (Scheme::Shadow, "S"),
+    (Scheme::OrderedOnly, "O"),
+    (Scheme::Ordered, "N"),
+    (Scheme::OrderedAnticipate, "A"),
+    (Scheme::Log, "L"),
+];
 
 /// Charts and tables of one mode.
 #[must_use]
@@ -20,7 +26,7 @@ pub fn metadata(results: &Results, mode: Mode, top: f64) -> String {
         let chart = Chart {
             id: &format!("metadata-{}-{id}", mode.id()),
             title: format!(
-                "Metadata by class, {}, {which} (J journal, S shadow, O ordered-only, N ordered, A ordered-anticipate)",
+                "Metadata by class, {}, {which} (J journal, S shadow, O ordered-only, N ordered, A ordered-anticipate, L log)",
                 mode.name()
             ),
             axis: "units of metadata ÷ units the client wrote",

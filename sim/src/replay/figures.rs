@@ -113,6 +113,7 @@ fn name(class: Class) -> &'static str {
         Class::Fingerprints => "fingerprints",
         Class::Written => "written",
         Class::Superblock => "superblock",
+        Class::Log => "log",
     }
 }
 

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use onefold_engine::Engine;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::geometry::{RESERVE_BLOCKS_MIN, RESERVE_FRACTION};
-use onefold_engine::format::{Geometry, Superblock, Wish};
+use onefold_engine::format::{CommitMode, Geometry, Superblock, Wish};
 use onefold_engine::interface::{Action, Event, Promised};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
@@ -31,11 +31,14 @@ pub enum Scheme {
     Ordered,
     /// With anticipation besides: the default settings.
     OrderedAnticipate,
+    /// The log, with plain units only.
+    Log,
 }
 
 impl Scheme {
     /// All schemes, in the order of reports.
-    pub const ALL: [Self; 6] = [Self::None, Self::Journal, Self::Shadow, Self::OrderedOnly, Self::Ordered, Self::OrderedAnticipate];
+    pub const ALL: [Self; 7] =
+        [Self::None, Self::Journal, Self::Shadow, Self::OrderedOnly, Self::Ordered, Self::OrderedAnticipate, Self::Log];
 
     /// The name as users type it.
     #[must_use]
@@ -47,6 +50,7 @@ impl Scheme {
             Self::OrderedOnly => "ordered-only",
             Self::Ordered => "ordered",
             Self::OrderedAnticipate => "ordered-anticipate",
+            Self::Log => "log",
         }
     }
 
@@ -129,10 +133,11 @@ pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes
         Scheme::OrderedOnly => Settings { noncritical_delay_ms: 0, anticipation_ms: 0, ..defaults },
         Scheme::Ordered => Settings { anticipation_ms: 0, ..defaults },
         Scheme::OrderedAnticipate => defaults,
+        Scheme::Log => Settings { commit_mode: CommitMode::Log, ..defaults },
     };
     let superblock = Superblock::new(geometry_for(blocks)?, *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &settings);
     let (device, superblock) = Device::formatted(&superblock);
-    let accountant = Accountant::new(settings.memory_bytes);
+    let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
     let engine = Engine::open(superblock, settings, Pool::plain(), accountant.clone(), Time(0));
     Ok(Ready { machine: Box::new(engine), device, accountant })
 }

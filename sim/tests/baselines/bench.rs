@@ -52,7 +52,7 @@ pub struct Bench<M> {
     requests: u64,
     pub replies: BTreeMap<u64, Reply>,
     /// Units written by class, and flushes.
-    pub units: [u64; 6],
+    pub units: [u64; Class::ALL.len()],
     pub flushes: u64,
     pub closed: bool,
     /// Reads, and writes of these classes, complete when nothing else is in flight.
@@ -82,7 +82,7 @@ impl<M: Baseline> Bench<M> {
             due: Vec::new(),
             requests: 0,
             replies: BTreeMap::new(),
-            units: [0; 6],
+            units: [0; Class::ALL.len()],
             flushes: 0,
             closed: false,
             late_reads: false,

@@ -11,7 +11,7 @@ fn settings(persistence: Persistence) -> Settings {
 }
 
 /// (units by class, flushes) that `what` adds.
-fn added<M: Baseline>(bench: &mut Bench<M>, what: impl FnOnce(&mut Bench<M>)) -> ([u64; 6], u64) {
+fn added<M: Baseline>(bench: &mut Bench<M>, what: impl FnOnce(&mut Bench<M>)) -> ([u64; Class::ALL.len()], u64) {
     let before = (bench.units, bench.flushes);
     what(bench);
     bench.settle();
@@ -20,16 +20,16 @@ fn added<M: Baseline>(bench: &mut Bench<M>, what: impl FnOnce(&mut Bench<M>)) ->
 }
 
 /// What one write and a flush add.
-fn synced<M: Baseline>(bench: &mut Bench<M>, first: u64, contents: &[u64]) -> ([u64; 6], u64) {
+fn synced<M: Baseline>(bench: &mut Bench<M>, first: u64, contents: &[u64]) -> ([u64; Class::ALL.len()], u64) {
     added(bench, |b| {
         b.write(first, contents);
         b.flush();
     })
 }
 
-/// In the order of the classes: data, refs, map, fingerprints, written, superblock.
-const fn units(data: u64, refs: u64, map: u64, fingerprints: u64, written: u64, superblock: u64) -> [u64; 6] {
-    [data, refs, map, fingerprints, written, superblock]
+/// In the order of the classes: data, refs, map, fingerprints, written, superblock; no rival has a log of units.
+const fn units(data: u64, refs: u64, map: u64, fingerprints: u64, written: u64, superblock: u64) -> [u64; Class::ALL.len()] {
+    [data, refs, map, fingerprints, written, superblock, 0]
 }
 
 #[test]

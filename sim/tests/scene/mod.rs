@@ -124,6 +124,8 @@ impl Scene {
                 let pbn = first_at(self.geometry.data_blocks, at, |p| self.geometry.block_at(Pbn(p)));
                 return Some(format!("content P{pbn}"));
             }
+            // The scenes are of mode `ordered`.
+            Class::Log => panic!("mode `ordered` has no log"),
             Class::Superblock | Class::Written => return None,
             Class::Refs => Region::Refs,
             Class::Map => Region::Map,

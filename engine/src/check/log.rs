@@ -1,0 +1,65 @@
+//! The live log of a volume that was not closed: what it says goes before what pages say.
+
+use super::{Finding, ReadMedium};
+use crate::buffer::BufferMut;
+use crate::fingerprint::Digest;
+use crate::format::Superblock;
+use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::unit::{UnitKind, open};
+use crate::log::{Live, Walk};
+use crate::units::{Epoch, Pbn, count};
+use std::collections::BTreeSet;
+
+/// The log, as replay would have it.
+pub(super) struct LiveLog {
+    pub live: Live,
+    /// No page is newer.
+    pub epoch: Epoch,
+    pub bytes_read: u64,
+}
+
+impl LiveLog {
+    /// Of a volume whose pages say all.
+    pub(super) fn none(superblock: &Superblock) -> Self {
+        Self { live: Live::new(0), epoch: superblock.last_epoch, bytes_read: 0 }
+    }
+}
+
+/// Reads the log of a volume, if it has a live one. `Err`: a part of it that was flushed is not there, or cannot be read.
+pub(super) fn read(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<LiveLog, Finding> {
+    let mut found = LiveLog::none(superblock);
+    let Some(anchor) = superblock.anchor.clone().filter(|_| superblock.is_log_live()) else { return Ok(found) };
+    let auth = superblock.authenticator();
+    let mut block = BufferMut::zeroed(1);
+    let mut walk = Walk::new(anchor);
+    while let Some((sequence, pbn)) = walk.ask() {
+        medium.read(superblock.geometry.block_at(pbn), block.bytes_mut()).map_err(|_| Finding::UnreadableBlock { pbn })?;
+        found.bytes_read += count(block.bytes().len());
+        walk.arrived(sequence, pbn, open(&auth, pbn, block.block(0)).filter(|unit| unit.header.kind == UnitKind::Log));
+    }
+    let ended = walk.end();
+    if let Some(sequence) = ended.missing {
+        return Err(Finding::LogUnitMissing { sequence });
+    }
+    let mut wrong: BTreeSet<Pbn> = BTreeSet::new();
+    for (pbn, name) in ended.doubtful() {
+        medium.read(superblock.geometry.block_at(pbn), block.bytes_mut()).map_err(|_| Finding::UnreadableBlock { pbn })?;
+        found.bytes_read += count(block.bytes().len());
+        if !is(superblock, &name, &block) {
+            wrong.insert(pbn);
+        }
+    }
+    let (effects, _) = ended.replay(&wrong);
+    effects.iter().for_each(|(epoch, effect)| found.live.push(*epoch, effect));
+    found.epoch = ended.epoch;
+    Ok(found)
+}
+
+/// Whether a block holds what its record says.
+fn is(superblock: &Superblock, name: &FingerprintEntry, block: &BufferMut) -> bool {
+    let fingerprinter = superblock.fingerprinter();
+    match name.kind {
+        Kind::Fingerprint => fingerprinter.digest(block.block(0)) == Digest::Of(name.value),
+        _ => fingerprinter.checksum(block.block(0)) == name.value,
+    }
+}

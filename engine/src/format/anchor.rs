@@ -1,0 +1,72 @@
+//! The anchor, in the superblock: where the walk through the log's units begins. Recovery can begin nowhere else.
+
+use super::layout::layout;
+use super::places::{self, PLACES_BYTES, PLACES_MAX, Places};
+use super::superblock::SuperblockError;
+use crate::units::{Epoch, count, index};
+
+/// Bytes of the anchor. What is not used is kept for the condensed segments.
+pub const LOG_ANCHOR_BYTES: usize = 1024;
+
+layout! {
+    /// The anchor's fields.
+    at, "Anchor", LOG_ANCHOR_BYTES;
+    SEQUENCE 8,
+    INCARNATION 8,
+    EPOCH 8,
+    FLUSHED_UPTO 8,
+    PLACES_COUNT 1,
+    PLACES PLACES_BYTES * PLACES_MAX,
+    RESERVED 799,
+}
+
+/// Where the walk begins, and what was known then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    /// Of the next unit; from 1.
+    pub sequence: u64,
+    /// Of the log before it: no unit of a lower one is accepted.
+    pub incarnation: u64,
+    /// The last epoch before it.
+    pub epoch: Epoch,
+    /// The last unit before it that is known to be flushed.
+    pub flushed_upto: u64,
+    /// Where the units from here on lie, in order; at most [`PLACES_MAX`].
+    pub places: Vec<Places>,
+}
+
+impl Anchor {
+    /// Writes the field of a superblock: all zero where no log was ever begun.
+    ///
+    /// # Panics
+    /// When the next unit is known to be flushed, or the places are too many or none that a volume can have.
+    pub(super) fn encode(anchor: Option<&Self>, out: &mut [u8]) {
+        out.fill(0);
+        let Some(anchor) = anchor else { return };
+        assert!(anchor.flushed_upto < anchor.sequence, "unit {} is flushed before it is written", anchor.sequence);
+        at::SEQUENCE.set(out, anchor.sequence);
+        at::INCARNATION.set(out, anchor.incarnation);
+        at::EPOCH.set(out, anchor.epoch.get());
+        at::FLUSHED_UPTO.set(out, anchor.flushed_upto);
+        at::PLACES_COUNT.set(out, count(anchor.places.len()));
+        places::encode(&anchor.places, at::PLACES.of_mut(out));
+    }
+
+    /// Reads the field of a superblock; whether the rest is zero, the superblock says.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Option<Self>, SuperblockError> {
+        if bytes.iter().all(|&byte| byte == 0) {
+            return Ok(None);
+        }
+        let (sequence, flushed_upto) = (at::SEQUENCE.get(bytes), at::FLUSHED_UPTO.get(bytes));
+        let limit = sequence.checked_sub(1).ok_or(SuperblockError::UnknownValue { field: at::SEQUENCE.name, value: sequence })?;
+        if flushed_upto > limit {
+            return Err(SuperblockError::OutOfRange { field: at::FLUSHED_UPTO.name, value: flushed_upto, limit });
+        }
+        let runs = at::PLACES_COUNT.get(bytes);
+        let unknown = SuperblockError::UnknownValue { field: at::PLACES_COUNT.name, value: runs };
+        let table = at::PLACES.of(bytes).get(..index(runs) * PLACES_BYTES).ok_or(unknown)?;
+        let places = places::decode(table).ok_or(SuperblockError::Places)?;
+        let (incarnation, epoch) = (at::INCARNATION.get(bytes), Epoch(at::EPOCH.get(bytes)));
+        Ok(Some(Self { sequence, incarnation, epoch, flushed_upto, places }))
+    }
+}

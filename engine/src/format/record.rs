@@ -1,0 +1,98 @@
+//! The records of the log: what one of them says of LBNs, blocks and fingerprints, and its bytes.
+//!
+//! 1. A record stands behind another and counts from it: LBNs from the end of the last LBNs, new blocks from the end of the last new blocks, old
+//!    blocks from the end of the last old ones. In each unit all three begin at 0, so a unit is read without any other.
+//! 2. A record has one encoding, and what is decoded names only LBNs and blocks that a volume can have.
+//! 3. A run has one part or more, each with a bit that says whether another follows. So a run that does not fit a unit is cut between two parts,
+//!    and either piece is a record.
+
+mod coding;
+
+use super::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MapEntry, PBN_MAX, SLOT_MAX};
+use super::geometry::LOGICAL_BLOCKS_MAX;
+use crate::units::{Lbn, Pbn};
+
+pub(super) use coding::Coder;
+
+/// The most bytes of a record that is no run, and of a run of one part: a kind, LBN, block and old block of six bytes each, a fingerprint.
+pub const RECORD_BYTES_MAX: usize = 1 + 3 * 6 + FINGERPRINT_ENTRY_SIZE;
+
+/// What a run of neighbouring LBNs was mapped to before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldRun {
+    /// The first one's block; the next has the next block, and so on. None: none of them had one.
+    pub first: Option<Pbn>,
+    /// How many LBNs, at least 1.
+    pub blocks: u64,
+}
+
+/// One record. An old block is the one whose link goes; none where the LBN had none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A new block and what is known of its content, of kind 1 or 2: counts two in refs, the link and the fingerprint.
+    New { lbn: Lbn, pbn: Pbn, old: Option<Pbn>, name: FingerprintEntry },
+    /// A link to a block that is there, or to none: a duplicate, zeros, a discard. Never `Lost`.
+    Link { lbn: Lbn, to: MapEntry, old: Option<Pbn> },
+    /// A run of new blocks whose fingerprints stand in no record, as long as what it replaces. Counts two in refs of each.
+    Extent { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun> },
+    /// A run of LBNs that now are all `Unmapped` or all `Zero`.
+    Clear { lbn: Lbn, to: MapEntry, olds: Vec<OldRun> },
+    /// The fingerprint entry of a block goes.
+    Removed { pbn: Pbn },
+    /// The first record behind a crash: which records of the epoch before it count for nothing, by the sequence of their unit and their number in it.
+    Closing { dropped: Vec<(u64, u32)> },
+}
+
+impl Record {
+    /// Invariant 2, on the way in and on the way out.
+    fn is_sound(&self) -> bool {
+        let ends = |first: u64, blocks: u64, end: u64| first.checked_add(blocks).is_some_and(|last| last <= end);
+        let lbns = |lbn: &Lbn, blocks| ends(lbn.get(), blocks, LOGICAL_BLOCKS_MAX);
+        let pbns = |pbn: &Pbn, blocks| ends(pbn.get(), blocks, PBN_MAX.get() + 1);
+        let old = |old: &Option<Pbn>| old.as_ref().is_none_or(|pbn| pbns(pbn, 1));
+        let length = |olds: &[OldRun]| {
+            let is_sound = |run: &OldRun| run.blocks > 0 && run.first.as_ref().is_none_or(|first| pbns(first, run.blocks));
+            let length = olds.iter().try_fold(0, |sum: u64, run| sum.checked_add(run.blocks));
+            length.filter(|&length| length > 0 && olds.iter().all(is_sound))
+        };
+        match self {
+            Self::New { lbn, pbn, old: before, name } => {
+                lbns(lbn, 1) && pbns(pbn, 1) && old(before) && matches!(name.kind, Kind::Fingerprint | Kind::Checksum)
+            }
+            Self::Link { lbn, to, old: before } => {
+                let possible = match to {
+                    MapEntry::Unmapped | MapEntry::Zero => true,
+                    MapEntry::Lost => false,
+                    MapEntry::Block { pbn, slot } => pbns(pbn, 1) && *slot <= SLOT_MAX,
+                };
+                possible && lbns(lbn, 1) && old(before)
+            }
+            Self::Extent { lbn, pbn, olds } => length(olds).is_some_and(|blocks| lbns(lbn, blocks) && pbns(pbn, blocks)),
+            Self::Clear { lbn, to, olds } => {
+                matches!(to, MapEntry::Unmapped | MapEntry::Zero) && length(olds).is_some_and(|blocks| lbns(lbn, blocks))
+            }
+            Self::Removed { pbn } => pbns(pbn, 1),
+            Self::Closing { .. } => true,
+        }
+    }
+
+    /// What is left of a run behind its first parts, if anything.
+    pub(super) fn behind(self, parts: usize) -> Option<Self> {
+        let cut = |olds: &mut Vec<OldRun>| olds.drain(..parts).map(|run| run.blocks).sum::<u64>();
+        match self {
+            Self::New { .. } | Self::Link { .. } | Self::Removed { .. } => None,
+            Self::Extent { lbn, pbn, mut olds } => {
+                let blocks = cut(&mut olds);
+                (!olds.is_empty()).then(|| Self::Extent { lbn: lbn + blocks, pbn: pbn + blocks, olds })
+            }
+            Self::Clear { lbn, to, mut olds } => {
+                let blocks = cut(&mut olds);
+                (!olds.is_empty()).then(|| Self::Clear { lbn: lbn + blocks, to, olds })
+            }
+            Self::Closing { mut dropped } => {
+                dropped.drain(..parts);
+                (!dropped.is_empty()).then_some(Self::Closing { dropped })
+            }
+        }
+    }
+}

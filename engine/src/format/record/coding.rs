@@ -1,0 +1,250 @@
+//! The bytes of records (`docs/format.md`, "Records").
+
+use super::{OldRun, Record};
+use crate::format::entry::{FingerprintEntry, MapEntry};
+use crate::format::varint::{beyond, difference, put, take};
+use crate::units::{Lbn, Pbn};
+
+// Kind numbers: the lower four bits of a record's first byte. 0 is never a record, so that no padding reads as one. 10 to 14 are kept for a pack,
+// the kind-3 entry of a carrier that left the walk, the epoch of the records behind it, settings, and a link to a slot of the very unit.
+const NEW: u8 = 1;
+const LINK: u8 = 2;
+const LINK_ZERO: u8 = 3;
+const LINK_UNMAPPED: u8 = 4;
+const EXTENT: u8 = 5;
+const CLEAR_ZERO: u8 = 6;
+const CLEAR_UNMAPPED: u8 = 7;
+const REMOVED: u8 = 8;
+const CLOSING: u8 = 9;
+
+/// The upper four bits of a record's first byte: the slot of a link; 1 where a closing record drops something.
+const UPPER_SHIFT: u32 = 4;
+/// The lowest bit of a part's first number: another part follows.
+const PART_FOLLOWS: u8 = 1;
+
+/// Encodes or decodes the records of one unit, in order.
+#[derive(Clone, Copy, Default)]
+pub(in crate::format) struct Coder {
+    /// Where LBNs, new blocks, old blocks and the sequences of dropped records count from.
+    lbn: u64,
+    pbn: u64,
+    old: u64,
+    sequence: u64,
+}
+
+impl Coder {
+    /// Appends a record, or as many parts of a run as `room` bytes hold. How many parts that was (0 of a record that is no run); none where
+    /// nothing fits, and nothing was appended.
+    ///
+    /// # Panics
+    /// When the record is not sound (invariant 2).
+    pub fn encode(&mut self, record: &Record, room: usize, out: &mut Vec<u8>) -> Option<usize> {
+        assert!(record.is_sound(), "no record: {record:?}");
+        let (before, begin) = (*self, out.len());
+        let limit = begin + room;
+        let parts = match record {
+            Record::New { lbn, pbn, old, name } => {
+                out.push(NEW);
+                self.put_lbn(*lbn, 1, out);
+                self.put_pbn(*pbn, 1, out);
+                self.put_old(*old, 1, out);
+                out.extend_from_slice(&name.encode());
+                Some(0)
+            }
+            Record::Link { lbn, to, old } => {
+                out.push(match to {
+                    MapEntry::Block { slot, .. } => LINK | (slot << UPPER_SHIFT),
+                    MapEntry::Zero => LINK_ZERO,
+                    MapEntry::Unmapped | MapEntry::Lost => LINK_UNMAPPED,
+                });
+                self.put_lbn(*lbn, 1, out);
+                if let Some(pbn) = to.pbn() {
+                    self.put_pbn(pbn, 1, out);
+                }
+                self.put_old(*old, 1, out);
+                Some(0)
+            }
+            Record::Extent { lbn, pbn, olds } => {
+                out.push(EXTENT);
+                self.put_lbn(*lbn, 0, out);
+                self.put_pbn(*pbn, 0, out);
+                let parts = self.put_parts(olds, limit, out, Self::put_old_run);
+                self.pbn += self.lbn - lbn.get();
+                parts
+            }
+            Record::Clear { lbn, to, olds } => {
+                out.push(if *to == MapEntry::Zero { CLEAR_ZERO } else { CLEAR_UNMAPPED });
+                self.put_lbn(*lbn, 0, out);
+                self.put_parts(olds, limit, out, Self::put_old_run)
+            }
+            Record::Removed { pbn } => {
+                out.push(REMOVED);
+                put(out, difference(self.old, pbn.get()));
+                self.old = pbn.get() + 1;
+                Some(0)
+            }
+            Record::Closing { dropped } if dropped.is_empty() => {
+                out.push(CLOSING);
+                Some(0)
+            }
+            Record::Closing { dropped } => {
+                out.push(CLOSING | (1 << UPPER_SHIFT));
+                self.put_parts(dropped, limit, out, Self::put_dropped)
+            }
+        };
+        if parts.is_none() || out.len() > limit {
+            *self = before;
+            out.truncate(begin);
+            return None;
+        }
+        parts
+    }
+
+    fn put_lbn(&mut self, lbn: Lbn, blocks: u64, out: &mut Vec<u8>) {
+        put(out, difference(self.lbn, lbn.get()));
+        self.lbn = lbn.get() + blocks;
+    }
+
+    fn put_pbn(&mut self, pbn: Pbn, blocks: u64, out: &mut Vec<u8>) {
+        put(out, difference(self.pbn, pbn.get()));
+        self.pbn = pbn.get() + blocks;
+    }
+
+    fn put_old(&mut self, old: Option<Pbn>, blocks: u64, out: &mut Vec<u8>) {
+        let Some(pbn) = old else { return put(out, 0) };
+        put(out, difference(self.old, pbn.get()) + 1);
+        self.old = pbn.get() + blocks;
+    }
+
+    fn put_old_run(&mut self, run: OldRun, follows: u64, out: &mut Vec<u8>) {
+        put(out, (run.blocks << 1) | follows);
+        self.put_old(run.first, run.blocks, out);
+        self.lbn += run.blocks;
+    }
+
+    fn put_dropped(&mut self, (sequence, record): (u64, u32), follows: u64, out: &mut Vec<u8>) {
+        put(out, (u64::from(record) << 1) | follows);
+        put(out, difference(self.sequence, sequence));
+        self.sequence = sequence;
+    }
+
+    /// Appends parts up to a length of `limit`; how many there were, none if not one. That another follows is the lowest bit of a number, so the
+    /// part that turns out to be the last is mended without a change of its length.
+    fn put_parts<T: Copy>(
+        &mut self,
+        parts: &[T],
+        limit: usize,
+        out: &mut Vec<u8>,
+        put_part: impl Fn(&mut Self, T, u64, &mut Vec<u8>),
+    ) -> Option<usize> {
+        let mut last = None;
+        for (i, &part) in parts.iter().enumerate() {
+            let (before, begin) = (*self, out.len());
+            put_part(self, part, u64::from(i + 1 < parts.len()), out);
+            if out.len() > limit {
+                *self = before;
+                out.truncate(begin);
+                let last: usize = last?;
+                out[last] &= !PART_FOLLOWS;
+                return Some(i);
+            }
+            last = Some(begin);
+        }
+        Some(parts.len())
+    }
+
+    /// Takes a record from the front of `bytes`; none where no encoder made them.
+    pub fn decode(&mut self, bytes: &mut &[u8]) -> Option<Record> {
+        let (&first, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let (kind, upper) = (first & 0x0f, first >> UPPER_SHIFT);
+        if !matches!((kind, upper), (_, 0) | (LINK, _) | (CLOSING, 1)) {
+            return None;
+        }
+        let record = match kind {
+            NEW => Record::New {
+                lbn: self.take_lbn(1, bytes)?,
+                pbn: self.take_pbn(1, bytes)?,
+                old: self.take_old(1, bytes)?,
+                name: take_name(bytes)?,
+            },
+            LINK => Record::Link {
+                lbn: self.take_lbn(1, bytes)?,
+                to: MapEntry::Block { pbn: self.take_pbn(1, bytes)?, slot: upper },
+                old: self.take_old(1, bytes)?,
+            },
+            LINK_ZERO => Record::Link { lbn: self.take_lbn(1, bytes)?, to: MapEntry::Zero, old: self.take_old(1, bytes)? },
+            LINK_UNMAPPED => Record::Link { lbn: self.take_lbn(1, bytes)?, to: MapEntry::Unmapped, old: self.take_old(1, bytes)? },
+            EXTENT => {
+                let (lbn, pbn) = (self.take_lbn(0, bytes)?, self.take_pbn(0, bytes)?);
+                let olds = self.take_parts(bytes, Self::take_old_run)?;
+                self.pbn = pbn.get().wrapping_add(self.lbn.wrapping_sub(lbn.get()));
+                Record::Extent { lbn, pbn, olds }
+            }
+            CLEAR_ZERO | CLEAR_UNMAPPED => Record::Clear {
+                lbn: self.take_lbn(0, bytes)?,
+                to: if kind == CLEAR_ZERO { MapEntry::Zero } else { MapEntry::Unmapped },
+                olds: self.take_parts(bytes, Self::take_old_run)?,
+            },
+            REMOVED => {
+                let pbn = beyond(self.old, take(bytes)?);
+                self.old = pbn.wrapping_add(1);
+                Record::Removed { pbn: Pbn(pbn) }
+            }
+            CLOSING if upper == 0 => Record::Closing { dropped: Vec::new() },
+            CLOSING => Record::Closing { dropped: self.take_parts(bytes, Self::take_dropped)? },
+            _ => return None,
+        };
+        record.is_sound().then_some(record)
+    }
+
+    // What is decoded may count to anywhere until the record as a whole is judged: hence the sums modulo 2^64.
+
+    fn take_lbn(&mut self, blocks: u64, bytes: &mut &[u8]) -> Option<Lbn> {
+        let lbn = beyond(self.lbn, take(bytes)?);
+        self.lbn = lbn.wrapping_add(blocks);
+        Some(Lbn(lbn))
+    }
+
+    fn take_pbn(&mut self, blocks: u64, bytes: &mut &[u8]) -> Option<Pbn> {
+        let pbn = beyond(self.pbn, take(bytes)?);
+        self.pbn = pbn.wrapping_add(blocks);
+        Some(Pbn(pbn))
+    }
+
+    fn take_old(&mut self, blocks: u64, bytes: &mut &[u8]) -> Option<Option<Pbn>> {
+        let Some(folded) = take(bytes)?.checked_sub(1) else { return Some(None) };
+        let pbn = beyond(self.old, folded);
+        self.old = pbn.wrapping_add(blocks);
+        Some(Some(Pbn(pbn)))
+    }
+
+    fn take_old_run(&mut self, blocks: u64, bytes: &mut &[u8]) -> Option<OldRun> {
+        let first = self.take_old(blocks, bytes)?;
+        self.lbn = self.lbn.wrapping_add(blocks);
+        Some(OldRun { first, blocks })
+    }
+
+    fn take_dropped(&mut self, record: u64, bytes: &mut &[u8]) -> Option<(u64, u32)> {
+        self.sequence = beyond(self.sequence, take(bytes)?);
+        Some((self.sequence, u32::try_from(record).ok()?))
+    }
+
+    /// Each part takes two bytes or more, so there are never many.
+    fn take_parts<T>(&mut self, bytes: &mut &[u8], take_part: impl Fn(&mut Self, u64, &mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
+        let mut parts = Vec::new();
+        loop {
+            let first = take(bytes)?;
+            parts.push(take_part(self, first >> 1, bytes)?);
+            if first & u64::from(PART_FOLLOWS) == 0 {
+                return Some(parts);
+            }
+        }
+    }
+}
+
+fn take_name(bytes: &mut &[u8]) -> Option<FingerprintEntry> {
+    let (name, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    FingerprintEntry::decode(name).ok()
+}

@@ -1,0 +1,97 @@
+//! How a volume is opened unless its user says otherwise, as its superblock keeps it.
+
+use super::{SuperblockError, at, one_of};
+use crate::settings::{Persistence, Settings};
+use crate::units::index;
+
+/// Which scheme makes epochs durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitMode {
+    /// OrderMergeDedup's: data and increments, links, decrements.
+    #[default]
+    Ordered,
+    /// Records in the carried log; pages are written lazily.
+    Log,
+}
+
+impl CommitMode {
+    const ALL: [Self; 2] = [Self::Ordered, Self::Log];
+
+    const fn number(self) -> u64 {
+        match self {
+            Self::Ordered => 0,
+            Self::Log => 1,
+        }
+    }
+}
+
+/// The settings with which a volume is opened unless its user says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartSettings {
+    pub commit_mode: CommitMode,
+    pub persistence: Persistence,
+    pub noncritical_delay_ms: u64,
+    pub commit_period_ms: u64,
+    pub anticipation_ms: u64,
+    pub verify_reads: bool,
+    pub verify_duplicates: bool,
+    pub discard_freed: bool,
+}
+
+impl StartSettings {
+    /// What `settings` say, as the superblock keeps it.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            commit_mode: CommitMode::Ordered,
+            persistence: settings.persistence,
+            noncritical_delay_ms: settings.noncritical_delay_ms,
+            commit_period_ms: settings.commit_period_ms,
+            anticipation_ms: settings.anticipation_ms,
+            verify_reads: settings.verify_reads,
+            verify_duplicates: settings.verify_duplicates,
+            discard_freed: settings.discard_freed,
+        }
+    }
+
+    /// The settings of an opening; what the superblock does not keep has its default.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings {
+            persistence: self.persistence,
+            noncritical_delay_ms: self.noncritical_delay_ms,
+            commit_period_ms: self.commit_period_ms,
+            anticipation_ms: self.anticipation_ms,
+            verify_reads: self.verify_reads,
+            verify_duplicates: self.verify_duplicates,
+            discard_freed: self.discard_freed,
+            ..Settings::default()
+        }
+    }
+
+    pub(super) fn encode(&self, out: &mut [u8]) {
+        at::COMMIT_MODE.set(out, self.commit_mode.number());
+        at::PERSISTENCE.set(out, u64::from(self.persistence == Persistence::Strong));
+        at::VERIFY_READS.set(out, u64::from(self.verify_reads));
+        at::VERIFY_DUPLICATES.set(out, u64::from(self.verify_duplicates));
+        at::DISCARD_FREED.set(out, u64::from(self.discard_freed));
+        at::NONCRITICAL_DELAY_MS.set(out, self.noncritical_delay_ms);
+        at::COMMIT_PERIOD_MS.set(out, self.commit_period_ms);
+        at::ANTICIPATION_MS.set(out, self.anticipation_ms);
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, SuperblockError> {
+        let mode = one_of(at::COMMIT_MODE, bytes, &CommitMode::ALL.map(CommitMode::number))?;
+        let flag = |field| one_of(field, bytes, &[0, 1]).map(|value| value == 1);
+        Ok(Self {
+            commit_mode: CommitMode::ALL[index(mode)],
+            persistence: if flag(at::PERSISTENCE)? { Persistence::Strong } else { Persistence::Weak },
+            noncritical_delay_ms: at::NONCRITICAL_DELAY_MS.get(bytes),
+            commit_period_ms: at::COMMIT_PERIOD_MS.get(bytes),
+            anticipation_ms: at::ANTICIPATION_MS.get(bytes),
+            verify_reads: flag(at::VERIFY_READS)?,
+            verify_duplicates: flag(at::VERIFY_DUPLICATES)?,
+            discard_freed: flag(at::DISCARD_FREED)?,
+        })
+    }
+}

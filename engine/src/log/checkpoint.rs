@@ -1,0 +1,237 @@
+//! A checkpoint: every page that live records touch is written, and the walk begins behind them.
+//!
+//! 1. **Pages**, each with what is committed by then; *flush*. **Bits** of pages that were written for the first time; *flush*, where there were
+//!    any. **Superblock** with the new anchor; *flush*. What lay before the anchor is free (L8).
+//! 2. Epochs commit meanwhile: the anchor goes to where the log stood when the checkpoint began.
+//! 3. One at a time; the anchor is composed as its superblock is written, so nothing overtakes it.
+//! 4. With the bits durable before the anchor, a page that was written and has none is one that live records touch: no other needs to be
+//!    doubted after a crash.
+
+use super::units::PLACES_LEFT_MIN;
+use super::walk::runs;
+use crate::commit::FlushFor;
+use crate::engine::Engine;
+use crate::format::anchor::Anchor;
+use crate::format::page::{PageId, Region};
+use crate::memory::Part;
+use crate::pages::{Got, Task};
+use crate::units::{Epoch, count};
+use std::collections::{BTreeSet, VecDeque};
+
+/// Units of the walk beyond which a checkpoint begins: 16 MiB, which the next opening has to read.
+const WALK_UNITS_MAX: u64 = 4096;
+/// The most pages loading, and the most being written, at once.
+const PAGES_IN_FLIGHT_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Pages,
+    PagesFlush,
+    Bits,
+    BitsFlush,
+    /// Another update of the superblock is under way.
+    SuperblockDue,
+    Superblock,
+}
+
+/// A checkpoint under way.
+pub(super) struct Checkpoint {
+    at: At,
+    /// The last epoch, and the last unit, that lie before the new anchor.
+    epoch: Epoch,
+    sequence: u64,
+    due: VecDeque<PageId>,
+    loading: Vec<PageId>,
+    writing: BTreeSet<PageId>,
+}
+
+impl Engine {
+    /// Begins one where memory or space asks for it.
+    pub(super) fn checkpoint_if_due(&mut self) {
+        let log = self.log.as_ref().expect("checkpoints are the log's");
+        let memory = log.live.bytes() > self.accountant.limit(Part::Log);
+        // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.
+        let reserve = self.geometry.reserve_blocks;
+        let most = if self.space.free() > 2 * reserve { WALK_UNITS_MAX } else { WALK_UNITS_MAX.min(reserve / 4) };
+        let units = count(log.walk.len()) > most;
+        if memory || units || log.places.len() < PLACES_LEFT_MIN {
+            self.begin_checkpoint();
+        }
+    }
+
+    /// Begins one, if none is under way and there is anything before the new anchor.
+    pub(crate) fn begin_checkpoint(&mut self) {
+        let Some(log) = self.log.as_mut().filter(|log| log.checkpoint.is_none() && log.keeps_blocks()) else { return };
+        if self.failed || self.settings.read_only {
+            return;
+        }
+        let due = log.live.pages().collect();
+        let (at, epoch, sequence) = (At::Pages, log.epoch, log.flushed);
+        log.checkpoint = Some(Checkpoint { at, epoch, sequence, due, loading: Vec::new(), writing: BTreeSet::new() });
+        self.ready.push_back(Task::Checkpoint);
+    }
+
+    pub(crate) fn go_on_with_checkpoint(&mut self) {
+        let at = self.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at);
+        if self.failed {
+            return;
+        }
+        match at {
+            Some(At::Pages) => self.checkpoint_pages(),
+            Some(At::Bits) => self.checkpoint_bits(),
+            Some(At::SuperblockDue) => self.checkpoint_superblock(),
+            _ => {}
+        }
+    }
+
+    fn checkpoint(&mut self) -> &mut Checkpoint {
+        self.log.as_mut().and_then(|log| log.checkpoint.as_mut()).expect("a step belongs to a checkpoint")
+    }
+
+    fn checkpoint_pages(&mut self) {
+        let most = PAGES_IN_FLIGHT_MAX.min(self.pages.waiting_max());
+        let mut loading = std::mem::take(&mut self.checkpoint().loading);
+        let mut again = Vec::new();
+        while self.checkpoint().writing.len() < most && again.len() < most {
+            let Some(id) = loading.pop().or_else(|| self.checkpoint().due.pop_front()) else { break };
+            match self.ensure(id) {
+                // It is asked again when that write is over.
+                Got::Ready if self.pages.expect(id).writing => again.push(id),
+                // Somebody sent it since its last record.
+                Got::Ready if !self.pages.expect(id).unsaved && self.pages.expect(id).dirty.is_none() => {}
+                Got::Ready => {
+                    self.write_page(id);
+                    self.checkpoint().writing.insert(id);
+                }
+                Got::Unreadable => return self.fail("a read of a page that has to change"),
+                Got::Wait => {
+                    self.wait(id, Task::Checkpoint);
+                    again.push(id);
+                }
+            }
+        }
+        let checkpoint = self.checkpoint();
+        checkpoint.loading = again;
+        checkpoint.loading.append(&mut loading);
+        if checkpoint.due.is_empty() && checkpoint.loading.is_empty() && checkpoint.writing.is_empty() {
+            checkpoint.at = At::PagesFlush;
+            self.flush(FlushFor::Checkpoint);
+        }
+    }
+
+    /// A page's write has completed.
+    pub(crate) fn checkpoint_page_written(&mut self, id: PageId) {
+        if let Some(checkpoint) = self.log.as_mut().and_then(|log| log.checkpoint.as_mut()) {
+            checkpoint.writing.remove(&id);
+            self.ready.push_back(Task::Checkpoint);
+        }
+    }
+
+    pub(crate) fn checkpoint_flushed(&mut self) {
+        if self.failed {
+            return;
+        }
+        let checkpoint = self.checkpoint();
+        match checkpoint.at {
+            At::PagesFlush => {
+                checkpoint.at = At::Bits;
+                self.checkpoint_bits();
+            }
+            At::BitsFlush => self.checkpoint_superblock(),
+            _ => unreachable!("no flush is in flight in these steps"),
+        }
+    }
+
+    /// The bits of pages that are durable for the first time.
+    fn checkpoint_bits(&mut self) {
+        if !self.durability.bits_ready.is_empty() {
+            return self.ready.push_back(Task::Bits);
+        }
+        let due: Vec<PageId> = self.pages.dirty.iter().copied().filter(|id| id.region == Region::Written).collect();
+        for id in due {
+            if !self.pages.expect(id).writing {
+                self.write_page(id);
+            }
+        }
+        // Others may have sent some of them.
+        if self.durability.bits_in_flight > 0 {
+            return;
+        }
+        if self.durability.bits_stamp > self.durability.mark {
+            self.checkpoint().at = At::BitsFlush;
+            self.flush(FlushFor::Checkpoint);
+        } else {
+            self.checkpoint_superblock();
+        }
+    }
+
+    fn checkpoint_superblock(&mut self) {
+        if self.superblock_busy {
+            self.checkpoint().at = At::SuperblockDue;
+            return;
+        }
+        self.checkpoint().at = At::Superblock;
+        let sequence = self.checkpoint().sequence;
+        let epoch = self.checkpoint().epoch;
+        self.superblock.anchor = Some(self.anchor_behind(sequence, epoch));
+        self.superblock.last_log_sequence = self.log.as_ref().expect("it is there").next - 1;
+        self.write_superblock();
+    }
+
+    /// The walk begins behind the unit of this sequence.
+    pub(super) fn anchor_behind(&self, sequence: u64, epoch: Epoch) -> Anchor {
+        let log = self.log.as_ref().expect("an anchor is the log's");
+        let before = crate::units::index(sequence + 1 - log.first());
+        // No lower than that of the unit before, no higher than that of the unit behind.
+        let anchored = self.superblock.anchor.as_ref().filter(|_| !log.walk.is_empty()).map(|anchor| anchor.incarnation);
+        let incarnation = match before.checked_sub(1) {
+            Some(last) => log.walk[last].1,
+            None => anchored.unwrap_or(self.superblock.incarnation),
+        };
+        let places = log.walk.iter().skip(before).map(|&(pbn, _)| pbn).chain(log.places.iter().copied());
+        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto: sequence, places: runs(places) }
+    }
+
+    /// A superblock update is over: perhaps the checkpoint's, perhaps one that it waited for.
+    pub(crate) fn checkpoint_after_superblock(&mut self) {
+        let Some(at) = self.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at) else { return };
+        match at {
+            At::SuperblockDue => self.ready.push_back(Task::Checkpoint),
+            At::Superblock if !self.failed => self.end_checkpoint(),
+            _ => {}
+        }
+    }
+
+    fn end_checkpoint(&mut self) {
+        let log = self.log.as_mut().expect("it is there");
+        let Checkpoint { epoch, sequence, .. } = log.checkpoint.take().expect("it is the checkpoint's superblock");
+        log.live.forget_upto(epoch);
+        let passed = crate::units::index(sequence + 1 - log.first());
+        let passed: Vec<_> = log.walk.drain(..passed).map(|(pbn, _)| pbn).collect();
+        for pbn in std::mem::replace(&mut log.passed, passed) {
+            let log = self.log.as_mut().expect("it is there");
+            // Where free blocks are hard to find, the log keeps what it has.
+            if log.places.len() <= PLACES_LEFT_MIN {
+                log.places.push_back(pbn);
+            } else {
+                log.blocks.remove(&pbn);
+                self.freed(pbn);
+            }
+        }
+        self.space.of_log = count(self.log.as_ref().expect("it is there").blocks.len());
+        self.space.no_longer_busy();
+        self.release_held(sequence);
+        self.after_checkpoint();
+    }
+
+    /// Whether a checkpoint has to come before writers hear that there is no space: it is begun.
+    pub(crate) fn checkpoint_frees_blocks(&mut self) -> bool {
+        self.begin_checkpoint();
+        self.log.as_ref().is_some_and(|log| log.checkpoint.is_some())
+    }
+
+    /// Whether a checkpoint has to empty the log before the volume closes: it is begun.
+    pub(crate) fn checkpoint_empties_log(&mut self) -> bool {
+        self.log.as_ref().is_some_and(|log| !log.is_empty() || log.checkpoint.is_some()) && self.checkpoint_frees_blocks()
+    }
+}

@@ -1,0 +1,171 @@
+//! What one record does to the tables: the unit of replay.
+//!
+//! 1. Map: the LBN means `to`. Refs: that is one link more for the block of `to`, and a birth's fingerprint entry counts one besides; `old` has
+//!    one link less. Fingerprints: the block of `to` gets the entry that it is born with, `old` loses its own where that is removed.
+//! 2. In a run, block i does this i blocks behind the first: of the LBN, of `to`, of `old`.
+//! 3. Replay is for each sector apart: it happens where the sector's tag is older than the effect's epoch, and nowhere else. So an effect enters a
+//!    page once, whatever of it the medium holds.
+//! 4. A count that is not known stays so. One that would leave 0..=254 becomes so: no right log asks for that, but a medium that lost a page's
+//!    write makes a right log seem to.
+
+use crate::format::entry::{FingerprintEntry, MapEntry, REFS_UNKNOWN};
+use crate::format::geometry::entry_of;
+use crate::format::page::{PageContent, PageId, Region};
+use crate::units::{Epoch, Lbn, Pbn, index};
+use std::iter;
+
+/// What becomes of a fingerprint entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// Nothing.
+    None,
+    /// The block of `to` is born with this entry.
+    Of(FingerprintEntry),
+    /// The block of `to` is born, and no record has its entry: it gets one that counts and names nothing, of kind 2, all zero.
+    Lost,
+    /// The entry of `old` goes.
+    Removed,
+}
+
+impl Name {
+    /// The entry that the block of `to` is born with.
+    pub fn birth(self) -> Option<FingerprintEntry> {
+        match self {
+            Self::Of(entry) => Some(entry),
+            Self::Lost => Some(FingerprintEntry::LOST),
+            Self::None | Self::Removed => None,
+        }
+    }
+}
+
+/// What one record does, to one block or to a run of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Effect {
+    /// None: no map entry changes, and `to` gets no link.
+    pub lbn: Option<Lbn>,
+    /// Its length, at least 1; 1 where a fingerprint is given.
+    pub blocks: u64,
+    /// What the first LBN means from now on. Block i of a run lies i blocks behind, in the same slot; other entries are the same for all.
+    pub to: MapEntry,
+    /// The block that loses a link: what the first LBN meant before, or, where there is no LBN, whose fingerprint entry goes.
+    pub old: Option<Pbn>,
+    pub name: Name,
+}
+
+impl Effect {
+    /// What `to` counts for its block: the link, and a birth's fingerprint.
+    pub fn gains(&self) -> i16 {
+        i16::from(self.lbn.is_some()) + i16::from(self.name.birth().is_some())
+    }
+
+    /// Asserts that it does something, and one thing only.
+    ///
+    /// # Panics
+    /// When it does not: a bug of whoever made it.
+    pub fn check(&self) {
+        let makes_sense = match self.name {
+            Name::None => self.lbn.is_some() || (self.old.is_some() && self.to == MapEntry::Unmapped),
+            Name::Of(entry) => self.blocks == 1 && !entry.is_none() && self.to.pbn().is_some(),
+            Name::Lost => self.to.pbn().is_some(),
+            Name::Removed => self.lbn.is_none() && self.to == MapEntry::Unmapped && self.old.is_some(),
+        };
+        assert!(self.blocks > 0 && makes_sense, "{self:?} is no effect");
+    }
+
+    /// Its blocks from `first` on, so many.
+    pub fn part(&self, first: u64, blocks: u64) -> Self {
+        Self { blocks, ..self.behind(first) }
+    }
+
+    /// What is left of it behind its first `n` blocks.
+    fn behind(&self, n: u64) -> Self {
+        let to = match self.to {
+            MapEntry::Block { pbn, slot } => MapEntry::Block { pbn: pbn + n, slot },
+            other => other,
+        };
+        Self { lbn: self.lbn.map(|l| l + n), blocks: self.blocks - n, to, old: self.old.map(|p| p + n), name: self.name }
+    }
+
+    /// Its pieces, in order: the LBNs of each stand in one map page, the fingerprints of its new blocks in one page of theirs, those of its old
+    /// blocks too.
+    pub fn pieces(self) -> impl Iterator<Item = Self> {
+        let mut rest = self;
+        iter::from_fn(move || {
+            let left = |region: Region, first: Option<u64>| {
+                let per_page = region.entries_per_page();
+                first.map_or(u64::MAX, |entry| per_page - entry % per_page)
+            };
+            let blocks = left(Region::Map, rest.lbn.map(Lbn::get))
+                .min(left(Region::Fingerprints, rest.to.pbn().map(Pbn::get)))
+                .min(left(Region::Fingerprints, rest.old.map(Pbn::get)))
+                .min(rest.blocks);
+            (blocks > 0).then(|| {
+                let piece = Self { blocks, ..rest };
+                rest = rest.behind(blocks);
+                piece
+            })
+        })
+    }
+
+    /// The pages that it changes, each once.
+    pub fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
+        let blocks = self.blocks;
+        let pages = |region: Region, first: Option<Pbn>| pages_of(region, first.map(Pbn::get), blocks);
+        let born = self.to.pbn().filter(|_| self.name.birth().is_some());
+        let removed = self.old.filter(|_| self.name == Name::Removed);
+        let (refs, fewer) = (pages(Region::Refs, self.to.pbn()), pages(Region::Refs, self.old));
+        let elsewhere = refs.clone();
+        refs.chain(fewer.filter(move |page| !elsewhere.clone().any(|other| other == *page)))
+            .chain(pages(Region::Fingerprints, born.or(removed)))
+            .chain(pages_of(Region::Map, self.lbn.map(Lbn::get), blocks))
+    }
+
+    /// Does what it does to a page, in the sectors whose tags are older than `epoch`. The page holds all effects before this one.
+    pub fn replay(&self, epoch: Epoch, id: PageId, content: &mut PageContent) {
+        let (lbn, to, old) = (self.lbn.map(Lbn::get), self.to.pbn().map(Pbn::get), self.old.map(Pbn::get));
+        match id.region {
+            Region::Written => {}
+            Region::Map => self.each(lbn, epoch, id, content, |content, at, i| content.set_map(at, self.behind(i).to)),
+            Region::Refs => {
+                // First the link that goes, so that a block of 254 links keeps them when an LBN is written with what it held.
+                self.each(old, epoch, id, content, |content, at, _| count(content, at, -1));
+                self.each(to, epoch, id, content, |content, at, _| count(content, at, self.gains()));
+            }
+            Region::Fingerprints => {
+                if let Some(entry) = self.name.birth() {
+                    self.each(to, epoch, id, content, |content, at, _| content.set_fingerprint(at, entry));
+                } else if self.name == Name::Removed {
+                    self.each(old, epoch, id, content, |content, at, _| content.set_fingerprint(at, FingerprintEntry::NONE));
+                }
+            }
+        }
+    }
+
+    /// Calls for each of its blocks whose entry, counted from `first`, stands in an older sector of this page: with the entry's place in the
+    /// page and the block's in the run.
+    fn each(&self, first: Option<u64>, epoch: Epoch, id: PageId, content: &mut PageContent, change: impl Fn(&mut PageContent, usize, u64)) {
+        let Some(first) = first else { return };
+        let begin = id.index * id.region.entries_per_page();
+        let end = begin + id.region.entries_per_page();
+        for entry in first.max(begin)..(first + self.blocks).min(end) {
+            let sector = index((entry - begin) / id.region.entries_per_sector());
+            if content.tag(sector) < epoch.get() {
+                change(content, index(entry - begin), entry - first);
+            }
+        }
+    }
+}
+
+/// The pages of some entries, if there are any.
+fn pages_of(region: Region, first: Option<u64>, entries: u64) -> impl Iterator<Item = PageId> + Clone {
+    let pages = first.map_or(0..0, |first| entry_of(region, first).0.index..entry_of(region, first + entries - 1).0.index + 1);
+    pages.map(move |index| PageId { region, index })
+}
+
+/// Adds to a count (invariant 4).
+fn count(content: &mut PageContent, at: usize, by: i16) {
+    let before = content.refs(at);
+    if before != REFS_UNKNOWN {
+        content.set_refs(at, u8::try_from(i16::from(before) + by).unwrap_or(REFS_UNKNOWN));
+    }
+}

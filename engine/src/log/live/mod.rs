@@ -1,0 +1,149 @@
+//! The live records: what committed epochs did that pages on the medium do not hold yet.
+//!
+//! 1. Every effect newer than the last that was forgotten is here, in the order of commit. A page as the medium holds it, with these applied, is
+//!    the page as it is after the last commit.
+//! 2. Effects are kept in pieces, as [`Effect::pieces`] cuts them, and come back as those.
+//! 3. They take little: 16 to 32 bytes a piece, 20 more with a fingerprint entry, and four at most for their place in chains.
+//!
+//! The pieces are the nodes of [`nodes`]; [`chains`] finds those that touch a page.
+
+mod chains;
+mod node;
+mod nodes;
+
+#[cfg(test)]
+mod tests;
+
+use super::effect::Effect;
+use crate::Map;
+use crate::format::page::{PageContent, PageId, Region, SECTORS};
+use crate::units::Epoch;
+use chains::Heads;
+use node::{Chain, Node, keys};
+use nodes::{Nodes, Place};
+
+/// Granules of new or old blocks whose counts stand in one refs page.
+const GRANULES: u64 = Region::Refs.entries_per_page() / Region::Fingerprints.entries_per_page();
+
+const _: () = assert!(Region::Refs.entries_per_page() % Region::Fingerprints.entries_per_page() == 0);
+
+/// All live records.
+pub(crate) struct Live {
+    nodes: Nodes,
+    heads: Heads,
+    newest: Epoch,
+}
+
+impl Live {
+    /// None yet, and chains for as many pieces as are expected: beyond them a push takes about three times as long, for it makes chains too. They
+    /// take three bytes for each piece.
+    pub fn new(expected: u64) -> Self {
+        Self::starting_at(0, expected)
+    }
+
+    /// As [`Self::new`]; nodes are numbered from about `first` on.
+    fn starting_at(first: u32, expected: u64) -> Self {
+        let nodes = Nodes::new(first);
+        Self { heads: Heads::new(&nodes, expected), nodes, newest: Epoch(0) }
+    }
+
+    /// Adds what a record of a committed epoch did.
+    ///
+    /// # Panics
+    /// When the epoch is older than the last one, the effect is none, or 8 GiB of them live: bugs of the caller, who has a budget.
+    pub fn push(&mut self, epoch: Epoch, effect: &Effect) {
+        assert!(epoch >= self.newest, "{epoch} is committed after {}", self.newest);
+        effect.check();
+        self.newest = epoch;
+        for piece in effect.pieces() {
+            let place = self.nodes.next(epoch);
+            let links = self.heads.put(keys(&piece), place);
+            self.nodes.push(epoch, &piece, links);
+            self.heads.grow(&mut self.nodes);
+        }
+    }
+
+    /// Makes a page that was read from the medium the page as it is after the last commit. What its sectors' tags say to be in it already is
+    /// left as it is. Whether anything was not in it.
+    pub fn apply(&self, id: PageId, content: &mut PageContent) -> bool {
+        let oldest = (0..SECTORS).map(|sector| content.tag(sector)).min().unwrap_or(0);
+        let mut places: Vec<Place> = self.on(id).collect();
+        // A refs page has forty chains, and a node may be in two of them.
+        places.sort_unstable_by_key(|&place| self.nodes.age(place));
+        places.dedup();
+        let mut changes = false;
+        for place in places {
+            let node = self.nodes.get(place);
+            changes |= node.epoch().get() > oldest;
+            node.effect().replay(node.epoch(), id, content);
+        }
+        changes
+    }
+
+    /// Whether live records change this page.
+    pub fn touches(&self, id: PageId) -> bool {
+        self.on(id).next().is_some()
+    }
+
+    /// The pages that live records change, in order.
+    pub fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
+        let granules = u32::try_from(GRANULES).expect("twenty");
+        let refs = |node: Node<'_>| [node.key(Chain::New), node.key(Chain::Old)].map(|granule| granule.map(|granule| granule / granules));
+        let fingerprints = |node: Node<'_>| [node.key(Chain::New).filter(|_| node.names())];
+        let map = |node: Node<'_>| [node.key(Chain::Map)];
+        [(Region::Refs, self.numbers(refs)), (Region::Fingerprints, self.numbers(fingerprints)), (Region::Map, self.numbers(map))]
+            .into_iter()
+            .flat_map(|(region, numbers)| numbers.into_iter().map(move |number| PageId { region, index: u64::from(number) }))
+    }
+
+    /// What this says of all nodes, each once, in order.
+    fn numbers<const N: usize>(&self, of: impl Fn(Node<'_>) -> [Option<u32>; N]) -> Vec<u32> {
+        let mut seen = Map::default();
+        seen.extend(self.nodes.iter().flat_map(of).flatten().map(|number| (number, ())));
+        let mut numbers: Vec<u32> = seen.into_keys().collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    /// Lets go of what epochs up to this one did: the pages hold it, with their tags, flushed.
+    pub fn forget_upto(&mut self, epoch: Epoch) {
+        self.nodes.forget_upto(epoch);
+        self.heads.forget(&self.nodes);
+    }
+
+    /// How many pieces there are.
+    #[cfg(test)]
+    pub fn len(&self) -> u64 {
+        self.nodes.len()
+    }
+
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> u64 {
+        self.nodes.bytes() + self.heads.bytes()
+    }
+
+    /// The epoch of the oldest piece.
+    #[cfg(test)]
+    pub fn oldest(&self) -> Option<Epoch> {
+        self.nodes.iter().next().map(Node::epoch)
+    }
+
+    /// All pieces, oldest first.
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = (Epoch, Effect)> {
+        self.nodes.iter().map(|node| (node.epoch(), node.effect()))
+    }
+
+    /// The nodes that change a page, chain for chain, in each the newest first.
+    fn on(&self, id: PageId) -> impl Iterator<Item = Place> {
+        let (chains, keys): (&[Chain], _) = match id.region {
+            Region::Written => (&[], 0..0),
+            Region::Map => (&[Chain::Map], id.index..id.index + 1),
+            Region::Fingerprints => (&[Chain::New], id.index..id.index + 1),
+            Region::Refs => (&[Chain::New, Chain::Old], id.index * GRANULES..(id.index + 1) * GRANULES),
+        };
+        keys.filter_map(|key| u32::try_from(key).ok())
+            .flat_map(move |key| chains.iter().flat_map(move |&chain| self.heads.chain(&self.nodes, chain, key)))
+            .filter(move |&place| id.region != Region::Fingerprints || self.nodes.get(place).names())
+    }
+}

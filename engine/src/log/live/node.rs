@@ -1,0 +1,204 @@
+//! A node of the live records: a piece of an effect, in 4 to 13 words.
+//!
+//! Word 0: blocks, which of LBN, new and old block there are, what becomes of the fingerprint, epoch since the chunk's. Word 1: the upper bytes of
+//! these three numbers, or a map entry that is no block. For each number that there is: its lower four bytes, and the link to the node before in
+//! its chain. Last, the fingerprint entry that a block is born with.
+
+use crate::format::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MapEntry, PBN_MAX};
+use crate::format::page::Region;
+use crate::log::effect::{Effect, Name};
+use crate::units::{Epoch, Lbn, Pbn};
+
+/// Words of a fingerprint entry.
+const ENTRY_SIZE: usize = FINGERPRINT_ENTRY_SIZE / 4;
+/// Words of the largest node.
+pub(super) const NODE_SIZE_MAX: usize = 2 + 2 * Chain::ALL.len() + ENTRY_SIZE;
+/// The most epochs between a chunk's and its nodes'.
+pub(super) const EPOCHS_MAX: u64 = (1 << (u32::BITS - EPOCH_SHIFT)) - 1;
+
+/// Bits of word 0 for the number of blocks; above them a bit for each number that there is, two for the name, the rest for the epoch.
+const BLOCKS_BITS: u32 = 11;
+const NAME_SHIFT: u32 = BLOCKS_BITS + 3;
+const EPOCH_SHIFT: u32 = NAME_SHIFT + 2;
+
+/// Bits of a new block's number below its slot.
+const SLOT_SHIFT: u32 = 36;
+
+const _: () = assert!(Region::Map.entries_per_page() < 1 << BLOCKS_BITS && EPOCHS_MAX == 0xffff);
+const _: () = assert!(PBN_MAX.get() < 1 << SLOT_SHIFT && FINGERPRINT_ENTRY_SIZE % 4 == 0);
+
+/// What a node is linked by to older ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chain {
+    /// The map page of its LBNs.
+    Map,
+    /// The granule of its new blocks, or of those whose fingerprint entry goes: so a granule's fingerprints are in one chain.
+    New,
+    /// The granule of its old blocks.
+    Old,
+}
+
+impl Chain {
+    pub const ALL: [Self; 3] = [Self::Map, Self::New, Self::Old];
+
+    /// The key of a number. A granule is the blocks of one fingerprints page.
+    fn key(self, number: u64) -> u32 {
+        let page = match self {
+            Self::Map => number / Region::Map.entries_per_page(),
+            Self::New | Self::Old => block(number).get() / Region::Fingerprints.entries_per_page(),
+        };
+        u32::try_from(page).expect("2^40 LBNs and 2^36 PBNs have fewer than 2^32 pages")
+    }
+}
+
+fn block(number: u64) -> Pbn {
+    Pbn(number & ((1 << SLOT_SHIFT) - 1))
+}
+
+/// The numbers that a piece is chained by, as [`Chain::ALL`] has them.
+fn numbers(piece: &Effect) -> [Option<u64>; 3] {
+    let (lbn, old) = (piece.lbn.map(Lbn::get), piece.old.map(Pbn::get));
+    match piece.to {
+        _ if piece.name == Name::Removed => [lbn, old, None],
+        MapEntry::Block { pbn, slot } => [lbn, Some(pbn.get() | (u64::from(slot) << SLOT_SHIFT)), old],
+        MapEntry::Unmapped | MapEntry::Zero | MapEntry::Lost => [lbn, None, old],
+    }
+}
+
+/// What a piece of an effect is chained by.
+pub(super) fn keys(piece: &Effect) -> [Option<u32>; 3] {
+    let numbers = numbers(piece);
+    Chain::ALL.map(|chain| numbers[chain as usize].map(|number| chain.key(number)))
+}
+
+/// The words of a piece, and how many there are.
+pub(super) fn encode(piece: &Effect, epochs: u64, links: [u32; 3]) -> ([u32; NODE_SIZE_MAX], usize) {
+    let name = match piece.name {
+        Name::None => 0,
+        Name::Of(_) => 1,
+        Name::Lost => 2,
+        Name::Removed => 3,
+    };
+    let epochs = u32::try_from(epochs).expect("a chunk ends where they are too many");
+    let blocks = u32::try_from(piece.blocks).expect("a piece lies in a page");
+    assert!(blocks < 1 << BLOCKS_BITS, "{piece:?} is larger than a page");
+
+    let (mut words, mut end) = ([0; NODE_SIZE_MAX], 2);
+    let mut head = blocks | (name << NAME_SHIFT) | (epochs << EPOCH_SHIFT);
+    let mut uppers = [0, if piece.to.pbn().is_none() { piece.to.encode()[0] } else { 0 }, 0, 0];
+    let numbers = numbers(piece);
+    for chain in Chain::ALL {
+        if let Some(number) = numbers[chain as usize] {
+            let [a, b, c, d, upper, ..] = number.to_le_bytes();
+            head |= 1 << (BLOCKS_BITS + chain as u32);
+            uppers[chain as usize] = upper;
+            words[end] = u32::from_le_bytes([a, b, c, d]);
+            words[end + 1] = links[chain as usize];
+            end += 2;
+        }
+    }
+    words[0] = head;
+    words[1] = u32::from_le_bytes(uppers);
+    if let Name::Of(entry) = piece.name {
+        for (word, bytes) in words[end..].iter_mut().zip(entry.encode().chunks_exact(4)) {
+            *word = u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+        }
+        end += ENTRY_SIZE;
+    }
+    (words, end)
+}
+
+/// A node, and what follows it in its chunk.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'a> {
+    words: &'a [u32],
+    /// The epoch of the chunk.
+    since: Epoch,
+}
+
+impl<'a> Node<'a> {
+    pub fn new(words: &'a [u32], since: Epoch) -> Self {
+        Self { words, since }
+    }
+
+    fn has(self, chain: Chain) -> bool {
+        self.words[0] & (1 << (BLOCKS_BITS + chain as u32)) != 0
+    }
+
+    fn has_entry(self) -> bool {
+        (self.words[0] >> NAME_SHIFT) & 3 == 1
+    }
+
+    /// Words before those of a chain.
+    fn before(self, chain: Chain) -> usize {
+        2 + 2 * Chain::ALL[..chain as usize].iter().filter(|&&c| self.has(c)).count()
+    }
+
+    fn number(self, chain: Chain) -> Option<u64> {
+        let upper = self.words[1].to_le_bytes()[chain as usize];
+        self.has(chain).then(|| (u64::from(upper) << u32::BITS) | u64::from(self.words[self.before(chain)]))
+    }
+
+    /// What it is chained by.
+    pub fn key(self, chain: Chain) -> Option<u32> {
+        self.number(chain).map(|number| chain.key(number))
+    }
+
+    /// Which of its words links it to the node before in a chain that it is in.
+    pub fn link_at(self, chain: Chain) -> usize {
+        self.before(chain) + 1
+    }
+
+    /// That link.
+    pub fn link(self, chain: Chain) -> u32 {
+        self.words[self.link_at(chain)]
+    }
+
+    /// Whether it changes fingerprint entries: those of the blocks that it is chained by as new.
+    pub fn names(self) -> bool {
+        (self.words[0] >> NAME_SHIFT) & 3 != 0
+    }
+
+    pub fn epoch(self) -> Epoch {
+        self.since + u64::from(self.words[0] >> EPOCH_SHIFT)
+    }
+
+    /// Its length.
+    pub fn words(self) -> usize {
+        2 + 2 * Chain::ALL.iter().filter(|&&c| self.has(c)).count() + if self.has_entry() { ENTRY_SIZE } else { 0 }
+    }
+
+    fn name(self) -> Name {
+        match (self.words[0] >> NAME_SHIFT) & 3 {
+            0 => Name::None,
+            1 => {
+                let mut bytes = [0; FINGERPRINT_ENTRY_SIZE];
+                let words = &self.words[self.words() - ENTRY_SIZE..];
+                bytes.chunks_exact_mut(4).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
+                Name::Of(FingerprintEntry::decode(&bytes).expect("an entry that was encoded"))
+            }
+            2 => Name::Lost,
+            _ => Name::Removed,
+        }
+    }
+
+    /// The piece that it was made of.
+    pub fn effect(self) -> Effect {
+        let name = self.name();
+        let new = self.number(Chain::New);
+        let (to, old) = match new {
+            Some(number) if name == Name::Removed => (MapEntry::Unmapped, Some(number)),
+            Some(number) => {
+                let slot = u8::try_from(number >> SLOT_SHIFT).expect("a number of 40 bits");
+                (MapEntry::Block { pbn: block(number), slot }, self.number(Chain::Old))
+            }
+            None => {
+                let value = self.words[1].to_le_bytes()[Chain::New as usize];
+                let to = MapEntry::decode(&[value, 0, 0, 0, 0]).expect("an entry that was encoded");
+                (to, self.number(Chain::Old))
+            }
+        };
+        let blocks = u64::from(self.words[0] & ((1 << BLOCKS_BITS) - 1));
+        Effect { lbn: self.number(Chain::Map).map(Lbn), blocks, to, old: old.map(Pbn), name }
+    }
+}

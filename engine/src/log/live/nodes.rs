@@ -1,0 +1,178 @@
+//! The nodes of the live records, oldest first, in chunks.
+//!
+//! 1. A node never moves. Its place counts words from the first, modulo 2^32. Nodes live from the oldest on; a place outside of that is no node's.
+//! 2. Fewer than 2^31 words live. So a place just before the oldest node is no node's as long as one lives that could be linked to it.
+//! 3. A node lies in one chunk. A chunk ends early where the epochs of its nodes would be too far from its own.
+
+use super::node::{Chain, EPOCHS_MAX, NODE_SIZE_MAX, Node, encode};
+use crate::log::effect::Effect;
+use crate::units::{Epoch, count, index};
+use std::collections::VecDeque;
+use std::iter;
+
+/// Words of a chunk: 4 KiB, and it divides 2^32.
+const CHUNK_WORDS: u32 = 1024;
+/// `CHUNK_WORDS` for slices.
+const CHUNK_SIZE: usize = 1024;
+/// Words that may live (invariant 2).
+const WORDS_MAX: u32 = 1 << 31;
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(u32);
+
+impl Place {
+    /// Its word in its chunk.
+    fn word(self) -> usize {
+        index(u64::from(self.0 % CHUNK_WORDS))
+    }
+
+    /// The place `words` behind.
+    fn plus(self, words: usize) -> Self {
+        Self(self.0.wrapping_add(u32::try_from(words).expect("a node is short")))
+    }
+
+    /// Where the next chunk begins.
+    fn next_chunk(self) -> Self {
+        Self((self.0 | (CHUNK_WORDS - 1)).wrapping_add(1))
+    }
+}
+
+/// Nodes of one epoch, or of that and some later ones.
+struct Chunk {
+    /// Of its first node.
+    since: Epoch,
+    /// Those that live.
+    nodes: u32,
+    /// With all their capacity from the beginning.
+    words: Vec<u32>,
+}
+
+/// All nodes.
+pub(super) struct Nodes {
+    chunks: VecDeque<Chunk>,
+    /// Lies in the first chunk; where there is none, it is the end.
+    oldest: Place,
+    /// Behind the newest node; where there is none, it begins a chunk.
+    end: Place,
+    len: u64,
+}
+
+impl Nodes {
+    /// None yet. The first will be about here.
+    pub fn new(first: u32) -> Self {
+        let first = Place(first - first % CHUNK_WORDS);
+        Self { chunks: VecDeque::new(), oldest: first, end: first, len: 0 }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> u64 {
+        count(self.chunks.capacity() * size_of::<Chunk>() + self.chunks.len() * CHUNK_SIZE * size_of::<u32>())
+    }
+
+    /// How many words lie between the oldest node and this place: less is older.
+    pub fn age(&self, place: Place) -> u32 {
+        place.0.wrapping_sub(self.oldest.0)
+    }
+
+    /// Whether a node is at this place.
+    pub fn lives(&self, place: Place) -> bool {
+        self.age(place) < self.age(self.end)
+    }
+
+    /// A place that is no node's (invariant 2).
+    pub fn nowhere(&self) -> Place {
+        Place(self.oldest.0.wrapping_sub(1))
+    }
+
+    fn chunk(&self, place: Place) -> usize {
+        let words = self.age(place) + self.oldest.0 % CHUNK_WORDS;
+        index(u64::from(words / CHUNK_WORDS))
+    }
+
+    /// The node at this place, where one lives.
+    pub fn get(&self, place: Place) -> Node<'_> {
+        let chunk = &self.chunks[self.chunk(place)];
+        Node::new(&chunk.words[place.word()..], chunk.since)
+    }
+
+    /// Where a node's chain goes on.
+    pub fn link(&self, place: Place, chain: Chain) -> Place {
+        Place(self.get(place).link(chain))
+    }
+
+    /// Makes a node's chain go on elsewhere.
+    pub fn set_link(&mut self, place: Place, chain: Chain, to: Place) {
+        let (word, at) = (place.word() + self.get(place).link_at(chain), self.chunk(place));
+        self.chunks[at].words[word] = to.0;
+    }
+
+    /// Makes room for a node and says where it will be.
+    ///
+    /// # Panics
+    /// When 8 GiB of nodes live.
+    pub fn next(&mut self, epoch: Epoch) -> Place {
+        let fits = |chunk: &Chunk| chunk.words.len() + NODE_SIZE_MAX <= CHUNK_SIZE && epoch - chunk.since <= EPOCHS_MAX;
+        if !self.chunks.back().is_some_and(fits) {
+            self.end = if self.end.word() == 0 { self.end } else { self.end.next_chunk() };
+            self.chunks.push_back(Chunk { since: epoch, nodes: 0, words: Vec::with_capacity(CHUNK_SIZE) });
+        }
+        assert!(self.age(self.end) < WORDS_MAX - CHUNK_WORDS, "more live records than there are links for");
+        self.end
+    }
+
+    /// Puts a node to where [`Self::next`] has just said. The links of chains that it is not in are not looked at.
+    pub fn push(&mut self, epoch: Epoch, piece: &Effect, links: [Place; 3]) {
+        let chunk = self.chunks.back_mut().expect("next made room");
+        let (words, end) = encode(piece, epoch - chunk.since, links.map(|place| place.0));
+        chunk.words.extend_from_slice(&words[..end]);
+        chunk.nodes += 1;
+        self.len += 1;
+        self.end = self.end.plus(end);
+    }
+
+    /// Lets the nodes up to this epoch go.
+    pub fn forget_upto(&mut self, epoch: Epoch) {
+        while self.chunks.get(1).is_some_and(|next| next.since <= epoch) {
+            self.leave_chunk();
+        }
+        while self.lives(self.oldest) && self.get(self.oldest).epoch() <= epoch {
+            if self.chunks[0].nodes == 1 {
+                self.leave_chunk();
+            } else {
+                self.oldest = self.oldest.plus(self.get(self.oldest).words());
+                self.chunks[0].nodes -= 1;
+                self.len -= 1;
+            }
+        }
+    }
+
+    /// Lets the oldest chunk go.
+    fn leave_chunk(&mut self) {
+        let chunk = self.chunks.pop_front().expect("it has nodes");
+        self.len -= u64::from(chunk.nodes);
+        self.oldest = self.oldest.next_chunk();
+        if self.chunks.is_empty() {
+            self.end = self.oldest;
+            self.chunks.shrink_to_fit();
+        }
+    }
+
+    /// All, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = Node<'_>> {
+        let mut first = self.oldest.word();
+        self.chunks.iter().flat_map(move |chunk| {
+            let mut at = std::mem::take(&mut first);
+            iter::from_fn(move || {
+                let node = (at < chunk.words.len()).then(|| Node::new(&chunk.words[at..], chunk.since))?;
+                at += node.words();
+                Some(node)
+            })
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! What live records take, counted by the allocator of this crate's unit tests, for each thread apart.
+
+#![allow(unsafe_code)]
+
+use super::{Live, block, link, named};
+use crate::log::effect::{Effect, Name};
+use crate::units::{Epoch, count};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    /// Bytes that this thread has taken and not given back, modulo 2^64.
+    static HELD: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: it passes everything on to the system's allocator, and counts beside it in a cell that takes no memory.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = HELD.try_with(|held| held.set(held.get().wrapping_add(count(layout.size()))));
+        // SAFETY: the caller keeps the allocator's contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        let _ = HELD.try_with(|held| held.set(held.get().wrapping_sub(count(layout.size()))));
+        // SAFETY: as above.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn held() -> u64 {
+    HELD.with(Cell::get)
+}
+
+/// Numbers that follow no order.
+fn random(n: u64, below: u64) -> u64 {
+    n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9) % below
+}
+
+/// Overwrites a random block of 64 GiB.
+fn overwrite(n: u64, name: Name) -> Effect {
+    const BLOCKS: u64 = (64 << 30) / 4096;
+    Effect { name, ..link(random(3 * n, BLOCKS), block(random(3 * n + 1, BLOCKS)), Some(random(3 * n + 2, BLOCKS))) }
+}
+
+/// Pushes this many, an epoch each, and looks all the time.
+fn takes_at_most(bytes_each: u64, effects: u64, name: impl Fn(u64) -> Name) {
+    let before = held();
+    let mut live = Live::new(0);
+    for n in 1..=effects {
+        live.push(Epoch(n), &overwrite(n, name(n)));
+        if n % 1000 == 0 {
+            let (said, taken) = (live.bytes(), held() - before);
+            assert!(said.abs_diff(taken) * 10 <= taken, "{n} effects say that they take {said} bytes, and take {taken}");
+            assert!(n < 10_000 || taken <= bytes_each * n, "{n} effects take {taken} bytes");
+        }
+    }
+    for n in (0..effects).step_by(7000) {
+        live.forget_upto(Epoch(n));
+        let (said, taken) = (live.bytes(), held() - before);
+        assert!(said.abs_diff(taken) * 10 <= taken, "after {n} of {effects} they say {said} bytes, and take {taken}");
+    }
+    live.forget_upto(Epoch(effects));
+    assert!(held() - before <= 4 * effects, "{} bytes for nothing", held() - before);
+}
+
+#[test]
+fn an_effect_takes_40_bytes() {
+    takes_at_most(40, 100_000, |_| Name::None);
+}
+
+#[test]
+fn an_effect_with_a_fingerprint_takes_60_bytes() {
+    takes_at_most(60, 100_000, named);
+}

@@ -1,0 +1,287 @@
+//! Random histories: effects in epochs, pages that come into memory and leave it, sectors written each at its own time, checkpoints.
+
+use super::model::{LBNS, Origin, PBNS, Tables};
+use super::{Live, named};
+use crate::Map;
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
+use crate::format::geometry::LOGICAL_BLOCKS_MAX;
+use crate::format::page::{PageContent, PageId, SECTORS};
+use crate::log::effect::{Effect, Name};
+use crate::units::{Epoch, count};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// New blocks, one with its fingerprint or a run of them without.
+    New {
+        lbn: usize,
+        pbn: usize,
+        blocks: usize,
+    },
+    /// LBNs get links to blocks that have some.
+    Link {
+        lbn: usize,
+        pbn: usize,
+        blocks: usize,
+        slot: u8,
+    },
+    /// LBNs mean no block any more.
+    Clear {
+        lbn: usize,
+        blocks: usize,
+        to: MapEntry,
+    },
+    /// The fingerprints of blocks go.
+    Remove {
+        pbn: usize,
+        blocks: usize,
+    },
+    /// A block is born without a link.
+    Carrier {
+        pbn: usize,
+    },
+    /// A link goes that no LBN had.
+    Stray {
+        pbn: usize,
+    },
+    Commit {
+        epochs: u64,
+    },
+    /// A page comes into memory, or leaves it.
+    Load {
+        page: usize,
+    },
+    /// Some sectors of a page reach the medium as they were after some epoch.
+    Write {
+        page: usize,
+        sectors: u8,
+        epoch: usize,
+    },
+    /// All that was done up to some epoch reaches the medium.
+    Checkpoint {
+        epoch: usize,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (lbn, pbn, page, epoch) = (|| 0..LBNS, || 0..PBNS, || 0..28usize, || 0..usize::MAX);
+    let blocks = || prop_oneof![3 => Just(1usize), 1 => 2..250usize];
+    let none = prop_oneof![Just(MapEntry::Unmapped), Just(MapEntry::Zero), Just(MapEntry::Lost)];
+    prop_oneof![
+        12 => (lbn(), pbn(), blocks()).prop_map(|(lbn, pbn, blocks)| Step::New { lbn, pbn, blocks }),
+        12 => (lbn(), pbn(), blocks(), 0..16u8).prop_map(|(lbn, pbn, blocks, slot)| Step::Link { lbn, pbn, blocks, slot }),
+        4 => (lbn(), blocks(), none).prop_map(|(lbn, blocks, to)| Step::Clear { lbn, blocks, to }),
+        4 => (pbn(), blocks()).prop_map(|(pbn, blocks)| Step::Remove { pbn, blocks }),
+        2 => pbn().prop_map(|pbn| Step::Carrier { pbn }),
+        1 => pbn().prop_map(|pbn| Step::Stray { pbn }),
+        8 => prop_oneof![9 => Just(1u64), 1 => 2..100_000u64].prop_map(|epochs| Step::Commit { epochs }),
+        8 => page().prop_map(|page| Step::Load { page }),
+        6 => (page(), any::<u8>(), epoch()).prop_map(|(page, sectors, epoch)| Step::Write { page, sectors, epoch }),
+        1 => epoch().prop_map(|epoch| Step::Checkpoint { epoch }),
+    ]
+}
+
+struct World {
+    origin: Origin,
+    ids: Vec<PageId>,
+    /// With all that was done, and what each epoch since the last checkpoint left.
+    now: Tables,
+    after: Vec<(Epoch, Tables)>,
+    /// Of the epoch that is not committed; of those that are, since the last checkpoint.
+    open: Vec<Effect>,
+    done: Vec<(Epoch, Effect)>,
+    medium: Map<PageId, PageContent>,
+    memory: Map<PageId, PageContent>,
+    live: Live,
+}
+
+impl World {
+    fn new(origin: Origin, first: u32, expected: u64) -> Self {
+        let (now, ids) = (Tables::new(origin), origin.pages());
+        let medium = ids.iter().map(|&id| (id, now.page(id))).collect();
+        let after = vec![(Epoch(0), now.clone())];
+        let live = Live::starting_at(first, expected);
+        Self { origin, ids, now, after, open: Vec::new(), done: Vec::new(), medium, memory: Map::default(), live }
+    }
+
+    /// From `lbn` on, as many of `blocks` as one effect can tell the old blocks of.
+    fn olds(&self, lbn: usize, blocks: usize) -> (Option<usize>, usize) {
+        let old = |i: usize| self.now.map[lbn + i].pbn().map(|pbn| self.origin.pbn_index(pbn));
+        let first = old(0);
+        let fits = |&i: &usize| lbn + i < LBNS && old(i) == first.map(|pbn| pbn + i);
+        (first, (0..blocks).take_while(fits).count())
+    }
+
+    /// The first block from `pbn` on for which this holds, and for how many it does, up to `blocks`.
+    fn run(pbn: usize, blocks: usize, holds: impl Fn(usize) -> bool) -> Option<(usize, usize)> {
+        let first = (pbn..PBNS).find(|&pbn| holds(pbn))?;
+        Some((first, (first..PBNS.min(first + blocks)).take_while(|&pbn| holds(pbn)).count()))
+    }
+
+    fn counts(&self, pbn: usize) -> bool {
+        (1..REFS_MAX).contains(&self.now.refs[pbn])
+    }
+
+    /// What a step does to the tables, if it can now.
+    fn effect(&self, step: Step) -> Option<Effect> {
+        let free = |pbn| self.now.refs[pbn] == 0;
+        let to = |pbn, slot| MapEntry::Block { pbn: self.origin.pbn(pbn), slot };
+        let mapped = |lbn: usize, blocks: usize, to, name| {
+            let (old, fits) = self.olds(lbn, blocks);
+            let old = old.map(|pbn| self.origin.pbn(pbn));
+            Effect { lbn: Some(self.origin.lbn(lbn)), blocks: count(blocks.min(fits)), to, old, name }
+        };
+        let unmapped = |to, old: Option<usize>, blocks, name| {
+            Some(Effect { lbn: None, blocks: count(blocks), to, old: old.map(|pbn| self.origin.pbn(pbn)), name })
+        };
+        match step {
+            Step::New { lbn, pbn, blocks } => {
+                let (first, free) = Self::run(pbn, blocks, free)?;
+                let name = if blocks == 1 { named(count(self.done.len() + self.open.len())) } else { Name::Lost };
+                Some(mapped(lbn, free, to(first, 0), name))
+            }
+            Step::Link { lbn, pbn, blocks, slot } => {
+                let (old, _) = self.olds(lbn, 1);
+                // A link that takes the place of one to the same block goes where no other does.
+                if let Some(pbn) = old.filter(|&pbn| self.now.refs[pbn] == REFS_MAX) {
+                    return Some(mapped(lbn, 1, to(pbn, slot), Name::None));
+                }
+                let linked = |pbn: usize| self.counts(pbn) || self.now.refs[pbn] == REFS_UNKNOWN;
+                let (first, linked) = Self::run(pbn, blocks, linked)?;
+                Some(mapped(lbn, linked, to(first, slot), Name::None))
+            }
+            Step::Clear { lbn, blocks, to } => Some(mapped(lbn, blocks, to, Name::None)),
+            Step::Remove { pbn, blocks } => {
+                let (first, blocks) = Self::run(pbn, blocks, |pbn| !self.now.names[pbn].is_none())?;
+                unmapped(MapEntry::Unmapped, Some(first), blocks, Name::Removed)
+            }
+            Step::Carrier { pbn } => {
+                let (first, _) = Self::run(pbn, 1, free)?;
+                let entry = FingerprintEntry { kind: Kind::Carrier, ..FingerprintEntry::NONE };
+                unmapped(to(first, 0), None, 1, Name::Of(entry))
+            }
+            Step::Stray { pbn } => {
+                let (first, _) = Self::run(pbn, 1, |pbn| self.now.strays[pbn] > 0)?;
+                unmapped(MapEntry::Unmapped, Some(first), 1, Name::None)
+            }
+            _ => None,
+        }
+    }
+
+    fn commit(&mut self, epochs: u64) {
+        let epoch = self.newest() + epochs;
+        for effect in self.open.drain(..) {
+            self.live.push(epoch, &effect);
+            for id in effect.pages() {
+                if let Some(content) = self.memory.get_mut(&id) {
+                    effect.replay(epoch, id, content);
+                }
+            }
+            self.done.push((epoch, effect));
+        }
+        self.after.push((epoch, self.now.clone()));
+    }
+
+    fn newest(&self) -> Epoch {
+        self.after.last().expect("at least the last checkpoint's").0
+    }
+
+    fn committed(&self) -> &Tables {
+        &self.after.last().expect("at least the last checkpoint's").1
+    }
+
+    /// One sector reaches the medium as an epoch left it, unless it is newer there.
+    fn write(&mut self, id: PageId, sector: usize, epoch: usize) {
+        let (epoch, tables) = &self.after[epoch];
+        let content = self.medium.get_mut(&id).expect("all pages are there");
+        if content.tag(sector) < epoch.get() {
+            tables.write(id, sector, content);
+            content.set_tag(sector, epoch.get());
+        }
+    }
+
+    fn checkpoint(&mut self, at: usize) {
+        for id in self.live.pages().collect::<Vec<_>>() {
+            (0..SECTORS).for_each(|sector| self.write(id, sector, at));
+        }
+        let upto = self.after[at].0;
+        self.live.forget_upto(upto);
+        self.live.heads.self_check(&self.live.nodes);
+        self.done.retain(|(epoch, _)| *epoch > upto);
+        self.after.drain(..at);
+    }
+
+    /// What a page is in memory, and what it is when it is loaded now, is what it is after the last commit.
+    fn look_at(&mut self, id: PageId) {
+        let right = self.committed().page(id);
+        let mut loaded = self.medium[&id].clone();
+        self.live.apply(id, &mut loaded);
+        for sector in 0..SECTORS {
+            assert!(loaded.sector(sector) == right.sector(sector), "{id:?} as loaded, sector {sector}");
+            let kept = self.memory.get(&id).is_none_or(|content| content.sector(sector) == right.sector(sector));
+            assert!(kept, "{id:?} in memory, sector {sector}");
+        }
+        if self.memory.remove(&id).is_none() {
+            self.memory.insert(id, loaded);
+        }
+    }
+
+    /// What is told of all live records.
+    fn look_at_all(&mut self) {
+        let touched: BTreeSet<_> = self.done.iter().flat_map(|(_, effect)| effect.pages()).collect();
+        assert!(self.live.pages().eq(touched.iter().copied()), "the pages that effects touch");
+        for id in self.ids.clone() {
+            assert_eq!(self.live.touches(id), touched.contains(&id), "{id:?}");
+            self.look_at(id);
+        }
+        self.live.heads.self_check(&self.live.nodes);
+        let pieces: Vec<_> = self.done.iter().flat_map(|(epoch, effect)| effect.pieces().map(|piece| (*epoch, piece))).collect();
+        assert!(self.live.iter().eq(pieces.iter().copied()), "all pieces, in order");
+        assert_eq!((self.live.len(), self.live.oldest()), (count(pieces.len()), self.done.first().map(|(epoch, _)| *epoch)));
+    }
+
+    fn step(&mut self, step: Step) {
+        if let Some(effect) = self.effect(step) {
+            self.now.do_it(&effect);
+            self.open.push(effect);
+            return;
+        }
+        match step {
+            Step::Commit { epochs } => self.commit(epochs),
+            Step::Load { page } => self.look_at(self.ids[page]),
+            Step::Write { page, sectors, epoch } => {
+                let epoch = epoch % self.after.len();
+                (0..SECTORS).filter(|s| sectors & (1 << s) != 0).for_each(|sector| self.write(self.ids[page], sector, epoch));
+            }
+            Step::Checkpoint { epoch } => self.checkpoint(epoch % self.after.len()),
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_page_as_loaded_is_the_page_after_the_last_commit(
+        steps in vec(step(), 0..1500),
+        origin in prop_oneof![
+            Just(Origin { map_page: 0, refs_page: 0 }),
+            Just(Origin { map_page: LOGICAL_BLOCKS_MAX / 800 - 3, refs_page: PBN_MAX.get() / 4000 - 2 }),
+            (0..1u64 << 30, 0..1u64 << 24).prop_map(|(map_page, refs_page)| Origin { map_page, refs_page }),
+        ],
+        // So that places come round to 0 on the way.
+        first in prop_oneof![Just(0), u32::MAX - 8000..=u32::MAX],
+        expected in prop_oneof![Just(0), 0..2000u64],
+    ) {
+        let mut world = World::new(origin, first, expected);
+        steps.into_iter().for_each(|step| world.step(step));
+        world.commit(1);
+        world.look_at_all();
+        world.checkpoint(world.after.len() - 1);
+        prop_assert_eq!(world.live.len(), 0);
+        world.look_at_all();
+    }
+}

@@ -1,0 +1,113 @@
+//! The carried log: the records of an epoch in units among the data, one flush behind them (docs/log.md).
+//!
+//! 1. A page in memory holds what the medium holds and every live record (`live.rs`), and nothing of an epoch that is not durable (L7). So it
+//!    may leave the memory unwritten: loaded again, it is put right again.
+//! 2. What the epochs in memory do to counts stands beside the pages, in `Engine::pending`, until their commit.
+//! 3. Pages are written by a checkpoint (`checkpoint.rs`), each sector tagged with the last epoch that it holds.
+//! 4. A block that a unit unlinks is let go of one commit later (L6): when a unit or a superblock is durable that says that unit was flushed.
+//! 5. A unit's block is let go of when both pairs of superblock copies have their anchor behind it: were the newer one lost, or destroyed by a format
+//!    that is cut off, the older one would else lead to units that are gone.
+//! 6. Blocks of coming units are chosen beforehand (`places.rs`); they and those of the walk belong to nobody else.
+
+mod apply;
+mod checkpoint;
+mod effect;
+mod gather;
+mod live;
+mod open;
+mod places;
+mod records;
+mod units;
+mod walk;
+#[cfg(test)]
+mod walk_tests;
+
+pub(crate) use live::Live;
+pub(crate) use open::Opening;
+pub(crate) use units::LogPart;
+pub(crate) use walk::Walk;
+
+use crate::Map;
+use crate::format::authenticator::Authenticator;
+use crate::units::{Epoch, Pbn};
+use checkpoint::Checkpoint;
+use std::collections::VecDeque;
+
+/// The log of an open volume.
+pub(crate) struct Log {
+    auth: Authenticator,
+    /// Every record since the anchor.
+    pub live: Live,
+    /// The last epoch that is committed.
+    pub epoch: Epoch,
+    /// The sequence of the next unit.
+    next: u64,
+    /// The sequence of the last unit that is flushed.
+    flushed: u64,
+    /// Places of the coming units, in order.
+    places: VecDeque<Pbn>,
+    /// Places of the walk's units, in order, up to the last one; and the incarnation of each.
+    walk: VecDeque<(Pbn, u64)>,
+    /// Places of units that lie before the anchor, but not before that of the older pair of superblock copies.
+    passed: Vec<Pbn>,
+    /// All of these, which nobody else may have.
+    blocks: Map<Pbn, ()>,
+    held: VecDeque<Held>,
+    checkpoint: Option<Checkpoint>,
+    /// It waits for a free block for a unit; and as of which change of the free blocks it has looked.
+    starves: Option<u64>,
+}
+
+/// What an epoch unlinked, until it is let go of (L6).
+struct Held {
+    /// Of the last unit of its epoch.
+    sequence: u64,
+    unlinked: Vec<Pbn>,
+    /// Of those, how many lost their fingerprint.
+    removed: Vec<Pbn>,
+}
+
+impl Log {
+    /// A log whose next unit has this sequence, with room for so many live effects at first.
+    fn new(auth: Authenticator, next: u64, epoch: Epoch, expected: u64) -> Self {
+        Self {
+            auth,
+            live: Live::new(expected),
+            epoch,
+            next,
+            flushed: next - 1,
+            places: VecDeque::new(),
+            walk: VecDeque::new(),
+            passed: Vec::new(),
+            blocks: Map::default(),
+            held: VecDeque::new(),
+            checkpoint: None,
+            starves: None,
+        }
+    }
+
+    /// Whether a block is one of the log's.
+    pub fn has(&self, pbn: Pbn) -> bool {
+        self.blocks.contains_key(&pbn)
+    }
+
+    /// The sequence of the walk's first unit, which need not be there yet.
+    fn first(&self) -> u64 {
+        self.next - crate::units::count(self.walk.len())
+    }
+
+    /// Records that are held back, for the account of memory.
+    pub fn held_records(&self) -> usize {
+        self.held.iter().map(|held| held.unlinked.len()).sum()
+    }
+
+    /// Whether it says something that pages on the medium do not.
+    fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.walk.is_empty()
+    }
+
+    /// Whether anything would be let go of by a checkpoint, or by another one after it.
+    fn keeps_blocks(&self) -> bool {
+        !self.is_empty() || !self.passed.is_empty()
+    }
+}

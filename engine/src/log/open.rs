@@ -1,0 +1,404 @@
+//! Opening: what the log holds is read, and the log goes on behind it.
+//!
+//! 1. The walk is read, its end found (L2), what may not have been flushed compared (L5); then its records are live, and pages are put right as
+//!    they are loaded. Nothing else is read before that.
+//! 2. The new incarnation is durable before any unit of it (L3).
+//! 3. After a crash the new incarnation's first unit is written and flushed before the first write is admitted and before any page is written
+//!    (L4): it says where the log ended and which records were dropped. A log that ends so already needs none.
+//! 4. What counts and may not have been flushed, units and content, is written again, before that flush: a block that the device was told to forget,
+//!    and whose write was lost, may read as its new content once, and as something else the next time.
+//! 5. A log with damage is not replayed: the volume answers with errors, and is read-only.
+
+use super::Log;
+use super::places::Reserved;
+use super::units::PLACES_LEFT_MIN;
+use super::walk::{Ended, RecordAt, Walk};
+use crate::buffer::{BufferMut, Slice};
+use crate::commit::{FlushFor, Stage};
+use crate::engine::{Engine, Fresh, IoFor};
+use crate::epoch::Epoch;
+use crate::fingerprint::Digest;
+use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::record::Record;
+use crate::format::superblock::CommitMode;
+use crate::format::unit::{UnitHeader, UnitKind, UnitWriter, open};
+use crate::interface::{Class, IoFailure, Notice};
+use crate::pages::Task;
+use crate::units::{Epoch as Number, Pbn, count};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Reads under way at once.
+const READS_MAX: usize = 64;
+/// Failed reads that are tried again.
+const READ_RETRIES: u8 = 2;
+
+/// A log that is being opened.
+#[derive(Default)]
+pub(crate) struct Opening {
+    walk: Option<Walk>,
+    ended: Option<Ended>,
+    reads: usize,
+    /// New blocks whose content is to be compared, and what it should be.
+    doubts: Vec<(Pbn, FingerprintEntry)>,
+    wrong: BTreeSet<Pbn>,
+    /// What the first unit has to say, if one is needed.
+    closing: Option<Vec<RecordAt>>,
+    /// Writes of it, and of what was compared, that are not over.
+    writes_left: usize,
+    /// Units behind the last that is known to be flushed, by sequence.
+    units: BTreeMap<u64, (Pbn, Slice)>,
+    /// What was found and counts, though nobody knows that it was flushed: to be written again.
+    again: Vec<(Pbn, Slice)>,
+    failures: u8,
+    /// The places are chosen.
+    is_ready: bool,
+}
+
+impl Engine {
+    /// The device is flushed: the log comes next, where there is one.
+    pub(crate) fn open_log(&mut self) {
+        let wanted = self.settings.commit_mode == CommitMode::Log;
+        self.log_opening = Some(Opening::default());
+        match self.superblock.anchor.clone() {
+            Some(anchor) if self.superblock.is_log_live() => {
+                self.log_opening.as_mut().expect("it was just made").walk = Some(Walk::new(anchor));
+                self.read_walk();
+            }
+            Some(anchor) if wanted => {
+                let ended = Walk::new(anchor).end();
+                self.adopt(ended, &BTreeSet::new(), false);
+            }
+            _ => {
+                if wanted {
+                    let (next, epoch) = (self.superblock.last_log_sequence + 1, self.superblock.last_epoch);
+                    self.log = Some(Log::new(self.superblock.authenticator(), next, epoch, 0));
+                }
+                self.log_is_read();
+            }
+        }
+    }
+
+    fn log_opening(&mut self) -> &mut Opening {
+        self.log_opening.as_mut().expect("the log is being opened")
+    }
+
+    fn read_walk(&mut self) {
+        while self.log_opening().reads < READS_MAX {
+            let opening = self.log_opening();
+            let Some((sequence, pbn)) = opening.walk.as_mut().and_then(Walk::ask) else { break };
+            opening.reads += 1;
+            let at = self.geometry.block_at(pbn);
+            self.read_in(IoFor::WalkRead { sequence, pbn }, at, 1, false, Class::Log);
+        }
+        let opening = self.log_opening();
+        if opening.reads == 0 && opening.walk.as_ref().is_some_and(Walk::is_done) {
+            self.walk_is_read();
+        }
+    }
+
+    pub(crate) fn walk_arrived(&mut self, sequence: u64, pbn: Pbn, buffer: BufferMut, result: Result<(), IoFailure>) {
+        if result.is_err() {
+            return self.opening_read_failed(IoFor::WalkRead { sequence, pbn }, pbn, false, Class::Log);
+        }
+        let auth = self.superblock.authenticator();
+        let unit = result.ok().and_then(|()| open(&auth, pbn, buffer.block(0))).filter(|unit| unit.header.kind == UnitKind::Log);
+        let Some(opening) = self.log_opening.as_mut() else { return };
+        opening.reads -= 1;
+        if let Some(unit) = unit.as_ref().filter(|unit| unit.header.sequence == sequence) {
+            let flushed_upto = unit.header.flushed_upto;
+            opening.units.insert(sequence, (pbn, buffer.freeze().slice(0, 1)));
+            opening.units.retain(|&sequence, _| sequence > flushed_upto);
+        }
+        if let Some(walk) = &mut opening.walk {
+            walk.arrived(sequence, pbn, unit);
+        }
+        self.read_walk();
+    }
+
+    fn walk_is_read(&mut self) {
+        let ended = self.log_opening().walk.take().expect("it was read").end();
+        if let Some(missing) = ended.missing {
+            self.notice(Notice::Damage { what: "a unit of the log that was flushed is not there", at: missing });
+            return self.log_is_damaged();
+        }
+        let opening = self.log_opening();
+        opening.doubts = ended.doubtful();
+        opening.ended = Some(ended);
+        self.read_doubts();
+    }
+
+    /// A read failed: once more, and then no more. What cannot be read may be what was acknowledged last, so it is no end.
+    fn opening_read_failed(&mut self, what: IoFor, pbn: Pbn, digest: bool, class: Class) {
+        let Some(opening) = self.log_opening.as_mut() else { return };
+        opening.failures += 1;
+        if opening.failures > READ_RETRIES {
+            self.notice(Notice::Damage { what: "the log cannot be read", at: pbn.0 });
+            return self.log_is_damaged();
+        }
+        let at = self.geometry.block_at(pbn);
+        self.read_in(what, at, 1, digest, class);
+    }
+
+    /// A log whose records are not all there: nothing that pages say can be trusted to be the newest.
+    fn log_is_damaged(&mut self) {
+        self.unflushed = true;
+        self.fail("a damaged log");
+        self.log_opening = None;
+        self.serve();
+    }
+
+    fn read_doubts(&mut self) {
+        while self.log_opening().reads < READS_MAX {
+            let Some((pbn, name)) = self.log_opening().doubts.pop() else { break };
+            self.log_opening().reads += 1;
+            let at = self.geometry.block_at(pbn);
+            self.read_in(IoFor::DoubtRead { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
+        }
+        if self.log_opening().reads == 0 {
+            let opening = self.log_opening();
+            let (ended, wrong) = (opening.ended.take().expect("the walk was read"), std::mem::take(&mut opening.wrong));
+            self.adopt(ended, &wrong, true);
+        }
+    }
+
+    pub(crate) fn doubt_arrived(
+        &mut self,
+        pbn: Pbn,
+        name: FingerprintEntry,
+        buffer: BufferMut,
+        digests: &[Digest],
+        result: Result<(), IoFailure>,
+    ) {
+        if result.is_err() {
+            return self.opening_read_failed(IoFor::DoubtRead { pbn, name }, pbn, name.kind == Kind::Fingerprint, Class::Data);
+        }
+        if self.log_opening.is_none() {
+            return;
+        }
+        let is_right = match name.kind {
+            Kind::Fingerprint => digests.first() == Some(&Digest::Of(name.value)),
+            _ => self.fingerprinter.checksum(buffer.block(0)) == name.value,
+        };
+        let opening = self.log_opening();
+        opening.reads -= 1;
+        if is_right {
+            opening.again.push((pbn, buffer.freeze().slice(0, 1)));
+        } else {
+            opening.wrong.insert(pbn);
+        }
+        self.read_doubts();
+    }
+
+    /// What the walk found is what the log holds.
+    fn adopt(&mut self, ended: Ended, wrong: &BTreeSet<Pbn>, crashed: bool) {
+        let units = std::mem::take(&mut self.log_opening().units);
+        let beyond = units.into_iter().filter(|(sequence, (pbn, _))| *sequence > ended.flushed && ended.place_of(*sequence) == Some(*pbn));
+        self.log_opening().again.extend(beyond.map(|(_, unit)| unit));
+        let (effects, dropped) = ended.replay(wrong);
+        let mut log = Log::new(self.superblock.authenticator(), ended.end + 1, ended.epoch, count(effects.len()));
+        for (epoch, effect) in &effects {
+            log.live.push(*epoch, effect);
+        }
+        let incarnations = ended.units.iter().map(|unit| unit.header.incarnation);
+        log.walk = ended.places.iter().copied().zip(incarnations).collect();
+        log.places = ended.come.iter().copied().collect();
+        log.blocks = ended.places.iter().chain(&ended.come).map(|&pbn| (pbn, ())).collect();
+        self.space.of_log = count(log.blocks.len());
+        // A log that says nothing needs it too: what lies at its next place may be no unit now, and one the next time.
+        let needs_closing = crashed && !ended.is_closed();
+        self.log_opening().closing = needs_closing.then_some(dropped);
+        let last = self.superblock.last_epoch.max(ended.epoch_seen);
+        self.superblock.last_epoch = last;
+        self.open = Epoch::new(last + 1);
+        self.log = Some(log);
+        self.log_is_read();
+    }
+
+    fn log_is_read(&mut self) {
+        if self.settings.read_only {
+            self.keep_what_was_compared();
+            self.log_opening = None;
+            return self.serve();
+        }
+        self.choose_places();
+    }
+
+    /// An opening that may not write reads from memory what another would write again (invariant 4).
+    fn keep_what_was_compared(&mut self) {
+        for (pbn, content) in std::mem::take(&mut self.log_opening().again) {
+            let fresh = Fresh { kind: Kind::None, fingerprint: FingerprintEntry::NONE.value, epoch: 0, held: Some(content), waits: false };
+            self.fresh.insert(pbn, fresh);
+        }
+    }
+
+    /// Places for the coming units: the superblock names them where no unit does.
+    pub(crate) fn choose_places(&mut self) {
+        if self.log_opening.as_ref().is_none_or(|opening| opening.is_ready) {
+            return;
+        }
+        let reserved = if self.log.is_some() { self.reserve_places(PLACES_LEFT_MIN + 1, Task::OpenLog) } else { Reserved::Enough };
+        if reserved == Reserved::Waits || (reserved == Reserved::Lacks && self.space.preparing.is_some()) {
+            return;
+        }
+        if reserved == Reserved::Lacks {
+            if self.space.fruitless <= self.space.granules() {
+                return self.ready.push_back(Task::OpenLog);
+            }
+            // A full volume: one place is enough to close the log, and a checkpoint then frees others.
+            if self.log.as_ref().is_some_and(|log| log.places.is_empty()) {
+                return self.log_is_damaged();
+            }
+        }
+        self.log_opening().is_ready = true;
+        self.say_opened();
+    }
+
+    /// The superblock says that the volume is open: the first unit may follow, and what has to be written again.
+    pub(crate) fn write_closing(&mut self) {
+        let Some(opening) = self.log_opening.as_mut() else { return };
+        let (closing, again) = (opening.closing.take(), std::mem::take(&mut opening.again));
+        opening.writes_left = usize::from(closing.is_some()) + again.len();
+        if opening.writes_left == 0 {
+            return self.log_is_open();
+        }
+        if let Some(dropped) = closing {
+            self.write_closing_unit(dropped);
+        }
+        for (pbn, content) in again {
+            let at = self.geometry.block_at(pbn);
+            self.write_out(IoFor::Unit, at, vec![content], Class::Log);
+        }
+    }
+
+    fn write_closing_unit(&mut self, dropped: Vec<RecordAt>) {
+        let number = self.open.number;
+        self.open.number = Number(number.0 + 1);
+        let log = self.log.as_mut().expect("only a log is closed");
+        let pbn = log.places.pop_front().expect("places were chosen");
+        let mut writer = UnitWriter::new(super::walk::runs(log.places.iter().copied()));
+        let rest = writer.push(Record::Closing { dropped });
+        assert!(rest.is_none(), "an epoch's dropped records fit a unit");
+        let incarnation = self.superblock.incarnation;
+        let header = UnitHeader {
+            kind: UnitKind::Log,
+            incarnation,
+            sequence: log.next,
+            epoch: number,
+            unit: 0,
+            units: 1,
+            flushed_upto: log.flushed,
+            content_flushed: true,
+        };
+        let mut block = self.home.clone().take(1);
+        let _ = writer.seal(&log.auth, &header, pbn, block.block_mut(0));
+        log.walk.push_back((pbn, incarnation));
+        log.next += 1;
+        log.epoch = number;
+        let at = self.geometry.block_at(pbn);
+        self.write_out(IoFor::Unit, at, vec![block.freeze().slice(0, 1)], Class::Log);
+    }
+
+    /// The closing unit may be on the device now.
+    pub(super) fn opening_unit_written(&mut self) {
+        if self.failed && self.stage == Stage::Opening {
+            return self.log_is_open();
+        }
+        let Some(opening) = self.log_opening.as_mut().filter(|opening| opening.writes_left > 0) else { return };
+        opening.writes_left -= 1;
+        if opening.writes_left == 0 {
+            self.flush(FlushFor::ClosingUnit);
+        }
+    }
+
+    pub(crate) fn closing_unit_flushed(&mut self) {
+        if self.failed {
+            return self.log_is_open();
+        }
+        let log = self.log.as_mut().expect("it was closed");
+        log.flushed = log.next - 1;
+        self.superblock.last_epoch = log.epoch;
+        self.log_is_open();
+    }
+
+    /// The log is as it should be. In mode `ordered` it is emptied now.
+    fn log_is_open(&mut self) {
+        if self.failed {
+            return self.opening_failed();
+        }
+        if self.settings.commit_mode == CommitMode::Ordered && self.log.is_some() {
+            if self.checkpoint_empties_log() {
+                return;
+            }
+            return self.leave_log();
+        }
+        self.begin_recalling();
+    }
+
+    /// The volume opens read-only. Where its log ends is not settled then: no answer that the next opening might contradict (P7).
+    pub(crate) fn opening_failed(&mut self) {
+        self.unflushed |= self.log.is_some();
+        self.log_opening = None;
+        self.serve();
+    }
+
+    fn begin_recalling(&mut self) {
+        self.log_opening = None;
+        self.stage = Stage::Recalling;
+        self.go_on_recalling();
+    }
+
+    /// A checkpoint has ended: an opening or a closing may have waited for it.
+    pub(super) fn after_checkpoint(&mut self) {
+        if self.log_opening.as_ref().is_some_and(|opening| opening.is_ready) && self.stage == Stage::Opening {
+            if self.settings.commit_mode == CommitMode::Ordered {
+                return self.leave_log();
+            }
+            return self.choose_places();
+        }
+        if self.stage.is_closing() {
+            self.go_on_closing();
+        }
+    }
+
+    /// The log is empty: `ordered` needs none.
+    fn leave_log(&mut self) {
+        self.forget_log();
+        // In both pairs: the older one would else lead to units whose places are others' by then.
+        self.opening_updates = 0;
+        self.update_opened();
+    }
+
+    /// What a superblock without a log says.
+    fn forget_log(&mut self) {
+        if let Some(log) = self.log.take() {
+            self.superblock.last_log_sequence = log.next - 1;
+            self.space.of_log = 0;
+            log.blocks.keys().for_each(|&pbn| self.freed(pbn));
+            self.space.no_longer_busy();
+        }
+        self.superblock.anchor = None;
+        self.superblock.set_log_live(false);
+    }
+
+    /// The log is empty, and its places wait for the next opening.
+    pub(crate) fn close_log_in_superblock(&mut self) {
+        let Some(log) = &self.log else { return };
+        let (sequence, epoch) = (log.next - 1, log.epoch);
+        self.superblock.last_log_sequence = sequence;
+        self.superblock.anchor = Some(self.anchor_behind(sequence, epoch));
+        self.superblock.set_log_live(false);
+    }
+
+    /// What the superblock has to say of the log as the volume opens.
+    pub(crate) fn open_log_in_superblock(&mut self) {
+        match &self.log {
+            None => self.superblock.anchor = None,
+            Some(log) if !self.superblock.is_log_live() => {
+                let (sequence, epoch) = (log.next - 1, log.epoch);
+                self.superblock.anchor = Some(self.anchor_behind(sequence, epoch));
+                self.superblock.set_log_live(true);
+            }
+            Some(_) => {}
+        }
+    }
+}

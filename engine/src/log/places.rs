@@ -1,0 +1,144 @@
+//! Places of the coming units: free blocks, in runs where there are runs, chosen before they are needed.
+//!
+//! 1. A place is free in every sense (R4) and belongs to the log from here on; every unit names those behind it.
+//! 2. They are at most 1/64 of the free blocks, but for those that the next epoch cannot do without.
+
+use super::units::{PLACES_LEFT_MIN, UNIT_RECORD_BYTES};
+use crate::engine::Engine;
+use crate::format::page::PageId;
+use crate::format::record::RECORD_BYTES_MAX;
+use crate::link::Blocked;
+use crate::pages::{Got, Task};
+use crate::units::{Pbn, count};
+
+/// The most places that are chosen beforehand.
+const PLACES_MAX: u64 = 64;
+/// One in so many free blocks.
+const PLACES_FRACTION: u64 = 64;
+/// Records that a unit takes at the least.
+const RECORDS_A_UNIT: usize = UNIT_RECORD_BYTES / RECORD_BYTES_MAX;
+
+/// What became of a wish for places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reserved {
+    Enough,
+    Waits,
+    /// No free block is ready.
+    Lacks,
+}
+
+impl Engine {
+    /// Makes sure of so many places. Where a page has to come first, the task is called.
+    pub(super) fn reserve_places(&mut self, least: usize, task: Task) -> Reserved {
+        let log = self.log.as_ref().expect("places are the log's");
+        if log.places.len() >= least {
+            return Reserved::Enough;
+        }
+        let wanted = least.max(crate::units::index((self.space.free() / PLACES_FRACTION).min(PLACES_MAX)));
+        while self.log.as_ref().expect("it is there").places.len() < wanted {
+            match self.take_free_block() {
+                Ok(Some(pbn)) => self.add_place(pbn),
+                Ok(None) => break,
+                Err(page) => {
+                    self.wait(page, task);
+                    return Reserved::Waits;
+                }
+            }
+        }
+        let enough = self.log.as_ref().expect("it is there").places.len() >= least;
+        if enough { Reserved::Enough } else { Reserved::Lacks }
+    }
+
+    fn add_place(&mut self, pbn: Pbn) {
+        let log = self.log.as_mut().expect("places are the log's");
+        log.blocks.insert(pbn, ());
+        log.places.push_back(pbn);
+        self.space.of_log = count(log.blocks.len());
+    }
+
+    /// A free block, if one is ready. `Err`: its page has to come first.
+    fn take_free_block(&mut self) -> Result<Option<Pbn>, PageId> {
+        if self.space.ready.is_empty() {
+            self.prepare_free_blocks();
+        }
+        for _ in 0..self.space.ready.len() {
+            let pbn = *self.space.ready.front().expect("it was counted");
+            let (page, _) = self.geometry.refs_of(pbn);
+            match self.ensure(page) {
+                Got::Wait => return Err(page),
+                Got::Unreadable => {
+                    self.space.ready.pop_front();
+                    continue;
+                }
+                Got::Ready => {}
+            }
+            self.space.ready.pop_front();
+            if self.refs_now(pbn) != 0 {
+                continue;
+            }
+            if self.busy(pbn) {
+                self.space.ready.push_back(pbn);
+                continue;
+            }
+            self.cache.forget(pbn);
+            self.superblock.allocation_cursor = pbn;
+            return Ok(Some(pbn));
+        }
+        Ok(None)
+    }
+
+    /// Whether so many units may take what is kept for the worst: nothing that is under way frees a block, and one place is left behind them. A
+    /// checkpoint then gives them back.
+    pub(super) fn has_last_places(&self, units: usize) -> bool {
+        let log = self.log.as_ref().expect("places are the log's");
+        log.checkpoint.is_none() && !log.keeps_blocks() && log.places.len() > units
+    }
+
+    /// A commit, or an opening, waits for a place: what the log keeps has to be let go of.
+    pub(super) fn starve(&mut self) {
+        let changes = self.space.changes;
+        self.log.as_mut().expect("only the log starves").starves = Some(changes);
+        self.begin_checkpoint();
+        self.more_background = true;
+    }
+
+    /// Makes sure of places for the units of so many further records, before they are admitted (L9): an epoch that is sealed always finds them.
+    pub(crate) fn admit_records(&mut self, records: usize) -> Result<(), Blocked> {
+        while self.log_room() < records {
+            match self.take_free_block() {
+                Ok(Some(pbn)) => self.add_place(pbn),
+                Ok(None) => return Err(Blocked::Space),
+                Err(page) => return Err(Blocked::Page(page)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Further records of the open epoch that find room in the units for which there are places.
+    pub(crate) fn log_room(&self) -> usize {
+        let Some(log) = &self.log else { return usize::MAX };
+        let committing = self.commit.as_ref().filter(|commit| !commit.log.is_sent()).map_or(0, |commit| commit.epoch.records());
+        let units = log.places.len().saturating_sub(PLACES_LEFT_MIN);
+        let units = units.saturating_sub(committing.div_ceil(RECORDS_A_UNIT));
+        (units * RECORDS_A_UNIT).saturating_sub(self.open.records())
+    }
+
+    /// Whether blocks wait to be let go of (L6). They are, soon.
+    pub(crate) fn holds_unlinked(&mut self) -> bool {
+        let holds = self.log.as_ref().is_some_and(|log| !log.held.is_empty());
+        if holds {
+            self.begin_checkpoint();
+        }
+        holds
+    }
+
+    /// Goes on with what waits for a free block, where something may have become free.
+    pub(crate) fn feed_log(&mut self) {
+        let changes = self.space.changes;
+        if self.log.as_ref().is_some_and(|log| log.starves.is_some_and(|then| then != changes)) {
+            self.log.as_mut().expect("it was just there").starves = None;
+            self.ready.push_back(Task::Commit);
+            self.ready.push_back(Task::OpenLog);
+        }
+    }
+}

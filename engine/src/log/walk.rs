@@ -1,0 +1,244 @@
+//! Reading the log: which units there are, where it ends, what it says.
+//!
+//! 1. Recovery can begin nowhere but at the anchor; each unit names the places of those behind it, at least two, so that a lost one does not cut
+//!    the chain.
+//! 2. **End (L2).** Let F be the highest `flushed_upto` among the valid units and the anchor. Every unit up to F must be there: a missing one is
+//!    damage. Behind F at most one epoch counts, and only if all of its units are there (L10). A unit behind a hole is never used.
+//! 3. Incarnations never fall along the walk (L3): a unit of a lower one is left from before a crash, and is not there.
+//! 4. **Drops (L5).** A record of the epoch beyond F whose content is not what it says is dropped, and nothing else; the next record of its LBN
+//!    then has the dropped record's old block as its old one. What was dropped stays dropped: closing records name it.
+//!
+//! No I/O here: whoever reads asks for places, and hands in what lies there.
+
+use super::effect::Effect;
+use super::records::effects_of;
+use crate::Map;
+use crate::format::anchor::Anchor;
+use crate::format::places::{PLACES_BLOCKS_MAX, PLACES_MAX, Places};
+use crate::format::record::Record;
+use crate::format::unit::Unit;
+use crate::units::{Epoch, Lbn, Pbn, index};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A record: the sequence of its unit, and its number there.
+pub(crate) type RecordAt = (u64, u32);
+
+/// A walk along the log, from the anchor on.
+pub(crate) struct Walk {
+    anchor: Anchor,
+    /// Where the unit of each sequence should lie, as the anchor and the units before it say.
+    places: BTreeMap<u64, Pbn>,
+    asked: BTreeSet<u64>,
+    /// Arrived, and not yet taken in order.
+    arrived: BTreeMap<u64, Option<Unit>>,
+    units: BTreeMap<u64, Unit>,
+    /// The next to be taken.
+    next: u64,
+    incarnation: u64,
+}
+
+/// Where a walk ended.
+pub(crate) struct Ended {
+    /// The units that count, in order.
+    pub units: Vec<Unit>,
+    /// Their places, and the sequence of the first.
+    pub first: u64,
+    pub places: Vec<Pbn>,
+    /// Every unit up to this sequence was flushed for certain.
+    pub flushed: u64,
+    /// The sequence of the last unit that counts.
+    pub end: u64,
+    /// The last epoch that counts.
+    pub epoch: Epoch,
+    /// The highest epoch that any valid unit has, counted or not.
+    pub epoch_seen: Epoch,
+    /// Places that the last unit names, in order: the first is that of the next unit.
+    pub come: Vec<Pbn>,
+    /// A unit that was flushed is not there: its sequence.
+    pub missing: Option<u64>,
+}
+
+fn each(places: &[Places]) -> impl Iterator<Item = Pbn> + '_ {
+    places.iter().flat_map(|run| run.pbns())
+}
+
+impl Walk {
+    pub fn new(anchor: Anchor) -> Self {
+        let places = (anchor.sequence..).zip(each(&anchor.places)).collect();
+        let (next, incarnation) = (anchor.sequence, anchor.incarnation);
+        Self { anchor, places, asked: BTreeSet::new(), arrived: BTreeMap::new(), units: BTreeMap::new(), next, incarnation }
+    }
+
+    /// A unit that has not been asked for: its sequence and its place.
+    pub fn ask(&mut self) -> Option<(u64, Pbn)> {
+        let (&sequence, &pbn) = self.places.range(self.next..).find(|(sequence, _)| !self.asked.contains(sequence))?;
+        self.asked.insert(sequence);
+        Some((sequence, pbn))
+    }
+
+    /// What lies at the place of a unit.
+    pub fn arrived(&mut self, sequence: u64, pbn: Pbn, unit: Option<Unit>) {
+        if self.places.get(&sequence) != Some(&pbn) {
+            return;
+        }
+        self.arrived.insert(sequence, unit.filter(|unit| unit.header.sequence == sequence));
+        while let Some(unit) = self.arrived.remove(&self.next) {
+            let sequence = self.next;
+            self.next += 1;
+            let Some(unit) = unit.filter(|unit| unit.header.incarnation >= self.incarnation) else { continue };
+            self.incarnation = unit.header.incarnation;
+            for (sequence, pbn) in (sequence + 1..).zip(each(&unit.places)) {
+                // After a crash the new incarnation may name other places than the units that it left behind.
+                if self.places.insert(sequence, pbn).is_some_and(|before| before != pbn) {
+                    self.asked.remove(&sequence);
+                    self.arrived.remove(&sequence);
+                }
+            }
+            self.units.insert(sequence, unit);
+        }
+    }
+
+    /// Whether every place that is named has been looked at.
+    pub fn is_done(&self) -> bool {
+        !self.places.contains_key(&self.next)
+    }
+
+    /// Where the log ends.
+    pub fn end(mut self) -> Ended {
+        let Anchor { sequence: first, epoch, flushed_upto, .. } = self.anchor;
+        let flushed = self.units.values().map(|unit| unit.header.flushed_upto).fold(flushed_upto, u64::max);
+        let missing = (first..=flushed).find(|sequence| !self.units.contains_key(sequence));
+        let epoch_seen = self.units.values().map(|unit| unit.header.epoch).fold(epoch, Epoch::max);
+        let mut end = missing.map_or(flushed, |missing| missing - 1);
+        match missing {
+            // No part of an epoch.
+            Some(_) => {
+                while self.units.get(&end).is_some_and(|unit| unit.header.unit + 1 < unit.header.units) {
+                    end -= 1;
+                }
+            }
+            None => end += self.whole_epoch(flushed + 1),
+        }
+        let beyond = self.units.split_off(&(end + 1));
+        drop(beyond);
+        let epoch = self.units.last_key_value().map_or(epoch, |(_, unit)| unit.header.epoch);
+        let come = match self.units.last_key_value() {
+            Some((_, unit)) => each(&unit.places).collect(),
+            None => each(&self.anchor.places).collect(),
+        };
+        Ended {
+            first,
+            places: self.places.range(first..end + 1).map(|(_, &pbn)| pbn).collect(),
+            flushed: flushed.min(end),
+            end,
+            epoch,
+            epoch_seen,
+            come,
+            missing,
+            units: self.units.into_values().collect(),
+        }
+    }
+
+    /// The units of the epoch that begins at this sequence, if all of them are there.
+    fn whole_epoch(&self, first: u64) -> u64 {
+        let Some(head) = self.units.get(&first).map(|unit| &unit.header) else { return 0 };
+        let belongs = |i: u32| {
+            self.units.get(&(first + u64::from(i))).is_some_and(|unit| {
+                let header = &unit.header;
+                (header.epoch, header.unit, header.units, header.incarnation) == (head.epoch, i, head.units, head.incarnation)
+            })
+        };
+        if (0..head.units).all(belongs) { u64::from(head.units) } else { 0 }
+    }
+}
+
+impl Ended {
+    /// New blocks of the epoch that may not have been flushed: their content has to be compared (L5).
+    pub fn doubtful(&self) -> Vec<(Pbn, crate::format::entry::FingerprintEntry)> {
+        let beyond = self.units.iter().filter(|unit| unit.header.sequence > self.flushed && !unit.header.content_flushed);
+        let records = beyond.flat_map(|unit| &unit.records);
+        records.filter_map(|record| if let Record::New { pbn, name, .. } = record { Some((*pbn, *name)) } else { None }).collect()
+    }
+
+    /// Where the unit of this sequence lies, if it counts.
+    pub fn place_of(&self, sequence: u64) -> Option<Pbn> {
+        self.places.get(index(sequence.checked_sub(self.first)?)).copied()
+    }
+
+    /// Whether the log ends with the unit that closed it after a crash: there is nothing behind it to be said.
+    pub fn is_closed(&self) -> bool {
+        self.units.last().is_some_and(|unit| unit.records.iter().any(|record| matches!(record, Record::Closing { .. })))
+    }
+
+    /// What every unit does, in order, where the content of `wrong` blocks is not what their records say. With what has been dropped.
+    pub fn replay(&self, wrong: &BTreeSet<Pbn>) -> (Vec<(Epoch, Effect)>, Vec<RecordAt>) {
+        let mut dropped: BTreeSet<RecordAt> = BTreeSet::new();
+        for record in self.units.iter().flat_map(|unit| &unit.records) {
+            if let Record::Closing { dropped: before } = record {
+                dropped.extend(before.iter().copied());
+            }
+        }
+        for unit in self.units.iter().filter(|unit| unit.header.sequence > self.flushed) {
+            for (number, record) in (0..).zip(&unit.records) {
+                let names = match record {
+                    Record::New { pbn, .. } | Record::Link { to: crate::format::entry::MapEntry::Block { pbn, .. }, .. } => Some(*pbn),
+                    _ => None,
+                };
+                if names.is_some_and(|pbn| wrong.contains(&pbn)) {
+                    dropped.insert((unit.header.sequence, number));
+                }
+            }
+        }
+        let mut effects = Vec::new();
+        // LBN → what it meant before a record of it that was dropped.
+        let mut former: Map<Lbn, Option<Pbn>> = Map::default();
+        for unit in &self.units {
+            for (number, record) in (0..).zip(&unit.records) {
+                let is_dropped = dropped.contains(&(unit.header.sequence, number));
+                effects_of(record, &mut |effect: Effect| match effect.lbn {
+                    Some(lbn) if is_dropped => {
+                        former.entry(lbn).or_insert(effect.old);
+                    }
+                    _ => put_right(effect, &mut former, &mut |effect| effects.push((unit.header.epoch, effect))),
+                });
+            }
+        }
+        (effects, dropped.into_iter().filter(|(sequence, _)| *sequence >= self.first).collect())
+    }
+}
+
+/// Hands on an effect, its old blocks put right where the records before it were dropped.
+fn put_right(effect: Effect, former: &mut Map<Lbn, Option<Pbn>>, push: &mut dyn FnMut(Effect)) {
+    let Some(lbn) = effect.lbn.filter(|_| !former.is_empty()) else { return push(effect) };
+    let mut from = 0;
+    for i in 0..effect.blocks {
+        if let Some(old) = former.remove(&(lbn + i)) {
+            if i > from {
+                push(effect.part(from, i - from));
+            }
+            push(Effect { old, ..effect.part(i, 1) });
+            from = i + 1;
+        }
+    }
+    if from == 0 {
+        return push(effect);
+    }
+    if from < effect.blocks {
+        push(effect.part(from, effect.blocks - from));
+    }
+}
+
+/// Runs of these places, as a unit or an anchor names them.
+pub(crate) fn runs(places: impl Iterator<Item = Pbn>) -> Vec<Places> {
+    let mut runs: Vec<Places> = Vec::new();
+    for pbn in places {
+        if let Some(run) = runs.last_mut().filter(|run| run.end() == pbn && run.blocks < PLACES_BLOCKS_MAX) {
+            run.blocks += 1;
+        } else if runs.len() < PLACES_MAX {
+            runs.push(Places { first: pbn, blocks: 1 });
+        } else {
+            break;
+        }
+    }
+    runs
+}

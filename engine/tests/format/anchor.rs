@@ -1,0 +1,92 @@
+//! The anchor of the log, in the superblock.
+
+use super::superblock::forged;
+use super::{encoded, eventful, fresh};
+use onefold_engine::format::anchor::at;
+use onefold_engine::format::superblock::at as at_superblock;
+use onefold_engine::format::{Anchor, PLACES_MAX, Places, Superblock, SuperblockError};
+use onefold_engine::units::{Epoch, Pbn};
+use proptest::prelude::*;
+
+const ANCHOR: usize = at_superblock::LOG_ANCHOR.offset;
+
+fn of(places: Vec<Places>) -> Superblock {
+    let mut s = fresh();
+    s.anchor = Some(Anchor { sequence: 1, incarnation: 0, epoch: Epoch(0), flushed_upto: 0, places });
+    s
+}
+
+#[test]
+fn without_a_log_all_is_zero() {
+    assert_eq!(fresh().anchor, None);
+    assert!(encoded(&fresh(), 0)[ANCHOR..][..at_superblock::LOG_ANCHOR.width].iter().all(|&byte| byte == 0));
+    let mut emptied = eventful();
+    emptied.set_log_live(false);
+    emptied.anchor = None;
+    assert_eq!(Superblock::decode(&encoded(&emptied, 1), 1), Ok(emptied));
+}
+
+#[test]
+fn the_shortest_and_the_fullest_come_back() {
+    let last = fresh().geometry.data_blocks - 64;
+    for places in [Vec::new(), vec![Places { first: Pbn(last), blocks: 64 }; PLACES_MAX]] {
+        let s = of(places);
+        assert_eq!(Superblock::decode(&encoded(&s, 0), 0), Ok(s));
+    }
+}
+
+#[test]
+fn places_outside_the_volume_are_refused() {
+    let limit = fresh().geometry.data_blocks;
+    let s = of(vec![Places { first: Pbn(limit - 1), blocks: 1 }]);
+    let error = forged(&s, |page| page[ANCHOR + at::PLACES.offset + 5] = 2);
+    assert_eq!(error, Err(SuperblockError::OutOfRange { field: "LOG_ANCHOR", value: limit + 1, limit }));
+    for (byte, value) in [(5, 0), (5, 65), (4, 0xff)] {
+        let error = forged(&s, |page| page[ANCHOR + at::PLACES.offset + byte] = value);
+        assert_eq!(error, Err(SuperblockError::Places), "byte {byte} {value}");
+    }
+    let error = forged(&s, |page| page[ANCHOR + at::PLACES_COUNT.offset] = 33);
+    assert_eq!(error, Err(SuperblockError::UnknownValue { field: "PLACES_COUNT", value: 33 }));
+}
+
+#[test]
+fn the_next_unit_is_not_flushed() {
+    let error = forged(&eventful(), |page| page[ANCHOR + at::FLUSHED_UPTO.offset] = 30);
+    assert_eq!(error, Err(SuperblockError::OutOfRange { field: "FLUSHED_UPTO", value: 30, limit: 29 }));
+    let error = forged(&of(Vec::new()), |page| {
+        page[ANCHOR + at::SEQUENCE.offset] = 0;
+        page[ANCHOR + at::EPOCH.offset] = 1;
+    });
+    assert_eq!(error, Err(SuperblockError::UnknownValue { field: "SEQUENCE", value: 0 }));
+}
+
+#[test]
+fn a_live_log_has_an_anchor() {
+    let mut s = eventful();
+    assert!(s.is_log_live());
+    s.set_log_live(false);
+    assert_eq!((s.is_log_live(), s.features.incompatible), (false, 0));
+    let error = forged(&fresh(), |page| page[at_superblock::FEATURES_INCOMPATIBLE.offset] = 1);
+    assert_eq!(error, Err(SuperblockError::NoAnchor));
+}
+
+#[test]
+#[should_panic(expected = "NoAnchor")]
+fn a_live_log_without_an_anchor_is_a_bug() {
+    let mut s = fresh();
+    s.set_log_live(true);
+    let _ = encoded(&s, 0);
+}
+
+proptest! {
+    #[test]
+    fn anchors_come_back(
+        ahead in 1..1000u64, incarnation: u64, epoch: u64, flushed_upto in 0..1u64 << 63,
+        places in proptest::collection::vec((0..10_000u64, 1..=64u8), 0..=PLACES_MAX),
+    ) {
+        let places = places.into_iter().map(|(first, blocks)| Places { first: Pbn(first), blocks }).collect();
+        let mut s = eventful();
+        s.anchor = Some(Anchor { sequence: flushed_upto + ahead, incarnation, epoch: Epoch(epoch), flushed_upto, places });
+        prop_assert_eq!(Superblock::decode(&encoded(&s, 3), 3), Ok(s));
+    }
+}
