@@ -7,7 +7,7 @@
 //! 3. **Non-critical.** Now, and only now, the epoch's decrements enter the refs pages in memory (R3) and its fingerprints the fingerprint
 //!    pages. They are written when some later step 1 writes their page anyway, when the page is full, or when the delay has passed.
 //!
-//! This module is the only one that asks for a flush, and the only one that knows the scheme. `recover` is its mirror.
+//! Every flush is sent from here. In the log's mode `log/` has the steps; sealing, and answering who waited, is the same. `recover` is its mirror.
 
 mod flush;
 mod links;

@@ -1,6 +1,6 @@
 //! The carried log: the records of an epoch in units among the data, one flush behind them (docs/log.md).
 //!
-//! 1. A page in memory holds what the medium holds and every live record (`live.rs`), and nothing of an epoch that is not durable (L7). So it
+//! 1. A page in memory holds what the medium holds and every live record (`live/mod.rs`), and nothing of an epoch that is not durable (L7). So it
 //!    may leave the memory unwritten: loaded again, it is put right again.
 //! 2. What the epochs in memory do to counts stands beside the pages, in `Engine::pending`, until their commit.
 //! 3. Pages are written by a checkpoint (`checkpoint.rs`), each sector tagged with the last epoch that it holds.
@@ -63,7 +63,7 @@ struct Held {
     /// Of the last unit of its epoch.
     sequence: u64,
     unlinked: Vec<Pbn>,
-    /// Of those, how many lost their fingerprint.
+    /// Of those, the ones that lost their fingerprint.
     removed: Vec<Pbn>,
 }
 
@@ -101,7 +101,7 @@ impl Log {
         self.held.iter().map(|held| held.unlinked.len()).sum()
     }
 
-    /// Whether it says something that pages on the medium do not.
+    /// Whether it says nothing that pages on the medium do not, and holds nothing back.
     fn is_empty(&self) -> bool {
         self.held.is_empty() && self.walk.is_empty()
     }

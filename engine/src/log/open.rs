@@ -127,7 +127,7 @@ impl Engine {
         self.read_doubts();
     }
 
-    /// A read failed: once more, and then no more. What cannot be read may be what was acknowledged last, so it is no end.
+    /// A read failed: it is tried again, as long as few have failed in all. What cannot be read may be what was acknowledged last, so it is no end.
     fn opening_read_failed(&mut self, what: IoFor, pbn: Pbn, digest: bool, class: Class) {
         let Some(opening) = self.log_opening.as_mut() else { return };
         opening.failures += 1;

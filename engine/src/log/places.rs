@@ -102,7 +102,8 @@ impl Engine {
         self.more_background = true;
     }
 
-    /// Makes sure of places for the units of so many further records, before they are admitted (L9): an epoch that is sealed always finds them.
+    /// Makes sure of places for the units of so many further records, before they are admitted (L9): sealed, they always find them. What is unmapped
+    /// is not counted.
     pub(crate) fn admit_records(&mut self, records: usize) -> Result<(), Blocked> {
         while self.log_room() < records {
             match self.take_free_block() {

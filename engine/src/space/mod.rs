@@ -1,6 +1,7 @@
 //! Where blocks are: which are free, which are kept by their fingerprint alone, how full the volume is.
 //!
-//! 1. The counts on the refs pages are the truth; what is kept here are summaries, made by a scan in the background, that nobody waits for.
+//! 1. The counts on the refs pages, with what `log/apply.rs` keeps beside them, are the truth; what is kept here are summaries, made by a scan in
+//!    the background, that nobody waits for.
 //! 2. A block is handed out only if its count is 0, its fingerprint entry is none, and nothing in flight touches it (R4, R7).
 //! 3. Blocks are handed out in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
 
