@@ -19,7 +19,16 @@ pub fn authenticator() -> Authenticator {
 
 /// The header of a unit of the walk.
 pub fn unit_header() -> UnitHeader {
-    UnitHeader { kind: UnitKind::Log, incarnation: 1, sequence: 9, epoch: Epoch(5), unit: 1, units: 2, flushed_upto: 7, content_flushed: false }
+    UnitHeader {
+        kind: UnitKind::Log,
+        incarnation: 1,
+        sequence: 9,
+        epoch: Epoch(5),
+        unit: 1,
+        units: 2,
+        flushed_upto: 7,
+        content_flushed: false,
+    }
 }
 
 /// A unit with something of everything.

@@ -17,6 +17,7 @@ mod live;
 mod open;
 mod places;
 mod records;
+mod superblock;
 mod units;
 mod walk;
 #[cfg(test)]
