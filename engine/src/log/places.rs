@@ -5,10 +5,9 @@
 
 use super::units::{PLACES_LEFT_MIN, UNIT_RECORD_BYTES};
 use crate::engine::Engine;
-use crate::format::page::PageId;
 use crate::format::record::RECORD_BYTES_MAX;
 use crate::link::Blocked;
-use crate::pages::{Got, Task};
+use crate::pages::Task;
 use crate::units::{Pbn, count};
 
 /// The most places that are chosen beforehand.
@@ -54,37 +53,6 @@ impl Engine {
         log.blocks.insert(pbn, ());
         log.places.push_back(pbn);
         self.space.of_log = count(log.blocks.len());
-    }
-
-    /// A free block, if one is ready. `Err`: its page has to come first.
-    fn take_free_block(&mut self) -> Result<Option<Pbn>, PageId> {
-        if self.space.ready.is_empty() {
-            self.prepare_free_blocks();
-        }
-        for _ in 0..self.space.ready.len() {
-            let pbn = *self.space.ready.front().expect("it was counted");
-            let (page, _) = self.geometry.refs_of(pbn);
-            match self.ensure(page) {
-                Got::Wait => return Err(page),
-                Got::Unreadable => {
-                    self.space.ready.pop_front();
-                    continue;
-                }
-                Got::Ready => {}
-            }
-            self.space.ready.pop_front();
-            if self.refs_now(pbn) != 0 {
-                continue;
-            }
-            if self.busy(pbn) {
-                self.space.ready.push_back(pbn);
-                continue;
-            }
-            self.cache.forget(pbn);
-            self.superblock.allocation_cursor = pbn;
-            return Ok(Some(pbn));
-        }
-        Ok(None)
     }
 
     /// Whether so many units may take what is kept for the worst: nothing that is under way frees a block, and one place is left behind them. A

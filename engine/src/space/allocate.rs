@@ -17,6 +17,14 @@ const GRANULES_A_STEP: u64 = 64;
 impl Engine {
     /// A free block for new content of `lbn`. Its refs page is in memory.
     pub(crate) fn allocate(&mut self, lbn: Lbn) -> Result<Pbn, Blocked> {
+        if !self.may_take_from_reserve(lbn)? {
+            return Err(Blocked::Space);
+        }
+        self.take_free_block().map_err(Blocked::Page)?.ok_or(Blocked::Space)
+    }
+
+    /// A free block, if one is ready; its refs page is in memory. `Err`: that page has to come first.
+    pub(crate) fn take_free_block(&mut self) -> Result<Option<Pbn>, PageId> {
         if self.space.ready.len() < READY_BLOCKS / 2 {
             self.prepare_free_blocks();
         }
@@ -24,7 +32,7 @@ impl Engine {
             let pbn = *self.space.ready.front().expect("it was counted");
             let (page, _) = self.geometry.refs_of(pbn);
             match self.ensure(page) {
-                Got::Wait => return Err(Blocked::Page(page)),
+                Got::Wait => return Err(page),
                 Got::Unreadable => {
                     self.space.ready.pop_front();
                     continue;
@@ -39,14 +47,10 @@ impl Engine {
                 self.space.ready.push_back(pbn);
                 continue;
             }
-            if !self.may_take_from_reserve(lbn)? {
-                self.space.ready.push_front(pbn);
-                return Err(Blocked::Space);
-            }
             self.superblock.allocation_cursor = pbn;
-            return Ok(pbn);
+            return Ok(Some(pbn));
         }
-        Err(Blocked::Space)
+        Ok(None)
     }
 
     /// The last blocks of a thin volume are for overwrites: they give back what they take, once committed.
