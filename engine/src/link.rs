@@ -353,7 +353,7 @@ impl Engine {
             self.pages.expect(id).content.set_refs(at, after);
             self.pages.touch(id, self.now);
         }
-        self.space.counted(id.index, pbn, before, after);
+        self.space.counted(id.index, pbn, before, after, self.is_of_log(pbn));
         if after == 0 {
             self.freed(pbn);
         }

@@ -122,7 +122,7 @@ impl Engine {
             data_blocks: self.geometry.data_blocks,
             logical_blocks: self.geometry.logical_blocks,
             reserve_blocks: self.geometry.reserve_blocks,
-            free_blocks: self.space.free(),
+            free_blocks: self.space.census.free,
             kept_blocks: self.space.census.kept,
             unique_blocks: self.space.census.unique,
             shared_blocks: self.space.census.shared,

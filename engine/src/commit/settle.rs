@@ -26,6 +26,11 @@ impl Settle {
         self.new_unlinked.extend(blocks);
     }
 
+    /// A block whose count somebody wants to know.
+    pub fn look_at(&mut self, pbn: Pbn) {
+        self.unlinked.entry(pbn).or_insert(0);
+    }
+
     pub fn born(&mut self, blocks: Vec<Pbn>, epoch: u64) {
         self.new_births.extend(blocks.into_iter().map(|pbn| (pbn, epoch)));
     }
@@ -85,8 +90,11 @@ impl Engine {
                 }
                 Got::Ready => {
                     for (pbn, times) in self.take_unlinked(pbn, from) {
-                        let by = i16::try_from(times).expect("a block has at most 254 links");
-                        self.change_refs(pbn, -by);
+                        if times > 0 {
+                            let by = i16::try_from(times).expect("a block has at most 254 links");
+                            self.change_refs(pbn, -by);
+                        }
+                        self.let_leave_log(pbn);
                     }
                 }
                 Got::Unreadable => {

@@ -7,6 +7,7 @@
 //! 4. With the bits durable before the anchor, a page that was written and has none is one that live records touch: no other needs to be
 //!    doubted after a crash.
 
+use super::blocks::Use;
 use super::units::PLACES_LEFT_MIN;
 use super::walk::runs;
 use crate::commit::FlushFor;
@@ -52,7 +53,7 @@ impl Engine {
         let memory = log.live.bytes() > self.accountant.limit(Part::Log);
         // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.
         let reserve = self.geometry.reserve_blocks;
-        let most = if self.space.free() > 2 * reserve { WALK_UNITS_MAX } else { WALK_UNITS_MAX.min(reserve / 4) };
+        let most = if self.space.census.free > 2 * reserve { WALK_UNITS_MAX } else { WALK_UNITS_MAX.min(reserve / 4) };
         let units = count(log.walk.len()) > most;
         if memory || units || log.places.len() < PLACES_LEFT_MIN {
             self.begin_checkpoint();
@@ -211,14 +212,13 @@ impl Engine {
         for pbn in std::mem::replace(&mut log.passed, passed) {
             let log = self.log.as_mut().expect("it is there");
             // Where free blocks are hard to find, the log keeps what it has.
-            if log.places.len() <= PLACES_LEFT_MIN {
+            if log.places.len() <= PLACES_LEFT_MIN && log.blocks.get(&pbn) == Some(&Use::Plain) {
                 log.places.push_back(pbn);
             } else {
-                log.blocks.remove(&pbn);
-                self.freed(pbn);
+                self.leaves_log(pbn);
             }
         }
-        self.space.of_log = count(self.log.as_ref().expect("it is there").blocks.len());
+        self.ready.push_back(Task::Settle);
         self.space.no_longer_busy();
         self.release_held(sequence);
         self.after_checkpoint();

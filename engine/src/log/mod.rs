@@ -10,6 +10,7 @@
 //! 6. Blocks of coming units are chosen beforehand (`places.rs`); they and those of the walk belong to nobody else.
 
 mod apply;
+mod blocks;
 mod checkpoint;
 mod effect;
 mod gather;
@@ -31,6 +32,7 @@ pub(crate) use walk::Walk;
 use crate::Map;
 use crate::format::authenticator::Authenticator;
 use crate::units::{Epoch, Pbn};
+use blocks::Use;
 use checkpoint::Checkpoint;
 use std::collections::VecDeque;
 
@@ -52,7 +54,7 @@ pub(crate) struct Log {
     /// Places of units that lie before the anchor, but not before that of the older pair of superblock copies.
     passed: Vec<Pbn>,
     /// All of these, which nobody else may have.
-    blocks: Map<Pbn, ()>,
+    blocks: Map<Pbn, Use>,
     held: VecDeque<Held>,
     checkpoint: Option<Checkpoint>,
     /// It waits for a free block for a unit; and as of which change of the free blocks it has looked.
@@ -85,11 +87,6 @@ impl Log {
             checkpoint: None,
             starves: None,
         }
-    }
-
-    /// Whether a block is one of the log's.
-    pub fn has(&self, pbn: Pbn) -> bool {
-        self.blocks.contains_key(&pbn)
     }
 
     /// The sequence of the walk's first unit, which need not be there yet.

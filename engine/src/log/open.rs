@@ -10,6 +10,7 @@
 //! 5. A log with damage is not replayed: the volume answers with errors, and is read-only.
 
 use super::Log;
+use super::blocks::Use;
 use super::places::Reserved;
 use super::units::PLACES_LEFT_MIN;
 use super::walk::{Ended, RecordAt, Walk};
@@ -21,7 +22,7 @@ use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::record::Record;
 use crate::format::superblock::CommitMode;
-use crate::format::unit::{UnitHeader, UnitKind, UnitWriter, open};
+use crate::format::unit::{Unit, UnitHeader, UnitKind, UnitWriter, open};
 use crate::interface::{Class, IoFailure, Notice};
 use crate::pages::Task;
 use crate::units::{Epoch as Number, Pbn, count};
@@ -202,8 +203,9 @@ impl Engine {
         let incarnations = ended.units.iter().map(|unit| unit.header.incarnation);
         log.walk = ended.places.iter().copied().zip(incarnations).collect();
         log.places = ended.come.iter().copied().collect();
-        log.blocks = ended.places.iter().chain(&ended.come).map(|&pbn| (pbn, ())).collect();
-        self.space.of_log = count(log.blocks.len());
+        let kind = |unit: &Unit| if unit.slots.is_empty() { Use::Plain } else { Use::Carrier };
+        log.blocks = ended.places.iter().copied().zip(ended.units.iter().map(kind)).collect();
+        log.blocks.extend(ended.come.iter().map(|&pbn| (pbn, Use::Plain)));
         // A log that says nothing needs it too: what lies at its next place may be no unit now, and one the next time.
         let needs_closing = crashed && !ended.is_closed();
         self.log_opening().closing = needs_closing.then_some(dropped);

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::format::record::RECORD_BYTES_MAX;
 use crate::link::Blocked;
 use crate::pages::Task;
-use crate::units::{Pbn, count};
+use crate::units::Pbn;
 
 /// The most places that are chosen beforehand.
 const PLACES_MAX: u64 = 64;
@@ -33,7 +33,7 @@ impl Engine {
         if log.places.len() >= least {
             return Reserved::Enough;
         }
-        let wanted = least.max(crate::units::index((self.space.free() / PLACES_FRACTION).min(PLACES_MAX)));
+        let wanted = least.max(crate::units::index((self.space.census.free / PLACES_FRACTION).min(PLACES_MAX)));
         while self.log.as_ref().expect("it is there").places.len() < wanted {
             match self.take_free_block() {
                 Ok(Some(pbn)) => self.add_place(pbn),
@@ -49,10 +49,8 @@ impl Engine {
     }
 
     fn add_place(&mut self, pbn: Pbn) {
-        let log = self.log.as_mut().expect("places are the log's");
-        log.blocks.insert(pbn, ());
-        log.places.push_back(pbn);
-        self.space.of_log = count(log.blocks.len());
+        self.joins_log(pbn);
+        self.log.as_mut().expect("places are the log's").places.push_back(pbn);
     }
 
     /// Whether so many units may take what is kept for the worst: nothing that is under way frees a block, and one place is left behind them. A

@@ -1,5 +1,6 @@
 //! What the superblock says of the log as the volume opens, closes, and goes over to mode `ordered`.
 
+use super::blocks::Use;
 use crate::engine::Engine;
 
 impl Engine {
@@ -15,8 +16,8 @@ impl Engine {
     fn forget_log(&mut self) {
         if let Some(log) = self.log.take() {
             self.superblock.last_log_sequence = log.next - 1;
-            self.space.of_log = 0;
-            log.blocks.keys().for_each(|&pbn| self.freed(pbn));
+            // What is left of carriers their counts will say; nothing has been counted yet.
+            log.blocks.iter().filter(|(_, is)| **is == Use::Plain).for_each(|(&pbn, _)| self.freed(pbn));
             self.space.no_longer_busy();
         }
         self.superblock.anchor = None;

@@ -240,7 +240,7 @@ impl Engine {
         let less = |refs: u8| u8::try_from(i16::from(refs) + by).expect("an excess is part of the count");
         page.content.set_refs(at, less(page.content.refs(at)));
         self.pages.touch(id, self.now);
-        self.space.counted(id.index, pbn, before, less(before));
+        self.space.counted(id.index, pbn, before, less(before), self.is_of_log(pbn));
         if less(before) == 0 {
             self.freed(pbn);
         }

@@ -57,7 +57,7 @@ impl Engine {
     fn may_take_from_reserve(&mut self, lbn: Lbn) -> Result<bool, Blocked> {
         let thin = self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks;
         // The log's blocks are of the reserve.
-        if !thin || !self.space.scan_complete() || self.space.free() + self.space.of_log > self.geometry.reserve_blocks {
+        if !thin || !self.space.scan_complete() || self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks {
             return Ok(true);
         }
         match self.lookup(lbn) {
@@ -184,7 +184,7 @@ impl Engine {
         if self.space_waiters.is_empty() || !self.ready.is_empty() || self.space.preparing.is_some() {
             return;
         }
-        let looking = self.space.fruitless <= self.space.granules() && self.space.free() > 0;
+        let looking = self.space.fruitless <= self.space.granules() && self.space.census.free > 0;
         if looking && self.space.ready.is_empty() {
             self.more_background = true;
             return;

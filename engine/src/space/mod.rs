@@ -30,11 +30,14 @@ pub(crate) struct Census {
     /// Two: one LBN and the fingerprint.
     pub unique: u64,
     pub shared: u64,
+    /// No link, and the log's.
+    pub of_log: u64,
 }
 
 impl Census {
-    fn kind(&mut self, refs: u8) -> &mut u64 {
+    fn kind(&mut self, refs: u8, of_log: bool) -> &mut u64 {
         match refs {
+            0 if of_log => &mut self.of_log,
             0 => &mut self.free,
             1 => &mut self.kept,
             2 => &mut self.unique,
@@ -82,8 +85,6 @@ pub(crate) struct Space {
     pub trials_left: u64,
     /// Freed blocks of which the device was not told yet.
     pub freed: BTreeSet<Pbn>,
-    /// Blocks that no link holds and that are the log's.
-    pub of_log: u64,
 }
 
 /// Granules are ordered by this: exactly while they keep few blocks, by eights beyond, so that most changes move none.
@@ -121,13 +122,7 @@ impl Space {
             trial: 0,
             trials_left: geometry.data_blocks.div_ceil(GRANULE_BLOCKS),
             freed: BTreeSet::new(),
-            of_log: 0,
         }
-    }
-
-    /// Free blocks counted so far, without those of the log.
-    pub fn free(&self) -> u64 {
-        self.census.free.saturating_sub(self.of_log)
     }
 
     /// Granules on the volume.
@@ -157,29 +152,39 @@ impl Space {
         self.group_pages == 1 || self.scan_complete()
     }
 
-    /// A block's count changed.
-    pub fn counted(&mut self, refs_page: u64, pbn: Pbn, before: u8, after: u8) {
+    /// A block's count changed. Whether it is the log's has not.
+    pub fn counted(&mut self, refs_page: u64, pbn: Pbn, before: u8, after: u8, of_log: bool) {
         let granule = pbn.0 / GRANULE_BLOCKS;
         match (before == 1, after == 1) {
             (false, true) => self.kept_more(granule),
             (true, false) => self.kept_less(granule),
             _ => {}
         }
+        self.moved(refs_page, (before, of_log), (after, of_log));
+    }
+
+    /// A block with this count becomes the log's, or is so no more.
+    pub fn of_log(&mut self, refs_page: u64, refs: u8, of_log: bool) {
+        self.moved(refs_page, (refs, !of_log), (refs, of_log));
+    }
+
+    /// A block was of one kind, and is of another: its count, and whether it is the log's.
+    fn moved(&mut self, refs_page: u64, before: (u8, bool), after: (u8, bool)) {
         if !self.scanned(refs_page) {
             return;
         }
-        *self.census.kind(before) -= 1;
-        *self.census.kind(after) += 1;
+        *self.census.kind(before.0, before.1) -= 1;
+        *self.census.kind(after.0, after.1) += 1;
         let group = &mut self.free_in[index(refs_page / self.group_pages)];
-        *group -= u32::from(before == 0);
-        *group += u32::from(after == 0);
+        *group -= u32::from(before == (0, false));
+        *group += u32::from(after == (0, false));
     }
 
-    /// The scan has come by a refs page with these counts.
-    pub fn scanned_page(&mut self, refs_page: u64, counts: impl Iterator<Item = (Pbn, u8)>) {
-        for (pbn, refs) in counts {
-            *self.census.kind(refs) += 1;
-            self.free_in[index(refs_page / self.group_pages)] += u32::from(refs == 0);
+    /// The scan has come by a refs page with these counts, and whether each block is the log's.
+    pub fn scanned_page(&mut self, refs_page: u64, counts: impl Iterator<Item = (Pbn, u8, bool)>) {
+        for (pbn, refs, of_log) in counts {
+            *self.census.kind(refs, of_log) += 1;
+            self.free_in[index(refs_page / self.group_pages)] += u32::from((refs, of_log) == (0, false));
             if refs == 1 {
                 // A granule whose changes were noted before the scan came is counted twice for a while: the number only orders them.
                 self.kept_more(pbn.0 / GRANULE_BLOCKS);

@@ -28,7 +28,8 @@ impl Engine {
                     let first = self.geometry.first_pbn(id);
                     let blocks = Region::Refs.entries_per_page().min(self.geometry.data_blocks - first.0);
                     let counts = self.counts(id, 0, first, blocks);
-                    self.space.scanned_page(number, counts.into_iter());
+                    let of_log = |pbn| self.log.as_ref().is_some_and(|log| log.has(pbn));
+                    self.space.scanned_page(number, counts.into_iter().map(|(pbn, refs)| (pbn, refs, of_log(pbn))));
                 }
             }
         }
@@ -41,7 +42,7 @@ impl Engine {
         if !thin || !self.space.scan_complete() {
             return;
         }
-        let used = self.geometry.data_blocks - self.space.free() - self.space.census.kept;
+        let used = self.geometry.data_blocks - self.space.census.free - self.space.census.kept;
         let percent = used * 100 / self.geometry.data_blocks;
         let step = percent - percent % FILLING_STEP_PERCENT;
         if step >= FILLING_PERCENT && step > self.filling_warned {
