@@ -7,6 +7,7 @@
 
 pub mod anchor;
 pub mod authenticator;
+pub mod codec;
 pub mod copies;
 pub mod create;
 pub mod entry;
