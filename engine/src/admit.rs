@@ -16,6 +16,7 @@ use crate::memory::Part;
 use crate::pages::Task;
 use crate::promise::Unspoken;
 use crate::read::Expect;
+use crate::slot::{in_slot, slot_of};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, SECTOR_BYTES, count, index};
 
 /// A request that waits for its parts.
@@ -43,8 +44,10 @@ pub(crate) enum WriteStage {
     Digesting,
     /// A whole block that looks for its place.
     Place,
-    /// The stored block that may be its duplicate is on its way.
-    Comparing,
+    /// The stored block that may be its duplicate, or hold it in a slot, is on its way.
+    Comparing {
+        in_slots: bool,
+    },
 }
 
 /// One block's write that could not be placed at once.
@@ -189,7 +192,7 @@ impl Engine {
             let Some(write) = self.writes.get(op) else { return };
             match write.stage {
                 // Its event has yet to come.
-                WriteStage::Reading | WriteStage::Digesting | WriteStage::Comparing => return,
+                WriteStage::Reading | WriteStage::Digesting | WriteStage::Comparing { .. } => return,
                 _ if self.failed => return self.end_write(op, Some(Failure::ReadOnly)),
                 WriteStage::Base => return self.find_base(op),
                 WriteStage::Verifying { .. } => return self.verify_base(op),
@@ -218,9 +221,9 @@ impl Engine {
             Blocked::Page(id) => self.wait(id, Task::Write(op)),
             Blocked::Space => self.space_waiters.push_back(op),
             Blocked::Failed(failure) => self.end_write(op, Some(failure)),
-            Blocked::Compare(pbn) => {
+            Blocked::Compare(pbn) | Blocked::Carrier(pbn) => {
                 self.pin_for(op, pbn);
-                self.writes[op].stage = WriteStage::Comparing;
+                self.writes[op].stage = WriteStage::Comparing { in_slots: matches!(why, Blocked::Carrier(_)) };
                 let at = self.geometry.block_at(pbn);
                 self.read_in(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
             }
@@ -267,12 +270,11 @@ impl Engine {
                 self.merge(op, None);
             }
             MapEntry::Lost => self.end_write(op, Some(Failure::Io)),
-            MapEntry::Block { pbn, .. } => {
+            MapEntry::Block { pbn, slot } => {
                 self.writes[op].base = Some(entry);
                 self.pin_for(op, pbn);
-                let here = self.fresh.get(&pbn).and_then(|f| f.held.clone()).or_else(|| self.cache.get(pbn));
-                if here.is_some() {
-                    self.merge(op, here.as_ref());
+                if let Some(here) = self.in_memory(pbn).and_then(|block| in_slot(&block, slot)) {
+                    self.merge(op, Some(&here));
                 } else {
                     self.writes[op].stage = WriteStage::Reading;
                     let at = self.geometry.block_at(pbn);
@@ -292,32 +294,46 @@ impl Engine {
         result: Result<(), crate::interface::IoFailure>,
     ) {
         let slice = buffer.freeze().slice(0, 1);
-        let write = &mut self.writes[op];
-        if matches!(write.stage, WriteStage::Comparing) {
-            let (whole, _) = write.whole.as_ref().expect("only whole blocks are compared");
-            let same = result.is_ok() && whole.block(0) == slice.block(0);
-            write.compared = if same { Compared::Same(pbn) } else { Compared::Differs(pbn) };
+        if let WriteStage::Comparing { in_slots } = self.writes[op].stage {
+            let compared = result.ok().and_then(|()| self.compare_stored(op, pbn, in_slots, &slice));
+            let write = &mut self.writes[op];
+            write.compared = compared.unwrap_or(Compared::Differs(pbn));
             write.stage = WriteStage::Place;
             return self.go_on_writing(op);
         }
         if result.is_err() {
             return self.end_write(op, Some(Failure::Io));
         }
-        if !self.settings.verify_reads {
-            return self.merge(op, Some(&slice));
-        }
+        let write = &mut self.writes[op];
         let digest = digests.first().copied().unwrap_or(Digest::Partial);
         write.stage = WriteStage::Verifying { buffer: slice, digest, pbn };
         self.go_on_writing(op);
     }
 
+    /// Whether a block that came from the device holds what is written, as a whole or in a slot.
+    fn compare_stored(&self, op: usize, pbn: Pbn, in_slots: bool, stored: &Slice) -> Option<Compared> {
+        let (whole, digest) = self.writes[op].whole.as_ref().expect("only whole blocks are compared");
+        if !in_slots {
+            return (whole.block(0) == stored.block(0)).then_some(Compared::Same(pbn));
+        }
+        let Digest::Of(fingerprint) = digest else { return None };
+        let authenticator = self.authentic(pbn, stored.block(0))?;
+        let slot = slot_of(stored.block(0), fingerprint)?;
+        let same = in_slot(stored, slot)?.block(0) == whole.block(0);
+        same.then_some(Compared::SameSlot(pbn, slot, authenticator))
+    }
+
     fn verify_base(&mut self, op: usize) {
         let WriteStage::Verifying { buffer, digest, pbn } = &self.writes[op].stage else { return };
         let (buffer, digest, pbn) = (buffer.clone(), *digest, *pbn);
-        match self.expect_content(pbn) {
-            Expect::Page(id) => self.wait(id, Task::Write(op)),
-            expect if self.content_is(&expect, digest, buffer.block(0)) => self.merge(op, Some(&buffer)),
-            _ => {
+        let Some(MapEntry::Block { slot, .. }) = self.writes[op].base else { return };
+        let expect = if self.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
+        if let Expect::Page(id) = expect {
+            return self.wait(id, Task::Write(op));
+        }
+        match self.verified(pbn, slot, &expect, digest, buffer) {
+            Some(content) => self.merge(op, Some(&content)),
+            None => {
                 self.content_damaged(pbn);
                 self.end_write(op, Some(Failure::Io));
             }

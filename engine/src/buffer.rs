@@ -140,6 +140,12 @@ impl Slice {
         self.blocks
     }
 
+    /// Whether there is nothing else in the buffer that it keeps.
+    #[must_use]
+    pub fn is_whole_buffer(&self) -> bool {
+        self.blocks == self.buffer.blocks()
+    }
+
     /// The bytes of all of them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

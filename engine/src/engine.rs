@@ -11,6 +11,7 @@ use crate::cache::ReadCache;
 use crate::commit::{Anticipation, Commit, Durability, FlushFor, Settle, Stage};
 use crate::epoch::Epoch;
 use crate::fingerprint::{Fingerprint, Fingerprinter};
+use crate::format::authenticator::Authenticator;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
@@ -67,6 +68,10 @@ pub(crate) enum IoFor {
     DigestForWrite {
         op: usize,
     },
+    /// Of the content of a new block.
+    Compress {
+        pbn: Pbn,
+    },
     Flush {
         why: FlushFor,
         mark: u64,
@@ -76,8 +81,10 @@ pub(crate) enum IoFor {
         first: Pbn,
         blocks: u64,
     },
-    /// A unit of the log.
-    Unit,
+    /// A unit of the log; the block, where it is a carrier.
+    Unit {
+        carrier: Option<Pbn>,
+    },
     /// What lies at the place of a unit.
     WalkRead {
         sequence: u64,
@@ -96,6 +103,7 @@ pub struct Engine {
     pub(crate) geometry: Geometry,
     pub(crate) superblock: Superblock,
     pub(crate) fingerprinter: Fingerprinter,
+    pub(crate) authenticator: Authenticator,
     pub(crate) accountant: Arc<Accountant>,
     pub(crate) home: Arc<dyn Home>,
 
@@ -176,7 +184,7 @@ impl Engine {
         let geometry = superblock.geometry.clone();
         let index = Index::new(accountant.limit(Part::Index), geometry.data_blocks);
         accountant.take(Part::Index, index.capacity() * 8);
-        let fingerprinter = superblock.fingerprinter();
+        let (fingerprinter, authenticator) = (superblock.fingerprinter(), superblock.authenticator());
         // A crash in the log's mode leaves nothing to recount.
         let cleanly = superblock.clean || superblock.is_log_live();
         let mut engine = Self {
@@ -191,6 +199,7 @@ impl Engine {
             geometry,
             superblock,
             fingerprinter,
+            authenticator,
             accountant,
             home,
             now,
@@ -262,6 +271,11 @@ impl Engine {
             Event::Digested { io, digest } => {
                 if let Some(IoFor::DigestForWrite { op }) = self.ios.remove(&io) {
                     self.write_digested(op, digest);
+                }
+            }
+            Event::Compressed { io, data } => {
+                if let Some(IoFor::Compress { pbn }) = self.ios.remove(&io) {
+                    self.compressed(io, pbn, data);
                 }
             }
             Event::Tick => self.wake = None,
@@ -353,7 +367,7 @@ impl Engine {
             self.fail(match &what {
                 IoFor::Content { .. } => "a write of data",
                 IoFor::Superblock => "a write of the superblock",
-                IoFor::Unit => "a write of the log",
+                IoFor::Unit { .. } => "a write of the log",
                 _ => "a write of metadata",
             });
         }
@@ -361,7 +375,7 @@ impl Engine {
         match what {
             IoFor::Content { first, blocks } => self.content_written(io, first, blocks, stamp, result),
             IoFor::PageWrite { id, removed } => self.page_written(id, removed, stamp, result),
-            IoFor::Unit => self.unit_written(),
+            IoFor::Unit { carrier } => self.unit_written(carrier, result.is_ok()),
             IoFor::Superblock => {
                 self.superblock_writes -= 1;
                 self.superblock_written();
@@ -465,7 +479,7 @@ impl Engine {
         let held = self.log.as_ref().map_or(0, Log::held_records);
         let records =
             self.open.records() + self.commit.as_ref().map_or(0, |c| c.epoch.records()) + self.settle.records() + self.fresh.len() + held;
-        let bytes = count(records) * crate::epoch::RECORD_COST_BYTES;
+        let bytes = count(records) * crate::epoch::RECORD_COST_BYTES + self.held_bytes();
         if bytes > self.dirty_charged {
             self.accountant.take(Part::Dirty, bytes - self.dirty_charged);
         } else {

@@ -145,6 +145,12 @@ pub enum Action {
         io: IoId,
         block: Slice,
     },
+    /// Compress one new block, as [`compress`](crate::format::codec::compress) does, to at most
+    /// [`SLOT_DATA_MAX`](crate::format::unit::SLOT_DATA_MAX) bytes.
+    Compress {
+        io: IoId,
+        block: Slice,
+    },
     Reply {
         request: RequestId,
         reply: Reply,
@@ -194,6 +200,11 @@ pub enum Event {
     Digested {
         io: IoId,
         digest: Digest,
+    },
+    /// None where the block does not come to so few bytes.
+    Compressed {
+        io: IoId,
+        data: Option<Vec<u8>>,
     },
     /// Time has passed.
     Tick,

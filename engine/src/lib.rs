@@ -29,6 +29,7 @@ mod recover;
 
 mod cache;
 mod read;
+mod slot;
 
 pub mod stats;
 

@@ -9,10 +9,11 @@ use crate::buffer::Slice;
 use crate::engine::{Engine, Fresh, IoFor};
 use crate::epoch::Epoch;
 use crate::fingerprint::{Digest, Fingerprint};
-use crate::format::entry::{Kind, MapEntry, REFS_UNKNOWN};
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
 use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, IoId, Notice, Promised, RequestId};
 use crate::pages::Got;
+use crate::slot::{in_slot, slot_of};
 use crate::units::{Epoch as Number, Lbn, Pbn};
 
 /// What a placement has to wait for.
@@ -21,6 +22,8 @@ pub(crate) enum Blocked {
     Space,
     /// The stored block has to be read and compared first.
     Compare(Pbn),
+    /// The carrier has to be read, and the slot found.
+    Carrier(Pbn),
     Failed(Failure),
 }
 
@@ -29,6 +32,8 @@ pub(crate) enum Blocked {
 pub(crate) enum Compared {
     Nothing,
     Same(Pbn),
+    /// The content of that slot, in the carrier with this authenticator.
+    SameSlot(Pbn, u8, Fingerprint),
     Differs(Pbn),
 }
 
@@ -53,8 +58,8 @@ const RUN_BLOCKS_MAX: u64 = 256;
 
 /// What became of a look for a duplicate.
 enum Known {
-    /// Link to it; its refs page is in memory.
-    Duplicate(Pbn),
+    /// Link to this slot of it; its refs page is in memory.
+    Duplicate(Pbn, u8),
     /// The LBN means it already.
     Unchanged(Pbn, Since),
     New,
@@ -79,8 +84,8 @@ impl Engine {
             return self.link_new(request, lbn, slice, Kind::Checksum, checksum);
         }
         match self.find_duplicate(lbn, slice, &fingerprint, compared)? {
-            Known::Duplicate(pbn) => {
-                self.link_duplicate(request, lbn, pbn);
+            Known::Duplicate(pbn, slot) => {
+                self.link_duplicate(request, lbn, pbn, slot);
                 Ok(())
             }
             Known::Unchanged(pbn, since) => {
@@ -97,11 +102,11 @@ impl Engine {
         if compared == Compared::Differs(pbn) || self.suspects.contains(&pbn) {
             return Ok(Known::New);
         }
-        if !self.confirmed(pbn, fp)? {
+        let Some(slot) = self.confirmed(pbn, fp, compared)? else {
             self.index.remove(fp, pbn);
             return Ok(Known::New);
-        }
-        if let Some(since) = self.means_already(lbn, pbn) {
+        };
+        if let Some(since) = self.means_already(lbn, pbn, slot) {
             return Ok(Known::Unchanged(pbn, since));
         }
         let (page, _) = self.geometry.refs_of(pbn);
@@ -120,40 +125,57 @@ impl Engine {
             self.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
             return Ok(Known::New);
         }
-        if self.settings.verify_duplicates && compared != Compared::Same(pbn) {
-            let held = self.fresh.get(&pbn).and_then(|f| f.held.clone()).or_else(|| self.cache.get(pbn));
-            match held {
-                Some(stored) if stored.block(0) == slice.block(0) => {}
+        // A slot has been compared if its carrier had to be read; else it is compared here.
+        let is_compared = compared == Compared::Same(pbn) || matches!(compared, Compared::SameSlot(same, ..) if same == pbn);
+        if self.settings.verify_duplicates && !is_compared {
+            match self.in_memory(pbn).map(|block| in_slot(&block, slot)) {
+                Some(Some(stored)) if stored.block(0) == slice.block(0) => {}
                 Some(_) => return Ok(Known::New),
+                None if slot > 0 => return Err(Blocked::Carrier(pbn)),
                 None => return Err(Blocked::Compare(pbn)),
             }
         }
-        Ok(Known::Duplicate(pbn))
+        Ok(Known::Duplicate(pbn, slot))
     }
 
-    /// Whether the medium, or a birth on its way there, says that `pbn` holds this content.
-    fn confirmed(&mut self, pbn: Pbn, fp: &Fingerprint) -> Result<bool, Blocked> {
+    /// The slot of `pbn` in which, as the medium or a birth on its way there says, this content lies.
+    fn confirmed(&mut self, pbn: Pbn, fp: &Fingerprint, compared: Compared) -> Result<Option<u8>, Blocked> {
         if pbn.0 >= self.geometry.data_blocks {
-            return Ok(false);
+            return Ok(None);
         }
-        if let Some(fresh) = self.fresh.get(&pbn) {
-            if fresh.waits {
-                return Ok(fresh.kind == Kind::Fingerprint && fresh.fingerprint == *fp);
+        let birth = self.fresh.get(&pbn).filter(|fresh| fresh.waits);
+        let entry = match birth.map(|fresh| FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint }) {
+            Some(entry) => entry,
+            None => {
+                let (page, at) = self.geometry.fingerprint_of(pbn);
+                match self.ensure(page) {
+                    Got::Wait => return Err(Blocked::Page(page)),
+                    Got::Unreadable => return Ok(None),
+                    Got::Ready => self.pages.expect(page).content.fingerprint(at),
+                }
             }
+        };
+        match entry.kind {
+            Kind::Fingerprint => Ok((entry.value == *fp).then_some(0)),
+            // The ring's promises name whole blocks.
+            Kind::Carrier if !self.settings.ack_when_written => match compared {
+                Compared::SameSlot(same, slot, authenticator) if same == pbn && authenticator == entry.value => Ok(Some(slot)),
+                _ => match self.in_memory(pbn) {
+                    Some(block) => Ok(slot_of(block.block(0), fp)),
+                    None => Err(Blocked::Carrier(pbn)),
+                },
+            },
+            Kind::None | Kind::Checksum | Kind::Carrier => Ok(None),
         }
-        let (page, at) = self.geometry.fingerprint_of(pbn);
-        match self.ensure(page) {
-            Got::Wait => Err(Blocked::Page(page)),
-            Got::Unreadable => Ok(false),
-            Got::Ready => {
-                let entry = self.pages.expect(page).content.fingerprint(at);
-                Ok(entry.kind == Kind::Fingerprint && entry.value == *fp)
-            }
-        }
+    }
+
+    /// A block, where it is in memory and known to be right.
+    pub(crate) fn in_memory(&mut self, pbn: Pbn) -> Option<Slice> {
+        self.fresh.get(&pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.cache.get(pbn))
     }
 
     /// Whether the LBN is known, without any I/O, to mean this block already, and since when.
-    fn means_already(&mut self, lbn: Lbn, pbn: Pbn) -> Option<Since> {
+    fn means_already(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) -> Option<Since> {
         let (entry, since) = match self.overlay(lbn) {
             Some((entry, epoch)) => (entry, Since::Epoch(epoch)),
             None => {
@@ -161,7 +183,7 @@ impl Engine {
                 (self.pages.get(page)?.content.map(at), Since::Durable)
             }
         };
-        (entry == MapEntry::Block { pbn, slot: 0 }).then_some(since)
+        (entry == MapEntry::Block { pbn, slot }).then_some(since)
     }
 
     /// Where acknowledgements outlive the server, one that names a block has to wait for its content.
@@ -180,13 +202,13 @@ impl Engine {
         }
     }
 
-    fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn) {
+    fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn, slot: u8) {
         self.acknowledge_with_content(request, pbn);
         self.ledger.duplicates += 1;
         self.promise(request, self.open.number, Promised::Link { lbn, pbn });
         self.change_refs(pbn, 1);
         self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
-        self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
+        self.set_point(lbn, MapEntry::Block { pbn, slot });
     }
 
     /// Stores the content in a new block. Its count begins at two: the LBN's link and the fingerprint's (section 2.1).
@@ -198,13 +220,18 @@ impl Engine {
         self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.open.births.push(pbn);
         let epoch = self.open.number.0;
-        self.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held: Some(slice.clone()), waits: true });
+        let holds_back = self.holds_back(kind);
+        let held = if holds_back { self.hold(pbn, slice) } else { slice.clone() };
+        self.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held: Some(held), waits: true });
         if kind == Kind::Fingerprint {
             self.index.insert(&fingerprint, pbn);
         }
         self.acknowledge_with_content(request, pbn);
         self.promise(request, self.open.number, Promised::Link { lbn, pbn });
-        self.add_to_run(request, pbn, slice.clone());
+        if !holds_back {
+            self.add_to_run(request, pbn, slice.clone());
+        }
+        self.let_large_epoch_go();
         self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
         Ok(())
     }
@@ -248,8 +275,8 @@ impl Engine {
     pub(crate) fn end_birth(&mut self, pbn: Pbn) {
         let fresh = self.fresh.get_mut(&pbn).expect("only a birth that waits is ended");
         fresh.waits = false;
-        let (kind, fingerprint, done) = (fresh.kind, fresh.fingerprint, fresh.held.is_none());
-        if done {
+        let (kind, fingerprint, epoch, done) = (fresh.kind, fresh.fingerprint, fresh.epoch, fresh.held.is_none());
+        if self.drop_held(pbn, epoch) || done {
             self.forget_fresh(pbn);
         }
         if kind == Kind::Fingerprint {

@@ -160,7 +160,7 @@ impl Engine {
     /// False: a page has to come first.
     fn recall_link(&mut self, lbn: Lbn, pbn: Pbn) -> bool {
         match self.lookup(lbn) {
-            Ok(Some(MapEntry::Block { pbn: now, .. })) if now == pbn => return true,
+            Ok(Some(MapEntry::Block { pbn: now, slot: 0 })) if now == pbn => return true,
             Ok(_) => {}
             Err(page) => {
                 self.wait(page, Task::Recall);

@@ -8,11 +8,12 @@
 use crate::buffer::{BufferMut, Slice};
 use crate::engine::{Engine, IoFor};
 use crate::fingerprint::{Digest, Fingerprint};
-use crate::format::entry::{Kind, MapEntry};
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, Notice, Reply, Request, Segment};
 use crate::memory::Part;
 use crate::pages::{Got, Task};
+use crate::slot::in_slot;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 
 /// What a block's content should be.
@@ -22,16 +23,23 @@ pub(crate) enum Expect {
     Unknown,
     Fingerprint(Fingerprint),
     Checksum(Fingerprint),
+    /// The authenticator of a carrier.
+    Carrier(Fingerprint),
 }
 
+#[derive(Clone)]
 enum Piece {
     Zeroes,
     Here(Slice),
-    /// Block `at` of a run that comes from the device.
-    Run {
-        run: usize,
-        at: usize,
-    },
+    Run(FromRun),
+}
+
+/// Block `at` of a run that comes from the device, or what lies in a slot of it.
+#[derive(Clone, Copy)]
+struct FromRun {
+    run: usize,
+    at: usize,
+    slot: u8,
 }
 
 struct RunRead {
@@ -49,19 +57,40 @@ pub(crate) struct ReadOp {
     runs: Vec<RunRead>,
     runs_left: usize,
     sent: bool,
-    /// Blocks that came from the device and were verified.
+    /// Pieces up to this one were verified, where they came from the device.
     verified: usize,
     bad: bool,
 }
 
 impl ReadOp {
-    /// What came from the device: each LBN, with the run and the place in it.
-    fn device_blocks(&self) -> impl Iterator<Item = (Lbn, usize, usize)> + '_ {
-        let first = self.request.offset.0 / BLOCK_BYTES;
-        self.pieces.iter().enumerate().filter_map(move |(i, piece)| match piece {
-            Piece::Run { run, at } => Some((Lbn(first + count(i)), *run, *at)),
-            _ => None,
-        })
+    /// The LBN of a piece.
+    fn lbn(&self, piece: usize) -> Lbn {
+        Lbn(self.request.offset.0 / BLOCK_BYTES + count(piece))
+    }
+
+    /// What comes from the device: the number of each piece, and where it is.
+    fn device_pieces(&self) -> impl Iterator<Item = (usize, FromRun)> + '_ {
+        self.pieces.iter().enumerate().filter_map(|(i, piece)| if let Piece::Run(from) = piece { Some((i, *from)) } else { None })
+    }
+
+    /// Sees to it that a block comes from the device. Whether no piece of the request has asked for it just before.
+    fn ask(&mut self, pbn: Pbn, slot: u8) -> bool {
+        let last = self.runs.len().wrapping_sub(1);
+        if let Some(run) = self.runs.last_mut() {
+            let at = run.blocks - 1;
+            if slot > 0 && run.first + count(at) == pbn {
+                self.pieces.push(Piece::Run(FromRun { run: last, at, slot }));
+                return false;
+            }
+            if run.first + count(run.blocks) == pbn && run.blocks < RUN_BLOCKS_MAX {
+                run.blocks += 1;
+                self.pieces.push(Piece::Run(FromRun { run: last, at: at + 1, slot }));
+                return true;
+            }
+        }
+        self.runs.push(RunRead { first: pbn, blocks: 1, arrived: None });
+        self.pieces.push(Piece::Run(FromRun { run: self.runs.len() - 1, at: 0, slot }));
+        true
     }
 }
 
@@ -103,7 +132,7 @@ impl Engine {
             match self.lookup(lbn) {
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.failed && self.overlay(lbn).is_some() => self.reads[op].bad = true,
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.reads[op].pieces.push(Piece::Zeroes),
-                Ok(Some(MapEntry::Block { pbn, .. })) if pbn.0 < self.geometry.data_blocks => self.take_block(op, lbn, pbn),
+                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < self.geometry.data_blocks => self.take_block(op, lbn, pbn, slot),
                 Ok(_) => self.reads[op].bad = true,
                 Err(page) => {
                     self.wait(page, Task::Read(op));
@@ -116,7 +145,7 @@ impl Engine {
     }
 
     /// Takes a block's content where it is in memory, else pins the block, for a run.
-    fn take_block(&mut self, op: usize, lbn: Lbn, pbn: Pbn) {
+    fn take_block(&mut self, op: usize, lbn: Lbn, pbn: Pbn, slot: u8) {
         let held = self.fresh.get(&pbn).and_then(|f| f.held.clone());
         // After a failure neither an uncommitted link nor what the device holds for it is to be trusted (A5).
         if held.is_none() && self.failed && self.overlay(lbn).is_some() {
@@ -124,17 +153,15 @@ impl Engine {
             return;
         }
         if let Some(here) = held.or_else(|| self.cached(pbn)) {
-            self.reads[op].pieces.push(Piece::Here(here));
+            match in_slot(&here, slot) {
+                Some(content) => self.reads[op].pieces.push(Piece::Here(content)),
+                None => self.reads[op].bad = true,
+            }
             return;
         }
-        self.pin(pbn);
-        let read = &mut self.reads[op];
-        match read.runs.last_mut() {
-            Some(run) if run.first + count(run.blocks) == pbn && run.blocks < RUN_BLOCKS_MAX => run.blocks += 1,
-            _ => read.runs.push(RunRead { first: pbn, blocks: 1, arrived: None }),
+        if self.reads[op].ask(pbn, slot) {
+            self.pin(pbn);
         }
-        let run = read.runs.len() - 1;
-        read.pieces.push(Piece::Run { run, at: read.runs[run].blocks - 1 });
     }
 
     fn cached(&mut self, pbn: Pbn) -> Option<Slice> {
@@ -178,31 +205,34 @@ impl Engine {
         if self.failed && self.reads_uncommitted(op) {
             self.reads[op].bad = true;
         }
-        let mut blocks: Vec<(Lbn, usize, usize)> = Vec::new();
-        if self.settings.verify_reads && !self.reads[op].bad {
-            blocks = self.reads[op].device_blocks().collect();
-        }
-        for &(lbn, run, i) in blocks.iter().skip(self.reads[op].verified) {
-            let pbn = self.reads[op].runs[run].first + count(i);
-            let expect = self.expect_content(pbn);
+        let pieces: Vec<(usize, FromRun)> = if self.reads[op].bad { Vec::new() } else { self.reads[op].device_pieces().collect() };
+        for (piece, from) in pieces {
+            // Whole blocks that nobody verifies are answered as they came.
+            if piece < self.reads[op].verified || (from.slot == 0 && !self.settings.verify_reads) {
+                continue;
+            }
+            let pbn = self.reads[op].runs[from.run].first + count(from.at);
+            let expect = if self.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
             if let Expect::Page(page) = expect {
                 return self.wait(page, Task::Read(op));
             }
-            if let Expect::Unknown = expect {
-                match self.lookup(lbn) {
+            if let (Expect::Unknown, true) = (&expect, self.settings.verify_reads) {
+                match self.lookup(self.reads[op].lbn(piece)) {
                     Err(page) => return self.wait(page, Task::Read(op)),
-                    Ok(Some(MapEntry::Block { pbn: now, .. })) if now == pbn => {}
+                    Ok(Some(MapEntry::Block { pbn: now, slot })) if (now, slot) == (pbn, from.slot) => {}
                     Ok(_) => return self.read_again(op),
                 }
             }
-            let (slice, digests) = self.reads[op].runs[run].arrived.as_ref().expect("every run has arrived");
-            let (block, digest) = (slice.nth(i), digests.get(i).copied().unwrap_or(Digest::Partial));
-            let good = self.content_is(&expect, digest, block.block(0));
-            if !good {
-                self.content_damaged(pbn);
+            let (slice, digests) = self.reads[op].runs[from.run].arrived.as_ref().expect("every run has arrived");
+            let (block, digest) = (slice.nth(from.at), digests.get(from.at).copied().unwrap_or(Digest::Partial));
+            match self.verified(pbn, from.slot, &expect, digest, block) {
+                Some(content) => self.reads[op].pieces[piece] = Piece::Here(content),
+                None => {
+                    self.content_damaged(pbn);
+                    self.reads[op].bad = true;
+                }
             }
-            self.reads[op].bad |= !good;
-            self.reads[op].verified += 1;
+            self.reads[op].verified = piece + 1;
         }
         self.end_read(op);
     }
@@ -220,7 +250,8 @@ impl Engine {
 
     /// Whether something of it came from the device for a link that no commit has made durable: its bytes are not to be trusted (A5).
     fn reads_uncommitted(&self, op: usize) -> bool {
-        self.reads[op].device_blocks().any(|(lbn, ..)| self.overlay(lbn).is_some())
+        let read = &self.reads[op];
+        read.device_pieces().any(|(piece, _)| self.overlay(read.lbn(piece)).is_some())
     }
 
     fn end_read(&mut self, op: usize) {
@@ -263,16 +294,32 @@ impl Engine {
         match kind {
             Kind::Fingerprint => Expect::Fingerprint(value),
             Kind::Checksum if value != Fingerprint([0; 20]) => Expect::Checksum(value),
+            Kind::Carrier => Expect::Carrier(value),
             _ => Expect::Unknown,
         }
     }
 
+    /// The content of a block that came from the device, or of a slot of it, if it is what it should be.
+    pub(crate) fn verified(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: Slice) -> Option<Slice> {
+        if slot == 0 {
+            return self.content_is(expect, digest, block.block(0)).then_some(block);
+        }
+        let entry = match expect {
+            Expect::Unknown | Expect::Page(_) => None,
+            Expect::Carrier(value) => Some(FingerprintEntry { kind: Kind::Carrier, value: *value }),
+            Expect::Fingerprint(_) | Expect::Checksum(_) => return None,
+        };
+        self.verified_slot(pbn, &block, slot, entry)
+    }
+
     /// Whether a block's bytes are what they should be.
-    pub(crate) fn content_is(&self, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> bool {
+    fn content_is(&self, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> bool {
         match expect {
             Expect::Fingerprint(value) => digest == Digest::Of(*value),
             Expect::Checksum(value) => self.fingerprinter.checksum(block) == *value,
             Expect::Unknown | Expect::Page(_) => true,
+            // No map entry means a carrier as a whole.
+            Expect::Carrier(_) => false,
         }
     }
 
@@ -305,7 +352,7 @@ fn segments(request: &Request, pieces: &[Piece], runs: &[RunRead]) -> Vec<Segmen
                 continue;
             }
             Piece::Here(slice) => slice.clone(),
-            Piece::Run { run, at } => runs[*run].arrived.as_ref().expect("every run has arrived").0.nth(*at),
+            Piece::Run(from) => runs[from.run].arrived.as_ref().expect("every run has arrived").0.nth(from.at),
         };
         if let Some(Segment::Data { slice: before, start, bytes: so_far }) = segments.last_mut() {
             if *start + *so_far == before.blocks() * BLOCK_SIZE && from == 0 {

@@ -12,11 +12,22 @@ pub enum Persistence {
     Strong,
 }
 
+/// Which blocks the log compresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// None: every unit is plain.
+    Off,
+    /// New blocks of small epochs, into the units that record them.
+    #[default]
+    Carriers,
+}
+
 /// Settings of one opening of a volume.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What makes epochs durable.
     pub commit_mode: CommitMode,
+    pub compression: Compression,
     pub persistence: Persistence,
     /// Decrements and fingerprint inserts wait this long for a page write to join; 0 writes them right after their commit.
     pub noncritical_delay_ms: u64,
@@ -55,6 +66,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             commit_mode: CommitMode::Ordered,
+            compression: Compression::Carriers,
             persistence: Persistence::Weak,
             noncritical_delay_ms: 30_000,
             commit_period_ms: 1_000,

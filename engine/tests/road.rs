@@ -4,6 +4,8 @@
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::{Algorithm, Digest};
+use onefold_engine::format::codec::compress;
+use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::format::{self, FormatStep, Geometry, Superblock, Wish};
 use onefold_engine::interface::{Action, Event, Hint, Notice, Op, Payload, Reply, Request, RequestId, Segment};
 use onefold_engine::memory::Accountant;
@@ -103,6 +105,9 @@ impl Machine {
                     Action::Discard { io, at, length } => {
                         self.medium[index(at.0)..index(at.0 + length.0)].fill(0);
                         events.push_back(Event::Discarded { io, result: Ok(()) });
+                    }
+                    Action::Compress { io, block } => {
+                        events.push_back(Event::Compressed { io, data: compress(block.block(0), SLOT_DATA_MAX) });
                     }
                     Action::Digest { io, block } => {
                         events.push_back(Event::Digested { io, digest: fingerprinter.digest(block.block(0)) });

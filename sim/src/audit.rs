@@ -9,8 +9,9 @@ use crate::violation::{Violation, violation};
 use crate::volume::Volume;
 use fastrand::Rng;
 use onefold_engine::fingerprint::Digest;
+use onefold_engine::format::unit;
 use onefold_engine::format::{Kind, PageId, REFS_UNKNOWN, Region};
-use onefold_engine::units::Lbn;
+use onefold_engine::units::{Lbn, Pbn};
 
 /// Every LBN against the oracle, every count against the links, every fingerprint against its content.
 ///
@@ -46,6 +47,11 @@ pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) ->
                     links[to_index(pbn)] += 1;
                     disk.cell(volume.block_of(pbn)).durable().id()
                 }
+                Target::Slot(pbn, slot) => {
+                    links[to_index(pbn)] += 1;
+                    let carrier = disk.cell(volume.block_of(pbn)).durable();
+                    tables::in_slot(carrier, slot).ok_or_else(|| violation!("P2: LBN {lbn} is slot {slot} of PBN {pbn}, which has none"))?
+                }
             };
             if !oracle.may_survive(lbn, id) {
                 return Err(violation!(
@@ -65,6 +71,10 @@ pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) ->
             let content = disk.cell(volume.block_of(pbn)).durable();
             if entry.kind == Kind::Fingerprint && volume.digest(content) != Digest::Of(entry.value) {
                 return Err(violation!("P4: on the medium the fingerprint of PBN {pbn} names content that differs from {content:?}"));
+            }
+            let is_carrier = unit::is_authentic(&superblock.authenticator(), Pbn(pbn), content.bytes());
+            if entry.kind == Kind::Carrier && !(is_carrier && unit::claims(content.bytes()) == entry.value) {
+                return Err(violation!("P4: on the medium PBN {pbn} is not the carrier that its entry says: {content:?}"));
             }
         }
     }

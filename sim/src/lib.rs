@@ -9,6 +9,7 @@ pub mod disk;
 pub mod oracle;
 pub mod ring;
 pub mod sin;
+pub mod squeeze;
 
 pub mod tell;
 pub mod volume;

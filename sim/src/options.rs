@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use onefold_engine::format::CommitMode;
-use onefold_engine::settings::{Persistence, Settings};
+use onefold_engine::settings::{Compression, Persistence, Settings};
 use std::fmt;
 
 /// The volumes that runs work on.
@@ -69,6 +69,7 @@ impl Options {
         let persistence = if rng.u8(..) < 48 { Persistence::Strong } else { Persistence::Weak };
         let settings = Settings {
             commit_mode: CommitMode::Ordered,
+            compression: if rng.u8(..) < 200 { Compression::Carriers } else { Compression::Off },
             persistence,
             noncritical_delay_ms: [0, 5, 100, 30_000][rng.usize(0..4)],
             commit_period_ms: [5, 1000, 1000][rng.usize(0..3)],

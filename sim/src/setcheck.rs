@@ -405,6 +405,13 @@ impl SetChecker {
                     return Err(violation!("R1: LBN {lbn} may link to PBN {pbn}, whose content may be any of {all:?}"));
                 }
             },
+            // Written by a log, long since.
+            Target::Slot(pbn, slot) => {
+                let carrier = view.disk.cell(self.volume.block_of(pbn)).settled();
+                carrier
+                    .and_then(|carrier| tables::in_slot(carrier, slot))
+                    .ok_or_else(|| violation!("R1: LBN {lbn} may mean slot {slot} of PBN {pbn}, which has none"))?
+            }
         };
         if view.oracle.may_survive(lbn, id) {
             return Ok(());

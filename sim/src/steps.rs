@@ -119,7 +119,7 @@ impl Instantly {
                     Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}
                     Action::Notice(Notice::Serving) => self.serving = true,
                     Action::Notice(notice) => assert!(!matches!(notice, Notice::Damage { .. }), "{notice:?}"),
-                    Action::Digest { .. } | Action::Closed { .. } => unreachable!("nobody asked for it"),
+                    Action::Digest { .. } | Action::Compress { .. } | Action::Closed { .. } => unreachable!("nobody asked for it"),
                 }
             }
         }

@@ -1,9 +1,11 @@
 //! One sector of a metadata region, decoded for the checkers.
 
+use crate::content::Content;
 use crate::violation::{Violation, violation};
 use crate::volume::Volume;
-use onefold_engine::format::page;
 use onefold_engine::format::{FingerprintEntry, MapEntry, REFS_UNKNOWN, Region};
+use onefold_engine::format::{codec, page, unit};
+use onefold_engine::units::BLOCK_SIZE;
 
 /// Entries of a map sector.
 pub const MAP: usize = 100;
@@ -20,6 +22,8 @@ pub enum Target {
     Zeros,
     Lost,
     Block(u64),
+    /// A slot of a block.
+    Slot(u64, u8),
 }
 
 /// A map sector.
@@ -62,12 +66,13 @@ pub fn map(volume: &Volume, bytes: &[u8; 512], sector: u64, lenient: bool) -> Re
                     Ok(MapEntry::Unmapped | MapEntry::Zero) => Target::Zeros,
                     Ok(MapEntry::Lost) => Target::Lost,
                     Ok(MapEntry::Block { pbn, slot: 0 }) if pbn.get() < volume.geometry.data_blocks => Target::Block(pbn.get()),
+                    Ok(MapEntry::Block { pbn, slot }) if pbn.get() < volume.geometry.data_blocks => Target::Slot(pbn.get(), slot),
                     other => return Err(violation!("format: map sector {sector} holds {other:?}")),
                 };
             }
         }
     }
-    let blocks = targets.iter().filter_map(|t| if let Target::Block(pbn) = t { Some(*pbn) } else { None }).collect();
+    let blocks = targets.iter().filter_map(|t| if let Target::Block(pbn) | Target::Slot(pbn, _) = t { Some(*pbn) } else { None }).collect();
     Ok(MapSector { targets, blocks })
 }
 
@@ -110,4 +115,13 @@ pub fn written(volume: &Volume, bytes: &[u8; 512], sector: u64, lenient: bool) -
             (0..bits).filter(|b| (entries[*b as usize / 8] >> (b % 8)) & 1 == 1).collect()
         }
     })
+}
+
+/// The name of what lies in a slot, if anything does.
+#[must_use]
+pub fn in_slot(carrier: &Content, slot: u8) -> Option<u64> {
+    let slots = unit::slots(carrier.bytes())?;
+    let slot = slots.get(usize::from(slot) - 1)?;
+    let mut content = [0; BLOCK_SIZE];
+    codec::decompress(&carrier.bytes()[slot.at.clone()], &mut content).then(|| Content::of(&content).id())
 }

@@ -16,11 +16,13 @@ use crate::record::record;
 use crate::ring::Ring;
 use crate::setcheck::{SetChecker, View};
 use crate::sin::{Call, Sin, Verdict};
+use crate::squeeze::squeeze;
 use crate::traffic::{Situation, Traffic};
 use crate::violation::{Violation, violation};
 use crate::volume::{Place, Volume};
 use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
+use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::interface::{Action, Class, Event, IoFailure, IoId, Notice, Op, Promised, Request};
 use onefold_engine::units::{BLOCK_BYTES, Time};
 use std::rc::Rc;
@@ -34,6 +36,7 @@ enum Work {
     Discard,
     Flush,
     Digest { block: Slice },
+    Compress { block: Slice },
 }
 
 struct Pending {
@@ -180,6 +183,7 @@ impl World {
             }
             Action::Discard { io, at, length } => self.discard(io, block_of(at.get())?, block_of(length.get())?)?,
             Action::Digest { io, block } => self.start(io, Work::Digest { block }, false, false),
+            Action::Compress { io, block } => self.start(io, Work::Compress { block }, false, false),
             Action::Reply { request, reply } => {
                 let raised = self.client.reply(request, &reply, &mut self.oracle, self.weather)?;
                 self.weather.lost &= !raised.said_lost;
@@ -334,6 +338,10 @@ impl World {
             Work::Digest { block } => {
                 let digest = self.setting.volume.digest(&Content::of(block.block(0)));
                 return self.feed(Event::Digested { io, digest });
+            }
+            Work::Compress { block } => {
+                let data = squeeze(&Content::of(block.block(0)), SLOT_DATA_MAX);
+                return self.feed(Event::Compressed { io, data });
             }
             Work::Write => {
                 self.disk.finish(io, end);

@@ -92,6 +92,8 @@ impl Line {
             Finding::RefsTooLow { pbn, .. }
             | Finding::LinkToFree { pbn, .. }
             | Finding::FingerprintOnFree { pbn }
+            | Finding::SlotOfNoCarrier { pbn }
+            | Finding::LinkToCarrier { pbn }
             | Finding::ContentDiffers { pbn }
             | Finding::UnreadableBlock { pbn } => (None, Some(pbn.get()), None),
             Finding::Garbage { blocks, .. } => (None, None, Some(blocks)),

@@ -24,6 +24,8 @@ use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Home, Slice};
 use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::format::Superblock;
+use onefold_engine::format::codec::compress;
+use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::Settings;
@@ -72,6 +74,7 @@ struct Todo {
     commands: Vec<Command>,
     answers: Vec<(Done, Reply)>,
     digests: Vec<(IoId, Slice)>,
+    compressions: Vec<(IoId, Slice)>,
 }
 
 thread_local! {
@@ -150,12 +153,14 @@ impl Volume {
         loop {
             self.device.submit(&mut todo.commands);
             together(|| todo.answers.drain(..).for_each(|(done, reply)| done(reply)));
-            if todo.digests.is_empty() {
+            if todo.digests.is_empty() && todo.compressions.is_empty() {
                 break;
             }
             let digested =
                 todo.digests.drain(..).map(|(io, block)| Event::Digested { io, digest: self.fingerprinter.digest(block.block(0)) });
             events.extend(digested);
+            let compress = |block: Slice| compress(block.block(0), SLOT_DATA_MAX);
+            events.extend(todo.compressions.drain(..).map(|(io, block)| Event::Compressed { io, data: compress(block) }));
             self.step(events, Vec::new(), &mut todo);
         }
         SPARE.with_borrow_mut(|spare| spare.1 = todo);
@@ -203,6 +208,7 @@ impl Volume {
                 todo.commands.push(Command { token: token(io, false), work });
             }
             Action::Digest { io, block } => todo.digests.push((io, block)),
+            Action::Compress { io, block } => todo.compressions.push((io, block)),
             Action::Reply { request, reply } => todo.answers.push((core.requests.remove(index(request.0)), reply)),
             Action::Wake { at } => self.timer.set(at),
             Action::Notice(notice) => self.notices.tell(&notice),

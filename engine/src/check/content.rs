@@ -5,52 +5,56 @@ use super::tell::Teller;
 use super::{Counts, Finding};
 use crate::buffer::BufferMut;
 use crate::fingerprint::{Digest, Fingerprint, Fingerprinter};
-use crate::format::{FingerprintEntry, Geometry, Kind};
+use crate::format::authenticator::Authenticator;
+use crate::format::{FingerprintEntry, Geometry, Kind, Superblock, codec, unit};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Pbn, count, index};
 
 /// Blocks to be compared, in the order of their numbers, and the memory to read them into.
 pub(super) struct Content {
     fingerprinter: Fingerprinter,
+    authenticator: Authenticator,
     buffer: BufferMut,
-    waiting: Vec<(Pbn, FingerprintEntry)>,
+    /// With the highest slot that is linked to.
+    waiting: Vec<(Pbn, FingerprintEntry, u8)>,
 }
 
-/// Whether an entry says anything of the content. A checksum lost in a crash does not, nor does the authenticator of a carrier.
+/// Whether an entry says anything of the content. A checksum lost in a crash does not.
 pub(super) fn is_comparable(entry: FingerprintEntry) -> bool {
     match entry.kind {
-        Kind::Fingerprint => true,
+        Kind::Fingerprint | Kind::Carrier => true,
         Kind::Checksum => entry.value != Fingerprint([0; 20]),
-        Kind::None | Kind::Carrier => false,
+        Kind::None => false,
     }
 }
 
 impl Content {
-    pub(super) fn new(fingerprinter: Fingerprinter, blocks: u64) -> Self {
-        Self { fingerprinter, buffer: BufferMut::zeroed(index(blocks)), waiting: Vec::new() }
+    pub(super) fn new(superblock: &Superblock, blocks: u64) -> Self {
+        let (fingerprinter, authenticator) = (superblock.fingerprinter(), superblock.authenticator());
+        Self { fingerprinter, authenticator, buffer: BufferMut::zeroed(index(blocks)), waiting: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, pbn: Pbn, entry: FingerprintEntry) {
-        self.waiting.push((pbn, entry));
+    pub(super) fn add(&mut self, pbn: Pbn, entry: FingerprintEntry, slot_max: u8) {
+        self.waiting.push((pbn, entry, slot_max));
     }
 
     /// Reads and compares all that wait.
     pub(super) fn compare(&mut self, scan: &mut Scan, geometry: &Geometry, counts: &mut Counts, teller: &mut Teller) {
         let waiting = std::mem::take(&mut self.waiting);
         let mut rest = &waiting[..];
-        while let Some(&(first, _)) = rest.first() {
+        while let Some(&(first, ..)) = rest.first() {
             // Blocks that lie side by side are read together.
             let at = geometry.block_at(first);
             let most = rest.len().min(self.buffer.blocks());
             let together = (1..most).find(|&i| geometry.block_at(rest[i].0) != at + count(i) * BLOCK_BYTES).unwrap_or(most);
             let (these, others) = rest.split_at(together);
             let read = scan.read(at, &mut self.buffer.bytes_mut()[..together * BLOCK_SIZE]);
-            for (i, &(pbn, entry)) in these.iter().enumerate() {
+            for (i, &(pbn, entry, slot_max)) in these.iter().enumerate() {
                 if read.is_err() && scan.read(geometry.block_at(pbn), &mut self.buffer.block_mut(i)[..]).is_err() {
                     teller.tell(Finding::UnreadableBlock { pbn });
                     continue;
                 }
                 counts.compared += 1;
-                if !self.agrees(entry, i) {
+                if !self.agrees(pbn, entry, slot_max, i) {
                     teller.tell(Finding::ContentDiffers { pbn });
                 }
             }
@@ -61,13 +65,25 @@ impl Content {
         self.waiting.clear();
     }
 
-    fn agrees(&self, entry: FingerprintEntry, i: usize) -> bool {
+    fn agrees(&self, pbn: Pbn, entry: FingerprintEntry, slot_max: u8, i: usize) -> bool {
         let block = self.buffer.block(i);
         match entry.kind {
             // A block of zeros is never stored, so no fingerprint names one.
             Kind::Fingerprint => self.fingerprinter.digest(block) == Digest::Of(entry.value),
             Kind::Checksum => self.fingerprinter.checksum(block) == entry.value,
-            Kind::None | Kind::Carrier => true,
+            Kind::Carrier => self.is_carrier(pbn, entry, slot_max, block),
+            Kind::None => true,
         }
+    }
+    /// Whether a block is the carrier that its entry says, and each of its slots what its fingerprint says.
+    fn is_carrier(&self, pbn: Pbn, entry: FingerprintEntry, slot_max: u8, block: &[u8; BLOCK_SIZE]) -> bool {
+        if !unit::is_authentic(&self.authenticator, pbn, block) || unit::claims(block) != entry.value {
+            return false;
+        }
+        let mut content = [0; BLOCK_SIZE];
+        let mut is_right = |slot: &unit::Slot| {
+            codec::decompress(&block[slot.at.clone()], &mut content) && self.fingerprinter.digest(&content) == Digest::Of(slot.fingerprint)
+        };
+        unit::slots(block).is_some_and(|slots| slots.len() >= usize::from(slot_max) && slots.iter().all(&mut is_right))
     }
 }

@@ -51,6 +51,10 @@ pub enum Finding {
     LinkToFree { pbn: Pbn, links: u64 },
     /// A block with a count of 0 has a fingerprint.
     FingerprintOnFree { pbn: Pbn },
+    /// Logical blocks mean slots of a block that is no carrier.
+    SlotOfNoCarrier { pbn: Pbn },
+    /// Logical blocks mean a carrier as a whole.
+    LinkToCarrier { pbn: Pbn },
     /// Blocks whose count is higher than their links, all of them together.
     Garbage { blocks: u64, excess: u64, cause: Cause },
     /// A block's content is not what its fingerprint or checksum says.
@@ -87,6 +91,8 @@ impl Finding {
             Self::RefsTooLow { .. } => "refs-too-low",
             Self::LinkToFree { .. } => "link-to-free",
             Self::FingerprintOnFree { .. } => "fingerprint-on-free",
+            Self::SlotOfNoCarrier { .. } => "slot-of-no-carrier",
+            Self::LinkToCarrier { .. } => "link-to-carrier",
             Self::Garbage { .. } => "garbage",
             Self::ContentDiffers { .. } => "content-differs",
             Self::UnreadableBlock { .. } => "unreadable-block",
@@ -125,6 +131,8 @@ impl fmt::Display for Finding {
             Self::RefsTooLow { pbn, refs, links } => write!(f, "{pbn} has {links} links, but a count of {refs}"),
             Self::LinkToFree { pbn, links } => write!(f, "{pbn} has {links} links, but counts as free"),
             Self::FingerprintOnFree { pbn } => write!(f, "{pbn} has a fingerprint, but counts as free"),
+            Self::SlotOfNoCarrier { pbn } => write!(f, "{pbn} is linked to by its slots, and is no carrier"),
+            Self::LinkToCarrier { pbn } => write!(f, "{pbn} is a carrier, and is linked to as though it were a client's block"),
             Self::Garbage { blocks, excess, cause } => {
                 write!(f, "{blocks} blocks count {excess} links too many")?;
                 f.write_str(match cause {

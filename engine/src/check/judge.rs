@@ -1,7 +1,8 @@
 //! One block's count against its links.
 
+use super::links::Links;
 use super::{Counts, Finding};
-use crate::format::{FingerprintEntry, REFS_UNKNOWN};
+use crate::format::{FingerprintEntry, Kind, REFS_UNKNOWN};
 use crate::units::Pbn;
 
 /// What was read of one block. `None` where its sector was damaged.
@@ -9,7 +10,7 @@ use crate::units::Pbn;
 pub(super) struct Block {
     pub(super) pbn: Pbn,
     /// Links from the map, as many as could be read.
-    pub(super) links: u64,
+    pub(super) links: Links,
     pub(super) refs: Option<u8>,
     pub(super) fingerprint: Option<FingerprintEntry>,
 }
@@ -32,12 +33,22 @@ impl Block {
 
     /// The count against the links (P3). A fingerprint that could not be read may be a link or none.
     pub(super) fn verdict(&self) -> Verdict {
+        let links = self.links.number();
+        if let Some(entry) = self.fingerprint.filter(|_| links > 0) {
+            let is_carrier = entry.kind == Kind::Carrier;
+            if self.links.slot_max() > 0 && !is_carrier {
+                return Verdict::Broken(Finding::SlotOfNoCarrier { pbn: self.pbn });
+            }
+            if self.links.whole() && is_carrier {
+                return Verdict::Broken(Finding::LinkToCarrier { pbn: self.pbn });
+            }
+        }
         let Some(refs) = self.refs else { return Verdict::Sound };
-        let least = self.links + u64::from(self.has_fingerprint());
+        let least = links + u64::from(self.has_fingerprint());
         let most = least + u64::from(self.fingerprint.is_none());
         match u64::from(refs) {
             _ if refs == REFS_UNKNOWN => Verdict::Unknown,
-            0 if self.links > 0 => Verdict::Broken(Finding::LinkToFree { pbn: self.pbn, links: self.links }),
+            0 if links > 0 => Verdict::Broken(Finding::LinkToFree { pbn: self.pbn, links }),
             0 if least > 0 => Verdict::Broken(Finding::FingerprintOnFree { pbn: self.pbn }),
             counted if counted < least => Verdict::Broken(Finding::RefsTooLow { pbn: self.pbn, refs, links: least }),
             counted if counted > most => Verdict::Excess(counted - most),
@@ -47,7 +58,7 @@ impl Block {
 
     /// Counts it as what it is.
     pub(super) fn count(&self, counts: &mut Counts) {
-        let class = match (self.links, self.refs) {
+        let class = match (self.links.number(), self.refs) {
             (1, _) => &mut counts.unique,
             (2.., _) => &mut counts.shared,
             (0, _) if self.has_fingerprint() => &mut counts.fingerprint_only,
@@ -70,7 +81,22 @@ mod tests {
     const NONE: Option<FingerprintEntry> = Some(FingerprintEntry::NONE);
 
     fn verdict(links: u64, refs: Option<u8>, fingerprint: Option<FingerprintEntry>) -> Verdict {
-        Block { pbn: PBN, links, refs, fingerprint }.verdict()
+        let mut found = Links::default();
+        (0..links).for_each(|_| found.add(0));
+        Block { pbn: PBN, links: found, refs, fingerprint }.verdict()
+    }
+
+    #[test]
+    fn slots_are_of_carriers_and_of_nothing_else() {
+        let verdict = |slot, kind| {
+            let mut links = Links::default();
+            links.add(slot);
+            let fingerprint = Some(FingerprintEntry { kind, value: Fingerprint([1; 20]) });
+            Block { pbn: PBN, links, refs: Some(2), fingerprint }.verdict()
+        };
+        assert_eq!(verdict(1, Kind::Carrier), Verdict::Sound);
+        assert_eq!(verdict(0, Kind::Carrier), Verdict::Broken(Finding::LinkToCarrier { pbn: PBN }));
+        assert_eq!(verdict(2, Kind::Fingerprint), Verdict::Broken(Finding::SlotOfNoCarrier { pbn: PBN }));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod content;
 mod finding;
 mod judge;
+mod links;
 mod log;
 mod recount;
 mod scan;

@@ -2,14 +2,13 @@
 
 use super::content::{Content, is_comparable};
 use super::judge::{Block, Verdict};
+use super::links::Links;
 use super::log::LiveLog;
 use super::scan::{Look, Scan};
 use super::tell::{Run, Teller};
 use super::{Cause, CheckSettings, Counts, Finding, Listener, MEMORY_BYTES_MIN, ReadMedium, Report, Severity};
 use crate::format::page::SECTORS;
-use crate::format::{
-    FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, Opened, PageId, REFS_UNKNOWN, Region, Superblock,
-};
+use crate::format::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MAP_ENTRY_SIZE, MapEntry, Opened, PageId, REFS_UNKNOWN, Region, Superblock};
 use crate::units::{BLOCK_BYTES, Bytes, Lbn, Pbn, count, index};
 use std::ops::Range;
 
@@ -26,7 +25,7 @@ pub(super) struct Recount<'a> {
     content: Option<Content>,
     counts: Counts,
     /// Links to each block of the window.
-    links: Vec<u16>,
+    links: Vec<Links>,
     window_blocks: u64,
     linked: LinkedPages,
     /// Links that could not be read may be anywhere.
@@ -80,9 +79,9 @@ impl<'a> Recount<'a> {
             superblock,
             scan: Scan::new(medium, superblock, buffer_pages),
             teller: Teller::new(listener, total * BLOCK_BYTES),
-            content: settings.data.then(|| Content::new(superblock.fingerprinter(), buffer_pages)),
+            content: settings.data.then(|| Content::new(superblock, buffer_pages)),
             counts: Counts::default(),
-            links: vec![0; index(window_blocks)],
+            links: vec![Links::default(); index(window_blocks)],
             window_blocks,
             linked: LinkedPages::new(geometry.pages(Region::Map), memory / 8),
             links_lost: false,
@@ -158,7 +157,7 @@ impl<'a> Recount<'a> {
 
     /// The links from the map to one window of blocks. The first pass tells what is wrong with the map itself.
     fn count_links(&mut self, window: &Range<u64>) {
-        self.links.fill(0);
+        self.links.fill(Links::default());
         let pages = self.superblock.geometry.pages(Region::Map);
         if self.passes == 0 {
             self.count_links_of(0..pages, window);
@@ -196,15 +195,14 @@ impl<'a> Recount<'a> {
                     let inside = count(i) < entries;
                     let lbn = Lbn(first + count(i));
                     match entry {
-                        Ok(MapEntry::Block { pbn, slot: 0 }) if inside && pbn.get() < geometry.data_blocks => {
+                        Ok(MapEntry::Block { pbn, slot }) if inside && pbn.get() < geometry.data_blocks => {
                             linked.set(id.index);
                             if window.contains(&pbn.get()) {
-                                let links = &mut links[index(pbn.get() - window.start)];
-                                *links = links.saturating_add(1);
+                                links[index(pbn.get() - window.start)].add(slot);
                             }
                         }
                         _ if look == Look::Again => (),
-                        Ok(MapEntry::Block { pbn, slot: 0 }) if inside => {
+                        Ok(MapEntry::Block { pbn, .. }) if inside => {
                             *links_lost = true;
                             teller.tell(Finding::LinkOutOfRange { lbn, pbn });
                         }
@@ -262,7 +260,7 @@ impl<'a> Recount<'a> {
                 let sound = refs.damaged & (1 << (in_group / index(Region::Refs.entries_per_sector()))) == 0;
                 let block = Block {
                     pbn,
-                    links: u64::from(links[index(pbn.get() - window.start)]),
+                    links: links[index(pbn.get() - window.start)],
                     refs: sound.then(|| refs.content.refs(in_group)),
                     fingerprint: entry,
                 };
@@ -274,8 +272,8 @@ impl<'a> Recount<'a> {
                     Verdict::Broken(finding) => teller.tell(finding),
                 }
                 match (entry.filter(|&e| is_comparable(e)), content.as_mut()) {
-                    (Some(entry), Some(content)) => content.add(pbn, entry),
-                    (None, _) if block.links > 0 => counts.not_comparable += 1,
+                    (Some(entry), Some(content)) => content.add(pbn, entry, block.links.slot_max()),
+                    (None, _) if block.links.number() > 0 => counts.not_comparable += 1,
                     _ => (),
                 }
             }
@@ -294,8 +292,8 @@ fn fingerprint(teller: &mut Teller, id: PageId, opened: &Opened, i: usize) -> Op
     }
     let bytes = &opened.content.sector(i / per_sector)[i % per_sector * FINGERPRINT_ENTRY_SIZE..][..FINGERPRINT_ENTRY_SIZE];
     match FingerprintEntry::decode(bytes.try_into().expect("an entry's bytes")) {
-        Ok(entry) if entry.kind != Kind::Carrier => Some(entry),
-        _ => {
+        Ok(entry) => Some(entry),
+        Err(_) => {
             teller.tell(bad_entry(id, i));
             None
         }

@@ -22,6 +22,7 @@ pub(crate) use open_close::Stage;
 pub(crate) use seal::Anticipation;
 pub(crate) use settle::Settle;
 
+use crate::engine::Engine;
 use crate::epoch::Epoch;
 use crate::format::page::PageId;
 use crate::interface::IoId;
@@ -86,6 +87,15 @@ pub(crate) struct Commit {
     unlinked: Vec<Pbn>,
     /// In the log's mode: its records and units.
     pub(crate) log: LogPart,
+}
+
+impl Engine {
+    /// The committing epoch relies on all content that is under way now.
+    pub(crate) fn commit_waits_for_content(&mut self) {
+        let (horizon, left) = (self.io_horizon(), self.content_in_flight);
+        let commit = self.commit.as_mut().expect("a step belongs to a commit");
+        (commit.horizon, commit.content_left) = (horizon, left);
+    }
 }
 
 impl Commit {

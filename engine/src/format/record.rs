@@ -17,6 +17,9 @@ pub(super) use coding::Coder;
 /// The most bytes of a record that is no run, and of a run of one part: a kind, LBN, block and old block of six bytes each, a fingerprint.
 pub const RECORD_BYTES_MAX: usize = 1 + 3 * 6 + FINGERPRINT_ENTRY_SIZE;
 
+/// The most bytes of a link.
+pub const LINK_BYTES_MAX: usize = RECORD_BYTES_MAX - FINGERPRINT_ENTRY_SIZE;
+
 /// What a run of neighbouring LBNs was mapped to before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OldRun {

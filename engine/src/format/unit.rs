@@ -10,7 +10,7 @@ mod writer;
 use super::authenticator::{AUTHENTICATOR_BYTES, Authenticator};
 use super::layout::layout;
 use super::places::{self, PLACES_BYTES, PLACES_MAX, Places};
-use super::record::{Coder, Record};
+use super::record::{Coder, LINK_BYTES_MAX, Record};
 use crate::fingerprint::Fingerprint;
 use crate::units::{BLOCK_SIZE, Epoch, Pbn, count, index};
 use std::ops::Range;
@@ -25,6 +25,13 @@ pub const SLOTS_MAX: usize = 15;
 pub const UNIT_ROOM_BYTES: usize = BLOCK_SIZE - at::LAYOUT.bytes;
 /// Bytes of a slot, its data not counted.
 pub const SLOT_BYTES: usize = at_slot::LAYOUT.bytes;
+
+/// The most bytes of a compressed client block: beside it, a carrier names some places and has the block's record.
+pub const SLOT_DATA_MAX: usize = CARRIER_BYTES - SLOT_BYTES - LINK_BYTES_MAX;
+/// Bytes of a carrier for slots and records.
+pub const CARRIER_BYTES: usize = UNIT_ROOM_BYTES - CARRIER_PLACES_MAX * PLACES_BYTES;
+/// The most runs of places that a carrier names, so that they take no room from client blocks.
+pub const CARRIER_PLACES_MAX: usize = 4;
 
 layout! {
     /// The header of a unit.
@@ -133,9 +140,7 @@ pub struct Unit {
 /// what an encoder makes.
 #[must_use]
 pub fn open(authenticator: &Authenticator, pbn: Pbn, bytes: &[u8; BLOCK_SIZE]) -> Option<Unit> {
-    // Most blocks that are no unit show it at once.
-    let known = at::MAGIC.of(bytes) == MAGIC && authenticator.knows(pbn, bytes);
-    if known { parse(bytes) } else { None }
+    if is_authentic(authenticator, pbn, bytes) { parse(bytes) } else { None }
 }
 
 /// As [`open`], but believing the authenticator: for tests of what lies behind it.
@@ -173,6 +178,28 @@ pub fn parse(bytes: &[u8; BLOCK_SIZE]) -> Option<Unit> {
     }
     let authenticator = Fingerprint::of_digest(at::AUTHENTICATOR.of(bytes));
     Some(Unit { header, places: places::decode(places)?, slots, records: decode_records(records)?, authenticator })
+}
+
+/// The slots of a unit that is known to be one, and nothing else of it; none where there is no such table.
+#[must_use]
+pub fn slots(bytes: &[u8; BLOCK_SIZE]) -> Option<Vec<Slot>> {
+    let (runs, slots) = (index(at::PLACES_COUNT.get(bytes)), index(at::SLOT_COUNT.get(bytes)));
+    let table = at::LAYOUT.bytes + runs * PLACES_BYTES;
+    let is_unit = at::MAGIC.of(bytes) == MAGIC && slots <= SLOTS_MAX;
+    if is_unit { decode_slots(bytes.get(table..table + slots * SLOT_BYTES)?) } else { None }
+}
+
+/// What these bytes say their authenticator is, as a kind-3 entry has it. It may be no unit's.
+#[must_use]
+pub fn claims(bytes: &[u8; BLOCK_SIZE]) -> Fingerprint {
+    Fingerprint::of_digest(at::AUTHENTICATOR.of(bytes))
+}
+
+/// Whether this volume made these bytes for this place.
+#[must_use]
+pub fn is_authentic(authenticator: &Authenticator, pbn: Pbn, bytes: &[u8; BLOCK_SIZE]) -> bool {
+    // Most blocks that are no unit show it at once.
+    at::MAGIC.of(bytes) == MAGIC && authenticator.knows(pbn, bytes)
 }
 
 fn decode_slots(table: &[u8]) -> Option<Vec<Slot>> {

@@ -11,9 +11,12 @@
 
 mod apply;
 mod blocks;
+mod carry;
 mod checkpoint;
+mod compose;
 mod effect;
 mod gather;
+mod hold;
 mod live;
 mod open;
 mod places;
@@ -30,15 +33,14 @@ pub(crate) use units::LogPart;
 pub(crate) use walk::Walk;
 
 use crate::Map;
-use crate::format::authenticator::Authenticator;
 use crate::units::{Epoch, Pbn};
 use blocks::Use;
 use checkpoint::Checkpoint;
-use std::collections::VecDeque;
+use hold::Holding;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The log of an open volume.
 pub(crate) struct Log {
-    auth: Authenticator,
     /// Every record since the anchor.
     pub live: Live,
     /// The last epoch that is committed.
@@ -56,6 +58,8 @@ pub(crate) struct Log {
     /// All of these, which nobody else may have.
     blocks: Map<Pbn, Use>,
     held: VecDeque<Held>,
+    /// Content that may ride in a unit of its epoch.
+    holding: BTreeMap<(Epoch, Pbn), Holding>,
     checkpoint: Option<Checkpoint>,
     /// It waits for a free block for a unit; and as of which change of the free blocks it has looked.
     starves: Option<u64>,
@@ -72,9 +76,8 @@ struct Held {
 
 impl Log {
     /// A log whose next unit has this sequence, with room for so many live effects at first.
-    fn new(auth: Authenticator, next: u64, epoch: Epoch, expected: u64) -> Self {
+    fn new(next: u64, epoch: Epoch, expected: u64) -> Self {
         Self {
-            auth,
             live: Live::new(expected),
             epoch,
             next,
@@ -84,6 +87,7 @@ impl Log {
             passed: Vec::new(),
             blocks: Map::default(),
             held: VecDeque::new(),
+            holding: BTreeMap::new(),
             checkpoint: None,
             starves: None,
         }

@@ -72,7 +72,7 @@ impl Engine {
             _ => {
                 if wanted {
                     let (next, epoch) = (self.superblock.last_log_sequence + 1, self.superblock.last_epoch);
-                    self.log = Some(Log::new(self.superblock.authenticator(), next, epoch, 0));
+                    self.log = Some(Log::new(next, epoch, 0));
                 }
                 self.log_is_read();
             }
@@ -101,8 +101,8 @@ impl Engine {
         if result.is_err() {
             return self.opening_read_failed(IoFor::WalkRead { sequence, pbn }, pbn, false, Class::Log);
         }
-        let auth = self.superblock.authenticator();
-        let unit = result.ok().and_then(|()| open(&auth, pbn, buffer.block(0))).filter(|unit| unit.header.kind == UnitKind::Log);
+        let unit =
+            result.ok().and_then(|()| open(&self.authenticator, pbn, buffer.block(0))).filter(|unit| unit.header.kind == UnitKind::Log);
         let Some(opening) = self.log_opening.as_mut() else { return };
         opening.reads -= 1;
         if let Some(unit) = unit.as_ref().filter(|unit| unit.header.sequence == sequence) {
@@ -196,7 +196,7 @@ impl Engine {
         let beyond = units.into_iter().filter(|(sequence, (pbn, _))| *sequence > ended.flushed && ended.place_of(*sequence) == Some(*pbn));
         self.log_opening().again.extend(beyond.map(|(_, unit)| unit));
         let (effects, dropped) = ended.replay(wrong);
-        let mut log = Log::new(self.superblock.authenticator(), ended.end + 1, ended.epoch, count(effects.len()));
+        let mut log = Log::new(ended.end + 1, ended.epoch, count(effects.len()));
         for (epoch, effect) in &effects {
             log.live.push(*epoch, effect);
         }
@@ -268,7 +268,7 @@ impl Engine {
         }
         for (pbn, content) in again {
             let at = self.geometry.block_at(pbn);
-            self.write_out(IoFor::Unit, at, vec![content], Class::Log);
+            self.write_out(IoFor::Unit { carrier: None }, at, vec![content], Class::Log);
         }
     }
 
@@ -292,12 +292,12 @@ impl Engine {
             content_flushed: true,
         };
         let mut block = self.home.clone().take(1);
-        let _ = writer.seal(&log.auth, &header, pbn, block.block_mut(0));
+        let _ = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
         log.walk.push_back((pbn, incarnation));
         log.next += 1;
         log.epoch = number;
         let at = self.geometry.block_at(pbn);
-        self.write_out(IoFor::Unit, at, vec![block.freeze().slice(0, 1)], Class::Log);
+        self.write_out(IoFor::Unit { carrier: None }, at, vec![block.freeze().slice(0, 1)], Class::Log);
     }
 
     /// The closing unit may be on the device now.

@@ -1,25 +1,25 @@
-//! The units of an epoch: composed when its records are known, written to the next places, and one flush behind them.
+//! The commit of an epoch in the log: its units are written to the next places, and one flush stands behind them.
 //!
 //! 1. *Small epochs*: content and units go out together, in any order; what of the content is missing after a crash, its fingerprint shows (L5).
+//!    What compresses rides in the units themselves (`carry.rs`).
 //!    *Large epochs*: content is flushed before the units are written, so that no recovery has to read all of it.
-//! 2. Every unit says which unit was flushed last when it was composed, and names the places of those behind it.
-//! 3. One epoch at a time (L10).
+//! 2. One epoch at a time (L10).
 
 use super::Held;
+use super::effect::{Effect, Name};
 use super::places::Reserved;
 use super::records::effects_of;
-use super::walk::runs;
 use crate::commit::{FlushFor, Step};
-use crate::engine::{Engine, IoFor};
-use crate::format::record::{RECORD_BYTES_MAX, Record};
-use crate::format::unit::{UnitHeader, UnitKind, UnitWriter};
-use crate::interface::Class;
+use crate::engine::Engine;
+use crate::fingerprint::Fingerprint;
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
+use crate::format::record::{LINK_BYTES_MAX, RECORD_BYTES_MAX, Record};
 use crate::pages::Task;
-use crate::units::{Pbn, count};
+use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeSet;
 
 /// The most new blocks of a small epoch.
-const SMALL_BLOCKS_MAX: usize = 64;
+pub(super) const SMALL_BLOCKS_MAX: usize = 64;
 /// Places that are named and not used by the epoch itself, at the least (L9).
 pub(super) const PLACES_LEFT_MIN: usize = 2;
 /// Bytes that records take in a unit at the least, whatever else stands there.
@@ -33,8 +33,8 @@ pub(crate) struct LogPart {
     pub records: Vec<Record>,
     /// Blocks born in it that no record names yet.
     pub newborn: BTreeSet<Pbn>,
-    /// A unit is wanted, though there be no record.
-    pub unit_wanted: bool,
+    /// Units with slots, and their authenticators.
+    pub carriers: Vec<(Pbn, Fingerprint)>,
     units_left: usize,
     /// The `flushed_upto` of its units.
     flushed_upto: u64,
@@ -44,28 +44,33 @@ pub(crate) struct LogPart {
 }
 
 impl LogPart {
+    pub fn new(newborn: BTreeSet<Pbn>) -> Self {
+        Self { is_large: newborn.len() > SMALL_BLOCKS_MAX, newborn, ..Self::default() }
+    }
+
     /// Whether its units are on their way, or there.
     pub fn is_sent(&self) -> bool {
         self.sent > 0
     }
 
-    /// Units that these records take at the most.
-    fn units_max(&self) -> usize {
-        let bytes: usize = self.records.iter().map(bytes_max).sum();
-        bytes.div_ceil(UNIT_RECORD_BYTES).max(1)
+    pub(super) fn sent(&mut self, units: usize, flushed_upto: u64) {
+        (self.sent, self.units_left, self.flushed_upto) = (units, units, flushed_upto);
     }
 
-    pub fn new(newborn: BTreeSet<Pbn>, unit_wanted: bool) -> Self {
-        Self { is_large: newborn.len() > SMALL_BLOCKS_MAX, newborn, unit_wanted, ..Self::default() }
+    pub(super) fn unit_written(&mut self) {
+        self.units_left = self.units_left.saturating_sub(1);
     }
-}
 
-fn bytes_max(record: &Record) -> usize {
-    let olds = match record {
-        Record::Extent { olds, .. } | Record::Clear { olds, .. } => olds.len(),
-        _ => 0,
-    };
-    RECORD_BYTES_MAX + olds * OLD_RUN_BYTES_MAX
+    /// Bytes that its records take at the most, if these new blocks ride.
+    fn record_bytes(&self, rides: impl Fn(Pbn) -> bool) -> usize {
+        let bytes = |record: &Record| match record {
+            Record::New { pbn, .. } if rides(*pbn) => LINK_BYTES_MAX,
+            Record::Link { .. } => LINK_BYTES_MAX,
+            Record::Extent { olds, .. } | Record::Clear { olds, .. } => RECORD_BYTES_MAX + olds.len() * OLD_RUN_BYTES_MAX,
+            _ => RECORD_BYTES_MAX,
+        };
+        self.records.iter().map(bytes).sum()
+    }
 }
 
 impl Engine {
@@ -73,7 +78,7 @@ impl Engine {
     pub(crate) fn records_are_gathered(&mut self) {
         self.gather_rest();
         let commit = self.commit.as_mut().expect("a step belongs to a commit");
-        if commit.log.records.is_empty() && !commit.log.unit_wanted {
+        if commit.log.records.is_empty() {
             return self.epoch_is_durable();
         }
         commit.step = if commit.log.is_large { Step::Content } else { Step::Units };
@@ -92,15 +97,17 @@ impl Engine {
     /// Sends the units, and when they and the content are on the device, flushes.
     pub(crate) fn step_units(&mut self) {
         let commit = self.commit.as_ref().expect("a step belongs to a commit");
-        if commit.log.sent == 0 {
-            let units = commit.log.units_max();
-            match self.reserve_places(units + PLACES_LEFT_MIN, Task::Commit) {
-                Reserved::Enough => {}
-                Reserved::Waits => return,
-                Reserved::Lacks if self.has_last_places(units) => {}
-                Reserved::Lacks => return self.starve(),
+        if !commit.log.is_sent() {
+            let epoch = commit.epoch.number;
+            if self.log_asks(epoch) {
+                return;
             }
-            self.send_units();
+            let Some(carriers) = self.room_for_units(epoch) else { return };
+            let riders = self.carry(epoch, &carriers);
+            // What does not ride goes to its own blocks. From here on all content of the epoch is on its way.
+            self.send_held(epoch, |_| true);
+            self.commit_waits_for_content();
+            self.send_units(riders);
         }
         let commit = self.commit.as_mut().expect("it is there");
         if commit.log.units_left == 0 && commit.content_left == 0 {
@@ -109,67 +116,31 @@ impl Engine {
         }
     }
 
-    fn send_units(&mut self) {
-        let (log, commit) = (self.log.as_mut().expect("units are the log's"), self.commit.as_mut().expect("it is there"));
-        let mut records = std::mem::take(&mut commit.log.records);
-        let mut rest = records.iter().cloned();
-        let mut carried: Option<Record> = rest.next();
-        let mut writers = Vec::new();
+    /// Makes sure of places for the units of the committing epoch: which of them carry what. None: it has to wait for some.
+    fn room_for_units(&mut self, epoch: Epoch) -> Option<Vec<Vec<Pbn>>> {
+        let part = &self.commit.as_ref().expect("units are a commit's").log;
+        let log = self.log.as_ref().expect("units are the log's");
+        let mut carriers = self.plan_carriers(epoch, part.record_bytes(|pbn| log.holding.contains_key(&(epoch, pbn))));
         loop {
-            let mut writer = UnitWriter::new(runs(log.places.iter().skip(writers.len() + 1).copied()));
-            while let Some(record) = carried.take() {
-                carried = writer.push(record);
-                if carried.is_some() {
-                    break;
+            let rides = |pbn| carriers.iter().any(|blocks| blocks.contains(&pbn));
+            let part = &self.commit.as_ref().expect("it is there").log;
+            let units = carriers.len() + part.record_bytes(rides).div_ceil(UNIT_RECORD_BYTES);
+            match self.reserve_places(units + PLACES_LEFT_MIN, Task::Commit) {
+                Reserved::Enough => return Some(carriers),
+                Reserved::Waits => return None,
+                Reserved::Lacks if self.has_last_places(units) => return Some(carriers),
+                // Plain units take fewer places.
+                Reserved::Lacks if !carriers.is_empty() => carriers.clear(),
+                Reserved::Lacks => {
+                    self.starve();
+                    return None;
                 }
-                carried = rest.next();
-            }
-            writers.push(writer);
-            if carried.is_none() {
-                break;
             }
         }
-        drop(rest);
-        std::mem::swap(&mut commit.log.records, &mut records);
-        commit.log.flushed_upto = log.flushed;
-        let units = u32::try_from(writers.len()).expect("an epoch's units are bounded by memory");
-        commit.log.units_left = writers.len();
-        commit.log.sent = writers.len();
-        let epoch = commit.epoch.number;
-        let (incarnation, is_large) = (self.superblock.incarnation, commit.log.is_large);
-        for (unit, writer) in (0..units).zip(writers) {
-            let log = self.log.as_mut().expect("it is there");
-            let pbn = log.places.pop_front().expect("places were reserved");
-            let header = UnitHeader {
-                kind: UnitKind::Log,
-                incarnation,
-                sequence: log.next,
-                epoch,
-                unit,
-                units,
-                flushed_upto: log.flushed,
-                content_flushed: is_large,
-            };
-            let mut block = self.home.clone().take(1);
-            let _ = writer.seal(&log.auth, &header, pbn, block.block_mut(0));
-            log.walk.push_back((pbn, incarnation));
-            log.next += 1;
-            let at = self.geometry.block_at(pbn);
-            self.write_out(IoFor::Unit, at, vec![block.freeze().slice(0, 1)], Class::Log);
-        }
-    }
-
-    /// A unit is on the device.
-    pub(crate) fn unit_written(&mut self) {
-        if let Some(commit) = &mut self.commit {
-            commit.log.units_left = commit.log.units_left.saturating_sub(1);
-            self.ready.push_back(Task::Commit);
-        }
-        self.opening_unit_written();
     }
 
     /// The epoch is durable: its effects enter the pages, and what it unlinked is held.
-    pub(crate) fn log_epoch_is_durable(&mut self, number: crate::units::Epoch, part: LogPart, removed: Vec<Pbn>) {
+    pub(crate) fn log_epoch_is_durable(&mut self, number: Epoch, part: LogPart, removed: Vec<Pbn>) {
         if part.sent == 0 {
             return;
         }
@@ -179,6 +150,10 @@ impl Engine {
         let sequence = log.flushed;
         self.release_held(part.flushed_upto);
         let mut unlinked = Vec::new();
+        for &(pbn, authenticator) in &part.carriers {
+            self.commit_effect(number, &birth_of_carrier(pbn, authenticator), &mut unlinked);
+            self.end_fresh(pbn, number.0);
+        }
         for record in &part.records {
             let mut effects = Vec::new();
             effects_of(record, &mut |effect| effects.push(effect));
@@ -209,4 +184,10 @@ impl Engine {
             self.ready.push_back(Task::Settle);
         }
     }
+}
+
+/// A carrier is itself the record of its entry.
+pub(super) fn birth_of_carrier(pbn: Pbn, authenticator: Fingerprint) -> Effect {
+    let entry = FingerprintEntry { kind: Kind::Carrier, value: authenticator };
+    Effect { lbn: None, blocks: 1, to: MapEntry::Block { pbn, slot: 0 }, old: None, name: Name::Of(entry) }
 }

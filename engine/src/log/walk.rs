@@ -12,6 +12,7 @@
 
 use super::effect::Effect;
 use super::records::effects_of;
+use super::units::birth_of_carrier;
 use crate::Map;
 use crate::format::anchor::Anchor;
 use crate::format::places::{PLACES_BLOCKS_MAX, PLACES_MAX, Places};
@@ -192,7 +193,10 @@ impl Ended {
         let mut effects = Vec::new();
         // LBN → what it meant before a record of it that was dropped.
         let mut former: Map<Lbn, Option<Pbn>> = Map::default();
-        for unit in &self.units {
+        for (unit, &pbn) in self.units.iter().zip(&self.places) {
+            if !unit.slots.is_empty() {
+                effects.push((unit.header.epoch, birth_of_carrier(pbn, unit.authenticator)));
+            }
             for (number, record) in (0..).zip(&unit.records) {
                 let is_dropped = dropped.contains(&(unit.header.sequence, number));
                 effects_of(record, &mut |effect: Effect| match effect.lbn {

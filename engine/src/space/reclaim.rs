@@ -38,7 +38,8 @@ impl Engine {
     /// Keeps a little more free than the reserve, lazily: what is kept may yet be found as a duplicate.
     pub(crate) fn reclaim_if_low(&mut self) {
         let low = self.geometry.reserve_blocks.min(self.geometry.data_blocks / 16).max(8);
-        if !self.space.scan_complete() || self.failed || self.settings.read_only || self.space.census.free + self.reclaim_under_way() >= low {
+        if !self.space.scan_complete() || self.failed || self.settings.read_only || self.space.census.free + self.reclaim_under_way() >= low
+        {
             return;
         }
         self.choose_granules(low + low / 4 - self.space.census.free);

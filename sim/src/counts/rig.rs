@@ -5,12 +5,15 @@
 //! 3. Any [`Machine`] is driven alike. What none may do (report damage, go read-only, close unclean) ends the run with an error.
 
 use crate::counts::device::Device;
-use crate::counts::names::{digest_of, name_of};
+use crate::counts::names::{digest_of, name_of, words_of};
 use crate::machine::Machine;
 use onefold_engine::buffer::Slice;
+use onefold_engine::format::codec::compress;
+use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::interface::{Action, Event, Notice, Reply, RequestId};
-use onefold_engine::units::{BLOCK_BYTES, Time};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Time};
 use onefold_trace::model::{Model, Timetable};
+use onefold_trace::replay::bytes::Bytes;
 use std::collections::BTreeMap;
 
 /// Who is next.
@@ -36,6 +39,8 @@ pub struct Rig {
     /// What the machine answered: whoever asked takes it from here.
     pub replies: Vec<(RequestId, Reply)>,
     out: Vec<Action>,
+    /// What the names of content that is compressed stand for.
+    pub bytes: Bytes,
 }
 
 impl Rig {
@@ -56,6 +61,7 @@ impl Rig {
             closed: false,
             replies: Vec::new(),
             out: Vec::new(),
+            bytes: Bytes::default(),
         };
         rig.feed(Event::Tick)?;
         while !rig.serving && !rig.due.is_empty() {
@@ -158,6 +164,11 @@ impl Rig {
                 self.completes(done, Event::Discarded { io, result: Ok(()) });
             }
             Action::Digest { io, block } => self.completes(now, Event::Digested { io, digest: digest_of(name_of(block.block(0))) }),
+            Action::Compress { io, block } => {
+                let mut bytes = [0; BLOCK_SIZE];
+                self.bytes.write(&words_of(block.block(0)), &mut bytes);
+                self.completes(now, Event::Compressed { io, data: compress(&bytes, SLOT_DATA_MAX) });
+            }
             Action::Reply { request, reply } => self.replies.push((request, reply)),
             Action::Wake { at } => self.wake_ns = Some(at.0),
             Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}

@@ -225,6 +225,7 @@ impl Run {
                 self.client.writes += 1;
                 let payload = self.payload(ask);
                 for (lbn, content) in (ask.first_block()..).zip(&ask.contents) {
+                    self.rig.bytes.meet(content);
                     let meant = self.truth.write(lbn, &content.words, &bytes);
                     if meant.changed {
                         self.bound.changed(ask.recorded_ns);

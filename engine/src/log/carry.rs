@@ -1,0 +1,196 @@
+//! Which held blocks ride in which units, and what becomes of who names them.
+//!
+//! 1. The first unit keeps room for the records; then the blocks are packed, first fit, largest first. A block that would have a unit to itself,
+//!    and not for the records' sake, goes to its own block: it costs no more there, and is read without its unit.
+//! 2. All that a packed block counts moves to its carrier in one step, with every name of it: points of both epochs, records, the index. Its own
+//!    block is free again, and was never written.
+//! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
+
+use super::blocks::Use;
+use super::hold::Holding;
+use crate::Map;
+use crate::engine::{Engine, Fresh};
+use crate::format::entry::MapEntry;
+use crate::format::record::Record;
+use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES, SLOTS_MAX};
+use crate::units::{Epoch, Pbn};
+use std::cmp::Reverse;
+
+/// A client block in a slot.
+pub(super) struct Rider {
+    pub fresh: Fresh,
+    pub data: Vec<u8>,
+}
+
+/// A held block that may ride.
+struct Candidate {
+    pbn: Pbn,
+    bytes: usize,
+    /// Links to it.
+    links: u16,
+}
+
+struct Bin {
+    room: usize,
+    counts: u16,
+    blocks: Vec<Pbn>,
+}
+
+impl Bin {
+    fn takes(&self, candidate: &Candidate, limit: u8) -> bool {
+        let fits = SLOT_BYTES + candidate.bytes <= self.room && self.blocks.len() < SLOTS_MAX;
+        fits && self.counts + candidate.links <= u16::from(limit)
+    }
+}
+
+/// The blocks of each carrier (invariants 1 and 3).
+fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limit: u8) -> Vec<Vec<Pbn>> {
+    candidates.sort_unstable_by_key(|candidate| (Reverse(candidate.bytes), candidate.pbn));
+    let mut bins = vec![Bin { room: CARRIER_BYTES.saturating_sub(record_bytes), counts: 1, blocks: Vec::new() }];
+    for candidate in &candidates {
+        let fits = bins.iter().position(|bin| bin.takes(candidate, limit));
+        let bin = fits.unwrap_or_else(|| {
+            bins.push(Bin { room: CARRIER_BYTES, counts: 1, blocks: Vec::new() });
+            bins.len() - 1
+        });
+        if bins[bin].takes(candidate, limit) {
+            bins[bin].room -= SLOT_BYTES + candidate.bytes;
+            bins[bin].counts += candidate.links;
+            bins[bin].blocks.push(candidate.pbn);
+        }
+    }
+    let pays = |(i, bin): &(usize, Bin)| bin.blocks.len() > usize::from(*i > 0);
+    bins.into_iter().enumerate().filter(pays).map(|(_, bin)| bin.blocks).collect()
+}
+
+impl Engine {
+    /// The blocks of each carrier of the committing epoch, whose records take so many bytes.
+    pub(super) fn plan_carriers(&self, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
+        let log = self.log.as_ref().expect("carriers are the log's");
+        let candidates = log.holding.range((epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))).filter_map(|(&(_, pbn), state)| match state {
+            Holding::Small(data) => {
+                let counts = self.pending.get(&pbn).copied().expect("a new block counts");
+                Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
+            }
+            Holding::Asked(_) | Holding::Loose => None,
+        });
+        plan(candidates.collect(), record_bytes, self.settings.refs_limit)
+    }
+
+    /// Lets the blocks ride in units at the next places. What each unit carries.
+    pub(super) fn carry(&mut self, epoch: Epoch, carriers: &[Vec<Pbn>]) -> Vec<Vec<Rider>> {
+        let mut moved: Map<Pbn, MapEntry> = Map::default();
+        let mut riders = Vec::new();
+        for (i, blocks) in carriers.iter().enumerate() {
+            let pbn = self.log.as_ref().expect("carriers are the log's").places[i];
+            let mut counts = 1;
+            let mut these = Vec::new();
+            for (&block, slot) in blocks.iter().zip(1..) {
+                moved.insert(block, MapEntry::Block { pbn, slot });
+                counts += self.empty(block) - 1;
+                let Some(Holding::Small(data)) = self.log.as_mut().expect("it is there").holding.remove(&(epoch, block)) else {
+                    unreachable!("only what compresses rides")
+                };
+                let fresh = self.fresh.remove(&block).expect("what is held back is fresh");
+                self.index.remove(&fresh.fingerprint, block);
+                self.index.insert(&fresh.fingerprint, pbn);
+                these.push(Rider { fresh, data });
+            }
+            self.log.as_mut().expect("it is there").blocks.insert(pbn, Use::Carrier);
+            self.add_pending(pbn, counts);
+            let counts = u8::try_from(counts).expect("the plan bounds it");
+            self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, 0, counts, true);
+            riders.push(these);
+        }
+        self.rename(&moved);
+        // Free again, in their order: the next new blocks go there.
+        let mut free: Vec<Pbn> = moved.into_keys().collect();
+        free.sort_unstable_by_key(|&pbn| Reverse(pbn));
+        free.into_iter().for_each(|pbn| self.space.ready.push_front(pbn));
+        self.space.no_longer_busy();
+        riders
+    }
+
+    /// A block that no page names counts nothing any more. What it counted.
+    fn empty(&mut self, pbn: Pbn) -> i16 {
+        let counts = self.pending.remove(&pbn).expect("a new block counts");
+        let before = u8::try_from(counts).expect("a count stays within its byte");
+        self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, before, 0, false);
+        counts
+    }
+
+    /// Whoever names a block that has moved names where it is now.
+    fn rename(&mut self, moved: &Map<Pbn, MapEntry>) {
+        let commit = self.commit.as_mut().expect("carriers are a commit's");
+        let now = |pbn: Pbn| moved.get(&pbn).copied();
+        let points = commit.epoch.points.values_mut().chain(self.open.points.values_mut());
+        for point in points {
+            *point = point.pbn().and_then(now).unwrap_or(*point);
+        }
+        for pbn in commit.epoch.cancelled.iter_mut().chain(&mut self.open.cancelled) {
+            *pbn = now(*pbn).and_then(MapEntry::pbn).unwrap_or(*pbn);
+        }
+        for record in &mut commit.log.records {
+            *record = match record {
+                Record::New { lbn, pbn, old, .. } if moved.contains_key(pbn) => Record::Link { lbn: *lbn, to: moved[pbn], old: *old },
+                Record::Link { lbn, to, old } => {
+                    let to = to.pbn().and_then(now).unwrap_or(*to);
+                    Record::Link { lbn: *lbn, to, old: *old }
+                }
+                _ => continue,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidates(bytes: &[usize]) -> Vec<Candidate> {
+        bytes.iter().zip(1..).map(|(&bytes, pbn)| Candidate { pbn: Pbn(pbn), bytes, links: 1 }).collect()
+    }
+
+    fn planned(bytes: &[usize], record_bytes: usize) -> Vec<Vec<u64>> {
+        let plan = plan(candidates(bytes), record_bytes, 254);
+        plan.into_iter().map(|bin| bin.into_iter().map(Pbn::get).collect()).collect()
+    }
+
+    #[test]
+    fn a_lone_block_rides_with_its_record_if_both_fit() {
+        assert_eq!(planned(&[2600], 19), [[1]]);
+        assert_eq!(planned(&[CARRIER_BYTES - SLOT_BYTES - 19], 19), [[1]]);
+        assert!(planned(&[CARRIER_BYTES - SLOT_BYTES - 18], 19).is_empty());
+    }
+
+    #[test]
+    fn largest_first_into_the_first_that_has_room() {
+        assert_eq!(planned(&[700, 3000, 1500, 2000], 200), [vec![2, 1], vec![4, 3]]);
+    }
+
+    #[test]
+    fn a_block_alone_in_a_further_unit_does_not_ride() {
+        assert_eq!(planned(&[3000, 3000, 3000], 100), [[1]]);
+    }
+
+    #[test]
+    fn records_that_fill_a_unit_leave_the_others_to_the_blocks() {
+        assert_eq!(planned(&[1000, 1000], 5000), [[1, 2]]);
+        assert!(planned(&[1000], 5000).is_empty());
+    }
+
+    #[test]
+    fn a_unit_has_no_more_slots_than_the_format() {
+        let plan = planned(&[10; 40], 0);
+        assert_eq!(plan.iter().map(Vec::len).collect::<Vec<_>>(), [15, 15, 10]);
+    }
+
+    #[test]
+    fn counts_stay_within_the_limit() {
+        let two = |limit| plan(candidates(&[100, 100]), 50, limit).len();
+        assert_eq!((two(3), two(2)), (1, 1));
+        assert_eq!(plan(candidates(&[100, 100]), 50, 2)[0].len(), 1);
+        let many = vec![Candidate { pbn: Pbn(1), bytes: 100, links: 254 }];
+        assert!(plan(many, 50, 254).is_empty());
+    }
+}

@@ -1,0 +1,111 @@
+//! Composing the units of an epoch: which record stands in which, what each says of itself, and sending them.
+//!
+//! 1. Carriers come first, and take as many records as they have room for; plain units take the rest. Records keep their order.
+//! 2. Every unit says which unit was flushed last when it was composed, and names the places of those behind it: two or more.
+
+use super::carry::Rider;
+use super::walk::runs;
+use crate::engine::{Engine, Fresh, IoFor};
+use crate::format::entry::Kind;
+use crate::format::record::Record;
+use crate::format::unit::{CARRIER_PLACES_MAX, UnitHeader, UnitKind, UnitWriter};
+use crate::interface::Class;
+use crate::units::Pbn;
+
+impl Engine {
+    /// Composes the units of the committing epoch and sends them to the next places.
+    pub(super) fn send_units(&mut self, riders: Vec<Vec<Rider>>) {
+        let writers = self.compose_units(riders);
+        let (log, commit) = (self.log.as_mut().expect("units are the log's"), self.commit.as_mut().expect("it is there"));
+        let sent = writers.len();
+        commit.log.sent(sent, log.flushed);
+        let units = u32::try_from(sent).expect("an epoch's units are bounded by memory");
+        let (epoch, content_flushed) = (commit.epoch.number, commit.log.is_large);
+        for (unit, (writer, is_carrier)) in (0..units).zip(writers) {
+            let log = self.log.as_mut().expect("it is there");
+            let pbn = log.places.pop_front().expect("places were reserved");
+            let header = UnitHeader {
+                kind: UnitKind::Log,
+                incarnation: self.superblock.incarnation,
+                sequence: log.next,
+                epoch,
+                unit,
+                units,
+                flushed_upto: log.flushed,
+                content_flushed,
+            };
+            let mut block = self.home.clone().take(1);
+            let authenticator = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
+            log.walk.push_back((pbn, header.incarnation));
+            log.next += 1;
+            let block = block.freeze().slice(0, 1);
+            if is_carrier {
+                let held = Some(block.clone());
+                self.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
+                self.commit.as_mut().expect("it is there").log.carriers.push((pbn, authenticator));
+            }
+            let at = self.geometry.block_at(pbn);
+            self.write_out(IoFor::Unit { carrier: is_carrier.then_some(pbn) }, at, vec![block], Class::Log);
+        }
+    }
+
+    /// The units, filled, and whether each is a carrier.
+    fn compose_units(&self, riders: Vec<Vec<Rider>>) -> Vec<(UnitWriter, bool)> {
+        let commit = self.commit.as_ref().expect("units are a commit's");
+        let mut records = commit.log.records.iter().cloned();
+        let mut rest = records.next();
+        let mut riders = riders.into_iter();
+        let mut writers = Vec::new();
+        loop {
+            let these = riders.next();
+            if these.is_none() && rest.is_none() {
+                return writers;
+            }
+            let mut writer = UnitWriter::new(self.places_behind(writers.len(), these.is_some()));
+            for rider in these.iter().flatten() {
+                let slot = writer.push_slot(rider.fresh.fingerprint, &rider.data);
+                assert!(slot.is_some(), "the plan left room for every slot");
+            }
+            rest = fill(&mut writer, rest, &mut records);
+            writers.push((writer, these.is_some()));
+        }
+    }
+
+    /// Places behind the unit that is so many behind the next one.
+    fn places_behind(&self, units: usize, is_carrier: bool) -> Vec<crate::format::places::Places> {
+        let log = self.log.as_ref().expect("places are the log's");
+        let mut places = runs(log.places.iter().skip(units + 1).copied());
+        if is_carrier {
+            places.truncate(CARRIER_PLACES_MAX);
+        }
+        places
+    }
+
+    /// A unit is on the device.
+    pub(crate) fn unit_written(&mut self, carrier: Option<Pbn>, good: bool) {
+        if let Some(pbn) = carrier.filter(|_| good) {
+            let fresh = self.fresh.get_mut(&pbn).expect("a carrier in flight is fresh");
+            fresh.held = None;
+            if !fresh.waits {
+                self.forget_fresh(pbn);
+            }
+        }
+        if let Some(commit) = &mut self.commit {
+            commit.log.unit_written();
+            self.commit_may_go_on();
+        }
+        self.opening_unit_written();
+    }
+}
+
+/// Puts records into a unit, as many as it holds. The first that it does not hold, or what is left of it.
+fn fill(writer: &mut UnitWriter, first: Option<Record>, others: &mut impl Iterator<Item = Record>) -> Option<Record> {
+    let mut next = first;
+    while let Some(record) = next {
+        if let Some(rest) = writer.push(record) {
+            return Some(rest);
+        }
+        next = others.next();
+    }
+    None
+}

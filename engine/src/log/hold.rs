@@ -1,0 +1,120 @@
+//! New content that may ride in a unit is held back, and compressed, until its epoch is sealed.
+//!
+//! 1. It has a free block of its own from the beginning, and until it is packed that is its place for all who read it or link to it: so what
+//!    does not ride has room, and goes there.
+//! 2. What does not compress goes to its block as soon as nothing of its epoch is being compressed; all of it, when the epoch grows large.
+//! 3. Held content is copied where it would keep a whole request's memory, and counts in the account of memory.
+
+use super::units::SMALL_BLOCKS_MAX;
+use crate::buffer::{BufferMut, Slice};
+use crate::engine::{Engine, IoFor};
+use crate::format::entry::Kind;
+use crate::interface::{Action, Class, IoId};
+use crate::memory::Part;
+use crate::settings::Compression;
+use crate::units::{BLOCK_BYTES, Epoch, Pbn, count};
+
+/// Bytes charged for each block that is held: its content, and what it compresses to.
+const HELD_COST_BYTES: u64 = 2 * BLOCK_BYTES;
+
+/// How far a held block has come.
+#[derive(Debug)]
+pub(super) enum Holding {
+    /// It is being compressed.
+    Asked(IoId),
+    Small(Vec<u8>),
+    /// It does not compress.
+    Loose,
+}
+
+impl Engine {
+    /// Bytes of memory that held content takes.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.log.as_ref().map_or(0, |log| count(log.holding.len()) * HELD_COST_BYTES)
+    }
+
+    /// Whether the content of a block that is to be born now is held back.
+    pub(crate) fn holds_back(&self, kind: Kind) -> bool {
+        let may = self.log.is_some() && self.settings.compression != Compression::Off && kind == Kind::Fingerprint;
+        // Where acknowledgements wait for content, or memory is short, content goes at once.
+        let should = self.open.births.len() < SMALL_BLOCKS_MAX && !self.settings.ack_when_written;
+        may && should && self.held_bytes() + HELD_COST_BYTES <= self.accountant.limit(Part::Dirty) / 2
+    }
+
+    /// Holds back the content of a block born in the open epoch. What is to be kept of it.
+    pub(crate) fn hold(&mut self, pbn: Pbn, slice: &Slice) -> Slice {
+        let block = if slice.is_whole_buffer() { slice.clone() } else { copy(slice) };
+        let io = self.io(IoFor::Compress { pbn });
+        self.out.push(Action::Compress { io, block: block.clone() });
+        let log = self.log.as_mut().expect("only a log holds content back");
+        log.holding.insert((self.open.number, pbn), Holding::Asked(io));
+        block
+    }
+
+    /// A held block was compressed, if it could be.
+    pub(crate) fn compressed(&mut self, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
+        let Some(log) = self.log.as_mut().filter(|_| !self.failed) else { return };
+        // It may have died, and been born again in a later epoch.
+        let found =
+            log.holding.iter_mut().find(|((_, held), state)| *held == pbn && matches!(state, Holding::Asked(asked) if *asked == io));
+        let Some((&(epoch, _), state)) = found else { return };
+        *state = data.map_or(Holding::Loose, Holding::Small);
+        if !self.log_asks(epoch) {
+            self.send_held(epoch, |state| matches!(state, Holding::Loose));
+            self.commit_may_go_on();
+        }
+    }
+
+    /// Whether content of an epoch is being compressed.
+    pub(super) fn log_asks(&self, epoch: Epoch) -> bool {
+        let log = self.log.as_ref().expect("only a log holds content back");
+        log.holding.range(of(epoch)).any(|(_, state)| matches!(state, Holding::Asked(_)))
+    }
+
+    /// The open epoch has grown: if it is no small one any more, nothing of it rides in a unit.
+    pub(crate) fn let_large_epoch_go(&mut self) {
+        if self.log.is_some() && self.open.births.len() == SMALL_BLOCKS_MAX + 1 {
+            self.send_held(self.open.number, |_| true);
+        }
+    }
+
+    /// Sends what an epoch holds back and that looks so, to its own blocks.
+    pub(super) fn send_held(&mut self, epoch: Epoch, wants: impl Fn(&Holding) -> bool) {
+        let log = self.log.as_mut().expect("only a log holds content back");
+        let goes: Vec<Pbn> = log.holding.range(of(epoch)).filter(|(_, state)| wants(state)).map(|(&(_, pbn), _)| pbn).collect();
+        let mut run: Option<(Pbn, Vec<Slice>)> = None;
+        for pbn in goes {
+            self.log.as_mut().expect("it is there").holding.remove(&(epoch, pbn));
+            let content = self.fresh.get(&pbn).and_then(|fresh| fresh.held.clone()).expect("what is held back has its content");
+            match &mut run {
+                Some((first, data)) if *first + count(data.len()) == pbn => data.push(content),
+                _ => {
+                    let before = run.replace((pbn, vec![content]));
+                    before.into_iter().for_each(|(first, data)| self.send_content(first, data));
+                }
+            }
+        }
+        run.into_iter().for_each(|(first, data)| self.send_content(first, data));
+    }
+
+    fn send_content(&mut self, first: Pbn, data: Vec<Slice>) {
+        let at = self.geometry.block_at(first);
+        self.content_in_flight += 1;
+        self.write_out(IoFor::Content { first, blocks: count(data.len()) }, at, data, Class::Data);
+    }
+
+    /// A block that was born in this epoch dies in it: its content need not be written any more, if it is held back. Whether it was.
+    pub(crate) fn drop_held(&mut self, pbn: Pbn, epoch: u64) -> bool {
+        self.log.as_mut().is_some_and(|log| log.holding.remove(&(Epoch(epoch), pbn)).is_some())
+    }
+}
+
+fn of(epoch: Epoch) -> std::ops::RangeInclusive<(Epoch, Pbn)> {
+    (epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))
+}
+
+fn copy(slice: &Slice) -> Slice {
+    let mut copy = BufferMut::zeroed(1);
+    copy.block_mut(0).copy_from_slice(slice.block(0));
+    copy.freeze().slice(0, 1)
+}

@@ -1,0 +1,59 @@
+//! Client blocks that lie compressed in the slots of a carrier: finding and unpacking them.
+//!
+//! 1. That a block is a carrier is told by the slot of a map entry, or by a kind-3 fingerprint entry, never by its bytes: clients can write
+//!    copies of units.
+//! 2. What comes from the device is believed where the volume made it for that place *and* its entry says that it is this unit. An older unit
+//!    that lay there is authentic too, and a stranger's.
+
+use crate::buffer::{BufferMut, Slice};
+use crate::engine::Engine;
+use crate::fingerprint::{Digest, Fingerprint};
+use crate::format::codec;
+use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::unit::{self, Slot};
+use crate::interface::Notice;
+use crate::units::{BLOCK_SIZE, Pbn};
+
+/// The content of a slot of a block that is known to be right; slot 0 is the block itself. None where there is no such slot, or no client block in it.
+pub(crate) fn in_slot(block: &Slice, slot: u8) -> Option<Slice> {
+    match slot {
+        0 => Some(block.clone()),
+        _ => unpack(block.block(0), unit::slots(block.block(0))?.get(usize::from(slot) - 1)?),
+    }
+}
+
+fn unpack(block: &[u8; BLOCK_SIZE], slot: &Slot) -> Option<Slice> {
+    let mut content = BufferMut::zeroed(1);
+    codec::decompress(&block[slot.at.clone()], content.block_mut(0)).then(|| content.freeze().slice(0, 1))
+}
+
+/// The slot of a carrier that is known to be right, where content with this fingerprint lies.
+pub(crate) fn slot_of(block: &[u8; BLOCK_SIZE], fingerprint: &Fingerprint) -> Option<u8> {
+    let slots = unit::slots(block)?;
+    let at = slots.iter().position(|slot| slot.fingerprint == *fingerprint)?;
+    u8::try_from(at + 1).ok()
+}
+
+impl Engine {
+    /// The authenticator of a block that came from the device, if this volume made it for that place.
+    pub(crate) fn authentic(&self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> Option<Fingerprint> {
+        unit::is_authentic(&self.authenticator, pbn, block).then(|| unit::claims(block))
+    }
+
+    /// The content of a slot of a block that came from the device. `entry`: what is known of the block; none where that is unknown.
+    pub(crate) fn verified_slot(&mut self, pbn: Pbn, block: &Slice, slot: u8, entry: Option<FingerprintEntry>) -> Option<Slice> {
+        let bytes = block.block(0);
+        if entry.is_some_and(|entry| entry != FingerprintEntry { kind: Kind::Carrier, value: unit::claims(bytes) }) {
+            return None;
+        }
+        if self.authentic(pbn, bytes).is_some() {
+            return in_slot(block, slot);
+        }
+        // The right unit by its name, and some byte of it has changed: perhaps none of this slot's.
+        let slots = unit::slots(bytes).filter(|_| entry.is_some())?;
+        let slot = slots.get(usize::from(slot).checked_sub(1)?)?;
+        let content = unpack(bytes, slot).filter(|content| self.fingerprinter.digest(content.block(0)) == Digest::Of(slot.fingerprint))?;
+        self.notice(Notice::Damage { what: "a carrier differs from its authenticator, but not in the block that was read", at: pbn.0 });
+        Some(content)
+    }
+}
