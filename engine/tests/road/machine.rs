@@ -1,5 +1,4 @@
-//! The engine from end to end over a medium that does everything at once: what is written reads back, repeats are stored once, and a second
-//! opening finds it all.
+//! A medium that does everything at once, and the engine over it.
 
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Frame, Home};
@@ -7,7 +6,7 @@ use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::format::{self, FormatStep, Geometry, Superblock, Wish};
-use onefold_engine::interface::{Action, Event, Hint, Notice, Op, Payload, Reply, Request, RequestId, Segment};
+use onefold_engine::interface::{Action, Class, Event, Hint, Notice, Op, Payload, Reply, Request, RequestId, Segment};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Time, index};
@@ -24,20 +23,22 @@ impl Home for Heap {
 }
 
 /// A medium on which everything happens at once, and the engine over it.
-struct Machine {
-    medium: Vec<u8>,
-    engine: Engine,
+pub struct Machine {
+    pub medium: Vec<u8>,
+    pub engine: Engine,
     superblock: Superblock,
     now: u64,
     next: u64,
     replies: BTreeMap<u64, Reply>,
-    notices: Vec<Notice>,
-    flushes: u64,
+    pub notices: Vec<Notice>,
+    pub flushes: u64,
+    /// Blocks written, by class.
+    pub written: BTreeMap<Class, u64>,
     closed: bool,
     wake: u64,
 }
 
-fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
+pub fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
     let geometry = Geometry::plan(Bytes(bytes), &Wish { logical_blocks: logical, reserve_blocks: None }).expect("fits");
     let superblock = Superblock::new(geometry, [7; 16], [9; 32], Algorithm::Blake3, &Settings::default());
     let mut medium = vec![0xA5; index(bytes)];
@@ -52,14 +53,14 @@ fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
 }
 
 impl Machine {
-    fn open(medium: Vec<u8>, settings: Settings) -> Self {
+    pub fn open(medium: Vec<u8>, settings: Settings) -> Self {
         let bytes = u64::try_from(medium.len()).expect("fits");
         let places = format::copies(Bytes(bytes));
         let page = |i: usize| medium[index(places[i].0)..index(places[i].0) + BLOCK_SIZE].try_into().expect("a page");
         let pages: [[u8; BLOCK_SIZE]; 4] = [page(0), page(1), page(2), page(3)];
         let chosen = format::choose([Some(&pages[0]), Some(&pages[1]), Some(&pages[2]), Some(&pages[3])], Bytes(bytes)).expect("a volume");
         let superblock = chosen.into_service();
-        let accountant = Accountant::new(settings.memory_bytes);
+        let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
         let engine = Engine::open(superblock.clone(), settings, Arc::new(Heap), accountant, Time(0));
         Self {
             medium,
@@ -70,12 +71,13 @@ impl Machine {
             replies: BTreeMap::new(),
             notices: Vec::new(),
             flushes: 0,
+            written: BTreeMap::new(),
             closed: false,
             wake: 0,
         }
     }
 
-    fn feed(&mut self, event: Event) {
+    pub fn feed(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         let fingerprinter = self.superblock.fingerprinter();
         while let Some(event) = events.pop_front() {
@@ -90,7 +92,8 @@ impl Machine {
                             if digest { (0..buffer.blocks()).map(|i| fingerprinter.digest(buffer.block(i))).collect() } else { Vec::new() };
                         events.push_back(Event::Read { io, buffer, digests, result: Ok(()) });
                     }
-                    Action::Write { io, at, data, .. } => {
+                    Action::Write { io, at, data, class } => {
+                        *self.written.entry(class).or_default() += data.iter().map(|slice| slice.blocks() as u64).sum::<u64>();
                         let mut at = index(at.0);
                         for slice in data {
                             self.medium[at..at + slice.bytes().len()].copy_from_slice(slice.bytes());
@@ -132,7 +135,7 @@ impl Machine {
         }
     }
 
-    fn request(&mut self, op: Op, offset: u64, length: u64, payload: Option<Payload>, fua: bool) -> Reply {
+    pub fn request(&mut self, op: Op, offset: u64, length: u64, payload: Option<Payload>, fua: bool) -> Reply {
         let id = RequestId(self.next);
         self.next += 1;
         self.now += 1_000;
@@ -145,7 +148,7 @@ impl Machine {
         self.replies.remove(&id.0).unwrap_or_else(|| panic!("everything happens at once, so it is answered: {}", self.engine.phase()))
     }
 
-    fn write(&mut self, offset: u64, bytes: &[u8]) {
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         let length = u64::try_from(bytes.len()).expect("fits");
         let head = index(offset % 4096);
         let blocks = (head + bytes.len()).div_ceil(BLOCK_SIZE);
@@ -158,7 +161,7 @@ impl Machine {
         assert!(matches!(reply, Reply::Done), "{reply:?}");
     }
 
-    fn read(&mut self, offset: u64, length: u64) -> Vec<u8> {
+    pub fn read(&mut self, offset: u64, length: u64) -> Vec<u8> {
         let reply = self.request(Op::Read, offset, length, None, false);
         let Reply::Data(segments) = reply else { panic!("{reply:?}") };
         let mut bytes = Vec::new();
@@ -172,19 +175,19 @@ impl Machine {
         bytes
     }
 
-    fn flush(&mut self) {
+    pub fn flush(&mut self) {
         let reply = self.request(Op::Flush, 0, 0, None, false);
         assert!(matches!(reply, Reply::Done), "{reply:?}");
     }
 
-    fn close(mut self) -> Vec<u8> {
+    pub fn close(mut self) -> Vec<u8> {
         self.feed(Event::Close);
         assert!(self.closed, "{}", self.engine.phase());
         self.medium
     }
 }
 
-fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
+pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     (0..bytes)
         .map(|_| {
@@ -194,80 +197,4 @@ fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
             x.to_le_bytes()[3]
         })
         .collect()
-}
-
-#[test]
-fn what_is_written_reads_back_also_after_another_opening() {
-    let mut m = Machine::open(blank(32 << 20, None), Settings::default());
-    assert_eq!(m.read(0, 65536), vec![0; 65536]);
-    let a = pattern(1, 128 << 10);
-    m.write(4096 * 5, &a);
-    assert_eq!(m.read(4096 * 5, 128 << 10), a);
-    m.write(512 * 3, &a[..5120]);
-    assert_eq!(m.read(512 * 3, 5120), a[..5120]);
-    assert_eq!(m.read(0, 1536), vec![0; 1536]);
-    m.flush();
-    assert_eq!(m.read(4096 * 5, 128 << 10), a);
-    let medium = m.close();
-    let mut m = Machine::open(medium, Settings::default());
-    assert_eq!(m.read(4096 * 5, 128 << 10), a);
-    assert_eq!(m.read(512 * 3, 5120), a[..5120]);
-}
-
-#[test]
-fn repeats_are_stored_once_and_found_again_after_another_opening() {
-    let mut m = Machine::open(blank(64 << 20, None), Settings::default());
-    let a = pattern(2, 1 << 20);
-    m.write(0, &a);
-    m.write(8 << 20, &a);
-    m.flush();
-    m.write(16 << 20, &a);
-    assert_eq!((m.engine.ledger().new_blocks, m.engine.ledger().duplicates), (256, 512));
-    assert_eq!(m.read(16 << 20, 1 << 20), a);
-    let mut m = Machine::open(m.close(), Settings::default());
-    m.feed(Event::Tick);
-    assert!(m.notices.contains(&Notice::IndexRefilled { entries: 256 }), "{:?}", m.notices);
-    m.write(24 << 20, &a);
-    assert_eq!((m.engine.ledger().new_blocks, m.engine.ledger().duplicates), (0, 256));
-    m.flush();
-    assert_eq!(m.flushes, 1 + 2 + 2, "three to open, two to commit");
-}
-
-#[test]
-fn discards_and_zeroes_read_as_zeroes() {
-    let mut m = Machine::open(blank(32 << 20, None), Settings::default());
-    let a = pattern(3, 1 << 20);
-    m.write(0, &a);
-    m.flush();
-    m.request(Op::Discard, 4096, 8192, None, false);
-    assert_eq!(m.read(0, 4096), a[..4096]);
-    assert_eq!(m.read(4096, 8192), vec![0; 8192]);
-    m.request(Op::WriteZeroes, 512 * 100, 512 * 10, None, false);
-    let mut want = a.clone();
-    want[4096..12288].fill(0);
-    want[51200..51200 + 5120].fill(0);
-    assert_eq!(m.read(0, 1 << 20), want);
-    m.write(4096, &a[..4096]);
-    want[4096..8192].copy_from_slice(&a[..4096]);
-    m.flush();
-    assert_eq!(m.read(0, 1 << 20), want);
-    let mut m = Machine::open(m.close(), Settings::default());
-    assert_eq!(m.read(0, 1 << 20), want);
-}
-
-#[test]
-fn a_small_volume_is_overwritten_many_times() {
-    let mut m = Machine::open(blank(16 << 20, None), Settings::default());
-    let blocks = m.engine.geometry().logical_blocks;
-    for round in 0..6 {
-        for b in 0..blocks {
-            m.write(b * 4096, &pattern(round * blocks + b, 4096));
-        }
-        m.flush();
-    }
-    for b in 0..blocks {
-        assert_eq!(m.read(b * 4096, 4096), pattern(5 * blocks + b, 4096), "block {b}");
-    }
-    assert!(m.notices.iter().all(|n| !matches!(n, Notice::Damage { .. })), "{:?}", m.notices);
-    m.close();
 }

@@ -1,0 +1,147 @@
+//! Synced writes of what compresses: one unit, and one flush.
+
+use crate::machine::{Machine, blank, pattern};
+use onefold_engine::format::CommitMode;
+use onefold_engine::interface::{Class, Notice, Op};
+use onefold_engine::settings::{Compression, Settings};
+use std::collections::BTreeMap;
+
+fn settings() -> Settings {
+    Settings { commit_mode: CommitMode::Log, ..Settings::default() }
+}
+
+/// So many blocks, each with some noise and else the same byte.
+fn soft(seed: u64, blocks: usize) -> Vec<u8> {
+    let block = |i: u64| [pattern(seed * 1000 + i, 1000), vec![b'a'; 3096]].concat();
+    (0..blocks as u64).flat_map(block).collect()
+}
+
+/// A volume that is served, its opening over.
+fn served(medium: Vec<u8>) -> Machine {
+    let mut m = Machine::open(medium, settings());
+    assert_eq!(m.read(0, 512).len(), 512);
+    (m.flushes, m.written) = (0, BTreeMap::new());
+    m
+}
+
+fn written(m: &mut Machine) -> (u64, u64, u64) {
+    let written = std::mem::take(&mut m.written);
+    let of = |class| written.get(&class).copied().unwrap_or(0);
+    assert_eq!(written.values().sum::<u64>(), of(Class::Data) + of(Class::Log), "no page is written");
+    (of(Class::Data), of(Class::Log), std::mem::take(&mut m.flushes))
+}
+
+#[test]
+fn a_synced_write_costs_one_unit_and_one_flush() {
+    let mut m = served(blank(32 << 20, None));
+    m.write(4096, &soft(1, 1));
+    assert_eq!(m.read(4096, 4096), soft(1, 1), "while it is held back");
+    m.flush();
+    assert_eq!(written(&mut m), (0, 1, 1));
+    assert_eq!(m.read(4096, 4096), soft(1, 1));
+    // Three blocks in one unit.
+    m.write(0, &soft(2, 3));
+    m.flush();
+    assert_eq!(written(&mut m), (0, 1, 1));
+    assert_eq!(m.read(0, 3 * 4096), soft(2, 3));
+    // What does not compress goes to its own block.
+    m.write(4096 * 9, &[soft(3, 1), pattern(4, 4096), soft(5, 1)].concat());
+    m.flush();
+    assert_eq!(written(&mut m), (1, 1, 1));
+    m.write(4096 * 20, &pattern(6, 4096));
+    m.flush();
+    assert_eq!(written(&mut m), (1, 1, 1));
+    assert_eq!(m.read(4096 * 9, 3 * 4096), [soft(3, 1), pattern(4, 4096), soft(5, 1)].concat());
+}
+
+#[test]
+fn a_large_epoch_has_no_carriers_yet() {
+    let mut m = served(blank(32 << 20, None));
+    m.write(0, &soft(1, 65));
+    m.flush();
+    assert_eq!(written(&mut m), (65, 1, 2));
+    assert_eq!(m.read(0, 65 * 4096), soft(1, 65));
+}
+
+#[test]
+fn without_compression_every_unit_is_plain() {
+    let mut m = Machine::open(blank(32 << 20, None), Settings { compression: Compression::Off, ..settings() });
+    m.read(0, 512);
+    (m.flushes, m.written) = (0, BTreeMap::new());
+    m.write(0, &soft(1, 2));
+    m.flush();
+    assert_eq!(written(&mut m), (2, 1, 1));
+}
+
+#[test]
+fn a_duplicate_of_a_slot_links_to_the_slot() {
+    let mut m = served(blank(32 << 20, None));
+    m.write(0, &soft(1, 2));
+    // Of content that is still held back.
+    m.write(4096 * 10, &soft(1, 2)[4096..]);
+    m.flush();
+    assert_eq!(written(&mut m), (0, 1, 1));
+    m.write(4096 * 20, &soft(1, 2));
+    m.flush();
+    assert_eq!(written(&mut m), (0, 1, 1), "a plain unit for its records");
+    assert_eq!((m.engine.ledger().new_blocks, m.engine.ledger().duplicates), (2, 3));
+    // What it was first is gone; the carrier is not.
+    m.write(0, &pattern(7, 8192));
+    m.request(Op::Discard, 4096 * 20, 4096, None, false);
+    m.flush();
+    assert_eq!(m.read(4096 * 21, 4096), soft(1, 2)[4096..]);
+    assert_eq!(m.read(4096 * 10, 4096), soft(1, 2)[4096..]);
+    m.write(4096 * 30, &soft(1, 1));
+    assert_eq!(m.engine.ledger().duplicates, 4, "a slot that nobody links to is there too");
+    m.flush();
+    assert_eq!(m.read(4096 * 30, 4096), soft(1, 1));
+}
+
+#[test]
+fn slots_are_read_after_a_crash_a_close_and_in_the_other_mode() {
+    let mut m = served(blank(32 << 20, None));
+    m.write(0, &soft(1, 4));
+    m.flush();
+    m.write(4096, &soft(2, 1));
+    m.flush();
+    m.write(512 * 3, &pattern(3, 1024));
+    m.flush();
+    let mut all = [soft(1, 1), soft(2, 1), soft(1, 4)[2 * 4096..].to_vec()].concat();
+    all[1536..2560].copy_from_slice(&pattern(3, 1024));
+    // As though the power had been cut.
+    let mut m = served(std::mem::take(&mut m.medium));
+    assert_eq!(m.read(0, 4 * 4096), all);
+    let mut m = served(m.close());
+    assert_eq!(m.read(0, 4 * 4096), all);
+    m.write(4096 * 2, &soft(4, 1));
+    m.flush();
+    all[4096 * 2..4096 * 3].copy_from_slice(&soft(4, 1));
+    let mut m = Machine::open(std::mem::take(&mut m.medium), Settings::default());
+    assert_eq!(m.read(0, 4 * 4096), all);
+    m.write(4096 * 3, &soft(5, 1));
+    all[4096 * 3..].copy_from_slice(&soft(5, 1));
+    let mut m = served(m.close());
+    assert_eq!(m.read(0, 4 * 4096), all);
+    assert!(m.notices.iter().all(|n| !matches!(n, Notice::Damage { .. })), "{:?}", m.notices);
+}
+
+#[test]
+fn a_full_volume_is_overwritten_in_synced_writes() {
+    let mut m = served(blank(16 << 20, None));
+    let blocks = m.engine.geometry().logical_blocks;
+    let content = |round: u64, b: u64| if (round + b) % 3 == 0 { pattern(round * blocks + b, 4096) } else { soft(round * blocks + b, 1) };
+    for round in 0..4 {
+        for b in 0..blocks {
+            m.write(b * 4096, &content(round, b));
+            if b % (round * round + 1) == 0 {
+                m.flush();
+            }
+        }
+    }
+    m.flush();
+    for b in 0..blocks {
+        assert_eq!(m.read(b * 4096, 4096), content(3, b), "block {b}");
+    }
+    assert!(m.notices.iter().all(|n| !matches!(n, Notice::Damage { .. })), "{:?}", m.notices);
+    m.close();
+}

@@ -1,0 +1,85 @@
+//! The engine from end to end over a medium that does everything at once: what is written reads back, repeats are stored once, and a second
+//! opening finds it all.
+
+mod carriers;
+mod machine;
+
+use machine::{Machine, blank, pattern};
+use onefold_engine::interface::{Event, Notice, Op};
+use onefold_engine::settings::Settings;
+
+#[test]
+fn what_is_written_reads_back_also_after_another_opening() {
+    let mut m = Machine::open(blank(32 << 20, None), Settings::default());
+    assert_eq!(m.read(0, 65536), vec![0; 65536]);
+    let a = pattern(1, 128 << 10);
+    m.write(4096 * 5, &a);
+    assert_eq!(m.read(4096 * 5, 128 << 10), a);
+    m.write(512 * 3, &a[..5120]);
+    assert_eq!(m.read(512 * 3, 5120), a[..5120]);
+    assert_eq!(m.read(0, 1536), vec![0; 1536]);
+    m.flush();
+    assert_eq!(m.read(4096 * 5, 128 << 10), a);
+    let medium = m.close();
+    let mut m = Machine::open(medium, Settings::default());
+    assert_eq!(m.read(4096 * 5, 128 << 10), a);
+    assert_eq!(m.read(512 * 3, 5120), a[..5120]);
+}
+
+#[test]
+fn repeats_are_stored_once_and_found_again_after_another_opening() {
+    let mut m = Machine::open(blank(64 << 20, None), Settings::default());
+    let a = pattern(2, 1 << 20);
+    m.write(0, &a);
+    m.write(8 << 20, &a);
+    m.flush();
+    m.write(16 << 20, &a);
+    assert_eq!((m.engine.ledger().new_blocks, m.engine.ledger().duplicates), (256, 512));
+    assert_eq!(m.read(16 << 20, 1 << 20), a);
+    let mut m = Machine::open(m.close(), Settings::default());
+    m.feed(Event::Tick);
+    assert!(m.notices.contains(&Notice::IndexRefilled { entries: 256 }), "{:?}", m.notices);
+    m.write(24 << 20, &a);
+    assert_eq!((m.engine.ledger().new_blocks, m.engine.ledger().duplicates), (0, 256));
+    m.flush();
+    assert_eq!(m.flushes, 1 + 2 + 2, "three to open, two to commit");
+}
+
+#[test]
+fn discards_and_zeroes_read_as_zeroes() {
+    let mut m = Machine::open(blank(32 << 20, None), Settings::default());
+    let a = pattern(3, 1 << 20);
+    m.write(0, &a);
+    m.flush();
+    m.request(Op::Discard, 4096, 8192, None, false);
+    assert_eq!(m.read(0, 4096), a[..4096]);
+    assert_eq!(m.read(4096, 8192), vec![0; 8192]);
+    m.request(Op::WriteZeroes, 512 * 100, 512 * 10, None, false);
+    let mut want = a.clone();
+    want[4096..12288].fill(0);
+    want[51200..51200 + 5120].fill(0);
+    assert_eq!(m.read(0, 1 << 20), want);
+    m.write(4096, &a[..4096]);
+    want[4096..8192].copy_from_slice(&a[..4096]);
+    m.flush();
+    assert_eq!(m.read(0, 1 << 20), want);
+    let mut m = Machine::open(m.close(), Settings::default());
+    assert_eq!(m.read(0, 1 << 20), want);
+}
+
+#[test]
+fn a_small_volume_is_overwritten_many_times() {
+    let mut m = Machine::open(blank(16 << 20, None), Settings::default());
+    let blocks = m.engine.geometry().logical_blocks;
+    for round in 0..6 {
+        for b in 0..blocks {
+            m.write(b * 4096, &pattern(round * blocks + b, 4096));
+        }
+        m.flush();
+    }
+    for b in 0..blocks {
+        assert_eq!(m.read(b * 4096, 4096), pattern(5 * blocks + b, 4096), "block {b}");
+    }
+    assert!(m.notices.iter().all(|n| !matches!(n, Notice::Damage { .. })), "{:?}", m.notices);
+    m.close();
+}
