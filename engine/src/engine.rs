@@ -454,6 +454,8 @@ impl Engine {
         self.notice(Notice::WentReadOnly { what });
         self.run = None;
         self.fail_writers();
+        // An opening may wait for it.
+        self.ready.push_back(Task::Checkpoint);
     }
 
     pub(crate) fn pin(&mut self, pbn: Pbn) {

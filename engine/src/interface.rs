@@ -243,6 +243,8 @@ pub enum Notice {
     Serving,
     /// The index holds again what the fingerprint table names (or as much as fits).
     IndexRefilled { entries: u64 },
+    /// Mode `log` was asked for, and there is no free block for it: mode `ordered` until the next opening.
+    NoRoomForLog,
     /// Excess counts left by a crash were returned.
     Recounted { blocks: u64 },
 }

@@ -8,7 +8,7 @@
 //! 4. A page that is dirty or being written stays. Of the others the clock's hand takes those not used since its last round.
 
 use crate::Map;
-use crate::format::page::{PageContent, PageId};
+use crate::format::page::{PageContent, PageId, Region};
 use crate::memory::{Accountant, Part};
 use crate::units::{Time, count, index};
 use std::collections::BTreeSet;
@@ -196,6 +196,12 @@ impl Pages {
     /// How many pages work in the background may ask for ahead of its need, so that it does not take the place of what clients wait for.
     pub fn ahead_max(&self) -> u64 {
         self.accountant.limit(Part::Pages) / PAGE_COST_BYTES / 16
+    }
+
+    /// Pages, but for those of *written*, that differ from what is on the medium for certain.
+    pub fn unsettled(&self) -> impl Iterator<Item = PageId> + '_ {
+        let is_so = |place: &&Place| matches!(&place.slot, Slot::Ready(page) if page.dirty.is_some() || page.writing);
+        self.slots.iter().filter(is_so).filter_map(|place| place.id).filter(|id| id.region != Region::Written)
     }
 
     /// Half of what fits may be dirty; beyond it, pages are written early.

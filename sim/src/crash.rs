@@ -1,6 +1,7 @@
 //! `crash`: explores for a while on all cores, prints what was covered, and tells the shortest history of what was found.
 
 use crate::explore::Explorer;
+use crate::options::Modes;
 use crate::record;
 use crate::states::Coverage;
 use crate::violation::Violation;
@@ -36,10 +37,10 @@ struct Wanted {
     lines: usize,
     /// Go on after something was found.
     all: bool,
-    commit_mode: CommitMode,
+    modes: Modes,
 }
 
-/// `crash [--minutes N] [--seed N] [--threads N] [--only RUN] [--lines N] [--all] [--commit-mode ordered|log]`.
+/// `crash [--minutes N] [--seed N] [--threads N] [--only RUN] [--lines N] [--all] [--commit-mode ordered|log|any]`.
 ///
 /// # Errors
 /// When an argument is none.
@@ -77,7 +78,7 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
 
 fn parse(words: &[String]) -> io::Result<Wanted> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut wanted = Wanted { seed: 1, only: None, minutes: 1.0, threads, lines: 120, all: false, commit_mode: CommitMode::Ordered };
+    let mut wanted = Wanted { seed: 1, only: None, minutes: 1.0, threads, lines: 120, all: false, modes: Modes::One(CommitMode::Ordered) };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let bad = || io::Error::other(format!("{word} wants a number"));
@@ -91,10 +92,11 @@ fn parse(words: &[String]) -> io::Result<Wanted> {
             "--all" => wanted.all = true,
             "--commit-mode" => {
                 let name = value()?;
-                wanted.commit_mode = match name.as_str() {
-                    "ordered" => CommitMode::Ordered,
-                    "log" => CommitMode::Log,
-                    _ => return Err(io::Error::other(format!("--commit-mode {name}: there are ordered and log"))),
+                wanted.modes = match name.as_str() {
+                    "ordered" => Modes::One(CommitMode::Ordered),
+                    "log" => Modes::One(CommitMode::Log),
+                    "any" => Modes::Any,
+                    _ => return Err(io::Error::other(format!("--commit-mode {name}: there are ordered, log and any"))),
                 };
             }
             _ => return Err(io::Error::other(format!("there is no option {word}"))),
@@ -110,19 +112,20 @@ fn seed_of(seed: u64, run: u64) -> u64 {
     x ^ (x >> 29)
 }
 
-fn again(mode: CommitMode, seed: u64, run: u64) -> String {
-    let mode = match mode {
-        CommitMode::Ordered => "",
-        CommitMode::Log => " --commit-mode log",
+fn again(modes: Modes, seed: u64, run: u64) -> String {
+    let mode = match modes {
+        Modes::One(CommitMode::Ordered) => "",
+        Modes::One(CommitMode::Log) => " --commit-mode log",
+        Modes::Any => " --commit-mode any",
     };
     format!("again: cargo run --release -p onefold-sim -- crash{mode} --seed {seed} --only {run}")
 }
 
 fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
-    let (mode, seed) = (wanted.commit_mode, wanted.seed);
+    let (modes, seed) = (wanted.modes, wanted.seed);
     watchdog::watch(move |run| {
         println!("VIOLATION in run {run}: a step never ends");
-        println!("{}", again(mode, seed, run));
+        println!("{}", again(modes, seed, run));
         std::process::exit(1);
     });
     let next = AtomicU64::new(0);
@@ -134,7 +137,7 @@ fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
         for number in 0..wanted.threads {
             let (stop, next, found, coverage, end) = (&stop, &next, &found, &coverage, &end);
             scope.spawn(move || {
-                let mut explorer = match Explorer::new(wanted.commit_mode) {
+                let mut explorer = match Explorer::new(wanted.modes) {
                     Ok(explorer) => explorer,
                     Err(violation) => {
                         stop.store(true, Ordering::Relaxed);
@@ -185,7 +188,7 @@ fn by_kind(found: &[(u64, Violation)]) -> Vec<(&Violation, Vec<u64>)> {
 
 /// Runs one run again and hands back what it found and its history.
 fn history(wanted: &Wanted, run: u64) -> (Result<(), Violation>, Vec<String>) {
-    let mut explorer = match Explorer::new(wanted.commit_mode) {
+    let mut explorer = match Explorer::new(wanted.modes) {
         Ok(explorer) => explorer,
         Err(violation) => return (Err(violation), Vec::new()),
     };
@@ -208,7 +211,7 @@ fn show(lines: &[String], most: usize) {
 }
 
 fn tell(wanted: &Wanted, run: u64) -> ExitCode {
-    let (mode, seed, most) = (wanted.commit_mode, wanted.seed, wanted.lines);
+    let (modes, seed, most) = (wanted.modes, wanted.seed, wanted.lines);
     if wanted.only.is_some() {
         watchdog::watch(move |run| {
             show(&record::end(), most);
@@ -225,7 +228,7 @@ fn tell(wanted: &Wanted, run: u64) -> ExitCode {
         }
         Err(violation) => {
             println!("VIOLATION in run {run}: {violation}");
-            println!("{}", again(mode, seed, run));
+            println!("{}", again(modes, seed, run));
             ExitCode::FAILURE
         }
     }

@@ -6,13 +6,12 @@
 //!    exactly, or *garbage possible* is set.
 
 use crate::life::{Left, Plan};
-use crate::options::{Options, Shape};
+use crate::options::{Modes, Options, Shape};
 use crate::prepare::Prepared;
 use crate::record::record;
 use crate::states::Coverage;
 use crate::violation::Violation;
 use fastrand::Rng;
-use onefold_engine::format::CommitMode;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -21,11 +20,11 @@ pub struct Explorer {
     tiny: Prepared,
     spread: Prepared,
     wide: Prepared,
-    /// In the log's mode only.
+    /// Where lives may have a log only.
     roomy: Option<Prepared>,
     pub coverage: Coverage,
     /// What makes epochs durable.
-    pub commit_mode: CommitMode,
+    pub modes: Modes,
     /// When to leave the rest of a run alone.
     pub deadline: Option<Instant>,
 }
@@ -35,10 +34,10 @@ impl Explorer {
     ///
     /// # Errors
     /// When the machine breaks a rule while they are filled.
-    pub fn new(commit_mode: CommitMode) -> Result<Self, Violation> {
-        let [tiny, spread, wide] = [Shape::Tiny, Shape::Spread, Shape::Wide].map(|shape| Prepared::new(shape, commit_mode));
-        let roomy = if commit_mode == CommitMode::Log { Some(Prepared::new(Shape::Roomy, commit_mode)?) } else { None };
-        Ok(Self { tiny: tiny?, spread: spread?, wide: wide?, roomy, coverage: Coverage::default(), commit_mode, deadline: None })
+    pub fn new(modes: Modes) -> Result<Self, Violation> {
+        let [tiny, spread, wide] = [Shape::Tiny, Shape::Spread, Shape::Wide].map(|shape| Prepared::new(shape, modes.log()));
+        let roomy = if modes.log() { Some(Prepared::new(Shape::Roomy, true)?) } else { None };
+        Ok(Self { tiny: tiny?, spread: spread?, wide: wide?, roomy, coverage: Coverage::default(), modes, deadline: None })
     }
 
     /// Whether the time is up.
@@ -50,14 +49,14 @@ impl Explorer {
     /// The volume of a shape.
     ///
     /// # Panics
-    /// When it is roomy, and the mode is not the log's.
+    /// When it is roomy, and no life has a log.
     #[must_use]
     pub fn prepared(&self, shape: Shape) -> &Prepared {
         match shape {
             Shape::Tiny => &self.tiny,
             Shape::Spread => &self.spread,
             Shape::Wide => &self.wide,
-            Shape::Roomy => self.roomy.as_ref().expect("only the log's mode needs it"),
+            Shape::Roomy => self.roomy.as_ref().expect("only the log needs it"),
         }
     }
 
@@ -68,7 +67,7 @@ impl Explorer {
     pub fn run(&mut self, seed: u64) -> Result<(), Violation> {
         let mut rng = Rng::with_seed(seed);
         let mut options = Options::draw(&mut rng);
-        options.settings.commit_mode = self.commit_mode;
+        options.settings.commit_mode = self.modes.draw(&mut rng);
         record!("options: {options}");
         self.coverage.runs += 1;
         match rng.u8(0..16) {
@@ -77,7 +76,7 @@ impl Explorer {
             8 | 10 => self.run_filling(options.filling(), &mut rng),
             9 => self.run_failing(options.filling(), &mut rng),
             1..=3 => self.run_failing(options, &mut rng),
-            5 if self.commit_mode == CommitMode::Log => self.run_with_large_epochs(options.with_large_epochs(&mut rng), &mut rng),
+            5 if self.modes.log() => self.run_with_large_epochs(options.with_large_epochs(&mut rng), &mut rng),
             4 | 5 => self.run_long(options, &mut rng),
             6 | 11 => self.run_in_little_memory(options.in_little_memory(&mut rng), &mut rng),
             _ => self.run_crashing(options, &mut rng),

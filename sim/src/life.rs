@@ -3,7 +3,8 @@
 use crate::cuts::{Cuts, state_name};
 use crate::disk::{Choice, SimDisk};
 use crate::explore::Explorer;
-use crate::machine::open_engine;
+use crate::machine::{open_engine, superblock_of};
+use crate::options::{Modes, Options};
 use crate::oracle::Oracle;
 use crate::record::{self, record};
 use crate::ring::Ring;
@@ -113,11 +114,12 @@ impl Explorer {
     fn open(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<World, Violation> {
         let mut setting = plan.setting.clone();
         let lost = matches!(left.ring, RingLeft::Lost);
-        if lost {
-            let mut options = (*setting.options).clone();
-            options.settings.promises_lost = true;
-            setting.options = Rc::new(options);
-        }
+        let mut options = (*setting.options).clone();
+        options.settings.promises_lost |= lost;
+        self.draw_mode(&mut options, rng);
+        // The set checker knows the rules of `ordered`, on a medium that says all without a log.
+        let is_in_order = options.settings.commit_mode == CommitMode::Ordered && !has_live_log(&left.disk, rng);
+        setting.options = Rc::new(options);
         let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
         let mut world = World::new(setting, left.disk, left.oracle, machine, rng.fork());
         world.weather.lost = lost;
@@ -125,11 +127,25 @@ impl Explorer {
             world.take_over(ring, promises);
         }
         world.traffic.recounting = depth > 0;
-        // The set checker knows the rules of `ordered`.
-        if plan.check_sets && world.setting.options.settings.commit_mode == CommitMode::Ordered {
+        if plan.check_sets && is_in_order {
             world.check_sets()?;
         }
         Ok(world)
+    }
+
+    /// Where modes change, this life gets its own.
+    fn draw_mode(&self, options: &mut Options, rng: &mut Rng) {
+        if self.modes == Modes::Any {
+            options.settings.commit_mode = self.modes.draw(rng);
+            record!("--- in mode {:?}", options.settings.commit_mode);
+        }
+    }
+
+    /// What another life after this one is made of.
+    pub(crate) fn in_another_life(&self, setting: &Setting, rng: &mut Rng) -> Setting {
+        let mut options = (*setting.options).clone();
+        self.draw_mode(&mut options, rng);
+        Setting { options: Rc::new(options), ..setting.clone() }
     }
 
     fn count_events(&mut self, world: &World) {
@@ -304,11 +320,34 @@ impl Explorer {
         self.coverage.count(death.step, death.crash, depth, on, death.name);
         let mut left = Left { disk: death.disk, oracle, ring: death.ring };
         if rng.u8(..) < 8 && matches!(left.ring, RingLeft::None) {
-            left = look_only(plan, left, rng)?;
+            left = self.look_only(plan, left, rng)?;
         }
         self.live(plan, left, depth + 1, rng)?;
         record::forget(before);
         Ok(())
+    }
+
+    /// A second opening, to read only: it finds the same, and changes nothing.
+    fn look_only(&self, plan: &Plan, left: Left, rng: &mut Rng) -> Result<Left, Violation> {
+        record!("--- opened to read only");
+        let mut options = (*plan.setting.options).clone();
+        options.settings.read_only = true;
+        self.draw_mode(&mut options, rng);
+        let setting = Setting { options: Rc::new(options), ..plan.setting.clone() };
+        let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
+        // An opening that may not write cannot settle where the log ends: on a device that reads a discarded block as it likes, the next one may find
+        // another end. So what it reads is compared, and is no floor.
+        let settles = !has_live_log(&left.disk, rng);
+        let before = left.oracle.clone();
+        let mut world = World::new(setting, left.disk, left.oracle, machine, rng.fork());
+        world.read_all()?;
+        world.close()?;
+        if world.traffic.tally.units.iter().any(|&units| units != 0) || world.traffic.tally.discards != 0 {
+            return Err(violation!("interface: a volume opened to read only was written: {:?}", world.traffic.tally));
+        }
+        let mut oracle = if settles { world.oracle } else { before };
+        oracle.reopen();
+        Ok(Left::new(world.disk, oracle))
     }
 }
 
@@ -323,26 +362,9 @@ fn torn(world: &World, choice: &Choice) -> Option<Situation> {
     of(|p| matches!(p, Place::Page(_))).then_some(Situation::TornPage)
 }
 
-/// A second opening, to read only: it finds the same, and changes nothing.
-fn look_only(plan: &Plan, left: Left, rng: &mut Rng) -> Result<Left, Violation> {
-    record!("--- opened to read only");
-    let mut options = (*plan.setting.options).clone();
-    options.settings.read_only = true;
-    let setting = Setting { options: Rc::new(options), ..plan.setting.clone() };
-    let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
-    // An opening that may not write cannot settle where the log ends: on a device that reads a discarded block as it likes, the next one may find
-    // another end. So what it reads is compared, and is no floor.
-    let settles = setting.options.settings.commit_mode == CommitMode::Ordered;
-    let before = left.oracle.clone();
-    let mut world = World::new(setting, left.disk, left.oracle, machine, rng.fork());
-    world.read_all()?;
-    world.close()?;
-    if world.traffic.tally.units.iter().any(|&units| units != 0) || world.traffic.tally.discards != 0 {
-        return Err(violation!("interface: a volume opened to read only was written: {:?}", world.traffic.tally));
-    }
-    let mut oracle = if settles { world.oracle } else { before };
-    oracle.reopen();
-    Ok(Left::new(world.disk, oracle))
+/// Whether the log may say what no page does.
+fn has_live_log(disk: &SimDisk, rng: &mut Rng) -> bool {
+    superblock_of(disk, rng).is_ok_and(|found| found.superblock.is_log_live())
 }
 
 /// A kill leaves the ring where there is one; now and then the next server starts on another machine, so to say.

@@ -18,6 +18,33 @@ pub enum Shape {
     Roomy,
 }
 
+/// What makes epochs durable in the lives of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Modes {
+    /// The same in all.
+    One(CommitMode),
+    /// Each life draws its own: a volume that ended in one mode, crashed or not, is opened in the other.
+    Any,
+}
+
+impl Modes {
+    /// Whether lives may have a log.
+    #[must_use]
+    pub fn log(self) -> bool {
+        self != Self::One(CommitMode::Ordered)
+    }
+
+    /// The mode of a life.
+    #[must_use]
+    pub fn draw(self, rng: &mut Rng) -> CommitMode {
+        match self {
+            Self::One(mode) => mode,
+            Self::Any if rng.bool() => CommitMode::Log,
+            Self::Any => CommitMode::Ordered,
+        }
+    }
+}
+
 /// How often clients do what; weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::create::{FormatStep, format};
 use onefold_engine::format::superblock::{ProtectedRange, Superblock};
-use onefold_engine::format::{CommitMode, Geometry, Wish};
+use onefold_engine::format::{Geometry, Wish};
 use onefold_engine::interface::IoId;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
@@ -50,13 +50,13 @@ const LOG_RESERVE: u64 = 4;
 const USED: u64 = 64;
 
 impl Prepared {
-    /// Formats a device and fills what stays.
+    /// Formats a device and fills what stays; with blocks more, where it is to have a log.
     ///
     /// # Errors
     /// When the machine breaks a rule on the way.
-    pub fn new(shape: Shape, mode: CommitMode) -> Result<Self, Violation> {
+    pub fn new(shape: Shape, for_log: bool) -> Result<Self, Violation> {
         // The log cannot do without blocks for three units and what they hold back.
-        let more = if mode == CommitMode::Log { LOG_RESERVE } else { 0 };
+        let more = if for_log { LOG_RESERVE } else { 0 };
         let (blocks, wish) = match shape {
             // Superblocks 2 + 2, written 1, refs 1, fingerprints 1, map 4; data from the next multiple of 16 on.
             Shape::Tiny => (16 + TINY_DATA + more + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2 + more) }),

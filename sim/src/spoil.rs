@@ -39,6 +39,7 @@ pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Resu
     }
     let sound = life_before(&setting, left, rng)?;
     for _ in 0..8 {
+        let setting = explorer.in_another_life(&setting, rng);
         let mut disk = sound.disk.clone();
         let sin = if rng.bool() { Some(sinful(&setting, &disk, rng)) } else { None };
         if sin.is_none() && !spoil(&setting, &mut disk, rng) {
@@ -76,6 +77,7 @@ fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: Left, rng
     let sound = Left::new(world.disk.cut(&Choice::new()), oracle);
     let units = flushed_units(setting, &sound.disk);
     for &(block, sequence) in &units {
+        let setting = &explorer.in_another_life(setting, rng);
         let mut disk = sound.disk.clone();
         let content = disk.cell(block).durable().clone();
         match rng.u8(0..3) {

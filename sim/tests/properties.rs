@@ -3,7 +3,6 @@
 //! The explorer tries far more, and rarer, things; what fails here is small, and shrinks.
 
 use fastrand::Rng;
-use onefold_engine::format::CommitMode;
 use onefold_engine::interface::Op;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_sim::audit::audit;
@@ -93,7 +92,7 @@ fn again(setting: &Setting, disk: SimDisk, mut oracle: Oracle) -> Result<World, 
 }
 
 fn run(happenings: &[Happening], persistence: Persistence, refs_limit: u8) -> Result<(), Violation> {
-    let prepared = Prepared::new(Shape::Tiny, CommitMode::Ordered)?;
+    let prepared = Prepared::new(Shape::Tiny, false)?;
     let mut options = quiet_options(Shape::Tiny);
     options.settings = Settings {
         persistence,

@@ -1,7 +1,6 @@
 //! The set checker says each thing that it is there to say: writes by hand, right and wrong, on a real volume's device.
 
 use onefold_engine::fingerprint::{Digest, Fingerprint};
-use onefold_engine::format::CommitMode;
 use onefold_engine::format::page::{self, PageContent};
 use onefold_engine::format::{FingerprintEntry, MapEntry, PageId, Region};
 use onefold_engine::interface::IoId;
@@ -30,7 +29,7 @@ type Checked = Result<(), Violation>;
 impl Bench {
     /// An empty volume that has been opened: its superblocks say that it is not clean.
     fn new() -> Self {
-        let prepared = Prepared::new(Shape::Tiny, CommitMode::Ordered).expect("a prepared volume");
+        let prepared = Prepared::new(Shape::Tiny, false).expect("a prepared volume");
         let mut disk = prepared.disk.clone();
         let mut superblock = prepared.superblock.clone();
         superblock.clean = false;
@@ -276,7 +275,7 @@ fn p6_a_sector_that_fails_its_check() {
 
 #[test]
 fn clean_while_something_is_undecided_or_counts_too_much() {
-    let prepared = Prepared::new(Shape::Tiny, CommitMode::Ordered).expect("a prepared volume");
+    let prepared = Prepared::new(Shape::Tiny, false).expect("a prepared volume");
     let clean = |bench: &mut Bench| {
         let mut superblock = prepared.superblock.clone();
         superblock.generation = 100;

@@ -60,6 +60,7 @@ fn text(notice: &Notice) -> String {
         Notice::Filling { percent } => format!("{percent} % of the data blocks are in use, and the volume promises more than it has"),
         Notice::Serving => "serving".to_owned(),
         Notice::IndexRefilled { entries } => format!("the index is filled again: {entries} entries"),
+        Notice::NoRoomForLog => "there is no free block for a log: mode `ordered` until the volume is opened again".to_owned(),
         Notice::Recounted { blocks } => format!("a recount gave {blocks} blocks back"),
     }
 }

@@ -10,6 +10,7 @@ use crate::commit::FlushFor;
 use crate::engine::Engine;
 use crate::interface::{Action, Notice};
 use crate::pages::Task;
+use crate::units::Pbn;
 
 /// Where the service stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +77,11 @@ impl Engine {
     /// The log is read, and places are chosen for its next units: the superblock comes next.
     pub(crate) fn say_opened(&mut self) {
         let s = &mut self.superblock;
-        s.garbage_possible |= !s.clean && !s.is_log_live();
+        if !s.clean && !s.is_log_live() {
+            s.garbage_possible = true;
+            // Where another recount had come to, there may be new garbage before it.
+            s.recount_position = Pbn(0);
+        }
         s.clean = false;
         s.incarnation += 1;
         s.mount_count += 1;
@@ -195,6 +200,7 @@ impl Engine {
     /// What the superblock remembers from one opening to the next.
     fn keep_for_next_time(&mut self) {
         self.superblock.recount_position = self.recount.position();
+        self.superblock.garbage_possible &= !self.recount.is_unsaid;
         let lifetime = &mut self.superblock.lifetime;
         for (total, count) in lifetime.classes.iter_mut().zip(&self.ledger.written) {
             total.units += count.units;

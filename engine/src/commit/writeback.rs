@@ -150,8 +150,9 @@ impl Engine {
             // One whose bit a crash has lost has to be written once more, to get it.
             unsaved = log.live.apply(id, &mut opened.content) || (!written && !opened.blank);
         }
-        // In the log's mode a checkpoint is to come that writes it anyway.
-        let late = !written && !opened.blank && !self.settings.read_only && self.log.is_none();
+        // Where live records touch it, a checkpoint is to come that writes it anyway.
+        let is_due = self.log.as_ref().is_some_and(|log| log.live.touches(id));
+        let late = !written && !opened.blank && !self.settings.read_only && !is_due;
         let bit = written && !self.pages.unbitted.contains(&id);
         // It may have been written, have left the memory and come back, with no flush since: a commit that relies on it has to know.
         let stamp = self.durability.refs;

@@ -7,10 +7,11 @@
 //! 4. With the bits durable before the anchor, a page that was written and has none is one that live records touch: no other needs to be
 //!    doubted after a crash.
 
+use super::Log;
 use super::blocks::Use;
 use super::units::PLACES_LEFT_MIN;
 use super::walk::runs;
-use crate::commit::FlushFor;
+use crate::commit::{FlushFor, Stage};
 use crate::engine::Engine;
 use crate::format::anchor::Anchor;
 use crate::format::page::{PageId, Region};
@@ -44,6 +45,8 @@ pub(super) struct Checkpoint {
     due: VecDeque<PageId>,
     loading: Vec<PageId>,
     writing: BTreeSet<PageId>,
+    /// It began after a recount: what that changed is among its pages, so its superblock may say so.
+    ends_recount: bool,
 }
 
 impl Engine {
@@ -60,21 +63,29 @@ impl Engine {
         }
     }
 
-    /// Begins one, if none is under way and there is anything before the new anchor.
+    /// Begins one, if none is under way and there is anything before the new anchor, or for the superblock to say.
     pub(crate) fn begin_checkpoint(&mut self) {
-        let Some(log) = self.log.as_mut().filter(|log| log.checkpoint.is_none() && log.keeps_blocks()) else { return };
+        let ends_recount = self.recount.is_unsaid;
+        let is_wanted = |log: &&mut Log| log.checkpoint.is_none() && (log.keeps_blocks() || log.is_cut_off || ends_recount);
+        let Some(log) = self.log.as_mut().filter(is_wanted) else { return };
         if self.failed || self.settings.read_only {
             return;
         }
-        let due = log.live.pages().collect();
+        let mut due: VecDeque<PageId> = log.live.pages().collect();
+        if ends_recount {
+            due.extend(self.pages.unsettled());
+        }
         let (at, epoch, sequence) = (At::Pages, log.epoch, log.flushed);
-        log.checkpoint = Some(Checkpoint { at, epoch, sequence, due, loading: Vec::new(), writing: BTreeSet::new() });
+        log.checkpoint = Some(Checkpoint { at, epoch, sequence, due, loading: Vec::new(), writing: BTreeSet::new(), ends_recount });
         self.ready.push_back(Task::Checkpoint);
     }
 
     pub(crate) fn go_on_with_checkpoint(&mut self) {
         let at = self.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at);
         if self.failed {
+            if at.is_some() && self.stage == Stage::Opening {
+                self.opening_failed();
+            }
             return;
         }
         match at {
@@ -174,6 +185,10 @@ impl Engine {
         self.checkpoint().at = At::Superblock;
         let sequence = self.checkpoint().sequence;
         let epoch = self.checkpoint().epoch;
+        if self.checkpoint().ends_recount {
+            self.recount.is_unsaid = false;
+            self.superblock.garbage_possible = false;
+        }
         self.superblock.anchor = Some(self.anchor_behind(sequence, epoch));
         self.superblock.last_log_sequence = self.log.as_ref().expect("it is there").next - 1;
         self.write_superblock();
@@ -204,7 +219,9 @@ impl Engine {
     }
 
     fn end_checkpoint(&mut self) {
+        let names_places = self.superblock.anchor.as_ref().is_some_and(|anchor| !anchor.places.is_empty());
         let log = self.log.as_mut().expect("it is there");
+        log.is_cut_off &= !names_places;
         let Checkpoint { epoch, sequence, .. } = log.checkpoint.take().expect("it is the checkpoint's superblock");
         log.live.forget_upto(epoch);
         let passed = crate::units::index(sequence + 1 - log.first());

@@ -63,6 +63,10 @@ pub(crate) struct Log {
     checkpoint: Option<Checkpoint>,
     /// It waits for a free block for a unit; and as of which change of the free blocks it has looked.
     starves: Option<u64>,
+    /// Neither a unit nor the anchor names a place: an anchor has to, before there is another unit.
+    is_cut_off: bool,
+    /// The superblock is to forget it, in both pairs of copies.
+    is_left: bool,
 }
 
 /// What an epoch unlinked, until it is let go of (L6).
@@ -90,6 +94,8 @@ impl Log {
             holding: BTreeMap::new(),
             checkpoint: None,
             starves: None,
+            is_cut_off: false,
+            is_left: false,
         }
     }
 

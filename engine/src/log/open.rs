@@ -11,7 +11,7 @@
 
 use super::Log;
 use super::blocks::Use;
-use super::places::Reserved;
+use super::places::{RECORDS_A_UNIT, Reserved};
 use super::units::PLACES_LEFT_MIN;
 use super::walk::{Ended, RecordAt, Walk};
 use crate::buffer::{BufferMut, Slice};
@@ -53,6 +53,8 @@ pub(crate) struct Opening {
     failures: u8,
     /// The places are chosen.
     is_ready: bool,
+    /// Where the log ends is durable.
+    is_settled: bool,
 }
 
 impl Engine {
@@ -207,7 +209,9 @@ impl Engine {
         log.blocks = ended.places.iter().copied().zip(ended.units.iter().map(kind)).collect();
         log.blocks.extend(ended.come.iter().map(|&pbn| (pbn, Use::Plain)));
         // A log that says nothing needs it too: what lies at its next place may be no unit now, and one the next time.
-        let needs_closing = crashed && !ended.is_closed();
+        // Where no place is named there is no next one.
+        log.is_cut_off = ended.come.is_empty();
+        let needs_closing = crashed && !ended.is_closed() && !log.is_cut_off;
         self.log_opening().closing = needs_closing.then_some(dropped);
         let last = self.superblock.last_epoch.max(ended.epoch_seen);
         self.superblock.last_epoch = last;
@@ -238,7 +242,8 @@ impl Engine {
         if self.log_opening.as_ref().is_none_or(|opening| opening.is_ready) {
             return;
         }
-        let reserved = if self.log.is_some() { self.reserve_places(PLACES_LEFT_MIN + 1, Task::OpenLog) } else { Reserved::Enough };
+        let least = PLACES_LEFT_MIN + self.promises.recalled.len().div_ceil(RECORDS_A_UNIT).max(1);
+        let reserved = if self.log.is_some() { self.reserve_places(least, Task::OpenLog) } else { Reserved::Enough };
         if reserved == Reserved::Waits || (reserved == Reserved::Lacks && self.space.preparing.is_some()) {
             return;
         }
@@ -246,9 +251,10 @@ impl Engine {
             if self.space.fruitless <= self.space.granules() {
                 return self.ready.push_back(Task::OpenLog);
             }
-            // A full volume: one place is enough to close the log, and a checkpoint then frees others.
-            if self.log.as_ref().is_some_and(|log| log.places.is_empty()) {
-                return self.log_is_damaged();
+            // A full volume. One place is enough to close a log, and checkpoints then free others; an empty log has nothing that they could free.
+            if !self.superblock.is_log_live() {
+                self.forget_log();
+                self.notice(Notice::NoRoomForLog);
             }
         }
         self.log_opening().is_ready = true;
@@ -293,6 +299,7 @@ impl Engine {
         };
         let mut block = self.home.clone().take(1);
         let _ = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
+        log.is_cut_off = log.places.is_empty();
         log.walk.push_back((pbn, incarnation));
         log.next += 1;
         log.epoch = number;
@@ -322,23 +329,31 @@ impl Engine {
         self.log_is_open();
     }
 
-    /// The log is as it should be. In mode `ordered` it is emptied now.
+    /// The log is as it should be. In mode `ordered` it is emptied now. Where it has no place left for another unit, checkpoints give it some.
     fn log_is_open(&mut self) {
         if self.failed {
             return self.opening_failed();
         }
-        if self.settings.commit_mode == CommitMode::Ordered && self.log.is_some() {
+        self.log_opening().is_settled = true;
+        let Some(log) = &self.log else { return self.begin_recalling() };
+        let is_short = log.places.len() < PLACES_LEFT_MIN;
+        if log.is_left {
+            self.forget_log();
+        } else if self.settings.commit_mode == CommitMode::Ordered || (is_short && !log.keeps_blocks()) {
             if self.checkpoint_empties_log() {
                 return;
             }
             return self.leave_log();
+        } else if is_short || log.is_cut_off {
+            return self.begin_checkpoint();
         }
         self.begin_recalling();
     }
 
-    /// The volume opens read-only. Where its log ends is not settled then: no answer that the next opening might contradict (P7).
+    /// The volume opens read-only. Where its log ends may not be settled: no answer that the next opening might contradict (P7).
     pub(crate) fn opening_failed(&mut self) {
-        self.unflushed |= self.log.is_some();
+        let is_settled = self.log_opening.as_ref().is_none_or(|opening| opening.is_settled);
+        self.unflushed |= self.log.is_some() && !is_settled;
         self.log_opening = None;
         self.serve();
     }
@@ -352,10 +367,7 @@ impl Engine {
     /// A checkpoint has ended: an opening or a closing may have waited for it.
     pub(super) fn after_checkpoint(&mut self) {
         if self.log_opening.as_ref().is_some_and(|opening| opening.is_ready) && self.stage == Stage::Opening {
-            if self.settings.commit_mode == CommitMode::Ordered {
-                return self.leave_log();
-            }
-            return self.choose_places();
+            return self.log_is_open();
         }
         if self.stage.is_closing() {
             self.go_on_closing();

@@ -15,7 +15,7 @@ const PLACES_MAX: u64 = 64;
 /// One in so many free blocks.
 const PLACES_FRACTION: u64 = 64;
 /// Records that a unit takes at the least.
-const RECORDS_A_UNIT: usize = UNIT_RECORD_BYTES / RECORD_BYTES_MAX;
+pub(super) const RECORDS_A_UNIT: usize = UNIT_RECORD_BYTES / RECORD_BYTES_MAX;
 
 /// What became of a wish for places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,7 @@ impl Engine {
     /// Whether so many units may take what is kept for the worst: nothing that is under way frees a block, and one place is left behind them. A
     /// checkpoint then gives them back.
     pub(super) fn has_last_places(&self, units: usize) -> bool {
-        let log = self.log.as_ref().expect("places are the log's");
-        log.checkpoint.is_none() && !log.keeps_blocks() && log.places.len() > units
+        self.log.as_ref().is_some_and(|log| log.checkpoint.is_none() && !log.keeps_blocks() && log.places.len() > units)
     }
 
     /// A commit, or an opening, waits for a place: what the log keeps has to be let go of.
@@ -90,13 +89,15 @@ impl Engine {
         (units * RECORDS_A_UNIT).saturating_sub(self.open.records())
     }
 
-    /// Whether blocks wait to be let go of (L6). They are, soon.
-    pub(crate) fn holds_unlinked(&mut self) -> bool {
-        let holds = self.log.as_ref().is_some_and(|log| !log.held.is_empty());
-        if holds {
-            self.begin_checkpoint();
+    /// Fingerprints that the open epoch may yet take away. Where nothing else is left that frees a block, their records may take the last place but
+    /// one; nothing else is let into that epoch then.
+    pub(crate) fn room_for_removals(&self) -> usize {
+        let room = self.log_room();
+        let removed = self.open.removed.len();
+        if room == 0 && self.commit.is_none() && self.open.records() == removed && self.has_last_places(1) {
+            return RECORDS_A_UNIT.saturating_sub(removed);
         }
-        holds
+        room
     }
 
     /// Goes on with what waits for a free block, where something may have become free.

@@ -4,24 +4,24 @@ use super::blocks::Use;
 use crate::engine::Engine;
 
 impl Engine {
-    /// The log is empty: `ordered` needs none.
+    /// The log is empty: `ordered` needs none. Its blocks stay its own until both pairs of copies have forgotten them: the older one would else
+    /// lead to units whose places are others' by then.
     pub(super) fn leave_log(&mut self) {
-        self.forget_log();
-        // In both pairs: the older one would else lead to units whose places are others' by then.
+        let log = self.log.as_mut().expect("only what is there is left");
+        log.is_left = true;
+        self.superblock.last_log_sequence = log.next - 1;
+        self.superblock.anchor = None;
+        self.superblock.set_log_live(false);
         self.opening_updates = 0;
         self.update_opened();
     }
 
-    /// What a superblock without a log says.
-    fn forget_log(&mut self) {
-        if let Some(log) = self.log.take() {
-            self.superblock.last_log_sequence = log.next - 1;
-            // What is left of carriers their counts will say; nothing has been counted yet.
-            log.blocks.iter().filter(|(_, is)| **is == Use::Plain).for_each(|(&pbn, _)| self.freed(pbn));
-            self.space.no_longer_busy();
-        }
-        self.superblock.anchor = None;
-        self.superblock.set_log_live(false);
+    /// No superblock leads to the log any more.
+    pub(super) fn forget_log(&mut self) {
+        let log = self.log.take().expect("it was left");
+        // What is left of carriers their counts will say; nothing has been counted yet.
+        log.blocks.iter().filter(|(_, is)| **is == Use::Plain).for_each(|(&pbn, _)| self.freed(pbn));
+        self.space.no_longer_busy();
     }
 
     /// The log is empty, and its places wait for the next opening.
@@ -35,10 +35,11 @@ impl Engine {
 
     /// What the superblock has to say of the log as the volume opens.
     pub(crate) fn open_log_in_superblock(&mut self) {
-        match &self.log {
+        match &mut self.log {
             None => self.superblock.anchor = None,
             Some(log) if !self.superblock.is_log_live() => {
                 let (sequence, epoch) = (log.next - 1, log.epoch);
+                log.is_cut_off = false;
                 self.superblock.anchor = Some(self.anchor_behind(sequence, epoch));
                 self.superblock.set_log_live(true);
             }

@@ -3,9 +3,11 @@
 //! 1. It goes by windows of PBNs. For each window the whole map is walked once and its links are counted, while commits go on: a change to a
 //!    map page that was walked already changes the counts with it (`relinked`), so they are always those of the walked pages as they are now.
 //! 2. Then each granule of the window is compared, at a moment when no commit, decrement or reclaim is under way: what the count on the refs
-//!    page exceeds its links, its fingerprint and the open epoch's links by, is excess, and the count *falls by it*; nothing is ever set.
+//!    page exceeds its links, its fingerprint and the open epoch's links by, is excess, and the count *falls by it*; nothing is ever set. In
+//!    the log's mode any moment will do: pages in memory hold what is committed, and nothing else.
 //! 3. Less than its links is damage. If any page of the walk could not be read whole, nothing is lowered.
-//! 4. Only a finished recount clears *garbage possible*.
+//! 4. Only a finished recount clears *garbage possible*. In the log's mode, where no crash sets it again, it goes when the lowered pages, and the
+//!    bits that a crash had taken, are durable: with a checkpoint that began after the recount, or with a clean close.
 
 use crate::engine::Engine;
 use crate::format::entry::{MapEntry, REFS_UNKNOWN};
@@ -43,6 +45,8 @@ pub(crate) struct Recount {
     blind: bool,
     returned: u64,
     pub waits: bool,
+    /// It is finished, and the superblock does not say so yet.
+    pub is_unsaid: bool,
     /// Not before that, so that clients keep the device.
     pause: Option<Time>,
 }
@@ -59,6 +63,7 @@ impl Recount {
             blind: false,
             returned: 0,
             waits: false,
+            is_unsaid: false,
             pause: None,
         }
     }
@@ -178,7 +183,8 @@ impl Engine {
 
     /// Compares granules, one at each moment at which that is exact.
     fn compare(&mut self, granule: u64) {
-        if self.commit.is_some() || !self.settle.is_empty() || self.reclaim.in_progress() || self.holds_unlinked() {
+        let in_log = self.log.is_some();
+        if !in_log && (self.commit.is_some() || !self.settle.is_empty() || self.reclaim.in_progress()) {
             self.recount.pause = Some(self.now.plus_ms(1));
             return;
         }
@@ -203,18 +209,18 @@ impl Engine {
             }
         }
         let end = Pbn((first.0 + GRANULE_BLOCKS).min(self.recount.window_end.0));
+        // What the open epoch adds to counts. With a log that stands beside the pages.
         let mut open = vec![0u16; index(end - first)];
         let opened = self.open.points.values().filter_map(|entry| entry.pbn()).chain(self.open.cancelled.iter().copied());
-        opened.filter(|&pbn| first <= pbn && pbn < end).for_each(|pbn| open[index(pbn - first)] += 1);
+        opened.filter(|&pbn| !in_log && first <= pbn && pbn < end).for_each(|pbn| open[index(pbn - first)] += 1);
         for pbn in (first.0..end.0).map(Pbn) {
             let i = index(pbn - first);
-            let committed = self.pages.expect(refs).content.refs(at + i);
-            let count = self.with_pending(pbn, committed);
+            let count = self.pages.expect(refs).content.refs(at + i);
             if count == REFS_UNKNOWN {
                 continue;
             }
             let named = u16::from(!self.pages.expect(names).content.fingerprint(i).is_none());
-            let waits = u16::from(self.fresh.get(&pbn).is_some_and(|f| f.waits));
+            let waits = u16::from(!in_log && self.fresh.get(&pbn).is_some_and(|f| f.waits));
             let links = *self.recount.links_of(pbn).expect("the granule lies in the window") + open[i] + named + waits;
             match i16::try_from(i32::from(count) - i32::from(links)).expect("both are small") {
                 0 => {}
@@ -254,7 +260,7 @@ impl Engine {
     }
 
     fn recounted(&mut self) {
-        if self.superblock_busy {
+        if self.superblock_busy && self.log.is_none() {
             self.recount.pause = Some(self.now.plus_ms(1));
             return;
         }
@@ -262,10 +268,14 @@ impl Engine {
         self.recount.links = Vec::new();
         self.recount.window = Pbn(0);
         self.recount.window_end = Pbn(0);
-        self.superblock.garbage_possible = false;
         self.space.bits_exact = true;
         self.superblock.recount_position = Pbn(0);
         self.notice(Notice::Recounted { blocks: self.recount.returned });
+        if self.log.is_some() {
+            self.recount.is_unsaid = true;
+            return self.begin_checkpoint();
+        }
+        self.superblock.garbage_possible = false;
         self.write_superblock();
     }
 }

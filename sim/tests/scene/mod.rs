@@ -3,7 +3,7 @@
 //! 1. What a page's write changed is read off the page itself. Writes of *written* bits and of the superblock are left out of the tale.
 //! 2. Where nothing runs beside the commit, no write is in flight whenever a flush is issued, so all that was issued before it is covered by
 //!    it. Whenever a client of strong persistence is answered the last thing that completed was a flush.
-//! 3. A scene may hold completions back, to have something happen before them.
+//! 3. A scene may hold completions back, to have something happen before them, and may have commands fail.
 #![allow(dead_code, reason = "each file of tests takes what it needs")]
 
 use fastrand::Rng;
@@ -12,7 +12,7 @@ use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::check::{CheckSettings, Finding, ReadMedium, check};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{Geometry, MapEntry, PageId, Region, Superblock, Wish, page};
-use onefold_engine::interface::{Action, Class, Event, Hint, Op, Payload, Reply, Request, RequestId};
+use onefold_engine::interface::{Action, Class, Event, Hint, IoFailure, Notice, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Pbn, Time, index};
@@ -49,6 +49,8 @@ pub struct Scene {
     /// Completions to come, each with what was asked for.
     in_flight: Vec<(About, Event)>,
     pub hold: Hold,
+    /// Which commands fail.
+    pub fails: Hold,
     writes_in_flight: usize,
     last_was_flush: bool,
     now: u64,
@@ -57,6 +59,7 @@ pub struct Scene {
     /// What the device was asked for, and "answer" where a client was answered.
     pub told: Vec<String>,
     pub answers: Vec<Reply>,
+    pub notices: Vec<Notice>,
     pub closed: bool,
 }
 
@@ -71,7 +74,12 @@ impl Scene {
 
     /// The volume on a device, opened. What it does by itself in the background has been done, as far as it is not held back.
     pub fn open(device: Device, superblock: Superblock, order: Order, settings: Settings, hold: Hold) -> Self {
-        let accountant = Accountant::new(settings.memory_bytes);
+        Self::open_failing(device, superblock, order, settings, hold, Box::new(|_, _| false))
+    }
+
+    /// The same, where commands fail.
+    pub fn open_failing(device: Device, superblock: Superblock, order: Order, settings: Settings, hold: Hold, fails: Hold) -> Self {
+        let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
         let (geometry, uuid) = (superblock.geometry.clone(), superblock.uuid);
         let strong = settings.persistence == Persistence::Strong;
         let engine = Engine::open(superblock, settings, Arc::new(PlainHome), accountant.clone(), Time(0));
@@ -87,6 +95,7 @@ impl Scene {
             rng: Rng::with_seed(1),
             in_flight: Vec::new(),
             hold,
+            fails,
             writes_in_flight: 0,
             last_was_flush: false,
             now: 0,
@@ -94,6 +103,7 @@ impl Scene {
             requests: 0,
             told: Vec::new(),
             answers: Vec::new(),
+            notices: Vec::new(),
             closed: false,
         };
         scene.feed(Event::Tick);
@@ -124,8 +134,8 @@ impl Scene {
                 let pbn = first_at(self.geometry.data_blocks, at, |p| self.geometry.block_at(Pbn(p)));
                 return Some(format!("content P{pbn}"));
             }
-            // The scenes are of mode `ordered`.
-            Class::Log => panic!("mode `ordered` has no log"),
+            // A unit, or content that is written again beside one.
+            Class::Log => return Some("log".to_owned()),
             Class::Superblock | Class::Written => return None,
             Class::Refs => Region::Refs,
             Class::Map => Region::Map,
@@ -193,6 +203,7 @@ impl Scene {
                     assert!(clean, "nothing failed");
                     self.closed = true;
                 }
+                Action::Notice(notice) => self.notices.push(notice),
                 _ => {}
             }
         }
@@ -218,7 +229,13 @@ impl Scene {
     }
 
     fn complete(&mut self, i: usize) {
-        let (_, event) = self.in_flight.remove(i);
+        let (about, mut event) = self.in_flight.remove(i);
+        if (self.fails)(&event, about) {
+            let (Event::Written { result, .. } | Event::Flushed { result, .. } | Event::Read { result, .. }) = &mut event else {
+                panic!("{event:?} does not fail here");
+            };
+            *result = Err(IoFailure);
+        }
         self.writes_in_flight -= usize::from(matches!(event, Event::Written { .. }));
         self.last_was_flush = matches!(event, Event::Flushed { .. });
         self.now += 1000;
