@@ -59,6 +59,8 @@ pub enum Finding {
     UnreadableBlock { pbn: Pbn },
     /// A unit of the log that was flushed is not there.
     LogUnitMissing { sequence: u64 },
+    /// A unit of the log names LBNs or blocks that the volume does not have.
+    LogUnitOutOfRange { sequence: u64 },
 }
 
 impl Finding {
@@ -91,6 +93,7 @@ impl Finding {
             Self::ContentDiffers { .. } => "content-differs",
             Self::UnreadableBlock { .. } => "unreadable-block",
             Self::LogUnitMissing { .. } => "log-unit-missing",
+            Self::LogUnitOutOfRange { .. } => "log-unit-out-of-range",
         }
     }
 }
@@ -137,6 +140,9 @@ impl fmt::Display for Finding {
             Self::UnreadableBlock { pbn } => write!(f, "the device could not read {pbn}"),
             Self::LogUnitMissing { sequence } => {
                 write!(f, "unit {sequence} of the log was flushed, and is not there; what the tables say is older")
+            }
+            Self::LogUnitOutOfRange { sequence } => {
+                write!(f, "unit {sequence} of the log names what the volume does not have; what the tables say is older")
             }
         }
     }
