@@ -22,7 +22,7 @@ pub enum Cause {
     Crash,
     /// Links may stand in what could not be read.
     Damage,
-    /// The volume was closed in order, and nothing explains it.
+    /// Nothing explains it: the volume was closed in order, or its log, by which counts are exact, is live.
     None,
 }
 
@@ -133,7 +133,7 @@ impl fmt::Display for Finding {
                 f.write_str(match cause {
                     Cause::Crash => ", as a crash leaves it; the volume recounts them while it is attached",
                     Cause::Damage => "; the links may have stood in what is damaged",
-                    Cause::None => ", though the volume was closed in order",
+                    Cause::None => ", and no crash explains that",
                 })
             }
             Self::ContentDiffers { pbn } => write!(f, "{pbn} does not hold what its fingerprint or checksum says"),

@@ -149,8 +149,8 @@ impl Engine {
         self.read_in(what, at, 1, digest, class);
     }
 
-    /// A log whose records are not all there: nothing that pages say can be trusted to be the newest.
-    fn log_is_damaged(&mut self) {
+    /// A log whose records are not all there: nothing that pages say can be trusted to be the newest. A page that comes later may show it too.
+    pub(crate) fn log_is_damaged(&mut self) {
         self.unflushed = true;
         self.fail("a damaged log");
         self.log_opening = None;

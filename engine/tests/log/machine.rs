@@ -3,9 +3,10 @@
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::{Algorithm, Digest};
+use onefold_engine::format::page::{open, seal};
 use onefold_engine::format::{
-    Anchor, CommitMode, FingerprintEntry, FormatStep, Geometry, Places, Record, Superblock, UnitHeader, UnitKind, UnitWriter, Wish, choose,
-    copies, format,
+    Anchor, CommitMode, FingerprintEntry, FormatStep, Geometry, PageContent, PageId, Places, Record, Region, Superblock, UnitHeader,
+    UnitKind, UnitWriter, Wish, choose, copies, format,
 };
 use onefold_engine::interface::{Action, Event, Hint, IoFailure, Notice, Op, Payload, Reply, Request, RequestId, Segment};
 use onefold_engine::memory::Accountant;
@@ -131,6 +132,21 @@ impl Volume {
         records.into_iter().for_each(|record| assert_eq!(writer.push(record), None, "they fit"));
         let auth = self.superblock.authenticator();
         let _ = writer.seal(&auth, &header, place(sequence), self.data(place(sequence)));
+    }
+
+    /// Changes a page, seals it, and sets its bit.
+    pub fn change_page(&mut self, id: PageId, change: impl FnOnce(&mut PageContent)) {
+        self.rewrite(id, change);
+        let (written, bit) = self.superblock.geometry.written_of(id);
+        self.rewrite(written, |page| page.set_bit(bit, true));
+    }
+
+    fn rewrite(&mut self, id: PageId, change: impl FnOnce(&mut PageContent)) {
+        let uuid = self.superblock.uuid;
+        let at = self.superblock.geometry.page_at(id);
+        let mut page = open(&uuid, id, self.block_at(at), id.region == Region::Written).content;
+        change(&mut page);
+        seal(&uuid, id, &mut page, self.block_at(at));
     }
 
     /// Opens it, as the superblock on the medium has it.

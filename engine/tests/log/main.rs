@@ -4,7 +4,7 @@ mod machine;
 
 use machine::{Volume, content, place};
 use onefold_engine::format::entry::MapEntry;
-use onefold_engine::format::{CommitMode, Record};
+use onefold_engine::format::{CommitMode, PageId, Record, Region};
 use onefold_engine::units::{Epoch, Lbn, Pbn};
 use std::cell::Cell;
 
@@ -151,4 +151,22 @@ fn a_unit_that_names_what_the_volume_does_not_have_is_damage() {
     volume.unit(1, vec![link(3, volume.superblock.geometry.data_blocks)]);
     let mut machine = volume.open();
     assert_eq!((machine.read(1), machine.damage()), (None, vec!["a unit of the log names what the volume does not have"]));
+}
+
+/// A page's tag says which epochs were flushed: one that the log does not reach is gone, and with it what was acknowledged.
+#[test]
+fn a_page_newer_than_the_logs_end_is_a_damaged_log() {
+    for (tag, answer) in [(2, Some(20)), (3, None)] {
+        let mut volume = Volume::new();
+        volume.store(20);
+        volume.unit(1, vec![volume.new_block(3, 20, None)]);
+        volume.unit_as(2, vec![Record::Closing { first: 0, lost: Vec::new() }], |h| h.content_flushed = true);
+        // Another sector than the one of the block that is read.
+        volume.change_page(PageId { region: Region::Map, index: 0 }, |page| page.set_tag(5, tag));
+        let mut machine = volume.open();
+        assert_eq!(machine.read(3), answer, "a tag of {tag}");
+        assert_eq!(machine.read(3), answer);
+        let damage: &[&str] = if answer.is_none() { &["a metadata page is newer than the end of the log"] } else { &[] };
+        assert_eq!(machine.damage(), damage);
+    }
 }
