@@ -48,7 +48,9 @@ fn parts(record: &Record) -> Vec<Record> {
     match record {
         Record::Extent { lbn, pbn, olds } => runs(olds, &|n, run| Record::Extent { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run] }),
         Record::Clear { lbn, to, olds } => runs(olds, &|n, run| Record::Clear { lbn: *lbn + n, to: *to, olds: vec![run] }),
-        Record::Closing { dropped } if !dropped.is_empty() => dropped.iter().map(|&one| Record::Closing { dropped: vec![one] }).collect(),
+        Record::Closing { first, lost } if !lost.is_empty() => {
+            lost.iter().map(|&pbn| Record::Closing { first: *first, lost: vec![pbn] }).collect()
+        }
         _ => vec![record.clone()],
     }
 }

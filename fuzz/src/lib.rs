@@ -42,7 +42,7 @@ pub fn sound_unit() -> Box<[u8; BLOCK_SIZE]> {
         Record::Extent { lbn, pbn, olds: olds.clone() },
         Record::Clear { lbn, to: MapEntry::Unmapped, olds },
         Record::Removed { pbn },
-        Record::Closing { dropped: vec![(4, 0), (4, 9)] },
+        Record::Closing { first: 4, lost: vec![Pbn(0), Pbn(9)] },
     ];
     let mut writer = UnitWriter::new(vec![Places { first: Pbn(78), blocks: 60 }, Places { first: Pbn(9), blocks: 1 }]);
     assert_eq!(writer.push_slot(Fingerprint([2; 20]), b"one"), Some(1));

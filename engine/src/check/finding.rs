@@ -22,7 +22,7 @@ pub enum Cause {
     Crash,
     /// Links may stand in what could not be read.
     Damage,
-    /// The volume was closed in order, and nothing explains it.
+    /// Nothing explains it: the volume was closed in order, or its log, by which counts are exact, is live.
     None,
 }
 
@@ -63,6 +63,8 @@ pub enum Finding {
     UnreadableBlock { pbn: Pbn },
     /// A unit of the log that was flushed is not there.
     LogUnitMissing { sequence: u64 },
+    /// A unit of the log names LBNs or blocks that the volume does not have.
+    LogUnitOutOfRange { sequence: u64 },
 }
 
 impl Finding {
@@ -97,6 +99,7 @@ impl Finding {
             Self::ContentDiffers { .. } => "content-differs",
             Self::UnreadableBlock { .. } => "unreadable-block",
             Self::LogUnitMissing { .. } => "log-unit-missing",
+            Self::LogUnitOutOfRange { .. } => "log-unit-out-of-range",
         }
     }
 }
@@ -138,13 +141,16 @@ impl fmt::Display for Finding {
                 f.write_str(match cause {
                     Cause::Crash => ", as a crash leaves it; the volume recounts them while it is attached",
                     Cause::Damage => "; the links may have stood in what is damaged",
-                    Cause::None => ", though the volume was closed in order",
+                    Cause::None => ", and no crash explains that",
                 })
             }
             Self::ContentDiffers { pbn } => write!(f, "{pbn} does not hold what its fingerprint or checksum says"),
             Self::UnreadableBlock { pbn } => write!(f, "the device could not read {pbn}"),
             Self::LogUnitMissing { sequence } => {
                 write!(f, "unit {sequence} of the log was flushed, and is not there; what the tables say is older")
+            }
+            Self::LogUnitOutOfRange { sequence } => {
+                write!(f, "unit {sequence} of the log names what the volume does not have; what the tables say is older")
             }
         }
     }

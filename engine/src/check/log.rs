@@ -6,7 +6,7 @@ use crate::fingerprint::Digest;
 use crate::format::Superblock;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit::{UnitKind, open};
-use crate::log::{Live, Walk};
+use crate::log::{Limits, Live, Walk};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub(super) fn read(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Resu
     let Some(anchor) = superblock.anchor.clone().filter(|_| superblock.is_log_live()) else { return Ok(found) };
     let auth = superblock.authenticator();
     let mut block = BufferMut::zeroed(1);
-    let mut walk = Walk::new(anchor);
+    let mut walk = Walk::new(anchor, Limits::of(&superblock.geometry));
     while let Some((sequence, pbn)) = walk.ask() {
         medium.read(superblock.geometry.block_at(pbn), block.bytes_mut()).map_err(|_| Finding::UnreadableBlock { pbn })?;
         found.bytes_read += count(block.bytes().len());
@@ -41,6 +41,9 @@ pub(super) fn read(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Resu
     if let Some(sequence) = ended.missing {
         return Err(Finding::LogUnitMissing { sequence });
     }
+    if let Some(sequence) = ended.outside {
+        return Err(Finding::LogUnitOutOfRange { sequence });
+    }
     let mut wrong: BTreeSet<Pbn> = BTreeSet::new();
     for (pbn, name) in ended.doubtful() {
         medium.read(superblock.geometry.block_at(pbn), block.bytes_mut()).map_err(|_| Finding::UnreadableBlock { pbn })?;
@@ -49,7 +52,7 @@ pub(super) fn read(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Resu
             wrong.insert(pbn);
         }
     }
-    let (effects, _) = ended.replay(&wrong);
+    let effects = ended.replay(&wrong);
     effects.iter().for_each(|(epoch, effect)| found.live.push(*epoch, effect));
     found.epoch = ended.epoch;
     Ok(found)

@@ -97,6 +97,12 @@ impl<'a> Recount<'a> {
         self.scan.take_log(log);
     }
 
+    /// What a live log says cannot be known: what it unlinks still counts.
+    pub(super) fn lose_log(&mut self, finding: Finding) {
+        self.links_lost = true;
+        self.tell(finding);
+    }
+
     pub(super) fn tell(&mut self, finding: Finding) {
         self.teller.tell(finding);
     }
@@ -131,9 +137,12 @@ impl<'a> Recount<'a> {
         if blocks == 0 {
             return;
         }
+        let s = self.superblock;
+        // Replay of a live log is exact.
+        let cut_off = !s.clean && !s.is_log_live();
         let cause = if self.links_lost {
             Cause::Damage
-        } else if self.superblock.garbage_possible || !self.superblock.clean {
+        } else if s.garbage_possible || cut_off {
             Cause::Crash
         } else {
             Cause::None

@@ -19,8 +19,8 @@ pub(crate) enum FlushFor {
     Superblock,
     Closing,
     Checkpoint,
-    /// The unit that closes the log after a crash.
-    ClosingUnit,
+    /// What the opening found in the log and writes again; then the unit that closes it after a crash.
+    OpeningUnits,
 }
 
 /// What is durable.
@@ -92,7 +92,7 @@ impl Engine {
             FlushFor::Superblock => self.superblock_flushed(),
             FlushFor::Closing => self.closing_flushed(),
             FlushFor::Checkpoint => self.checkpoint_flushed(),
-            FlushFor::ClosingUnit => self.closing_unit_flushed(),
+            FlushFor::OpeningUnits => self.opening_units_flushed(),
         }
     }
 }

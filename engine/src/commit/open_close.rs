@@ -107,7 +107,7 @@ impl Engine {
         match self.stage {
             Stage::Opening if self.failed => self.opening_failed(),
             Stage::Opening if self.opening_updates < 2 => self.update_opened(),
-            Stage::Opening => self.write_closing(),
+            Stage::Opening => self.settle_end(),
             Stage::ClosingSuperblock if self.superblock_writes == 0 => self.closed(),
             _ => {}
         }

@@ -145,6 +145,13 @@ impl Engine {
             self.notice(Notice::Damage { what: "a metadata page has damaged sectors", at: self.geometry.page_at(id).0 });
             self.damage_seen = true;
         }
+        let newest = (0..page::SECTORS).map(|sector| opened.content.tag(sector)).max().unwrap_or(0);
+        if self.log.as_ref().is_some_and(|log| newest > log.epoch.0) {
+            // Its epoch was flushed, so units that were flushed are not there (L2).
+            self.notice(Notice::Damage { what: "a metadata page is newer than the end of the log", at: self.geometry.page_at(id).0 });
+            self.pages.put(id, Slot::Unreadable);
+            return self.log_is_damaged();
+        }
         let mut unsaved = false;
         if let Some(log) = &self.log {
             // One whose bit a crash has lost has to be written once more, to get it.

@@ -17,7 +17,9 @@ layout! {
     FLUSHED_UPTO 8,
     PLACES_COUNT 1,
     PLACES PLACES_BYTES * PLACES_MAX,
-    RESERVED 799,
+    BARRIER_SEQUENCE 8,
+    BARRIER_INCARNATION 8,
+    RESERVED 783,
 }
 
 /// Where the walk begins, and what was known then.
@@ -33,13 +35,23 @@ pub struct Anchor {
     pub flushed_upto: u64,
     /// Where the units from here on lie, in order; at most [`PLACES_MAX`].
     pub places: Vec<Places>,
+    pub barrier: Option<Barrier>,
+}
+
+/// An opening found that the log had been closed and nothing counted behind: units behind this sequence count only if they have this incarnation
+/// or a higher one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Barrier {
+    /// Of the closing unit, which lies behind the anchor.
+    pub sequence: u64,
+    pub incarnation: u64,
 }
 
 impl Anchor {
     /// Writes the field of a superblock: all zero where no log was ever begun.
     ///
     /// # Panics
-    /// When the next unit is known to be flushed, or the places are too many or none that a volume can have.
+    /// When the next unit is known to be flushed, the places are too many or none that a volume can have, or the barrier lies before the anchor.
     pub(super) fn encode(anchor: Option<&Self>, out: &mut [u8]) {
         out.fill(0);
         let Some(anchor) = anchor else { return };
@@ -50,6 +62,11 @@ impl Anchor {
         at::FLUSHED_UPTO.set(out, anchor.flushed_upto);
         at::PLACES_COUNT.set(out, count(anchor.places.len()));
         places::encode(&anchor.places, at::PLACES.of_mut(out));
+        if let Some(barrier) = &anchor.barrier {
+            assert!(barrier.incarnation > 0 && barrier.sequence >= anchor.sequence, "{barrier:?} lies before the anchor");
+            at::BARRIER_SEQUENCE.set(out, barrier.sequence);
+            at::BARRIER_INCARNATION.set(out, barrier.incarnation);
+        }
     }
 
     /// Reads the field of a superblock; whether the rest is zero, the superblock says.
@@ -67,6 +84,11 @@ impl Anchor {
         let table = at::PLACES.of(bytes).get(..index(runs) * PLACES_BYTES).ok_or(unknown)?;
         let places = places::decode(table).ok_or(SuperblockError::Places)?;
         let (incarnation, epoch) = (at::INCARNATION.get(bytes), Epoch(at::EPOCH.get(bytes)));
-        Ok(Some(Self { sequence, incarnation, epoch, flushed_upto, places }))
+        let barrier = Barrier { sequence: at::BARRIER_SEQUENCE.get(bytes), incarnation: at::BARRIER_INCARNATION.get(bytes) };
+        let barrier = (barrier != Barrier { sequence: 0, incarnation: 0 }).then_some(barrier);
+        if let Some(Barrier { sequence: value, .. }) = barrier.filter(|barrier| barrier.sequence < sequence || barrier.incarnation == 0) {
+            return Err(SuperblockError::UnknownValue { field: at::BARRIER_SEQUENCE.name, value });
+        }
+        Ok(Some(Self { sequence, incarnation, epoch, flushed_upto, places, barrier }))
     }
 }

@@ -42,8 +42,9 @@ pub enum Record {
     Clear { lbn: Lbn, to: MapEntry, olds: Vec<OldRun> },
     /// The fingerprint entry of a block goes.
     Removed { pbn: Pbn },
-    /// The first record behind a crash: which records of the epoch before it count for nothing, by the sequence of their unit and their number in it.
-    Closing { dropped: Vec<(u64, u32)> },
+    /// The first record behind a crash: new blocks, in order, whose content was not there. What names one of them in the units from `first` on, up
+    /// to this one, counts for nothing; `first` is 0 where there are none.
+    Closing { first: u64, lost: Vec<Pbn> },
 }
 
 impl Record {
@@ -75,7 +76,10 @@ impl Record {
                 matches!(to, MapEntry::Unmapped | MapEntry::Zero) && length(olds).is_some_and(|blocks| lbns(lbn, blocks))
             }
             Self::Removed { pbn } => pbns(pbn, 1),
-            Self::Closing { .. } => true,
+            Self::Closing { first, lost } => {
+                let ascends = lost.windows(2).all(|pair| pair[0] < pair[1]) && lost.last().is_none_or(|last| pbns(last, 1));
+                ascends && lost.is_empty() == (*first == 0)
+            }
         }
     }
 
@@ -92,9 +96,9 @@ impl Record {
                 let blocks = cut(&mut olds);
                 (!olds.is_empty()).then(|| Self::Clear { lbn: lbn + blocks, to, olds })
             }
-            Self::Closing { mut dropped } => {
-                dropped.drain(..parts);
-                (!dropped.is_empty()).then_some(Self::Closing { dropped })
+            Self::Closing { first, mut lost } => {
+                lost.drain(..parts);
+                (!lost.is_empty()).then_some(Self::Closing { first, lost })
             }
         }
     }

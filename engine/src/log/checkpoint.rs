@@ -198,14 +198,11 @@ impl Engine {
     pub(super) fn anchor_behind(&self, sequence: u64, epoch: Epoch) -> Anchor {
         let log = self.log.as_ref().expect("an anchor is the log's");
         let before = crate::units::index(sequence + 1 - log.first());
-        // No lower than that of the unit before, no higher than that of the unit behind.
-        let anchored = self.superblock.anchor.as_ref().filter(|_| !log.walk.is_empty()).map(|anchor| anchor.incarnation);
-        let incarnation = match before.checked_sub(1) {
-            Some(last) => log.walk[last].1,
-            None => anchored.unwrap_or(self.superblock.incarnation),
-        };
+        // That of the unit behind, or of those to come: what was left there before a crash is of a lower one, though not always of a lower one
+        // than the unit before.
+        let incarnation = log.walk.get(before).map_or(self.superblock.incarnation, |&(_, incarnation)| incarnation);
         let places = log.walk.iter().skip(before).map(|&(pbn, _)| pbn).chain(log.places.iter().copied());
-        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto: sequence, places: runs(places) }
+        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto: sequence, places: runs(places), barrier: None }
     }
 
     /// A superblock update is over: perhaps the checkpoint's, perhaps one that it waited for.

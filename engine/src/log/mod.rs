@@ -30,7 +30,7 @@ mod walk_tests;
 pub(crate) use live::Live;
 pub(crate) use open::Opening;
 pub(crate) use units::LogPart;
-pub(crate) use walk::Walk;
+pub(crate) use walk::{Limits, Walk};
 
 use crate::Map;
 use crate::units::{Epoch, Pbn};

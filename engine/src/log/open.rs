@@ -4,21 +4,23 @@
 //!    they are loaded. Nothing else is read before that.
 //! 2. The new incarnation is durable before any unit of it (L3).
 //! 3. After a crash the new incarnation's first unit is written and flushed before the first write is admitted and before any page is written
-//!    (L4): it says where the log ended and which records were dropped. A log that ends so already needs none.
-//! 4. What counts and may not have been flushed, units and content, is written again, before that flush: a block that the device was told to forget,
-//!    and whose write was lost, may read as its new content once, and as something else the next time.
+//!    (L4): it says where the log ended and what was dropped. A log that ends so already gets none, so that crashes of recoveries do not fill it:
+//!    the superblock says then that nothing from before this opening counts behind.
+//! 4. What counts and may not have been flushed, units and content, is written again, and flushed before the closing unit says that it is: a block
+//!    that the device was told to forget, and whose write was lost, may read as its new content once, and as something else the next time.
 //! 5. A log with damage is not replayed: the volume answers with errors, and is read-only.
 
 use super::Log;
 use super::blocks::Use;
 use super::places::{RECORDS_A_UNIT, Reserved};
 use super::units::PLACES_LEFT_MIN;
-use super::walk::{Ended, RecordAt, Walk};
+use super::walk::{Ended, Limits, Walk};
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::{FlushFor, Stage};
 use crate::engine::{Engine, Fresh, IoFor};
 use crate::epoch::Epoch;
 use crate::fingerprint::Digest;
+use crate::format::anchor::Barrier;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::record::Record;
 use crate::format::superblock::CommitMode;
@@ -30,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads under way at once.
 const READS_MAX: usize = 64;
-/// Failed reads that are tried again.
+/// Failed reads of one block that are tried again.
 const READ_RETRIES: u8 = 2;
 
 /// A log that is being opened.
@@ -43,14 +45,17 @@ pub(crate) struct Opening {
     doubts: Vec<(Pbn, FingerprintEntry)>,
     wrong: BTreeSet<Pbn>,
     /// What the first unit has to say, if one is needed.
-    closing: Option<Vec<RecordAt>>,
-    /// Writes of it, and of what was compared, that are not over.
+    closing: Option<Record>,
+    /// The log was closed after a crash before, and nothing counts behind.
+    is_closed: bool,
+    /// Writes of it, or of what was found, that are not over.
     writes_left: usize,
     /// Units behind the last that is known to be flushed, by sequence.
     units: BTreeMap<u64, (Pbn, Slice)>,
     /// What was found and counts, though nobody knows that it was flushed: to be written again.
     again: Vec<(Pbn, Slice)>,
-    failures: u8,
+    /// Failed reads, by block.
+    failures: BTreeMap<Pbn, u8>,
     /// The places are chosen.
     is_ready: bool,
     /// Where the log ends is durable.
@@ -64,11 +69,11 @@ impl Engine {
         self.log_opening = Some(Opening::default());
         match self.superblock.anchor.clone() {
             Some(anchor) if self.superblock.is_log_live() => {
-                self.log_opening.as_mut().expect("it was just made").walk = Some(Walk::new(anchor));
+                self.log_opening().walk = Some(Walk::new(anchor, Limits::of(&self.geometry)));
                 self.read_walk();
             }
             Some(anchor) if wanted => {
-                let ended = Walk::new(anchor).end();
+                let ended = Walk::new(anchor, Limits::of(&self.geometry)).end();
                 self.adopt(ended, &BTreeSet::new(), false);
             }
             _ => {
@@ -124,17 +129,22 @@ impl Engine {
             self.notice(Notice::Damage { what: "a unit of the log that was flushed is not there", at: missing });
             return self.log_is_damaged();
         }
+        if let Some(outside) = ended.outside {
+            self.notice(Notice::Damage { what: "a unit of the log names what the volume does not have", at: outside });
+            return self.log_is_damaged();
+        }
         let opening = self.log_opening();
         opening.doubts = ended.doubtful();
         opening.ended = Some(ended);
         self.read_doubts();
     }
 
-    /// A read failed: it is tried again, as long as few have failed in all. What cannot be read may be what was acknowledged last, so it is no end.
+    /// A read failed: it is tried again, twice for each block. What cannot be read may be what was acknowledged last, so it is no end.
     fn opening_read_failed(&mut self, what: IoFor, pbn: Pbn, digest: bool, class: Class) {
         let Some(opening) = self.log_opening.as_mut() else { return };
-        opening.failures += 1;
-        if opening.failures > READ_RETRIES {
+        let failures = opening.failures.entry(pbn).or_default();
+        *failures += 1;
+        if *failures > READ_RETRIES {
             self.notice(Notice::Damage { what: "the log cannot be read", at: pbn.0 });
             return self.log_is_damaged();
         }
@@ -142,8 +152,8 @@ impl Engine {
         self.read_in(what, at, 1, digest, class);
     }
 
-    /// A log whose records are not all there: nothing that pages say can be trusted to be the newest.
-    fn log_is_damaged(&mut self) {
+    /// A log whose records are not all there: nothing that pages say can be trusted to be the newest. A page that comes later may show it too.
+    pub(crate) fn log_is_damaged(&mut self) {
         self.unflushed = true;
         self.fail("a damaged log");
         self.log_opening = None;
@@ -197,7 +207,7 @@ impl Engine {
         let units = std::mem::take(&mut self.log_opening().units);
         let beyond = units.into_iter().filter(|(sequence, (pbn, _))| *sequence > ended.flushed && ended.place_of(*sequence) == Some(*pbn));
         self.log_opening().again.extend(beyond.map(|(_, unit)| unit));
-        let (effects, dropped) = ended.replay(wrong);
+        let effects = ended.replay(wrong);
         let mut log = Log::new(ended.end + 1, ended.epoch, count(effects.len()));
         for (epoch, effect) in &effects {
             log.live.push(*epoch, effect);
@@ -212,7 +222,8 @@ impl Engine {
         // Where no place is named there is no next one.
         log.is_cut_off = ended.come.is_empty();
         let needs_closing = crashed && !ended.is_closed() && !log.is_cut_off;
-        self.log_opening().closing = needs_closing.then_some(dropped);
+        self.log_opening().closing = needs_closing.then(|| ended.closing(wrong));
+        self.log_opening().is_closed = ended.is_closed();
         let last = self.superblock.last_epoch.max(ended.epoch_seen);
         self.superblock.last_epoch = last;
         self.open = Epoch::new(last + 1);
@@ -261,31 +272,40 @@ impl Engine {
         self.say_opened();
     }
 
-    /// The superblock says that the volume is open: the first unit may follow, and what has to be written again.
-    pub(crate) fn write_closing(&mut self) {
+    /// Where this opening found the log closed already: nothing from before it counts behind.
+    pub(super) fn barrier(&self) -> Option<Barrier> {
+        let log = self.log.as_ref().filter(|_| self.log_opening.as_ref().is_some_and(|opening| opening.is_closed))?;
+        Some(Barrier { sequence: log.next - 1, incarnation: self.superblock.incarnation })
+    }
+
+    /// The superblock says that the volume is open: what was found behind the last unit known to be flushed is written again, and then the first
+    /// unit may follow.
+    pub(crate) fn settle_end(&mut self) {
         let Some(opening) = self.log_opening.as_mut() else { return };
-        let (closing, again) = (opening.closing.take(), std::mem::take(&mut opening.again));
-        opening.writes_left = usize::from(closing.is_some()) + again.len();
-        if opening.writes_left == 0 {
-            return self.log_is_open();
+        let again = std::mem::take(&mut opening.again);
+        if again.is_empty() {
+            return self.write_closing();
         }
-        if let Some(dropped) = closing {
-            self.write_closing_unit(dropped);
-        }
+        opening.writes_left = again.len();
         for (pbn, content) in again {
             let at = self.geometry.block_at(pbn);
             self.write_out(IoFor::Unit { carrier: None }, at, vec![content], Class::Log);
         }
     }
 
-    fn write_closing_unit(&mut self, dropped: Vec<RecordAt>) {
+    /// All that counts is flushed: the closing unit may say so.
+    fn write_closing(&mut self) {
+        let Some(closing) = self.log_opening().closing.take() else {
+            return self.log_is_open();
+        };
+        self.log_opening().writes_left = 1;
         let number = self.open.number;
         self.open.number = Number(number.0 + 1);
         let log = self.log.as_mut().expect("only a log is closed");
         let pbn = log.places.pop_front().expect("places were chosen");
         let mut writer = UnitWriter::new(super::walk::runs(log.places.iter().copied()));
-        let rest = writer.push(Record::Closing { dropped });
-        assert!(rest.is_none(), "an epoch's dropped records fit a unit");
+        let rest = writer.push(closing);
+        assert!(rest.is_none(), "the new blocks of a small epoch fit a unit");
         let incarnation = self.superblock.incarnation;
         let header = UnitHeader {
             kind: UnitKind::Log,
@@ -307,7 +327,7 @@ impl Engine {
         self.write_out(IoFor::Unit { carrier: None }, at, vec![block.freeze().slice(0, 1)], Class::Log);
     }
 
-    /// The closing unit may be on the device now.
+    /// What was written again, or the closing unit, may be on the device now.
     pub(super) fn opening_unit_written(&mut self) {
         if self.failed && self.stage == Stage::Opening {
             return self.log_is_open();
@@ -315,18 +335,18 @@ impl Engine {
         let Some(opening) = self.log_opening.as_mut().filter(|opening| opening.writes_left > 0) else { return };
         opening.writes_left -= 1;
         if opening.writes_left == 0 {
-            self.flush(FlushFor::ClosingUnit);
+            self.flush(FlushFor::OpeningUnits);
         }
     }
 
-    pub(crate) fn closing_unit_flushed(&mut self) {
+    pub(crate) fn opening_units_flushed(&mut self) {
         if self.failed {
             return self.log_is_open();
         }
-        let log = self.log.as_mut().expect("it was closed");
+        let log = self.log.as_mut().expect("it was read");
         log.flushed = log.next - 1;
-        self.superblock.last_epoch = log.epoch;
-        self.log_is_open();
+        self.superblock.last_epoch = self.superblock.last_epoch.max(log.epoch);
+        self.write_closing();
     }
 
     /// The log is as it should be. In mode `ordered` it is emptied now. Where it has no place left for another unit, checkpoints give it some.

@@ -43,7 +43,11 @@ impl Engine {
                 self.superblock.anchor = Some(self.anchor_behind(sequence, epoch));
                 self.superblock.set_log_live(true);
             }
-            Some(_) => {}
+            Some(_) => {
+                if let (Some(barrier), Some(anchor)) = (self.barrier(), &mut self.superblock.anchor) {
+                    anchor.barrier = Some(barrier);
+                }
+            }
         }
     }
 }

@@ -4,9 +4,11 @@
 //!    the chain.
 //! 2. **End (L2).** Let F be the highest `flushed_upto` among the valid units and the anchor. Every unit up to F must be there: a missing one is
 //!    damage. Behind F at most one epoch counts, and only if all of its units are there (L10). A unit behind a hole is never used.
-//! 3. Incarnations never fall along the walk (L3): a unit of a lower one is left from before a crash, and is not there.
+//! 3. Incarnations never fall along the walk (L3): a unit of a lower one is left from before a crash, and is not there. Behind the anchor's barrier
+//!    stands no unit from before the opening that set it.
 //! 4. **Drops (L5).** A record of the epoch beyond F whose content is not what it says is dropped, and nothing else; the next record of its LBN
-//!    then has the dropped record's old block as its old one. What was dropped stays dropped: closing records name it.
+//!    then has the dropped record's old block as its old one. What was dropped stays dropped: closing records name its blocks.
+//! 5. What counts names only LBNs and blocks that the volume has, or the log is damaged.
 //!
 //! No I/O here: whoever reads asks for places, and hands in what lies there.
 
@@ -15,18 +17,19 @@ use super::records::effects_of;
 use super::units::birth_of_carrier;
 use crate::Map;
 use crate::format::anchor::Anchor;
+use crate::format::entry::{FingerprintEntry, MapEntry};
+use crate::format::geometry::Geometry;
 use crate::format::places::{PLACES_BLOCKS_MAX, PLACES_MAX, Places};
 use crate::format::record::Record;
 use crate::format::unit::Unit;
 use crate::units::{Epoch, Lbn, Pbn, index};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A record: the sequence of its unit, and its number there.
-pub(crate) type RecordAt = (u64, u32);
+use std::ops::Range;
 
 /// A walk along the log, from the anchor on.
 pub(crate) struct Walk {
     anchor: Anchor,
+    limits: Limits,
     /// Where the unit of each sequence should lie, as the anchor and the units before it say.
     places: BTreeMap<u64, Pbn>,
     asked: BTreeSet<u64>,
@@ -36,6 +39,35 @@ pub(crate) struct Walk {
     /// The next to be taken.
     next: u64,
     incarnation: u64,
+}
+
+/// How many LBNs and how many blocks a volume has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub lbns: u64,
+    pub pbns: u64,
+}
+
+impl Limits {
+    pub fn of(geometry: &Geometry) -> Self {
+        Self { lbns: geometry.logical_blocks, pbns: geometry.data_blocks }
+    }
+
+    fn has(self, first: Option<Pbn>, blocks: u64) -> bool {
+        first.is_none_or(|first| first.get() + blocks <= self.pbns)
+    }
+
+    /// Whether all that a unit names is the volume's.
+    fn hold(self, unit: &Unit) -> bool {
+        let is_inside = |effect: &Effect| {
+            effect.lbn.is_none_or(|lbn| lbn.get() + effect.blocks <= self.lbns)
+                && self.has(effect.to.pbn(), effect.blocks)
+                && self.has(effect.old, effect.blocks)
+        };
+        let mut inside = unit.places.iter().all(|run| self.has(Some(run.first), run.blocks.into()));
+        unit.records.iter().for_each(|record| effects_of(record, &mut |effect| inside &= is_inside(&effect)));
+        inside
+    }
 }
 
 /// Where a walk ended.
@@ -57,6 +89,8 @@ pub(crate) struct Ended {
     pub come: Vec<Pbn>,
     /// A unit that was flushed is not there: its sequence.
     pub missing: Option<u64>,
+    /// A unit that counts names what the volume does not have: its sequence.
+    pub outside: Option<u64>,
 }
 
 fn each(places: &[Places]) -> impl Iterator<Item = Pbn> + '_ {
@@ -64,10 +98,10 @@ fn each(places: &[Places]) -> impl Iterator<Item = Pbn> + '_ {
 }
 
 impl Walk {
-    pub fn new(anchor: Anchor) -> Self {
+    pub fn new(anchor: Anchor, limits: Limits) -> Self {
         let places = (anchor.sequence..).zip(each(&anchor.places)).collect();
         let (next, incarnation) = (anchor.sequence, anchor.incarnation);
-        Self { anchor, places, asked: BTreeSet::new(), arrived: BTreeMap::new(), units: BTreeMap::new(), next, incarnation }
+        Self { anchor, limits, places, asked: BTreeSet::new(), arrived: BTreeMap::new(), units: BTreeMap::new(), next, incarnation }
     }
 
     /// A unit that has not been asked for: its sequence and its place.
@@ -86,9 +120,12 @@ impl Walk {
         while let Some(unit) = self.arrived.remove(&self.next) {
             let sequence = self.next;
             self.next += 1;
-            let Some(unit) = unit.filter(|unit| unit.header.incarnation >= self.incarnation) else { continue };
+            let barrier = self.anchor.barrier.filter(|barrier| sequence > barrier.sequence).map_or(0, |barrier| barrier.incarnation);
+            let least = self.incarnation.max(barrier);
+            let Some(unit) = unit.filter(|unit| unit.header.incarnation >= least) else { continue };
             self.incarnation = unit.header.incarnation;
-            for (sequence, pbn) in (sequence + 1..).zip(each(&unit.places)) {
+            let places = each(&unit.places).take_while(|&pbn| self.limits.has(Some(pbn), 1));
+            for (sequence, pbn) in (sequence + 1..).zip(places) {
                 // After a crash the new incarnation may name other places than the units that it left behind.
                 if self.places.insert(sequence, pbn).is_some_and(|before| before != pbn) {
                     self.asked.remove(&sequence);
@@ -107,7 +144,9 @@ impl Walk {
     /// Where the log ends.
     pub fn end(mut self) -> Ended {
         let Anchor { sequence: first, epoch, flushed_upto, .. } = self.anchor;
-        let flushed = self.units.values().map(|unit| unit.header.flushed_upto).fold(flushed_upto, u64::max);
+        // The anchor lies behind what is flushed, whatever else it says.
+        let before = flushed_upto.max(first - 1);
+        let flushed = self.units.values().map(|unit| unit.header.flushed_upto).fold(before, u64::max);
         let missing = (first..=flushed).find(|sequence| !self.units.contains_key(sequence));
         let epoch_seen = self.units.values().map(|unit| unit.header.epoch).fold(epoch, Epoch::max);
         let mut end = missing.map_or(flushed, |missing| missing - 1);
@@ -136,6 +175,7 @@ impl Walk {
             epoch_seen,
             come,
             missing,
+            outside: self.units.iter().find(|(_, unit)| !self.limits.hold(unit)).map(|(&sequence, _)| sequence),
             units: self.units.into_values().collect(),
         }
     }
@@ -155,7 +195,7 @@ impl Walk {
 
 impl Ended {
     /// New blocks of the epoch that may not have been flushed: their content has to be compared (L5).
-    pub fn doubtful(&self) -> Vec<(Pbn, crate::format::entry::FingerprintEntry)> {
+    pub fn doubtful(&self) -> Vec<(Pbn, FingerprintEntry)> {
         let beyond = self.units.iter().filter(|unit| unit.header.sequence > self.flushed && !unit.header.content_flushed);
         let records = beyond.flat_map(|unit| &unit.records);
         records.filter_map(|record| if let Record::New { pbn, name, .. } = record { Some((*pbn, *name)) } else { None }).collect()
@@ -171,25 +211,34 @@ impl Ended {
         self.units.last().is_some_and(|unit| unit.records.iter().any(|record| matches!(record, Record::Closing { .. })))
     }
 
-    /// What every unit does, in order, where the content of `wrong` blocks is not what their records say. With what has been dropped.
-    pub fn replay(&self, wrong: &BTreeSet<Pbn>) -> (Vec<(Epoch, Effect)>, Vec<RecordAt>) {
-        let mut dropped: BTreeSet<RecordAt> = BTreeSet::new();
-        for record in self.units.iter().flat_map(|unit| &unit.records) {
-            if let Record::Closing { dropped: before } = record {
-                dropped.extend(before.iter().copied());
-            }
-        }
-        for unit in self.units.iter().filter(|unit| unit.header.sequence > self.flushed) {
-            for (number, record) in (0..).zip(&unit.records) {
-                let names = match record {
-                    Record::New { pbn, .. } | Record::Link { to: crate::format::entry::MapEntry::Block { pbn, .. }, .. } => Some(*pbn),
-                    _ => None,
-                };
-                if names.is_some_and(|pbn| wrong.contains(&pbn)) {
-                    dropped.insert((unit.header.sequence, number));
+    /// The record that closes the log where the content of `wrong` blocks is not what records say.
+    pub fn closing(&self, wrong: &BTreeSet<Pbn>) -> Record {
+        let first = if wrong.is_empty() { 0 } else { self.flushed + 1 };
+        Record::Closing { first, lost: wrong.iter().copied().collect() }
+    }
+
+    /// What every unit does, in order, where the content of `wrong` blocks is not what their records say.
+    pub fn replay(&self, wrong: &BTreeSet<Pbn>) -> Vec<(Epoch, Effect)> {
+        // Block → in which units, by sequence, what names it is dropped.
+        let mut dropped: Map<Pbn, Vec<Range<u64>>> = Map::default();
+        let mut drop = |lost: &mut dyn Iterator<Item = &Pbn>, units: Range<u64>| {
+            lost.for_each(|&pbn| dropped.entry(pbn).or_default().push(units.clone()));
+        };
+        for unit in &self.units {
+            for record in &unit.records {
+                if let Record::Closing { first, lost } = record {
+                    drop(&mut lost.iter(), *first..unit.header.sequence);
                 }
             }
         }
+        drop(&mut wrong.iter(), self.flushed + 1..self.end + 1);
+        let is_dropped = |sequence: u64, record: &Record| {
+            let names = match record {
+                Record::New { pbn, .. } | Record::Link { to: MapEntry::Block { pbn, .. }, .. } => pbn,
+                _ => return false,
+            };
+            dropped.get(names).is_some_and(|units| units.iter().any(|units| units.contains(&sequence)))
+        };
         let mut effects = Vec::new();
         // LBN → what it meant before a record of it that was dropped.
         let mut former: Map<Lbn, Option<Pbn>> = Map::default();
@@ -197,8 +246,8 @@ impl Ended {
             if !unit.slots.is_empty() {
                 effects.push((unit.header.epoch, birth_of_carrier(pbn, unit.authenticator)));
             }
-            for (number, record) in (0..).zip(&unit.records) {
-                let is_dropped = dropped.contains(&(unit.header.sequence, number));
+            for record in &unit.records {
+                let is_dropped = is_dropped(unit.header.sequence, record);
                 effects_of(record, &mut |effect: Effect| match effect.lbn {
                     Some(lbn) if is_dropped => {
                         former.entry(lbn).or_insert(effect.old);
@@ -207,7 +256,7 @@ impl Ended {
                 });
             }
         }
-        (effects, dropped.into_iter().filter(|(sequence, _)| *sequence >= self.first).collect())
+        effects
     }
 }
 

@@ -1,10 +1,13 @@
-//! Where a log ends, what of it counts, and what it then says.
+//! Where a log ends, and what of it counts.
+
+mod replay;
 
 use super::effect::{Effect, Name};
-use super::walk::{Ended, Walk, runs};
+use super::walk::{Ended, Limits, Walk, runs};
 use crate::fingerprint::Fingerprint;
-use crate::format::anchor::Anchor;
+use crate::format::anchor::{Anchor, Barrier};
 use crate::format::entry::{FingerprintEntry, MapEntry};
+use crate::format::places::Places;
 use crate::format::record::{OldRun, Record};
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
 use crate::units::{Epoch, Lbn, Pbn};
@@ -15,6 +18,8 @@ const FIRST: u64 = 11;
 /// Places that each unit names.
 const NAMED: u64 = 3;
 
+const LIMITS: Limits = Limits { lbns: 5000, pbns: 3000 };
+
 /// Where a unit lies if nothing says otherwise.
 fn place(sequence: u64) -> Pbn {
     Pbn(1000 + sequence)
@@ -22,7 +27,7 @@ fn place(sequence: u64) -> Pbn {
 
 fn anchor() -> Anchor {
     let places = runs((FIRST..FIRST + NAMED).map(place));
-    Anchor { sequence: FIRST, incarnation: 4, epoch: Epoch(FIRST - 1), flushed_upto: FIRST - 1, places }
+    Anchor { sequence: FIRST, incarnation: 4, epoch: Epoch(FIRST - 1), flushed_upto: FIRST - 1, places, barrier: None }
 }
 
 /// The only unit of an epoch, of the same number, in order behind the one before.
@@ -83,7 +88,11 @@ impl Medium {
     }
 
     fn walked(&self, oldest_first: bool) -> Ended {
-        let mut walk = Walk::new(anchor());
+        self.walked_from(anchor(), oldest_first)
+    }
+
+    fn walked_from(&self, anchor: Anchor, oldest_first: bool) -> Ended {
+        let mut walk = Walk::new(anchor, LIMITS);
         loop {
             let mut under_way = Vec::new();
             while let Some(asked) = walk.ask() {
@@ -202,7 +211,7 @@ fn a_unit_of_another_number_is_not_there() {
 #[test]
 fn the_new_incarnation_may_name_other_places() {
     let [head, second, third] = <[Unit; 3]>::try_from(epoch_of(3, 12)).expect("three units");
-    let mut closing = changed(unit(12, vec![Record::Closing { dropped: Vec::new() }]), |h| h.incarnation = 5);
+    let mut closing = changed(unit(12, vec![closing(0, &[])]), |h| h.incarnation = 5);
     closing.places = runs([Pbn(70), Pbn(71), Pbn(80)].into_iter());
     let torn = Medium::of([unit(11, Vec::new()), head, second, third]).without(13);
     assert_eq!(ends(&torn.end()), (11, 11, None));
@@ -218,6 +227,56 @@ fn the_new_incarnation_may_name_other_places() {
     assert_eq!(ended.places, [place(11), place(12), Pbn(70)]);
     assert_eq!(ended.come, [Pbn(71), Pbn(80), Pbn(81)]);
     assert!(!ended.is_closed());
+}
+
+/// What lay behind the closing unit when an opening found nothing there is of its incarnation, and may be a whole epoch the next time.
+#[test]
+fn nothing_from_before_the_barrier_counts_behind_it() {
+    let closed = |h: &mut UnitHeader| h.incarnation = 5;
+    let log = |behind| {
+        let closing = changed(unit(12, vec![closing(0, &[])]), closed);
+        Medium::of([unit(11, Vec::new()), closing, changed(unit(13, Vec::new()), |h| h.incarnation = behind)])
+    };
+    let with = |barrier| Anchor { barrier, ..anchor() };
+    let ends_from = |medium: &Medium, barrier| ends(&medium.walked_from(with(barrier), true));
+    assert_eq!(ends_from(&log(5), None), (13, 12, None));
+    let barrier = Some(Barrier { sequence: 12, incarnation: 7 });
+    assert_eq!(ends_from(&log(5), barrier), (12, 11, None));
+    assert_eq!(ends_from(&log(6), barrier), (12, 11, None));
+    assert_eq!(ends_from(&log(7), barrier), (13, 12, None));
+}
+
+#[test]
+fn an_anchor_that_does_not_know_what_was_flushed_before_it_is_one_that_does() {
+    let anchor = Anchor { flushed_upto: FIRST - 4, ..anchor() };
+    assert_eq!(ends(&Medium::default().walked_from(anchor.clone(), true)), (10, 10, None));
+    assert_eq!(ends(&three().walked_from(anchor, true)), (13, 12, None));
+}
+
+#[test]
+fn what_counts_names_what_the_volume_has() {
+    let Limits { lbns, pbns } = LIMITS;
+    let outside = |record| Medium::of([unit(11, Vec::new()), unit(12, vec![record])]).end().outside;
+    let clear = |lbn, old| Record::Clear { lbn: Lbn(lbn), to: MapEntry::Unmapped, olds: vec![OldRun { first: old, blocks: 2 }] };
+    let inside =
+        [new(lbns - 1, 20, None), link(1, pbns - 1, Some(pbns - 1)), clear(lbns - 2, Some(Pbn(pbns - 2))), Record::Removed { pbn: Pbn(7) }];
+    inside.into_iter().for_each(|record| assert_eq!(outside(record), None));
+    let beyond = [
+        link(lbns, 20, None),
+        link(1, pbns, None),
+        link(1, 20, Some(pbns)),
+        clear(lbns - 1, None),
+        clear(0, Some(Pbn(pbns - 1))),
+        Record::Removed { pbn: Pbn(pbns) },
+    ];
+    beyond.into_iter().for_each(|record| assert_eq!(outside(record.clone()), Some(12), "{record:?}"));
+    // Places that the volume does not have are not asked for.
+    let mut last = unit(12, Vec::new());
+    last.places = vec![Places { first: Pbn(pbns - 1), blocks: 2 }];
+    assert_eq!(Medium::of([unit(11, Vec::new()), last]).end().outside, Some(12));
+    // What does not count says nothing.
+    let far = Medium::of([unit(11, Vec::new()), changed(unit(12, vec![link(lbns, 20, None)]), |h| h.units = 2)]);
+    assert_eq!(far.end().outside, None);
 }
 
 fn name(pbn: u64) -> FingerprintEntry {
@@ -236,114 +295,8 @@ fn link(lbn: u64, pbn: u64, old: Option<u64>) -> Record {
     Record::Link { lbn: Lbn(lbn), to: block(pbn), old: old.map(Pbn) }
 }
 
-fn born(lbn: u64, pbn: u64, old: Option<u64>) -> Effect {
-    Effect { lbn: Some(Lbn(lbn)), blocks: 1, to: block(pbn), old: old.map(Pbn), name: Name::Of(name(pbn)) }
-}
-
-fn linked(lbn: u64, pbn: u64, old: Option<u64>) -> Effect {
-    Effect { name: Name::None, ..born(lbn, pbn, old) }
-}
-
-fn cleared(lbn: u64, blocks: u64, old: Option<u64>) -> Effect {
-    Effect { lbn: Some(Lbn(lbn)), blocks, to: MapEntry::Unmapped, old: old.map(Pbn), name: Name::None }
-}
-
-fn replayed(ended: &Ended, wrong: &[u64]) -> (Vec<(u64, Effect)>, Vec<super::walk::RecordAt>) {
-    let wrong: BTreeSet<Pbn> = wrong.iter().copied().map(Pbn).collect();
-    let (effects, dropped) = ended.replay(&wrong);
-    (effects.into_iter().map(|(epoch, effect)| (epoch.get(), effect)).collect(), dropped)
-}
-
-#[test]
-fn content_is_compared_behind_what_is_known_to_be_flushed_only() {
-    let log = |content_flushed| {
-        let last = changed(unit(12, vec![new(2, 21, None), link(3, 21, None), new(4, 22, None)]), |h| h.content_flushed = content_flushed);
-        Medium::of([unit(11, vec![new(1, 20, None)]), last]).end()
-    };
-    assert_eq!(log(false).doubtful(), [(Pbn(21), name(21)), (Pbn(22), name(22))]);
-    assert_eq!(log(true).doubtful(), []);
-}
-
-#[test]
-fn what_names_content_that_is_not_there_is_dropped_and_nothing_else() {
-    let first = unit(11, vec![new(1, 20, None), link(5, 30, Some(6))]);
-    let last = unit(12, vec![link(7, 21, Some(8)), new(2, 21, Some(9)), link(3, 20, None), Record::Removed { pbn: Pbn(50) }]);
-    let ended = Medium::of([first, last]).end();
-    let all = [
-        (11, born(1, 20, None)),
-        (11, linked(5, 30, Some(6))),
-        (12, linked(7, 21, Some(8))),
-        (12, born(2, 21, Some(9))),
-        (12, linked(3, 20, None)),
-        (12, Effect { lbn: None, blocks: 1, to: MapEntry::Unmapped, old: Some(Pbn(50)), name: Name::Removed }),
-    ];
-    assert_eq!(replayed(&ended, &[]), (all.to_vec(), Vec::new()));
-    // The duplicate goes with its block, though it stands before it.
-    let (effects, dropped) = replayed(&ended, &[21]);
-    assert_eq!(effects, [all[0], all[1], all[4], all[5]]);
-    assert_eq!(dropped, [(12, 0), (12, 1)]);
-}
-
-#[test]
-fn the_next_record_of_an_lbn_takes_over_the_old_block_of_the_dropped_one() {
-    let closing = changed(unit(12, vec![Record::Closing { dropped: vec![(11, 0), (11, 2)] }]), |h| h.incarnation = 5);
-    let later = changed(unit(13, vec![new(1, 40, Some(20)), link(3, 30, Some(6)), new(2, 41, Some(21))]), |h| h.incarnation = 5);
-    let first = unit(11, vec![new(1, 20, Some(7)), link(3, 30, None), new(2, 21, None)]);
-    let ended = Medium::of([first, closing, later]).end();
-    assert_eq!(ends(&ended), (13, 12, None));
-    let (effects, dropped) = replayed(&ended, &[]);
-    assert_eq!(dropped, [(11, 0), (11, 2)], "what was dropped stays dropped, whatever lies there by now");
-    assert_eq!(effects, [(11, linked(3, 30, None)), (13, born(1, 40, Some(7))), (13, linked(3, 30, Some(6))), (13, born(2, 41, None))]);
-}
-
-#[test]
-fn the_dropped_of_a_dropped_record_is_the_first_ones() {
-    let closing = |sequence, of| changed(unit(sequence, vec![Record::Closing { dropped: vec![(of, 0)] }]), |h| h.incarnation = sequence);
-    let again = changed(unit(13, vec![new(1, 21, Some(7))]), |h| h.incarnation = 12);
-    let last = changed(unit(15, vec![new(1, 22, Some(21))]), |h| h.incarnation = 14);
-    let ended = Medium::of([unit(11, vec![new(1, 20, Some(7))]), closing(12, 11), again, closing(14, 13), last]).end();
-    let (effects, dropped) = replayed(&ended, &[]);
-    assert_eq!((effects, dropped), (vec![(15, born(1, 22, Some(7)))], vec![(11, 0), (13, 0)]));
-}
-
-#[test]
-fn runs_are_split_where_old_blocks_are_put_right() {
-    let first = unit(11, vec![new(11, 20, Some(7)), new(13, 21, None)]);
-    let closing = unit(12, vec![Record::Closing { dropped: vec![(11, 0), (11, 1)] }]);
-    let old = |first: u64, blocks| OldRun { first: Some(Pbn(first)), blocks };
-    let clear = Record::Clear { lbn: Lbn(10), to: MapEntry::Unmapped, olds: vec![old(60, 4), old(90, 2)] };
-    let extent = Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds: vec![OldRun { first: None, blocks: 6 }] };
-    let ended = Medium::of([first, closing, unit(13, vec![clear, extent])]).end();
-    let (effects, _) = replayed(&ended, &[]);
-    let fresh = Effect { lbn: Some(Lbn(10)), blocks: 6, to: block(200), old: None, name: Name::Lost };
-    let expected = [
-        cleared(10, 1, Some(60)),
-        cleared(11, 1, Some(7)),
-        cleared(12, 1, Some(62)),
-        cleared(13, 1, None),
-        cleared(14, 2, Some(90)),
-        fresh,
-    ];
-    assert_eq!(effects, expected.map(|effect| (13, effect)));
-}
-
-#[test]
-fn a_run_of_new_blocks_keeps_its_blocks_when_it_is_split() {
-    let first = unit(11, vec![new(12, 20, Some(7))]);
-    let closing = unit(12, vec![Record::Closing { dropped: vec![(11, 0)] }]);
-    let olds = vec![OldRun { first: Some(Pbn(60)), blocks: 3 }];
-    let extent = Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds };
-    let ended = Medium::of([first, closing, unit(13, vec![extent])]).end();
-    let run = |lbn, blocks, pbn, old| Effect { lbn: Some(Lbn(lbn)), blocks, to: block(pbn), old: Some(Pbn(old)), name: Name::Lost };
-    assert_eq!(replayed(&ended, &[]).0, [(13, run(10, 2, 200, 60)), (13, run(12, 1, 202, 7))]);
-}
-
-#[test]
-fn drops_before_the_walk_are_forgotten() {
-    let closing = unit(11, vec![Record::Closing { dropped: vec![(9, 0), (10, 1)] }]);
-    let ended = Medium::of([closing]).end();
-    assert!(ended.is_closed());
-    assert_eq!(replayed(&ended, &[]), (Vec::new(), Vec::new()));
+fn closing(first: u64, lost: &[u64]) -> Record {
+    Record::Closing { first, lost: lost.iter().copied().map(Pbn).collect() }
 }
 
 #[test]

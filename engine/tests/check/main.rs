@@ -6,7 +6,7 @@ mod volume;
 use onefold_engine::check::{Cause, CheckSettings, Counts, Finding, Severity};
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::page::seal;
-use onefold_engine::format::{CopyState, FingerprintEntry, Kind, MapEntry, OpenError, PageId, Region, SuperblockError, copies};
+use onefold_engine::format::{Anchor, CopyState, FingerprintEntry, Kind, MapEntry, OpenError, PageId, Region, SuperblockError, copies};
 use onefold_engine::units::{Bytes, Epoch, Lbn, Pbn};
 use volume::{MIB, Volume};
 
@@ -154,17 +154,25 @@ fn a_count_below_the_links_is_the_worst() {
 
 #[test]
 fn a_count_above_the_links_is_garbage_if_a_crash_explains_it() {
-    let harmed = |clean: bool, garbage_possible: bool| {
+    let anchor = Anchor { sequence: 1, incarnation: 0, epoch: Epoch(0), flushed_upto: 0, places: Vec::new(), barrier: None };
+    let harmed = |clean: bool, garbage_possible: bool, live: bool| {
         with(|v| {
             v.set_refs(20, 9);
             v.set_refs(3000, 2);
-            v.change_superblock(|s| (s.clean, s.garbage_possible) = (clean, garbage_possible));
+            v.change_superblock(|s| {
+                (s.clean, s.garbage_possible) = (clean, garbage_possible);
+                s.anchor = live.then(|| anchor.clone());
+                s.set_log_live(live);
+            });
         })
     };
     let finding = |cause| [Finding::Garbage { blocks: 2, excess: 7, cause }];
-    assert_eq!(harmed(false, false), finding(Cause::Crash));
-    assert_eq!(harmed(true, true), finding(Cause::Crash));
-    assert_eq!(harmed(true, false), finding(Cause::None));
+    assert_eq!(harmed(false, false, false), finding(Cause::Crash));
+    assert_eq!(harmed(true, true, false), finding(Cause::Crash));
+    assert_eq!(harmed(true, false, false), finding(Cause::None));
+    // Replay of a live log is exact.
+    assert_eq!(harmed(false, true, true), finding(Cause::Crash));
+    assert_eq!(harmed(false, false, true), finding(Cause::None));
     assert_eq!(finding(Cause::Crash)[0].severity(), Severity::Garbage);
     assert_eq!(finding(Cause::None)[0].severity(), Severity::Damage);
 }

@@ -4,7 +4,7 @@ use super::superblock::forged;
 use super::{encoded, eventful, fresh};
 use onefold_engine::format::anchor::at;
 use onefold_engine::format::superblock::at as at_superblock;
-use onefold_engine::format::{Anchor, PLACES_MAX, Places, Superblock, SuperblockError};
+use onefold_engine::format::{Anchor, Barrier, PLACES_MAX, Places, Superblock, SuperblockError};
 use onefold_engine::units::{Epoch, Pbn};
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ const ANCHOR: usize = at_superblock::LOG_ANCHOR.offset;
 
 fn of(places: Vec<Places>) -> Superblock {
     let mut s = fresh();
-    s.anchor = Some(Anchor { sequence: 1, incarnation: 0, epoch: Epoch(0), flushed_upto: 0, places });
+    s.anchor = Some(Anchor { sequence: 1, incarnation: 0, epoch: Epoch(0), flushed_upto: 0, places, barrier: None });
     s
 }
 
@@ -61,6 +61,22 @@ fn the_next_unit_is_not_flushed() {
 }
 
 #[test]
+fn a_barrier_lies_behind_the_anchor_and_has_an_incarnation() {
+    let mut s = eventful();
+    let anchor = s.anchor.as_mut().expect("it has one");
+    anchor.barrier = Some(Barrier { sequence: anchor.sequence, incarnation: 1 });
+    let barred = |sequence: u8, incarnation: u8| {
+        forged(&s, |page| {
+            page[ANCHOR + at::BARRIER_SEQUENCE.offset] = sequence;
+            page[ANCHOR + at::BARRIER_INCARNATION.offset] = incarnation;
+        })
+    };
+    assert_eq!(barred(29, 1), Err(SuperblockError::UnknownValue { field: "BARRIER_SEQUENCE", value: 29 }));
+    assert_eq!(barred(30, 0), Err(SuperblockError::UnknownValue { field: "BARRIER_SEQUENCE", value: 30 }));
+    assert_eq!(barred(30, 1).map(|s| s.anchor), Ok(s.anchor.clone()));
+}
+
+#[test]
 fn a_live_log_has_an_anchor() {
     let mut s = eventful();
     assert!(s.is_log_live());
@@ -83,10 +99,12 @@ proptest! {
     fn anchors_come_back(
         ahead in 1..1000u64, incarnation: u64, epoch: u64, flushed_upto in 0..1u64 << 63,
         places in proptest::collection::vec((0..10_000u64, 1..=64u8), 0..=PLACES_MAX),
+        barrier in proptest::option::of((0..1000u64, 1..u64::MAX)),
     ) {
         let places = places.into_iter().map(|(first, blocks)| Places { first: Pbn(first), blocks }).collect();
+        let barrier = barrier.map(|(behind, incarnation)| Barrier { sequence: flushed_upto + ahead + behind, incarnation });
         let mut s = eventful();
-        s.anchor = Some(Anchor { sequence: flushed_upto + ahead, incarnation, epoch: Epoch(epoch), flushed_upto, places });
+        s.anchor = Some(Anchor { sequence: flushed_upto + ahead, incarnation, epoch: Epoch(epoch), flushed_upto, places, barrier });
         prop_assert_eq!(Superblock::decode(&encoded(&s, 3), 3), Ok(s));
     }
 }

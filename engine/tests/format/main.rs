@@ -62,7 +62,7 @@ fn eventful() -> Superblock {
     s.protected = vec![ProtectedRange { first: Lbn(0), blocks: 1 }, ProtectedRange { first: Lbn(8192), blocks: 2 }];
     s.set_log_live(true);
     let places = vec![Places { first: Pbn(28), blocks: 64 }, Places { first: Pbn(2900), blocks: 1 }];
-    s.anchor = Some(Anchor { sequence: 30, incarnation: 16, epoch: Epoch(18), flushed_upto: 29, places });
+    s.anchor = Some(Anchor { sequence: 30, incarnation: 16, epoch: Epoch(18), flushed_upto: 29, places, barrier: None });
     s
 }
 

@@ -51,8 +51,8 @@ pub fn records() -> Vec<Record> {
         // All three count on from the runs.
         Record::Link { lbn: Lbn((1 << 35) + 4), to: block((1 << 30) + 400, 1), old: Some(Pbn(79)) },
         Record::Removed { pbn: Pbn(78) },
-        Record::Closing { dropped: Vec::new() },
-        Record::Closing { dropped: vec![(17, 0), (17, 9), (18, 300)] },
+        Record::Closing { first: 0, lost: Vec::new() },
+        Record::Closing { first: 17, lost: vec![Pbn(0), Pbn(9), Pbn(300)] },
     ]
 }
 
@@ -240,9 +240,9 @@ fn records_have_these_lengths() {
         Record::Clear { lbn: Lbn(0), to: MapEntry::Zero, olds: vec![OldRun { first: None, blocks: 1 << 40 }] },
         Record::Clear { lbn, to: MapEntry::Zero, olds },
         Record::Removed { pbn },
-        Record::Closing { dropped: vec![(u64::MAX / 2, u32::MAX)] },
+        Record::Closing { first: u64::MAX, lost: vec![PBN_MAX] },
     ];
-    assert_eq!(longest.map(bytes), [RECORD_BYTES_MAX, 19, 20, 9, 14, 7, 16]);
+    assert_eq!(longest.map(bytes), [RECORD_BYTES_MAX, 19, 20, 9, 14, 7, 17]);
 }
 
 #[test]
@@ -254,7 +254,18 @@ fn records_that_nobody_writes_are_refused() {
         parse(&page).is_some()
     };
     let new = |kind: u8| [&[1, 0, 0, 0][..], &[0; 19], &[kind << 6]].concat();
-    for sound in [&[3, 0, 0][..], &[0xf2, 0, 0, 0], &[6, 0, 2, 0], &[7, 0, 3, 0, 2, 1], &[8, 0], &[9], &[0x19, 0, 0], &new(1), &new(2)] {
+    for sound in [
+        &[3, 0, 0][..],
+        &[0xf2, 0, 0, 0],
+        &[6, 0, 2, 0],
+        &[7, 0, 3, 0, 2, 1],
+        &[8, 0],
+        &[9],
+        &[0x19, 1, 0],
+        &[0x19, 1, 1, 0],
+        &new(1),
+        &new(2),
+    ] {
         assert!(is_unit(sound), "{sound:x?}");
     }
     for (bytes, why) in [
@@ -266,7 +277,9 @@ fn records_that_nobody_writes_are_refused() {
         (&[0x29, 0, 0], "a closing record of another kind"),
         (&[9, 0, 0], "a closing record that drops nothing, and more"),
         (&[0x19], "a closing record that drops what?"),
-        (&[0x19, 0x80, 0x80, 0x80, 0x80, 0x20, 0], "a record of 33 bits"),
+        (&[0x19, 0, 0], "a closing record of no unit"),
+        (&[0x19, 1, 1], "a closing record without its next block"),
+        (&[0x19, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 8], "a lost block of 37 bits"),
         (&[3, 0], "no old"),
         (&[3, 0x80, 0, 0], "a number that is too long"),
         (&[3, 1, 0], "an LBN below 0"),
@@ -303,6 +316,10 @@ fn what_no_log_says_is_a_bug() {
         Record::Clear { lbn: Lbn(1), to: MapEntry::Zero, olds: vec![run(1), run(u64::MAX)] },
         Record::Clear { lbn: Lbn(0), to: MapEntry::Zero, olds: vec![OldRun { first: Some(PBN_MAX), blocks: 2 }] },
         Record::Removed { pbn: PBN_MAX + 1 },
+        Record::Closing { first: 1, lost: Vec::new() },
+        Record::Closing { first: 0, lost: vec![Pbn(1)] },
+        Record::Closing { first: 1, lost: vec![Pbn(1), Pbn(1)] },
+        Record::Closing { first: 1, lost: vec![PBN_MAX + 1] },
     ] {
         let shown = format!("{record:?}");
         let pushed = std::panic::catch_unwind(|| drop(UnitWriter::new(Vec::new()).push(record)));

@@ -9,7 +9,7 @@ use onefold_engine::format::{
     UnitWriter,
 };
 use onefold_engine::units::{BLOCK_SIZE, Epoch, Lbn, Pbn};
-use proptest::collection::vec;
+use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 const LBNS: u64 = 1 << 40;
@@ -59,7 +59,10 @@ fn record() -> impl Strategy<Value = Record> {
         }),
         (lbn(), clear).prop_flat_map(|(lbn, to)| olds(LBNS - lbn.get()).prop_map(move |olds| Record::Clear { lbn, to, olds })),
         pbn().prop_map(|pbn| Record::Removed { pbn }),
-        vec((any::<u64>(), any::<u32>()), 0..600).prop_map(|dropped| Record::Closing { dropped }),
+        (1..=u64::MAX, btree_set(pbn(), 0..1200)).prop_map(|(first, lost)| {
+            let first = if lost.is_empty() { 0 } else { first };
+            Record::Closing { first, lost: lost.into_iter().collect() }
+        }),
     ]
 }
 
@@ -84,7 +87,9 @@ fn parts(record: &Record) -> Vec<Record> {
     match record {
         Record::Extent { lbn, pbn, olds } => each(olds, &|n, run| Record::Extent { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run] }),
         Record::Clear { lbn, to, olds } => each(olds, &|n, run| Record::Clear { lbn: *lbn + n, to: *to, olds: vec![run] }),
-        Record::Closing { dropped } if !dropped.is_empty() => dropped.iter().map(|&one| Record::Closing { dropped: vec![one] }).collect(),
+        Record::Closing { first, lost } if !lost.is_empty() => {
+            lost.iter().map(|&pbn| Record::Closing { first: *first, lost: vec![pbn] }).collect()
+        }
         _ => vec![record.clone()],
     }
 }

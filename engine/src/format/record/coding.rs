@@ -17,7 +17,7 @@ const CLEAR_UNMAPPED: u8 = 7;
 const REMOVED: u8 = 8;
 const CLOSING: u8 = 9;
 
-/// The upper four bits of a record's first byte: the slot of a link; 1 where a closing record drops something.
+/// The upper four bits of a record's first byte: the slot of a link; 1 where a closing record names a block.
 const UPPER_SHIFT: u32 = 4;
 /// The lowest bit of a part's first number: another part follows.
 const PART_FOLLOWS: u8 = 1;
@@ -25,11 +25,11 @@ const PART_FOLLOWS: u8 = 1;
 /// Encodes or decodes the records of one unit, in order.
 #[derive(Clone, Copy, Default)]
 pub(in crate::format) struct Coder {
-    /// Where LBNs, new blocks, old blocks and the sequences of dropped records count from.
+    /// Where LBNs, new blocks, old blocks and, in one closing record, lost blocks count from.
     lbn: u64,
     pbn: u64,
     old: u64,
-    sequence: u64,
+    lost: u64,
 }
 
 impl Coder {
@@ -83,13 +83,15 @@ impl Coder {
                 self.old = pbn.get() + 1;
                 Some(0)
             }
-            Record::Closing { dropped } if dropped.is_empty() => {
+            Record::Closing { lost, .. } if lost.is_empty() => {
                 out.push(CLOSING);
                 Some(0)
             }
-            Record::Closing { dropped } => {
+            Record::Closing { first, lost } => {
                 out.push(CLOSING | (1 << UPPER_SHIFT));
-                self.put_parts(dropped, limit, out, Self::put_dropped)
+                put(out, *first);
+                self.lost = 0;
+                self.put_parts(lost, limit, out, Self::put_lost)
             }
         };
         if parts.is_none() || out.len() > limit {
@@ -122,10 +124,9 @@ impl Coder {
         self.lbn += run.blocks;
     }
 
-    fn put_dropped(&mut self, (sequence, record): (u64, u32), follows: u64, out: &mut Vec<u8>) {
-        put(out, (u64::from(record) << 1) | follows);
-        put(out, difference(self.sequence, sequence));
-        self.sequence = sequence;
+    fn put_lost(&mut self, pbn: Pbn, follows: u64, out: &mut Vec<u8>) {
+        put(out, ((pbn.get() - self.lost) << 1) | follows);
+        self.lost = pbn.get() + 1;
     }
 
     /// Appends parts up to a length of `limit`; how many there were, none if not one. That another follows is the lowest bit of a number, so the
@@ -191,8 +192,11 @@ impl Coder {
                 self.old = pbn.wrapping_add(1);
                 Record::Removed { pbn: Pbn(pbn) }
             }
-            CLOSING if upper == 0 => Record::Closing { dropped: Vec::new() },
-            CLOSING => Record::Closing { dropped: self.take_parts(bytes, Self::take_dropped)? },
+            CLOSING if upper == 0 => Record::Closing { first: 0, lost: Vec::new() },
+            CLOSING => {
+                self.lost = 0;
+                Record::Closing { first: take(bytes)?, lost: self.take_parts(bytes, |coder, ahead, _| coder.take_lost(ahead))? }
+            }
             _ => return None,
         };
         record.is_sound().then_some(record)
@@ -225,12 +229,13 @@ impl Coder {
         Some(OldRun { first, blocks })
     }
 
-    fn take_dropped(&mut self, record: u64, bytes: &mut &[u8]) -> Option<(u64, u32)> {
-        self.sequence = beyond(self.sequence, take(bytes)?);
-        Some((self.sequence, u32::try_from(record).ok()?))
+    fn take_lost(&mut self, ahead: u64) -> Option<Pbn> {
+        let pbn = self.lost.checked_add(ahead)?;
+        self.lost = pbn.checked_add(1)?;
+        Some(Pbn(pbn))
     }
 
-    /// Each part takes two bytes or more, so there are never many.
+    /// Each part takes a byte or more, so there are never many.
     fn take_parts<T>(&mut self, bytes: &mut &[u8], take_part: impl Fn(&mut Self, u64, &mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
         let mut parts = Vec::new();
         loop {

@@ -1,0 +1,172 @@
+//! Opening a volume with a live log: what is read, what is written before the volume serves, and what it then says (docs/log.md, Recovery).
+
+mod machine;
+
+use machine::{Volume, content, place};
+use onefold_engine::format::entry::MapEntry;
+use onefold_engine::format::{CommitMode, PageId, Record, Region};
+use onefold_engine::units::{Epoch, Lbn, Pbn};
+use std::cell::Cell;
+
+fn link(lbn: u64, pbn: u64) -> Record {
+    Record::Link { lbn: Lbn(lbn), to: MapEntry::Block { pbn: Pbn(pbn), slot: 0 }, old: None }
+}
+
+#[test]
+fn what_the_log_says_is_read() {
+    let mut volume = Volume::new();
+    volume.store(20);
+    volume.store(21);
+    volume.unit(1, vec![volume.new_block(3, 20, None)]);
+    volume.unit(2, vec![volume.new_block(4, 21, None), link(5, 20)]);
+    let mut machine = volume.open();
+    assert_eq!([3, 4, 5, 6].map(|lbn| machine.read(lbn)), [Some(20), Some(21), Some(20), Some(0)]);
+    assert_eq!(machine.damage(), <[&str; 0]>::default());
+}
+
+/// The closing unit says that all before it was flushed, so it may not be on the device before that is so.
+#[test]
+fn the_closing_unit_is_written_when_what_was_found_is_flushed() {
+    let mut volume = Volume::new();
+    volume.store(20);
+    volume.store(21);
+    volume.unit(1, vec![volume.new_block(3, 20, None)]);
+    volume.unit(2, vec![volume.new_block(4, 21, None)]);
+    let machine = volume.open();
+    let at = |what: &str| machine.told.iter().position(|told| told == what).unwrap_or_else(|| panic!("{what} is not written"));
+    let [content, unit, closing] = [Pbn(21), place(2), place(3)].map(|pbn| at(&pbn.to_string()));
+    let again = content.max(unit);
+    assert!(again < closing && machine.told[again..closing].contains(&"flush".to_owned()), "{:?}", machine.told);
+    assert!(machine.told[closing..].contains(&"flush".to_owned()));
+}
+
+/// One lost block with as many links as an epoch may have: all of them are dropped, and stay so.
+#[test]
+fn a_lost_block_with_thousands_of_links_is_dropped_whole() {
+    let mut volume = Volume::new();
+    volume.store(20);
+    volume.unit(1, vec![volume.new_block(3, 20, None)]);
+    // Each other link is one to the lost block: the dropped records are no run.
+    let links: Vec<Record> = (0..4000).map(|i| link(100 + i, if i % 2 == 0 { 21 } else { 20 })).collect();
+    let units = u32::try_from(links.len().div_ceil(300)).expect("few");
+    for (unit, chunk) in (0..units).zip(links.chunks(300)) {
+        let mut records = chunk.to_vec();
+        if unit == 0 {
+            records.insert(0, volume.new_block(4, 21, None));
+        }
+        volume.unit_as(2 + u64::from(unit), records, |h| {
+            (h.epoch, h.unit, h.units, h.flushed_upto) = (Epoch(2), unit, units, 1);
+        });
+    }
+    let expected = [Some(20), Some(0), Some(0), Some(20), Some(0), Some(20)];
+    let seen = [3, 4, 100, 101, 4098, 4099];
+    let mut machine = volume.open();
+    assert_eq!(seen.map(|lbn| machine.read(lbn)), expected);
+    // What was dropped stays dropped, though the content is there by now.
+    let mut volume = machine.crash();
+    *volume.data(Pbn(21)) = content(21);
+    let mut machine = volume.open();
+    assert_eq!(seen.map(|lbn| machine.read(lbn)), expected);
+    assert_eq!(machine.damage(), <[&str; 0]>::default());
+}
+
+/// A log that a crash has closed, and behind it a block that was sent before another crash: it was not there at the opening that followed.
+fn closed_and_not_there() -> Volume {
+    let mut volume = Volume::new();
+    volume.store(20);
+    volume.unit(1, vec![volume.new_block(3, 20, None)]);
+    volume.unit_as(2, vec![Record::Closing { first: 0, lost: Vec::new() }], |h| (h.incarnation, h.content_flushed) = (2, true));
+    volume.superblock.incarnation = 2;
+    volume.write_superblock();
+    volume
+}
+
+fn is_there_now(volume: &mut Volume) {
+    volume.store(21);
+    let record = volume.new_block(3, 21, Some(20));
+    volume.unit_as(3, vec![record], |h| h.incarnation = 2);
+}
+
+/// A device that was told to forget a block may read it as it likes: P7 holds all the same, and no recovery adds to the log.
+#[test]
+fn what_was_not_there_behind_a_closed_log_does_not_count_later() {
+    let mut volume = closed_and_not_there();
+    for _ in 0..3 {
+        let mut machine = volume.open();
+        assert_eq!(machine.read(3), Some(20));
+        let units = (3..20).map(|sequence| place(sequence).to_string()).filter(|unit| machine.told.contains(unit)).count();
+        assert_eq!(units, 0, "a closed log gets no unit: {:?}", machine.told);
+        volume = machine.crash();
+        is_there_now(&mut volume);
+    }
+    // What is written from now on does count.
+    let mut machine = volume.open();
+    machine.write(3, 22);
+    let mut machine = machine.crash().open();
+    assert_eq!(machine.read(3), Some(22));
+}
+
+/// The same where the anchor has moved behind the closing unit, as nothing came after it.
+#[test]
+fn what_was_not_there_behind_an_anchor_does_not_count_later() {
+    let mut volume = closed_and_not_there();
+    volume.mode = CommitMode::Ordered;
+    // Both pairs say that it is open, then the checkpoint writes one; the log is left by the next.
+    let writes = Cell::new(0);
+    let machine = volume.open_until(move |what| {
+        writes.set(writes.get() + u32::from(what == "Superblock"));
+        writes.get() > 6
+    });
+    assert!(machine.stopped);
+    let mut volume = machine.crash();
+    is_there_now(&mut volume);
+    volume.mode = CommitMode::Log;
+    assert_eq!(volume.open().read(3), Some(20));
+}
+
+/// Two reads of each block may fail; the third makes the log a damaged one.
+#[test]
+fn each_block_is_read_three_times() {
+    let mut volume = Volume::new();
+    for i in 1..=4 {
+        volume.store(20 + i);
+        let record = volume.new_block(i, 20 + i, None);
+        volume.unit(i, vec![record]);
+        volume.failing.insert(place(i), 2);
+    }
+    volume.failing.insert(Pbn(24), 2);
+    let mut machine = volume.clone().open();
+    assert_eq!([1, 4].map(|lbn| machine.read(lbn)), [Some(21), Some(24)]);
+    for failing in [place(2), Pbn(24)] {
+        let mut volume = volume.clone();
+        volume.failing.insert(failing, 3);
+        let mut machine = volume.open();
+        assert_eq!((machine.read(1), machine.damage()), (None, vec!["the log cannot be read"]));
+    }
+}
+
+#[test]
+fn a_unit_that_names_what_the_volume_does_not_have_is_damage() {
+    let mut volume = Volume::new();
+    volume.unit(1, vec![link(3, volume.superblock.geometry.data_blocks)]);
+    let mut machine = volume.open();
+    assert_eq!((machine.read(1), machine.damage()), (None, vec!["a unit of the log names what the volume does not have"]));
+}
+
+/// A page's tag says which epochs were flushed: one that the log does not reach is gone, and with it what was acknowledged.
+#[test]
+fn a_page_newer_than_the_logs_end_is_a_damaged_log() {
+    for (tag, answer) in [(2, Some(20)), (3, None)] {
+        let mut volume = Volume::new();
+        volume.store(20);
+        volume.unit(1, vec![volume.new_block(3, 20, None)]);
+        volume.unit_as(2, vec![Record::Closing { first: 0, lost: Vec::new() }], |h| h.content_flushed = true);
+        // Another sector than the one of the block that is read.
+        volume.change_page(PageId { region: Region::Map, index: 0 }, |page| page.set_tag(5, tag));
+        let mut machine = volume.open();
+        assert_eq!(machine.read(3), answer, "a tag of {tag}");
+        assert_eq!(machine.read(3), answer);
+        let damage: &[&str] = if answer.is_none() { &["a metadata page is newer than the end of the log"] } else { &[] };
+        assert_eq!(machine.damage(), damage);
+    }
+}
