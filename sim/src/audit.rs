@@ -9,9 +9,8 @@ use crate::violation::{Violation, violation};
 use crate::volume::Volume;
 use fastrand::Rng;
 use onefold_engine::fingerprint::Digest;
-use onefold_engine::format::unit;
 use onefold_engine::format::{Kind, PageId, REFS_UNKNOWN, Region};
-use onefold_engine::units::{Lbn, Pbn};
+use onefold_engine::units::Lbn;
 
 /// Every LBN against the oracle, every count against the links, every fingerprint against its content.
 ///
@@ -72,8 +71,7 @@ pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) ->
             if entry.kind == Kind::Fingerprint && volume.digest(content) != Digest::Of(entry.value) {
                 return Err(violation!("P4: on the medium the fingerprint of PBN {pbn} names content that differs from {content:?}"));
             }
-            let is_carrier = unit::is_authentic(&superblock.authenticator(), Pbn(pbn), content.bytes());
-            if entry.kind == Kind::Carrier && !(is_carrier && unit::claims(content.bytes()) == entry.value) {
+            if entry.kind == Kind::Carrier && !volume.is_carrier(pbn, content, entry.value) {
                 return Err(violation!("P4: on the medium PBN {pbn} is not the carrier that its entry says: {content:?}"));
             }
         }

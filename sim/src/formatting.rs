@@ -60,7 +60,7 @@ pub fn run(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(
     oracle.reopen();
 
     let superblock = new_superblock(disk.blocks(), rng)?;
-    let volume = Rc::new(Volume::new(superblock.uuid, superblock.geometry.clone(), superblock.fingerprinter()));
+    let volume = Rc::new(Volume::new(&superblock));
     let places = Rc::new(stretches(volume.geometry.logical_blocks));
     let new = Setting { volume, options: Rc::new(options), stretches: places };
     let volumes = Volumes { old: (old, oracle), new: (new, Oracle::new(Vec::new())), superblock };

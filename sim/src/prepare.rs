@@ -85,7 +85,7 @@ impl Prepared {
                 FormatStep::Flush => {}
             }
         }
-        let volume = Rc::new(Volume::new(superblock.uuid, geometry, superblock.fingerprinter()));
+        let volume = Rc::new(Volume::new(&superblock));
         // The superblocks are left out: they count openings, and would make equal states look different.
         disk.name_metadata(2..volume.data_from());
         let stretches = match shape {

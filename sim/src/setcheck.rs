@@ -432,7 +432,7 @@ impl SetChecker {
             Kind::None => true,
             Kind::Fingerprint => self.volume.digest(content) == Digest::Of(entry.value),
             Kind::Checksum => entry.value.0 == [0; 20] || self.volume.fingerprinter.checksum(content.bytes()) == entry.value,
-            Kind::Carrier => return Err(violation!("P4: PBN {pbn} has an entry of kind carrier, which mode ordered does not make")),
+            Kind::Carrier => self.volume.is_carrier(pbn, content, entry.value),
         };
         if !right && !self.damage_expected {
             return Err(violation!("P4: the {:?} entry of PBN {pbn} names content that differs from {content:?}", entry.kind));

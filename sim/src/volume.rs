@@ -1,10 +1,11 @@
 //! What the checkers know of a volume: where things lie and how contents are named.
 
-use crate::content::Shared;
+use crate::content::{Content, Shared};
 use crate::disk::to_index;
-use onefold_engine::fingerprint::{Digest, Fingerprinter};
+use onefold_engine::fingerprint::{Digest, Fingerprint, Fingerprinter};
+use onefold_engine::format::authenticator::Authenticator;
 use onefold_engine::format::superblock::Superblock;
-use onefold_engine::format::{Geometry, PageId, Region};
+use onefold_engine::format::{Geometry, PageId, Region, unit};
 use onefold_engine::units::{BLOCK_BYTES, Pbn};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -23,6 +24,7 @@ pub struct Volume {
     pub uuid: [u8; 16],
     pub geometry: Geometry,
     pub fingerprinter: Fingerprinter,
+    authenticator: Authenticator,
     places: Vec<Place>,
     digests: RefCell<FxHashMap<u64, Digest>>,
     superblocks: RefCell<FxHashMap<(usize, u64), Option<State>>>,
@@ -39,7 +41,9 @@ pub struct State {
 impl Volume {
     /// The volume with this geometry.
     #[must_use]
-    pub fn new(uuid: [u8; 16], geometry: Geometry, fingerprinter: Fingerprinter) -> Self {
+    pub fn new(superblock: &Superblock) -> Self {
+        let Superblock { uuid, geometry, .. } = superblock.clone();
+        let (fingerprinter, authenticator) = (superblock.fingerprinter(), superblock.authenticator());
         let blocks = geometry.device_bytes.get() / BLOCK_BYTES;
         let mut places = vec![Place::Unused; to_index(blocks)];
         for at in [0, 1, blocks - 2, blocks - 1] {
@@ -54,13 +58,19 @@ impl Volume {
         for pbn in 0..geometry.data_blocks {
             places[to_index(geometry.block_at(Pbn(pbn)).get() / BLOCK_BYTES)] = Place::Data(pbn);
         }
-        Self { uuid, geometry, fingerprinter, places, digests: RefCell::default(), superblocks: RefCell::default() }
+        Self { uuid, geometry, fingerprinter, authenticator, places, digests: RefCell::default(), superblocks: RefCell::default() }
     }
 
     /// What a block of the device is for.
     #[must_use]
     pub fn place(&self, block: u64) -> Place {
         self.places.get(to_index(block)).copied().unwrap_or(Place::Unused)
+    }
+
+    /// Whether a content is the carrier with this authenticator, in its place.
+    #[must_use]
+    pub fn is_carrier(&self, pbn: u64, content: &Content, authenticator: Fingerprint) -> bool {
+        unit::is_authentic(&self.authenticator, Pbn(pbn), content.bytes()) && unit::claims(content.bytes()) == authenticator
     }
 
     /// The block of the device that holds a PBN.
