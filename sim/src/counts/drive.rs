@@ -18,6 +18,7 @@ use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::settings::Settings;
 use onefold_engine::stats::Ledger;
 use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
+use onefold_trace::replay::bytes::Bytes as NamedBytes;
 use std::sync::Arc;
 
 /// Requests that may be unanswered.
@@ -29,6 +30,8 @@ pub struct Plan {
     pub device_bytes: u64,
     pub settings: Settings,
     pub pace: Pace,
+    /// What each block compresses to, in bytes; none: nothing compresses.
+    pub compressed: Option<u16>,
 }
 
 /// What a run counted.
@@ -76,6 +79,7 @@ pub fn run(plan: &Plan, load: Load) -> Result<Outcome, String> {
     let accountant = Accountant::for_mode(plan.settings.memory_bytes, plan.settings.commit_mode);
     let engine = Engine::open(superblock, plan.settings.clone(), Pool::plain(), accountant.clone(), Time(0));
     let mut rig = Rig::open(Box::new(engine), device, plan.pace.model)?;
+    rig.bytes = plan.compressed.map_or_else(NamedBytes::default, NamedBytes::of_size);
     let (opened, began_ns) = (rig.device.tally.clone(), rig.now_ns());
     let mut client = Client {
         memory: Pool::of_requests(accountant.clone()),

@@ -7,6 +7,7 @@ use crate::figure::{Figure, Relation};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::Class;
 use onefold_engine::settings::Settings;
+use onefold_engine::units::BLOCK_BYTES;
 use std::process::ExitCode;
 
 const MIB: u64 = 1 << 20;
@@ -16,49 +17,97 @@ const WRITES: u64 = 16_384;
 const FLUSH_EVERY: u64 = 32;
 
 /// What is run for a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scene {
-    /// 1 GiB, 16,384 writes.
-    Roomy { duplicates_percent: u8 },
-    /// The same over the log, with plain units only, and a flush every so many writes.
-    Logged { flush_every: u64, duplicates_percent: u8 },
-    /// 1 GiB in sequence over the log.
-    LoggedSequence,
-    /// 80 MiB, until each block was overwritten four times.
-    Tight,
-    /// 1 GiB in sequence, on 1.25 GiB: a volume of 1 GiB has no room for it, its metadata and its reserve.
+#[derive(Clone, Copy, Debug)]
+struct Scene {
+    mode: CommitMode,
+    device_mib: u64,
+    memory_mib: u64,
+    /// What LZ4 brings each block to, in percent; 100: none compresses.
+    percent: u64,
+    load: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// Single blocks at random places of so many, a flush every so many writes, so many percent of them duplicates.
+    Random { range: usize, writes: u64, flush_every: u64, duplicates_percent: u8 },
+    /// The same, unique, until each block was overwritten four times.
+    Overwritten { range: usize, flush_every: u64 },
+    /// 1 GiB in sequence.
     Sequence,
 }
 
-/// (name, scene) of every figure.
-const FIGURES: [(&str, Scene); 11] = [
-    ("random-unique", Scene::Roomy { duplicates_percent: 0 }),
-    ("random-flushes", Scene::Roomy { duplicates_percent: 0 }),
-    ("random-tight", Scene::Tight),
-    ("half-duplicates", Scene::Roomy { duplicates_percent: 50 }),
-    ("sequential", Scene::Sequence),
-    ("log-single", Scene::Logged { flush_every: 1, duplicates_percent: 0 }),
-    ("log-single-flushes", Scene::Logged { flush_every: 1, duplicates_percent: 0 }),
-    ("log-batch", Scene::Logged { flush_every: 32, duplicates_percent: 0 }),
-    ("log-batch-flushes", Scene::Logged { flush_every: 32, duplicates_percent: 0 }),
-    ("log-half-duplicates", Scene::Logged { flush_every: 32, duplicates_percent: 50 }),
-    ("log-sequential", Scene::LoggedSequence),
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+enum Count {
+    /// Units of the device for each of the client.
+    Units,
+    /// Device flushes for each of the client's: of the service only, or all.
+    ServedFlushes,
+    Flushes,
+    /// Data units saved, less the duplicates.
+    Saved,
+}
+
+impl Scene {
+    const fn new(mode: CommitMode, load: Kind) -> Self {
+        Self { mode, device_mib: 1024, memory_mib: 64, percent: 100, load }
+    }
+
+    /// 16,384 writes of 4 KiB at random places of 64 MiB, on 1 GiB.
+    const fn random(mode: CommitMode, flush_every: u64, duplicates_percent: u8) -> Self {
+        Self::new(mode, Kind::Random { range: RANGE, writes: WRITES, flush_every, duplicates_percent })
+    }
+
+    /// On 1.25 GiB: a volume of 1 GiB has no room for it, its metadata and its reserve.
+    const fn sequence(mode: CommitMode) -> Self {
+        Self { device_mib: 1280, ..Self::new(mode, Kind::Sequence) }
+    }
+
+    const fn soft(self, percent: u64) -> Self {
+        Self { percent, ..self }
+    }
+}
+
+const ORDERED: CommitMode = CommitMode::Ordered;
+const LOG: CommitMode = CommitMode::Log;
+const TIGHT: Scene = Scene { device_mib: 80, ..Scene::new(ORDERED, Kind::Overwritten { range: RANGE, flush_every: FLUSH_EVERY }) };
+
+/// What is measured, what of it is counted, and the target.
+const FIGURES: [(&str, Scene, Count, f64); 20] = [
+    ("random-unique", Scene::random(ORDERED, FLUSH_EVERY, 0), Count::Units, 1.6),
+    ("random-flushes", Scene::random(ORDERED, FLUSH_EVERY, 0), Count::ServedFlushes, 2.0),
+    ("random-tight", TIGHT, Count::Units, 1.65),
+    ("half-duplicates", Scene::random(ORDERED, FLUSH_EVERY, 50), Count::Saved, 0.0),
+    ("sequential", Scene::sequence(ORDERED), Count::Units, 1.01),
+    ("log-single", Scene::random(LOG, 1, 0), Count::Units, 2.02),
+    ("log-single-flushes", Scene::random(LOG, 1, 0), Count::Flushes, 1.01),
+    ("log-batch", Scene::random(LOG, 32, 0), Count::Units, 1.05),
+    ("log-batch-flushes", Scene::random(LOG, 32, 0), Count::Flushes, 1.05),
+    ("log-half-duplicates", Scene::random(LOG, 32, 50), Count::Saved, 0.0),
+    ("log-sequential", Scene::sequence(LOG), Count::Units, 1.01),
+    ("carried-single", Scene::random(LOG, 1, 0).soft(75), Count::Units, 1.02),
+    ("carried-single-flushes", Scene::random(LOG, 1, 0).soft(75), Count::Flushes, 1.01),
+    ("carried-batch", Scene::random(LOG, 32, 0).soft(75), Count::Units, 1.01),
+    ("carried-batch-flushes", Scene::random(LOG, 32, 0).soft(75), Count::Flushes, 1.05),
+    ("packed-four", Scene::random(LOG, 4, 0).soft(40), Count::Units, 0.53),
+    ("packed-four-flushes", Scene::random(LOG, 4, 0).soft(40), Count::Flushes, 1.02),
+    ("packed-batch", Scene::random(LOG, 32, 0).soft(40), Count::Units, 0.53),
+    ("packed-batch-flushes", Scene::random(LOG, 32, 0).soft(40), Count::Flushes, 1.05),
+    ("packed-sequential", Scene::sequence(LOG).soft(40), Count::Units, 0.52),
 ];
 
 fn play(scene: Scene, seed: u64, pace: Pace) -> Result<Outcome, String> {
-    let (mib, load) = match scene {
-        Scene::Roomy { duplicates_percent } => {
-            (1024, Load::Random(Random::new(seed, RANGE, FLUSH_EVERY, duplicates_percent, End::Writes(WRITES))))
+    let load = match scene.load {
+        Kind::Random { range, writes, flush_every, duplicates_percent } => {
+            Load::Random(Random::new(seed, range, flush_every, duplicates_percent, End::Writes(writes)))
         }
-        Scene::Logged { flush_every, duplicates_percent } => {
-            (1024, Load::Random(Random::new(seed, RANGE, flush_every, duplicates_percent, End::Writes(WRITES))))
-        }
-        Scene::Tight => (80, Load::Random(Random::new(seed, RANGE, FLUSH_EVERY, 0, End::Overwritten(4)))),
-        Scene::Sequence | Scene::LoggedSequence => (1280, Load::Sequential(Sequential::new(1024 * MIB / 4096, 32))),
+        Kind::Overwritten { range, flush_every } => Load::Random(Random::new(seed, range, flush_every, 0, End::Overwritten(4))),
+        Kind::Sequence => Load::Sequential(Sequential::new(1024 * MIB / BLOCK_BYTES, 32)),
     };
-    let in_log = matches!(scene, Scene::Logged { .. } | Scene::LoggedSequence);
-    let commit_mode = if in_log { CommitMode::Log } else { CommitMode::Ordered };
-    run(&Plan { device_bytes: mib * MIB, settings: Settings { commit_mode, ..Settings::default() }, pace }, load)
+    let compressed = (scene.percent < 100).then(|| u16::try_from(BLOCK_BYTES * scene.percent / 100).expect("below a block"));
+    let settings = Settings { commit_mode: scene.mode, memory_bytes: scene.memory_mib * MIB, ..Settings::default() };
+    run(&Plan { device_bytes: scene.device_mib * MIB, settings, pace, compressed }, load)
 }
 
 #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
@@ -66,25 +115,19 @@ fn ratio(a: u64, b: u64) -> f64 {
     a as f64 / b as f64
 }
 
-fn figure(name: &'static str, o: &Outcome) -> Figure {
-    let units = ratio(o.closed.units(), o.client_units);
-    let flushes = ratio(o.served.flushes - o.opened.flushes, o.client_flushes);
-    let all_flushes = ratio(o.closed.flushes, o.client_flushes);
-    match name {
-        "random-unique" => Figure::new(name, units, "units/unit", Relation::AtMost, 1.6),
-        "random-flushes" => Figure::new(name, flushes, "flushes/flush", Relation::Exactly, 2.0),
-        "log-single" => Figure::new(name, units, "units/unit", Relation::AtMost, 2.02),
-        "log-single-flushes" => Figure::new(name, all_flushes, "flushes/flush", Relation::AtMost, 1.01),
-        "log-batch" => Figure::new(name, units, "units/unit", Relation::AtMost, 1.05),
-        "log-batch-flushes" => Figure::new(name, all_flushes, "flushes/flush", Relation::AtMost, 1.05),
-        "random-tight" => Figure::new(name, units, "units/unit", Relation::AtMost, 1.65),
-        "half-duplicates" | "log-half-duplicates" => {
+fn figure(name: &'static str, what: Count, target: f64, o: &Outcome) -> Figure {
+    match what {
+        Count::Units => Figure::new(name, ratio(o.closed.units(), o.client_units), "units/unit", Relation::AtMost, target),
+        Count::ServedFlushes => {
+            let flushes = ratio(o.served.flushes - o.opened.flushes, o.client_flushes);
+            Figure::new(name, flushes, "flushes/flush", Relation::Exactly, target)
+        }
+        Count::Flushes => Figure::new(name, ratio(o.closed.flushes, o.client_flushes), "flushes/flush", Relation::AtMost, target),
+        Count::Saved => {
             let (data, duplicates) = (o.closed.units_of(Class::Data), o.load.duplicates());
             let saved = ratio(o.client_units, 1) - ratio(data, 1);
-            Figure::new(name, saved - ratio(duplicates, 1), "units", Relation::Exactly, 0.0)
+            Figure::new(name, saved - ratio(duplicates, 1), "units", Relation::Exactly, target)
         }
-        "sequential" | "log-sequential" => Figure::new(name, units, "units/unit", Relation::AtMost, 1.01),
-        _ => unreachable!("every name of the table has a figure"),
     }
 }
 
@@ -93,14 +136,14 @@ fn figure(name: &'static str, o: &Outcome) -> Figure {
 /// # Errors
 /// When the two accounts differ, or the medium is not as it should be in the end.
 pub fn measure(name: &str, seed: u64, pace: Pace) -> Result<(Figure, Outcome), String> {
-    let known = || FIGURES.map(|(n, _)| n).join(", ");
-    let &(name, scene) =
-        FIGURES.iter().find(|(n, _)| *n == name).ok_or_else(|| format!("no figure is called {name}; there are {}", known()))?;
+    let known = || FIGURES.map(|(n, ..)| n).join(", ");
+    let &(name, scene, what, target) =
+        FIGURES.iter().find(|(n, ..)| *n == name).ok_or_else(|| format!("no figure is called {name}; there are {}", known()))?;
     let outcome = play(scene, seed, pace)?;
     if let Some(finding) = outcome.findings.first() {
         return Err(format!("{name}: check found {} things after a clean close, the first: {finding:?}", outcome.findings.len()));
     }
-    let mut figure = figure(name, &outcome);
+    let mut figure = figure(name, what, target, &outcome);
     figure.seed = seed;
     figure.command = format!("cargo run --release -p onefold-sim -- counts {name} --seed {seed} --pace {}", pace.model.name);
     figure.detail = detail(&outcome, pace);
@@ -190,7 +233,7 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
         }
     }
     if names.is_empty() {
-        names = FIGURES.map(|(name, _)| name).to_vec();
+        names = FIGURES.map(|(name, ..)| name).to_vec();
     }
     let mut all_hold = true;
     for name in names {

@@ -18,17 +18,36 @@ const LZ4_FRAMING: usize = 40;
 const WORD_BYTES: usize = 8;
 
 /// Makes bytes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Bytes {
-    /// Bytes of noise in the blocks of a word, where it is not all of them.
+    /// Bytes of noise in the blocks of a word, where it is not as many as below.
     noise: HashMap<u64, u16, FxBuildHasher>,
+    /// In the blocks of all other words.
+    otherwise: usize,
+}
+
+impl Default for Bytes {
+    fn default() -> Self {
+        Self { noise: HashMap::default(), otherwise: BLOCK_SIZE }
+    }
+}
+
+/// Bytes of noise that LZ4 brings to this size.
+fn noise_of(compressed: u16) -> usize {
+    usize::from(compressed).saturating_sub(LZ4_FRAMING).max(WORD_BYTES)
 }
 
 impl Bytes {
+    /// Where all blocks come to about this size, below that of a block.
+    #[must_use]
+    pub fn of_size(compressed: u16) -> Self {
+        Self { otherwise: noise_of(compressed), ..Self::default() }
+    }
+
     /// Takes note of a content that comes; to be called before it is [written](Self::write).
     pub fn meet(&mut self, content: &Content) {
         let Some(compressed) = content.compressed.filter(|&bytes| usize::from(bytes) < BLOCK_SIZE) else { return };
-        let noise = usize::from(compressed).saturating_sub(LZ4_FRAMING).max(WORD_BYTES);
+        let noise = noise_of(compressed);
         for word in content.words.into_iter().filter(|&word| word != 0) {
             self.noise.entry(word).or_insert(u16::try_from(noise).expect("below 4096"));
         }
@@ -37,7 +56,7 @@ impl Bytes {
     /// The bytes of a block of these words.
     pub fn write(&self, words: &Words, out: &mut [u8; BLOCK_SIZE]) {
         for (place, (&word, sector)) in words.iter().zip(out.chunks_exact_mut(SECTOR_SIZE)).enumerate() {
-            let noise = self.noise.get(&word).map_or(BLOCK_SIZE, |&noise| usize::from(noise));
+            let noise = self.noise.get(&word).map_or(self.otherwise, |&noise| usize::from(noise));
             let here = noise.saturating_sub(place * SECTOR_SIZE).clamp(WORD_BYTES, SECTOR_SIZE);
             write_sector(word, place, if word == 0 { 0 } else { here }, sector);
         }
