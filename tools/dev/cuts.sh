@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Cut the power under the built binary, again and again, and verify over NBD what was flushed.
 #
-# usage: ./dev cuts [--rounds N] [--seed N] [--seconds S] [--dir DIRECTORY]
+# usage: ./dev cuts [--rounds N] [--seed N] [--seconds S] [--commit-mode MODE] [--dir DIRECTORY]
 #
 #   --rounds N    how many (default 500)
 #   --seed N      of the loads and the cuts (default 1)
 #   --seconds S   the longest load of a round (default 0.6)
+#   --commit-mode MODE  ordered, log, or any: each attach draws one (default)
 #
 # The backing file lies on cutfs (app/examples/cutfs.rs), which keeps unflushed sectors apart and drops a seeded subset of them. Each round:
 # a verified load, a cut or a kill (now and then again during recovery), `check --data`, a restart, every block read. Needs root (FUSE).

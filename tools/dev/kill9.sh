@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Kill the server with -9 under ext4 and fio, again and again, and verify what was synced.
 #
-# usage: ./dev kill9 [--rounds N] [--seed N] [--seconds S] [--dir DIRECTORY]
+# usage: ./dev kill9 [--rounds N] [--seed N] [--seconds S] [--commit-mode MODE] [--dir DIRECTORY]
 #
 #   --rounds N    how many (default 100)
 #   --seed N      of the loads (default 1)
 #   --seconds S   the longest load before a kill (default 3)
+#   --commit-mode MODE  ordered, log, or any: each attach draws one (default)
 #
 # A volume on FUSE and a loop device, ext4 on it, fio with fsyncs beside a writer that says what it has synced. Odd rounds kill the server: its
 # replacement must go on with no error. Even rounds kill supervisor and server: attach again, the journal is replayed, e2fsck finds nothing

@@ -90,6 +90,7 @@ class Cuts:
 
     def options_of_round(self):
         options = ["--memory", self.random.choice(("4M", "16M", "64M"))]
+        options += ["--commit-mode", self.random.choice(onefold.MODES[self.options.commit_mode])]
         if self.random.random() < 0.2:
             options += ["--persistence", "strong"]
         if self.random.random() < 0.5:
@@ -203,6 +204,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.6)
     parser.add_argument("--tell", type=int, default=25)
+    parser.add_argument("--commit-mode", choices=onefold.MODES, default="any")
     parser.add_argument("--dir", default=None)
     parser.add_argument("--cutfs", required=True)
     cuts = Cuts(parser.parse_args())

@@ -68,6 +68,7 @@ class Kills:
 
     def settings(self):
         words = ["--memory", self.random.choice(("8M", "64M"))]
+        words += ["--commit-mode", self.random.choice(onefold.MODES[self.options.commit_mode])]
         if self.random.random() < 0.2:
             words += ["--persistence", "strong"]
         return words
@@ -242,6 +243,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--tell", type=int, default=5)
+    parser.add_argument("--commit-mode", choices=onefold.MODES, default="any")
     parser.add_argument("--dir", default=None)
     kills = Kills(parser.parse_args())
     code = 1

@@ -7,6 +7,8 @@ import subprocess
 import time
 
 BINARY = os.environ.get("ONEFOLD", "target/release/onefold")
+# What each attach draws its commit mode from.
+MODES = {"ordered": ["ordered"], "log": ["log"], "any": ["ordered", "log"]}
 
 
 class Failed(Exception):

@@ -7,7 +7,7 @@ use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use crate::server::known;
-use crate::server::plan::PersistenceName;
+use crate::server::plan::{CommitModeName, PersistenceName};
 use crate::volume;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Algorithm;
@@ -40,6 +40,9 @@ pub struct Arguments {
     /// How blocks are told apart: blake3, sha256, or, to compare with the papers, sha1 or md5.
     #[arg(long, value_name = "NAME", value_parser = parse_algorithm, default_value = "blake3")]
     algorithm: Algorithm,
+    /// What makes writes durable, unless `attach` says otherwise: ordered, pages in OrderMergeDedup's order; log, records that ride along with the data.
+    #[arg(long, value_enum, value_name = "MODE", default_value = "ordered")]
+    commit_mode: CommitModeName,
     /// When a write is acknowledged, unless `attach` says otherwise: weak, on admission; strong, when it is durable.
     #[arg(long, value_enum, value_name = "MODE", default_value = "weak")]
     persistence: PersistenceName,
@@ -207,8 +210,12 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
     let (mut uuid, mut key) = ([0; 16], [0; 32]);
     getrandom::fill(&mut uuid).and_then(|()| getrandom::fill(&mut key)).map_err(|e| Failed::system("no random numbers", e))?;
     let uuid = uuid::Builder::from_random_bytes(uuid).into_uuid().into_bytes();
-    let settings =
-        Settings { persistence: arguments.persistence.into(), verify_duplicates: arguments.algorithm.is_weak(), ..Settings::default() };
+    let settings = Settings {
+        commit_mode: arguments.commit_mode.into(),
+        persistence: arguments.persistence.into(),
+        verify_duplicates: arguments.algorithm.is_weak(),
+        ..Settings::default()
+    };
     let mut superblock = Superblock::new(geometry, uuid, key, arguments.algorithm, &settings);
     superblock.label = label;
     superblock.sector_bytes = if arguments.sector == "512" { 512 } else { 4096 };

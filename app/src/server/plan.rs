@@ -2,8 +2,8 @@
 
 use crate::device::Method;
 use crate::output::size::Size;
-use onefold_engine::format::StartSettings;
-use onefold_engine::settings::{Persistence, Settings};
+use onefold_engine::format::{CommitMode, StartSettings};
+use onefold_engine::settings::{Compression, Persistence, Settings};
 use onefold_trace::model::Model;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -26,6 +26,12 @@ pub struct Options {
     /// Slow the backing store to the pace of a model, to measure what is not here: tablet, 850pro, emmc, ufs, sata, nvme.
     #[arg(long, value_name = "NAME", value_parser = parse_model)]
     pub device_model: Option<String>,
+    /// What makes writes durable: ordered, pages in OrderMergeDedup's order; log, records that ride along with the data.
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub commit_mode: Option<CommitModeName>,
+    /// Which blocks are compressed: off, none; carriers, new blocks of small commits, into the log that records them. Of mode log only.
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "carriers")]
+    pub compress: CompressName,
     /// When a write is acknowledged: weak, on admission (durable at the next flush); strong, when it is durable.
     #[arg(long, value_enum, value_name = "MODE")]
     pub persistence: Option<PersistenceName>,
@@ -70,12 +76,48 @@ impl From<PersistenceName> for Persistence {
     }
 }
 
+/// [`CommitMode`] as users type it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum CommitModeName {
+    Ordered,
+    Log,
+}
+
+impl From<CommitModeName> for CommitMode {
+    fn from(name: CommitModeName) -> Self {
+        match name {
+            CommitModeName::Ordered => Self::Ordered,
+            CommitModeName::Log => Self::Log,
+        }
+    }
+}
+
+/// [`Compression`] as users type it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum CompressName {
+    Off,
+    Carriers,
+}
+
+impl From<CompressName> for Compression {
+    fn from(name: CompressName) -> Self {
+        match name {
+            CompressName::Off => Self::Off,
+            CompressName::Carriers => Self::Carriers,
+        }
+    }
+}
+
 impl Options {
     /// The settings of this opening. `is_allocated`: the backing store has all its space already.
     #[must_use]
     pub fn settings(&self, start: &StartSettings, is_allocated_file: bool) -> Settings {
         let base = start.settings();
         Settings {
+            commit_mode: self.commit_mode.map_or(base.commit_mode, CommitMode::from),
+            compression: self.compress.into(),
             persistence: self.persistence.map_or(base.persistence, Persistence::from),
             noncritical_delay_ms: self.noncritical_delay.unwrap_or(base.noncritical_delay_ms),
             commit_period_ms: self.commit_period.unwrap_or(base.commit_period_ms),

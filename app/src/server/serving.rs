@@ -110,14 +110,14 @@ fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
     let patience = if plan.is_replacement { REPLACEMENT_PATIENCE } else { PATIENCE };
     let options = &plan.options;
     let backing = Arc::new(Backing::open_patiently(&plan.path, options.read_only, patience)?);
-    let accountant = Accountant::new(options.memory.0);
-    let pool = Pool::new(accountant);
     if options.passthrough {
+        let pool = Pool::new(Accountant::new(options.memory.0));
         return Ok(Passthrough::new(device(backing, &pool, options)?, pool));
     }
     let chosen = volume::load(&backing)?;
     let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
     let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
+    let pool = Pool::new(Accountant::for_mode(options.memory.0, settings.commit_mode));
     let promises = promises(plan, &chosen.superblock, &mut settings)?;
     let device = device(backing, &pool, options)?;
     Ok(Volume::open(chosen.into_service(), settings, device, pool, promises))

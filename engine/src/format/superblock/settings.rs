@@ -43,7 +43,7 @@ impl StartSettings {
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
         Self {
-            commit_mode: CommitMode::Ordered,
+            commit_mode: settings.commit_mode,
             persistence: settings.persistence,
             noncritical_delay_ms: settings.noncritical_delay_ms,
             commit_period_ms: settings.commit_period_ms,
@@ -58,6 +58,7 @@ impl StartSettings {
     #[must_use]
     pub fn settings(&self) -> Settings {
         Settings {
+            commit_mode: self.commit_mode,
             persistence: self.persistence,
             noncritical_delay_ms: self.noncritical_delay_ms,
             commit_period_ms: self.commit_period_ms,
