@@ -56,7 +56,8 @@ impl Engine {
     /// Whether so many units may take what is kept for the worst: nothing that is under way frees a block, and one place is left behind them. A
     /// checkpoint then gives them back.
     pub(super) fn has_last_places(&self, units: usize) -> bool {
-        self.log.as_ref().is_some_and(|log| log.checkpoint.is_none() && !log.keeps_blocks() && log.places.len() > units)
+        let log = self.log.as_ref().expect("places are the log's");
+        log.checkpoint.is_none() && !log.keeps_blocks() && log.places.len() > units
     }
 
     /// A commit, or an opening, waits for a place: what the log keeps has to be let go of.
@@ -87,17 +88,6 @@ impl Engine {
         let units = log.places.len().saturating_sub(PLACES_LEFT_MIN);
         let units = units.saturating_sub(committing.div_ceil(RECORDS_A_UNIT));
         (units * RECORDS_A_UNIT).saturating_sub(self.open.records())
-    }
-
-    /// Fingerprints that the open epoch may yet take away. Where nothing else is left that frees a block, their records may take the last place but
-    /// one; nothing else is let into that epoch then.
-    pub(crate) fn room_for_removals(&self) -> usize {
-        let room = self.log_room();
-        let removed = self.open.removed.len();
-        if room == 0 && self.commit.is_none() && self.open.records() == removed && self.has_last_places(1) {
-            return RECORDS_A_UNIT.saturating_sub(removed);
-        }
-        room
     }
 
     /// Goes on with what waits for a free block, where something may have become free.

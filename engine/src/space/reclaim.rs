@@ -113,7 +113,7 @@ impl Engine {
 
     fn remove_name(&mut self, names: PageId, i: usize, pbn: Pbn) {
         let entry = self.pages.expect(names).content.fingerprint(i);
-        if entry.is_none() || self.busy(pbn) || self.room_for_removals() == 0 {
+        if entry.is_none() || self.busy(pbn) || self.log_room() == 0 {
             return;
         }
         if self.log.is_some() {
