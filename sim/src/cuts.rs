@@ -4,6 +4,7 @@ use crate::content::SECTORS;
 use crate::disk::{Cell, Choice, SimDisk};
 use crate::volume::{Place, Volume};
 use fastrand::Rng;
+use onefold_engine::format::unit::MAGIC;
 
 /// Metadata states are enumerated up to this many.
 pub const ENUMERATED_MAX: u64 = 1 << 16;
@@ -30,6 +31,11 @@ fn differing(cell: &Cell, sector: usize) -> Vec<u8> {
     sources
 }
 
+/// Whether a unit of the log was written there of late.
+fn is_unit(cell: &Cell) -> bool {
+    cell.since().iter().any(|version| version.content.bytes().starts_with(&MAGIC))
+}
+
 /// The states that a cut could leave, `most` of them at most where they are too many to enumerate.
 pub struct Cuts {
     metadata: Vec<Undecided>,
@@ -48,6 +54,8 @@ impl Cuts {
             let cell = disk.cell(block);
             let all = u8::try_from(cell.sources()).expect("few versions");
             match volume.place(block) {
+                // Of an epoch's units each is there or not, whatever becomes of its content.
+                Place::Data(_) if is_unit(cell) => metadata.push(Undecided { block, sector: None, sources: (0..=all).collect() }),
                 Place::Data(_) | Place::Unused => data.push((block, all)),
                 // A superblock is one structure: torn or whole is what matters.
                 Place::Superblock => metadata.push(Undecided { block, sector: None, sources: (0..=all).collect() }),

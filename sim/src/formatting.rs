@@ -3,6 +3,7 @@
 //! 1. Before the first flush has completed, both may be found: the old volume whole, or none.
 //! 2. After it and until the copies are written, there is none.
 //! 3. Whatever a cut leaves, formatting again makes the new volume.
+//! 4. In the log's mode each pair of superblock copies alone leads to all that was acknowledged.
 
 use crate::content::{Content, Shared};
 use crate::cuts::{Cuts, state_name};
@@ -21,10 +22,10 @@ use crate::volume::Volume;
 use crate::world::{Setting, World};
 use fastrand::Rng;
 use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::copies::{OpenError, claimed_bytes};
+use onefold_engine::format::copies::{Chosen, CopyState, OpenError, claimed_bytes, pair_of};
 use onefold_engine::format::create::{FormatStep, format};
 use onefold_engine::format::superblock::Superblock;
-use onefold_engine::format::{Geometry, Wish};
+use onefold_engine::format::{CommitMode, Geometry, Wish};
 use onefold_engine::interface::IoId;
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
@@ -49,7 +50,10 @@ pub fn run(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(
     let old = prepared.setting(Rc::new(options.clone()));
     let machine = open_engine(&prepared.disk, &old, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
     let mut world = World::new(old.clone(), prepared.disk.clone(), prepared.oracle.clone(), machine, rng.fork());
-    let events = rng.u64(0..120);
+    if old.options.settings.commit_mode == CommitMode::Log {
+        live_from_the_older_pairs(explorer, &old, &mut world, rng)?;
+    }
+    let events = world.traffic.events + rng.u64(0..120);
     world.run_until(true, |w| w.traffic.events >= events)?;
     if rng.bool() {
         world.close()?;
@@ -65,6 +69,31 @@ pub fn run(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(
     let new = Setting { volume, options: Rc::new(options), stretches: places };
     let volumes = Volumes { old: (old, oracle), new: (new, Oracle::new(Vec::new())), superblock };
     format_crashing(explorer, &volumes, disk, rng)
+}
+
+/// The first thing that a format destroys may be the newest pair of copies, and the last that happens: then the other leads to the log. At some
+/// moments of a life.
+fn live_from_the_older_pairs(explorer: &mut Explorer, setting: &Setting, world: &mut World, rng: &mut Rng) -> Result<(), Violation> {
+    for _ in 0..16 {
+        let events = world.traffic.events + rng.u64(1..60);
+        world.run_until(true, |w| w.traffic.events >= events)?;
+        let newest = Cuts::of(&world.disk, &setting.volume).choices(&world.disk, 1, rng).pop().unwrap_or_default();
+        let mut disk = world.disk.cut(&newest);
+        let Ok(Chosen { superblock, states }) = superblock_of(&disk, rng) else { continue };
+        let copies = [0, 1, disk.blocks() - 2, disk.blocks() - 1];
+        let (pair, older) = (pair_of(superblock.generation), pair_of(superblock.generation + 1));
+        if older.iter().all(|&copy| !matches!(states[copy], CopyState::Sound { .. })) {
+            continue;
+        }
+        let before = record::mark();
+        record!("--- the copies of generation {} are destroyed", superblock.generation);
+        pair.iter().for_each(|&copy| disk.plant(copies[copy], Content::zero()));
+        let mut oracle = world.oracle.clone();
+        oracle.reopen();
+        live_on(explorer, setting.clone(), disk, oracle, rng)?;
+        record::forget(before);
+    }
+    Ok(())
 }
 
 fn new_superblock(blocks: u64, rng: &mut Rng) -> Result<Superblock, Violation> {

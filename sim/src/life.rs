@@ -34,6 +34,8 @@ pub struct Plan {
     /// Device events of a life, by depth.
     pub events: [u64; DEPTH_MAX + 1],
     pub check_sets: bool,
+    /// In 4096: a crash where an epoch's units are on their way, or their flush is, beyond the others.
+    pub odds_of_units: u32,
     lives: Cell<u64>,
 }
 
@@ -41,7 +43,15 @@ impl Plan {
     /// A plan with no crash in it.
     #[must_use]
     pub fn new(setting: Setting) -> Self {
-        Self { setting, states: 4, stops: [0; DEPTH_MAX], events: [100; DEPTH_MAX + 1], check_sets: true, lives: Cell::new(LIVES) }
+        Self {
+            setting,
+            states: 4,
+            stops: [0; DEPTH_MAX],
+            events: [100; DEPTH_MAX + 1],
+            check_sets: true,
+            odds_of_units: 0,
+            lives: Cell::new(LIVES),
+        }
     }
 
     /// The device events of a life after which to crash.
@@ -53,6 +63,10 @@ impl Plan {
             stops.push(rng.u64(1..=10));
         }
         stops
+    }
+
+    fn odds_at(&self, step: Step) -> u32 {
+        if matches!(step, Step::Links | Step::Flush2) { self.odds_of_units } else { 0 }
     }
 
     pub(crate) fn may_crash(&self, depth: usize) -> bool {
@@ -204,7 +218,9 @@ impl Explorer {
             }
             let events = world.traffic.events;
             if events != seen {
-                if stops.iter().any(|&at| seen < at && at <= events) || rng.u32(0..4096) < odds(&world.traffic) {
+                if stops.iter().any(|&at| seen < at && at <= events)
+                    || rng.u32(0..4096) < odds(&world.traffic) + plan.odds_at(world.traffic.step())
+                {
                     self.crash(plan, world, depth, rng)?;
                 }
                 (seen, idle) = (events, 0);

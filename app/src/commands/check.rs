@@ -147,9 +147,9 @@ impl Report for Checked {
 }
 
 /// The backing store as the check wants it.
-struct Medium(Backing);
+pub struct Medium<'a>(pub &'a Backing);
 
-impl ReadMedium for Medium {
+impl ReadMedium for Medium<'_> {
     fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
         self.0.read_bytes(at.get(), buffer).map_err(|error| {
             tracing::warn!(%error, %at, "cannot read");
@@ -194,7 +194,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let length = Bytes(backing.facts().length);
     let settings = CheckSettings { memory_bytes: arguments.memory.0, data: arguments.data };
     let mut listener = Listener { lines: Vec::new(), is_watched: std::io::stderr().is_terminal(), shown: Instant::now() };
-    let report = check::check(&mut Medium(backing), length, &settings, &mut listener).map_err(|error| {
+    let report = check::check(&mut Medium(&backing), length, &settings, &mut listener).map_err(|error| {
         let failed = Failed::from(error);
         Failed { message: format!("{}: {}", path.display(), failed.message), ..failed }
     })?;

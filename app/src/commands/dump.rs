@@ -186,10 +186,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let backing = Backing::open_patiently(&path, true, PATIENCE)?;
     let chosen = volume::load(&backing)?;
     let style = Style::of(arguments.json);
-    let mut reader = Reader::new(&backing, &chosen.superblock);
+    let reader = || Reader::new(&backing, &chosen.superblock);
     match (arguments.lbn, arguments.pbn) {
-        (Some(lbn), _) => print(&reader.logical(Lbn(lbn))?, style),
-        (_, Some(pbn)) => print(&reader.physical(Pbn(pbn))?, style),
+        (Some(lbn), _) => print(&reader()?.logical(Lbn(lbn))?, style),
+        (_, Some(pbn)) => print(&reader()?.physical(Pbn(pbn))?, style),
         _ => print(&Whole::of(&chosen), style),
     }
     Ok(())

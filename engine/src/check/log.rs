@@ -3,19 +3,19 @@
 use super::{Finding, ReadMedium};
 use crate::buffer::BufferMut;
 use crate::fingerprint::Digest;
-use crate::format::Superblock;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit::{UnitKind, open};
+use crate::format::{Opened, PageId, Superblock};
 use crate::log::{Limits, Live, Walk};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeSet;
 
 /// The log, as replay would have it.
-pub(super) struct LiveLog {
-    pub live: Live,
+pub struct LiveLog {
+    pub(super) live: Live,
     /// No page is newer.
-    pub epoch: Epoch,
-    pub bytes_read: u64,
+    pub(super) epoch: Epoch,
+    pub(super) bytes_read: u64,
 }
 
 impl LiveLog {
@@ -23,10 +23,23 @@ impl LiveLog {
     pub(super) fn none(superblock: &Superblock) -> Self {
         Self { live: Live::new(0), epoch: superblock.last_epoch, bytes_read: 0 }
     }
+
+    /// Makes a page that was read from the medium what it would be after the next opening. Whether the log says anything of it.
+    pub fn put_right(&self, id: PageId, opened: &mut Opened) -> bool {
+        let touches = self.live.touches(id);
+        if touches {
+            self.live.apply(id, &mut opened.content);
+            opened.blank = false;
+        }
+        touches
+    }
 }
 
-/// Reads the log of a volume, if it has a live one. `Err`: a part of it that was flushed is not there, or cannot be read.
-pub(super) fn read(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<LiveLog, Finding> {
+/// Reads the log of a volume, if it has a live one.
+///
+/// # Errors
+/// A part of it that was flushed is not there, cannot be read, or names what the volume does not have.
+pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<LiveLog, Finding> {
     let mut found = LiveLog::none(superblock);
     let Some(anchor) = superblock.anchor.clone().filter(|_| superblock.is_log_live()) else { return Ok(found) };
     let auth = superblock.authenticator();

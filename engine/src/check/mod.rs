@@ -17,6 +17,7 @@ mod scan;
 mod tell;
 
 pub use finding::{Cause, Finding, Severity};
+pub use log::{LiveLog, read_log};
 
 use crate::buffer::BufferMut;
 use crate::format::{Chosen, CopyState, OpenError, Superblock, SuperblockError, choose, end_copies};
@@ -122,7 +123,7 @@ pub fn check(
     listener: &mut dyn Listener,
 ) -> Result<Report, OpenError> {
     let Chosen { superblock, states } = read_superblock(medium, device_bytes)?;
-    let log = log::read(medium, &superblock);
+    let log = read_log(medium, &superblock);
     let mut recount = Recount::new(medium, &superblock, settings, listener);
     match log {
         Ok(log) => recount.take_log(log),

@@ -79,10 +79,7 @@ impl<'a> Scan<'a> {
                     (0..SECTORS).for_each(|sector| opened.content.lose_sector(region, sector));
                     (opened.damaged, opened.blank) = (0xff, false);
                 }
-                if self.log.live.touches(id) {
-                    self.log.live.apply(id, &mut opened.content);
-                    opened.blank = false;
-                }
+                self.log.put_right(id, &mut opened);
                 if look == Look::First {
                     let newer =
                         (0..SECTORS).map(|sector| (sector, opened.content.tag(sector))).filter(|(_, tag)| *tag > self.log.epoch.get());

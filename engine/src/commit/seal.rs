@@ -181,7 +181,7 @@ impl Engine {
     fn map_pages_of(&mut self, epoch: &mut Epoch) -> VecDeque<u64> {
         let per_page = Region::Map.entries_per_page();
         let in_memory = self.accountant.limit(Part::Dirty) / (per_page * crate::epoch::RECORD_COST_BYTES);
-        let most = in_memory.clamp(RANGE_PAGES_MIN, RANGE_PAGES_MAX);
+        let most = in_memory.clamp(RANGE_PAGES_MIN, RANGE_PAGES_MAX).min(self.clear_pages_max(epoch.points.len()));
         let mut pages: BTreeSet<u64> = epoch.points.keys().map(|lbn| lbn.0 / per_page).collect();
         let mut looked = 0;
         let mut touched = 0;

@@ -3,12 +3,13 @@
 //! 1. A place is free in every sense (R4) and belongs to the log from here on; every unit names those behind it.
 //! 2. They are at most 1/64 of the free blocks, but for those that the next epoch cannot do without.
 
-use super::units::{PLACES_LEFT_MIN, UNIT_RECORD_BYTES};
+use super::units::{OLD_RUN_BYTES_MAX, PLACES_LEFT_MIN, UNIT_RECORD_BYTES};
 use crate::engine::Engine;
+use crate::format::page::Region;
 use crate::format::record::RECORD_BYTES_MAX;
 use crate::link::Blocked;
 use crate::pages::Task;
-use crate::units::Pbn;
+use crate::units::{Pbn, count};
 
 /// The most places that are chosen beforehand.
 const PLACES_MAX: u64 = 64;
@@ -16,6 +17,10 @@ const PLACES_MAX: u64 = 64;
 const PLACES_FRACTION: u64 = 64;
 /// Records that a unit takes at the least.
 pub(super) const RECORDS_A_UNIT: usize = UNIT_RECORD_BYTES / RECORD_BYTES_MAX;
+
+/// Units that the records of what is unmapped on one map page take at the most: where every other entry is unmapped, each is a record.
+const CLEAR_UNITS_A_PAGE: u64 =
+    (Region::Map.entries_per_page() / 2 * (RECORD_BYTES_MAX + OLD_RUN_BYTES_MAX) as u64).div_ceil(UNIT_RECORD_BYTES as u64);
 
 /// What became of a wish for places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +74,7 @@ impl Engine {
     }
 
     /// Makes sure of places for the units of so many further records, before they are admitted (L9): sealed, they always find them. What is unmapped
-    /// is not counted.
+    /// is put off where it does not fit.
     pub(crate) fn admit_records(&mut self, records: usize) -> Result<(), Blocked> {
         while self.log_room() < records {
             match self.take_free_block() {
@@ -90,8 +95,23 @@ impl Engine {
         (units * RECORDS_A_UNIT).saturating_sub(self.open.records())
     }
 
-    /// Goes on with what waits for a free block, where something may have become free.
+    /// The most map pages on which one epoch may unmap ranges: their records have to find places among those that there are, and half of the blocks
+    /// that are free now. What does not fit comes with the next epoch, when checkpoints have given back the places of this one.
+    pub(crate) fn clear_pages_max(&self, points: usize) -> u64 {
+        let Some(log) = &self.log else { return u64::MAX };
+        let blocks = log.places.len() + crate::units::index(self.space.census.free / 2);
+        let units = blocks.saturating_sub(PLACES_LEFT_MIN + points.div_ceil(RECORDS_A_UNIT));
+        (count(units) / CLEAR_UNITS_A_PAGE).max(1)
+    }
+
+    /// Goes on with what waits for a free block: looks for one, and tries again where something may have become free.
     pub(crate) fn feed_log(&mut self) {
+        let starves = self.log.as_ref().is_some_and(|log| log.starves.is_some());
+        if starves && self.space.preparing.is_none() && self.space.fruitless <= self.space.granules() {
+            // Nobody else goes on looking, unless a writer waits too.
+            self.prepare_free_blocks();
+            self.more_background = true;
+        }
         let changes = self.space.changes;
         if self.log.as_ref().is_some_and(|log| log.starves.is_some_and(|then| then != changes)) {
             self.log.as_mut().expect("it was just there").starves = None;

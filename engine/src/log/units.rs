@@ -25,7 +25,7 @@ pub(super) const PLACES_LEFT_MIN: usize = 2;
 /// Bytes that records take in a unit at the least, whatever else stands there.
 pub(super) const UNIT_RECORD_BYTES: usize = 3600;
 /// Bytes of one more run of old blocks in a record, at the most.
-const OLD_RUN_BYTES_MAX: usize = 12;
+pub(super) const OLD_RUN_BYTES_MAX: usize = 12;
 
 /// What belongs to the commit of an epoch in the log.
 #[derive(Default)]

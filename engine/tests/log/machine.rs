@@ -56,10 +56,15 @@ pub struct Volume {
 impl Volume {
     /// A new volume that was not closed, with a log that holds nothing yet.
     pub fn new() -> Self {
-        let geometry = Geometry::plan(Bytes(32 * MIB), &Wish::default()).expect("a geometry");
+        Self::of(32 * MIB)
+    }
+
+    /// One on a device of so many bytes.
+    pub fn of(bytes: u64) -> Self {
+        let geometry = Geometry::plan(Bytes(bytes), &Wish::default()).expect("a geometry");
         let superblock = Superblock::new(geometry, [5; 16], [6; 32], Algorithm::Blake3, &Settings::default());
         let mut volume = Self { superblock, blocks: BTreeMap::new(), mode: CommitMode::Log, failing: BTreeMap::new() };
-        for step in format(&volume.superblock.clone(), Bytes(32 * MIB), &[]) {
+        for step in format(&volume.superblock.clone(), Bytes(bytes), &[]) {
             if let FormatStep::Write { at, page } = step {
                 volume.blocks.insert(at.get(), page);
             }
@@ -75,7 +80,7 @@ impl Volume {
     }
 
     pub fn write_superblock(&mut self) {
-        for (copy, at) in copies(Bytes(32 * MIB)).into_iter().enumerate() {
+        for (copy, at) in copies(self.superblock.geometry.device_bytes).into_iter().enumerate() {
             let mut page = [0; BLOCK_SIZE];
             self.superblock.encode(copy, &mut page);
             self.blocks.insert(at.get(), Box::new(page));
@@ -156,8 +161,9 @@ impl Volume {
 
     /// The same, up to a crash: when the device is asked for this, it does nothing any more.
     pub fn open_until(mut self, stop: impl Fn(&str) -> bool + 'static) -> Machine {
-        let pages = copies(Bytes(32 * MIB)).map(|at| *self.block_at(at));
-        let chosen = choose([0, 1, 2, 3].map(|copy| Some(&pages[copy])), Bytes(32 * MIB)).expect("a volume");
+        let bytes = self.superblock.geometry.device_bytes;
+        let pages = copies(bytes).map(|at| *self.block_at(at));
+        let chosen = choose([0, 1, 2, 3].map(|copy| Some(&pages[copy])), bytes).expect("a volume");
         self.superblock = chosen.into_service();
         let settings = Settings { commit_mode: self.mode, anticipation_ms: 0, ..Settings::default() };
         let accountant = Accountant::new(settings.memory_bytes);
@@ -169,6 +175,8 @@ impl Volume {
             notices: Vec::new(),
             replies: BTreeMap::new(),
             next: 1,
+            now: 0,
+            wake: None,
             stop: Box::new(stop),
             stopped: false,
         };
@@ -185,6 +193,8 @@ pub struct Machine {
     pub notices: Vec<Notice>,
     replies: BTreeMap<u64, Reply>,
     next: u64,
+    now: u64,
+    wake: Option<u64>,
     stop: Box<dyn Fn(&str) -> bool>,
     pub stopped: bool,
 }
@@ -195,7 +205,7 @@ impl Machine {
         let fingerprinter = self.volume.superblock.fingerprinter();
         while let Some(event) = events.pop_front() {
             let mut out = Vec::new();
-            self.engine.step(Time(0), event, &mut out);
+            self.engine.step(Time(self.now), event, &mut out);
             for action in out {
                 match action {
                     Action::Read { io, at, mut buffer, digest, .. } => {
@@ -231,7 +241,8 @@ impl Machine {
                         self.replies.insert(request.0, reply);
                     }
                     Action::Notice(notice) => self.notices.push(notice),
-                    Action::Wake { .. } | Action::Remember(_) | Action::Forget { .. } | Action::Recalled | Action::Closed { .. } => {}
+                    Action::Wake { at } => self.wake = Some(at.0),
+                    Action::Remember(_) | Action::Forget { .. } | Action::Recalled | Action::Closed { .. } => {}
                 }
             }
         }
@@ -259,16 +270,32 @@ impl Machine {
 
     fn pbn_at(&self, at: Bytes) -> Option<Pbn> {
         let geometry = &self.volume.superblock.geometry;
-        (0..geometry.data_blocks).map(Pbn).find(|&pbn| geometry.block_at(pbn) == at)
+        let blocks = at.get().checked_sub(geometry.block_at(Pbn(0)).get())? / BLOCK_SIZE as u64;
+        (blocks < geometry.data_blocks && geometry.block_at(Pbn(blocks)) == at).then_some(Pbn(blocks))
     }
 
     fn request(&mut self, op: Op, lbn: u64, payload: Option<Payload>) -> Reply {
+        let blocks = u64::from(op != Op::Flush);
+        self.request_of(op, lbn, blocks, payload).expect("it is answered")
+    }
+
+    /// Sends a request; its answer, if there is one, however long that takes.
+    fn request_of(&mut self, op: Op, lbn: u64, blocks: u64, payload: Option<Payload>) -> Option<Reply> {
         let id = RequestId(self.next);
         self.next += 1;
-        let length = if op == Op::Flush { 0 } else { BLOCK_SIZE as u64 };
-        let offset = Bytes(lbn * BLOCK_SIZE as u64);
-        self.feed(Event::Request(Request { id, op, offset, length: Bytes(length), payload, fua: false, hint: Hint::None }));
-        self.replies.remove(&id.0).expect("everything happens at once")
+        let [offset, length] = [lbn, blocks].map(|n| Bytes(n * BLOCK_SIZE as u64));
+        self.feed(Event::Request(Request { id, op, offset, length, payload, fua: false, hint: Hint::None }));
+        self.rest(id.0);
+        self.replies.remove(&id.0)
+    }
+
+    /// Time passes, as long as the engine wants to be woken and the request is not answered.
+    fn rest(&mut self, request: u64) {
+        for _ in 0..10_000 {
+            let Some(wake) = self.wake.take().filter(|_| !self.replies.contains_key(&request)) else { return };
+            self.now = self.now.max(wake);
+            self.feed(Event::Tick);
+        }
     }
 
     /// What a logical block reads as: the number of its content, 0 for zeros; none for an error.
@@ -285,13 +312,29 @@ impl Machine {
         })
     }
 
-    /// Writes the content of this number, and flushes.
-    pub fn write(&mut self, lbn: u64, n: u64) {
+    /// Writes the content of this number.
+    pub fn write_only(&mut self, lbn: u64, n: u64) {
         let mut buffer = BufferMut::zeroed(1);
         *buffer.block_mut(0) = content(n);
         let digests = vec![self.volume.superblock.fingerprinter().digest(buffer.block(0))];
-        assert!(matches!(self.request(Op::Write, lbn, Some(Payload { buffer: buffer.freeze(), digests })), Reply::Done));
-        assert!(matches!(self.request(Op::Flush, 0, None), Reply::Done));
+        let reply = self.request_of(Op::Write, lbn, 1, Some(Payload { buffer: buffer.freeze(), digests }));
+        assert!(matches!(reply, Some(Reply::Done)), "{reply:?}");
+    }
+
+    /// Writes the content of this number, and flushes.
+    pub fn write(&mut self, lbn: u64, n: u64) {
+        self.write_only(lbn, n);
+        self.flush();
+    }
+
+    pub fn flush(&mut self) {
+        let reply = self.request_of(Op::Flush, 0, 0, None);
+        assert!(matches!(reply, Some(Reply::Done)), "{reply:?}");
+    }
+
+    pub fn discard(&mut self, lbn: u64, blocks: u64) {
+        let reply = self.request_of(Op::Discard, lbn, blocks, None);
+        assert!(matches!(reply, Some(Reply::Done)), "{reply:?}");
     }
 
     /// What was noticed of damage.

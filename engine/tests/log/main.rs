@@ -2,10 +2,11 @@
 
 mod machine;
 
-use machine::{Volume, content, place};
+use machine::{MIB, Volume, content, place};
+use onefold_engine::format::REFS_UNKNOWN;
 use onefold_engine::format::entry::MapEntry;
 use onefold_engine::format::{CommitMode, PageId, Record, Region};
-use onefold_engine::units::{Epoch, Lbn, Pbn};
+use onefold_engine::units::{Epoch, Lbn, Pbn, index as index_of};
 use std::cell::Cell;
 
 fn link(lbn: u64, pbn: u64) -> Record {
@@ -168,5 +169,36 @@ fn a_page_newer_than_the_logs_end_is_a_damaged_log() {
         assert_eq!(machine.read(3), answer);
         let damage: &[&str] = if answer.is_none() { &["a metadata page is newer than the end of the log"] } else { &[] };
         assert_eq!(machine.damage(), damage);
+    }
+}
+
+/// A volume whose blocks have these counts.
+fn with_refs(bytes: u64, refs: impl Fn(u64) -> u8) -> Volume {
+    let mut volume = Volume::of(bytes);
+    let (blocks, per_page) = (volume.superblock.geometry.data_blocks, Region::Refs.entries_per_page());
+    for index in 0..blocks.div_ceil(per_page) {
+        let first = index * per_page;
+        volume.change_page(PageId { region: Region::Refs, index }, |page| {
+            (0..per_page.min(blocks - first)).for_each(|i| page.set_refs(index_of(i), refs(first + i)));
+        });
+    }
+    volume
+}
+
+/// The records of a discard take no more places than there are: what does not fit comes with later epochs.
+#[test]
+fn a_discard_of_scattered_blocks_finds_places_for_its_records() {
+    const WRITTEN: u64 = 2400;
+    for left in [8, 20] {
+        let mut machine = with_refs(32 * MIB, |pbn| if pbn < WRITTEN + left { 0 } else { REFS_UNKNOWN }).open();
+        // Neighbours lie apart, so each is a run of its own.
+        (0..WRITTEN).for_each(|i| machine.write_only(i * 1009 % WRITTEN, 5000 + i));
+        machine.flush();
+        machine.discard(0, WRITTEN);
+        machine.flush();
+        assert_eq!([0, 1, WRITTEN - 1].map(|lbn| machine.read(lbn)), [Some(0); 3]);
+        let mut machine = machine.crash().open();
+        assert_eq!([0, 1, WRITTEN - 1].map(|lbn| machine.read(lbn)), [Some(0); 3]);
+        assert_eq!(machine.damage(), <[&str; 0]>::default());
     }
 }

@@ -1,10 +1,12 @@
-//! The story of one block: what the tables say of it, and whether its content agrees.
+//! The story of one block: what the tables say of it, with what a live log says besides, and whether its content agrees.
 
+use crate::commands::check::Medium;
 use crate::device::backing::Backing;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::Report;
 use crate::output::table::Table;
 use onefold_engine::buffer::BufferMut;
+use onefold_engine::check::{LiveLog, read_log};
 use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::format::page::{Opened, PageId, SECTORS, open};
 use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN, Region, Superblock};
@@ -18,6 +20,7 @@ const LISTED_MAX: usize = 64;
 pub struct Reader<'a> {
     backing: &'a Backing,
     superblock: &'a Superblock,
+    log: LiveLog,
     buffer: BufferMut,
 }
 
@@ -33,6 +36,8 @@ struct Place {
     is_damaged: bool,
     /// The page has been written since the volume was formatted, as its bit says.
     is_written: bool,
+    /// Records of the live log change the page; they are in what is shown.
+    has_log_records: bool,
 }
 
 impl Place {
@@ -42,7 +47,8 @@ impl Place {
             (_, false) => ", never written as its bit says",
             _ => "",
         };
-        format!("{} page {}, entry {}, at byte {}{state}", self.region, self.page, self.entry, self.at)
+        let log = if self.has_log_records { ", with what the log says" } else { "" };
+        format!("{} page {}, entry {}, at byte {}{state}{log}", self.region, self.page, self.entry, self.at)
     }
 }
 
@@ -120,8 +126,12 @@ impl Physical {
 
 impl<'a> Reader<'a> {
     /// A reader of that volume.
-    pub fn new(backing: &'a Backing, superblock: &'a Superblock) -> Self {
-        Self { backing, superblock, buffer: BufferMut::zeroed(1) }
+    ///
+    /// # Errors
+    /// When its log is live and damaged: what the tables say is older than what was acknowledged.
+    pub fn new(backing: &'a Backing, superblock: &'a Superblock) -> Outcome<Self> {
+        let log = read_log(&mut Medium(backing), superblock).map_err(|finding| Failed::new(Exit::Damaged, finding.to_string()))?;
+        Ok(Self { backing, superblock, log, buffer: BufferMut::zeroed(1) })
     }
 
     /// The story of a logical block.
@@ -222,7 +232,8 @@ impl<'a> Reader<'a> {
 
     fn look_up(&mut self, id: PageId, entry: usize) -> Outcome<(Opened, Place)> {
         let is_written = self.is_written(id)?;
-        let opened = self.page(id)?;
+        let mut opened = self.page_on_medium(id)?;
+        let has_log_records = self.log.put_right(id, &mut opened);
         let sector = entry / index(id.region.entries_per_sector());
         assert!(sector < SECTORS, "an entry of its page");
         let place = Place {
@@ -232,6 +243,7 @@ impl<'a> Reader<'a> {
             at: self.superblock.geometry.page_at(id).get(),
             is_damaged: opened.damaged & (1 << sector) != 0,
             is_written,
+            has_log_records,
         };
         Ok((opened, place))
     }
@@ -245,6 +257,12 @@ impl<'a> Reader<'a> {
     }
 
     fn page(&mut self, id: PageId) -> Outcome<Opened> {
+        let mut opened = self.page_on_medium(id)?;
+        self.log.put_right(id, &mut opened);
+        Ok(opened)
+    }
+
+    fn page_on_medium(&mut self, id: PageId) -> Outcome<Opened> {
         let written = self.is_written(id)?;
         self.read(id, written)
     }
@@ -256,5 +274,71 @@ impl<'a> Reader<'a> {
             .map_err(|e| Failed::system(format!("cannot read the {} page {} at byte {at}", id.region.name(), id.index), e))?;
         debug_assert_eq!(self.buffer.bytes().len() as u64, BLOCK_BYTES);
         Ok(open(&self.superblock.uuid, id, self.buffer.block(0), written))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onefold_engine::fingerprint::Algorithm;
+    use onefold_engine::format::{Anchor, FormatStep, Geometry, Places, Record, UnitHeader, UnitKind, UnitWriter, Wish, copies, format};
+    use onefold_engine::settings::Settings;
+    use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch};
+    use std::os::unix::fs::FileExt;
+
+    /// A volume whose log maps LBN 5 to PBN 20, which no page knows yet.
+    fn with_live_log(backing: &std::fs::File, bytes: u64) -> Superblock {
+        let geometry = Geometry::plan(Bytes(bytes), &Wish::default()).unwrap();
+        let mut s = Superblock::new(geometry, [5; 16], [6; 32], Algorithm::Blake3, &Settings::default());
+        for step in format(&s.clone(), Bytes(bytes), &[]) {
+            if let FormatStep::Write { at, page } = step {
+                backing.write_all_at(&page[..], at.get()).unwrap();
+            }
+        }
+        let places = vec![Places { first: Pbn(100), blocks: 3 }];
+        s.clean = false;
+        s.anchor = Some(Anchor { sequence: 1, incarnation: 1, epoch: Epoch(0), flushed_upto: 0, places, barrier: None });
+        s.set_log_live(true);
+        let mut page = [0; BLOCK_SIZE];
+        for (copy, at) in copies(Bytes(bytes)).into_iter().enumerate() {
+            s.encode(copy, &mut page);
+            backing.write_all_at(&page, at.get()).unwrap();
+        }
+        let content = [7; BLOCK_SIZE];
+        backing.write_all_at(&content, s.geometry.block_at(Pbn(20)).get()).unwrap();
+        let Digest::Of(fingerprint) = s.fingerprinter().digest(&content) else { panic!("it is not zero") };
+        let mut writer = UnitWriter::new(vec![Places { first: Pbn(101), blocks: 3 }]);
+        let name = FingerprintEntry::of(fingerprint);
+        assert_eq!(writer.push(Record::New { lbn: Lbn(5), pbn: Pbn(20), old: None, name }), None);
+        let header = UnitHeader {
+            kind: UnitKind::Log,
+            incarnation: 1,
+            sequence: 1,
+            epoch: Epoch(1),
+            unit: 0,
+            units: 1,
+            flushed_upto: 0,
+            content_flushed: false,
+        };
+        let _ = writer.seal(&s.authenticator(), &header, Pbn(100), &mut page);
+        backing.write_all_at(&page, s.geometry.block_at(Pbn(100)).get()).unwrap();
+        s
+    }
+
+    #[test]
+    fn what_a_live_log_says_is_part_of_the_story() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        let file = std::fs::File::options().create_new(true).read(true).write(true).open(&path).unwrap();
+        file.set_len(32 << 20).unwrap();
+        let superblock = with_live_log(&file, 32 << 20);
+        let backing = Backing::open(&path, true).unwrap();
+        let mut reader = Reader::new(&backing, &superblock).unwrap();
+        let story = reader.logical(Lbn(5)).unwrap();
+        let block = story.leads_to.expect("it is mapped");
+        assert_eq!((block.pbn, block.refs, block.kind, block.content), (20, Some(2), "fingerprint", "agrees"));
+        assert!(story.map.has_log_records && story.map.text().contains("with what the log says"));
+        assert_eq!(reader.physical(Pbn(20)).unwrap().links.expect("all are listed").lbns, [5]);
+        assert_eq!(reader.logical(Lbn(6)).unwrap().entry, "never written, or discarded: zeros");
     }
 }
