@@ -23,9 +23,11 @@ const NOISE: u32 = SAMPLES + SAMPLES * (SAMPLES - 1) / 256;
 const NOISE_SPREAD: u32 = 280;
 
 thread_local! {
-    /// Memory that lasts: to get it anew costs more than a block does. Nothing in it outlives a call.
-    static WRITER: RefCell<(Compressor<'static>, Vec<u8>)> = RefCell::new((Compressor::new(LEVEL).expect("memory for a compressor"), Vec::new()));
-    static READER: RefCell<(Decompressor<'static>, Vec<u8>)> = RefCell::new((Decompressor::new().expect("memory for a decompressor"), Vec::new()));
+    // Memory that lasts: to get it anew costs more than a block does. Nothing in it outlives a call.
+    static WRITER: RefCell<(Compressor<'static>, Vec<u8>)> =
+        RefCell::new((Compressor::new(LEVEL).expect("memory for a compressor"), Vec::new()));
+    static READER: RefCell<(Decompressor<'static>, Vec<u8>)> =
+        RefCell::new((Decompressor::new().expect("memory for a decompressor"), Vec::new()));
 }
 
 /// The block in at most `most` bytes; none where it does not come to so few, or does not look as if it would come to fewer than it has.
@@ -65,8 +67,8 @@ pub fn decompress(data: &[u8], out: &mut [u8; BLOCK_SIZE]) -> bool {
     })
 }
 
-/// Whether each byte comes about as often as any other: the quick way out. Of 16 bytes four are looked at, at each place of a word once, so that numbers
-/// whose low bytes are noise do not pass for it.
+/// Whether each byte comes about as often as any other: the quick way out. Of 16 bytes four are looked at, at each place of a word
+/// once, so that numbers whose low bytes are noise do not pass for it.
 fn looks_random(block: &[u8; BLOCK_SIZE]) -> bool {
     // Four tables: a byte that comes twice in a row does not wait for its own count.
     let mut counts = [[0u16; 256]; 4];

@@ -23,8 +23,8 @@ pub struct Data {
 }
 
 impl Data {
-    /// Reads a file, all files below a folder in the order of their names, or syncs (`*.epochs`, made by `tools/workloads/epochs.py`); no more than so many blocks, and of
-    /// files each so manieth whole stretch of them.
+    /// Reads a file, all files below a folder in the order of their names, or syncs (`*.epochs`, made by `tools/workloads/epochs.py`),
+    /// until there are so many blocks.
     ///
     /// # Errors
     /// Where something cannot be read, or a recording ends within a sync.

@@ -1,18 +1,25 @@
 //! What compressing and reading back cost, in nanoseconds of this thread's processor time for each block.
 //!
-//! Every round takes all candidates, one after another over the same blocks. A time is the least of its rounds; a ratio is the median over rounds of the time by that of the first
-//! candidate in the same round, so that it holds where other work slows some rounds down.
+//! Every round takes all candidates, one after another over the same blocks. A time is the least of its rounds; a ratio is the median
+//! over rounds of the time by that of the first candidate in the same round, so that it holds where other work slows some rounds down.
 
 use super::codec::{Block, Codec, Kind};
 use onefold_engine::units::BLOCK_SIZE;
 use rustix::time::{ClockId, clock_gettime};
+use std::fmt;
 use std::hint::black_box;
 
-/// What one candidate took for some blocks.
+/// What one candidate took for some blocks; nothing is known where there were none.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     pub ns: f64,
     pub ratio: f64,
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.ns.is_finite() { write!(f, "{:.0} | {:.2}", self.ns, self.ratio) } else { write!(f, "– | –") }
+    }
 }
 
 fn now_ns() -> f64 {
@@ -53,11 +60,11 @@ pub fn reading(kinds: &[Kind], blocks: &[&Block], rounds: usize) -> Vec<Cost> {
 
 fn in_rounds(candidates: usize, blocks: usize, rounds: usize, mut run: impl FnMut(usize)) -> Vec<Cost> {
     let mut times = vec![Vec::new(); candidates];
-    for _ in 0..rounds {
+    for _ in 0..if blocks > 0 { rounds } else { 0 } {
         for (which, times) in times.iter_mut().enumerate() {
             let before = now_ns();
             run(which);
-            times.push((now_ns() - before) / blocks.max(1) as f64);
+            times.push((now_ns() - before) / blocks as f64);
         }
     }
     let cost = |own: &Vec<f64>| {
@@ -91,6 +98,7 @@ mod tests {
         let (mut noise, zeros) = ([0; BLOCK_SIZE], [1; BLOCK_SIZE]);
         fastrand::Rng::with_seed(1).fill(&mut noise);
         let costs = reading(&kinds, &[&noise, &zeros], 1);
+        assert_eq!(reading(&kinds, &[], 3)[1].to_string(), "– | –");
         assert!(costs.len() == 3 && costs.iter().all(|cost| cost.ns.is_finite() && cost.ns > 0.0), "{costs:?}");
     }
 }

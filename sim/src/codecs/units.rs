@@ -35,7 +35,8 @@ impl Room {
     }
 }
 
-/// Units of these blocks, first fit, largest first, into the units begun and as many others of `bytes` each as it takes. A unit begun counts.
+/// Units of these blocks, first fit, largest first, into the units begun and as many others of `bytes` each as it takes. A unit begun
+/// counts.
 fn first_fit(sizes: &[u16], mut rooms: Vec<Room>, bytes: usize) -> usize {
     let mut sizes: Vec<usize> = sizes.iter().copied().map(usize::from).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
