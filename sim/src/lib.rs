@@ -40,6 +40,8 @@ pub mod spoil;
 #[cfg(feature = "measure")]
 pub mod baselines;
 #[cfg(feature = "measure")]
+pub mod codecs;
+#[cfg(feature = "measure")]
 pub mod counts;
 #[cfg(feature = "measure")]
 pub mod figure;

@@ -6,6 +6,8 @@
 use crate::content::Content;
 use onefold_engine::format::codec::{compress, decompress};
 use onefold_engine::units::BLOCK_SIZE;
+use std::cell::RefCell;
+use zstd::bulk::Compressor;
 
 /// Bytes that stay as they are, of one content or another; none: it does not compress.
 const PLAIN_BYTES: [Option<usize>; 8] = [None, None, Some(0), Some(100), Some(700), Some(1500), Some(2200), Some(3400)];
@@ -18,23 +20,26 @@ pub fn squeeze(content: &Content, most: usize) -> Option<Vec<u8>> {
     (data.len() <= most).then_some(data)
 }
 
-/// The block in the codec's format, its first bytes as they are: a run of literals, a match of four bytes, and the rest compressed.
+thread_local! {
+    static WRITER: RefCell<Compressor<'static>> = RefCell::new(Compressor::new(1).expect("memory for a compressor"));
+}
+
+/// The block in the codec's format, its first bytes as they are: a raw block of a frame, and the blocks of another frame that holds the rest.
 fn with_plain(block: &[u8; BLOCK_SIZE], plain: usize) -> Option<Vec<u8>> {
-    const MATCH_BYTES: usize = 4;
-    const WORD_BYTES: u16 = 8;
-    let literals = plain.checked_sub(MATCH_BYTES)?;
-    let mut data = vec![0xf0];
-    let mut more = literals.checked_sub(15)?;
-    while more >= 255 {
-        data.push(255);
-        more -= 255;
+    /// What a frame of 256 bytes or more begins with.
+    const HEADER_BYTES: usize = 7;
+    if plain == 0 {
+        return None;
     }
-    data.push(u8::try_from(more).expect("below 255"));
-    data.extend_from_slice(&block[..literals]);
-    data.extend_from_slice(&WORD_BYTES.to_le_bytes());
-    data.extend_from_slice(&lz4_flex::block::compress(&block[plain..]));
+    // Not the last, and raw: the lower three bits are zero.
+    let [low, middle, high, _] = u32::try_from(plain << 3).expect("it fits").to_le_bytes();
+    let mut data = vec![low, middle, high];
+    data.extend_from_slice(&block[..plain]);
+    let rest = WRITER.with_borrow_mut(|writer| writer.compress(&block[plain..])).expect("memory");
+    data.extend_from_slice(&rest[HEADER_BYTES..]);
     let mut found = [0; BLOCK_SIZE];
-    (decompress(&data, &mut found) && found == *block).then_some(data)
+    assert!(decompress(&data, &mut found) && found == *block, "blocks of frames follow each other");
+    Some(data)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ layout! {
 }
 
 /// Bytes of a run.
-pub(super) const PLACES_BYTES: usize = at::LAYOUT.bytes;
+pub const PLACES_BYTES: usize = at::LAYOUT.bytes;
 
 /// A run of neighbouring blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
