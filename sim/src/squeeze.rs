@@ -1,13 +1,11 @@
 //! The compressor of simulated machines: what it brings a content to depends on the content alone, and is of all sizes.
 //!
-//! The contents of simulation repeat a word, so a good compressor would bring each of them to a few bytes, and one unit would hold all. Some
-//! are said not to compress; of others, the beginning stays as it is.
+//! The contents of simulation repeat a word, so a good compressor brings each of them to a few bytes, and one unit would hold all. Some are said
+//! not to compress; of others, the beginning stays as it is.
 
 use crate::content::Content;
 use onefold_engine::format::codec::{compress, decompress};
 use onefold_engine::units::BLOCK_SIZE;
-use std::cell::RefCell;
-use zstd::bulk::Compressor;
 
 /// Bytes that stay as they are, of one content or another; none: it does not compress.
 const PLAIN_BYTES: [Option<usize>; 8] = [None, None, Some(0), Some(100), Some(700), Some(1500), Some(2200), Some(3400)];
@@ -20,27 +18,22 @@ pub fn squeeze(content: &Content, most: usize) -> Option<Vec<u8>> {
     (data.len() <= most).then_some(data)
 }
 
-thread_local! {
-    static WRITER: RefCell<Compressor<'static>> = RefCell::new(Compressor::new(1).expect("memory for a compressor"));
-}
-
-/// The block in the codec's format, its first bytes as they are: a raw block of a frame, and the blocks of another frame that holds the rest.
+/// The block in the codec's format, its first bytes as they are: a raw block of zstd's, and behind it what a frame of the rest would have.
 fn with_plain(block: &[u8; BLOCK_SIZE], plain: usize) -> Option<Vec<u8>> {
-    /// What a frame of 256 bytes or more begins with.
-    const HEADER_BYTES: usize = 7;
     if plain == 0 {
         return None;
     }
-    // Not the last, and raw: the lower three bits are zero.
-    let [low, middle, high, _] = u32::try_from(plain << 3).expect("it fits").to_le_bytes();
-    let mut data = vec![low, middle, high];
+    let raw = u32::try_from(plain).expect("below a block") << 3;
+    let rest = zstd::bulk::compress(&block[plain..], 1).ok()?;
+    let mut data = raw.to_le_bytes()[..3].to_vec();
     data.extend_from_slice(&block[..plain]);
-    let rest = WRITER.with_borrow_mut(|writer| writer.compress(&block[plain..])).expect("memory");
-    data.extend_from_slice(&rest[HEADER_BYTES..]);
+    data.extend_from_slice(rest.get(FRAME_HEADER_BYTES..)?);
     let mut found = [0; BLOCK_SIZE];
-    assert!(decompress(&data, &mut found) && found == *block, "blocks of frames follow each other");
-    Some(data)
+    (decompress(&data, &mut found) && found == *block).then_some(data)
 }
+
+/// The header of a frame of 256 bytes or more.
+const FRAME_HEADER_BYTES: usize = 7;
 
 #[cfg(test)]
 mod tests {
