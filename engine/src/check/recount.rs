@@ -8,7 +8,9 @@ use super::scan::{Look, Scan};
 use super::tell::{Run, Teller};
 use super::{Cause, CheckSettings, Counts, Finding, Listener, MEMORY_BYTES_MIN, ReadMedium, Report, Severity};
 use crate::format::page::SECTORS;
-use crate::format::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MAP_ENTRY_SIZE, MapEntry, Opened, PageId, REFS_UNKNOWN, Region, Superblock};
+use crate::format::{
+    FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, Opened, PageId, REFS_UNKNOWN, Region, Superblock,
+};
 use crate::units::{BLOCK_BYTES, Bytes, Lbn, Pbn, count, index};
 use std::ops::Range;
 
@@ -185,7 +187,7 @@ impl<'a> Recount<'a> {
 
     fn count_links_of(&mut self, pages: Range<u64>, window: &Range<u64>) {
         let Self { superblock, scan, teller, counts, links, linked, links_lost, lost, .. } = self;
-        let geometry = &superblock.geometry;
+        let (geometry, has_slots) = (&superblock.geometry, superblock.has_slots());
         let look = if self.passes == 0 { Look::First } else { Look::Again };
         scan.pages(Region::Map, pages, look, teller, &mut |teller, id, opened| {
             let first = geometry.first_lbn(id).get();
@@ -204,14 +206,14 @@ impl<'a> Recount<'a> {
                     let inside = count(i) < entries;
                     let lbn = Lbn(first + count(i));
                     match entry {
-                        Ok(MapEntry::Block { pbn, slot }) if inside && pbn.get() < geometry.data_blocks => {
+                        Ok(MapEntry::Block { pbn, slot }) if inside && pbn.get() < geometry.data_blocks && (slot == 0 || has_slots) => {
                             linked.set(id.index);
                             if window.contains(&pbn.get()) {
                                 links[index(pbn.get() - window.start)].add(slot);
                             }
                         }
                         _ if look == Look::Again => (),
-                        Ok(MapEntry::Block { pbn, .. }) if inside => {
+                        Ok(MapEntry::Block { pbn, slot }) if inside && (slot == 0 || has_slots) => {
                             *links_lost = true;
                             teller.tell(Finding::LinkOutOfRange { lbn, pbn });
                         }
@@ -258,7 +260,7 @@ impl<'a> Recount<'a> {
             let page_first = geometry.first_pbn(id).get();
             for i in 0..index(Region::Fingerprints.entries_per_page()) {
                 let pbn = Pbn(page_first + count(i));
-                let entry = fingerprint(teller, id, opened, i);
+                let entry = fingerprint(teller, id, opened, i, superblock.has_slots());
                 if pbn.get() >= end {
                     if entry.is_some_and(|e| !e.is_none()) {
                         teller.tell(bad_entry(id, i));
@@ -294,15 +296,15 @@ impl<'a> Recount<'a> {
 }
 
 /// A fingerprint entry, where its sector is sound. One without a meaning is told, and not known.
-fn fingerprint(teller: &mut Teller, id: PageId, opened: &Opened, i: usize) -> Option<FingerprintEntry> {
+fn fingerprint(teller: &mut Teller, id: PageId, opened: &Opened, i: usize, has_slots: bool) -> Option<FingerprintEntry> {
     let per_sector = index(Region::Fingerprints.entries_per_sector());
     if opened.damaged & (1 << (i / per_sector)) != 0 {
         return None;
     }
     let bytes = &opened.content.sector(i / per_sector)[i % per_sector * FINGERPRINT_ENTRY_SIZE..][..FINGERPRINT_ENTRY_SIZE];
     match FingerprintEntry::decode(bytes.try_into().expect("an entry's bytes")) {
-        Ok(entry) => Some(entry),
-        Err(_) => {
+        Ok(entry) if entry.kind != Kind::Carrier || has_slots => Some(entry),
+        _ => {
             teller.tell(bad_entry(id, i));
             None
         }

@@ -28,13 +28,13 @@ pub const LABEL_BYTES_MAX: usize = 64;
 /// The most protected ranges.
 pub const PROTECTED_MAX: usize = 64;
 
-/// Incompatible feature bits that are taken: a live log, which may hold what no page does, and slots, which this version does not know.
+/// Incompatible feature bits that are taken: a live log, which may hold what no page does, and slots: client blocks that lie compressed in others.
 pub const INCOMPATIBLE_LIVE_LOG: u64 = 1;
 pub const INCOMPATIBLE_SLOTS: u64 = 2;
 /// Compatible feature bits that are taken: an index on the medium.
 pub const COMPATIBLE_INDEX: u64 = 1;
 /// The incompatible features that this version knows.
-const INCOMPATIBLE_KNOWN: u64 = INCOMPATIBLE_LIVE_LOG;
+const INCOMPATIBLE_KNOWN: u64 = INCOMPATIBLE_LIVE_LOG | INCOMPATIBLE_SLOTS;
 /// The features without which a volume can be read but not written, that this version knows.
 const READ_ONLY_KNOWN: u64 = 0;
 
@@ -289,6 +289,17 @@ impl Superblock {
     pub fn set_log_live(&mut self, live: bool) {
         let others = self.features.incompatible & !INCOMPATIBLE_LIVE_LOG;
         self.features.incompatible = others | if live { INCOMPATIBLE_LIVE_LOG } else { 0 };
+    }
+
+    /// Whether client blocks may lie in slots.
+    #[must_use]
+    pub const fn has_slots(&self) -> bool {
+        self.features.incompatible & INCOMPATIBLE_SLOTS != 0
+    }
+
+    /// Says that client blocks may lie in slots. They may for ever: no count says when the last one is gone.
+    pub fn set_slots(&mut self) {
+        self.features.incompatible |= INCOMPATIBLE_SLOTS;
     }
 
     /// The features, unknown to this program, for which it may read the volume but not write it; 0 where it may write.

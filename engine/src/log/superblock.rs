@@ -2,6 +2,7 @@
 
 use super::blocks::Use;
 use crate::engine::Engine;
+use crate::settings::Compression;
 
 impl Engine {
     /// The log is empty: `ordered` needs none. Its blocks stay its own until both pairs of copies have forgotten them: the older one would else
@@ -35,6 +36,9 @@ impl Engine {
 
     /// What the superblock has to say of the log as the volume opens.
     pub(crate) fn open_log_in_superblock(&mut self) {
+        if self.log.is_some() && self.settings.compression != Compression::Off {
+            self.superblock.set_slots();
+        }
         match &mut self.log {
             None => self.superblock.anchor = None,
             Some(log) if !self.superblock.is_log_live() => {
