@@ -100,6 +100,7 @@ impl Engine {
         (bytes > self.accountant.limit(Part::Dirty) / 2 || !self.accountant.within(Part::Dirty))
             && (self.commit.is_some() || !self.open.is_empty())
             || self.writes.len() >= self.pages.waiting_max()
+            || self.holds_enough()
             || self.promises.records().1 > self.settings.ring_records_max / 2
     }
 

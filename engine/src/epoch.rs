@@ -37,6 +37,8 @@ pub(crate) struct Epoch {
     pub refs_pages: BTreeSet<u64>,
     /// Blocks born in it, whose fingerprints are inserted after its commit.
     pub births: Vec<Pbn>,
+    /// Some of these are packs.
+    pub has_packs: bool,
     /// Blocks whose fingerprint goes, in the log's mode.
     pub removed: BTreeSet<Pbn>,
     /// Blocks whose link cancelled while their refs page was not in memory: one decrement each after the commit.
@@ -56,6 +58,7 @@ impl Epoch {
             ranges: BTreeMap::new(),
             refs_pages: BTreeSet::new(),
             births: Vec::new(),
+            has_packs: false,
             removed: BTreeSet::new(),
             cancelled: Vec::new(),
             waiters: Vec::new(),

@@ -221,7 +221,7 @@ impl Engine {
         self.open.births.push(pbn);
         let epoch = self.open.number.0;
         let holds_back = self.holds_back(kind);
-        let held = if holds_back { self.hold(pbn, slice) } else { slice.clone() };
+        let held = if holds_back { self.hold(lbn, pbn, slice) } else { slice.clone() };
         self.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held: Some(held), waits: true });
         if kind == Kind::Fingerprint {
             self.index.insert(&fingerprint, pbn);

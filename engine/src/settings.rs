@@ -18,8 +18,10 @@ pub enum Compression {
     /// None: every unit is plain.
     Off,
     /// New blocks of small epochs, into the units that record them.
-    #[default]
     Carriers,
+    /// And those of large epochs, several in one block.
+    #[default]
+    All,
 }
 
 /// Settings of one opening of a volume.
@@ -66,7 +68,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             commit_mode: CommitMode::Ordered,
-            compression: Compression::Carriers,
+            compression: Compression::All,
             persistence: Persistence::Weak,
             noncritical_delay_ms: 30_000,
             commit_period_ms: 1_000,

@@ -96,7 +96,7 @@ impl Options {
         let persistence = if rng.u8(..) < 48 { Persistence::Strong } else { Persistence::Weak };
         let settings = Settings {
             commit_mode: CommitMode::Ordered,
-            compression: if rng.u8(..) < 200 { Compression::Carriers } else { Compression::Off },
+            compression: [Compression::Off, Compression::Carriers, Compression::All, Compression::All][rng.usize(0..4)],
             persistence,
             noncritical_delay_ms: [0, 5, 100, 30_000][rng.usize(0..4)],
             commit_period_ms: [5, 1000, 1000][rng.usize(0..3)],

@@ -29,8 +29,8 @@ pub struct Options {
     /// What makes writes durable: ordered, pages in OrderMergeDedup's order; log, records that ride along with the data.
     #[arg(long, value_enum, value_name = "MODE")]
     pub commit_mode: Option<CommitModeName>,
-    /// Which blocks are compressed: off, none; carriers, new blocks of small commits, into the log that records them. Of mode log only.
-    #[arg(long, value_enum, value_name = "WHICH", default_value = "carriers")]
+    /// Which new blocks are compressed, in mode log: all; carriers, those of small commits, into the log that records them; off, none.
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "all")]
     pub compress: CompressName,
     /// When a write is acknowledged: weak, on admission (durable at the next flush); strong, when it is durable.
     #[arg(long, value_enum, value_name = "MODE")]
@@ -97,8 +97,9 @@ impl From<CommitModeName> for CommitMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum CompressName {
-    Off,
+    All,
     Carriers,
+    Off,
 }
 
 impl From<CompressName> for Compression {
@@ -106,6 +107,7 @@ impl From<CompressName> for Compression {
         match name {
             CompressName::Off => Self::Off,
             CompressName::Carriers => Self::Carriers,
+            CompressName::All => Self::All,
         }
     }
 }

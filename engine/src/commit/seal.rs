@@ -126,6 +126,7 @@ impl Engine {
 
     /// The open epoch begins to commit, and the next one opens.
     fn seal(&mut self) {
+        self.pack_before_seal();
         self.anticipation.until = None;
         let next = crate::units::Epoch(self.open.number.0 + 1);
         let mut epoch = std::mem::replace(&mut self.open, Epoch::new(next));
@@ -133,7 +134,7 @@ impl Engine {
         let map_due = self.map_pages_of(&mut epoch);
         let mut due = BTreeMap::new();
         let in_log = self.log.is_some();
-        let log = if in_log { LogPart::new(self.newborn(&mut epoch)) } else { LogPart::default() };
+        let log = if in_log { LogPart::new(self.newborn(&mut epoch), epoch.has_packs) } else { LogPart::default() };
         for &index in epoch.refs_pages.iter().filter(|_| !in_log) {
             due.insert(PageId { region: Region::Refs, index }, Due::Unsent);
         }

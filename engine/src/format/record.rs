@@ -10,6 +10,7 @@ mod coding;
 
 use super::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MapEntry, PBN_MAX, SLOT_MAX};
 use super::geometry::LOGICAL_BLOCKS_MAX;
+use crate::fingerprint::Fingerprint;
 use crate::units::{Lbn, Pbn};
 
 pub(super) use coding::Coder;
@@ -42,6 +43,8 @@ pub enum Record {
     Clear { lbn: Lbn, to: MapEntry, olds: Vec<OldRun> },
     /// The fingerprint entry of a block goes.
     Removed { pbn: Pbn },
+    /// A pack, which gets its entry: counts one in refs. Of a carrier the unit itself says so.
+    Carrier { pbn: Pbn, authenticator: Fingerprint },
     /// The first record behind a crash: new blocks, in order, whose content was not there. What names one of them in the units from `first` on, up
     /// to this one, counts for nothing; `first` is 0 where there are none.
     Closing { first: u64, lost: Vec<Pbn> },
@@ -76,6 +79,7 @@ impl Record {
                 matches!(to, MapEntry::Unmapped | MapEntry::Zero) && length(olds).is_some_and(|blocks| lbns(lbn, blocks))
             }
             Self::Removed { pbn } => pbns(pbn, 1),
+            Self::Carrier { pbn, authenticator } => pbns(pbn, 1) && *authenticator == Fingerprint::of_digest(&authenticator.0),
             Self::Closing { first, lost } => {
                 let ascends = lost.windows(2).all(|pair| pair[0] < pair[1]) && lost.last().is_none_or(|last| pbns(last, 1));
                 ascends && lost.is_empty() == (*first == 0)
@@ -87,7 +91,7 @@ impl Record {
     pub(super) fn behind(self, parts: usize) -> Option<Self> {
         let cut = |olds: &mut Vec<OldRun>| olds.drain(..parts).map(|run| run.blocks).sum::<u64>();
         match self {
-            Self::New { .. } | Self::Link { .. } | Self::Removed { .. } => None,
+            Self::New { .. } | Self::Link { .. } | Self::Removed { .. } | Self::Carrier { .. } => None,
             Self::Extent { lbn, pbn, mut olds } => {
                 let blocks = cut(&mut olds);
                 (!olds.is_empty()).then(|| Self::Extent { lbn: lbn + blocks, pbn: pbn + blocks, olds })

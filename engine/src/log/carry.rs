@@ -7,7 +7,7 @@
 //! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
 
 use super::blocks::Use;
-use super::hold::Holding;
+use super::hold::{Held, Holding};
 use crate::Map;
 use crate::engine::{Engine, Fresh};
 use crate::format::entry::MapEntry;
@@ -67,7 +67,7 @@ impl Engine {
     /// The blocks of each carrier of the committing epoch, whose records take so many bytes.
     pub(super) fn plan_carriers(&self, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
         let log = self.log.as_ref().expect("carriers are the log's");
-        let candidates = log.holding.range((epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))).filter_map(|(&(_, pbn), state)| match state {
+        let candidates = log.holding.range((epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))).filter_map(|(&(_, pbn), held)| match &held.state {
             Holding::Small(data) => {
                 let counts = self.pending.get(&pbn).copied().expect("a new block counts");
                 Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
@@ -81,20 +81,17 @@ impl Engine {
     pub(super) fn carry(&mut self, epoch: Epoch, carriers: &[Vec<Pbn>]) -> Vec<Vec<Rider>> {
         let mut moved: Map<Pbn, MapEntry> = Map::default();
         let mut riders = Vec::new();
+        let mut free = Vec::new();
         for (i, blocks) in carriers.iter().enumerate() {
             let pbn = self.log.as_ref().expect("carriers are the log's").places[i];
             let mut counts = 1;
             let mut these = Vec::new();
             for (&block, slot) in blocks.iter().zip(1..) {
                 moved.insert(block, MapEntry::Block { pbn, slot });
-                counts += self.empty(block) - 1;
-                let Some(Holding::Small(data)) = self.log.as_mut().expect("it is there").holding.remove(&(epoch, block)) else {
-                    unreachable!("only what compresses rides")
-                };
-                let fresh = self.fresh.remove(&block).expect("what is held back is fresh");
-                self.index.remove(&fresh.fingerprint, block);
-                self.index.insert(&fresh.fingerprint, pbn);
-                these.push(Rider { fresh, data });
+                let (rider, counted) = self.take_rider(epoch, block, pbn);
+                counts += counted - 1;
+                these.push(rider);
+                free.push(block);
             }
             self.log.as_mut().expect("it is there").blocks.insert(pbn, Use::Carrier);
             self.add_pending(pbn, counts);
@@ -103,12 +100,25 @@ impl Engine {
             riders.push(these);
         }
         self.rename(&moved);
-        // Free again, in their order: the next new blocks go there.
-        let mut free: Vec<Pbn> = moved.into_keys().collect();
-        free.sort_unstable_by_key(|&pbn| Reverse(pbn));
-        free.into_iter().for_each(|pbn| self.space.ready.push_front(pbn));
-        self.space.no_longer_busy();
+        self.free_unwritten(free);
         riders
+    }
+
+    /// Takes a held block to where it is packed: the index names it there, and its own block counts nothing any more. With what it counted.
+    pub(super) fn take_rider(&mut self, epoch: Epoch, block: Pbn, to: Pbn) -> (Rider, i16) {
+        let held = self.log.as_mut().expect("carriers are the log's").holding.remove(&(epoch, block));
+        let Some(Held { state: Holding::Small(data), .. }) = held else { unreachable!("only what compresses is packed") };
+        let fresh = self.fresh.remove(&block).expect("what is held back is fresh");
+        self.index.remove(&fresh.fingerprint, block);
+        self.index.insert(&fresh.fingerprint, to);
+        (Rider { fresh, data }, self.empty(block))
+    }
+
+    /// Blocks of what was packed are free again, in their order: the next new ones go there.
+    pub(super) fn free_unwritten(&mut self, mut blocks: Vec<Pbn>) {
+        blocks.sort_unstable_by_key(|&pbn| Reverse(pbn));
+        blocks.into_iter().for_each(|pbn| self.space.ready.push_front(pbn));
+        self.space.no_longer_busy();
     }
 
     /// A block that no page names counts nothing any more. What it counted.

@@ -79,6 +79,12 @@ impl Engine {
             }
             let old = old.pbn();
             let newborn = to.pbn().filter(|pbn| commit.log.newborn.remove(pbn));
+            if let Some(authenticator) = newborn.and_then(|pbn| self.fresh.get(&pbn)).filter(|fresh| fresh.kind == Kind::Carrier) {
+                let (pbn, authenticator) = (to.pbn().expect("it was just born"), authenticator.fingerprint);
+                commit.log.records.push(Record::Carrier { pbn, authenticator });
+                commit.log.records.push(Record::Link { lbn, to, old });
+                continue;
+            }
             let record = match newborn.and_then(|pbn| Some((pbn, self.fresh.get(&pbn)?))) {
                 Some((pbn, fresh)) if commit.log.is_large && fresh.kind == Kind::Fingerprint => {
                     if extend(commit.log.records.last_mut(), lbn, pbn, old) {

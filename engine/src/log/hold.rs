@@ -2,7 +2,8 @@
 //!
 //! 1. It has a free block of its own from the beginning, and until it is packed that is its place for all who read it or link to it: so what
 //!    does not ride has room, and goes there.
-//! 2. What does not compress goes to its block as soon as nothing of its epoch is being compressed; all of it, when the epoch grows large.
+//! 2. What does not compress goes to its block as soon as nothing of its epoch is being compressed. When the epoch grows large, so does all else,
+//!    or is packed (`pack.rs`).
 //! 3. Held content is copied where it would keep a whole request's memory, and counts in the account of memory.
 
 use super::units::SMALL_BLOCKS_MAX;
@@ -12,10 +13,18 @@ use crate::format::entry::Kind;
 use crate::interface::{Action, Class, IoId};
 use crate::memory::Part;
 use crate::settings::Compression;
-use crate::units::{BLOCK_BYTES, Epoch, Pbn, count};
+use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};
 
 /// Bytes charged for each block that is held: its content, and what it compresses to.
 const HELD_COST_BYTES: u64 = 2 * BLOCK_BYTES;
+
+/// A held block.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// Of the write that brought it.
+    pub lbn: Lbn,
+    pub state: Holding,
+}
 
 /// How far a held block has come.
 #[derive(Debug)]
@@ -37,17 +46,29 @@ impl Engine {
     pub(crate) fn holds_back(&self, kind: Kind) -> bool {
         let may = self.log.is_some() && self.settings.compression != Compression::Off && kind == Kind::Fingerprint;
         // Where acknowledgements wait for content, or memory is short, content goes at once.
-        let should = self.open.births.len() < SMALL_BLOCKS_MAX && !self.settings.ack_when_written;
-        may && should && self.held_bytes() + HELD_COST_BYTES <= self.accountant.limit(Part::Dirty) / 2
+        let is_small = self.open.births.len() < SMALL_BLOCKS_MAX;
+        let should = (is_small || self.settings.compression == Compression::All) && !self.settings.ack_when_written;
+        may && should && self.log.as_ref().is_some_and(|log| log.holding.len() < self.held_blocks_max())
+    }
+
+    /// The most blocks that may be held back at once.
+    pub(super) fn held_blocks_max(&self) -> usize {
+        index(self.accountant.limit(Part::Dirty) / 2 / HELD_COST_BYTES)
+    }
+
+    /// Whether further writes should wait until some of what is held back was compressed, and is packed.
+    pub(crate) fn holds_enough(&self) -> bool {
+        let is_full = self.log.as_ref().is_some_and(|log| log.holding.len() >= self.held_blocks_max());
+        is_full && self.log_asks(self.open.number)
     }
 
     /// Holds back the content of a block born in the open epoch. What is to be kept of it.
-    pub(crate) fn hold(&mut self, pbn: Pbn, slice: &Slice) -> Slice {
+    pub(crate) fn hold(&mut self, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Slice {
         let block = if slice.is_whole_buffer() { slice.clone() } else { copy(slice) };
         let io = self.io(IoFor::Compress { pbn });
         self.out.push(Action::Compress { io, block: block.clone() });
         let log = self.log.as_mut().expect("only a log holds content back");
-        log.holding.insert((self.open.number, pbn), Holding::Asked(io));
+        log.holding.insert((self.open.number, pbn), Held { lbn, state: Holding::Asked(io) });
         block
     }
 
@@ -55,25 +76,26 @@ impl Engine {
     pub(crate) fn compressed(&mut self, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
         let Some(log) = self.log.as_mut().filter(|_| !self.failed) else { return };
         // It may have died, and been born again in a later epoch.
-        let found =
-            log.holding.iter_mut().find(|((_, held), state)| *held == pbn && matches!(state, Holding::Asked(asked) if *asked == io));
-        let Some((&(epoch, _), state)) = found else { return };
-        *state = data.map_or(Holding::Loose, Holding::Small);
+        let is_it = |held: &Held| matches!(held.state, Holding::Asked(asked) if asked == io);
+        let found = log.holding.iter_mut().find(|((_, at), held)| *at == pbn && is_it(held));
+        let Some((&(epoch, _), held)) = found else { return };
+        held.state = data.map_or(Holding::Loose, Holding::Small);
         if !self.log_asks(epoch) {
             self.send_held(epoch, |state| matches!(state, Holding::Loose));
             self.commit_may_go_on();
         }
+        self.pack_if_large(epoch);
     }
 
     /// Whether content of an epoch is being compressed.
     pub(super) fn log_asks(&self, epoch: Epoch) -> bool {
         let log = self.log.as_ref().expect("only a log holds content back");
-        log.holding.range(of(epoch)).any(|(_, state)| matches!(state, Holding::Asked(_)))
+        log.holding.range(of(epoch)).any(|(_, held)| matches!(held.state, Holding::Asked(_)))
     }
 
     /// The open epoch has grown: if it is no small one any more, nothing of it rides in a unit.
     pub(crate) fn let_large_epoch_go(&mut self) {
-        if self.log.is_some() && self.open.births.len() == SMALL_BLOCKS_MAX + 1 {
+        if self.log.is_some() && self.open.births.len() == SMALL_BLOCKS_MAX + 1 && self.settings.compression != Compression::All {
             self.send_held(self.open.number, |_| true);
         }
     }
@@ -81,7 +103,7 @@ impl Engine {
     /// Sends what an epoch holds back and that looks so, to its own blocks.
     pub(super) fn send_held(&mut self, epoch: Epoch, wants: impl Fn(&Holding) -> bool) {
         let log = self.log.as_mut().expect("only a log holds content back");
-        let goes: Vec<Pbn> = log.holding.range(of(epoch)).filter(|(_, state)| wants(state)).map(|(&(_, pbn), _)| pbn).collect();
+        let goes: Vec<Pbn> = log.holding.range(of(epoch)).filter(|(_, held)| wants(&held.state)).map(|(&(_, pbn), _)| pbn).collect();
         let mut run: Option<(Pbn, Vec<Slice>)> = None;
         for pbn in goes {
             self.log.as_mut().expect("it is there").holding.remove(&(epoch, pbn));
@@ -97,7 +119,7 @@ impl Engine {
         run.into_iter().for_each(|(first, data)| self.send_content(first, data));
     }
 
-    fn send_content(&mut self, first: Pbn, data: Vec<Slice>) {
+    pub(super) fn send_content(&mut self, first: Pbn, data: Vec<Slice>) {
         let at = self.geometry.block_at(first);
         self.content_in_flight += 1;
         self.write_out(IoFor::Content { first, blocks: count(data.len()) }, at, data, Class::Data);
@@ -109,7 +131,7 @@ impl Engine {
     }
 }
 
-fn of(epoch: Epoch) -> std::ops::RangeInclusive<(Epoch, Pbn)> {
+pub(super) fn of(epoch: Epoch) -> std::ops::RangeInclusive<(Epoch, Pbn)> {
     (epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))
 }
 

@@ -19,6 +19,7 @@ mod gather;
 mod hold;
 mod live;
 mod open;
+mod pack;
 mod places;
 mod records;
 mod superblock;
@@ -36,7 +37,6 @@ use crate::Map;
 use crate::units::{Epoch, Pbn};
 use blocks::Use;
 use checkpoint::Checkpoint;
-use hold::Holding;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The log of an open volume.
@@ -59,7 +59,7 @@ pub(crate) struct Log {
     blocks: Map<Pbn, Use>,
     held: VecDeque<Held>,
     /// Content that may ride in a unit of its epoch.
-    holding: BTreeMap<(Epoch, Pbn), Holding>,
+    holding: BTreeMap<(Epoch, Pbn), hold::Held>,
     checkpoint: Option<Checkpoint>,
     /// It waits for a free block for a unit; and as of which change of the free blocks it has looked.
     starves: Option<u64>,

@@ -1,6 +1,7 @@
 //! What a record says, as effects on entries.
 
 use super::effect::{Effect, Name};
+use super::units::birth_of_carrier;
 use crate::format::entry::MapEntry;
 use crate::format::record::{OldRun, Record};
 use crate::units::{Lbn, Pbn};
@@ -24,6 +25,7 @@ pub(crate) fn effects_of(record: &Record, push: &mut dyn FnMut(Effect)) {
         Record::Clear { lbn, to, olds } => runs(*lbn, olds, &mut |lbn, _, old| {
             push(Effect { lbn: Some(lbn), blocks: old.blocks, to: *to, old: old.first, name: Name::None });
         }),
+        Record::Carrier { pbn, authenticator } => push(birth_of_carrier(*pbn, *authenticator)),
         Record::Closing { .. } => {}
     }
 }

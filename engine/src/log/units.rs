@@ -44,8 +44,8 @@ pub(crate) struct LogPart {
 }
 
 impl LogPart {
-    pub fn new(newborn: BTreeSet<Pbn>) -> Self {
-        Self { is_large: newborn.len() > SMALL_BLOCKS_MAX, newborn, ..Self::default() }
+    pub fn new(newborn: BTreeSet<Pbn>, has_packs: bool) -> Self {
+        Self { is_large: newborn.len() > SMALL_BLOCKS_MAX || has_packs, newborn, ..Self::default() }
     }
 
     /// Whether its units are on their way, or there.
@@ -159,7 +159,7 @@ impl Engine {
             effects_of(record, &mut |effect| effects.push(effect));
             effects.iter().for_each(|effect| self.commit_effect(number, effect, &mut unlinked));
             match record {
-                Record::New { pbn, .. } => self.end_fresh(*pbn, number.0),
+                Record::New { pbn, .. } | Record::Carrier { pbn, .. } => self.end_fresh(*pbn, number.0),
                 Record::Extent { pbn, olds, .. } => {
                     let blocks: u64 = olds.iter().map(|run| run.blocks).sum();
                     self.settle.born((0..blocks).map(|i| *pbn + i).collect(), number.0);

@@ -55,8 +55,28 @@ fn a_synced_write_costs_one_unit_and_one_flush() {
 }
 
 #[test]
-fn a_large_epoch_has_no_carriers_yet() {
+fn what_compresses_of_a_large_epoch_is_packed() {
     let mut m = served(blank(32 << 20, None));
+    let content = [soft(1, 66), pattern(2, 4096 * 10), soft(3, 60)].concat();
+    m.write(0, &content);
+    assert_eq!(m.read(0, 136 * 4096), content);
+    m.flush();
+    // Three fit a block.
+    assert_eq!(written(&mut m), (10 + 42, 1, 2));
+    assert_eq!(m.read(0, 136 * 4096), content);
+    m.write(4096 * 200, &content[..65 * 4096]);
+    m.flush();
+    assert_eq!(written(&mut m), (0, 1, 1), "duplicates of slots in packs");
+    let mut m = served(std::mem::take(&mut m.medium));
+    assert_eq!(m.read(0, 136 * 4096), content);
+    assert_eq!(m.read(4096 * 200, 65 * 4096), content[..65 * 4096]);
+}
+
+#[test]
+fn large_epochs_are_packed_only_where_all_is_compressed() {
+    let mut m = Machine::open(blank(32 << 20, None), Settings { compression: Compression::Carriers, ..settings() });
+    m.read(0, 512);
+    (m.flushes, m.written) = (0, BTreeMap::new());
     m.write(0, &soft(1, 65));
     m.flush();
     assert_eq!(written(&mut m), (65, 1, 2));

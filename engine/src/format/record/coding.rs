@@ -1,7 +1,7 @@
 //! The bytes of records (`docs/format.md`, "Records").
 
 use super::{OldRun, Record};
-use crate::format::entry::{FingerprintEntry, MapEntry};
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::varint::{beyond, difference, put, take};
 use crate::units::{Lbn, Pbn};
 
@@ -16,6 +16,7 @@ const CLEAR_ZERO: u8 = 6;
 const CLEAR_UNMAPPED: u8 = 7;
 const REMOVED: u8 = 8;
 const CLOSING: u8 = 9;
+const CARRIER: u8 = 11;
 
 /// The upper four bits of a record's first byte: the slot of a link; 1 where a closing record names a block.
 const UPPER_SHIFT: u32 = 4;
@@ -81,6 +82,12 @@ impl Coder {
                 out.push(REMOVED);
                 put(out, difference(self.old, pbn.get()));
                 self.old = pbn.get() + 1;
+                Some(0)
+            }
+            Record::Carrier { pbn, authenticator } => {
+                out.push(CARRIER);
+                self.put_pbn(*pbn, 0, out);
+                out.extend_from_slice(&FingerprintEntry { kind: Kind::Carrier, value: *authenticator }.encode());
                 Some(0)
             }
             Record::Closing { lost, .. } if lost.is_empty() => {
@@ -191,6 +198,11 @@ impl Coder {
                 let pbn = beyond(self.old, take(bytes)?);
                 self.old = pbn.wrapping_add(1);
                 Record::Removed { pbn: Pbn(pbn) }
+            }
+            CARRIER => {
+                let pbn = self.take_pbn(0, bytes)?;
+                let entry = take_name(bytes).filter(|entry| entry.kind == Kind::Carrier)?;
+                Record::Carrier { pbn, authenticator: entry.value }
             }
             CLOSING if upper == 0 => Record::Closing { first: 0, lost: Vec::new() },
             CLOSING => {
