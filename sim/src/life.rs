@@ -43,15 +43,8 @@ impl Plan {
     /// A plan with no crash in it.
     #[must_use]
     pub fn new(setting: Setting) -> Self {
-        Self {
-            setting,
-            states: 4,
-            stops: [0; DEPTH_MAX],
-            events: [100; DEPTH_MAX + 1],
-            check_sets: true,
-            odds_of_units: 0,
-            lives: Cell::new(LIVES),
-        }
+        let (stops, events) = ([0; DEPTH_MAX], [100; DEPTH_MAX + 1]);
+        Self { setting, states: 4, stops, events, check_sets: true, odds_of_units: 0, lives: Cell::new(LIVES) }
     }
 
     /// The device events of a life after which to crash.
