@@ -39,6 +39,8 @@ pub(crate) struct Epoch {
     pub births: Vec<Pbn>,
     /// Some of these are packs.
     pub has_packs: bool,
+    /// It is to be sealed when what is being compressed for it has come: nothing more is admitted.
+    pub is_due: bool,
     /// Blocks whose fingerprint goes, in the log's mode.
     pub removed: BTreeSet<Pbn>,
     /// Blocks whose link cancelled while their refs page was not in memory: one decrement each after the commit.
@@ -59,6 +61,7 @@ impl Epoch {
             refs_pages: BTreeSet::new(),
             births: Vec::new(),
             has_packs: false,
+            is_due: false,
             removed: BTreeSet::new(),
             cancelled: Vec::new(),
             waiters: Vec::new(),

@@ -108,6 +108,11 @@ impl Engine {
         if !(timer || pressure || wanted.is_some() || closing) {
             return;
         }
+        // Soon: its content would else go out as it is.
+        self.open.is_due = self.waits_for_packs();
+        if self.open.is_due {
+            return;
+        }
         *match wanted {
             Some(Wanted::Flush) => &mut self.ledger.epochs_flush,
             Some(Wanted::Fua) => &mut self.ledger.epochs_fua,

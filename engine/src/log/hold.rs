@@ -58,8 +58,9 @@ impl Engine {
 
     /// Whether further writes should wait until some of what is held back was compressed, and is packed.
     pub(crate) fn holds_enough(&self) -> bool {
-        let is_full = self.log.as_ref().is_some_and(|log| log.holding.len() >= self.held_blocks_max());
-        is_full && self.log_asks(self.open.number)
+        // Half of the room is left to a request of many blocks.
+        let is_half_full = self.log.as_ref().is_some_and(|log| log.holding.len() * 2 >= self.held_blocks_max());
+        is_half_full && self.log_asks(self.open.number)
     }
 
     /// Holds back the content of a block born in the open epoch. What is to be kept of it.

@@ -44,11 +44,16 @@ impl Engine {
         }
     }
 
+    /// Whether the open epoch is large, and some of what it could pack is still being compressed.
+    pub(crate) fn waits_for_packs(&self) -> bool {
+        self.log.is_some() && self.open.births.len() > SMALL_BLOCKS_MAX && self.log_asks(self.open.number)
+    }
+
     /// The open epoch is to be sealed: if it is large, all that it holds back goes out.
     pub(crate) fn pack_before_seal(&mut self) {
         if self.log.is_some() && self.settings.compression == Compression::All && self.open.births.len() > SMALL_BLOCKS_MAX {
             self.pack(true);
-            // What is still being compressed, and what fills no pack.
+            // What fills no pack.
             self.send_held(self.open.number, |_| true);
         }
     }

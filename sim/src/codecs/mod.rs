@@ -22,7 +22,7 @@ pub struct Counts {
     pub alone: f64,
     /// Mean bytes of those.
     pub mean_bytes: f64,
-    /// Units a block in epochs of [`EPOCHS`].
+    /// Units a block in epochs of 1, 4 and 32 blocks.
     pub in_epochs: [f64; 3],
     /// Units a block packed with neighbours, by first fit and as runs.
     pub packed: f64,
