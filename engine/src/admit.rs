@@ -61,7 +61,10 @@ pub(crate) struct WriteOp {
     pub whole: Option<(Slice, Digest)>,
     /// What the LBN meant when the rest of the block was read.
     pub base: Option<MapEntry>,
+    /// The block under a partial write: while it is pinned, the LBN means what was read if it means this block.
     pub pinned: Option<Pbn>,
+    /// The block that it was compared with, or is being.
+    pub pinned_other: Option<Pbn>,
     pub compared: Compared,
     pub stage: WriteStage,
 }
@@ -179,6 +182,7 @@ impl Engine {
             covers,
             base: None,
             pinned: None,
+            pinned_other: None,
             compared: Compared::Nothing,
             stage: if whole { WriteStage::Place } else { WriteStage::Base },
         });
@@ -224,7 +228,7 @@ impl Engine {
             Blocked::Space => self.space_waiters.push_back(op),
             Blocked::Failed(failure) => self.end_write(op, Some(failure)),
             Blocked::Compare(pbn) | Blocked::Carrier(pbn) => {
-                self.pin_for(op, pbn);
+                self.pin_other_for(op, pbn);
                 self.writes[op].stage = WriteStage::Comparing { in_slots: matches!(why, Blocked::Carrier(_)) };
                 let at = self.geometry.block_at(pbn);
                 self.read_in(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
@@ -372,10 +376,17 @@ impl Engine {
         self.writes[op].pinned = Some(pbn);
     }
 
-    fn unpin_for(&mut self, op: usize) {
-        if let Some(pbn) = self.writes[op].pinned.take() {
-            self.unpin(pbn);
+    fn pin_other_for(&mut self, op: usize, pbn: Pbn) {
+        self.pin(pbn);
+        if let Some(before) = self.writes[op].pinned_other.replace(pbn) {
+            self.unpin(before);
         }
+    }
+
+    fn unpin_for(&mut self, op: usize) {
+        let write = &mut self.writes[op];
+        let pinned = [write.pinned.take(), write.pinned_other.take()];
+        pinned.into_iter().flatten().for_each(|pbn| self.unpin(pbn));
     }
 
     /// No block is left for it.

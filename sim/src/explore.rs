@@ -11,6 +11,7 @@ use crate::prepare::Prepared;
 use crate::record::record;
 use crate::states::Coverage;
 use crate::violation::Violation;
+use crate::world::Setting;
 use fastrand::Rng;
 use std::rc::Rc;
 use std::time::Instant;
@@ -81,6 +82,21 @@ impl Explorer {
             6 | 11 => self.run_in_little_memory(options.in_little_memory(&mut rng), &mut rng),
             _ => self.run_crashing(options, &mut rng),
         }
+    }
+
+    /// Where modes change, this life gets its own.
+    pub(crate) fn draw_mode(&self, options: &mut Options, rng: &mut Rng) {
+        if self.modes == Modes::Any {
+            options.settings.commit_mode = self.modes.draw(rng);
+            record!("--- in mode {:?}", options.settings.commit_mode);
+        }
+    }
+
+    /// What another life after this one is made of.
+    pub(crate) fn in_another_life(&self, setting: &Setting, rng: &mut Rng) -> Setting {
+        let mut options = (*setting.options).clone();
+        self.draw_mode(&mut options, rng);
+        Setting { options: Rc::new(options), ..setting.clone() }
     }
 
     fn plan(&self, options: Options) -> Plan {

@@ -4,7 +4,6 @@ use crate::cuts::{Cuts, state_name};
 use crate::disk::{Choice, SimDisk};
 use crate::explore::Explorer;
 use crate::machine::{open_engine, superblock_of};
-use crate::options::{Modes, Options};
 use crate::oracle::Oracle;
 use crate::record::{self, record};
 use crate::ring::Ring;
@@ -138,21 +137,6 @@ impl Explorer {
             world.check_sets()?;
         }
         Ok(world)
-    }
-
-    /// Where modes change, this life gets its own.
-    fn draw_mode(&self, options: &mut Options, rng: &mut Rng) {
-        if self.modes == Modes::Any {
-            options.settings.commit_mode = self.modes.draw(rng);
-            record!("--- in mode {:?}", options.settings.commit_mode);
-        }
-    }
-
-    /// What another life after this one is made of.
-    pub(crate) fn in_another_life(&self, setting: &Setting, rng: &mut Rng) -> Setting {
-        let mut options = (*setting.options).clone();
-        self.draw_mode(&mut options, rng);
-        Setting { options: Rc::new(options), ..setting.clone() }
     }
 
     fn count_events(&mut self, world: &World) {

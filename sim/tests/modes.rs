@@ -6,7 +6,7 @@ mod scene;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{CommitMode, Geometry, Superblock, Wish};
 use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Reply, Segment};
-use onefold_engine::settings::{Persistence, Settings};
+use onefold_engine::settings::{Compression, Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
 use onefold_sim::counts::device::Device;
 use onefold_sim::counts::names::name_of;
@@ -228,4 +228,36 @@ fn a_log_that_is_closed_again_and_again_without_a_free_block_goes_on() {
     scene.flush();
     let mut scene = open(&scene.device, settings(CommitMode::Log), nothing());
     assert_eq!([0, 2, 3].map(|lbn| read(&mut scene, lbn)), [1001, 1001, 1003]);
+}
+
+/// A write of some sectors has read what lies under them, and the whole is compared with a stored block, in a unit; meanwhile its LBN is overwritten, and
+/// overwritten again. The block that it meant is not given to the last of these, or the write would take it for what it has read.
+#[test]
+fn what_lies_under_a_write_of_sectors_is_kept_while_the_whole_is_compared() {
+    let settings = Settings { compression: Compression::Carriers, ..settings(CommitMode::Log) };
+    let under = 3;
+    for overwritten in 0..4 {
+        let mut scene = open(&filled(40), settings.clone(), nothing());
+        scene.ask(Op::Discard, 0, 2500, None);
+        scene.flush();
+        // What is compared, in a unit.
+        scene.write(20, 7);
+        scene.write_sectors(20, 0..2, 8);
+        scene.flush();
+        let before = scene.answers.len();
+        scene.write(under, 7);
+        scene.write_sectors(under, 0..1, 8);
+        // A stored block is read as content.
+        scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Read { .. }) && class == Class::Data);
+        scene.write_sectors(under, 1..2, 8);
+        assert_eq!((scene.held(), scene.answers.len()), (1, before + 2), "it is being compared");
+        for i in 0..=overwritten {
+            scene.flush();
+            scene.write(under, 100 + i);
+        }
+        scene.let_go();
+        scene.rest();
+        let (found, stored) = (read(&mut scene, under), read(&mut scene, 20));
+        assert!(found != stored, "overwritten {overwritten} times, and all is gone");
+    }
 }

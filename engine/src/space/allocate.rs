@@ -1,5 +1,6 @@
 //! Handing out free blocks.
 
+use crate::admit::WriteOp;
 use crate::engine::Engine;
 use crate::epoch::Wanted;
 use crate::format::page::{PageId, Region};
@@ -220,7 +221,8 @@ impl Engine {
 
     /// Whether something in flight may yet free a block, or lets a free one be used.
     fn in_flight_frees_blocks(&self) -> bool {
-        let by_waiters = self.space_waiters.iter().filter(|&&op| self.writes.get(op).is_some_and(|w| w.pinned.is_some())).count();
+        let pinned_by = |w: &WriteOp| usize::from(w.pinned.is_some()) + usize::from(w.pinned_other.is_some());
+        let by_waiters: usize = self.space_waiters.iter().filter_map(|&op| self.writes.get(op)).map(pinned_by).sum();
         let pins: u32 = self.pins.values().sum();
         !self.fresh.is_empty() || count(by_waiters) < u64::from(pins)
     }

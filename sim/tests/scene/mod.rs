@@ -10,12 +10,14 @@ use fastrand::Rng;
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::check::{CheckSettings, Finding, ReadMedium, check};
-use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::fingerprint::{Algorithm, Digest};
+use onefold_engine::format::codec::compress;
+use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::format::{Geometry, MapEntry, PageId, Region, Superblock, Wish, page};
 use onefold_engine::interface::{Action, Class, Event, Hint, IoFailure, Notice, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
-use onefold_engine::units::{BLOCK_BYTES, Bytes, Pbn, Time, index};
+use onefold_engine::units::{BLOCK_BYTES, Bytes, Pbn, SECTOR_BYTES, Time, index};
 use onefold_sim::counts::device::Device;
 use onefold_sim::counts::names::{digest_of, name_of, write_name};
 use onefold_sim::machine::PlainHome;
@@ -204,6 +206,14 @@ impl Scene {
                     self.closed = true;
                 }
                 Action::Notice(notice) => self.notices.push(notice),
+                Action::Compress { io, block } => {
+                    let data = compress(block.block(0), SLOT_DATA_MAX);
+                    self.in_flight.push(((Class::Data, Bytes(0)), Event::Compressed { io, data }));
+                }
+                Action::Digest { io, block } => {
+                    let digest = digest_of(name_of(block.block(0)));
+                    self.in_flight.push(((Class::Data, Bytes(0)), Event::Digested { io, digest }));
+                }
                 _ => {}
             }
         }
@@ -289,6 +299,19 @@ impl Scene {
         self.ask(Op::Write, lbn, 1, Some(Payload { buffer: buffer.freeze(), digests: vec![digest_of(content)] }));
         self.rest();
         self.told.clone()
+    }
+
+    /// Writes some sectors of a block, and lets what may happen happen.
+    pub fn write_sectors(&mut self, lbn: u64, sectors: std::ops::Range<u64>, content: u64) {
+        let mut buffer = BufferMut::zeroed(1);
+        write_name(content, buffer.block_mut(0));
+        let payload = Some(Payload { buffer: buffer.freeze(), digests: vec![Digest::Partial] });
+        self.requests += 1;
+        let (offset, length) =
+            (Bytes(lbn * BLOCK_BYTES + sectors.start * SECTOR_BYTES), Bytes((sectors.end - sectors.start) * SECTOR_BYTES));
+        let (id, op, fua, hint) = (RequestId(self.requests), Op::Write, false, Hint::None);
+        self.feed(Event::Request(Request { id, op, offset, length, payload, fua, hint }));
+        self.rest();
     }
 
     /// The device comes to hold another content in a block than was written.
