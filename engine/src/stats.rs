@@ -103,6 +103,8 @@ pub struct Stats {
     pub unique_blocks: u64,
     pub shared_blocks: u64,
     pub free_complete: bool,
+    /// Blocks with slots; none where not all fingerprint pages were seen yet, or could be.
+    pub carriers: Option<u64>,
     pub index_entries: u64,
     pub index_capacity: u64,
     pub garbage_possible: bool,
@@ -127,6 +129,7 @@ impl Engine {
             unique_blocks: self.space.census.unique,
             shared_blocks: self.space.census.shared,
             free_complete: self.space.scan_complete(),
+            carriers: self.refill.carriers(),
             index_entries: self.index.len(),
             index_capacity: self.index.capacity(),
             garbage_possible: self.superblock.garbage_possible,
