@@ -146,6 +146,37 @@ fn a_full_volume_is_overwritten_in_synced_writes() {
     m.close();
 }
 
+#[test]
+fn stats_tell_carriers_and_what_they_would_take_unpacked() {
+    let mut m = served(blank(32 << 20, None));
+    let stats = |m: &Machine| {
+        let stats = m.engine.stats();
+        (stats.carriers, stats.unpacked.map(|blocks| (blocks.least, blocks.most)))
+    };
+    m.write(0, &pattern(1, 2 * 4096));
+    m.flush();
+    assert_eq!(stats(&m), (Some(0), Some((2, 2))));
+    m.write(4096 * 2, &soft(1, 3));
+    m.flush();
+    m.write(4096 * 5, &soft(2, 1));
+    m.flush();
+    let units = m.engine.ledger().units;
+    assert_eq!((units.plain, units.carriers, units.packed_blocks), (1, 2, 4));
+    assert!(units.packed_bytes > 4 * 1000 && units.packed_bytes < 4 * 1200, "{units:?}");
+    assert!(units.padding_bytes < 3 * 4096 - units.packed_bytes, "{units:?}");
+    // Six blocks of content in four: two carriers, and two that do not compress.
+    assert_eq!(stats(&m), (Some(2), Some((4, 6))));
+    m.write(4096 * 10, &soft(1, 3));
+    m.flush();
+    assert_eq!(stats(&m), (Some(2), Some((4, 9))), "which slots are linked to twice is not known");
+    let mut m = served(m.close());
+    m.wait(3);
+    assert_eq!(stats(&m), (Some(2), Some((4, 9))));
+    m.write(4096 * 20, &soft(3, 2));
+    m.flush();
+    assert_eq!(stats(&m), (Some(3), Some((5, 11))));
+}
+
 /// So many carriers with a block each, of a volume that is closed.
 fn carriers(blocks: u64) -> Vec<u8> {
     let mut m = served(blank(32 << 20, None));
@@ -238,6 +269,7 @@ fn nobody_links_to_a_carrier_whose_name_is_going() {
         m.engine.ledger().reclaimed_blocks > 0
     });
     assert!(goes.is_some());
+    assert_eq!(m.engine.stats().carriers, Some(0));
     let before = duplicates(&m).1;
     m.write((blocks - 1) * 4096, &soft(1, 1));
     assert_eq!(duplicates(&m).1, before);
