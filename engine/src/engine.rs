@@ -14,7 +14,7 @@ use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::format::authenticator::Authenticator;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::geometry::Geometry;
-use crate::format::page::PageId;
+use crate::format::page::{PageId, Region};
 use crate::format::superblock::Superblock;
 use crate::index::Index;
 use crate::interface::{Action, Class, Event, Failure, IoFailure, IoId, Notice, Reply, Request, RequestId};
@@ -64,6 +64,11 @@ pub(crate) enum IoFor {
     ReadForWrite {
         op: usize,
         pbn: Pbn,
+    },
+    /// Of a carrier for the index; its authenticator, as its entry has it.
+    ReadForIndex {
+        pbn: Pbn,
+        authenticator: Fingerprint,
     },
     DigestForWrite {
         op: usize,
@@ -189,7 +194,7 @@ impl Engine {
         let cleanly = superblock.clean || superblock.is_log_live();
         let mut engine = Self {
             space: Space::new(&geometry, superblock.allocation_cursor, accountant.limit(Part::Work)),
-            refill: Refill::new(superblock.allocation_cursor),
+            refill: Refill::new(superblock.allocation_cursor, geometry.pages(Region::Fingerprints)),
             recount: Recount::new(superblock.garbage_possible || !cleanly, if cleanly { superblock.recount_position } else { Pbn(0) }),
             pages: Pages::new(accountant.clone()),
             cache: ReadCache::new(accountant.clone()),
@@ -352,6 +357,7 @@ impl Engine {
             Some(IoFor::PageLoad(id)) => self.page_loaded(id, &buffer, result),
             Some(IoFor::Read { op, run }) => self.read_arrived(op, run, buffer, digests, result),
             Some(IoFor::ReadForWrite { op, pbn }) => self.write_base_arrived(op, pbn, buffer, &digests, result),
+            Some(IoFor::ReadForIndex { pbn, authenticator }) => self.carrier_arrived(pbn, authenticator, buffer, result),
             Some(IoFor::WalkRead { sequence, pbn }) => self.walk_arrived(sequence, pbn, buffer, result),
             Some(IoFor::DoubtRead { pbn, name }) => self.doubt_arrived(pbn, name, buffer, &digests, result),
             _ => debug_assert!(false, "a read that nobody asked for ended"),

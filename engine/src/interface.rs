@@ -7,6 +7,7 @@
 
 use crate::buffer::{Buffer, BufferMut, Slice};
 use crate::fingerprint::Digest;
+use crate::stats::Unpacked;
 use crate::units::{Bytes, Epoch, Lbn, Pbn, Time};
 
 /// A client's request, numbered by the runtime.
@@ -238,7 +239,7 @@ pub enum Notice {
     /// Damage that no crash explains (P6).
     Damage { what: &'static str, at: u64 },
     /// A thin volume fills: percent of the data blocks in use, at 80 and every 5 above.
-    Filling { percent: u64 },
+    Filling { percent: u64, unpacked: Option<Unpacked> },
     /// Serving: reads are answered from now on.
     Serving,
     /// The index holds again what the fingerprint table names (or as much as fits).

@@ -157,6 +157,8 @@ impl Engine {
         };
         match entry.kind {
             Kind::Fingerprint => Ok((entry.value == *fp).then_some(0)),
+            // What the log takes a name from still has it on its page, and may be in the index by its slots.
+            Kind::Carrier if self.is_losing_its_name(pbn) => Ok(None),
             // The ring's promises name whole blocks.
             Kind::Carrier if !self.settings.ack_when_written => match compared {
                 Compared::SameSlot(same, slot, authenticator) if same == pbn && authenticator == entry.value => Ok(Some(slot)),

@@ -261,7 +261,7 @@ impl Engine {
         for run in &read.runs {
             for i in 0..run.blocks {
                 let pbn = run.first + count(i);
-                if let (false, Some((slice, _))) = (read.bad, &run.arrived) {
+                if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, self.suspects.contains(&pbn)) {
                     self.cache.fill(pbn, slice.block(i));
                 }
                 self.unpin(pbn);

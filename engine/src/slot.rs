@@ -4,6 +4,7 @@
 //!    copies of units.
 //! 2. What comes from the device is believed where the volume made it for that place *and* its entry says that it is this unit. An older unit
 //!    that lay there is authentic too, and a stranger's.
+//! 3. What of a carrier was found wrong is not kept in memory, and nobody links to it from then on: its other slots may be wrong as well.
 
 use crate::buffer::{BufferMut, Slice};
 use crate::engine::Engine;
@@ -12,7 +13,7 @@ use crate::format::codec;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit::{self, Slot};
 use crate::interface::Notice;
-use crate::units::{BLOCK_SIZE, Pbn};
+use crate::units::{BLOCK_SIZE, Pbn, count};
 
 /// The content of a slot of a block that is known to be right; slot 0 is the block itself. None where there is no such slot, or no client block in it.
 pub(crate) fn in_slot(block: &Slice, slot: u8) -> Option<Slice> {
@@ -47,6 +48,9 @@ impl Engine {
             return None;
         }
         if self.authentic(pbn, bytes).is_some() {
+            if entry.is_some() {
+                self.offer_slots(pbn, bytes);
+            }
             return in_slot(block, slot);
         }
         // The right unit by its name, and some byte of it has changed: perhaps none of this slot's.
@@ -54,6 +58,17 @@ impl Engine {
         let slot = slots.get(usize::from(slot).checked_sub(1)?)?;
         let content = unpack(bytes, slot).filter(|content| self.fingerprinter.digest(content.block(0)) == Digest::Of(slot.fingerprint))?;
         self.notice(Notice::Damage { what: "a carrier differs from its authenticator, but not in the block that was read", at: pbn.0 });
+        self.suspects.insert(pbn);
         Some(content)
+    }
+
+    /// Offers the slots of a carrier, which is the one that its entry names, to the index. How many it took.
+    pub(crate) fn offer_slots(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> u64 {
+        // The ring's promises name whole blocks, so nobody would link to them.
+        if self.settings.ack_when_written || self.suspects.contains(&pbn) || self.is_losing_its_name(pbn) {
+            return 0;
+        }
+        let slots = unit::slots(block).unwrap_or_default();
+        count(slots.iter().filter(|slot| self.index.offer(&slot.fingerprint, pbn)).count())
     }
 }

@@ -1,9 +1,11 @@
 //! The ledger: exact counts of what was sent to the device, and of what clients sent to us.
 
 use crate::engine::Engine;
+use crate::format::unit::UnitWriter;
 use crate::interface::Class;
+use crate::log::Log;
 use crate::memory::Part;
-use crate::units::BLOCK_BYTES;
+use crate::units::{BLOCK_BYTES, count};
 
 /// Counts of one class of device operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +50,49 @@ pub struct Ledger {
     pub overflows: u64,
     pub reclaimed_blocks: u64,
     pub cache_hits: u64,
+    pub units: Units,
+}
+
+/// What the units hold that the log's epochs were written in. Units that an opening writes are not among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Units {
+    /// Without slots.
+    pub plain: u64,
+    /// With slots.
+    pub carriers: u64,
+    /// Blocks of clients in the slots, and the bytes that they come to there.
+    pub packed_blocks: u64,
+    pub packed_bytes: u64,
+    /// Bytes of all these units that hold nothing.
+    pub padding_bytes: u64,
+}
+
+impl Units {
+    /// A unit is filled.
+    pub(crate) fn filled(&mut self, writer: &UnitWriter) {
+        let (slots, bytes) = writer.packed();
+        *(if slots > 0 { &mut self.carriers } else { &mut self.plain }) += 1;
+        self.packed_blocks += count(slots);
+        self.packed_bytes += count(bytes);
+        self.padding_bytes += count(writer.room_left());
+    }
+}
+
+/// Blocks that clients' content would take if none lay in slots: at least and at most; of so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unpacked {
+    pub least: u64,
+    pub most: u64,
+    pub of: u64,
+}
+
+/// Blocks that the log keeps for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogBlocks {
+    /// Units without slots, those of the older pair of superblock copies too.
+    pub plain: u64,
+    /// Places of coming units.
+    pub places: u64,
 }
 
 impl Ledger {
@@ -103,6 +148,12 @@ pub struct Stats {
     pub unique_blocks: u64,
     pub shared_blocks: u64,
     pub free_complete: bool,
+    /// The volume may hold slots. If so, carriers: blocks that have some; none where not all fingerprint pages were seen yet, or could be.
+    pub has_slots: bool,
+    pub carriers: Option<u64>,
+    pub unpacked: Option<Unpacked>,
+    /// None where there is no log.
+    pub log: Option<LogBlocks>,
     pub index_entries: u64,
     pub index_capacity: u64,
     pub garbage_possible: bool,
@@ -127,6 +178,10 @@ impl Engine {
             unique_blocks: self.space.census.unique,
             shared_blocks: self.space.census.shared,
             free_complete: self.space.scan_complete(),
+            has_slots: self.superblock.has_slots(),
+            carriers: self.refill.carriers(),
+            unpacked: self.unpacked(),
+            log: self.log.as_ref().map(Log::blocks_kept),
             index_entries: self.index.len(),
             index_capacity: self.index.capacity(),
             garbage_possible: self.superblock.garbage_possible,

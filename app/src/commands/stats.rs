@@ -126,7 +126,7 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
     let (ledger, space, dedup) = (&volume.ledger, &volume.space, &volume.dedup);
     let ratio = |r: Option<f64>| r.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
     let counting = if space.is_complete { "" } else { " (still counting)" };
-    let table = table
+    let mut table = table
         .row("client wrote", format!("{} ({} blocks)", blocks(ledger.client_units), ledger.client_units))
         .row(
             "device wrote",
@@ -150,11 +150,42 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
                 blocks(space.free_blocks)
             ),
         );
+    if let (Some(units), Some(places)) = (space.log_unit_blocks, space.log_place_blocks) {
+        table = table.row("log keeps", format!("{} in plain units, {} in places of coming ones", blocks(units), blocks(places)));
+    }
+    table = packed(table, volume);
     match (space.garbage_possible, space.recount_running) {
         (true, true) => table.row("garbage", "possible; being recounted"),
         (true, false) => table.row("garbage", "possible"),
         _ => table,
     }
+}
+
+/// What lies in slots, where anything may.
+fn packed(mut table: Table, volume: &VolumeCounts) -> Table {
+    let (packing, space) = (&volume.packing, &volume.space);
+    if packing.plain_units + packing.carrier_units > 0 {
+        table = table
+            .row(
+                "log wrote",
+                format!(
+                    "{} plain units, {} carriers; {} of them padding",
+                    packing.plain_units,
+                    packing.carrier_units,
+                    Size(packing.padding_bytes)
+                ),
+            )
+            .row("packed", format!("{} blocks into the carriers, to {}", packing.packed_blocks, Size(packing.packed_bytes)));
+    }
+    let unknown = || "not known yet".to_owned();
+    if space.carrier_blocks == Some(0) {
+        return table;
+    }
+    let unpacked = space.unpacked_blocks.map(|(least, most)| format!("{least} to {most} blocks, of {}", space.data_blocks));
+    table
+        .row("carriers", space.carrier_blocks.map_or_else(unknown, |blocks| format!("{blocks}, among unique, shared and kept blocks")))
+        .row("dead slots", "not known: only the map says which slots are linked to")
+        .row("if not packed", unpacked.unwrap_or_else(unknown))
 }
 
 /// Shows.

@@ -46,7 +46,9 @@ pub fn memory(accountant: &Accountant) -> Vec<PartUse> {
         peak_bytes: accountant.peak(part),
         limit_bytes: accountant.limit(part),
     };
-    Part::ALL.into_iter().map(of).collect()
+    // What a mode has no share for, it does not use, unless it empties what another left.
+    let is_there = |part: &PartUse| part.limit_bytes + part.peak_bytes > 0;
+    Part::ALL.into_iter().map(of).filter(is_there).collect()
 }
 
 /// What a target did since it was attached.

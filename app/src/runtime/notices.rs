@@ -1,6 +1,7 @@
 //! What a volume has to say to its owner: logged, and kept for `status`.
 
 use onefold_engine::interface::Notice;
+use onefold_engine::stats::Unpacked;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -57,7 +58,16 @@ fn text(notice: &Notice) -> String {
             format!("{what} failed: read-only from here on. What was synced before is safe. Detach, look after the device, attach again")
         }
         Notice::Damage { what, at } => format!("damage: {what} at {at}. `onefold check` tells more"),
-        Notice::Filling { percent } => format!("{percent} % of the data blocks are in use, and the volume promises more than it has"),
+        Notice::Filling { percent, unpacked } => {
+            let unpacked = match unpacked {
+                Some(Unpacked { least, most, .. }) if least == most => String::new(),
+                Some(Unpacked { least, most, of }) => {
+                    format!("; were nothing packed, {least} to {most} blocks would be needed, and there are {of}")
+                }
+                None => "; how many would be, were nothing packed, is not known yet".to_owned(),
+            };
+            format!("{percent} % of the data blocks are in use, and the volume promises more than it has{unpacked}")
+        }
         Notice::Serving => "serving".to_owned(),
         Notice::IndexRefilled { entries } => format!("the index is filled again: {entries} entries"),
         Notice::NoRoomForLog => "there is no free block for a log: mode `ordered` until the volume is opened again".to_owned(),

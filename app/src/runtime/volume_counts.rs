@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct VolumeCounts {
     pub ledger: Efficiency,
     pub space: Space,
+    pub packing: Packing,
     pub dedup: Dedup,
     pub commits: Commits,
     /// What the volume does for its own consistency at this moment.
@@ -61,6 +62,13 @@ pub struct Space {
     /// Kept for their fingerprint alone.
     pub kept_blocks: u64,
     pub free_blocks: u64,
+    /// Units without slots that the log keeps, and blocks that it keeps for coming units; nothing where there is no log.
+    pub log_unit_blocks: Option<u64>,
+    pub log_place_blocks: Option<u64>,
+    /// Blocks with slots, counted among unique, shared and kept ones; nothing where it is not known.
+    pub carrier_blocks: Option<u64>,
+    /// Blocks that clients' content would take if none of it lay in slots, at least and at most; nothing where it is not known.
+    pub unpacked_blocks: Option<(u64, u64)>,
     /// False while the blocks are still being counted: then the four above are lower bounds.
     pub is_complete: bool,
     pub garbage_possible: bool,
@@ -69,6 +77,19 @@ pub struct Space {
     pub recounted_blocks: u64,
     pub reclaimed_blocks: u64,
     pub discarded_bytes: u64,
+}
+
+/// Units that the log's epochs were written in since the volume was attached.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Packing {
+    pub plain_units: u64,
+    /// With slots.
+    pub carrier_units: u64,
+    /// Blocks in slots, and the bytes that they came to.
+    pub packed_blocks: u64,
+    pub packed_bytes: u64,
+    /// Bytes of all these units that hold nothing.
+    pub padding_bytes: u64,
 }
 
 /// What became of the blocks that clients wrote.
@@ -114,12 +135,23 @@ impl VolumeCounts {
                 shared_blocks: stats.shared_blocks,
                 kept_blocks: stats.kept_blocks,
                 free_blocks: stats.free_blocks,
+                log_unit_blocks: stats.log.map(|log| log.plain),
+                log_place_blocks: stats.log.map(|log| log.places),
+                carrier_blocks: if stats.has_slots { stats.carriers } else { Some(0) },
+                unpacked_blocks: stats.unpacked.map(|blocks| (blocks.least, blocks.most)),
                 is_complete: stats.free_complete,
                 garbage_possible: stats.garbage_possible,
                 recount_running: stats.recount_running,
                 recounted_blocks,
                 reclaimed_blocks: ledger.reclaimed_blocks,
                 discarded_bytes: ledger.device_discarded_bytes,
+            },
+            packing: Packing {
+                plain_units: ledger.units.plain,
+                carrier_units: ledger.units.carriers,
+                packed_blocks: ledger.units.packed_blocks,
+                packed_bytes: ledger.units.packed_bytes,
+                padding_bytes: ledger.units.padding_bytes,
             },
             dedup: Dedup {
                 duplicates: ledger.duplicates,

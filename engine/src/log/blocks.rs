@@ -6,7 +6,8 @@
 
 use super::Log;
 use crate::engine::Engine;
-use crate::units::Pbn;
+use crate::stats::LogBlocks;
+use crate::units::{Pbn, count};
 
 /// What a block is to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,12 @@ impl Log {
     /// Whether a block is one of the log's.
     pub fn has(&self, pbn: Pbn) -> bool {
         self.blocks.contains_key(&pbn)
+    }
+
+    /// Those that are nobody else's. Carriers are clients' too.
+    pub fn blocks_kept(&self) -> LogBlocks {
+        let (all, places) = (self.blocks.values().filter(|is| **is == Use::Plain).count(), self.places.len());
+        LogBlocks { plain: count(all - places), places: count(places) }
     }
 }
 

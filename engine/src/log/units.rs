@@ -152,6 +152,7 @@ impl Engine {
         let mut unlinked = Vec::new();
         for &(pbn, authenticator) in &part.carriers {
             self.commit_effect(number, &birth_of_carrier(pbn, authenticator), &mut unlinked);
+            self.refill.carrier_changed(pbn, true);
             self.end_fresh(pbn, number.0);
         }
         for record in &part.records {

@@ -48,8 +48,8 @@ impl Engine {
         if !self.pages.dirty.is_empty() {
             due(self.writeback_at);
         }
-        if let Some(time) = self.recount.next_at() {
-            due(time);
+        if self.stage == crate::commit::Stage::Serving {
+            self.recount.next_at().into_iter().chain(self.refill.next_at()).for_each(due);
         }
         at.map(|time| time.max(self.now))
     }

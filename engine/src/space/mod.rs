@@ -13,6 +13,7 @@ mod trim;
 pub(crate) use reclaim::Reclaim;
 
 use crate::Map;
+use crate::format::entry::REFS_UNKNOWN;
 use crate::format::geometry::Geometry;
 use crate::format::page::Region;
 use crate::units::{Pbn, index};
@@ -32,9 +33,29 @@ pub(crate) struct Census {
     pub shared: u64,
     /// No link, and the log's.
     pub of_log: u64,
+    /// Their links but one each, which is almost always the fingerprint's: links from the map.
+    pub links: u64,
+    /// Blocks whose count is not known.
+    pub unknown: u64,
 }
 
 impl Census {
+    fn add(&mut self, refs: u8, of_log: bool) {
+        *self.kind(refs, of_log) += 1;
+        match refs {
+            REFS_UNKNOWN => self.unknown += 1,
+            _ => self.links += u64::from(refs.saturating_sub(1)),
+        }
+    }
+
+    fn take(&mut self, refs: u8, of_log: bool) {
+        *self.kind(refs, of_log) -= 1;
+        match refs {
+            REFS_UNKNOWN => self.unknown -= 1,
+            _ => self.links -= u64::from(refs.saturating_sub(1)),
+        }
+    }
+
     fn kind(&mut self, refs: u8, of_log: bool) -> &mut u64 {
         match refs {
             0 if of_log => &mut self.of_log,
@@ -58,6 +79,8 @@ pub(crate) struct Space {
     data_blocks: u64,
     /// The scan begins at `scan_start` and goes round.
     scan_start: u64,
+    /// A page could not be read.
+    pub scan_blind: bool,
     pub scan_done: u64,
     /// Free blocks, checked, in the order in which they will be used.
     pub ready: VecDeque<Pbn>,
@@ -105,6 +128,7 @@ impl Space {
             refs_pages,
             data_blocks: geometry.data_blocks,
             scan_start: (newest.0 / Region::Refs.entries_per_page()).min(refs_pages - 1),
+            scan_blind: false,
             scan_done: 0,
             ready: VecDeque::new(),
             preparing: None,
@@ -173,8 +197,8 @@ impl Space {
         if !self.scanned(refs_page) {
             return;
         }
-        *self.census.kind(before.0, before.1) -= 1;
-        *self.census.kind(after.0, after.1) += 1;
+        self.census.take(before.0, before.1);
+        self.census.add(after.0, after.1);
         let group = &mut self.free_in[index(refs_page / self.group_pages)];
         *group -= u32::from(before == (0, false));
         *group += u32::from(after == (0, false));
@@ -183,7 +207,7 @@ impl Space {
     /// The scan has come by a refs page with these counts, and whether each block is the log's.
     pub fn scanned_page(&mut self, refs_page: u64, counts: impl Iterator<Item = (Pbn, u8, bool)>) {
         for (pbn, refs, of_log) in counts {
-            *self.census.kind(refs, of_log) += 1;
+            self.census.add(refs, of_log);
             self.free_in[index(refs_page / self.group_pages)] += u32::from((refs, of_log) == (0, false));
             if refs == 1 {
                 // A granule whose changes were noted before the scan came is counted twice for a while: the number only orders them.

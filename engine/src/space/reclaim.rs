@@ -128,8 +128,10 @@ impl Engine {
             self.pages.touch(names, self.now);
             self.reclaim.removed.entry(names).or_default().push(pbn);
         }
-        if entry.kind == Kind::Fingerprint {
-            self.index.remove(&entry.value, pbn);
+        match entry.kind {
+            Kind::Fingerprint => self.index.remove(&entry.value, pbn),
+            Kind::Carrier => self.refill.carrier_changed(pbn, false),
+            Kind::None | Kind::Checksum => {}
         }
         self.ledger.reclaimed_blocks += 1;
     }

@@ -2,8 +2,11 @@
 
 use crate::engine::Engine;
 use crate::format::page::{PageId, Region};
+use crate::format::unit::SLOTS_MAX;
 use crate::interface::Notice;
 use crate::pages::{Got, Task};
+use crate::stats::Unpacked;
+use crate::units::count;
 
 /// Pages counted in one step, before the engine attends to other things.
 const PAGES_A_STEP: u64 = 32;
@@ -23,7 +26,10 @@ impl Engine {
                     self.scan_waits = true;
                     return;
                 }
-                Got::Unreadable => self.space.scanned_page(number, std::iter::empty()),
+                Got::Unreadable => {
+                    self.space.scan_blind = true;
+                    self.space.scanned_page(number, std::iter::empty());
+                }
                 Got::Ready => {
                     let first = self.geometry.first_pbn(id);
                     let blocks = Region::Refs.entries_per_page().min(self.geometry.data_blocks - first.0);
@@ -36,6 +42,19 @@ impl Engine {
         self.more_background = true;
     }
 
+    /// The blocks that clients' content would take if none of it lay in slots; none where too little is known of it.
+    pub(crate) fn unpacked(&self) -> Option<Unpacked> {
+        let census = &self.space.census;
+        if !self.space.scan_complete() || self.space.scan_blind || census.unknown > 0 {
+            return None;
+        }
+        let carriers = if self.superblock.has_slots() { self.refill.carriers()? } else { 0 };
+        let least = census.unique + census.shared;
+        // A carrier that is in use holds one block at least, and no more than it has slots; nor are there more blocks than links.
+        let most = (least + carriers * (count(SLOTS_MAX) - 1)).min(census.links.max(least));
+        Some(Unpacked { least, most, of: self.geometry.data_blocks })
+    }
+
     /// Tells the owner of a thin volume that it fills.
     pub(crate) fn warn_when_filling(&mut self) {
         let thin = self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks;
@@ -46,7 +65,7 @@ impl Engine {
         let percent = used * 100 / self.geometry.data_blocks;
         let step = percent - percent % FILLING_STEP_PERCENT;
         if step >= FILLING_PERCENT && step > self.filling_warned {
-            self.notice(Notice::Filling { percent: step });
+            self.notice(Notice::Filling { percent: step, unpacked: self.unpacked() });
         }
         self.filling_warned = if step >= FILLING_PERCENT { step } else { 0 };
     }

@@ -2,7 +2,7 @@
 
 use crate::machine::{Machine, blank, pattern};
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Class, Notice, Op};
+use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Reply};
 use onefold_engine::settings::{Compression, Settings};
 use std::collections::BTreeMap;
 
@@ -164,4 +164,135 @@ fn a_full_volume_is_overwritten_in_synced_writes() {
     }
     assert!(m.notices.iter().all(|n| !matches!(n, Notice::Damage { .. })), "{:?}", m.notices);
     m.close();
+}
+
+#[test]
+fn stats_tell_carriers_and_what_they_would_take_unpacked() {
+    let mut m = served(blank(32 << 20, None));
+    let stats = |m: &Machine| {
+        let stats = m.engine.stats();
+        (stats.carriers, stats.unpacked.map(|blocks| (blocks.least, blocks.most)))
+    };
+    m.write(0, &pattern(1, 2 * 4096));
+    m.flush();
+    assert_eq!(stats(&m), (Some(0), Some((2, 2))));
+    m.write(4096 * 2, &soft(1, 3));
+    m.flush();
+    m.write(4096 * 5, &soft(2, 1));
+    m.flush();
+    let units = m.engine.ledger().units;
+    assert_eq!((units.plain, units.carriers, units.packed_blocks), (1, 2, 4));
+    assert!(units.packed_bytes > 4 * 1000 && units.packed_bytes < 4 * 1200, "{units:?}");
+    assert!(units.padding_bytes < 3 * 4096 - units.packed_bytes, "{units:?}");
+    // Six blocks of content in four: two carriers, and two that do not compress.
+    assert_eq!(stats(&m), (Some(2), Some((4, 6))));
+    m.write(4096 * 10, &soft(1, 3));
+    m.flush();
+    assert_eq!(stats(&m), (Some(2), Some((4, 9))), "which slots are linked to twice is not known");
+    let mut m = served(m.close());
+    m.wait(3);
+    assert_eq!(stats(&m), (Some(2), Some((4, 9))));
+    m.write(4096 * 20, &soft(3, 2));
+    m.flush();
+    assert_eq!(stats(&m), (Some(3), Some((5, 11))));
+}
+
+/// So many carriers with a block each, of a volume that is closed.
+fn carriers(blocks: u64) -> Vec<u8> {
+    let mut m = served(blank(32 << 20, None));
+    for b in 0..blocks {
+        m.write(b * 4096, &soft(b, 1));
+        m.flush();
+    }
+    m.close()
+}
+
+fn duplicates(m: &Machine) -> (u64, u64) {
+    (m.engine.ledger().new_blocks, m.engine.ledger().duplicates)
+}
+
+#[test]
+fn the_refill_reads_carriers_a_few_at_a_time() {
+    let medium = carriers(20);
+    for commit_mode in [CommitMode::Log, CommitMode::Ordered] {
+        let mut m = Machine::open(medium.clone(), Settings { commit_mode, ..settings() });
+        let read = |m: &Machine| m.engine.ledger().read[Class::Data as usize].units;
+        let refilled = |m: &Machine| m.notices.contains(&Notice::IndexRefilled { entries: 20 });
+        m.feed(Event::Tick);
+        assert_eq!((read(&m), refilled(&m)), (8, false), "{commit_mode:?}");
+        m.wait(1);
+        assert_eq!((read(&m), refilled(&m)), (16, false), "{commit_mode:?}");
+        m.wait(5);
+        assert_eq!((read(&m), refilled(&m)), (20, true), "{commit_mode:?}: {:?}", m.notices);
+        (0..20).for_each(|b| m.write((100 + b) * 4096, &soft(b, 1)));
+        assert_eq!(duplicates(&m), (0, 20), "{commit_mode:?}");
+        m.flush();
+        (0..20).for_each(|b| assert_eq!(m.read((100 + b) * 4096, 4096), soft(b, 1)));
+    }
+}
+
+#[test]
+fn a_carrier_that_is_read_is_known_by_its_slots() {
+    let mut m = served(blank(32 << 20, None));
+    m.write(0, &soft(1, 3));
+    m.flush();
+    let medium = m.close();
+    let unfilled = || Machine::open(medium.clone(), Settings { refill_carriers_per_second: 0, ..settings() });
+    let mut m = unfilled();
+    m.write(4096 * 10, &soft(1, 3));
+    assert_eq!(duplicates(&m), (3, 0), "nobody has read it");
+    let mut m = unfilled();
+    assert_eq!(m.read(4096, 4096), soft(1, 3)[4096..8192]);
+    m.write(4096 * 10, &soft(1, 3));
+    assert_eq!(duplicates(&m), (0, 3));
+    m.flush();
+    assert_eq!(m.read(4096 * 10, 3 * 4096), soft(1, 3));
+    // Part of a block is written over what lies in a slot.
+    let mut m = unfilled();
+    m.write(512, &pattern(9, 512));
+    m.write(4096 * 10, &soft(1, 3));
+    assert_eq!(duplicates(&m), (1, 3));
+}
+
+#[test]
+fn one_slot_of_a_damaged_carrier_says_nothing_of_the_others() {
+    let mut m = served(blank(32 << 20, None));
+    m.write(0, &soft(1, 2));
+    m.flush();
+    let mut medium = m.close();
+    // The noise of a block stands in its slot as it is; the first slot's lies last.
+    let noise = &soft(1, 2)[100..116];
+    let at = medium.windows(16).position(|bytes| bytes == noise).expect("it is stored once");
+    medium[at] ^= 1;
+    let mut m = Machine::open(medium, settings());
+    m.feed(Event::Tick);
+    assert_eq!(m.read(4096, 4096), soft(1, 2)[4096..]);
+    assert!(m.notices.iter().any(|n| matches!(n, Notice::Damage { .. })));
+    assert!(matches!(m.request(Op::Read, 0, 4096, None, false), Reply::Failed(Failure::Io)), "not what lies in memory either");
+    m.write(4096 * 10, &soft(1, 2));
+    assert_eq!(duplicates(&m), (2, 0), "nobody links to it any more");
+    m.flush();
+    assert_eq!(m.read(4096 * 10, 2 * 4096), soft(1, 2));
+}
+
+#[test]
+fn nobody_links_to_a_carrier_whose_name_is_going() {
+    let mut m = served(blank(16 << 20, None));
+    let blocks = m.engine.geometry().logical_blocks;
+    m.write(0, &soft(1, 1));
+    m.flush();
+    m.write(0, &pattern(2, 4096));
+    m.flush();
+    // It is the only block that is kept by its name alone, so that is what a full volume takes first.
+    let goes = (1..blocks - 1).find(|&b| {
+        m.write(b * 4096, &pattern(100 + b, 4096));
+        m.engine.ledger().reclaimed_blocks > 0
+    });
+    assert!(goes.is_some());
+    assert_eq!(m.engine.stats().carriers, Some(0));
+    let before = duplicates(&m).1;
+    m.write((blocks - 1) * 4096, &soft(1, 1));
+    assert_eq!(duplicates(&m).1, before);
+    m.flush();
+    assert_eq!(m.read((blocks - 1) * 4096, 4096), soft(1, 1));
 }

@@ -175,6 +175,17 @@ impl Machine {
         bytes
     }
 
+    /// Lets time pass until there is nothing to wake for, or so many times.
+    pub fn wait(&mut self, times: usize) {
+        for _ in 0..times {
+            if self.wake <= self.now {
+                return;
+            }
+            self.now = self.wake;
+            self.feed(Event::Tick);
+        }
+    }
+
     pub fn flush(&mut self) {
         let reply = self.request(Op::Flush, 0, 0, None, false);
         assert!(matches!(reply, Reply::Done), "{reply:?}");

@@ -67,6 +67,12 @@ impl UnitWriter {
         UNIT_ROOM_BYTES - PLACES_BYTES * self.places.len() - SLOT_BYTES * self.slots.len() - self.data.len() - self.records.len()
     }
 
+    /// How many slots it has, and the bytes of their data.
+    #[must_use]
+    pub fn packed(&self) -> (usize, usize) {
+        (self.slots.len(), self.data.len())
+    }
+
     /// How many records it has: the number of the next one.
     #[must_use]
     pub const fn record_count(&self) -> u32 {
