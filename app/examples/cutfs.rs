@@ -9,7 +9,8 @@
 //!
 //! 1. A sector survives as its durable version or as any version written since (A1, A2, A3 of `docs/ordering.md`); what a completed flush
 //!    covered always survives.
-//! 2. Requests are carried out one at a time, so each write that has returned was issued before whatever is issued later.
+//! 2. Requests are carried out one at a time, so each write that has returned was issued before whatever is issued later. Only a flush takes its
+//!    time, as on a real device: a cut may come while it lasts, and it covers what was written before it began and nothing since.
 //! 3. The same seed and the same requests drop the same sectors.
 
 use onefold::frontend::Frontend;
@@ -29,10 +30,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Threads that take requests from the kernel.
 const THREADS: usize = 2;
 const SECTOR: usize = 512;
+const FLUSH_US_MAX: u64 = 4000;
 
 /// A device with a volatile cache that loses any part of what it holds.
 struct ForgetfulDisk {
@@ -42,10 +46,13 @@ struct ForgetfulDisk {
 
 struct State {
     durable: Vec<u8>,
-    /// Sector → the versions written since the last flush, oldest first.
-    unflushed: BTreeMap<usize, Vec<[u8; SECTOR]>>,
+    /// Sector → the versions that no flush has covered, oldest first, each with the number of its write.
+    unflushed: BTreeMap<usize, Vec<(u64, [u8; SECTOR])>>,
+    writes: u64,
     powered: bool,
     random: Random,
+    /// How long flushes take.
+    pauses: Random,
     cuts: u64,
 }
 
@@ -82,7 +89,7 @@ enum Manner {
 impl State {
     fn sector(&self, number: usize) -> &[u8] {
         let durable = &self.durable[number * SECTOR..(number + 1) * SECTOR];
-        self.unflushed.get(&number).and_then(|versions| versions.last()).map_or(durable, |version| &version[..])
+        self.unflushed.get(&number).and_then(|versions| versions.last()).map_or(durable, |(_, version)| &version[..])
     }
 
     fn read(&self, at: usize, into: &mut [u8]) {
@@ -97,9 +104,10 @@ impl State {
 
     /// `data` begins at a sector's beginning and ends at one's end.
     fn write(&mut self, at: usize, data: &[u8]) {
+        self.writes += 1;
         for (number, sector) in (at / SECTOR..).zip(data.chunks_exact(SECTOR)) {
             let sector = sector.try_into().expect("chunks of a sector");
-            self.unflushed.entry(number).or_default().push(sector);
+            self.unflushed.entry(number).or_default().push((self.writes, sector));
         }
     }
 
@@ -107,10 +115,23 @@ impl State {
         self.durable[number * SECTOR..(number + 1) * SECTOR].copy_from_slice(version);
     }
 
-    fn flush(&mut self) {
-        for (number, versions) in std::mem::take(&mut self.unflushed) {
-            self.settle(number, versions.last().expect("a sector is listed with its versions"));
+    /// Settles what was written up to a write.
+    fn flush(&mut self, upto: u64) {
+        for (number, mut versions) in std::mem::take(&mut self.unflushed) {
+            let later = versions.split_off(versions.partition_point(|(write, _)| *write <= upto));
+            if let Some((_, version)) = versions.last() {
+                self.settle(number, version);
+            }
+            if !later.is_empty() {
+                self.unflushed.insert(number, later);
+            }
         }
+    }
+
+    /// Half of the flushes take no time.
+    fn pause(&mut self) -> Duration {
+        let short = self.pauses.below(2) == 0;
+        Duration::from_micros(if short { 0 } else { self.pauses.below(FLUSH_US_MAX) })
     }
 
     fn cut(&mut self) -> String {
@@ -145,7 +166,7 @@ impl State {
             };
             if choice > 0 {
                 kept += 1;
-                self.settle(number, &versions[choice - 1]);
+                self.settle(number, &versions[choice - 1].1);
             }
         }
         self.cuts += 1;
@@ -156,7 +177,15 @@ impl State {
 
 impl ForgetfulDisk {
     fn new(bytes: u64, seed: u64) -> Self {
-        let state = State { durable: vec![0; index(bytes)], unflushed: BTreeMap::new(), powered: true, random: Random(seed), cuts: 0 };
+        let state = State {
+            durable: vec![0; index(bytes)],
+            unflushed: BTreeMap::new(),
+            writes: 0,
+            powered: true,
+            random: Random(seed),
+            pauses: Random(!seed),
+            cuts: 0,
+        };
         Self { state: Mutex::new(state), bytes }
     }
 
@@ -182,7 +211,17 @@ impl ForgetfulDisk {
                 let lead = index(request.offset % BLOCK_BYTES);
                 state.write(at, &buffer.bytes()[lead..lead + bytes]);
             }
-            Op::Flush => state.flush(),
+            Op::Flush => {
+                let (upto, pause) = (state.writes, state.pause());
+                drop(state);
+                sleep(pause);
+                state = self.state();
+                // What a cut took meanwhile is not among the unflushed any more.
+                state.flush(upto);
+                if !state.powered {
+                    return Reply::Failed(Failure::Io);
+                }
+            }
             Op::Discard | Op::WriteZeroes => state.write(at, &vec![0; bytes]),
         }
         Reply::Done

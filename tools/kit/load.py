@@ -23,7 +23,9 @@ class Load:
         # Every acknowledged change is durable.
         self.strong = strong
         self.random = random.Random(seed)
-        self.name = seed << 32 | 1
+        self.name = seed << 32
+        # How often changes are made durable: epochs of a few blocks, and of hundreds.
+        self.eager = self.random.choice((1, 1, 0.1, 0.01))
         self.client = nbd.NBD()
         self.flying = 0
         self.ended = None
@@ -49,10 +51,12 @@ class Load:
     def version(self):
         """A whole block's content: one of the pool, or unique."""
         if self.random.random() < 0.4:
-            first = 1 + self.random.randrange(40) * SECTORS
+            first = (1 + self.random.randrange(40)) * SECTORS
             return tuple(range(first, first + SECTORS))
         if self.random.random() < 0.03:
             return ZERO
+        # Names that begin with a multiple of eight: the whole block compresses alike.
+        self.name += SECTORS - 1 - self.name % SECTORS
         return tuple(self.fresh() for _ in range(SECTORS))
 
     def choose(self, blocks):
@@ -94,7 +98,7 @@ class Load:
         send(lambda error: self.done(what, finish, error.value if hasattr(error, "value") else error))
 
     def write(self):
-        fua = self.random.random() < 0.08
+        fua = self.random.random() < 0.08 * self.eager
         flags = nbd.CMD_FLAG_FUA if fua else 0
         if self.random.random() < 0.15:
             first = self.choose(1)
@@ -118,7 +122,7 @@ class Load:
         self.change("write", first, versions, lambda done: self.client.aio_pwrite(buffer, offset, completion=done, flags=flags), fua)
 
     def clear(self, what, call):
-        fua = self.random.random() < 0.08
+        fua = self.random.random() < 0.08 * self.eager
         length = self.random.choice((1, 2, RUN_BLOCKS_MAX))
         first = self.choose(length)
         if first is None:
@@ -164,10 +168,10 @@ class Load:
 
     def step(self):
         draw = self.random.random()
-        if draw < 0.62:
-            self.write()
-        elif draw < 0.72:
+        if draw < 0.1 * self.eager:
             self.flush()
+        elif draw < 0.72:
+            self.write()
         elif draw < 0.77:
             self.clear("trim", self.client.aio_trim)
         elif draw < 0.81:
