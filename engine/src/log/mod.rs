@@ -7,7 +7,9 @@
 //! 4. A block that a unit unlinks is let go of one commit later (L6): when a unit or a superblock is durable that says that unit was flushed.
 //! 5. A unit's block is let go of when both pairs of superblock copies have their anchor behind it: were the newer one lost, or destroyed by a format
 //!    that is cut off, the older one would else lead to units that are gone.
-//! 6. Blocks of coming units are chosen beforehand (`places.rs`); they and those of the walk belong to nobody else.
+//! 6. New content that compresses is held back (`hold.rs`): of small epochs it rides in the units themselves (`carry.rs`), of large ones it is packed
+//!    (`pack.rs`).
+//! 7. Blocks of coming units are chosen beforehand (`places.rs`); they and those of the walk belong to nobody else.
 
 mod apply;
 mod blocks;

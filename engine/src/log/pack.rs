@@ -16,8 +16,11 @@ use crate::units::{Epoch, Lbn, Pbn};
 /// Blocks that compress, beyond which packs are made of them.
 const BATCH_BLOCKS: usize = 48;
 
+/// A block that compresses: what means it, where it would lie, and to how many bytes it comes.
+type Small = (Lbn, Pbn, usize);
+
 /// Runs of these blocks, in their order, each as many as a pack holds. Whether the last may yet hold more.
-fn runs(blocks: &[(Lbn, Pbn, usize)], most: usize) -> (Vec<&[(Lbn, Pbn, usize)]>, bool) {
+fn runs(blocks: &[Small], most: usize) -> (Vec<&[Small]>, bool) {
     let mut runs = Vec::new();
     let (mut from, mut bytes) = (0, 0);
     for (i, &(_, _, data)) in blocks.iter().enumerate() {
@@ -65,7 +68,7 @@ impl Engine {
         let size = |held: &Held| if let Holding::Small(data) = &held.state { Some((held.lbn, data.len())) } else { None };
         let small = log.holding.range(of(epoch)).filter_map(|(&(_, pbn), held)| size(held).map(|(lbn, bytes)| (lbn, pbn, bytes)));
         // Two: the LBN's link and the fingerprint's.
-        let is_lone = |&(lbn, pbn, _): &(Lbn, Pbn, usize)| {
+        let is_lone = |&(lbn, pbn, _): &Small| {
             self.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot: 0 }) && self.pending.get(&pbn) == Some(&2)
         };
         let mut blocks: Vec<_> = small.filter(is_lone).collect();
@@ -81,7 +84,7 @@ impl Engine {
         }
     }
 
-    fn write_pack(&mut self, epoch: Epoch, blocks: &[(Lbn, Pbn, usize)]) {
+    fn write_pack(&mut self, epoch: Epoch, blocks: &[Small]) {
         let pbn = blocks[0].1;
         let mut writer = UnitWriter::new(Vec::new());
         let mut counts = 1;
