@@ -2,6 +2,13 @@
 
 use serde::Serialize;
 use std::fmt;
+use std::io::{self, Write};
+
+/// Prints a line. Whether anybody reads it: one who has gone is no error.
+#[must_use]
+pub fn say(text: impl fmt::Display) -> bool {
+    writeln!(io::stdout(), "{text}").is_ok()
+}
 
 /// How a value has to stand to its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

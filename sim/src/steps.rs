@@ -8,7 +8,7 @@
 
 use crate::counts::names::digest_of;
 use crate::counts::pool::Pool;
-use crate::figure::{Figure, Relation};
+use crate::figure::{Figure, Relation, say};
 use fastrand::Rng;
 use onefold_engine::Engine;
 use onefold_engine::buffer::{Buffer, BufferMut};
@@ -256,13 +256,17 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
     };
     figure.detail = serde_json::json!({ "rounds": rounds, "writes_a_round": writes, "cases": rates.iter().map(one).collect::<Vec<_>>() });
     if json {
-        println!("{}", serde_json::to_string(&figure).map_err(|e| e.to_string())?);
+        let _ = say(serde_json::to_string(&figure).map_err(|e| e.to_string())?);
     } else {
-        println!("{figure}");
-        println!("  {:<30} {:>10} {:>10} {:>10} {:>10} {:>12}", "writes a second", "median", "slowest", "fastest", "wall", "units/write");
-        for (case, r) in &rates {
-            println!("  {:<30} {:>10.0} {:>10.0} {:>10.0} {:>10.0} {:>12.4}", case.name, r.median, r.slowest, r.fastest, r.wall, r.units);
-        }
+        let heads = format!(
+            "  {:<30} {:>10} {:>10} {:>10} {:>10} {:>12}",
+            "writes a second", "median", "slowest", "fastest", "wall", "units/write"
+        );
+        let row = |(case, r): &(Case, Rates)| {
+            format!("  {:<30} {:>10.0} {:>10.0} {:>10.0} {:>10.0} {:>12.4}", case.name, r.median, r.slowest, r.fastest, r.wall, r.units)
+        };
+        let lines = [figure.to_string(), heads].into_iter().chain(rates.iter().map(row));
+        let _ = say(lines.collect::<Vec<_>>().join("\n"));
     }
     Ok(if figure.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

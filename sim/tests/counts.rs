@@ -41,3 +41,15 @@ fn a_sequence_costs_next_to_nothing_beside_its_data() {
 fn a_figure_that_nobody_knows_is_an_error() {
     assert!(measure("no-such-figure", 1, Pace::all()[0]).is_err_and(|e| e.contains("random-unique")));
 }
+
+#[test]
+fn a_reader_that_goes_ends_the_command_quietly() {
+    use std::process::{Command, Stdio};
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onefold-sim"));
+    command.args(["counts", "half-duplicates", "half-duplicates"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the kit starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,6 +1,7 @@
 //! `dump`: what stands on the medium: the superblock, or the story of one block.
 
 mod story;
+mod unit;
 
 use crate::device::backing::{Backing, PATIENCE};
 use crate::exit::Outcome;

@@ -3,7 +3,7 @@
 use crate::counts::drive::{Outcome, Plan, run};
 use crate::counts::load::{End, Load, Random, Sequential};
 use crate::counts::pace::Pace;
-use crate::figure::{Figure, Relation};
+use crate::figure::{Figure, Relation, say};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::Class;
 use onefold_engine::settings::Settings;
@@ -239,10 +239,9 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
     for name in names {
         let (figure, outcome) = measure(name, seed, pace)?;
         all_hold &= figure.holds;
-        if json {
-            println!("{}", serde_json::to_string(&figure).map_err(|e| e.to_string())?);
-        } else {
-            println!("{figure}\n{}", table(&outcome));
+        let text = if json { serde_json::to_string(&figure).map_err(|e| e.to_string())? } else { format!("{figure}\n{}", table(&outcome)) };
+        if !say(text) {
+            break;
         }
     }
     Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })

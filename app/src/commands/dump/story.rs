@@ -1,5 +1,6 @@
-//! The story of one block: what the tables say of it, with what a live log says besides, and whether its content agrees.
+//! The story of one block: what the tables say of it, with what a live log says besides, whether its content agrees, and what of the log it holds.
 
+use super::unit::UnitStory;
 use crate::commands::check::Medium;
 use crate::device::backing::Backing;
 use crate::exit::{Exit, Failed, Outcome};
@@ -9,7 +10,8 @@ use onefold_engine::buffer::BufferMut;
 use onefold_engine::check::{LiveLog, read_log};
 use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::format::page::{Opened, PageId, SECTORS, open};
-use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN, Region, Superblock};
+use onefold_engine::format::unit::claims;
+use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN, Region, SLOTS_MAX, Superblock};
 use onefold_engine::units::{BLOCK_BYTES, Lbn, Pbn, index};
 use serde::Serialize;
 
@@ -76,6 +78,8 @@ pub struct Physical {
     /// `agrees`, `differs`, `cannot be read`, or `not comparable`.
     content: &'static str,
     links: Option<Links>,
+    /// The unit of the log that stands there. Whether the log still has it, only its walk tells.
+    unit: Option<UnitStory>,
 }
 
 /// Logical blocks that map to a physical one.
@@ -84,6 +88,8 @@ struct Links {
     count: u64,
     /// The first of them.
     lbns: Vec<u64>,
+    /// How many mean the block itself, and each of its slots.
+    by_slot: Vec<u64>,
 }
 
 impl Report for Logical {
@@ -94,7 +100,7 @@ impl Report for Logical {
             .row("LBN", self.lbn)
             .row("map entry", self.map.text())
             .row("means", self.entry)
-            .row_if("slot", self.slot.filter(|&slot| slot > 0));
+            .row_if("slot", self.slot.filter(|&slot| slot > 0).map(|slot| self.slot_text(slot)));
         self.leads_to.iter().fold(table, |table, physical| physical.rows(table))
     }
 }
@@ -103,7 +109,15 @@ impl Report for Physical {
     const NAME: &'static str = "dump-pbn";
 
     fn table(&self) -> Table {
-        self.rows(Table::new())
+        let table = self.rows(Table::new());
+        self.unit.iter().fold(table, |table, unit| unit.rows(table))
+    }
+}
+
+impl Logical {
+    fn slot_text(&self, slot: u8) -> String {
+        let unit = self.leads_to.as_ref().and_then(|block| block.unit.as_ref());
+        unit.and_then(|unit| unit.slot(slot)).unwrap_or_else(|| format!("{slot}, which is not there"))
     }
 }
 
@@ -168,8 +182,10 @@ impl<'a> Reader<'a> {
         if pbn.get() >= limit {
             return Err(Failed::new(Exit::Usage, format!("PBN {} is beyond the end: the volume has {limit}", pbn.get())));
         }
-        let links = Some(self.links(pbn)?);
-        Ok(Physical { links, ..self.block(pbn)? })
+        let links = self.links(pbn)?;
+        let mut block = self.block(pbn)?;
+        block.unit.iter_mut().for_each(|unit| unit.set_links(&links.by_slot));
+        Ok(Physical { links: Some(links), ..block })
     }
 
     fn block(&mut self, pbn: Pbn) -> Outcome<Physical> {
@@ -179,6 +195,7 @@ impl<'a> Reader<'a> {
         let (refs_page, refs_place) = self.look_up(refs_id, refs_entry)?;
         let (print_page, fingerprint_place) = self.look_up(print_id, print_entry)?;
         let print = print_page.content.fingerprint(print_entry);
+        let (content, unit) = self.compare(pbn, print);
         Ok(Physical {
             pbn: pbn.get(),
             at,
@@ -192,36 +209,45 @@ impl<'a> Reader<'a> {
             },
             fingerprint: (!print.is_none()).then(|| format!("{:?}", print.value)),
             fingerprint_place,
-            content: self.compare(at, print),
+            content,
             links: None,
+            unit,
         })
     }
 
-    fn compare(&mut self, at: u64, entry: FingerprintEntry) -> &'static str {
-        if matches!(entry.kind, Kind::None | Kind::Carrier) || entry.value == Fingerprint([0; 20]) {
-            return "not comparable";
+    /// Whether a block is what its entry says, and the unit that it is.
+    fn compare(&mut self, pbn: Pbn, entry: FingerprintEntry) -> (&'static str, Option<UnitStory>) {
+        if self.backing.read(self.superblock.geometry.block_at(pbn).get(), &mut self.buffer).is_err() {
+            return ("cannot be read", None);
         }
-        if self.backing.read(at, &mut self.buffer).is_err() {
-            return "cannot be read";
-        }
+        let block = self.buffer.block(0);
+        let story = UnitStory::of(self.superblock, pbn, block);
         let fingerprinter = self.superblock.fingerprinter();
         let agrees = match entry.kind {
-            Kind::Fingerprint => fingerprinter.digest(self.buffer.block(0)) == Digest::Of(entry.value),
-            _ => fingerprinter.checksum(self.buffer.block(0)) == entry.value,
+            Kind::Carrier => story.is_some() && claims(block) == entry.value,
+            Kind::None => return ("not comparable", story),
+            _ if entry.value == Fingerprint([0; 20]) => return ("not comparable", story),
+            Kind::Fingerprint => fingerprinter.digest(block) == Digest::Of(entry.value),
+            Kind::Checksum => fingerprinter.checksum(block) == entry.value,
         };
-        if agrees { "agrees" } else { "differs" }
+        (if agrees { "agrees" } else { "differs" }, story)
     }
 
     fn links(&mut self, pbn: Pbn) -> Outcome<Links> {
         let geometry = &self.superblock.geometry;
-        let mut links = Links { count: 0, lbns: Vec::new() };
+        let mut links = Links { count: 0, lbns: Vec::new(), by_slot: vec![0; SLOTS_MAX + 1] };
         for page in 0..geometry.pages(Region::Map) {
             let id = PageId { region: Region::Map, index: page };
             let Opened { content, .. } = self.page(id)?;
             let first = geometry.first_lbn(id).get();
             let entries = Region::Map.entries_per_page().min(geometry.logical_blocks.saturating_sub(first));
-            for entry in (0..index(entries)).filter(|&entry| content.map(entry).pbn() == Some(pbn)) {
+            for entry in 0..index(entries) {
+                let MapEntry::Block { pbn: linked, slot } = content.map(entry) else { continue };
+                if linked != pbn {
+                    continue;
+                }
                 links.count += 1;
+                links.by_slot[usize::from(slot)] += 1;
                 if links.lbns.len() < LISTED_MAX {
                     links.lbns.push(first + entry as u64);
                 }
@@ -339,6 +365,9 @@ mod tests {
         assert_eq!((block.pbn, block.refs, block.kind, block.content), (20, Some(2), "fingerprint", "agrees"));
         assert!(story.map.has_log_records && story.map.text().contains("with what the log says"));
         assert_eq!(reader.physical(Pbn(20)).unwrap().links.expect("all are listed").lbns, [5]);
+        let unit = reader.physical(Pbn(100)).unwrap();
+        assert_eq!((unit.kind, unit.content), ("none", "not comparable"));
+        assert!(unit.table().to_string().contains("plain unit, sequence 1"));
         assert_eq!(reader.logical(Lbn(6)).unwrap().entry, "never written, or discarded: zeros");
     }
 }
