@@ -94,21 +94,22 @@ def fio(server, seed, **more):
     return result[way]["bw_bytes"], cost
 
 
-def ratio(options, span, fill, **more):
-    """Throughput of a volume over that of passthrough, in turn, the median of RUNS."""
+def ratio(options, span, fill, create=(), **more):
+    """Throughput of a volume, created with these words, over that of passthrough, in turn, the median of RUNS."""
     with Place(options) as place:
         bare, store = place.file("bare"), place.file("volume")
         size = 2 * span
         # Both preallocated and written before: neither pays for its file's growth.
         subprocess.run(["dd", "if=/dev/zero", f"of={bare}", "bs=1M", f"count={size // MIB}", "oflag=direct"], check=True, stderr=subprocess.DEVNULL)
         shutil.copyfile(bare, store)
-        onefold.run("create", store, "--force")
+        onefold.run("create", store, "--force", *create)
         servers = {"passthrough": place.serve(bare, "--passthrough"), "volume": place.serve(store)}
         found = {"passthrough": [], "volume": []}
         costs = {}
         if fill:
             for server in servers.values():
-                fio(server, options.seed, rw="write", bs="1M", size=span, time_based=0, runtime=600)
+                content = {key: value for key, value in more.items() if key.startswith("buffer_")}
+                fio(server, options.seed, rw="write", bs="1M", size=span, time_based=0, runtime=600, **content)
         for number in range(RUNS):
             for name, server in servers.items():
                 speed, costs[name] = fio(server, options.seed * 100 + number, size=span, **more)
@@ -255,7 +256,7 @@ def discard_written(options):
     return {"seconds": round(seconds, 3), "longest_read_ms": round(longest * 1000, 1), "reads_meanwhile": reads}
 
 
-def second_copy(options):
+def second_copy(options, create=()):
     """A tree's bytes copied in as a tar archive is laid out on a file system: here, an ext4 image of it, block by block, twice."""
     with Place(options) as place:
         image = place.file("tree.ext4")
@@ -265,7 +266,7 @@ def second_copy(options):
         )
         size = os.path.getsize(image)
         store = place.file("volume")
-        onefold.run("create", store, "--size", "4G", "--sparse")
+        onefold.run("create", store, "--size", "4G", "--sparse", *create)
 
         def copy(at, memory):
             server = place.serve(store, "--memory", memory)

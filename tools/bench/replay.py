@@ -36,7 +36,7 @@ def replay_live(place, name, persistence):
     try:
         onefold.run("create", disk.device, "--logical", logical)
         created = disk.counts()
-        volume = Attached(disk.device, "--persistence", persistence, "--device-model", MODEL)
+        volume = Attached(place, disk.device, "--persistence", persistence, "--device-model", MODEL)
         try:
             words = ["trace", "replay", trace_path(name), "--on", volume.device, "--idle", IDLE_S, "--verify"]
             began = time.monotonic()
