@@ -1,7 +1,7 @@
 //! The ledger: exact counts of what was sent to the device, and of what clients sent to us.
 
 use crate::engine::Engine;
-use crate::format::unit::UnitWriter;
+use crate::format::unit::{UnitKind, UnitWriter};
 use crate::interface::Class;
 use crate::log::Log;
 use crate::memory::Part;
@@ -53,13 +53,15 @@ pub struct Ledger {
     pub units: Units,
 }
 
-/// What the units hold that the log's epochs were written in. Units that an opening writes are not among them.
+/// What the units hold that the log's epochs were written in, packs among them. Units that an opening writes are not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Units {
     /// Without slots.
     pub plain: u64,
     /// With slots.
     pub carriers: u64,
+    /// Slots only, of large epochs.
+    pub packs: u64,
     /// Blocks of clients in the slots, and the bytes that they come to there.
     pub packed_blocks: u64,
     pub packed_bytes: u64,
@@ -69,9 +71,14 @@ pub struct Units {
 
 impl Units {
     /// A unit is filled.
-    pub(crate) fn filled(&mut self, writer: &UnitWriter) {
+    pub(crate) fn filled(&mut self, kind: UnitKind, writer: &UnitWriter) {
         let (slots, bytes) = writer.packed();
-        *(if slots > 0 { &mut self.carriers } else { &mut self.plain }) += 1;
+        let units = match (kind, slots) {
+            (UnitKind::Pack, _) => &mut self.packs,
+            (_, 0) => &mut self.plain,
+            _ => &mut self.carriers,
+        };
+        *units += 1;
         self.packed_blocks += count(slots);
         self.packed_bytes += count(bytes);
         self.padding_bytes += count(writer.room_left());
@@ -148,7 +155,7 @@ pub struct Stats {
     pub unique_blocks: u64,
     pub shared_blocks: u64,
     pub free_complete: bool,
-    /// The volume may hold slots. If so, carriers: blocks that have some; none where not all fingerprint pages were seen yet, or could be.
+    /// The volume may hold slots. If so, carriers and packs: blocks that have some; none where not all fingerprint pages were seen yet, or could be.
     pub has_slots: bool,
     pub carriers: Option<u64>,
     pub unpacked: Option<Unpacked>,

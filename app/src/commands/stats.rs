@@ -164,18 +164,11 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
 /// What lies in slots, where anything may.
 fn packed(mut table: Table, volume: &VolumeCounts) -> Table {
     let (packing, space) = (&volume.packing, &volume.space);
-    if packing.plain_units + packing.carrier_units > 0 {
+    if packing.plain_units + packing.carrier_units + packing.packs > 0 {
+        let units = format!("{} plain units, {} carriers, {} packs", packing.plain_units, packing.carrier_units, packing.packs);
         table = table
-            .row(
-                "log wrote",
-                format!(
-                    "{} plain units, {} carriers; {} of them padding",
-                    packing.plain_units,
-                    packing.carrier_units,
-                    Size(packing.padding_bytes)
-                ),
-            )
-            .row("packed", format!("{} blocks into the carriers, to {}", packing.packed_blocks, Size(packing.packed_bytes)));
+            .row("log wrote", format!("{units}; {} of them padding", Size(packing.padding_bytes)))
+            .row("packed", format!("{} blocks into carriers and packs, to {}", packing.packed_blocks, Size(packing.packed_bytes)));
     }
     let unknown = || "not known yet".to_owned();
     if space.carrier_blocks == Some(0) {
@@ -183,7 +176,7 @@ fn packed(mut table: Table, volume: &VolumeCounts) -> Table {
     }
     let unpacked = space.unpacked_blocks.map(|(least, most)| format!("{least} to {most} blocks, of {}", space.data_blocks));
     table
-        .row("carriers", space.carrier_blocks.map_or_else(unknown, |blocks| format!("{blocks}, among unique, shared and kept blocks")))
+        .row("with slots", space.carrier_blocks.map_or_else(unknown, |blocks| format!("{blocks}, among unique, shared and kept blocks")))
         .row("dead slots", "not known: only the map says which slots are linked to")
         .row("if not packed", unpacked.unwrap_or_else(unknown))
 }

@@ -65,7 +65,7 @@ pub struct Space {
     /// Units without slots that the log keeps, and blocks that it keeps for coming units; nothing where there is no log.
     pub log_unit_blocks: Option<u64>,
     pub log_place_blocks: Option<u64>,
-    /// Blocks with slots, counted among unique, shared and kept ones; nothing where it is not known.
+    /// Blocks with slots, carriers and packs, counted among unique, shared and kept ones; nothing where it is not known.
     pub carrier_blocks: Option<u64>,
     /// Blocks that clients' content would take if none of it lay in slots, at least and at most; nothing where it is not known.
     pub unpacked_blocks: Option<(u64, u64)>,
@@ -85,6 +85,8 @@ pub struct Packing {
     pub plain_units: u64,
     /// With slots.
     pub carrier_units: u64,
+    /// Slots only, of large epochs.
+    pub packs: u64,
     /// Blocks in slots, and the bytes that they came to.
     pub packed_blocks: u64,
     pub packed_bytes: u64,
@@ -149,6 +151,7 @@ impl VolumeCounts {
             packing: Packing {
                 plain_units: ledger.units.plain,
                 carrier_units: ledger.units.carriers,
+                packs: ledger.units.packs,
                 packed_blocks: ledger.units.packed_blocks,
                 packed_bytes: ledger.units.packed_bytes,
                 padding_bytes: ledger.units.padding_bytes,

@@ -34,7 +34,7 @@ impl Engine {
                 flushed_upto: log.flushed,
                 content_flushed,
             };
-            self.ledger.units.filled(&writer);
+            self.ledger.units.filled(UnitKind::Log, &writer);
             let mut block = self.home.clone().take(1);
             let authenticator = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
             log.walk.push_back((pbn, header.incarnation));

@@ -98,6 +98,7 @@ impl Engine {
         self.add_pending(pbn, counts);
         let counts = u8::try_from(counts).expect("a run is no longer than a count");
         self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, 0, counts, false);
+        self.ledger.units.filled(UnitKind::Pack, &writer);
         let incarnation = self.superblock.incarnation;
         let header =
             UnitHeader { kind: UnitKind::Pack, incarnation, sequence: 0, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: true };

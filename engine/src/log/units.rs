@@ -160,7 +160,11 @@ impl Engine {
             effects_of(record, &mut |effect| effects.push(effect));
             effects.iter().for_each(|effect| self.commit_effect(number, effect, &mut unlinked));
             match record {
-                Record::New { pbn, .. } | Record::Carrier { pbn, .. } => self.end_fresh(*pbn, number.0),
+                Record::New { pbn, .. } => self.end_fresh(*pbn, number.0),
+                Record::Carrier { pbn, .. } => {
+                    self.refill.carrier_changed(*pbn, true);
+                    self.end_fresh(*pbn, number.0);
+                }
                 Record::Extent { pbn, olds, .. } => {
                     let blocks: u64 = olds.iter().map(|run| run.blocks).sum();
                     self.settle.born((0..blocks).map(|i| *pbn + i).collect(), number.0);

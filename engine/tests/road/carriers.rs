@@ -296,3 +296,23 @@ fn nobody_links_to_a_carrier_whose_name_is_going() {
     m.flush();
     assert_eq!(m.read((blocks - 1) * 4096, 4096), soft(1, 1));
 }
+
+#[test]
+fn packs_are_counted_and_known_again_as_carriers_are() {
+    let all = Settings { compression: Compression::All, ..settings() };
+    let mut m = Machine::open(blank(32 << 20, None), all.clone());
+    m.write(0, &soft(1, 120));
+    m.flush();
+    let units = m.engine.ledger().units;
+    assert!(units.packs > 0 && units.carriers == 0 && units.packed_blocks > 2 * units.packs, "{units:?}");
+    assert_eq!(m.engine.stats().carriers, Some(units.packs));
+    let in_use = 120 - units.packed_blocks + units.packs;
+    assert_eq!(m.engine.stats().unpacked.map(|blocks| (blocks.least, blocks.most)), Some((in_use, 120)));
+    let mut m = Machine::open(m.close(), all);
+    m.feed(Event::Tick);
+    m.wait(20);
+    assert!(m.notices.contains(&Notice::IndexRefilled { entries: 120 }), "{:?}", m.notices);
+    assert_eq!(m.engine.stats().carriers, Some(units.packs));
+    m.write(4096 * 1000, &soft(1, 120));
+    assert_eq!(duplicates(&m), (0, 120));
+}
