@@ -256,8 +256,11 @@ def discard_written(options):
     return {"seconds": round(seconds, 3), "longest_read_ms": round(longest * 1000, 1), "reads_meanwhile": reads}
 
 
-def second_copy(options, create=()):
-    """A tree's bytes copied in as a tar archive is laid out on a file system: here, an ext4 image of it, block by block, twice."""
+def second_copy(options, create=(), synced=False):
+    """A tree's bytes copied in as a tar archive is laid out on a file system: here, an ext4 image of it, block by block, twice.
+
+    `synced`: with a flush after each 256 KiB, so that every epoch is a small one.
+    """
     with Place(options) as place:
         image = place.file("tree.ext4")
         subprocess.run(
@@ -278,6 +281,8 @@ def second_copy(options, create=()):
                 while data := file.read(256 * 1024):
                     if any(data):
                         handle.pwrite(data, offset)
+                        if synced:
+                            handle.flush()
                     offset += len(data)
                 handle.flush()
                 after = onefold.report("stats", store)["dedup"]

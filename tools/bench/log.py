@@ -187,7 +187,7 @@ def run(name, options):
     if name in SYNCED:
         return fsync(options, **SYNCED[name])
     if name == "log-second-copy":
-        return live.second_copy(options, CREATE)
+        return live.second_copy(options, CREATE, synced=True)
     if name in ("log-reopen", "log-reopen-bytes"):
         made = reopen(options)
         what = "ms" if name == "log-reopen" else "MiB"

@@ -91,8 +91,8 @@ class Cuts:
     def options_of_round(self):
         options = ["--memory", self.random.choice(("4M", "16M", "64M"))]
         options += ["--commit-mode", self.random.choice(onefold.MODES[self.options.commit_mode])]
-        if options[-1] == "log" and self.random.random() < 0.15:
-            options += ["--compress", "off"]
+        if options[-1] == "log":
+            options += ["--compress", self.random.choice(("all", "all", "carriers", "off"))]
         if self.random.random() < 0.2:
             options += ["--persistence", "strong"]
         if self.random.random() < 0.5:

@@ -69,8 +69,8 @@ class Kills:
     def settings(self):
         words = ["--memory", self.random.choice(("8M", "64M"))]
         words += ["--commit-mode", self.random.choice(onefold.MODES[self.options.commit_mode])]
-        if words[-1] == "log" and self.random.random() < 0.15:
-            words += ["--compress", "off"]
+        if words[-1] == "log":
+            words += ["--compress", self.random.choice(("all", "all", "carriers", "off"))]
         if self.random.random() < 0.2:
             words += ["--persistence", "strong"]
         return words
