@@ -118,7 +118,7 @@ fn kill_under_writers(rig: Rig, kills: u64, pause: impl Fn(&mut Random) -> Durat
         writers.into_iter().map(|writer| writer.join().unwrap_or_else(|_| panic!("{}", rig.log()))).sum()
     });
     // However busy the machine, each life has written something.
-    assert!(writes > 10 * kills, "{writes} writes show nothing");
+    assert!(writes > kills, "{writes} writes show nothing");
     assert_eq!(rig.log().matches("Replaced").count(), usize::try_from(kills).unwrap(), "{}", rig.log());
     rig.detach();
 }
