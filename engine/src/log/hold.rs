@@ -105,6 +105,11 @@ impl Engine {
     pub(super) fn send_held(&mut self, epoch: Epoch, wants: impl Fn(&Holding) -> bool) {
         let log = self.log.as_mut().expect("only a log holds content back");
         let goes: Vec<Pbn> = log.holding.range(of(epoch)).filter(|(_, held)| wants(&held.state)).map(|(&(_, pbn), _)| pbn).collect();
+        self.send_blocks(epoch, goes);
+    }
+
+    /// Sends these of what an epoch holds back, in their order.
+    pub(super) fn send_blocks(&mut self, epoch: Epoch, goes: Vec<Pbn>) {
         let mut run: Option<(Pbn, Vec<Slice>)> = None;
         for pbn in goes {
             self.log.as_mut().expect("it is there").holding.remove(&(epoch, pbn));

@@ -2,7 +2,8 @@
 //!
 //! 1. A pack is content: it goes out while its epoch fills, and is flushed before the units that name it (R1). It lies in the block of the first
 //!    of those that it holds, which was theirs and is free to the medium.
-//! 2. Neighbours by LBN are packed together, so that they are read together.
+//! 2. Neighbours by LBN are packed together, so that they are read together: each block into the first pack that has room for it, of those that
+//!    one of the sixteen blocks before it began.
 //! 3. Only what one LBN means is packed; what else came to mean it goes with it in no step of its own.
 
 use super::hold::{Held, Holding, of};
@@ -12,6 +13,7 @@ use crate::format::entry::{Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
 use crate::settings::Compression;
 use crate::units::{Epoch, Lbn, Pbn};
+use std::collections::VecDeque;
 
 /// Blocks that compress, beyond which packs are made of them.
 const BATCH_BLOCKS: usize = 48;
@@ -19,22 +21,25 @@ const BATCH_BLOCKS: usize = 48;
 /// A block that compresses: what means it, where it would lie, and to how many bytes it comes.
 type Small = (Lbn, Pbn, usize);
 
-/// Runs of these blocks, in their order, each as many as a pack holds. Whether the last may yet hold more.
-fn runs(blocks: &[Small], most: usize) -> (Vec<&[Small]>, bool) {
-    let mut runs = Vec::new();
-    let (mut from, mut bytes) = (0, 0);
-    for (i, &(_, _, data)) in blocks.iter().enumerate() {
-        if i > from && (i - from == most || bytes + SLOT_BYTES + data > UNIT_ROOM_BYTES) {
-            runs.push(&blocks[from..i]);
-            (from, bytes) = (i, 0);
+/// A pack takes blocks from among so many neighbours.
+const NEIGHBOURS: usize = 16;
+
+/// What lies in each pack: first fit, in their order, of so many neighbours each. First those that take no more, then those that yet may.
+fn packs(blocks: &[Small], most: usize) -> (Vec<Vec<Small>>, Vec<Vec<Small>>) {
+    let mut done = Vec::new();
+    let mut open: VecDeque<(usize, Vec<Small>)> = VecDeque::new();
+    for (i, &block) in blocks.iter().enumerate() {
+        while open.front().is_some_and(|(since, _)| since + NEIGHBOURS <= i) {
+            done.extend(open.pop_front().map(|(_, pack)| pack));
         }
-        bytes += SLOT_BYTES + data;
+        let size = |&(_, _, bytes): &Small| SLOT_BYTES + bytes;
+        let takes = |pack: &[Small]| pack.len() < most && pack.iter().map(size).sum::<usize>() + size(&block) <= UNIT_ROOM_BYTES;
+        match open.iter_mut().find(|(_, pack)| takes(pack)) {
+            Some((_, pack)) => pack.push(block),
+            None => open.push_back((i, vec![block])),
+        }
     }
-    let is_open = from < blocks.len();
-    if is_open {
-        runs.push(&blocks[from..]);
-    }
-    (runs, is_open)
+    (done, open.into_iter().map(|(_, pack)| pack).collect())
 }
 
 impl Engine {
@@ -56,7 +61,7 @@ impl Engine {
     pub(crate) fn pack_before_seal(&mut self) {
         if self.log.is_some() && self.settings.compression == Compression::All && self.open.births.len() > SMALL_BLOCKS_MAX {
             self.pack(true);
-            // What fills no pack.
+            // What does not compress.
             self.send_held(self.open.number, |_| true);
         }
     }
@@ -71,17 +76,17 @@ impl Engine {
         let is_lone = |&(lbn, pbn, _): &Small| {
             self.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot: 0 }) && self.pending.get(&pbn) == Some(&2)
         };
-        let mut blocks: Vec<_> = small.filter(is_lone).collect();
+        let (mut blocks, others): (Vec<Small>, Vec<Small>) = small.partition(is_lone);
         blocks.sort_unstable();
         let most = SLOTS_MAX.min(usize::from(self.settings.refs_limit) - 1);
-        let (mut runs, is_open) = runs(&blocks, most);
-        if is_open && !all {
-            runs.pop();
-        }
+        let (mut done, open) = packs(&blocks, most);
+        done.extend(open.into_iter().filter(|_| all));
+        let (packs, alone): (Vec<_>, Vec<_>) = done.into_iter().partition(|pack| pack.len() > 1);
+        packs.iter().for_each(|pack| self.write_pack(epoch, pack));
         // One alone is as well off in its own block.
-        for run in runs.into_iter().filter(|run| run.len() > 1) {
-            self.write_pack(epoch, run);
-        }
+        let mut goes: Vec<Pbn> = alone.into_iter().flatten().chain(others).map(|(_, pbn, _)| pbn).collect();
+        goes.sort_unstable();
+        self.send_blocks(epoch, goes);
     }
 
     fn write_pack(&mut self, epoch: Epoch, blocks: &[Small]) {
@@ -92,11 +97,11 @@ impl Engine {
             let (rider, counted) = self.take_rider(epoch, block, pbn);
             counts += counted - 1;
             let pushed = writer.push_slot(rider.fresh.fingerprint, &rider.data);
-            assert_eq!(pushed, Some(slot), "a run was measured");
+            assert_eq!(pushed, Some(slot), "a pack was measured");
             self.open.points.insert(lbn, MapEntry::Block { pbn, slot });
         }
         self.add_pending(pbn, counts);
-        let counts = u8::try_from(counts).expect("a run is no longer than a count");
+        let counts = u8::try_from(counts).expect("a pack holds no more than a count");
         self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, 0, counts, false);
         self.ledger.units.filled(UnitKind::Pack, &writer);
         let incarnation = self.superblock.incarnation;
@@ -117,19 +122,25 @@ impl Engine {
 mod tests {
     use super::*;
 
+    fn sizes(bytes: &[usize], most: usize) -> [Vec<Vec<usize>>; 2] {
+        let blocks: Vec<Small> = bytes.iter().zip(0..).map(|(&bytes, i)| (Lbn(i), Pbn(i), bytes)).collect();
+        let (done, open) = packs(&blocks, most);
+        [done, open].map(|packs| packs.into_iter().map(|pack| pack.into_iter().map(|(_, _, bytes)| bytes).collect()).collect())
+    }
+
     #[test]
-    fn a_run_is_as_long_as_a_pack_has_room() {
-        let blocks = |bytes: &[usize]| bytes.iter().zip(0..).map(|(&bytes, i)| (Lbn(i), Pbn(i), bytes)).collect::<Vec<_>>();
-        let lengths = |bytes: &[usize], most| {
-            let blocks = blocks(bytes);
-            let (runs, is_open) = runs(&blocks, most);
-            (runs.iter().map(|run| run.len()).collect::<Vec<_>>(), is_open)
-        };
-        assert_eq!(lengths(&[], 15), (vec![], false));
-        assert_eq!(lengths(&[1900, 1900, 1900], 15), (vec![2, 1], true));
-        assert_eq!(lengths(&[100; 40], 15), (vec![15, 15, 10], true));
-        assert_eq!(lengths(&[100; 4], 2), (vec![2, 2], true));
+    fn a_block_goes_to_the_first_pack_that_has_room() {
+        assert_eq!(sizes(&[1000, 3500, 900, 200, 3000], 15)[1], [vec![1000, 900, 200], vec![3500], vec![3000]]);
+        assert_eq!(sizes(&[100; 16], 15)[1].iter().map(Vec::len).collect::<Vec<_>>(), [15, 1]);
+        assert_eq!(sizes(&[100; 4], 2)[1], [[100, 100], [100, 100]]);
         let full = UNIT_ROOM_BYTES - SLOT_BYTES;
-        assert_eq!(lengths(&[full, 1, full], 15), (vec![1, 1, 1], true));
+        assert_eq!(sizes(&[full, 1, full], 15)[1], [vec![full], vec![1], vec![full]]);
+    }
+
+    #[test]
+    fn a_pack_waits_for_sixteen_neighbours() {
+        let [done, open] = sizes(&[1900; 35], 15);
+        assert_eq!((done.len(), open.len()), (10, 8));
+        assert!(done.iter().all(|pack| pack.len() == 2));
     }
 }
