@@ -177,6 +177,7 @@ pub struct Engine {
 
     pub(crate) dirty_charged: u64,
     log_charged: u64,
+    held_charged: u64,
     pub(crate) ledger: Ledger,
     wake: Option<Time>,
 }
@@ -251,6 +252,7 @@ impl Engine {
             pending: Map::default(),
             dirty_charged: 0,
             log_charged: 0,
+            held_charged: 0,
             wake: None,
         };
         engine.promises_lost = engine.settings.promises_lost;
@@ -487,13 +489,21 @@ impl Engine {
         let held = self.log.as_ref().map_or(0, Log::held_records);
         let records =
             self.open.records() + self.commit.as_ref().map_or(0, |c| c.epoch.records()) + self.settle.records() + self.fresh.len() + held;
-        let bytes = count(records) * crate::epoch::RECORD_COST_BYTES + self.held_bytes();
+        let bytes = count(records) * crate::epoch::RECORD_COST_BYTES;
         if bytes > self.dirty_charged {
             self.accountant.take(Part::Dirty, bytes - self.dirty_charged);
         } else {
             self.accountant.give(Part::Dirty, self.dirty_charged - bytes);
         }
         self.dirty_charged = bytes;
+        // Held content is what requests brought: among the records it would hold back writes, and nobody would seal for its sake.
+        let held = self.held_bytes();
+        if held > self.held_charged {
+            self.accountant.take(Part::Requests, held - self.held_charged);
+        } else {
+            self.accountant.give(Part::Requests, self.held_charged - held);
+        }
+        self.held_charged = held;
         let live = self.log.as_ref().map_or(0, |log| log.live.bytes());
         if live > self.log_charged {
             self.accountant.take(Part::Log, live - self.log_charged);

@@ -53,7 +53,7 @@ impl Engine {
 
     /// The most blocks that may be held back at once.
     pub(super) fn held_blocks_max(&self) -> usize {
-        index(self.accountant.limit(Part::Dirty) / 2 / HELD_COST_BYTES)
+        index(self.accountant.limit(Part::Requests) / 4 / HELD_COST_BYTES)
     }
 
     /// Whether further writes should wait until some of what is held back was compressed, and is packed.
