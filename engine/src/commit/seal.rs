@@ -12,6 +12,7 @@ use crate::format::page::{PageId, Region};
 use crate::interface::{Reply, RequestId};
 use crate::log::LogPart;
 use crate::memory::Part;
+use crate::pages::Task;
 use crate::units::{Lbn, Pbn, Time, count};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -106,6 +107,10 @@ impl Engine {
         let wanted = self.open.wanted.filter(|_| self.anticipation.until.is_none_or(|until| self.now >= until));
         let closing = self.stage.is_closing() || self.stage == Stage::Recalling && self.promises.recalled.is_empty();
         if !(timer || pressure || wanted.is_some() || closing) {
+            // Who wanted it was helped otherwise while it waited for packs: it fills on.
+            if std::mem::take(&mut self.open.is_due) {
+                self.ready.push_back(Task::Admit);
+            }
             return;
         }
         // Soon: its content would else go out as it is.

@@ -4,6 +4,7 @@ use crate::machine::{Machine, blank, pattern};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Reply};
 use onefold_engine::settings::{Compression, Settings};
+use onefold_engine::units::index;
 use std::collections::BTreeMap;
 
 fn settings() -> Settings {
@@ -81,6 +82,29 @@ fn large_epochs_are_packed_only_where_all_is_compressed() {
     m.flush();
     assert_eq!(written(&mut m), (65, 1, 2));
     assert_eq!(m.read(0, 65 * 4096), soft(1, 65));
+}
+
+/// A commit is due because there are many records, and waits for what is being compressed; meanwhile a discard leaves few records.
+#[test]
+fn a_commit_that_nobody_wants_any_more_keeps_no_write_waiting() {
+    let mut m = served(blank(256 << 20, None));
+    m.write(0, &pattern(1, 4096 * 200));
+    m.flush();
+    m.codec_keeps = 10;
+    m.write(4096 * 200, &soft(2, 70));
+    // Duplicates of the first.
+    let known = pattern(1, 4096 * 200);
+    let mut write = |i: u64| {
+        let id = m.begin_write(4096 * (300 + i), &known[index(i % 200) * 4096..][..4096]);
+        (i, id, m.is_answered(id))
+    };
+    let (i, id, _) =
+        (0..50_000).map(&mut write).find(|&(.., is_answered)| !is_answered).expect("sooner or later there are too many records");
+    assert!(i > 1000, "{i}: it waits for something else");
+    m.request(Op::Discard, 4096 * 300, 4096 * i, None, false);
+    m.finish(id);
+    let ledger = m.engine.ledger();
+    assert_eq!((ledger.epochs_timer, ledger.epochs_pressure), (0, 0), "it was let in at once");
 }
 
 #[test]

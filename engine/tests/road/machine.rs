@@ -36,6 +36,9 @@ pub struct Machine {
     pub written: BTreeMap<Class, u64>,
     closed: bool,
     wake: u64,
+    /// So many blocks may stay with the codec while requests come and go.
+    pub codec_keeps: usize,
+    compressed: VecDeque<Event>,
 }
 
 pub fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
@@ -74,13 +77,15 @@ impl Machine {
             written: BTreeMap::new(),
             closed: false,
             wake: 0,
+            codec_keeps: 0,
+            compressed: VecDeque::new(),
         }
     }
 
     pub fn feed(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         let fingerprinter = self.superblock.fingerprinter();
-        while let Some(event) = events.pop_front() {
+        while let Some(event) = events.pop_front().or_else(|| self.leaves_codec()) {
             let mut out = Vec::new();
             self.engine.step(Time(self.now), event, &mut out);
             for action in out {
@@ -110,7 +115,7 @@ impl Machine {
                         events.push_back(Event::Discarded { io, result: Ok(()) });
                     }
                     Action::Compress { io, block } => {
-                        events.push_back(Event::Compressed { io, data: compress(block.block(0), SLOT_DATA_MAX) });
+                        self.compressed.push_back(Event::Compressed { io, data: compress(block.block(0), SLOT_DATA_MAX) });
                     }
                     Action::Digest { io, block } => {
                         events.push_back(Event::Digested { io, digest: fingerprinter.digest(block.block(0)) });
@@ -135,11 +140,30 @@ impl Machine {
         }
     }
 
-    pub fn request(&mut self, op: Op, offset: u64, length: u64, payload: Option<Payload>, fua: bool) -> Reply {
+    fn leaves_codec(&mut self) -> Option<Event> {
+        if self.compressed.len() > self.codec_keeps { self.compressed.pop_front() } else { None }
+    }
+
+    fn begin(&mut self, op: Op, offset: u64, length: u64, payload: Option<Payload>, fua: bool) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
         self.now += 1_000;
         self.feed(Event::Request(Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint: Hint::None }));
+        id
+    }
+
+    pub fn request(&mut self, op: Op, offset: u64, length: u64, payload: Option<Payload>, fua: bool) -> Reply {
+        let id = self.begin(op, offset, length, payload, fua);
+        self.answer(id)
+    }
+
+    fn answer(&mut self, id: RequestId) -> Reply {
+        let keeps = std::mem::take(&mut self.codec_keeps);
+        while !self.replies.contains_key(&id.0) {
+            let Some(event) = self.leaves_codec() else { break };
+            self.feed(event);
+        }
+        self.codec_keeps = keeps;
         if !self.replies.contains_key(&id.0) {
             // Sealing waits for more writes; nothing else comes before that time.
             self.now = self.now.max(self.wake);
@@ -149,6 +173,21 @@ impl Machine {
     }
 
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let id = self.begin_write(offset, bytes);
+        self.finish(id);
+    }
+
+    pub fn is_answered(&self, id: RequestId) -> bool {
+        self.replies.contains_key(&id.0)
+    }
+
+    /// Waits for a write.
+    pub fn finish(&mut self, id: RequestId) {
+        let reply = self.answer(id);
+        assert!(matches!(reply, Reply::Done), "{reply:?}");
+    }
+
+    pub fn begin_write(&mut self, offset: u64, bytes: &[u8]) -> RequestId {
         let length = u64::try_from(bytes.len()).expect("fits");
         let head = index(offset % 4096);
         let blocks = (head + bytes.len()).div_ceil(BLOCK_SIZE);
@@ -157,8 +196,7 @@ impl Machine {
         let fingerprinter = self.superblock.fingerprinter();
         let whole = |i: usize| i * BLOCK_SIZE >= head && (i + 1) * BLOCK_SIZE <= head + bytes.len();
         let digests = (0..blocks).map(|i| if whole(i) { fingerprinter.digest(buffer.block(i)) } else { Digest::Partial }).collect();
-        let reply = self.request(Op::Write, offset, length, Some(Payload { buffer: buffer.freeze(), digests }), false);
-        assert!(matches!(reply, Reply::Done), "{reply:?}");
+        self.begin(Op::Write, offset, length, Some(Payload { buffer: buffer.freeze(), digests }), false)
     }
 
     pub fn read(&mut self, offset: u64, length: u64) -> Vec<u8> {
