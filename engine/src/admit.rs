@@ -302,6 +302,12 @@ impl Engine {
         let slice = buffer.freeze().slice(0, 1);
         if let WriteStage::Comparing { in_slots } = self.writes[op].stage {
             let compared = result.ok().and_then(|()| self.compare_stored(op, pbn, in_slots, &slice));
+            if let Some(Compared::SameSlot(_, _, authenticator)) = compared {
+                // The next duplicate of one of its slots need not read it.
+                if matches!(self.expect_content(pbn), Expect::Carrier(value) if value == authenticator) && !self.suspects.contains(&pbn) {
+                    self.cache.fill(pbn, slice.block(0));
+                }
+            }
             let write = &mut self.writes[op];
             write.compared = compared.unwrap_or(Compared::Differs(pbn));
             write.stage = WriteStage::Place;

@@ -19,6 +19,7 @@ mod compose;
 mod effect;
 mod gather;
 mod hold;
+mod holds;
 mod live;
 mod open;
 mod pack;
@@ -39,7 +40,7 @@ use crate::Map;
 use crate::units::{Epoch, Pbn};
 use blocks::Use;
 use checkpoint::Checkpoint;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// The log of an open volume.
 pub(crate) struct Log {
@@ -61,7 +62,7 @@ pub(crate) struct Log {
     blocks: Map<Pbn, Use>,
     held: VecDeque<Held>,
     /// Content that may ride in a unit of its epoch.
-    holding: BTreeMap<(Epoch, Pbn), hold::Held>,
+    holding: holds::Holds,
     checkpoint: Option<Checkpoint>,
     /// It waits for a free block for a unit; and as of which change of the free blocks it has looked.
     starves: Option<u64>,
@@ -93,7 +94,7 @@ impl Log {
             passed: Vec::new(),
             blocks: Map::default(),
             held: VecDeque::new(),
-            holding: BTreeMap::new(),
+            holding: holds::Holds::default(),
             checkpoint: None,
             starves: None,
             is_cut_off: false,
