@@ -90,11 +90,11 @@ class Plain:
 class Fragmented:
     """A volume of 4 GiB whose free blocks lie in runs of one to four.
 
-    What is protected has no fingerprint that would keep a discarded block; it was written in sequence, so its holes are holes of the volume.
+    It was written in sequence, so the holes that are discarded are holes of the volume; blocks are reclaimed where most can be.
     """
 
     BLOCKS = 7 * GIB // 2 // BLOCK
-    CREATE = ("--size", "4G", "--sparse", "--protect", f"0+{BLOCKS}")
+    CREATE = ("--size", "4G", "--sparse")
     FIRST, SPAN, READ = BLOCKS * BLOCK, 384 * MIB, 0
 
     @classmethod
@@ -109,9 +109,13 @@ class Fragmented:
             handle.trim(blocks * BLOCK, at * BLOCK)
             at += blocks + draw.randint(1, 4)
         handle.flush()
-        # Past the reserve, which is one run of free blocks.
         for at in range(cls.FIRST, cls.FIRST + cls.SPAN, MIB):
             handle.pwrite(draw.randbytes(MIB), at)
+        handle.flush()
+        # More than the reserve, which is one run of free blocks: from here on what was discarded is reclaimed.
+        for _ in range(12_000):
+            at = cls.FIRST + draw.randrange(cls.SPAN // BLOCK - 4) * BLOCK
+            handle.pwrite(draw.randbytes(draw.randint(1, 4) * BLOCK), at)
         handle.flush()
 
 
