@@ -33,6 +33,7 @@ pub(crate) enum Task {
     Recall,
     Admit,
     Checkpoint,
+    Condense,
     OpenLog,
     Load(PageId),
 }

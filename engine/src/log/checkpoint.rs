@@ -7,21 +7,21 @@
 //! 4. With the bits durable before the anchor, a page that was written and has none is one that live records touch: no other needs to be
 //!    doubted after a crash.
 
-use super::Log;
 use super::blocks::Use;
 use super::units::PLACES_LEFT_MIN;
 use super::walk::runs;
+use super::{Log, Segments};
 use crate::commit::{FlushFor, Stage};
 use crate::engine::Engine;
-use crate::format::anchor::Anchor;
+use crate::format::anchor::{Anchor, Condensed};
 use crate::format::page::{PageId, Region};
 use crate::memory::Part;
 use crate::pages::{Got, Task};
-use crate::units::{Epoch, count};
+use crate::units::{Epoch, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Units of the walk beyond which a checkpoint begins: 16 MiB, which the next opening has to read.
-const WALK_UNITS_MAX: u64 = 4096;
+/// Units, condensed ones too, beyond which a checkpoint begins: 16 MiB, which the next opening has to read.
+const UNITS_MAX: u64 = 4096;
 /// The most pages loading, and the most being written, at once.
 const PAGES_IN_FLIGHT_MAX: usize = 64;
 
@@ -56,10 +56,12 @@ impl Engine {
         let memory = log.live.bytes() > self.accountant.limit(Part::Log);
         // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.
         let reserve = self.geometry.reserve_blocks;
-        let most = if self.space.census.free > 2 * reserve { WALK_UNITS_MAX } else { WALK_UNITS_MAX.min(reserve / 4) };
-        let units = count(log.walk.len()) > most;
+        let most = if self.space.census.free > 2 * reserve { UNITS_MAX } else { UNITS_MAX.min(reserve / 4) };
+        let units = count(log.walk.len() + log.segments.places.len()) > most;
         if memory || units || log.places.len() < PLACES_LEFT_MIN {
             self.begin_checkpoint();
+        } else {
+            self.condense_if_due();
         }
     }
 
@@ -69,6 +71,11 @@ impl Engine {
         let is_wanted = |log: &&mut Log| log.checkpoint.is_none() && (log.keeps_blocks() || log.is_cut_off || ends_recount);
         let Some(log) = self.log.as_mut().filter(is_wanted) else { return };
         if self.failed || self.settings.read_only {
+            return;
+        }
+        if log.condensing.is_some() {
+            // One of them at a time: neither overtakes the other.
+            log.checkpoint_is_next = true;
             return;
         }
         let mut due: VecDeque<PageId> = log.live.pages().collect();
@@ -189,20 +196,20 @@ impl Engine {
             self.recount.is_unsaid = false;
             self.superblock.garbage_possible = false;
         }
-        self.superblock.anchor = Some(self.anchor_behind(sequence, epoch));
+        self.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
         self.superblock.last_log_sequence = self.log.as_ref().expect("it is there").next - 1;
         self.write_superblock();
     }
 
     /// The walk begins behind the unit of this sequence.
-    pub(super) fn anchor_behind(&self, sequence: u64, epoch: Epoch) -> Anchor {
+    pub(super) fn anchor_behind(&self, sequence: u64, epoch: Epoch, condensed: Condensed) -> Anchor {
         let log = self.log.as_ref().expect("an anchor is the log's");
         let before = crate::units::index(sequence + 1 - log.first());
         // That of the unit behind, or of those to come: what was left there before a crash is of a lower one, though not always of a lower one
         // than the unit before.
-        let incarnation = log.walk.get(before).map_or(self.superblock.incarnation, |&(_, incarnation)| incarnation);
-        let places = log.walk.iter().skip(before).map(|&(pbn, _)| pbn).chain(log.places.iter().copied());
-        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto: sequence, places: runs(places), barrier: None }
+        let incarnation = log.walk.get(before).map_or(self.superblock.incarnation, |unit| unit.incarnation);
+        let places = log.walk.iter().skip(before).map(|unit| unit.pbn).chain(log.places.iter().copied());
+        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto: sequence, places: runs(places), barrier: None, condensed }
     }
 
     /// A superblock update is over: perhaps the checkpoint's, perhaps one that it waited for.
@@ -221,8 +228,19 @@ impl Engine {
         log.is_cut_off &= !names_places;
         let Checkpoint { epoch, sequence, .. } = log.checkpoint.take().expect("it is the checkpoint's superblock");
         log.live.forget_upto(epoch);
-        let passed = crate::units::index(sequence + 1 - log.first());
-        let passed: Vec<_> = log.walk.drain(..passed).map(|(pbn, _)| pbn).collect();
+        let Segments { places, reserve, .. } = std::mem::take(&mut log.segments);
+        // No superblock has ever named these.
+        reserve.into_iter().for_each(|pbn| self.leaves_log(pbn));
+        self.anchor_has_moved(sequence, places);
+        self.after_checkpoint();
+    }
+
+    /// The anchor of one pair of copies lies behind the unit of this sequence, and leads to these condensed units no more. What the other pair
+    /// leads to, stays.
+    pub(super) fn anchor_has_moved(&mut self, sequence: u64, condensed: Vec<Pbn>) {
+        let log = self.log.as_mut().expect("it is there");
+        let units = crate::units::index(sequence + 1 - log.first());
+        let passed = log.walk.drain(..units).map(|unit| unit.pbn).chain(condensed).collect();
         for pbn in std::mem::replace(&mut log.passed, passed) {
             let log = self.log.as_mut().expect("it is there");
             // Where free blocks are hard to find, the log keeps what it has.
@@ -235,17 +253,17 @@ impl Engine {
         self.ready.push_back(Task::Settle);
         self.space.no_longer_busy();
         self.release_held(sequence);
-        self.after_checkpoint();
     }
 
     /// Whether a checkpoint has to come before writers hear that there is no space: it is begun.
     pub(crate) fn checkpoint_frees_blocks(&mut self) -> bool {
         self.begin_checkpoint();
-        self.log.as_ref().is_some_and(|log| log.checkpoint.is_some())
+        self.log.as_ref().is_some_and(|log| log.checkpoint.is_some() || log.checkpoint_is_next)
     }
 
     /// Whether a checkpoint has to empty the log before the volume closes: it is begun.
     pub(crate) fn checkpoint_empties_log(&mut self) -> bool {
-        self.log.as_ref().is_some_and(|log| !log.is_empty() || log.checkpoint.is_some()) && self.checkpoint_frees_blocks()
+        self.log.as_ref().is_some_and(|log| !log.is_empty() || log.checkpoint.is_some() || log.condensing.is_some())
+            && self.checkpoint_frees_blocks()
     }
 }

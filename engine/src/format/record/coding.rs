@@ -5,8 +5,8 @@ use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::varint::{beyond, difference, put, take};
 use crate::units::{Lbn, Pbn};
 
-// Kind numbers: the lower four bits of a record's first byte. 0 is never a record, so that no padding reads as one. 10 to 14 are kept for a pack,
-// the kind-3 entry of a carrier that left the walk, the epoch of the records behind it, settings, and a link to a slot of the very unit.
+// Kind numbers: the lower four bits of a record's first byte. 0 is never a record, so that no padding reads as one. 10, 13 and 14 are kept for a
+// birth whose entry is on its page already, settings, and a link to a slot of the very unit.
 const NEW: u8 = 1;
 const LINK: u8 = 2;
 const LINK_ZERO: u8 = 3;
@@ -17,6 +17,7 @@ const CLEAR_UNMAPPED: u8 = 7;
 const REMOVED: u8 = 8;
 const CLOSING: u8 = 9;
 const CARRIER: u8 = 11;
+const LATER: u8 = 12;
 
 /// The upper four bits of a record's first byte: the slot of a link; 1 where a closing record names a block.
 const UPPER_SHIFT: u32 = 4;
@@ -88,6 +89,11 @@ impl Coder {
                 out.push(CARRIER);
                 self.put_pbn(*pbn, 0, out);
                 out.extend_from_slice(&FingerprintEntry { kind: Kind::Carrier, value: *authenticator }.encode());
+                Some(0)
+            }
+            Record::Later { epochs } => {
+                out.push(LATER);
+                put(out, *epochs);
                 Some(0)
             }
             Record::Closing { lost, .. } if lost.is_empty() => {
@@ -204,6 +210,7 @@ impl Coder {
                 let entry = take_name(bytes).filter(|entry| entry.kind == Kind::Carrier)?;
                 Record::Carrier { pbn, authenticator: entry.value }
             }
+            LATER => Record::Later { epochs: take(bytes)? },
             CLOSING if upper == 0 => Record::Closing { first: 0, lost: Vec::new() },
             CLOSING => {
                 self.lost = 0;

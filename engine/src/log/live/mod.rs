@@ -32,6 +32,8 @@ pub(crate) struct Live {
     nodes: Nodes,
     heads: Heads,
     newest: Epoch,
+    /// The oldest piece that is in no condensed unit, or an older one that was forgotten.
+    condensed: Place,
 }
 
 impl Live {
@@ -44,7 +46,7 @@ impl Live {
     /// As [`Self::new`]; nodes are numbered from about `first` on.
     fn starting_at(first: u32, expected: u64) -> Self {
         let nodes = Nodes::new(first);
-        Self { heads: Heads::new(&nodes, expected), nodes, newest: Epoch(0) }
+        Self { heads: Heads::new(&nodes, expected), condensed: nodes.end(), nodes, newest: Epoch(0) }
     }
 
     /// Adds what a record of a committed epoch did.
@@ -109,6 +111,17 @@ impl Live {
     pub fn forget_upto(&mut self, epoch: Epoch) {
         self.nodes.forget_upto(epoch);
         self.heads.forget(&self.nodes);
+        self.condensed = self.nodes.at_least_oldest(self.condensed);
+    }
+
+    /// Pieces that are in no condensed unit, oldest first.
+    pub fn uncondensed(&self) -> impl Iterator<Item = (Epoch, Effect)> {
+        self.nodes.iter_from(self.condensed).map(|node| (node.epoch(), node.effect()))
+    }
+
+    /// Pieces up to this epoch are in condensed units.
+    pub fn condensed_upto(&mut self, epoch: Epoch) {
+        self.condensed = self.nodes.behind(self.condensed, epoch);
     }
 
     /// How many pieces there are.
