@@ -346,7 +346,6 @@ impl Engine {
             Task::Recall => self.go_on_recalling(),
             Task::Admit => self.drain_admission(),
             Task::Checkpoint => self.go_on_with_checkpoint(),
-            Task::Condense => self.go_on_condensing(),
             Task::OpenLog => self.choose_places(),
         }
     }
@@ -387,7 +386,7 @@ impl Engine {
             IoFor::Content { first, blocks } => self.content_written(io, first, blocks, stamp, result),
             IoFor::PageWrite { id, removed } => self.page_written(id, removed, stamp, result),
             IoFor::Unit { carrier } => self.unit_written(carrier, result.is_ok()),
-            IoFor::CondensedUnit => self.condensed_unit_written(),
+            IoFor::CondensedUnit => self.copy_written(),
             IoFor::Superblock => {
                 self.superblock_writes -= 1;
                 self.superblock_written();

@@ -33,7 +33,6 @@ pub(crate) enum Task {
     Recall,
     Admit,
     Checkpoint,
-    Condense,
     OpenLog,
     Load(PageId),
 }

@@ -19,8 +19,6 @@ pub(crate) enum FlushFor {
     Superblock,
     Closing,
     Checkpoint,
-    /// Copies of what units say, before the anchor names them.
-    Condensing,
     /// What the opening found in the log and writes again; then the unit that closes it after a crash.
     OpeningUnits,
 }
@@ -94,7 +92,6 @@ impl Engine {
             FlushFor::Superblock => self.superblock_flushed(),
             FlushFor::Closing => self.closing_flushed(),
             FlushFor::Checkpoint => self.checkpoint_flushed(),
-            FlushFor::Condensing => self.condensing_flushed(),
             FlushFor::OpeningUnits => self.opening_units_flushed(),
         }
     }

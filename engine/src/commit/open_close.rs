@@ -100,9 +100,8 @@ impl Engine {
     pub(super) fn superblock_flushed(&mut self) {
         self.superblock_busy = false;
         self.checkpoint_after_superblock();
-        self.condensing_after_superblock();
         if self.superblock_busy {
-            // The end of a checkpoint or a condensing has begun another.
+            // The end of a checkpoint has begun another.
             return;
         }
         match self.stage {

@@ -51,6 +51,8 @@ pub enum Record {
     /// The first record behind a crash: new blocks, in order, whose content was not there. What names one of them in the units from `first` on, up
     /// to this one, counts for nothing; `first` is 0 where there are none.
     Closing { first: u64, lost: Vec<Pbn> },
+    /// In a condensed unit: a link to a block that is born, or to a slot of one. It counts two in refs, and the block's entry is on its page.
+    Born { lbn: Lbn, to: MapEntry, old: Option<Pbn> },
     /// In a condensed unit: the records behind are of an epoch that is later by so much.
     Later { epochs: u64 },
 }
@@ -89,6 +91,9 @@ impl Record {
                 let ascends = lost.windows(2).all(|pair| pair[0] < pair[1]) && lost.last().is_none_or(|last| pbns(last, 1));
                 ascends && lost.is_empty() == (*first == 0)
             }
+            Self::Born { lbn, to, old: before } => {
+                matches!(to, MapEntry::Block { pbn, slot } if pbns(pbn, 1) && *slot <= SLOT_MAX) && lbns(lbn, 1) && old(before)
+            }
             Self::Later { epochs } => *epochs > 0,
         }
     }
@@ -97,7 +102,8 @@ impl Record {
     pub(super) fn behind(self, parts: usize) -> Option<Self> {
         let cut = |olds: &mut Vec<OldRun>| olds.drain(..parts).map(|run| run.blocks).sum::<u64>();
         match self {
-            Self::New { .. } | Self::Link { .. } | Self::Removed { .. } | Self::Carrier { .. } | Self::Later { .. } => None,
+            Self::New { .. } | Self::Link { .. } | Self::Removed { .. } => None,
+            Self::Carrier { .. } | Self::Born { .. } | Self::Later { .. } => None,
             Self::Extent { lbn, pbn, mut olds } => {
                 let blocks = cut(&mut olds);
                 (!olds.is_empty()).then(|| Self::Extent { lbn: lbn + blocks, pbn: pbn + blocks, olds })

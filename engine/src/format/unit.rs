@@ -91,7 +91,7 @@ impl UnitKind {
     /// Whether it can have this record. Records of a unit of the walk are all of its epoch; what a recovery closed is not copied.
     const fn may_say(self, record: &Record) -> bool {
         match record {
-            Record::Later { .. } => matches!(self, Self::Condensed),
+            Record::Born { .. } | Record::Later { .. } => matches!(self, Self::Condensed),
             Record::Closing { .. } => !matches!(self, Self::Condensed),
             _ => true,
         }
@@ -208,6 +208,12 @@ pub fn slots(bytes: &[u8; BLOCK_SIZE]) -> Option<Vec<Slot>> {
     let table = at::LAYOUT.bytes + runs * PLACES_BYTES;
     let is_unit = at::MAGIC.of(bytes) == MAGIC && slots <= SLOTS_MAX;
     if is_unit { decode_slots(bytes.get(table..table + slots * SLOT_BYTES)?) } else { None }
+}
+
+/// Whether these bytes say that they are a condensed unit. They may be none.
+#[must_use]
+pub fn is_condensed(bytes: &[u8; BLOCK_SIZE]) -> bool {
+    at::MAGIC.of(bytes) == MAGIC && at::KIND.get(bytes) == UnitKind::Condensed.number()
 }
 
 /// What these bytes say their authenticator is, as a kind-3 entry has it. It may be no unit's.

@@ -3,14 +3,16 @@
 //! 1. **Pages**, each with what is committed by then; *flush*. **Bits** of pages that were written for the first time; *flush*, where there were
 //!    any. **Superblock** with the new anchor; *flush*. What lay before the anchor is free (L8).
 //! 2. Epochs commit meanwhile: the anchor goes to where the log stood when the checkpoint began.
-//! 3. One at a time; the anchor is composed as its superblock is written, so nothing overtakes it.
+//! 3. One at a time; the anchor is composed as its superblock is written, so nothing overtakes it. A condensing (`condense.rs`) is one that writes
+//!    copies of records instead of the pages of map and refs.
 //! 4. With the bits durable before the anchor, a page that was written and has none is one that live records touch: no other needs to be
 //!    doubted after a crash.
 
+use super::Log;
 use super::blocks::Use;
+use super::condense::{Copies, Segments};
 use super::units::PLACES_LEFT_MIN;
 use super::walk::runs;
-use super::{Log, Segments};
 use crate::commit::{FlushFor, Stage};
 use crate::engine::Engine;
 use crate::format::anchor::{Anchor, Condensed};
@@ -26,7 +28,9 @@ const UNITS_MAX: u64 = 4096;
 const PAGES_IN_FLIGHT_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+pub(super) enum At {
+    /// Copies need places.
+    Places,
     Pages,
     PagesFlush,
     Bits,
@@ -38,15 +42,25 @@ enum At {
 
 /// A checkpoint under way.
 pub(super) struct Checkpoint {
-    at: At,
+    pub at: At,
     /// The last epoch, and the last unit, that lie before the new anchor.
-    epoch: Epoch,
-    sequence: u64,
+    pub epoch: Epoch,
+    pub sequence: u64,
     due: VecDeque<PageId>,
     loading: Vec<PageId>,
     writing: BTreeSet<PageId>,
     /// It began after a recount: what that changed is among its pages, so its superblock may say so.
     ends_recount: bool,
+    /// Of a condensing.
+    pub copies: Option<Copies>,
+}
+
+impl Checkpoint {
+    /// Up to this epoch and unit, by way of these pages; a condensing, where there are copies.
+    pub fn new(epoch: Epoch, sequence: u64, due: VecDeque<PageId>, copies: Option<Copies>) -> Self {
+        let at = if copies.is_some() { At::Places } else { At::Pages };
+        Self { at, epoch, sequence, due, loading: Vec::new(), writing: BTreeSet::new(), ends_recount: false, copies }
+    }
 }
 
 impl Engine {
@@ -68,22 +82,20 @@ impl Engine {
     /// Begins one, if none is under way and there is anything before the new anchor, or for the superblock to say.
     pub(crate) fn begin_checkpoint(&mut self) {
         let ends_recount = self.recount.is_unsaid;
-        let is_wanted = |log: &&mut Log| log.checkpoint.is_none() && (log.keeps_blocks() || log.is_cut_off || ends_recount);
+        let is_wanted = |log: &&mut Log| log.keeps_blocks() || log.is_cut_off || ends_recount;
         let Some(log) = self.log.as_mut().filter(is_wanted) else { return };
         if self.failed || self.settings.read_only {
             return;
         }
-        if log.condensing.is_some() {
-            // One of them at a time: neither overtakes the other.
-            log.checkpoint_is_next = true;
+        if let Some(under_way) = &log.checkpoint {
+            log.checkpoint_is_next |= under_way.copies.is_some();
             return;
         }
         let mut due: VecDeque<PageId> = log.live.pages().collect();
         if ends_recount {
             due.extend(self.pages.unsettled());
         }
-        let (at, epoch, sequence) = (At::Pages, log.epoch, log.flushed);
-        log.checkpoint = Some(Checkpoint { at, epoch, sequence, due, loading: Vec::new(), writing: BTreeSet::new(), ends_recount });
+        log.checkpoint = Some(Checkpoint { ends_recount, ..Checkpoint::new(log.epoch, log.flushed, due, None) });
         self.ready.push_back(Task::Checkpoint);
     }
 
@@ -96,6 +108,7 @@ impl Engine {
             return;
         }
         match at {
+            Some(At::Places) => self.choose_places_of_copies(),
             Some(At::Pages) => self.checkpoint_pages(),
             Some(At::Bits) => self.checkpoint_bits(),
             Some(At::SuperblockDue) => self.checkpoint_superblock(),
@@ -103,11 +116,11 @@ impl Engine {
         }
     }
 
-    fn checkpoint(&mut self) -> &mut Checkpoint {
+    pub(super) fn checkpoint(&mut self) -> &mut Checkpoint {
         self.log.as_mut().and_then(|log| log.checkpoint.as_mut()).expect("a step belongs to a checkpoint")
     }
 
-    fn checkpoint_pages(&mut self) {
+    pub(super) fn checkpoint_pages(&mut self) {
         let most = PAGES_IN_FLIGHT_MAX.min(self.pages.waiting_max());
         let mut loading = std::mem::take(&mut self.checkpoint().loading);
         let mut again = Vec::new();
@@ -132,7 +145,8 @@ impl Engine {
         let checkpoint = self.checkpoint();
         checkpoint.loading = again;
         checkpoint.loading.append(&mut loading);
-        if checkpoint.due.is_empty() && checkpoint.loading.is_empty() && checkpoint.writing.is_empty() {
+        let is_sent = checkpoint.due.is_empty() && checkpoint.loading.is_empty();
+        if is_sent && checkpoint.writing.is_empty() && checkpoint.copies.as_ref().is_none_or(Copies::are_written) {
             checkpoint.at = At::PagesFlush;
             self.flush(FlushFor::Checkpoint);
         }
@@ -196,7 +210,8 @@ impl Engine {
             self.recount.is_unsaid = false;
             self.superblock.garbage_possible = false;
         }
-        self.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
+        let condensed = self.condensed_by_then();
+        self.superblock.anchor = Some(self.anchor_behind(sequence, epoch, condensed));
         self.superblock.last_log_sequence = self.log.as_ref().expect("it is there").next - 1;
         self.write_superblock();
     }
@@ -226,18 +241,38 @@ impl Engine {
         let names_places = self.superblock.anchor.as_ref().is_some_and(|anchor| !anchor.places.is_empty());
         let log = self.log.as_mut().expect("it is there");
         log.is_cut_off &= !names_places;
-        let Checkpoint { epoch, sequence, .. } = log.checkpoint.take().expect("it is the checkpoint's superblock");
-        log.live.forget_upto(epoch);
-        let Segments { places, reserve, .. } = std::mem::take(&mut log.segments);
-        // No superblock has ever named these.
-        reserve.into_iter().for_each(|pbn| self.leaves_log(pbn));
-        self.anchor_has_moved(sequence, places);
-        self.after_checkpoint();
+        let Checkpoint { epoch, sequence, copies, .. } = log.checkpoint.take().expect("it is the checkpoint's superblock");
+        match copies {
+            Some(copies) => {
+                log.segments.has(copies, log.next - count(log.walk.len()) - 1);
+                log.live.condensed_upto(epoch);
+                self.anchor_has_moved(sequence, Vec::new());
+            }
+            None => {
+                log.live.forget_upto(epoch);
+                let Segments { places, reserve, .. } = std::mem::take(&mut log.segments);
+                // No superblock has ever named these.
+                reserve.into_iter().for_each(|pbn| self.leaves_log(pbn));
+                self.anchor_has_moved(sequence, places);
+            }
+        }
+        self.go_on_behind_checkpoint();
+    }
+
+    /// It is over, or was not made: another one may have waited for it, or an opening, or a closing.
+    pub(super) fn go_on_behind_checkpoint(&mut self) {
+        let log = self.log.as_mut().expect("it is there");
+        if std::mem::take(&mut log.checkpoint_is_next) {
+            self.begin_checkpoint();
+        }
+        if self.log.as_ref().is_some_and(|log| log.checkpoint.is_none()) {
+            self.after_checkpoint();
+        }
     }
 
     /// The anchor of one pair of copies lies behind the unit of this sequence, and leads to these condensed units no more. What the other pair
     /// leads to, stays.
-    pub(super) fn anchor_has_moved(&mut self, sequence: u64, condensed: Vec<Pbn>) {
+    fn anchor_has_moved(&mut self, sequence: u64, condensed: Vec<Pbn>) {
         let log = self.log.as_mut().expect("it is there");
         let units = crate::units::index(sequence + 1 - log.first());
         let passed = log.walk.drain(..units).map(|unit| unit.pbn).chain(condensed).collect();
@@ -258,12 +293,11 @@ impl Engine {
     /// Whether a checkpoint has to come before writers hear that there is no space: it is begun.
     pub(crate) fn checkpoint_frees_blocks(&mut self) -> bool {
         self.begin_checkpoint();
-        self.log.as_ref().is_some_and(|log| log.checkpoint.is_some() || log.checkpoint_is_next)
+        self.log.as_ref().is_some_and(|log| log.checkpoint.is_some())
     }
 
     /// Whether a checkpoint has to empty the log before the volume closes: it is begun.
     pub(crate) fn checkpoint_empties_log(&mut self) -> bool {
-        self.log.as_ref().is_some_and(|log| !log.is_empty() || log.checkpoint.is_some() || log.condensing.is_some())
-            && self.checkpoint_frees_blocks()
+        self.log.as_ref().is_some_and(|log| !log.is_empty() || log.checkpoint.is_some()) && self.checkpoint_frees_blocks()
     }
 }

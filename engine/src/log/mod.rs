@@ -42,7 +42,7 @@ use crate::Map;
 use crate::units::{Epoch, Pbn};
 use blocks::Use;
 use checkpoint::Checkpoint;
-use condense::{Condensing, Segments};
+use condense::Segments;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The log of an open volume.
@@ -69,8 +69,7 @@ pub(crate) struct Log {
     /// Content that may ride in a unit of its epoch.
     holding: BTreeMap<(Epoch, Pbn), hold::Held>,
     checkpoint: Option<Checkpoint>,
-    condensing: Option<Condensing>,
-    /// A checkpoint is to begin when the condensing is over.
+    /// One is to begin when the condensing that is under way is over.
     checkpoint_is_next: bool,
     /// It waits for a free block for a unit; and as of which change of the free blocks it has looked.
     starves: Option<u64>,
@@ -112,7 +111,6 @@ impl Log {
             held: VecDeque::new(),
             holding: BTreeMap::new(),
             checkpoint: None,
-            condensing: None,
             checkpoint_is_next: false,
             starves: None,
             is_cut_off: false,

@@ -15,8 +15,7 @@
 
 use super::condensed::Condensed;
 use super::effect::Effect;
-use super::records::effects_of;
-use super::units::birth_of_carrier;
+use super::records::{Births, effects_of};
 use crate::Map;
 use crate::format::anchor::Anchor;
 use crate::format::entry::{FingerprintEntry, MapEntry};
@@ -277,20 +276,24 @@ impl Ended {
             dropped.get(names).is_some_and(|units| units.iter().any(|units| units.contains(&sequence)))
         };
         let mut effects = Vec::new();
+        let mut births = Births::default();
         // LBN → what it meant before a record of it that was dropped.
         let mut former: Map<Lbn, Option<Pbn>> = Map::default();
         for (unit, &pbn) in self.units.iter().zip(&self.places) {
             if !unit.slots.is_empty() {
-                effects.push((unit.header.epoch, birth_of_carrier(pbn, unit.authenticator)));
+                births.of_carrier(pbn, unit.authenticator);
             }
             for record in &unit.records {
                 let is_dropped = is_dropped(unit.header.sequence, record);
-                effects_of(record, &mut |effect: Effect| match effect.lbn {
+                births.effects_of(record, &mut |effect: Effect| match effect.lbn {
                     Some(lbn) if is_dropped => {
                         former.entry(lbn).or_insert(effect.old);
                     }
                     _ => put_right(effect, &mut former, &mut |effect| effects.push((unit.header.epoch, effect))),
                 });
+            }
+            if unit.header.unit + 1 == unit.header.units {
+                births.rest(&mut |effect| effects.push((unit.header.epoch, effect)));
             }
         }
         effects
