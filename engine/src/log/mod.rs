@@ -19,6 +19,7 @@ mod checkpoint;
 mod compose;
 mod condense;
 mod condensed;
+mod damaged;
 mod effect;
 mod gather;
 mod hold;
