@@ -5,6 +5,7 @@
 use crate::counts::names::{SECTORS, Words, name_of_words, words_of, write_words};
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::check::ReadMedium;
+use onefold_engine::format::unit::MAGIC;
 use onefold_engine::format::{ExtentKind, FormatStep, Geometry, Region, Superblock, choose, copies, format};
 use onefold_engine::interface::{Class, IoFailure};
 use onefold_engine::stats::Ledger;
@@ -161,10 +162,11 @@ impl Device {
         self.geometry.as_ref()
     }
 
-    /// 4 KiB of metadata that were ever written and not discarded.
+    /// 4 KiB of metadata that were ever written; those of the log, which lie among the data, left out.
     #[must_use]
     pub fn metadata_units(&self) -> u64 {
-        self.pages.len() as u64
+        let is_data = |block: u64| self.geometry.as_ref().is_some_and(|g| class_at(g, block * BLOCK_BYTES) == Class::Data);
+        self.pages.keys().filter(|&&block| !is_data(block)).count() as u64
     }
 
     /// A write command.
@@ -177,7 +179,8 @@ impl Device {
         let mut block = at.0 / BLOCK_BYTES;
         for slice in data {
             for i in 0..slice.blocks() {
-                if class == Class::Data {
+                // A pack is data, and its bytes are what counts.
+                if class == Class::Data && !slice.block(i).starts_with(&MAGIC) {
                     self.put_content(block, words_of(slice.block(i)));
                 } else {
                     self.contents.remove(&block);

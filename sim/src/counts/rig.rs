@@ -165,9 +165,13 @@ impl Rig {
             }
             Action::Digest { io, block } => self.completes(now, Event::Digested { io, digest: digest_of(name_of(block.block(0))) }),
             Action::Compress { io, block } => {
+                let words = words_of(block.block(0));
                 let mut bytes = [0; BLOCK_SIZE];
-                self.bytes.write(&words_of(block.block(0)), &mut bytes);
-                self.completes(now, Event::Compressed { io, data: compress(&bytes, SLOT_DATA_MAX) });
+                let data = self.bytes.compresses(&words).then(|| {
+                    self.bytes.write(&words, &mut bytes);
+                    compress(&bytes, SLOT_DATA_MAX)
+                });
+                self.completes(now, Event::Compressed { io, data: data.flatten() });
             }
             Action::Reply { request, reply } => self.replies.push((request, reply)),
             Action::Wake { at } => self.wake_ns = Some(at.0),

@@ -144,10 +144,10 @@ mod tests {
     fn each_replay_stands_there_once() {
         let jobs = jobs(&[PathBuf::from("a.tsv"), PathBuf::from("b.tsv")]).expect("the models exist");
         let mut names: Vec<String> = jobs.iter().map(Job::name).collect();
-        assert_eq!(names.len(), 2 * 7 * (3 + 3 + 1));
+        assert_eq!(names.len(), 2 * 9 * (3 + 3 + 1));
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 2 * 7 * (3 + 3 + 1));
+        assert_eq!(names.len(), 2 * 9 * (3 + 3 + 1));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod energy;
 pub mod evaluation;
 pub mod figures;
 pub mod html;
+pub mod log;
 pub mod matrix;
 pub mod metadata;
 pub mod page;

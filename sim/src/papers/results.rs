@@ -115,6 +115,18 @@ impl Results {
         seconds(scheme).zip(seconds(Scheme::None)).filter(|&(_, none)| none > 0.0).map(|(with, none)| with / none)
     }
 
+    /// The traces that were replayed, in the order of the run.
+    #[must_use]
+    pub fn traces(&self) -> Vec<String> {
+        let mut traces: Vec<String> = Vec::new();
+        for timed in &self.runs {
+            if !traces.contains(&timed.report.trace) {
+                traces.push(timed.report.trace.clone());
+            }
+        }
+        traces
+    }
+
     /// The workloads that were replayed.
     #[must_use]
     pub fn workloads(&self) -> Vec<&'static Workload> {
