@@ -116,6 +116,12 @@ impl LogEpochs {
         (self.riding.epochs + self.bare.epochs, self.large.epochs)
     }
 
+    /// Units without slots.
+    #[must_use]
+    pub fn plain(&self) -> u64 {
+        self.all().iter().map(|sent| sent.plain).sum()
+    }
+
     /// Units with slots and records.
     #[must_use]
     pub fn carriers(&self) -> u64 {

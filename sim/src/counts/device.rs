@@ -298,6 +298,23 @@ mod tests {
     }
 
     #[test]
+    fn a_pack_is_data_and_reads_back_as_it_was_written() {
+        let geometry = Geometry::plan(Bytes(16 << 20), &Wish::default()).expect("fits");
+        let (mut device, superblock) =
+            Device::formatted(&Superblock::new(geometry, [1; 16], [2; 32], Algorithm::Blake3, &Settings::default()));
+        let at = superblock.geometry.block_at(onefold_engine::units::Pbn(3));
+        let (pages, mut pack) = (device.metadata_units(), BufferMut::zeroed(1));
+        pack.block_mut(0)[..8].copy_from_slice(b"1LOG\x02\0\x01\0");
+        pack.block_mut(0)[100..].fill(9);
+        let pack = pack.freeze();
+        device.write(at, &[pack.slice(0, 1)], Class::Data);
+        let mut back = BufferMut::zeroed(1);
+        device.read(at, &mut back, Class::Data);
+        assert!(back.block(0) == pack.slice(0, 1).block(0));
+        assert_eq!((device.metadata_units(), device.tally.units_of(Class::Data)), (pages, 1), "it is no metadata");
+    }
+
+    #[test]
     #[should_panic(expected = "another class")]
     fn a_write_to_another_place_than_its_class_has_is_noticed() {
         let geometry = Geometry::plan(Bytes(16 << 20), &Wish::default()).expect("fits");

@@ -73,7 +73,7 @@ fn log(f: &Figures) -> Vec<(&'static str, String)> {
         ("log_flushes_riding", part(|e| e.riding.flushes)),
         ("log_flushes_bare", part(|e| e.bare.flushes)),
         ("log_flushes_large", part(|e| e.large.flushes)),
-        ("log_plain", part(|e| e.all().iter().map(|sent| sent.plain).sum())),
+        ("log_plain", part(LogEpochs::plain)),
         ("log_carriers", part(LogEpochs::carriers)),
         ("log_packs", part(|e| e.packs)),
         ("idle_flushes", f.idle_flushes.to_string()),

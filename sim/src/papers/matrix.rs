@@ -1,6 +1,7 @@
 //! Which replays there are, and how they are run.
 //!
 //! 1. Every scheme, weak and strong with 32 outstanding, on every model; strong with 1 outstanding on the model of the workload's figures.
+//!    Of traces that were recorded here: those that the log is held against, on the first model.
 //! 2. The longest begin first, so that at the end no thread waits for another for long.
 //! 3. What comes out stands in the order of the matrix, whoever ran it when.
 
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+/// What a trace that was recorded here is taken to have: only the order of jobs depends on it.
+const RECORDED_UNITS: u64 = 100_000;
 /// How often something is said of the progress.
 const TELL: Duration = Duration::from_secs(30);
 
@@ -58,6 +61,21 @@ pub fn jobs(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
         }
     }
     Ok(jobs)
+}
+
+/// The replays of each trace that was recorded here.
+///
+/// # Errors
+/// When a model has no such name.
+pub fn jobs_of_recorded(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
+    let model = Model::named(MODELS[0])?;
+    let schemes = [Scheme::None, Scheme::Ordered].into_iter().chain(Scheme::LOGS);
+    let plans = schemes.flat_map(|scheme| [Mode::Weak, Mode::Strong].map(|mode| (scheme, mode)));
+    let job = |trace: &PathBuf, (scheme, mode): (Scheme, Mode)| {
+        let plan = Plan { scheme, persistence: mode.persistence(), outstanding_max: mode.outstanding(), model, ..Plan::default() };
+        Job { trace: trace.clone(), plan, cost: RECORDED_UNITS * weight(scheme, mode) }
+    };
+    Ok(traces.iter().flat_map(|trace| plans.clone().map(move |plan| job(trace, plan))).collect())
 }
 
 /// Microseconds that a unit takes, roughly: only the order of jobs depends on it.

@@ -153,7 +153,9 @@ const METADATA: &str = "refs: reference counts (shadow: counts, space maps and f
 const LOG: &str = "log writes plain units only; carried lets one compressed block ride in a unit, where one is small enough; packed lets as many ride as fit, and packs large \
     epochs. A unit with slots is content: it is not counted among metadata. The shipped traces do not say how well blocks compress: blocks of journals and of a file \
     system's metadata are taken to come to half, file data not to compress. An epoch in which nothing could ride has no new block that comes to 3,500 bytes or less, or \
-    more than 64 new blocks. Epochs are those of the volume; those of no client take fingerprints away, to make room.";
+    more than 64 new blocks. Epochs are those of the volume; those of no client take fingerprints away, to make room. \
+    A log's pages are written at checkpoints, of which the last comes when the volume closes: so what stands there from opening to close has all of them in it, \
+    and of the phase alone only those that the log asked for.";
 const SHADOW: &str = "Dmdedup's two copy-on-write trees, on redb: every commit writes each changed page and all pages above it to new places. \
     Space map and superblock stand apart.";
 const READING: &str = "<dl>\n\
