@@ -25,7 +25,7 @@ def postgres(root, command):
         raise onefold.Failed("PostgreSQL is not installed (apt-get install postgresql)")
     base = os.path.join(root, "pg")
     # Trust: nobody else reaches a socket in a directory of its own.
-    line = f"export PATH={places[-1]}:$PATH PGDATA={base}/data PGHOST={base}; {command}"
+    line = f"set -e; export PATH={places[-1]}:$PATH PGDATA={base}/data PGHOST={base}; {command}"
     sh(f"cd {base}; su postgres -s /bin/bash -c '{line}'")
 
 
@@ -33,7 +33,8 @@ SERVER = '-o "-k $PGHOST -c listen_addresses= -c checkpoint_timeout=30s" -l $PGH
 
 
 def pgbench_setup(root, _cache):
-    sh(f"chmod 755 {root}; mkdir {root}/pg; chown postgres {root}/pg")
+    # The place of the recording is its maker's alone.
+    sh(f"chmod 711 {root} {root}/..; mkdir {root}/pg; chown postgres {root}/pg")
     postgres(root, f"initdb -A trust >/dev/null; pg_ctl start {SERVER} >/dev/null; pgbench -q -i -s 10 postgres 2>/dev/null; pg_ctl stop -m fast >/dev/null")
 
 

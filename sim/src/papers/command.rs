@@ -6,6 +6,7 @@ use crate::papers::results::{Made, Results};
 use crate::papers::targets::{Target, WRITE_RATIOS, judge};
 use crate::papers::workloads::{WORKLOADS, of_trace};
 use crate::papers::{csv, page};
+use crate::replay::scheme::Scheme;
 use crate::replay::timed::name_of;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -17,11 +18,11 @@ const VERSION: u32 = 1;
 /// Threads, unless the user says otherwise: what the target's time is for.
 const THREADS: usize = 2;
 
-const HELP: &str = "usage: onefold-sim papers [--out DIRECTORY] [--trace NAME]... [--traces DIRECTORY] [--recorded DIRECTORY] [--jobs N] [--json]
+const HELP: &str = "usage: onefold-sim papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--traces DIRECTORY] [--recorded DIRECTORY] [--jobs N] [--json]
 
-Replays every recorded trace, or those that are named, on every scheme, weak and strong, on three device models, and writes index.html, results.csv
+Replays every recorded trace, or those that are named, on every scheme, or on those, weak and strong, on three device models, and writes index.html, results.csv
 and results.json into DIRECTORY (default: target/report). Prints each target; ends with 1 where one is missed. Folders below --recorded (default:
-target/workloads, where ./dev workloads record puts them) are replayed too, by fewer schemes and on the model \"instant\", for the log's page.";
+target/workloads, where ./dev workloads record puts them) are replayed too, by fewer schemes, for the log's page.";
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Options {
     pub recorded: PathBuf,
     /// Names of traces; none: all.
     pub only: Vec<String>,
+    /// None: all.
+    pub schemes: Vec<Scheme>,
     pub threads: usize,
     pub json: bool,
 }
@@ -44,13 +47,14 @@ impl Default for Options {
             traces: "data/traces".into(),
             recorded: "target/workloads".into(),
             only: Vec::new(),
+            schemes: Vec::new(),
             threads: THREADS,
             json: false,
         }
     }
 }
 
-/// `papers [--out DIRECTORY] [--trace NAME]... [--traces DIRECTORY] [--recorded DIRECTORY] [--jobs N] [--json]`.
+/// `papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--traces DIRECTORY] [--recorded DIRECTORY] [--jobs N] [--json]`.
 ///
 /// # Errors
 /// What was typed wrong, or as [`report`].
@@ -64,6 +68,7 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
             "--traces" => options.traces = value()?.into(),
             "--recorded" => options.recorded = value()?.into(),
             "--trace" => options.only.push(value()?.clone()),
+            "--scheme" => options.schemes.push(Scheme::named(value()?)?),
             "--jobs" => {
                 options.threads = value()?.parse().ok().filter(|&n| n > 0).ok_or("--jobs wants a number above 0")?;
             }
@@ -117,13 +122,14 @@ pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Tar
     let began = Instant::now();
     let mut jobs = jobs(&traces)?;
     jobs.extend(jobs_of_recorded(&recorded)?);
+    jobs.retain(|job| options.schemes.is_empty() || options.schemes.contains(&job.plan.scheme));
     let (runs, failures) = run(&jobs, options.threads);
     let made = Made {
         threads: options.threads,
         wall_seconds: began.elapsed().as_secs_f64(),
         cpu_seconds: runs.iter().map(|t| t.cpu_seconds).sum(),
         peak_resident_bytes: peak_resident_bytes(),
-        complete: options.only.is_empty(),
+        complete: options.only.is_empty() && options.schemes.is_empty(),
     };
     let results = Results { runs, failures, made };
     let targets = judge(&results, write_ratios);

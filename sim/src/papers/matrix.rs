@@ -1,7 +1,7 @@
 //! Which replays there are, and how they are run.
 //!
 //! 1. Every scheme, weak and strong with 32 outstanding, on every model; strong with 1 outstanding on the model of the workload's figures.
-//!    Of traces that were recorded here: those that the log is held against, on the first model.
+//!    Of traces that were recorded here: those that the log is held against, on every model.
 //! 2. The longest begin first, so that at the end no thread waits for another for long.
 //! 3. What comes out stands in the order of the matrix, whoever ran it when.
 
@@ -68,14 +68,20 @@ pub fn jobs(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
 /// # Errors
 /// When a model has no such name.
 pub fn jobs_of_recorded(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
-    let model = Model::named(MODELS[0])?;
-    let schemes = [Scheme::None, Scheme::Ordered].into_iter().chain(Scheme::LOGS);
-    let plans = schemes.flat_map(|scheme| [Mode::Weak, Mode::Strong].map(|mode| (scheme, mode)));
-    let job = |trace: &PathBuf, (scheme, mode): (Scheme, Mode)| {
-        let plan = Plan { scheme, persistence: mode.persistence(), outstanding_max: mode.outstanding(), model, ..Plan::default() };
-        Job { trace: trace.clone(), plan, cost: RECORDED_UNITS * weight(scheme, mode) }
-    };
-    Ok(traces.iter().flat_map(|trace| plans.clone().map(move |plan| job(trace, plan))).collect())
+    let mut jobs = Vec::new();
+    for trace in traces {
+        for model in MODELS {
+            let model = Model::named(model)?;
+            for mode in [Mode::Weak, Mode::Strong] {
+                for scheme in [Scheme::None, Scheme::Ordered].into_iter().chain(Scheme::LOGS) {
+                    let plan =
+                        Plan { scheme, persistence: mode.persistence(), outstanding_max: mode.outstanding(), model, ..Plan::default() };
+                    jobs.push(Job { trace: trace.clone(), plan, cost: RECORDED_UNITS * weight(scheme, mode) });
+                }
+            }
+        }
+    }
+    Ok(jobs)
 }
 
 /// Microseconds that a unit takes, roughly: only the order of jobs depends on it.

@@ -87,7 +87,7 @@ pub struct Made {
     pub cpu_seconds: f64,
     /// The most that the process held at once. None: the system does not tell.
     pub peak_resident_bytes: Option<u64>,
-    /// All traces of the set were replayed.
+    /// All traces of the set were replayed, on all schemes.
     pub complete: bool,
 }
 

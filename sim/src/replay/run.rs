@@ -249,7 +249,7 @@ impl Run {
                 self.client.writes += 1;
                 let payload = self.payload(ask);
                 for (lbn, content) in (ask.first_block()..).zip(&ask.contents) {
-                    self.rig.bytes.meet(content);
+                    self.rig.slots.meet(content);
                     let meant = self.truth.write(lbn, &content.words, &bytes);
                     if meant.changed {
                         self.is_changed = true;

@@ -18,18 +18,10 @@ const FRAMING: [i16; BLOCK_SIZE / SECTOR_SIZE] = [28, 34, 37, 38, 25, 24, 17, -4
 const WORD_BYTES: usize = 8;
 
 /// Makes bytes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Bytes {
-    /// Bytes of noise in the blocks of a word, where it is not as many as below.
+    /// Bytes of noise in the blocks of a word; those of all other words are nothing else.
     noise: HashMap<u64, u16, FxBuildHasher>,
-    /// In the blocks of all other words.
-    otherwise: usize,
-}
-
-impl Default for Bytes {
-    fn default() -> Self {
-        Self { noise: HashMap::default(), otherwise: BLOCK_SIZE }
-    }
 }
 
 /// Bytes of noise that the codec brings to this size, which is below that of a block.
@@ -39,12 +31,6 @@ fn noise_of(compressed: u16) -> usize {
 }
 
 impl Bytes {
-    /// Where all blocks come to about this size, below that of a block.
-    #[must_use]
-    pub fn of_size(compressed: u16) -> Self {
-        Self { otherwise: noise_of(compressed), ..Self::default() }
-    }
-
     /// Takes note of a content that comes; to be called before it is [written](Self::write).
     pub fn meet(&mut self, content: &Content) {
         let Some(compressed) = content.compressed.filter(|&bytes| usize::from(bytes) < BLOCK_SIZE) else { return };
@@ -54,16 +40,10 @@ impl Bytes {
         }
     }
 
-    /// Whether the codec makes a block of these words any smaller.
-    #[must_use]
-    pub fn compresses(&self, words: &Words) -> bool {
-        words.iter().any(|word| *word == 0 || self.noise.get(word).map_or(self.otherwise, |&noise| usize::from(noise)) < BLOCK_SIZE)
-    }
-
     /// The bytes of a block of these words.
     pub fn write(&self, words: &Words, out: &mut [u8; BLOCK_SIZE]) {
         for (place, (&word, sector)) in words.iter().zip(out.chunks_exact_mut(SECTOR_SIZE)).enumerate() {
-            let noise = self.noise.get(&word).map_or(self.otherwise, |&noise| usize::from(noise));
+            let noise = self.noise.get(&word).map_or(BLOCK_SIZE, |&noise| usize::from(noise));
             let here = noise.saturating_sub(place * SECTOR_SIZE).clamp(WORD_BYTES, SECTOR_SIZE);
             write_sector(word, place, if word == 0 { 0 } else { here }, sector);
         }
@@ -106,11 +86,10 @@ mod tests {
             let found = compress(&out, BLOCK_SIZE).expect("it is not all noise").len();
             let wanted = usize::try_from(compressed).unwrap();
             assert!(found <= wanted && found + 16 >= wanted, "{found} bytes in place of {wanted}");
-            assert!(bytes.compresses(&[mix(compressed, 1); SECTORS]));
         }
         let mut bytes = Bytes::default();
         bytes.meet(&content(7, Some(4096)));
-        assert!(!bytes.compresses(&[7; SECTORS]) && compress(&block(&bytes, &[7; SECTORS]), BLOCK_SIZE).is_none());
+        assert_eq!(compress(&block(&bytes, &[7; SECTORS]), BLOCK_SIZE), None);
     }
 
     #[test]
