@@ -19,7 +19,7 @@ use crate::format::superblock::Superblock;
 use crate::index::Index;
 use crate::interface::{Action, Class, Event, Failure, IoFailure, IoId, Notice, Reply, Request, RequestId};
 use crate::link::Run;
-use crate::log::{Log, Opening};
+use crate::log::{Log, Opening, Which};
 use crate::memory::{Accountant, Part};
 use crate::pages::{Pages, Task};
 use crate::promise::Promises;
@@ -92,9 +92,11 @@ pub(crate) enum IoFor {
     },
     /// What lies at the place of a unit.
     WalkRead {
-        sequence: u64,
+        which: Which,
         pbn: Pbn,
     },
+    /// A unit of what is condensed.
+    CondensedUnit,
     /// Content that may not have been flushed, and what it should be.
     DoubtRead {
         pbn: Pbn,
@@ -360,7 +362,7 @@ impl Engine {
             Some(IoFor::Read { op, run }) => self.read_arrived(op, run, buffer, digests, result),
             Some(IoFor::ReadForWrite { op, pbn }) => self.write_base_arrived(op, pbn, buffer, &digests, result),
             Some(IoFor::ReadForIndex { pbn, authenticator }) => self.carrier_arrived(pbn, authenticator, buffer, result),
-            Some(IoFor::WalkRead { sequence, pbn }) => self.walk_arrived(sequence, pbn, buffer, result),
+            Some(IoFor::WalkRead { which, pbn }) => self.walk_arrived(which, pbn, buffer, result),
             Some(IoFor::DoubtRead { pbn, name }) => self.doubt_arrived(pbn, name, buffer, &digests, result),
             _ => debug_assert!(false, "a read that nobody asked for ended"),
         }
@@ -375,7 +377,7 @@ impl Engine {
             self.fail(match &what {
                 IoFor::Content { .. } => "a write of data",
                 IoFor::Superblock => "a write of the superblock",
-                IoFor::Unit { .. } => "a write of the log",
+                IoFor::Unit { .. } | IoFor::CondensedUnit => "a write of the log",
                 _ => "a write of metadata",
             });
         }
@@ -384,6 +386,7 @@ impl Engine {
             IoFor::Content { first, blocks } => self.content_written(io, first, blocks, stamp, result),
             IoFor::PageWrite { id, removed } => self.page_written(id, removed, stamp, result),
             IoFor::Unit { carrier } => self.unit_written(carrier, result.is_ok()),
+            IoFor::CondensedUnit => self.copy_written(),
             IoFor::Superblock => {
                 self.superblock_writes -= 1;
                 self.superblock_written();

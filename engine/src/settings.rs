@@ -58,6 +58,8 @@ pub struct Settings {
     pub recount_pages_per_second: u64,
     /// Carriers that the refill of the index reads a second; 0: none.
     pub refill_carriers_per_second: u64,
+    /// Units of the log's walk beyond which its older half is condensed.
+    pub condense_beyond: u64,
     /// Acknowledge a weak write only when its content is on the device: where the device outlives the server, and a ring keeps its
     /// acknowledgements.
     pub ack_when_written: bool,
@@ -88,6 +90,7 @@ impl Default for Settings {
             recount_window_blocks: 1 << 20,
             recount_pages_per_second: 4096,
             refill_carriers_per_second: 1024,
+            condense_beyond: 2048,
             ack_when_written: false,
             ring_records_max: 1 << 16,
             promises_lost: false,

@@ -238,7 +238,7 @@ fn tell(wanted: &Wanted, run: u64) -> ExitCode {
 fn covers(coverage: &Coverage, wanted: &Wanted) -> bool {
     let full = wanted.minutes >= FULL_MINUTES;
     let least = if full { CELL_LEAST } else { 1 };
-    let thin = coverage.thin(least);
+    let thin = coverage.thin(least, wanted.modes.log());
     if !thin.is_empty() {
         println!("cells under {least}: {}", thin.join("; "));
     }

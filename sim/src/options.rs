@@ -96,6 +96,7 @@ impl Options {
         let persistence = if rng.u8(..) < 48 { Persistence::Strong } else { Persistence::Weak };
         let settings = Settings {
             commit_mode: CommitMode::Ordered,
+            condense_beyond: [2, 4, 8, 2048][rng.usize(0..4)],
             compression: [Compression::Off, Compression::Carriers, Compression::All, Compression::All][rng.usize(0..4)],
             carrier_slots_max: SLOTS_MAX,
             persistence,

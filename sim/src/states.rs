@@ -83,9 +83,9 @@ impl Coverage {
         self.names.len() as u64
     }
 
-    /// Cells below `least`, in words. Cells that cannot be are left out.
+    /// Cells below `least`, in words. Cells that cannot be are left out, those of a log too where no life has one.
     #[must_use]
-    pub fn thin(&self, least: u64) -> Vec<String> {
+    pub fn thin(&self, least: u64, has_log: bool) -> Vec<String> {
         let mut thin = Vec::new();
         for (step, crash, depth) in cells() {
             let n = self.steps.get(&(step, crash, depth)).copied().unwrap_or(0);
@@ -96,7 +96,7 @@ impl Coverage {
         for situation in Situation::ALL {
             for depth in 0..DEPTH_MAX {
                 let n = self.situations.get(&(situation, depth)).copied().unwrap_or(0);
-                if n < least && situation_possible(situation, depth) {
+                if n < least && situation_possible(situation, depth) && (has_log || situation != Situation::Condensing) {
                     thin.push(format!("{} × depth {depth}: {n}", situation.name()));
                 }
             }

@@ -5,7 +5,7 @@
 use crate::content::Content;
 use crate::disk::SimDisk;
 use crate::volume::{Place, Volume};
-use onefold_engine::format::{PageId, Region};
+use onefold_engine::format::{PageId, Region, unit};
 use onefold_engine::interface::Class;
 use rustc_hash::FxHashSet;
 
@@ -75,6 +75,7 @@ pub enum Situation {
     DeviceDiscard,
     SubBlock,
     NoSpace,
+    Condensing,
     Recount,
     TornSuperblock,
     TornPage,
@@ -84,7 +85,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::DuplicatesOnly,
         Self::RefsOverflow,
         Self::IncrementsAndDecrements,
@@ -94,6 +95,7 @@ impl Situation {
         Self::DeviceDiscard,
         Self::SubBlock,
         Self::NoSpace,
+        Self::Condensing,
         Self::Recount,
         Self::TornSuperblock,
         Self::TornPage,
@@ -114,6 +116,7 @@ impl Situation {
             Self::DeviceDiscard => "discard of freed blocks",
             Self::SubBlock => "sub-block write",
             Self::NoSpace => "ENOSPC",
+            Self::Condensing => "condensing",
             Self::Recount => "recount",
             Self::TornSuperblock => "torn superblock",
             Self::TornPage => "torn page",
@@ -235,6 +238,9 @@ impl Traffic {
                 Place::Data(pbn) => {
                     if self.reclaimed.remove(&pbn) {
                         self.note(Situation::Reuse);
+                    }
+                    if class == Class::Log && unit::is_condensed(content.bytes()) {
+                        self.note(Situation::Condensing);
                     }
                     // A unit of the log stands where links do: whoever waits is answered behind the flush after it.
                     if class == Class::Log { Purpose::Links } else { Purpose::Content }

@@ -184,11 +184,11 @@ def hadoop_grep(root, cache):
     sh(f"cd {root}; HADOOP_USER_NAME=root java -Xmx1g -cp '{jars}/*' {main} grep {options} file://{root}/in file://{root}/out 'dedup[a-z]*' >{root}/log 2>&1", timeout=1500)
 
 
-# As in programs.py.
+# As in programs.py. What is not the program of a shipped trace is compared with none.
 APPLICATIONS = {
     "pgbench": (3, pgbench_setup, pgbench, None, "PostgreSQL under pgbench, one client and eight (needs postgresql)"),
-    "browse": (2, browse_setup, browse, "04_browse_firefox", "headless browser, local pages (needs firefox-esr)"),
-    "vehicle": (2, vehicle_setup, vehicle, "05_vehicle", "vehicle counting over drawn traffic, JPEG frames stored (needs OpenCV from PyPI)"),
-    "phone-mix": (3, lambda _root, _cache: None, phone_mix, "10_phone_mix", "processes like a phone's applications"),
+    "browse": (2, browse_setup, browse, None, "headless browser over other local pages than 04_browse_firefox (needs firefox-esr)"),
+    "vehicle": (2, vehicle_setup, vehicle, None, "vehicle counting as in 05_vehicle, over drawn traffic (needs OpenCV from PyPI)"),
+    "phone-mix": (3, lambda _root, _cache: None, phone_mix, None, "processes like a phone's applications, others than in 10_phone_mix"),
     "hadoop-grep": (4, hadoop_setup, hadoop_grep, "06_hadoop_grep", "Hadoop in local mode, grep over documentation (needs java and mvn)"),
 }

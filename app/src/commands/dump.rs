@@ -9,7 +9,7 @@ use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use crate::volume;
-use onefold_engine::format::{Anchor, Chosen, CopyState, Superblock};
+use onefold_engine::format::{Anchor, Chosen, CopyState, Places, Superblock};
 use onefold_engine::units::{Lbn, Pbn};
 use serde::Serialize;
 use std::fmt;
@@ -74,25 +74,35 @@ struct Walk {
     flushed_upto: u64,
     /// First PBN and number of blocks, in the order in which units fill them.
     places: Vec<(u64, u8)>,
+    /// The last unit before those that were condensed, and where the copies lie.
+    condensed_since: u64,
+    condensed: Vec<(u64, u8)>,
 }
 
 impl Walk {
     fn of(anchor: &Anchor) -> Self {
+        let runs = |places: &[Places]| places.iter().map(|run| (run.first.get(), run.blocks)).collect();
         Self {
             sequence: anchor.sequence,
             incarnation: anchor.incarnation,
             epoch: anchor.epoch.get(),
             flushed_upto: anchor.flushed_upto,
-            places: anchor.places.iter().map(|run| (run.first.get(), run.blocks)).collect(),
+            places: runs(&anchor.places),
+            condensed_since: anchor.condensed.since,
+            condensed: runs(&anchor.condensed.places),
         }
     }
 }
 
 impl fmt::Display for Walk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sequence, incarnation, epoch, flushed_upto, places } = self;
+        let Self { sequence, incarnation, epoch, flushed_upto, places, condensed_since, condensed } = self;
         write!(f, "unit {sequence}, behind incarnation {incarnation}, epoch {epoch}, flushed up to unit {flushed_upto}; places")?;
-        places.iter().try_for_each(|(first, blocks)| write!(f, " {first}+{blocks}"))
+        places.iter().try_for_each(|(first, blocks)| write!(f, " {first}+{blocks}"))?;
+        if !condensed.is_empty() {
+            write!(f, "; units behind {condensed_since} are condensed at")?;
+        }
+        condensed.iter().try_for_each(|(first, blocks)| write!(f, " {first}+{blocks}"))
     }
 }
 

@@ -63,6 +63,8 @@ pub enum Finding {
     UnreadableBlock { pbn: Pbn },
     /// A unit of the log that was flushed is not there.
     LogUnitMissing { sequence: u64 },
+    /// A unit to which what the log said was copied is not there.
+    CondensedUnitMissing { pbn: Pbn },
     /// A unit of the log names LBNs or blocks that the volume does not have.
     LogUnitOutOfRange { sequence: u64 },
 }
@@ -99,6 +101,7 @@ impl Finding {
             Self::ContentDiffers { .. } => "content-differs",
             Self::UnreadableBlock { .. } => "unreadable-block",
             Self::LogUnitMissing { .. } => "log-unit-missing",
+            Self::CondensedUnitMissing { .. } => "condensed-unit-missing",
             Self::LogUnitOutOfRange { .. } => "log-unit-out-of-range",
         }
     }
@@ -148,6 +151,9 @@ impl fmt::Display for Finding {
             Self::UnreadableBlock { pbn } => write!(f, "the device could not read {pbn}"),
             Self::LogUnitMissing { sequence } => {
                 write!(f, "unit {sequence} of the log was flushed, and is not there; what the tables say is older")
+            }
+            Self::CondensedUnitMissing { pbn } => {
+                write!(f, "{pbn} is not the condensed unit that the log has there; what the tables say is older")
             }
             Self::LogUnitOutOfRange { sequence } => {
                 write!(f, "unit {sequence} of the log names what the volume does not have; what the tables say is older")

@@ -4,7 +4,7 @@ use super::{Finding, ReadMedium};
 use crate::buffer::BufferMut;
 use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
-use crate::format::unit::{UnitKind, open};
+use crate::format::unit::open;
 use crate::format::{Opened, PageId, Superblock};
 use crate::log::{Limits, Live, Walk};
 use crate::units::{Epoch, Pbn, count};
@@ -45,12 +45,16 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     let auth = superblock.authenticator();
     let mut block = BufferMut::zeroed(1);
     let mut walk = Walk::new(anchor, Limits::of(&superblock.geometry));
-    while let Some((sequence, pbn)) = walk.ask() {
+    let live = &mut found.live;
+    while let Some((which, pbn)) = walk.ask() {
         medium.read(superblock.geometry.block_at(pbn), block.bytes_mut()).map_err(|_| Finding::UnreadableBlock { pbn })?;
         found.bytes_read += count(block.bytes().len());
-        walk.arrived(sequence, pbn, open(&auth, pbn, block.block(0)).filter(|unit| unit.header.kind == UnitKind::Log));
+        walk.arrived(which, pbn, open(&auth, pbn, block.block(0)), &mut |epoch, effect| live.push(epoch, effect));
     }
     let ended = walk.end();
+    if let Some(pbn) = ended.condensed_missing {
+        return Err(Finding::CondensedUnitMissing { pbn });
+    }
     if let Some(sequence) = ended.missing {
         return Err(Finding::LogUnitMissing { sequence });
     }

@@ -1,12 +1,14 @@
-//! The anchor, in the superblock: where the walk through the log's units begins. Recovery can begin nowhere else.
+//! The anchor, in the superblock: the log's condensed units, and where the walk through the others begins. Recovery can begin nowhere else.
 
-use super::layout::layout;
+use super::layout::{Field, layout};
 use super::places::{self, PLACES_BYTES, PLACES_MAX, Places};
 use super::superblock::SuperblockError;
 use crate::units::{Epoch, count, index};
 
-/// Bytes of the anchor. What is not used is kept for the condensed segments.
+/// Bytes of the anchor.
 pub const LOG_ANCHOR_BYTES: usize = 1024;
+/// The most runs of condensed units.
+pub const CONDENSED_RUNS_MAX: usize = 128;
 
 layout! {
     /// The anchor's fields.
@@ -19,7 +21,10 @@ layout! {
     PLACES PLACES_BYTES * PLACES_MAX,
     BARRIER_SEQUENCE 8,
     BARRIER_INCARNATION 8,
-    RESERVED 783,
+    CONDENSED_SINCE 8,
+    CONDENSED_COUNT 1,
+    CONDENSED PLACES_BYTES * CONDENSED_RUNS_MAX,
+    RESERVED 6,
 }
 
 /// Where the walk begins, and what was known then.
@@ -36,6 +41,16 @@ pub struct Anchor {
     /// Where the units from here on lie, in order; at most [`PLACES_MAX`].
     pub places: Vec<Places>,
     pub barrier: Option<Barrier>,
+    pub condensed: Condensed,
+}
+
+/// What units before the walk said, copied into fewer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condensed {
+    /// The last unit before those that were copied, which go up to the one before the walk; 0 where there are none.
+    pub since: u64,
+    /// Where the copies lie, in order; at most [`CONDENSED_RUNS_MAX`].
+    pub places: Vec<Places>,
 }
 
 /// An opening found that the log had been closed and nothing counted behind: units behind this sequence count only if they have this incarnation
@@ -51,7 +66,8 @@ impl Anchor {
     /// Writes the field of a superblock: all zero where no log was ever begun.
     ///
     /// # Panics
-    /// When the next unit is known to be flushed, the places are too many or none that a volume can have, or the barrier lies before the anchor.
+    /// When the next unit is known to be flushed, the places are too many or none that a volume can have, the barrier lies before the anchor, or
+    /// what was condensed behind it.
     pub(super) fn encode(anchor: Option<&Self>, out: &mut [u8]) {
         out.fill(0);
         let Some(anchor) = anchor else { return };
@@ -67,6 +83,10 @@ impl Anchor {
             at::BARRIER_SEQUENCE.set(out, barrier.sequence);
             at::BARRIER_INCARNATION.set(out, barrier.incarnation);
         }
+        assert!(anchor.condensed.is_sound(anchor.sequence), "condensed: {:?} before {}", anchor.condensed, anchor.sequence);
+        at::CONDENSED_SINCE.set(out, anchor.condensed.since);
+        at::CONDENSED_COUNT.set(out, count(anchor.condensed.places.len()));
+        places::encode(&anchor.condensed.places, at::CONDENSED.of_mut(out));
     }
 
     /// Reads the field of a superblock; whether the rest is zero, the superblock says.
@@ -79,16 +99,34 @@ impl Anchor {
         if flushed_upto > limit {
             return Err(SuperblockError::OutOfRange { field: at::FLUSHED_UPTO.name, value: flushed_upto, limit });
         }
-        let runs = at::PLACES_COUNT.get(bytes);
-        let unknown = SuperblockError::UnknownValue { field: at::PLACES_COUNT.name, value: runs };
-        let table = at::PLACES.of(bytes).get(..index(runs) * PLACES_BYTES).ok_or(unknown)?;
-        let places = places::decode(table).ok_or(SuperblockError::Places)?;
+        let runs = |of: Field, runs: Field| {
+            let unknown = SuperblockError::UnknownValue { field: of.name, value: of.get(bytes) };
+            let table = runs.of(bytes).get(..index(of.get(bytes)) * PLACES_BYTES).ok_or(unknown)?;
+            places::decode(table).ok_or(SuperblockError::Places)
+        };
+        let places = runs(at::PLACES_COUNT, at::PLACES)?;
+        let condensed = Condensed { since: at::CONDENSED_SINCE.get(bytes), places: runs(at::CONDENSED_COUNT, at::CONDENSED)? };
+        if !condensed.is_sound(sequence) {
+            return Err(SuperblockError::UnknownValue { field: at::CONDENSED_SINCE.name, value: condensed.since });
+        }
         let (incarnation, epoch) = (at::INCARNATION.get(bytes), Epoch(at::EPOCH.get(bytes)));
         let barrier = Barrier { sequence: at::BARRIER_SEQUENCE.get(bytes), incarnation: at::BARRIER_INCARNATION.get(bytes) };
         let barrier = (barrier != Barrier { sequence: 0, incarnation: 0 }).then_some(barrier);
         if let Some(Barrier { sequence: value, .. }) = barrier.filter(|barrier| barrier.sequence < sequence || barrier.incarnation == 0) {
             return Err(SuperblockError::UnknownValue { field: at::BARRIER_SEQUENCE.name, value });
         }
-        Ok(Some(Self { sequence, incarnation, epoch, flushed_upto, places, barrier }))
+        Ok(Some(Self { sequence, incarnation, epoch, flushed_upto, places, barrier, condensed }))
+    }
+
+    /// All places that it names.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Places> {
+        self.places.iter().chain(&self.condensed.places)
+    }
+}
+
+impl Condensed {
+    /// Whether it can stand before a walk that begins with this unit.
+    fn is_sound(&self, sequence: u64) -> bool {
+        if self.places.is_empty() { self.since == 0 } else { self.since + 1 < sequence }
     }
 }

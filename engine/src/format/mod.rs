@@ -20,7 +20,7 @@ pub mod superblock;
 pub mod unit;
 mod varint;
 
-pub use anchor::{Anchor, Barrier};
+pub use anchor::{Anchor, Barrier, CONDENSED_RUNS_MAX, Condensed};
 pub use authenticator::Authenticator;
 pub use copies::{Chosen, CopyState, OpenError, choose, claimed_bytes, copies, end_copies, pair_of};
 pub use create::{FormatStep, format};

@@ -50,9 +50,9 @@ impl Places {
 /// Writes the table of all runs.
 ///
 /// # Panics
-/// When they are too many, or one of them is no run of blocks that a volume can have.
+/// When the table has no room for them, or one of them is no run of blocks that a volume can have.
 pub(super) fn encode(places: &[Places], out: &mut [u8]) {
-    assert!(places.len() <= PLACES_MAX, "{} runs of places", places.len());
+    assert!(places.len() * PLACES_BYTES <= out.len(), "{} runs of places", places.len());
     for (run, out) in places.iter().zip(out.chunks_exact_mut(PLACES_BYTES)) {
         assert!(run.is_sound(), "no places: {run:?}");
         at::FIRST.set(out, run.first.get());

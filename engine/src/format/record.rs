@@ -18,6 +18,9 @@ pub(super) use coding::Coder;
 /// The most bytes of a record that is no run, and of a run of one part: a kind, LBN, block and old block of six bytes each, a fingerprint.
 pub const RECORD_BYTES_MAX: usize = 1 + 3 * 6 + FINGERPRINT_ENTRY_SIZE;
 
+/// The most bytes of a step to a later epoch.
+pub const LATER_BYTES_MAX: usize = 1 + 10;
+
 /// The most bytes of a link.
 pub const LINK_BYTES_MAX: usize = RECORD_BYTES_MAX - FINGERPRINT_ENTRY_SIZE;
 
@@ -48,6 +51,10 @@ pub enum Record {
     /// The first record behind a crash: new blocks, in order, whose content was not there. What names one of them in the units from `first` on, up
     /// to this one, counts for nothing; `first` is 0 where there are none.
     Closing { first: u64, lost: Vec<Pbn> },
+    /// In a condensed unit: a link to a block that is born, or to a slot of one. It counts two in refs, and the block's entry is on its page.
+    Born { lbn: Lbn, to: MapEntry, old: Option<Pbn> },
+    /// In a condensed unit: the records behind are of an epoch that is later by so much.
+    Later { epochs: u64 },
 }
 
 impl Record {
@@ -84,6 +91,10 @@ impl Record {
                 let ascends = lost.windows(2).all(|pair| pair[0] < pair[1]) && lost.last().is_none_or(|last| pbns(last, 1));
                 ascends && lost.is_empty() == (*first == 0)
             }
+            Self::Born { lbn, to, old: before } => {
+                matches!(to, MapEntry::Block { pbn, slot } if pbns(pbn, 1) && *slot <= SLOT_MAX) && lbns(lbn, 1) && old(before)
+            }
+            Self::Later { epochs } => *epochs > 0,
         }
     }
 
@@ -91,7 +102,8 @@ impl Record {
     pub(super) fn behind(self, parts: usize) -> Option<Self> {
         let cut = |olds: &mut Vec<OldRun>| olds.drain(..parts).map(|run| run.blocks).sum::<u64>();
         match self {
-            Self::New { .. } | Self::Link { .. } | Self::Removed { .. } | Self::Carrier { .. } => None,
+            Self::New { .. } | Self::Link { .. } | Self::Removed { .. } => None,
+            Self::Carrier { .. } | Self::Born { .. } | Self::Later { .. } => None,
             Self::Extent { lbn, pbn, mut olds } => {
                 let blocks = cut(&mut olds);
                 (!olds.is_empty()).then(|| Self::Extent { lbn: lbn + blocks, pbn: pbn + blocks, olds })

@@ -315,8 +315,8 @@ impl Superblock {
         };
         at_most(at::RECOUNT_POSITION, self.recount_position.get(), self.geometry.data_blocks)?;
         at_most(at::ALLOCATION_CURSOR, self.allocation_cursor.get(), self.geometry.data_blocks)?;
-        let places = self.anchor.iter().flat_map(|anchor| &anchor.places);
-        places.into_iter().try_for_each(|run| at_most(at::LOG_ANCHOR, run.end().get(), self.geometry.data_blocks))?;
+        let mut places = self.anchor.iter().flat_map(Anchor::runs);
+        places.try_for_each(|run| at_most(at::LOG_ANCHOR, run.end().get(), self.geometry.data_blocks))?;
         if self.is_log_live() && self.anchor.is_none() {
             return Err(SuperblockError::NoAnchor);
         }

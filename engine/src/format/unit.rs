@@ -79,6 +79,24 @@ pub enum UnitKind {
 impl UnitKind {
     const ALL: [Self; 3] = [Self::Log, Self::Pack, Self::Condensed];
 
+    /// Whether it can have so many runs of places, so many slots, and records of so many bytes.
+    const fn may_have(self, runs: usize, slots: usize, record_bytes: usize) -> bool {
+        match self {
+            Self::Log => true,
+            Self::Pack => runs + record_bytes == 0,
+            Self::Condensed => runs + slots == 0,
+        }
+    }
+
+    /// Whether it can have this record. Records of a unit of the walk are all of its epoch; what a recovery closed is not copied.
+    const fn may_say(self, record: &Record) -> bool {
+        match record {
+            Record::Born { .. } | Record::Later { .. } => matches!(self, Self::Condensed),
+            Record::Closing { .. } => !matches!(self, Self::Condensed),
+            _ => true,
+        }
+    }
+
     const fn number(self) -> u64 {
         match self {
             Self::Log => 1,
@@ -94,13 +112,15 @@ pub struct UnitHeader {
     pub kind: UnitKind,
     /// The opening that wrote it (L3).
     pub incarnation: u64,
-    /// Its number in the log, from 1; of a condensed unit, the segment's last.
+    /// Its number in the log, from 1; of a condensed unit, that of the last unit which its segment copies.
     pub sequence: u64,
+    /// Of its records; of a condensed unit, of the first.
     pub epoch: Epoch,
     /// It is number `unit`, from 0, of the `units` of its epoch or segment.
     pub unit: u32,
     pub units: u32,
-    /// The last unit that was known to be flushed when this one was made: always the end of an epoch.
+    /// The last unit that was known to be flushed when this one was made: always the end of an epoch. Of a condensed unit, the last unit before
+    /// those which its segment copies.
     pub flushed_upto: u64,
     /// The content of its epoch was flushed before its units were written: nothing has to be compared after a crash (L5).
     pub content_flushed: bool,
@@ -163,7 +183,7 @@ pub fn parse(bytes: &[u8; BLOCK_SIZE]) -> Option<Unit> {
     let runs = index(at::PLACES_COUNT.get(bytes));
     let slots = index(at::SLOT_COUNT.get(bytes));
     let record_bytes = index(at::RECORD_BYTES.get(bytes));
-    if !header.is_sound() || runs > PLACES_MAX || slots > SLOTS_MAX || (kind == UnitKind::Pack && runs + record_bytes > 0) {
+    if !header.is_sound() || runs > PLACES_MAX || slots > SLOTS_MAX || !kind.may_have(runs, slots, record_bytes) {
         return None;
     }
     let (places, rest) = bytes[at::LAYOUT.bytes..].split_at_checked(runs * PLACES_BYTES)?;
@@ -177,7 +197,8 @@ pub fn parse(bytes: &[u8; BLOCK_SIZE]) -> Option<Unit> {
         return None;
     }
     let authenticator = Fingerprint::of_digest(at::AUTHENTICATOR.of(bytes));
-    Some(Unit { header, places: places::decode(places)?, slots, records: decode_records(records)?, authenticator })
+    let records = decode_records(records).filter(|records| records.iter().all(|record| kind.may_say(record)))?;
+    Some(Unit { header, places: places::decode(places)?, slots, records, authenticator })
 }
 
 /// The slots of a unit that is known to be one, and nothing else of it; none where there is no such table.
@@ -187,6 +208,12 @@ pub fn slots(bytes: &[u8; BLOCK_SIZE]) -> Option<Vec<Slot>> {
     let table = at::LAYOUT.bytes + runs * PLACES_BYTES;
     let is_unit = at::MAGIC.of(bytes) == MAGIC && slots <= SLOTS_MAX;
     if is_unit { decode_slots(bytes.get(table..table + slots * SLOT_BYTES)?) } else { None }
+}
+
+/// Whether these bytes say that they are a condensed unit. They may be none.
+#[must_use]
+pub fn is_condensed(bytes: &[u8; BLOCK_SIZE]) -> bool {
+    at::MAGIC.of(bytes) == MAGIC && at::KIND.get(bytes) == UnitKind::Condensed.number()
 }
 
 /// What these bytes say their authenticator is, as a kind-3 entry has it. It may be no unit's.

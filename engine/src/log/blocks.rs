@@ -27,7 +27,8 @@ impl Log {
 
     /// Those that are nobody else's. Carriers are clients' too.
     pub fn blocks_kept(&self) -> LogBlocks {
-        let (all, places) = (self.blocks.values().filter(|is| **is == Use::Plain).count(), self.places.len());
+        let places = self.places.len() + self.segments.reserve.len();
+        let all = self.blocks.values().filter(|is| **is == Use::Plain).count();
         LogBlocks { plain: count(all - places), places: count(places) }
     }
 }

@@ -3,30 +3,34 @@
 //! 1. **Pages**, each with what is committed by then; *flush*. **Bits** of pages that were written for the first time; *flush*, where there were
 //!    any. **Superblock** with the new anchor; *flush*. What lay before the anchor is free (L8).
 //! 2. Epochs commit meanwhile: the anchor goes to where the log stood when the checkpoint began.
-//! 3. One at a time; the anchor is composed as its superblock is written, so nothing overtakes it.
+//! 3. One at a time; the anchor is composed as its superblock is written, so nothing overtakes it. A condensing (`condense.rs`) is one that writes
+//!    copies of records instead of the pages of map and refs.
 //! 4. With the bits durable before the anchor, a page that was written and has none is one that live records touch: no other needs to be
 //!    doubted after a crash.
 
 use super::Log;
 use super::blocks::Use;
+use super::condense::{Copies, Segments};
 use super::units::PLACES_LEFT_MIN;
 use super::walk::runs;
 use crate::commit::{FlushFor, Stage};
 use crate::engine::Engine;
-use crate::format::anchor::Anchor;
+use crate::format::anchor::{Anchor, Condensed};
 use crate::format::page::{PageId, Region};
 use crate::memory::Part;
 use crate::pages::{Got, Task};
-use crate::units::{Epoch, count};
+use crate::units::{Epoch, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Units of the walk beyond which a checkpoint begins: 16 MiB, which the next opening has to read.
-const WALK_UNITS_MAX: u64 = 4096;
+/// Units, condensed ones too, beyond which a checkpoint begins: 16 MiB, which the next opening has to read.
+const UNITS_MAX: u64 = 4096;
 /// The most pages loading, and the most being written, at once.
 const PAGES_IN_FLIGHT_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+pub(super) enum At {
+    /// Copies need places.
+    Places,
     Pages,
     PagesFlush,
     Bits,
@@ -38,15 +42,25 @@ enum At {
 
 /// A checkpoint under way.
 pub(super) struct Checkpoint {
-    at: At,
+    pub at: At,
     /// The last epoch, and the last unit, that lie before the new anchor.
-    epoch: Epoch,
-    sequence: u64,
+    pub epoch: Epoch,
+    pub sequence: u64,
     due: VecDeque<PageId>,
     loading: Vec<PageId>,
     writing: BTreeSet<PageId>,
     /// It began after a recount: what that changed is among its pages, so its superblock may say so.
     ends_recount: bool,
+    /// Of a condensing.
+    pub copies: Option<Copies>,
+}
+
+impl Checkpoint {
+    /// Up to this epoch and unit, by way of these pages; a condensing, where there are copies.
+    pub fn new(epoch: Epoch, sequence: u64, due: VecDeque<PageId>, copies: Option<Copies>) -> Self {
+        let at = if copies.is_some() { At::Places } else { At::Pages };
+        Self { at, epoch, sequence, due, loading: Vec::new(), writing: BTreeSet::new(), ends_recount: false, copies }
+    }
 }
 
 impl Engine {
@@ -56,27 +70,32 @@ impl Engine {
         let memory = log.live.bytes() > self.accountant.limit(Part::Log);
         // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.
         let reserve = self.geometry.reserve_blocks;
-        let most = if self.space.census.free > 2 * reserve { WALK_UNITS_MAX } else { WALK_UNITS_MAX.min(reserve / 4) };
-        let units = count(log.walk.len()) > most;
+        let most = if self.space.census.free > 2 * reserve { UNITS_MAX } else { UNITS_MAX.min(reserve / 4) };
+        let units = count(log.walk.len() + log.segments.places.len()) > most;
         if memory || units || log.places.len() < PLACES_LEFT_MIN {
             self.begin_checkpoint();
+        } else {
+            self.condense_if_due();
         }
     }
 
     /// Begins one, if none is under way and there is anything before the new anchor, or for the superblock to say.
     pub(crate) fn begin_checkpoint(&mut self) {
         let ends_recount = self.recount.is_unsaid;
-        let is_wanted = |log: &&mut Log| log.checkpoint.is_none() && (log.keeps_blocks() || log.is_cut_off || ends_recount);
+        let is_wanted = |log: &&mut Log| log.keeps_blocks() || log.is_cut_off || ends_recount;
         let Some(log) = self.log.as_mut().filter(is_wanted) else { return };
         if self.failed || self.settings.read_only {
+            return;
+        }
+        if let Some(under_way) = &log.checkpoint {
+            log.checkpoint_is_next |= under_way.copies.is_some();
             return;
         }
         let mut due: VecDeque<PageId> = log.live.pages().collect();
         if ends_recount {
             due.extend(self.pages.unsettled());
         }
-        let (at, epoch, sequence) = (At::Pages, log.epoch, log.flushed);
-        log.checkpoint = Some(Checkpoint { at, epoch, sequence, due, loading: Vec::new(), writing: BTreeSet::new(), ends_recount });
+        log.checkpoint = Some(Checkpoint { ends_recount, ..Checkpoint::new(log.epoch, log.flushed, due, None) });
         self.ready.push_back(Task::Checkpoint);
     }
 
@@ -89,6 +108,7 @@ impl Engine {
             return;
         }
         match at {
+            Some(At::Places) => self.choose_places_of_copies(),
             Some(At::Pages) => self.checkpoint_pages(),
             Some(At::Bits) => self.checkpoint_bits(),
             Some(At::SuperblockDue) => self.checkpoint_superblock(),
@@ -96,11 +116,11 @@ impl Engine {
         }
     }
 
-    fn checkpoint(&mut self) -> &mut Checkpoint {
+    pub(super) fn checkpoint(&mut self) -> &mut Checkpoint {
         self.log.as_mut().and_then(|log| log.checkpoint.as_mut()).expect("a step belongs to a checkpoint")
     }
 
-    fn checkpoint_pages(&mut self) {
+    pub(super) fn checkpoint_pages(&mut self) {
         let most = PAGES_IN_FLIGHT_MAX.min(self.pages.waiting_max());
         let mut loading = std::mem::take(&mut self.checkpoint().loading);
         let mut again = Vec::new();
@@ -125,7 +145,8 @@ impl Engine {
         let checkpoint = self.checkpoint();
         checkpoint.loading = again;
         checkpoint.loading.append(&mut loading);
-        if checkpoint.due.is_empty() && checkpoint.loading.is_empty() && checkpoint.writing.is_empty() {
+        let is_sent = checkpoint.due.is_empty() && checkpoint.loading.is_empty();
+        if is_sent && checkpoint.writing.is_empty() && checkpoint.copies.as_ref().is_none_or(Copies::are_written) {
             checkpoint.at = At::PagesFlush;
             self.flush(FlushFor::Checkpoint);
         }
@@ -189,20 +210,21 @@ impl Engine {
             self.recount.is_unsaid = false;
             self.superblock.garbage_possible = false;
         }
-        self.superblock.anchor = Some(self.anchor_behind(sequence, epoch));
+        let condensed = self.condensed_by_then();
+        self.superblock.anchor = Some(self.anchor_behind(sequence, epoch, condensed));
         self.superblock.last_log_sequence = self.log.as_ref().expect("it is there").next - 1;
         self.write_superblock();
     }
 
     /// The walk begins behind the unit of this sequence.
-    pub(super) fn anchor_behind(&self, sequence: u64, epoch: Epoch) -> Anchor {
+    pub(super) fn anchor_behind(&self, sequence: u64, epoch: Epoch, condensed: Condensed) -> Anchor {
         let log = self.log.as_ref().expect("an anchor is the log's");
         let before = crate::units::index(sequence + 1 - log.first());
         // That of the unit behind, or of those to come: what was left there before a crash is of a lower one, though not always of a lower one
         // than the unit before.
-        let incarnation = log.walk.get(before).map_or(self.superblock.incarnation, |&(_, incarnation)| incarnation);
-        let places = log.walk.iter().skip(before).map(|&(pbn, _)| pbn).chain(log.places.iter().copied());
-        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto: sequence, places: runs(places), barrier: None }
+        let incarnation = log.walk.get(before).map_or(self.superblock.incarnation, |unit| unit.incarnation);
+        let places = log.walk.iter().skip(before).map(|unit| unit.pbn).chain(log.places.iter().copied());
+        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto: sequence, places: runs(places), barrier: None, condensed }
     }
 
     /// A superblock update is over: perhaps the checkpoint's, perhaps one that it waited for.
@@ -219,10 +241,41 @@ impl Engine {
         let names_places = self.superblock.anchor.as_ref().is_some_and(|anchor| !anchor.places.is_empty());
         let log = self.log.as_mut().expect("it is there");
         log.is_cut_off &= !names_places;
-        let Checkpoint { epoch, sequence, .. } = log.checkpoint.take().expect("it is the checkpoint's superblock");
-        log.live.forget_upto(epoch);
-        let passed = crate::units::index(sequence + 1 - log.first());
-        let passed: Vec<_> = log.walk.drain(..passed).map(|(pbn, _)| pbn).collect();
+        let Checkpoint { epoch, sequence, copies, .. } = log.checkpoint.take().expect("it is the checkpoint's superblock");
+        match copies {
+            Some(copies) => {
+                log.segments.has(copies, log.next - count(log.walk.len()) - 1);
+                log.live.condensed_upto(epoch);
+                self.anchor_has_moved(sequence, Vec::new());
+            }
+            None => {
+                log.live.forget_upto(epoch);
+                let Segments { places, reserve, .. } = std::mem::take(&mut log.segments);
+                // No superblock has ever named these.
+                reserve.into_iter().for_each(|pbn| self.leaves_log(pbn));
+                self.anchor_has_moved(sequence, places);
+            }
+        }
+        self.go_on_behind_checkpoint();
+    }
+
+    /// It is over, or was not made: another one may have waited for it, or an opening, or a closing.
+    pub(super) fn go_on_behind_checkpoint(&mut self) {
+        let log = self.log.as_mut().expect("it is there");
+        if std::mem::take(&mut log.checkpoint_is_next) {
+            self.begin_checkpoint();
+        }
+        if self.log.as_ref().is_some_and(|log| log.checkpoint.is_none()) {
+            self.after_checkpoint();
+        }
+    }
+
+    /// The anchor of one pair of copies lies behind the unit of this sequence, and leads to these condensed units no more. What the other pair
+    /// leads to, stays.
+    fn anchor_has_moved(&mut self, sequence: u64, condensed: Vec<Pbn>) {
+        let log = self.log.as_mut().expect("it is there");
+        let units = crate::units::index(sequence + 1 - log.first());
+        let passed = log.walk.drain(..units).map(|unit| unit.pbn).chain(condensed).collect();
         for pbn in std::mem::replace(&mut log.passed, passed) {
             let log = self.log.as_mut().expect("it is there");
             // Where free blocks are hard to find, the log keeps what it has.
@@ -235,7 +288,6 @@ impl Engine {
         self.ready.push_back(Task::Settle);
         self.space.no_longer_busy();
         self.release_held(sequence);
-        self.after_checkpoint();
     }
 
     /// Whether a checkpoint has to come before writers hear that there is no space: it is begun.

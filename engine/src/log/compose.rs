@@ -3,6 +3,7 @@
 //! 1. Carriers come first, and take as many records as they have room for; plain units take the rest. Records keep their order.
 //! 2. Every unit says which unit was flushed last when it was composed, and names the places of those behind it: two or more.
 
+use super::Walked;
 use super::carry::Rider;
 use super::walk::runs;
 use crate::engine::{Engine, Fresh, IoFor};
@@ -37,7 +38,7 @@ impl Engine {
             self.ledger.units.filled(UnitKind::Log, &writer);
             let mut block = self.home.clone().take(1);
             let authenticator = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
-            log.walk.push_back((pbn, header.incarnation));
+            log.walk.push_back(Walked { pbn, incarnation: header.incarnation, epoch });
             log.next += 1;
             let block = block.freeze().slice(0, 1);
             if is_carrier {

@@ -25,6 +25,8 @@ pub(crate) enum Name {
     Lost,
     /// The entry of `old` goes.
     Removed,
+    /// The block of `to` is born, and its entry, which counts, is told of elsewhere, or is on its page already.
+    Counted,
 }
 
 impl Name {
@@ -33,8 +35,13 @@ impl Name {
         match self {
             Self::Of(entry) => Some(entry),
             Self::Lost => Some(FingerprintEntry::LOST),
-            Self::None | Self::Removed => None,
+            Self::None | Self::Removed | Self::Counted => None,
         }
+    }
+
+    /// Whether the block of `to` is born.
+    pub fn is_birth(self) -> bool {
+        matches!(self, Self::Of(_) | Self::Lost | Self::Counted)
     }
 }
 
@@ -55,7 +62,7 @@ pub(crate) struct Effect {
 impl Effect {
     /// What `to` counts for its block: the link, and a birth's fingerprint.
     pub fn gains(&self) -> i16 {
-        i16::from(self.lbn.is_some()) + i16::from(self.name.birth().is_some())
+        i16::from(self.lbn.is_some()) + i16::from(self.name.is_birth())
     }
 
     /// Asserts that it does something, and one thing only.
@@ -66,10 +73,20 @@ impl Effect {
         let makes_sense = match self.name {
             Name::None => self.lbn.is_some() || (self.old.is_some() && self.to == MapEntry::Unmapped),
             Name::Of(entry) => self.blocks == 1 && !entry.is_none() && self.to.pbn().is_some(),
-            Name::Lost => self.to.pbn().is_some(),
+            Name::Lost | Name::Counted => self.to.pbn().is_some(),
             Name::Removed => self.lbn.is_none() && self.to == MapEntry::Unmapped && self.old.is_some(),
         };
         assert!(self.blocks > 0 && makes_sense, "{self:?} is no effect");
+    }
+
+    /// What it does to map and refs, and what it does to fingerprints.
+    pub fn apart(&self) -> (Self, Option<Self>) {
+        let nowhere = Self { lbn: None, ..*self };
+        match self.name {
+            Name::None | Name::Counted => (*self, None),
+            Name::Of(_) | Name::Lost => (Self { name: Name::Counted, ..*self }, Some(Self { old: None, ..nowhere })),
+            Name::Removed => (Self { name: Name::None, ..*self }, Some(nowhere)),
+        }
     }
 
     /// Its blocks from `first` on, so many.

@@ -9,13 +9,16 @@
 //!    that is cut off, the older one would else lead to units that are gone.
 //! 6. New content that compresses is held back (`hold.rs`): of small epochs it rides in the units themselves (`carry.rs`), of large ones it is packed
 //!    (`pack.rs`).
-//! 7. Blocks of coming units are chosen beforehand (`places.rs`); they and those of the walk belong to nobody else.
+//! 7. What units of a long walk said is copied into fewer (`condense.rs`): the walk stays short, and pages need not be written for that.
+//! 8. Blocks of coming units are chosen beforehand (`places.rs`); they and those of the walk belong to nobody else.
 
 mod apply;
 mod blocks;
 mod carry;
 mod checkpoint;
 mod compose;
+mod condense;
+mod condensed;
 mod effect;
 mod gather;
 mod hold;
@@ -34,12 +37,13 @@ mod walk_tests;
 pub(crate) use live::Live;
 pub(crate) use open::Opening;
 pub(crate) use units::LogPart;
-pub(crate) use walk::{Limits, Walk};
+pub(crate) use walk::{Limits, Walk, Which};
 
 use crate::Map;
 use crate::units::{Epoch, Pbn};
 use blocks::Use;
 use checkpoint::Checkpoint;
+use condense::Segments;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The log of an open volume.
@@ -54,9 +58,11 @@ pub(crate) struct Log {
     flushed: u64,
     /// Places of the coming units, in order.
     places: VecDeque<Pbn>,
-    /// Places of the walk's units, in order, up to the last one; and the incarnation of each.
-    walk: VecDeque<(Pbn, u64)>,
-    /// Places of units that lie before the anchor, but not before that of the older pair of superblock copies.
+    /// The walk's units, in order, up to the last one.
+    walk: VecDeque<Walked>,
+    /// What lies before the walk, and is not on pages.
+    segments: Segments,
+    /// Places of units that lie before the anchor, or were condensed, but not for the older pair of superblock copies.
     passed: Vec<Pbn>,
     /// All of these, which nobody else may have.
     blocks: Map<Pbn, Use>,
@@ -64,12 +70,21 @@ pub(crate) struct Log {
     /// Content that may ride in a unit of its epoch.
     holding: BTreeMap<(Epoch, Pbn), hold::Held>,
     checkpoint: Option<Checkpoint>,
+    /// One is to begin when the condensing that is under way is over.
+    checkpoint_is_next: bool,
     /// It waits for a free block for a unit; and as of which change of the free blocks it has looked.
     starves: Option<u64>,
     /// Neither a unit nor the anchor names a place: an anchor has to, before there is another unit.
     is_cut_off: bool,
     /// The superblock is to forget it, in both pairs of copies.
     is_left: bool,
+}
+
+/// A unit of the walk.
+struct Walked {
+    pbn: Pbn,
+    incarnation: u64,
+    epoch: Epoch,
 }
 
 /// What an epoch unlinked, until it is let go of (L6).
@@ -82,20 +97,22 @@ struct Held {
 }
 
 impl Log {
-    /// A log whose next unit has this sequence, with room for so many live effects at first.
-    fn new(next: u64, epoch: Epoch, expected: u64) -> Self {
+    /// A log whose next unit has this sequence.
+    fn new(next: u64, epoch: Epoch) -> Self {
         Self {
-            live: Live::new(expected),
+            live: Live::new(0),
             epoch,
             next,
             flushed: next - 1,
             places: VecDeque::new(),
             walk: VecDeque::new(),
+            segments: Segments::default(),
             passed: Vec::new(),
             blocks: Map::default(),
             held: VecDeque::new(),
             holding: BTreeMap::new(),
             checkpoint: None,
+            checkpoint_is_next: false,
             starves: None,
             is_cut_off: false,
             is_left: false,
@@ -114,7 +131,7 @@ impl Log {
 
     /// Whether it says nothing that pages on the medium do not, and holds nothing back.
     fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.walk.is_empty()
+        self.held.is_empty() && self.walk.is_empty() && self.segments.places.is_empty()
     }
 
     /// Whether anything would be let go of by a checkpoint, or by another one after it.

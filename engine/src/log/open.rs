@@ -10,11 +10,11 @@
 //!    that the device was told to forget, and whose write was lost, may read as its new content once, and as something else the next time.
 //! 5. A log with damage is not replayed: the volume answers with errors, and is read-only.
 
-use super::Log;
 use super::blocks::Use;
 use super::places::{RECORDS_A_UNIT, Reserved};
 use super::units::PLACES_LEFT_MIN;
-use super::walk::{Ended, Limits, Walk};
+use super::walk::{Ended, Limits, Walk, Which};
+use super::{Live, Log, Segments, Walked};
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::{FlushFor, Stage};
 use crate::engine::{Engine, Fresh, IoFor};
@@ -27,7 +27,7 @@ use crate::format::superblock::CommitMode;
 use crate::format::unit::{Unit, UnitHeader, UnitKind, UnitWriter, open};
 use crate::interface::{Class, IoFailure, Notice};
 use crate::pages::Task;
-use crate::units::{Epoch as Number, Pbn, count};
+use crate::units::{Epoch as Number, Pbn};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads under way at once.
@@ -39,6 +39,8 @@ const READ_RETRIES: u8 = 2;
 #[derive(Default)]
 pub(crate) struct Opening {
     walk: Option<Walk>,
+    /// What condensed units say.
+    live: Option<Live>,
     ended: Option<Ended>,
     reads: usize,
     /// New blocks whose content is to be compared, and what it should be.
@@ -70,16 +72,18 @@ impl Engine {
         match self.superblock.anchor.clone() {
             Some(anchor) if self.superblock.is_log_live() => {
                 self.log_opening().walk = Some(Walk::new(anchor, Limits::of(&self.geometry)));
+                self.log_opening().live = Some(Live::new(0));
                 self.read_walk();
             }
             Some(anchor) if wanted => {
                 let ended = Walk::new(anchor, Limits::of(&self.geometry)).end();
+                self.log_opening().live = Some(Live::new(0));
                 self.adopt(ended, &BTreeSet::new(), false);
             }
             _ => {
                 if wanted {
                     let (next, epoch) = (self.superblock.last_log_sequence + 1, self.superblock.last_epoch);
-                    self.log = Some(Log::new(next, epoch, 0));
+                    self.log = Some(Log::new(next, epoch));
                 }
                 self.log_is_read();
             }
@@ -93,10 +97,10 @@ impl Engine {
     fn read_walk(&mut self) {
         while self.log_opening().reads < READS_MAX {
             let opening = self.log_opening();
-            let Some((sequence, pbn)) = opening.walk.as_mut().and_then(Walk::ask) else { break };
+            let Some((which, pbn)) = opening.walk.as_mut().and_then(Walk::ask) else { break };
             opening.reads += 1;
             let at = self.geometry.block_at(pbn);
-            self.read_in(IoFor::WalkRead { sequence, pbn }, at, 1, false, Class::Log);
+            self.read_in(IoFor::WalkRead { which, pbn }, at, 1, false, Class::Log);
         }
         let opening = self.log_opening();
         if opening.reads == 0 && opening.walk.as_ref().is_some_and(Walk::is_done) {
@@ -104,27 +108,30 @@ impl Engine {
         }
     }
 
-    pub(crate) fn walk_arrived(&mut self, sequence: u64, pbn: Pbn, buffer: BufferMut, result: Result<(), IoFailure>) {
+    pub(crate) fn walk_arrived(&mut self, which: Which, pbn: Pbn, buffer: BufferMut, result: Result<(), IoFailure>) {
         if result.is_err() {
-            return self.opening_read_failed(IoFor::WalkRead { sequence, pbn }, pbn, false, Class::Log);
+            return self.opening_read_failed(IoFor::WalkRead { which, pbn }, pbn, false, Class::Log);
         }
-        let unit =
-            result.ok().and_then(|()| open(&self.authenticator, pbn, buffer.block(0))).filter(|unit| unit.header.kind == UnitKind::Log);
+        let unit = open(&self.authenticator, pbn, buffer.block(0));
         let Some(opening) = self.log_opening.as_mut() else { return };
         opening.reads -= 1;
-        if let Some(unit) = unit.as_ref().filter(|unit| unit.header.sequence == sequence) {
+        if let (Which::Log(sequence), Some(unit)) = (which, unit.as_ref().filter(|unit| unit.header.kind == UnitKind::Log)) {
             let flushed_upto = unit.header.flushed_upto;
             opening.units.insert(sequence, (pbn, buffer.freeze().slice(0, 1)));
             opening.units.retain(|&sequence, _| sequence > flushed_upto);
         }
-        if let Some(walk) = &mut opening.walk {
-            walk.arrived(sequence, pbn, unit);
+        if let (Some(walk), Some(live)) = (&mut opening.walk, &mut opening.live) {
+            walk.arrived(which, pbn, unit, &mut |epoch, effect| live.push(epoch, effect));
         }
         self.read_walk();
     }
 
     fn walk_is_read(&mut self) {
         let ended = self.log_opening().walk.take().expect("it was read").end();
+        if let Some(pbn) = ended.condensed_missing {
+            self.notice(Notice::Damage { what: "a condensed unit of the log is not there", at: pbn.0 });
+            return self.log_is_damaged();
+        }
         if let Some(missing) = ended.missing {
             self.notice(Notice::Damage { what: "a unit of the log that was flushed is not there", at: missing });
             return self.log_is_damaged();
@@ -207,16 +214,20 @@ impl Engine {
         let units = std::mem::take(&mut self.log_opening().units);
         let beyond = units.into_iter().filter(|(sequence, (pbn, _))| *sequence > ended.flushed && ended.place_of(*sequence) == Some(*pbn));
         self.log_opening().again.extend(beyond.map(|(_, unit)| unit));
-        let effects = ended.replay(wrong);
-        let mut log = Log::new(ended.end + 1, ended.epoch, count(effects.len()));
-        for (epoch, effect) in &effects {
+        let mut log = Log::new(ended.end + 1, ended.epoch);
+        log.live = self.log_opening().live.take().expect("what was condensed is live");
+        log.live.condensed_upto(Number(u64::MAX));
+        for (epoch, effect) in &ended.replay(wrong) {
             log.live.push(*epoch, effect);
         }
-        let incarnations = ended.units.iter().map(|unit| unit.header.incarnation);
-        log.walk = ended.places.iter().copied().zip(incarnations).collect();
+        let walked = |(&pbn, unit): (&Pbn, &Unit)| Walked { pbn, incarnation: unit.header.incarnation, epoch: unit.header.epoch };
+        log.walk = ended.places.iter().zip(&ended.units).map(walked).collect();
+        let since = self.superblock.anchor.as_ref().map_or(0, |anchor| anchor.condensed.since);
+        log.segments = Segments::read(since, ended.condensed.clone());
         log.places = ended.come.iter().copied().collect();
         let kind = |unit: &Unit| if unit.slots.is_empty() { Use::Plain } else { Use::Carrier };
         log.blocks = ended.places.iter().copied().zip(ended.units.iter().map(kind)).collect();
+        log.blocks.extend(log.segments.places.iter().map(|&pbn| (pbn, Use::Plain)));
         log.blocks.extend(ended.come.iter().map(|&pbn| (pbn, Use::Plain)));
         // A log that says nothing needs it too: what lies at its next place may be no unit now, and one the next time.
         // Where no place is named there is no next one.
@@ -320,7 +331,7 @@ impl Engine {
         let mut block = self.home.clone().take(1);
         let _ = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
         log.is_cut_off = log.places.is_empty();
-        log.walk.push_back((pbn, incarnation));
+        log.walk.push_back(Walked { pbn, incarnation, epoch: number });
         log.next += 1;
         log.epoch = number;
         let at = self.geometry.block_at(pbn);

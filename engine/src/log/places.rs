@@ -14,7 +14,7 @@ use crate::units::{Pbn, count};
 /// The most places that are chosen beforehand.
 const PLACES_MAX: u64 = 64;
 /// One in so many free blocks.
-const PLACES_FRACTION: u64 = 64;
+pub(super) const PLACES_FRACTION: u64 = 64;
 /// Records that a unit takes at the least.
 pub(super) const RECORDS_A_UNIT: usize = UNIT_RECORD_BYTES / RECORD_BYTES_MAX;
 

@@ -2,6 +2,7 @@
 
 use super::blocks::Use;
 use crate::engine::Engine;
+use crate::format::anchor::Condensed;
 use crate::settings::Compression;
 
 impl Engine {
@@ -30,7 +31,7 @@ impl Engine {
         let Some(log) = &self.log else { return };
         let (sequence, epoch) = (log.next - 1, log.epoch);
         self.superblock.last_log_sequence = sequence;
-        self.superblock.anchor = Some(self.anchor_behind(sequence, epoch));
+        self.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
         self.superblock.set_log_live(false);
     }
 
@@ -44,7 +45,7 @@ impl Engine {
             Some(log) if !self.superblock.is_log_live() => {
                 let (sequence, epoch) = (log.next - 1, log.epoch);
                 log.is_cut_off = false;
-                self.superblock.anchor = Some(self.anchor_behind(sequence, epoch));
+                self.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
                 self.superblock.set_log_live(true);
             }
             Some(_) => {

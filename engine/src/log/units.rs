@@ -6,14 +6,12 @@
 //! 2. One epoch at a time (L10).
 
 use super::Held;
-use super::effect::{Effect, Name};
 use super::places::Reserved;
-use super::records::effects_of;
+use super::records::Births;
 use super::sizes::Counting;
 use crate::commit::{FlushFor, Step};
 use crate::engine::Engine;
 use crate::fingerprint::Fingerprint;
-use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::record::{LINK_BYTES_MAX, RECORD_BYTES_MAX, Record};
 use crate::pages::Task;
 use crate::units::{Epoch, Pbn, count};
@@ -158,15 +156,14 @@ impl Engine {
         let sequence = log.flushed;
         self.release_held(part.flushed_upto);
         let mut unlinked = Vec::new();
+        let mut births = Births::default();
         for &(pbn, authenticator) in &part.carriers {
-            self.commit_effect(number, &birth_of_carrier(pbn, authenticator), &mut unlinked);
+            births.of_carrier(pbn, authenticator);
             self.refill.carrier_changed(pbn, true);
             self.end_fresh(pbn, number.0);
         }
         for record in &part.records {
-            let mut effects = Vec::new();
-            effects_of(record, &mut |effect| effects.push(effect));
-            effects.iter().for_each(|effect| self.commit_effect(number, effect, &mut unlinked));
+            births.effects_of(record, &mut |effect| self.commit_effect(number, &effect, &mut unlinked));
             match record {
                 Record::New { pbn, .. } => self.end_fresh(*pbn, number.0),
                 Record::Carrier { pbn, .. } => {
@@ -180,6 +177,7 @@ impl Engine {
                 _ => {}
             }
         }
+        births.rest(&mut |effect| self.commit_effect(number, &effect, &mut unlinked));
         if !unlinked.is_empty() {
             self.log.as_mut().expect("it is there").held.push_back(Held { sequence, unlinked, removed });
         }
@@ -197,10 +195,4 @@ impl Engine {
             self.ready.push_back(Task::Settle);
         }
     }
-}
-
-/// A carrier is itself the record of its entry.
-pub(super) fn birth_of_carrier(pbn: Pbn, authenticator: Fingerprint) -> Effect {
-    let entry = FingerprintEntry { kind: Kind::Carrier, value: authenticator };
-    Effect { lbn: None, blocks: 1, to: MapEntry::Block { pbn, slot: 0 }, old: None, name: Name::Of(entry) }
 }

@@ -1,5 +1,6 @@
 //! Reading the log: which units there are, where it ends, what it says.
 //!
+//! 0. Before the walk come the condensed units (`condensed.rs`).
 //! 1. Recovery can begin nowhere but at the anchor; each unit names the places of those behind it, at least two, so that a lost one does not cut
 //!    the chain.
 //! 2. **End (L2).** Let F be the highest `flushed_upto` among the valid units and the anchor. Every unit up to F must be there: a missing one is
@@ -12,24 +13,34 @@
 //!
 //! No I/O here: whoever reads asks for places, and hands in what lies there.
 
+use super::condensed::Condensed;
 use super::effect::Effect;
-use super::records::effects_of;
-use super::units::birth_of_carrier;
+use super::records::{Births, effects_of};
 use crate::Map;
 use crate::format::anchor::Anchor;
 use crate::format::entry::{FingerprintEntry, MapEntry};
 use crate::format::geometry::Geometry;
 use crate::format::places::{PLACES_BLOCKS_MAX, PLACES_MAX, Places};
 use crate::format::record::Record;
-use crate::format::unit::Unit;
+use crate::format::unit::{Unit, UnitKind};
 use crate::units::{Epoch, Lbn, Pbn, index};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+/// Which unit is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// A condensed one, counted from the first.
+    Condensed(usize),
+    /// A unit of the walk, by its sequence.
+    Log(u64),
+}
 
 /// A walk along the log, from the anchor on.
 pub(crate) struct Walk {
     anchor: Anchor,
     limits: Limits,
+    condensed: Condensed,
     /// Where the unit of each sequence should lie, as the anchor and the units before it say.
     places: BTreeMap<u64, Pbn>,
     asked: BTreeSet<u64>,
@@ -58,7 +69,7 @@ impl Limits {
     }
 
     /// Whether all that a unit names is the volume's.
-    fn hold(self, unit: &Unit) -> bool {
+    pub(super) fn hold(self, unit: &Unit) -> bool {
         let is_inside = |effect: &Effect| {
             effect.lbn.is_none_or(|lbn| lbn.get() + effect.blocks <= self.lbns)
                 && self.has(effect.to.pbn(), effect.blocks)
@@ -72,6 +83,10 @@ impl Limits {
 
 /// Where a walk ended.
 pub(crate) struct Ended {
+    /// Where the condensed units lie, in order.
+    pub condensed: Vec<Pbn>,
+    /// One of them is not there: its place.
+    pub condensed_missing: Option<Pbn>,
     /// The units that count, in order.
     pub units: Vec<Unit>,
     /// Their places, and the sequence of the first.
@@ -93,30 +108,49 @@ pub(crate) struct Ended {
     pub outside: Option<u64>,
 }
 
-fn each(places: &[Places]) -> impl Iterator<Item = Pbn> + '_ {
+pub(super) fn each(places: &[Places]) -> impl Iterator<Item = Pbn> + '_ {
     places.iter().flat_map(|run| run.pbns())
 }
 
 impl Walk {
     pub fn new(anchor: Anchor, limits: Limits) -> Self {
         let places = (anchor.sequence..).zip(each(&anchor.places)).collect();
-        let (next, incarnation) = (anchor.sequence, anchor.incarnation);
-        Self { anchor, limits, places, asked: BTreeSet::new(), arrived: BTreeMap::new(), units: BTreeMap::new(), next, incarnation }
+        let (next, incarnation, condensed) = (anchor.sequence, anchor.incarnation, Condensed::new(&anchor));
+        Self {
+            anchor,
+            limits,
+            condensed,
+            places,
+            asked: BTreeSet::new(),
+            arrived: BTreeMap::new(),
+            units: BTreeMap::new(),
+            next,
+            incarnation,
+        }
     }
 
-    /// A unit that has not been asked for: its sequence and its place.
-    pub fn ask(&mut self) -> Option<(u64, Pbn)> {
+    /// A unit that has not been asked for, and its place.
+    pub fn ask(&mut self) -> Option<(Which, Pbn)> {
+        if let Some((number, pbn)) = self.condensed.ask() {
+            return Some((Which::Condensed(number), pbn));
+        }
         let (&sequence, &pbn) = self.places.range(self.next..).find(|(sequence, _)| !self.asked.contains(sequence))?;
         self.asked.insert(sequence);
-        Some((sequence, pbn))
+        Some((Which::Log(sequence), pbn))
     }
 
-    /// What lies at the place of a unit.
-    pub fn arrived(&mut self, sequence: u64, pbn: Pbn, unit: Option<Unit>) {
-        if self.places.get(&sequence) != Some(&pbn) {
-            return;
+    /// What lies at the place of a unit. What condensed units do is handed on at once, in order; what the others do, [`Ended::replay`] says.
+    pub fn arrived(&mut self, which: Which, pbn: Pbn, unit: Option<Unit>, push: &mut dyn FnMut(Epoch, &Effect)) {
+        match which {
+            Which::Condensed(number) => self.condensed.arrived(number, unit, self.limits, push),
+            Which::Log(sequence) if self.places.get(&sequence) == Some(&pbn) => self.unit_arrived(sequence, unit),
+            Which::Log(_) => {}
         }
-        self.arrived.insert(sequence, unit.filter(|unit| unit.header.sequence == sequence));
+    }
+
+    fn unit_arrived(&mut self, sequence: u64, unit: Option<Unit>) {
+        let is_it = |unit: &Unit| unit.header.kind == UnitKind::Log && unit.header.sequence == sequence;
+        self.arrived.insert(sequence, unit.filter(is_it));
         while let Some(unit) = self.arrived.remove(&self.next) {
             let sequence = self.next;
             self.next += 1;
@@ -138,7 +172,7 @@ impl Walk {
 
     /// Whether every place that is named has been looked at.
     pub fn is_done(&self) -> bool {
-        !self.places.contains_key(&self.next)
+        self.condensed.is_done() && !self.places.contains_key(&self.next)
     }
 
     /// Where the log ends.
@@ -167,6 +201,8 @@ impl Walk {
             None => each(&self.anchor.places).collect(),
         };
         Ended {
+            condensed_missing: self.condensed.missing(),
+            condensed: self.condensed.into_places(),
             first,
             places: self.places.range(first..end + 1).map(|(_, &pbn)| pbn).collect(),
             flushed: flushed.min(end),
@@ -240,20 +276,24 @@ impl Ended {
             dropped.get(names).is_some_and(|units| units.iter().any(|units| units.contains(&sequence)))
         };
         let mut effects = Vec::new();
+        let mut births = Births::default();
         // LBN → what it meant before a record of it that was dropped.
         let mut former: Map<Lbn, Option<Pbn>> = Map::default();
         for (unit, &pbn) in self.units.iter().zip(&self.places) {
             if !unit.slots.is_empty() {
-                effects.push((unit.header.epoch, birth_of_carrier(pbn, unit.authenticator)));
+                births.of_carrier(pbn, unit.authenticator);
             }
             for record in &unit.records {
                 let is_dropped = is_dropped(unit.header.sequence, record);
-                effects_of(record, &mut |effect: Effect| match effect.lbn {
+                births.effects_of(record, &mut |effect: Effect| match effect.lbn {
                     Some(lbn) if is_dropped => {
                         former.entry(lbn).or_insert(effect.old);
                     }
                     _ => put_right(effect, &mut former, &mut |effect| effects.push((unit.header.epoch, effect))),
                 });
+            }
+            if unit.header.unit + 1 == unit.header.units {
+                births.rest(&mut |effect| effects.push((unit.header.epoch, effect)));
             }
         }
         effects
@@ -281,13 +321,18 @@ fn put_right(effect: Effect, former: &mut Map<Lbn, Option<Pbn>>, push: &mut dyn 
     }
 }
 
-/// Runs of these places, as a unit or an anchor names them.
+/// Runs of these places, as a unit or an anchor names them: as many as they have room for.
 pub(crate) fn runs(places: impl Iterator<Item = Pbn>) -> Vec<Places> {
+    first_runs(places, PLACES_MAX)
+}
+
+/// Runs of these places, the first so many.
+pub(super) fn first_runs(places: impl Iterator<Item = Pbn>, most: usize) -> Vec<Places> {
     let mut runs: Vec<Places> = Vec::new();
     for pbn in places {
         if let Some(run) = runs.last_mut().filter(|run| run.end() == pbn && run.blocks < PLACES_BLOCKS_MAX) {
             run.blocks += 1;
-        } else if runs.len() < PLACES_MAX {
+        } else if runs.len() < most {
             runs.push(Places { first: pbn, blocks: 1 });
         } else {
             break;

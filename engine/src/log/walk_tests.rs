@@ -1,11 +1,12 @@
 //! Where a log ends, and what of it counts.
 
+mod condensed;
 mod replay;
 
 use super::effect::{Effect, Name};
 use super::walk::{Ended, Limits, Walk, runs};
 use crate::fingerprint::Fingerprint;
-use crate::format::anchor::{Anchor, Barrier};
+use crate::format::anchor::{Anchor, Barrier, Condensed};
 use crate::format::entry::{FingerprintEntry, MapEntry};
 use crate::format::places::Places;
 use crate::format::record::{OldRun, Record};
@@ -27,7 +28,15 @@ fn place(sequence: u64) -> Pbn {
 
 fn anchor() -> Anchor {
     let places = runs((FIRST..FIRST + NAMED).map(place));
-    Anchor { sequence: FIRST, incarnation: 4, epoch: Epoch(FIRST - 1), flushed_upto: FIRST - 1, places, barrier: None }
+    Anchor {
+        sequence: FIRST,
+        incarnation: 4,
+        epoch: Epoch(FIRST - 1),
+        flushed_upto: FIRST - 1,
+        places,
+        barrier: None,
+        condensed: Condensed::default(),
+    }
 }
 
 /// The only unit of an epoch, of the same number, in order behind the one before.
@@ -92,7 +101,13 @@ impl Medium {
     }
 
     fn walked_from(&self, anchor: Anchor, oldest_first: bool) -> Ended {
+        self.all_walked_from(anchor, oldest_first).0
+    }
+
+    /// Besides, what condensed units do.
+    fn all_walked_from(&self, anchor: Anchor, oldest_first: bool) -> (Ended, Vec<(Epoch, Effect)>) {
         let mut walk = Walk::new(anchor, LIMITS);
+        let mut copied = Vec::new();
         loop {
             let mut under_way = Vec::new();
             while let Some(asked) = walk.ask() {
@@ -104,10 +119,12 @@ impl Medium {
             if !oldest_first {
                 under_way.reverse();
             }
-            under_way.into_iter().for_each(|(sequence, pbn)| walk.arrived(sequence, pbn, self.0.get(&pbn).cloned()));
+            for (which, pbn) in under_way {
+                walk.arrived(which, pbn, self.0.get(&pbn).cloned(), &mut |epoch, effect| copied.push((epoch, *effect)));
+            }
         }
         assert!(walk.is_done());
-        walk.end()
+        (walk.end(), copied)
     }
 }
 

@@ -6,7 +6,9 @@ mod volume;
 use onefold_engine::check::{Cause, CheckSettings, Counts, Finding, Severity};
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::page::seal;
-use onefold_engine::format::{Anchor, CopyState, FingerprintEntry, Kind, MapEntry, OpenError, PageId, Region, SuperblockError, copies};
+use onefold_engine::format::{
+    Anchor, Condensed, CopyState, FingerprintEntry, Kind, MapEntry, OpenError, PageId, Region, SuperblockError, copies,
+};
 use onefold_engine::units::{Bytes, Epoch, Lbn, Pbn};
 use volume::{MIB, Volume};
 
@@ -154,7 +156,15 @@ fn a_count_below_the_links_is_the_worst() {
 
 #[test]
 fn a_count_above_the_links_is_garbage_if_a_crash_explains_it() {
-    let anchor = Anchor { sequence: 1, incarnation: 0, epoch: Epoch(0), flushed_upto: 0, places: Vec::new(), barrier: None };
+    let anchor = Anchor {
+        sequence: 1,
+        incarnation: 0,
+        epoch: Epoch(0),
+        flushed_upto: 0,
+        places: Vec::new(),
+        barrier: None,
+        condensed: Condensed::default(),
+    };
     let harmed = |clean: bool, garbage_possible: bool, live: bool| {
         with(|v| {
             v.set_refs(20, 9);

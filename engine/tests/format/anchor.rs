@@ -4,7 +4,7 @@ use super::superblock::forged;
 use super::{encoded, eventful, fresh};
 use onefold_engine::format::anchor::at;
 use onefold_engine::format::superblock::at as at_superblock;
-use onefold_engine::format::{Anchor, Barrier, PLACES_MAX, Places, Superblock, SuperblockError};
+use onefold_engine::format::{Anchor, Barrier, CONDENSED_RUNS_MAX, Condensed, PLACES_MAX, Places, Superblock, SuperblockError};
 use onefold_engine::units::{Epoch, Pbn};
 use proptest::prelude::*;
 
@@ -12,7 +12,15 @@ const ANCHOR: usize = at_superblock::LOG_ANCHOR.offset;
 
 fn of(places: Vec<Places>) -> Superblock {
     let mut s = fresh();
-    s.anchor = Some(Anchor { sequence: 1, incarnation: 0, epoch: Epoch(0), flushed_upto: 0, places, barrier: None });
+    s.anchor = Some(Anchor {
+        sequence: 1,
+        incarnation: 0,
+        epoch: Epoch(0),
+        flushed_upto: 0,
+        places,
+        barrier: None,
+        condensed: Condensed::default(),
+    });
     s
 }
 
@@ -77,6 +85,24 @@ fn a_barrier_lies_behind_the_anchor_and_has_an_incarnation() {
 }
 
 #[test]
+fn what_was_condensed_lies_before_the_walk() {
+    let s = eventful();
+    let anchor = s.anchor.clone().expect("it has one");
+    assert_eq!((anchor.condensed.since, anchor.condensed.places.len(), anchor.sequence), (20, 2, 30));
+    let since = |value: u8| forged(&s, |page| page[ANCHOR + at::CONDENSED_SINCE.offset] = value).map(|_| ());
+    let error = |value| Err(SuperblockError::UnknownValue { field: "CONDENSED_SINCE", value });
+    assert_eq!([28, 29, 30].map(since), [Ok(()), error(29), error(30)]);
+    let count = |value: u8| forged(&s, |page| page[ANCHOR + at::CONDENSED_COUNT.offset] = value);
+    assert_eq!(count(129), Err(SuperblockError::UnknownValue { field: "CONDENSED_COUNT", value: 129 }));
+    assert!(count(1).is_err(), "a run that is not counted");
+    let nowhere = forged(&s, |page| page[ANCHOR + at::CONDENSED.offset + 4] = 0xff);
+    assert_eq!(nowhere, Err(SuperblockError::Places));
+    let limit = s.geometry.data_blocks;
+    let outside = forged(&s, |page| page[ANCHOR + at::CONDENSED.offset + 3] = 1);
+    assert!(matches!(outside, Err(SuperblockError::OutOfRange { field: "LOG_ANCHOR", limit: l, .. }) if l == limit), "{outside:?}");
+}
+
+#[test]
 fn a_live_log_has_an_anchor() {
     let mut s = eventful();
     assert!(s.is_log_live());
@@ -100,11 +126,15 @@ proptest! {
         ahead in 1..1000u64, incarnation: u64, epoch: u64, flushed_upto in 0..1u64 << 63,
         places in proptest::collection::vec((0..10_000u64, 1..=64u8), 0..=PLACES_MAX),
         barrier in proptest::option::of((0..1000u64, 1..u64::MAX)),
+        copies in proptest::collection::vec((0..10_000u64, 1..=64u8), 0..=CONDENSED_RUNS_MAX), back in 1..1000u64,
     ) {
         let places = places.into_iter().map(|(first, blocks)| Places { first: Pbn(first), blocks }).collect();
         let barrier = barrier.map(|(behind, incarnation)| Barrier { sequence: flushed_upto + ahead + behind, incarnation });
+        let copies: Vec<_> = copies.into_iter().map(|(first, blocks)| Places { first: Pbn(first), blocks }).collect();
+        let since = if copies.is_empty() { 0 } else { (flushed_upto + ahead).saturating_sub(1 + back) };
+        let condensed = Condensed { since, places: if flushed_upto + ahead < 2 { Vec::new() } else { copies } };
         let mut s = eventful();
-        s.anchor = Some(Anchor { sequence: flushed_upto + ahead, incarnation, epoch: Epoch(epoch), flushed_upto, places, barrier });
+        s.anchor = Some(Anchor { sequence: flushed_upto + ahead, incarnation, epoch: Epoch(epoch), flushed_upto, places, barrier, condensed });
         prop_assert_eq!(Superblock::decode(&encoded(&s, 3), 3), Ok(s));
     }
 }

@@ -11,7 +11,7 @@ mod unit;
 mod unit_properties;
 
 use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::{Anchor, ClassTotals, CommitMode, Geometry, Places, ProtectedRange, Superblock, Wish};
+use onefold_engine::format::{Anchor, ClassTotals, CommitMode, Condensed, Geometry, Places, ProtectedRange, Superblock, Wish};
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn};
 
@@ -62,7 +62,15 @@ fn eventful() -> Superblock {
     s.protected = vec![ProtectedRange { first: Lbn(0), blocks: 1 }, ProtectedRange { first: Lbn(8192), blocks: 2 }];
     s.set_log_live(true);
     let places = vec![Places { first: Pbn(28), blocks: 64 }, Places { first: Pbn(2900), blocks: 1 }];
-    s.anchor = Some(Anchor { sequence: 30, incarnation: 16, epoch: Epoch(18), flushed_upto: 29, places, barrier: None });
+    s.anchor = Some(Anchor {
+        sequence: 30,
+        incarnation: 16,
+        epoch: Epoch(18),
+        flushed_upto: 29,
+        places,
+        barrier: None,
+        condensed: Condensed { since: 20, places: vec![Places { first: Pbn(70), blocks: 3 }, Places { first: Pbn(80), blocks: 1 }] },
+    });
     s
 }
 

@@ -160,7 +160,15 @@ fn headers_without_meaning_are_refused() {
     }
     assert!(refused(writer(), |page| page[at::KIND.offset] = 2), "a pack with places");
     assert!(!refused(writer(), |page| page[at::FLAGS.offset] = 1), "its content may have been flushed before");
-    assert!(!refused(writer(), |page| page[at::KIND.offset] = 3), "a condensed unit may be as this");
+    assert!(refused(writer(), |page| page[at::KIND.offset] = 3), "a condensed unit with places");
+    let is_a_unit = |kind, record: Record| {
+        let mut writer = UnitWriter::new(Vec::new());
+        assert_eq!(writer.push(record), None);
+        parse(&sealed(writer, &UnitHeader { kind, ..header() }).0).is_some()
+    };
+    let (later, closing) = (Record::Later { epochs: 1 }, Record::Closing { first: 0, lost: Vec::new() });
+    assert!(!is_a_unit(UnitKind::Log, later.clone()) && is_a_unit(UnitKind::Condensed, later), "a unit of the walk is of one epoch");
+    assert!(is_a_unit(UnitKind::Log, closing.clone()) && !is_a_unit(UnitKind::Condensed, closing), "closing records are not copied");
 }
 
 #[test]

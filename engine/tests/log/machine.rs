@@ -5,8 +5,8 @@ use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::page::{open, seal};
 use onefold_engine::format::{
-    Anchor, CommitMode, FingerprintEntry, FormatStep, Geometry, PageContent, PageId, Places, Record, Region, Superblock, UnitHeader,
-    UnitKind, UnitWriter, Wish, choose, copies, format,
+    Anchor, CommitMode, Condensed, FingerprintEntry, FormatStep, Geometry, PageContent, PageId, Places, Record, Region, Superblock,
+    UnitHeader, UnitKind, UnitWriter, Wish, choose, copies, format,
 };
 use onefold_engine::interface::{Action, Event, Hint, IoFailure, Notice, Op, Payload, Reply, Request, RequestId, Segment};
 use onefold_engine::memory::Accountant;
@@ -49,6 +49,7 @@ pub struct Volume {
     pub superblock: Superblock,
     blocks: BTreeMap<u64, Box<Block>>,
     pub mode: CommitMode,
+    pub condense_beyond: u64,
     /// How often reads of a block fail from now on.
     pub failing: BTreeMap<Pbn, u32>,
 }
@@ -63,7 +64,8 @@ impl Volume {
     pub fn of(bytes: u64) -> Self {
         let geometry = Geometry::plan(Bytes(bytes), &Wish::default()).expect("a geometry");
         let superblock = Superblock::new(geometry, [5; 16], [6; 32], Algorithm::Blake3, &Settings::default());
-        let mut volume = Self { superblock, blocks: BTreeMap::new(), mode: CommitMode::Log, failing: BTreeMap::new() };
+        let mut volume =
+            Self { superblock, blocks: BTreeMap::new(), mode: CommitMode::Log, condense_beyond: 2048, failing: BTreeMap::new() };
         for step in format(&volume.superblock.clone(), Bytes(bytes), &[]) {
             if let FormatStep::Write { at, page } = step {
                 volume.blocks.insert(at.get(), page);
@@ -73,7 +75,15 @@ impl Volume {
         let s = &mut volume.superblock;
         s.clean = false;
         s.incarnation = 1;
-        s.anchor = Some(Anchor { sequence: 1, incarnation: 1, epoch: Epoch(0), flushed_upto: 0, places, barrier: None });
+        s.anchor = Some(Anchor {
+            sequence: 1,
+            incarnation: 1,
+            epoch: Epoch(0),
+            flushed_upto: 0,
+            places,
+            barrier: None,
+            condensed: Condensed::default(),
+        });
         s.set_log_live(true);
         volume.write_superblock();
         volume
@@ -85,6 +95,14 @@ impl Volume {
             self.superblock.encode(copy, &mut page);
             self.blocks.insert(at.get(), Box::new(page));
         }
+    }
+
+    /// The anchor of the newest superblock on the medium.
+    pub fn newest_anchor(&self) -> Anchor {
+        let bytes = self.superblock.geometry.device_bytes;
+        let pages = copies(bytes).map(|at| **self.blocks.get(&at.get()).expect("it was written"));
+        let chosen = choose([0, 1, 2, 3].map(|copy| Some(&pages[copy])), bytes).expect("a volume");
+        chosen.into_service().anchor.expect("it has a log")
     }
 
     fn block_at(&mut self, at: Bytes) -> &mut Block {
@@ -165,8 +183,9 @@ impl Volume {
         let pages = copies(bytes).map(|at| *self.block_at(at));
         let chosen = choose([0, 1, 2, 3].map(|copy| Some(&pages[copy])), bytes).expect("a volume");
         self.superblock = chosen.into_service();
-        let settings = Settings { commit_mode: self.mode, anticipation_ms: 0, ..Settings::default() };
-        let accountant = Accountant::new(settings.memory_bytes);
+        let (commit_mode, condense_beyond) = (self.mode, self.condense_beyond);
+        let settings = Settings { commit_mode, condense_beyond, anticipation_ms: 0, ..Settings::default() };
+        let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
         let engine = Engine::open(self.superblock.clone(), settings, Arc::new(Heap), accountant, Time(0));
         let mut machine = Machine {
             volume: self,
@@ -319,6 +338,15 @@ impl Machine {
         let digests = vec![self.volume.superblock.fingerprinter().digest(buffer.block(0))];
         let reply = self.request_of(Op::Write, lbn, 1, Some(Payload { buffer: buffer.freeze(), digests }));
         assert!(matches!(reply, Some(Reply::Done)), "{reply:?}");
+    }
+
+    /// The same, and flushes, where the device may stop meanwhile.
+    pub fn try_write(&mut self, lbn: u64, n: u64) {
+        let mut buffer = BufferMut::zeroed(1);
+        *buffer.block_mut(0) = content(n);
+        let digests = vec![self.volume.superblock.fingerprinter().digest(buffer.block(0))];
+        let _ = self.request_of(Op::Write, lbn, 1, Some(Payload { buffer: buffer.freeze(), digests }));
+        let _ = self.request_of(Op::Flush, 0, 0, None);
     }
 
     /// Writes the content of this number, and flushes.

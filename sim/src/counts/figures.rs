@@ -73,8 +73,14 @@ const ORDERED: CommitMode = CommitMode::Ordered;
 const LOG: CommitMode = CommitMode::Log;
 const TIGHT: Scene = Scene { device_mib: 80, ..Scene::new(ORDERED, Kind::Overwritten { range: RANGE, flush_every: FLUSH_EVERY }) };
 
+/// A million synced writes at random places of 64 GiB, on 66.
+const WIDE: Scene = Scene {
+    device_mib: 66 << 10,
+    ..Scene::new(LOG, Kind::Random { range: 64 << 18, writes: 1_000_000, flush_every: 1, duplicates_percent: 0 }).soft(75)
+};
+
 /// What is measured, what of it is counted, and the target.
-const FIGURES: [(&str, Scene, Count, f64); 20] = [
+const FIGURES: [(&str, Scene, Count, f64); 22] = [
     ("random-unique", Scene::random(ORDERED, FLUSH_EVERY, 0), Count::Units, 1.6),
     ("random-flushes", Scene::random(ORDERED, FLUSH_EVERY, 0), Count::ServedFlushes, 2.0),
     ("random-tight", TIGHT, Count::Units, 1.65),
@@ -95,6 +101,8 @@ const FIGURES: [(&str, Scene, Count, f64); 20] = [
     ("packed-batch", Scene::random(LOG, 32, 0).soft(40), Count::Units, 0.53),
     ("packed-batch-flushes", Scene::random(LOG, 32, 0).soft(40), Count::Flushes, 1.05),
     ("packed-sequential", Scene::sequence(LOG).soft(40), Count::Units, 0.52),
+    ("carried-wide", WIDE, Count::Units, 1.08),
+    ("carried-wide-16m", Scene { memory_mib: 16, ..WIDE }, Count::Units, 1.20),
 ];
 
 fn play(scene: Scene, seed: u64, pace: Pace) -> Result<Outcome, String> {

@@ -5,7 +5,7 @@ use crate::papers::html::{Table, escape, page as whole};
 use crate::papers::results::{Mode, Results};
 use crate::papers::targets::Target;
 use crate::papers::workloads::WORKLOADS;
-use crate::papers::{energy, figures, log, metadata, published, space, statements};
+use crate::papers::{energy, figures, log_tables, metadata, published, space, statements};
 use std::fmt::Write as _;
 
 /// Where the axis of metadata charts ends.
@@ -67,7 +67,7 @@ pub fn page(results: &Results, targets: &[Target]) -> String {
     page.section("energy", "In place of section 4.5: processor seconds and run time", ENERGY, &energy::energy(results));
     let charts = metadata::metadata(results, Mode::Weak, METADATA_TOP.0) + &metadata::metadata(results, Mode::Strong, METADATA_TOP.1);
     page.section("metadata", "What metadata costs", METADATA, &charts);
-    page.section("log", "The log: where units and flushes went", LOG, &log::tables(results));
+    page.section("log", "The log: where units and flushes went", LOG, &log_tables::tables(results));
     let trees = metadata::trees(results, Mode::Weak) + &metadata::trees(results, Mode::Strong);
     page.section("shadow", "The trees of shadow", SHADOW, &trees);
     page.section("reading", "How to read this", "", &(READING.to_owned() + &workloads().html()));

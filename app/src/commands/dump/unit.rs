@@ -123,6 +123,8 @@ fn text(record: &Record) -> String {
         }
         Record::Clear { lbn, to, olds } => format!("{} blocks from {lbn} on mean {}; before, {}", length(olds), meaning(*to), before(olds)),
         Record::Carrier { pbn, authenticator } => format!("the new {pbn} is a pack, authenticator {authenticator:?}"),
+        Record::Born { lbn, to, old } => format!("{lbn} means {}, which is new; before, {}", meaning(*to), block(*old)),
+        Record::Later { epochs } => format!("what follows is of an epoch later by {epochs}"),
         Record::Removed { pbn } => format!("the fingerprint entry of {pbn} goes"),
         Record::Closing { lost, .. } if lost.is_empty() => "the log was closed here after a crash; nothing was lost".to_owned(),
         Record::Closing { first, lost } => {

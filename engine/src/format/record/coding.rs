@@ -5,8 +5,8 @@ use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::varint::{beyond, difference, put, take};
 use crate::units::{Lbn, Pbn};
 
-// Kind numbers: the lower four bits of a record's first byte. 0 is never a record, so that no padding reads as one. 10 to 14 are kept for a pack,
-// the kind-3 entry of a carrier that left the walk, the epoch of the records behind it, settings, and a link to a slot of the very unit.
+// Kind numbers: the lower four bits of a record's first byte. 0 is never a record, so that no padding reads as one. 13 and 14 are kept for
+// settings, and a link to a slot of the very unit.
 const NEW: u8 = 1;
 const LINK: u8 = 2;
 const LINK_ZERO: u8 = 3;
@@ -16,9 +16,11 @@ const CLEAR_ZERO: u8 = 6;
 const CLEAR_UNMAPPED: u8 = 7;
 const REMOVED: u8 = 8;
 const CLOSING: u8 = 9;
+const BORN: u8 = 10;
 const CARRIER: u8 = 11;
+const LATER: u8 = 12;
 
-/// The upper four bits of a record's first byte: the slot of a link; 1 where a closing record names a block.
+/// The upper four bits of a record's first byte: the slot of a link or a birth; 1 where a closing record names a block.
 const UPPER_SHIFT: u32 = 4;
 /// The lowest bit of a part's first number: another part follows.
 const PART_FOLLOWS: u8 = 1;
@@ -88,6 +90,19 @@ impl Coder {
                 out.push(CARRIER);
                 self.put_pbn(*pbn, 0, out);
                 out.extend_from_slice(&FingerprintEntry { kind: Kind::Carrier, value: *authenticator }.encode());
+                Some(0)
+            }
+            Record::Born { lbn, to, old } => {
+                let MapEntry::Block { pbn, slot } = to else { unreachable!("it is sound") };
+                out.push(BORN | (slot << UPPER_SHIFT));
+                self.put_lbn(*lbn, 1, out);
+                self.put_pbn(*pbn, 1, out);
+                self.put_old(*old, 1, out);
+                Some(0)
+            }
+            Record::Later { epochs } => {
+                out.push(LATER);
+                put(out, *epochs);
                 Some(0)
             }
             Record::Closing { lost, .. } if lost.is_empty() => {
@@ -166,7 +181,7 @@ impl Coder {
         let (&first, rest) = bytes.split_first()?;
         *bytes = rest;
         let (kind, upper) = (first & 0x0f, first >> UPPER_SHIFT);
-        if !matches!((kind, upper), (_, 0) | (LINK, _) | (CLOSING, 1)) {
+        if !matches!((kind, upper), (_, 0) | (LINK | BORN, _) | (CLOSING, 1)) {
             return None;
         }
         let record = match kind {
@@ -204,6 +219,12 @@ impl Coder {
                 let entry = take_name(bytes).filter(|entry| entry.kind == Kind::Carrier)?;
                 Record::Carrier { pbn, authenticator: entry.value }
             }
+            BORN => Record::Born {
+                lbn: self.take_lbn(1, bytes)?,
+                to: MapEntry::Block { pbn: self.take_pbn(1, bytes)?, slot: upper },
+                old: self.take_old(1, bytes)?,
+            },
+            LATER => Record::Later { epochs: take(bytes)? },
             CLOSING if upper == 0 => Record::Closing { first: 0, lost: Vec::new() },
             CLOSING => {
                 self.lost = 0;

@@ -1,6 +1,6 @@
 //! Fills a unit, record by record.
 
-use super::{MAGIC, SLOT_BYTES, SLOTS_MAX, Slot, UNIT_ROOM_BYTES, UnitHeader, UnitKind, at, at_slot};
+use super::{MAGIC, SLOT_BYTES, SLOTS_MAX, Slot, UNIT_ROOM_BYTES, UnitHeader, at, at_slot};
 use crate::fingerprint::Fingerprint;
 use crate::format::authenticator::Authenticator;
 use crate::format::places::{self, PLACES_BYTES, PLACES_MAX, Places};
@@ -82,11 +82,16 @@ impl UnitWriter {
     /// Makes the unit for its place. Its authenticator, as a kind-3 entry has it.
     ///
     /// # Panics
-    /// When the header has no meaning, a run of places is none that a volume can have, or a pack has records or places.
+    /// When the header has no meaning, a run of places is none that a volume can have, or the unit has what one of its kind
+    /// cannot have.
     #[must_use]
     pub fn seal(self, authenticator: &Authenticator, header: &UnitHeader, pbn: Pbn, out: &mut [u8; BLOCK_SIZE]) -> Fingerprint {
         assert!(header.is_sound(), "no unit: {header:?}");
-        assert!(header.kind != UnitKind::Pack || (self.places.is_empty() && self.records.is_empty()), "a pack has slots only");
+        assert!(
+            header.kind.may_have(self.places.len(), self.slots.len(), self.records.len()),
+            "no {:?} has all that this unit has",
+            header.kind
+        );
         out.fill(0);
         at::MAGIC.of_mut(out).copy_from_slice(&MAGIC);
         at::KIND.set(out, header.kind.number());

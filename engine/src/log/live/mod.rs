@@ -2,7 +2,8 @@
 //!
 //! 1. Every effect newer than the last that was forgotten is here, in the order of commit. A page as the medium holds it, with these applied, is
 //!    the page as it is after the last commit.
-//! 2. Effects are kept in pieces, as [`Effect::pieces`] cuts them, and come back as those.
+//! 2. Effects are kept in pieces, as [`Effect::pieces`] cuts them, and what each does to map and refs apart from what it does to fingerprints: the
+//!    second is forgotten earlier, when what it is for has been condensed.
 //! 3. They take little: 16 to 32 bytes a piece, 20 more with a fingerprint entry, and four at most for their place in chains.
 //!
 //! The pieces are the nodes of [`nodes`]; [`chains`] finds those that touch a page.
@@ -29,22 +30,32 @@ const _: () = assert!(Region::Refs.entries_per_page() % Region::Fingerprints.ent
 
 /// All live records.
 pub(crate) struct Live {
+    /// What map and refs hold.
+    links: Pieces,
+    /// What fingerprints hold.
+    names: Pieces,
+    newest: Epoch,
+    /// The oldest of the links that is in no condensed unit, or an older one that was forgotten.
+    condensed: Place,
+}
+
+/// Pieces of effects, oldest first, and how a page finds them.
+struct Pieces {
     nodes: Nodes,
     heads: Heads,
-    newest: Epoch,
 }
 
 impl Live {
-    /// None yet, and chains for as many pieces as are expected: beyond them a push takes about three times as long, for it makes chains too. They
-    /// take three bytes for each piece.
+    /// None yet, and chains for as many pieces of each kind as are expected: beyond them a push takes about three times as long, for it makes chains
+    /// too. They take three bytes for each piece.
     pub fn new(expected: u64) -> Self {
         Self::starting_at(0, expected)
     }
 
     /// As [`Self::new`]; nodes are numbered from about `first` on.
     fn starting_at(first: u32, expected: u64) -> Self {
-        let nodes = Nodes::new(first);
-        Self { heads: Heads::new(&nodes, expected), nodes, newest: Epoch(0) }
+        let (links, names) = (Pieces::starting_at(first, expected), Pieces::starting_at(first, expected));
+        Self { condensed: links.nodes.end(), links, names, newest: Epoch(0) }
     }
 
     /// Adds what a record of a committed epoch did.
@@ -56,10 +67,10 @@ impl Live {
         effect.check();
         self.newest = epoch;
         for piece in effect.pieces() {
-            let place = self.nodes.next(epoch);
-            let links = self.heads.put(keys(&piece), place);
-            self.nodes.push(epoch, &piece, links);
-            self.heads.grow(&mut self.nodes);
+            let (links, names) = piece.apart();
+            // A birth that no link has told of counts, and so does an entry that goes.
+            self.links.push(epoch, &links);
+            names.iter().for_each(|names| self.names.push(epoch, names));
         }
     }
 
@@ -67,13 +78,14 @@ impl Live {
     /// left as it is. Whether anything was not in it.
     pub fn apply(&self, id: PageId, content: &mut PageContent) -> bool {
         let oldest = (0..SECTORS).map(|sector| content.tag(sector)).min().unwrap_or(0);
-        let mut places: Vec<Place> = self.on(id).collect();
+        let pieces = self.of(id.region);
+        let mut places: Vec<Place> = pieces.on(id).collect();
         // A refs page has forty chains, and a node may be in two of them.
-        places.sort_unstable_by_key(|&place| self.nodes.age(place));
+        places.sort_unstable_by_key(|&place| pieces.nodes.age(place));
         places.dedup();
         let mut changes = false;
         for place in places {
-            let node = self.nodes.get(place);
+            let node = pieces.nodes.get(place);
             changes |= node.epoch().get() > oldest;
             node.effect().replay(node.epoch(), id, content);
         }
@@ -82,56 +94,83 @@ impl Live {
 
     /// Whether live records change this page.
     pub fn touches(&self, id: PageId) -> bool {
-        self.on(id).next().is_some()
+        self.of(id.region).on(id).next().is_some()
+    }
+
+    fn of(&self, region: Region) -> &Pieces {
+        if region == Region::Fingerprints { &self.names } else { &self.links }
     }
 
     /// The pages that live records change, in order.
     pub fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
         let granules = u32::try_from(GRANULES).expect("twenty");
         let refs = |node: Node<'_>| [node.key(Chain::New), node.key(Chain::Old)].map(|granule| granule.map(|granule| granule / granules));
-        let fingerprints = |node: Node<'_>| [node.key(Chain::New).filter(|_| node.names())];
         let map = |node: Node<'_>| [node.key(Chain::Map)];
-        [(Region::Refs, self.numbers(refs)), (Region::Fingerprints, self.numbers(fingerprints)), (Region::Map, self.numbers(map))]
-            .into_iter()
-            .flat_map(|(region, numbers)| numbers.into_iter().map(move |number| PageId { region, index: u64::from(number) }))
+        let of = |region, numbers: Vec<u32>| numbers.into_iter().map(move |number| PageId { region, index: u64::from(number) });
+        let refs = of(Region::Refs, numbers(self.links.nodes.iter(), refs));
+        refs.chain(self.name_pages(Epoch(u64::MAX))).chain(of(Region::Map, numbers(self.links.nodes.iter(), map)))
     }
 
-    /// What this says of all nodes, each once, in order.
-    fn numbers<const N: usize>(&self, of: impl Fn(Node<'_>) -> [Option<u32>; N]) -> Vec<u32> {
-        let mut seen = Map::default();
-        seen.extend(self.nodes.iter().flat_map(of).flatten().map(|number| (number, ())));
-        let mut numbers: Vec<u32> = seen.into_keys().collect();
-        numbers.sort_unstable();
-        numbers
+    /// The fingerprints pages that records up to this epoch change, in order.
+    pub fn name_pages(&self, epoch: Epoch) -> impl Iterator<Item = PageId> + use<> {
+        let nodes = self.names.nodes.iter().take_while(|node| node.epoch() <= epoch);
+        let numbers = numbers(nodes, |node| [node.key(Chain::New)]);
+        numbers.into_iter().map(|number| PageId { region: Region::Fingerprints, index: u64::from(number) })
     }
 
     /// Lets go of what epochs up to this one did: the pages hold it, with their tags, flushed.
     pub fn forget_upto(&mut self, epoch: Epoch) {
-        self.nodes.forget_upto(epoch);
-        self.heads.forget(&self.nodes);
+        self.links.forget_upto(epoch);
+        self.names.forget_upto(epoch);
+        self.condensed = self.links.nodes.at_least_oldest(self.condensed);
     }
 
-    /// How many pieces there are.
-    #[cfg(test)]
-    pub fn len(&self) -> u64 {
-        self.nodes.len()
+    /// What epochs did to map and refs and no condensed unit says, oldest first.
+    pub fn uncondensed(&self) -> impl Iterator<Item = (Epoch, Effect)> {
+        self.links.nodes.iter_from(self.condensed).map(|node| (node.epoch(), node.effect()))
+    }
+
+    /// Condensed units say what epochs up to this one did to map and refs, and the pages of fingerprints hold the rest, flushed.
+    pub fn condensed_upto(&mut self, epoch: Epoch) {
+        self.condensed = self.links.nodes.behind(self.condensed, epoch);
+        self.names.forget_upto(epoch);
     }
 
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> u64 {
+        self.links.bytes() + self.names.bytes()
+    }
+}
+
+/// What this says of the nodes, each once, in order.
+fn numbers<'a, const N: usize>(nodes: impl Iterator<Item = Node<'a>>, of: impl Fn(Node<'a>) -> [Option<u32>; N]) -> Vec<u32> {
+    let mut seen = Map::default();
+    seen.extend(nodes.flat_map(of).flatten().map(|number| (number, ())));
+    let mut numbers: Vec<u32> = seen.into_keys().collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+impl Pieces {
+    fn starting_at(first: u32, expected: u64) -> Self {
+        let nodes = Nodes::new(first);
+        Self { heads: Heads::new(&nodes, expected), nodes }
+    }
+
+    fn push(&mut self, epoch: Epoch, piece: &Effect) {
+        let place = self.nodes.next(epoch);
+        let links = self.heads.put(keys(piece), place);
+        self.nodes.push(epoch, piece, links);
+        self.heads.grow(&mut self.nodes);
+    }
+
+    fn forget_upto(&mut self, epoch: Epoch) {
+        self.nodes.forget_upto(epoch);
+        self.heads.forget(&self.nodes);
+    }
+
+    fn bytes(&self) -> u64 {
         self.nodes.bytes() + self.heads.bytes()
-    }
-
-    /// The epoch of the oldest piece.
-    #[cfg(test)]
-    pub fn oldest(&self) -> Option<Epoch> {
-        self.nodes.iter().next().map(Node::epoch)
-    }
-
-    /// All pieces, oldest first.
-    #[cfg(test)]
-    pub fn iter(&self) -> impl Iterator<Item = (Epoch, Effect)> {
-        self.nodes.iter().map(|node| (node.epoch(), node.effect()))
     }
 
     /// The nodes that change a page, chain for chain, in each the newest first.
@@ -144,6 +183,17 @@ impl Live {
         };
         keys.filter_map(|key| u32::try_from(key).ok())
             .flat_map(move |key| chains.iter().flat_map(move |&chain| self.heads.chain(&self.nodes, chain, key)))
-            .filter(move |&place| id.region != Region::Fingerprints || self.nodes.get(place).names())
+    }
+
+    /// All, oldest first.
+    #[cfg(test)]
+    fn iter(&self) -> impl Iterator<Item = (Epoch, Effect)> {
+        self.nodes.iter().map(|node| (node.epoch(), node.effect()))
+    }
+
+    /// Asserts the invariants, at the cost of a walk over all.
+    #[cfg(test)]
+    fn self_check(&self) {
+        self.heads.self_check(&self.nodes);
     }
 }

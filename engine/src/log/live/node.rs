@@ -16,15 +16,16 @@ pub(super) const NODE_SIZE_MAX: usize = 2 + 2 * Chain::ALL.len() + ENTRY_SIZE;
 /// The most epochs between a chunk's and its nodes'.
 pub(super) const EPOCHS_MAX: u64 = (1 << (u32::BITS - EPOCH_SHIFT)) - 1;
 
-/// Bits of word 0 for the number of blocks; above them a bit for each number that there is, two for the name, the rest for the epoch.
+/// Bits of word 0 for the number of blocks; above them a bit for each number that there is, three for the name, the rest for the epoch.
 const BLOCKS_BITS: u32 = 11;
 const NAME_SHIFT: u32 = BLOCKS_BITS + 3;
-const EPOCH_SHIFT: u32 = NAME_SHIFT + 2;
+const NAME_MASK: u32 = 7;
+const EPOCH_SHIFT: u32 = NAME_SHIFT + 3;
 
 /// Bits of a new block's number below its slot.
 const SLOT_SHIFT: u32 = 36;
 
-const _: () = assert!(Region::Map.entries_per_page() < 1 << BLOCKS_BITS && EPOCHS_MAX == 0xffff);
+const _: () = assert!(Region::Map.entries_per_page() < 1 << BLOCKS_BITS && EPOCHS_MAX == 0x7fff);
 const _: () = assert!(PBN_MAX.get() < 1 << SLOT_SHIFT && FINGERPRINT_ENTRY_SIZE % 4 == 0);
 
 /// What a node is linked by to older ones.
@@ -78,6 +79,7 @@ pub(super) fn encode(piece: &Effect, epochs: u64, links: [u32; 3]) -> ([u32; NOD
         Name::Of(_) => 1,
         Name::Lost => 2,
         Name::Removed => 3,
+        Name::Counted => 4,
     };
     let epochs = u32::try_from(epochs).expect("a chunk ends where they are too many");
     let blocks = u32::try_from(piece.blocks).expect("a piece lies in a page");
@@ -126,7 +128,7 @@ impl<'a> Node<'a> {
     }
 
     fn has_entry(self) -> bool {
-        (self.words[0] >> NAME_SHIFT) & 3 == 1
+        (self.words[0] >> NAME_SHIFT) & NAME_MASK == 1
     }
 
     /// Words before those of a chain.
@@ -154,11 +156,6 @@ impl<'a> Node<'a> {
         self.words[self.link_at(chain)]
     }
 
-    /// Whether it changes fingerprint entries: those of the blocks that it is chained by as new.
-    pub fn names(self) -> bool {
-        (self.words[0] >> NAME_SHIFT) & 3 != 0
-    }
-
     pub fn epoch(self) -> Epoch {
         self.since + u64::from(self.words[0] >> EPOCH_SHIFT)
     }
@@ -169,7 +166,7 @@ impl<'a> Node<'a> {
     }
 
     fn name(self) -> Name {
-        match (self.words[0] >> NAME_SHIFT) & 3 {
+        match (self.words[0] >> NAME_SHIFT) & NAME_MASK {
             0 => Name::None,
             1 => {
                 let mut bytes = [0; FINGERPRINT_ENTRY_SIZE];
@@ -178,7 +175,8 @@ impl<'a> Node<'a> {
                 Name::Of(FingerprintEntry::decode(&bytes).expect("an entry that was encoded"))
             }
             2 => Name::Lost,
-            _ => Name::Removed,
+            3 => Name::Removed,
+            _ => Name::Counted,
         }
     }
 

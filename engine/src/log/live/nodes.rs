@@ -163,10 +163,44 @@ impl Nodes {
         }
     }
 
+    /// Behind the newest node: where the next one will be, or before it in the chunk that this one ends.
+    pub fn end(&self) -> Place {
+        self.end
+    }
+
+    /// The first place from `from` on whose node, if there is one, is of a later epoch than this one.
+    pub fn behind(&self, from: Place, epoch: Epoch) -> Place {
+        let mut place = self.at_least_oldest(from);
+        while place != self.end {
+            if self.chunks[self.chunk(place)].words.len() <= place.word() {
+                // A chunk that ended early.
+                place = place.next_chunk();
+                continue;
+            }
+            let node = self.get(place);
+            if node.epoch() > epoch {
+                break;
+            }
+            place = place.plus(node.words());
+        }
+        place
+    }
+
+    /// This place, or the oldest node's where that lies behind it.
+    pub fn at_least_oldest(&self, place: Place) -> Place {
+        if self.lives(place) || place == self.end { place } else { self.oldest }
+    }
+
     /// All, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = Node<'_>> {
-        let mut first = self.oldest.word();
-        self.chunks.iter().flat_map(move |chunk| {
+        self.iter_from(self.oldest)
+    }
+
+    /// Those from this place on; all, where it is that of one which was let go.
+    pub fn iter_from(&self, from: Place) -> impl Iterator<Item = Node<'_>> {
+        let from = self.at_least_oldest(from);
+        let mut first = from.word();
+        self.chunks.iter().skip(self.chunk(from)).flat_map(move |chunk| {
             let mut at = std::mem::take(&mut first);
             iter::from_fn(move || {
                 let node = (at < chunk.words.len()).then(|| Node::new(&chunk.words[at..], chunk.since))?;

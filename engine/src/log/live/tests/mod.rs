@@ -4,7 +4,7 @@ mod memory;
 mod model;
 mod property;
 
-use super::Live;
+use super::{Live, Pieces};
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 use crate::format::geometry::LOGICAL_BLOCKS_MAX;
@@ -55,7 +55,10 @@ fn all_that_an_effect_says_comes_back() {
     ];
     let mut live = Live::new(0);
     effects.iter().for_each(|effect| live.push(Epoch(7), effect));
-    assert_eq!(live.iter().collect::<Vec<_>>(), effects.map(|effect| (Epoch(7), effect)));
+    let all = |pieces: &Pieces| pieces.iter().collect::<Vec<_>>();
+    assert_eq!(all(&live.links), effects.map(|effect| (Epoch(7), effect.apart().0)));
+    let names: Vec<_> = effects.iter().filter_map(|effect| Some((Epoch(7), effect.apart().1?))).collect();
+    assert_eq!((all(&live.names), names.len()), (names.clone(), 4));
 }
 
 #[test]
@@ -64,7 +67,7 @@ fn runs_are_cut_where_a_page_or_a_granule_ends() {
     let run = Effect { lbn: Some(Lbn(700)), blocks: 500, to: block(150), old: Some(Pbn(3990)), name: Name::Lost };
     live.push(Epoch(1), &run);
     let pieces: Vec<_> =
-        live.iter().map(|(_, e)| (e.lbn.unwrap().get(), e.blocks, e.to.pbn().unwrap().get(), e.old.unwrap().get())).collect();
+        live.links.iter().map(|(_, e)| (e.lbn.unwrap().get(), e.blocks, e.to.pbn().unwrap().get(), e.old.unwrap().get())).collect();
     assert_eq!(
         pieces,
         [
@@ -151,13 +154,14 @@ fn a_count_that_no_right_log_asks_for_is_unknown() {
 #[test]
 fn epochs_far_apart_are_told_apart() {
     let mut live = Live::new(0);
-    let epochs = [1, 1, 0xffff, 0x1_0000, 0x1_0001, 1 << 40, u64::MAX].map(Epoch);
+    let epochs = [1, 1, 0x7fff, 0x8000, 0x8001, 0x1_0000, 1 << 40, u64::MAX].map(Epoch);
     epochs.iter().zip(0..).for_each(|(&epoch, n)| live.push(epoch, &link(n, MapEntry::Zero, None)));
-    assert_eq!(live.iter().map(|(epoch, _)| epoch).collect::<Vec<_>>(), epochs);
+    assert_eq!(live.links.iter().map(|(epoch, _)| epoch).collect::<Vec<_>>(), epochs);
     for (i, &epoch) in epochs.iter().enumerate() {
         live.forget_upto(epoch);
         let left = epochs.iter().filter(|&&e| e > epoch).count();
-        assert_eq!((live.oldest(), live.len()), (epochs[i + 1..].iter().copied().find(|&e| e > epoch), u64::try_from(left).unwrap()));
+        let oldest = live.links.iter().next().map(|(epoch, _)| epoch);
+        assert_eq!((oldest, live.links.nodes.len()), (epochs[i + 1..].iter().copied().find(|&e| e > epoch), u64::try_from(left).unwrap()));
     }
 }
 

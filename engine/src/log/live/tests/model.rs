@@ -99,6 +99,7 @@ impl Tables {
                 Name::Of(entry) => (to.pbn().unwrap(), entry),
                 Name::Lost => (to.pbn().unwrap(), FingerprintEntry { kind: Kind::Checksum, value: FingerprintEntry::NONE.value }),
                 Name::Removed => (old.unwrap(), FingerprintEntry::NONE),
+                Name::Counted => unreachable!("no step makes one"),
             };
             self.names[self.origin.pbn_index(named)] = entry;
             if effect.name != Name::Removed {

@@ -1,11 +1,11 @@
 //! Random histories: effects in epochs, pages that come into memory and leave it, sectors written each at its own time, checkpoints.
 
 use super::model::{LBNS, Origin, PBNS, Tables};
-use super::{Live, named};
+use super::{Live, Pieces, named};
 use crate::Map;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 use crate::format::geometry::LOGICAL_BLOCKS_MAX;
-use crate::format::page::{PageContent, PageId, SECTORS};
+use crate::format::page::{PageContent, PageId, Region, SECTORS};
 use crate::log::effect::{Effect, Name};
 use crate::units::{Epoch, count};
 use proptest::collection::vec;
@@ -63,6 +63,10 @@ enum Step {
     Checkpoint {
         epoch: usize,
     },
+    /// The fingerprints of what was done up to some epoch do, and the rest is in condensed units.
+    Condense {
+        epoch: usize,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -80,6 +84,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => page().prop_map(|page| Step::Load { page }),
         6 => (page(), any::<u8>(), epoch()).prop_map(|(page, sectors, epoch)| Step::Write { page, sectors, epoch }),
         1 => epoch().prop_map(|epoch| Step::Checkpoint { epoch }),
+        2 => epoch().prop_map(|epoch| Step::Condense { epoch }),
     ]
 }
 
@@ -92,6 +97,8 @@ struct World {
     /// Of the epoch that is not committed; of those that are, since the last checkpoint.
     open: Vec<Effect>,
     done: Vec<(Epoch, Effect)>,
+    /// The last epoch that was condensed.
+    named: Epoch,
     medium: Map<PageId, PageContent>,
     memory: Map<PageId, PageContent>,
     live: Live,
@@ -103,7 +110,7 @@ impl World {
         let medium = ids.iter().map(|&id| (id, now.page(id))).collect();
         let after = vec![(Epoch(0), now.clone())];
         let live = Live::starting_at(first, expected);
-        Self { origin, ids, now, after, open: Vec::new(), done: Vec::new(), medium, memory: Map::default(), live }
+        Self { origin, ids, now, after, open: Vec::new(), done: Vec::new(), named: Epoch(0), medium, memory: Map::default(), live }
     }
 
     /// From `lbn` on, as many of `blocks` as one effect can tell the old blocks of.
@@ -208,9 +215,18 @@ impl World {
         }
         let upto = self.after[at].0;
         self.live.forget_upto(upto);
-        self.live.heads.self_check(&self.live.nodes);
+        [&self.live.links, &self.live.names].into_iter().for_each(Pieces::self_check);
         self.done.retain(|(epoch, _)| *epoch > upto);
         self.after.drain(..at);
+    }
+
+    fn condense(&mut self, at: usize) {
+        let upto = self.after[at].0;
+        for id in self.live.name_pages(upto).collect::<Vec<_>>() {
+            (0..SECTORS).for_each(|sector| self.write(id, sector, at));
+        }
+        self.live.condensed_upto(upto);
+        self.named = self.named.max(upto);
     }
 
     /// What a page is in memory, and what it is when it is loaded now, is what it is after the last commit.
@@ -230,16 +246,21 @@ impl World {
 
     /// What is told of all live records.
     fn look_at_all(&mut self) {
-        let touched: BTreeSet<_> = self.done.iter().flat_map(|(_, effect)| effect.pages()).collect();
+        let is_live = |epoch: Epoch, id: &PageId| id.region != Region::Fingerprints || epoch > self.named;
+        let pages = |(epoch, effect): &(Epoch, Effect)| effect.pages().filter(|id| is_live(*epoch, id)).collect::<Vec<_>>();
+        let touched: BTreeSet<_> = self.done.iter().flat_map(pages).collect();
         assert!(self.live.pages().eq(touched.iter().copied()), "the pages that effects touch");
         for id in self.ids.clone() {
             assert_eq!(self.live.touches(id), touched.contains(&id), "{id:?}");
             self.look_at(id);
         }
-        self.live.heads.self_check(&self.live.nodes);
-        let pieces: Vec<_> = self.done.iter().flat_map(|(epoch, effect)| effect.pieces().map(|piece| (*epoch, piece))).collect();
-        assert!(self.live.iter().eq(pieces.iter().copied()), "all pieces, in order");
-        assert_eq!((self.live.len(), self.live.oldest()), (count(pieces.len()), self.done.first().map(|(epoch, _)| *epoch)));
+        [&self.live.links, &self.live.names].into_iter().for_each(Pieces::self_check);
+        let pieces = || self.done.iter().flat_map(|(epoch, effect)| effect.pieces().map(|piece| (*epoch, piece.apart())));
+        assert!(self.live.links.iter().eq(pieces().map(|(epoch, (links, _))| (epoch, links))), "all links, in order");
+        let names = pieces().filter_map(|(epoch, (_, names))| Some((epoch, names?)));
+        assert!(self.live.names.iter().eq(names.filter(|(epoch, _)| *epoch > self.named)), "all names that are not condensed, in order");
+        let uncondensed = pieces().filter(|(epoch, _)| *epoch > self.named).map(|(epoch, (links, _))| (epoch, links));
+        assert!(self.live.uncondensed().eq(uncondensed), "what is to be condensed next");
     }
 
     fn step(&mut self, step: Step) {
@@ -256,6 +277,7 @@ impl World {
                 (0..SECTORS).filter(|s| sectors & (1 << s) != 0).for_each(|sector| self.write(self.ids[page], sector, epoch));
             }
             Step::Checkpoint { epoch } => self.checkpoint(epoch % self.after.len()),
+            Step::Condense { epoch } => self.condense(epoch % self.after.len()),
             _ => {}
         }
     }
@@ -281,7 +303,7 @@ proptest! {
         world.commit(1);
         world.look_at_all();
         world.checkpoint(world.after.len() - 1);
-        prop_assert_eq!(world.live.len(), 0);
+        prop_assert_eq!(world.live.links.nodes.len() + world.live.names.nodes.len(), 0);
         world.look_at_all();
     }
 }

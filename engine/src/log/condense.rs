@@ -1,0 +1,220 @@
+//! Condensing: what the older half of a long walk says is copied, in order, into few units, and the walk begins behind it.
+//!
+//! 1. Synced single writes make a unit each, with one record or two; a condensed unit holds hundreds. So the walk stays short, and no page of map
+//!    or refs has to be written for that: a checkpoint comes when memory asks for one.
+//! 2. **Copies**, and the pages of fingerprints that the copied records touch: blocks are taken in order, so these are few, and neither the copies
+//!    nor memory have to hold fingerprints any more. *Flush*. **Bits** of such pages, as in a checkpoint. **Superblock** that names the copies, with
+//!    the anchor behind what was copied; *flush*. Units that were copied are let go of as after a checkpoint; carriers are ordinary data from then on.
+//! 3. Copied is what is live: records as replay applied them, each with its own epoch. So what a recovery dropped is left out, and pages take from a
+//!    copy what they would take from the unit.
+//! 4. The cut is the end of a flushed epoch. What was condensed is not copied again; a checkpoint makes all of it needless.
+//! 5. Where it would not save half of the units, or there is no free block beyond the reserve, it is not made. Checkpoints need none.
+//! 6. It is a checkpoint itself, as far as one at a time is concerned.
+
+use super::Log;
+use super::checkpoint::{At, Checkpoint};
+use super::places::PLACES_FRACTION;
+use super::records::record_of;
+use super::walk::first_runs;
+use crate::commit::Stage;
+use crate::engine::{Engine, IoFor};
+use crate::format::anchor::{CONDENSED_RUNS_MAX, Condensed};
+use crate::format::record::{LATER_BYTES_MAX, RECORD_BYTES_MAX, Record};
+use crate::format::unit::{UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
+use crate::interface::Class;
+use crate::memory::Part;
+use crate::pages::Task;
+use crate::units::{BLOCK_BYTES, Epoch, Pbn, count, index};
+use std::collections::VecDeque;
+
+/// The most units that one condensing writes.
+const SEGMENT_UNITS_MAX: u64 = 64;
+/// The share of the memory for records that the copies take while they are made.
+const SEGMENT_MEMORY_FRACTION: u64 = 16;
+/// The least units that are copied into one.
+const GAIN_MIN: usize = 2;
+/// Blocks that are chosen for copies at once, so that they lie side by side, if there are so many.
+const RESERVE_UNITS_MAX: u64 = 64;
+/// The most bytes of a copy, with the step to its epoch.
+const COPY_BYTES_MAX: usize = LATER_BYTES_MAX + RECORD_BYTES_MAX;
+
+/// What is condensed, and where.
+#[derive(Default)]
+pub(super) struct Segments {
+    /// The last unit before what was copied; 0 where nothing was.
+    since: u64,
+    /// Where the copies lie, in order.
+    pub places: Vec<Pbn>,
+    /// Places of the coming ones.
+    pub reserve: VecDeque<Pbn>,
+    /// So long a walk is to be condensed next: before, it would not have been worth it.
+    again: usize,
+}
+
+impl Segments {
+    /// As an anchor has named them.
+    pub fn read(since: u64, places: Vec<Pbn>) -> Self {
+        Self { since, places, ..Self::default() }
+    }
+
+    /// These were added; before them, the walk began behind this unit.
+    pub fn has(&mut self, copies: Copies, since: u64) {
+        if self.places.is_empty() {
+            self.since = since;
+        }
+        self.places.extend(copies.places);
+        self.again = 0;
+    }
+}
+
+/// The copies of a condensing under way.
+pub(super) struct Copies {
+    /// Each with the epoch of its first record, until they are sent.
+    units: Vec<(Epoch, UnitWriter)>,
+    places: Vec<Pbn>,
+    writes_left: usize,
+}
+
+impl Copies {
+    /// Whether all of them are on the device.
+    pub fn are_written(&self) -> bool {
+        self.writes_left == 0
+    }
+}
+
+impl Log {
+    /// The last unit of this epoch, or of the last one before it that has any.
+    fn cut_behind(&self, epoch: Epoch) -> Option<(u64, Epoch)> {
+        let units = self.walk.partition_point(|unit| unit.epoch <= epoch);
+        let last = self.walk.get(units.checked_sub(1)?)?;
+        let sequence = self.first() + count(units) - 1;
+        (sequence <= self.flushed).then_some((sequence, last.epoch))
+    }
+
+    /// The copies up to the middle of the walk, or as far as so many units take them; none where that saves too little.
+    fn copies(&self, units_max: u64) -> Option<Checkpoint> {
+        let before = |epoch: Epoch| self.cut_behind(Epoch(epoch.get() - 1));
+        let (mut cut, mut epoch) = before(self.walk.get(self.walk.len() / 2)?.epoch)?;
+        let most = units_max * (count(UNIT_ROOM_BYTES) / count(COPY_BYTES_MAX));
+        if let Some((first_left, _)) = self.live.uncondensed().take_while(|(of, _)| *of <= epoch).nth(index(most)) {
+            // Of this epoch not all finds room.
+            (cut, epoch) = before(first_left)?;
+        }
+        let mut units: Vec<(Epoch, UnitWriter)> = Vec::new();
+        let mut last = Epoch(0);
+        for (of, piece) in self.live.uncondensed().take_while(|(of, _)| *of <= epoch) {
+            push(&mut units, last, of, record_of(&piece)?);
+            last = of;
+        }
+        if units.is_empty() {
+            // Nothing of it is live. Segments follow each other all the same.
+            units.push((epoch, UnitWriter::new(Vec::new())));
+        }
+        let passed = index(cut + 1 - self.first());
+        let is_worth_it = units.len() * GAIN_MIN <= passed;
+        let copies = Copies { units, places: Vec::new(), writes_left: 0 };
+        is_worth_it.then(|| Checkpoint::new(epoch, cut, self.live.name_pages(epoch).collect(), Some(copies)))
+    }
+}
+
+/// Adds a copy to the last of the units, or to another one; `last` is the epoch of the copy before.
+fn push(units: &mut Vec<(Epoch, UnitWriter)>, last: Epoch, epoch: Epoch, record: Record) {
+    if units.last().is_none_or(|(_, writer)| writer.room_left() < COPY_BYTES_MAX) {
+        units.push((epoch, UnitWriter::new(Vec::new())));
+    } else if epoch > last {
+        let (_, writer) = units.last_mut().expect("it was seen");
+        let rest = writer.push(Record::Later { epochs: epoch - last });
+        debug_assert!(rest.is_none(), "there was room");
+    }
+    let (_, writer) = units.last_mut().expect("there is one");
+    let rest = writer.push(record);
+    assert!(rest.is_none(), "a record of one part has a limit");
+}
+
+impl Engine {
+    /// Begins one where the walk is long.
+    pub(super) fn condense_if_due(&mut self) {
+        let log = self.log.as_ref().expect("condensing is the log's");
+        let beyond = index(self.settings.condense_beyond).max(log.segments.again);
+        if log.walk.len() <= beyond || log.checkpoint.is_some() || self.stage != Stage::Serving || self.failed {
+            return;
+        }
+        let units_max = (self.accountant.limit(Part::Log) / SEGMENT_MEMORY_FRACTION / BLOCK_BYTES).clamp(1, SEGMENT_UNITS_MAX);
+        let condensing = log.copies(units_max);
+        let log = self.log.as_mut().expect("it was just there");
+        log.segments.again = log.walk.len() + log.walk.len() / 8;
+        if condensing.is_some() {
+            log.checkpoint = condensing;
+            self.ready.push_back(Task::Checkpoint);
+        }
+    }
+
+    fn copies(&mut self) -> &mut Copies {
+        self.checkpoint().copies.as_mut().expect("a step belongs to a condensing")
+    }
+
+    /// Chooses free blocks for the copies, none but such as are free beyond the reserve: clients may want those.
+    pub(super) fn choose_places_of_copies(&mut self) {
+        let needed = self.copies().units.len();
+        let ahead = index((self.space.census.free / PLACES_FRACTION).min(RESERVE_UNITS_MAX));
+        let mut held = self.log.as_ref().expect("it is there").segments.reserve.len();
+        let wanted = if held < needed { needed.max(ahead) } else { needed };
+        while held < wanted && self.space.census.free > self.geometry.reserve_blocks {
+            match self.take_free_block() {
+                Ok(Some(pbn)) => {
+                    self.joins_log(pbn);
+                    self.log.as_mut().expect("it is there").segments.reserve.push_back(pbn);
+                    held += 1;
+                }
+                Ok(None) => break,
+                Err(page) => return self.wait(page, Task::Checkpoint),
+            }
+        }
+        let log = self.log.as_mut().expect("it is there");
+        let taken = needed.min(log.segments.reserve.len());
+        let all = log.segments.places.iter().chain(log.segments.reserve.iter().take(taken)).copied();
+        let named: usize = first_runs(all, CONDENSED_RUNS_MAX).iter().map(|run| usize::from(run.blocks)).sum();
+        if taken < needed || named < log.segments.places.len() + needed {
+            log.checkpoint = None;
+            return self.go_on_behind_checkpoint();
+        }
+        self.copies().places = self.log.as_mut().expect("it is there").segments.reserve.drain(..needed).collect();
+        self.send_copies();
+        self.checkpoint().at = At::Pages;
+        self.checkpoint_pages();
+    }
+
+    fn send_copies(&mut self) {
+        let before = self.log.as_ref().expect("it is there").first() - 1;
+        let cut = self.checkpoint().sequence;
+        let copies = self.copies();
+        let (writers, places) = (std::mem::take(&mut copies.units), copies.places.clone());
+        copies.writes_left = writers.len();
+        let units = u32::try_from(writers.len()).expect("a segment is short");
+        for (((epoch, writer), pbn), unit) in writers.into_iter().zip(places).zip(0..) {
+            let (kind, incarnation) = (UnitKind::Condensed, self.superblock.incarnation);
+            let header = UnitHeader { kind, incarnation, sequence: cut, epoch, unit, units, flushed_upto: before, content_flushed: false };
+            self.ledger.units.filled(kind, &writer);
+            let mut block = self.home.clone().take(1);
+            let _ = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
+            let at = self.geometry.block_at(pbn);
+            self.write_out(IoFor::CondensedUnit, at, vec![block.freeze().slice(0, 1)], Class::Log);
+        }
+    }
+
+    pub(crate) fn copy_written(&mut self) {
+        if !self.failed {
+            self.copies().writes_left -= 1;
+            self.ready.push_back(Task::Checkpoint);
+        }
+    }
+
+    /// What is condensed once the superblock of the checkpoint is durable: with its copies, or, where it has none, nothing.
+    pub(super) fn condensed_by_then(&self) -> Condensed {
+        let log = self.log.as_ref().expect("it is there");
+        let Some(copies) = log.checkpoint.as_ref().and_then(|checkpoint| checkpoint.copies.as_ref()) else { return Condensed::default() };
+        let Segments { since, places, .. } = &log.segments;
+        let since = if places.is_empty() { log.first() - 1 } else { *since };
+        Condensed { since, places: first_runs(places.iter().chain(&copies.places).copied(), CONDENSED_RUNS_MAX) }
+    }
+}

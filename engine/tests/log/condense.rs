@@ -1,0 +1,116 @@
+//! Condensing: a long walk is copied into few units, and says the same after a crash.
+
+use super::machine::{Machine, Volume, place};
+use onefold_engine::format::{CommitMode, REFS_UNKNOWN};
+use std::cell::Cell;
+
+/// LBNs that are written.
+const LBNS: u64 = 50;
+
+/// A volume whose walk is condensed when it has more units than this.
+fn condensing_beyond(units: u64) -> Volume {
+    let mut volume = Volume::new();
+    volume.condense_beyond = units;
+    volume
+}
+
+/// Writes and flushes so often, over and over the same LBNs.
+fn write(machine: &mut Machine, writes: u64) {
+    (0..writes).for_each(|n| machine.write(n * 7 % LBNS, 1000 + n));
+}
+
+fn expected(lbn: u64, writes: u64) -> Option<u64> {
+    Some((0..writes).rev().find(|n| n * 7 % LBNS == lbn).map_or(0, |n| 1000 + n))
+}
+
+fn all(machine: &mut Machine) -> Vec<Option<u64>> {
+    (0..LBNS).map(|lbn| machine.read(lbn)).collect()
+}
+
+fn superblocks(machine: &Machine) -> usize {
+    machine.told.iter().filter(|what| *what == "Superblock").count()
+}
+
+#[test]
+fn a_long_walk_becomes_short_and_says_the_same_after_a_crash() {
+    for writes in [30, 40, 100, 401] {
+        let mut machine = condensing_beyond(16).open();
+        let before = superblocks(&machine);
+        write(&mut machine, writes);
+        assert!(superblocks(&machine) > before, "{writes} units were condensed");
+        let metadata = machine.told.iter().any(|what| ["Map", "Refs"].contains(&what.as_str()));
+        assert!(!metadata, "no page of map or refs is written for that: {:?}", machine.told);
+        let volume = machine.crash();
+        let anchor = volume.newest_anchor();
+        assert!(!anchor.condensed.places.is_empty() && anchor.sequence > writes / 2, "{anchor:?}");
+        let mut machine = volume.open();
+        assert_eq!(all(&mut machine), (0..LBNS).map(|lbn| expected(lbn, writes)).collect::<Vec<_>>());
+        assert_eq!(machine.damage(), <[&str; 0]>::default());
+        // Opened again, it goes on, and a second crash finds all of it.
+        write(&mut machine, writes);
+        let mut machine = machine.crash().open();
+        assert_eq!(all(&mut machine), (0..LBNS).map(|lbn| expected(lbn, writes)).collect::<Vec<_>>());
+        assert_eq!(machine.damage(), <[&str; 0]>::default());
+    }
+}
+
+/// Wherever a crash comes: before the copies are there, before the superblock names them, after it.
+#[test]
+fn a_crash_within_a_condensing_loses_nothing() {
+    for stop_at in 0..60 {
+        let told = Cell::new(0);
+        let mut machine = condensing_beyond(16).open_until(move |_| {
+            told.set(told.get() + 1);
+            // The opening, then seventeen epochs of content, unit and flush.
+            told.get() > 40 + stop_at
+        });
+        let mut done = 0;
+        while !machine.stopped {
+            machine.try_write(done * 7 % LBNS, 1000 + done);
+            done += u64::from(!machine.stopped);
+        }
+        let mut machine = machine.crash().open();
+        assert_eq!(machine.damage(), <[&str; 0]>::default(), "stopped at {stop_at}");
+        for lbn in 0..LBNS {
+            let read = machine.read(lbn);
+            assert!(read == expected(lbn, done) || read == expected(lbn, done + 1), "LBN {lbn} reads {read:?}, stopped at {stop_at}");
+        }
+    }
+}
+
+#[test]
+fn mode_ordered_finds_what_was_condensed() {
+    let mut machine = condensing_beyond(16).open();
+    write(&mut machine, 60);
+    let mut volume = machine.crash();
+    volume.mode = CommitMode::Ordered;
+    let mut machine = volume.open();
+    assert_eq!(all(&mut machine), (0..LBNS).map(|lbn| expected(lbn, 60)).collect::<Vec<_>>());
+    assert_eq!(machine.damage(), <[&str; 0]>::default());
+}
+
+#[test]
+fn a_condensed_unit_that_is_gone_makes_the_log_a_damaged_one() {
+    let mut machine = condensing_beyond(16).open();
+    write(&mut machine, 60);
+    let mut volume = machine.crash();
+    let pbn = volume.newest_anchor().condensed.places[0].first;
+    volume.data(pbn)[100] ^= 1;
+    let mut machine = volume.open();
+    assert_eq!((machine.read(3), machine.damage()), (None, vec!["a condensed unit of the log is not there"]));
+}
+
+/// Without a free block beyond the reserve it is not made, and checkpoints do.
+#[test]
+fn without_free_blocks_checkpoints_keep_the_walk_short() {
+    let mut volume = super::with_refs(32 << 20, |pbn| if pbn < 120 || pbn == place(1).get() { 0 } else { REFS_UNKNOWN });
+    volume.condense_beyond = 16;
+    assert!(volume.superblock.geometry.reserve_blocks > 120);
+    let mut machine = volume.open();
+    write(&mut machine, 300);
+    let volume = machine.crash();
+    assert_eq!(volume.newest_anchor().condensed.places, []);
+    let mut machine = volume.open();
+    assert_eq!(all(&mut machine), (0..LBNS).map(|lbn| expected(lbn, 300)).collect::<Vec<_>>());
+    assert_eq!(machine.damage(), <[&str; 0]>::default());
+}
