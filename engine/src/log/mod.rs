@@ -29,6 +29,7 @@ mod open;
 mod pack;
 mod places;
 mod records;
+mod sizes;
 mod superblock;
 mod units;
 mod walk;
