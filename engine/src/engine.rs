@@ -121,6 +121,8 @@ pub struct Engine {
     pub(crate) failed: bool,
     /// The flush of the opening failed.
     pub(crate) unflushed: bool,
+    /// The log is a damaged one: its last epoch that counts.
+    pub(crate) log_counts_upto: Option<crate::units::Epoch>,
 
     ios: Map<IoId, IoFor>,
     io_next: u64,
@@ -218,6 +220,7 @@ impl Engine {
             stage: Stage::Created,
             failed: false,
             unflushed: false,
+            log_counts_upto: None,
             ios: Map::default(),
             io_next: 1,
             durability: Durability::default(),

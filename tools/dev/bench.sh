@@ -4,7 +4,7 @@
 # usage: ./dev bench --list
 #        ./dev bench NAME... [--json] [--seed N] [--dir DIRECTORY]
 #        ./dev bench --all [--json]
-#        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--jobs N] [--json]
+#        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--recorded DIRECTORY] [--jobs N] [--json]
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 where a target is missed.
 # Benchmarks marked `counts` and `steps` run the engine in the simulator; `live`, `log`, `reopen`, `space`, `record` and `pace` run the built binary on this machine, need fio,
