@@ -58,7 +58,7 @@ pub struct Settings {
     pub recount_pages_per_second: u64,
     /// Carriers that the refill of the index reads a second; 0: none.
     pub refill_carriers_per_second: u64,
-    /// Units of the log's walk beyond which its older half is condensed.
+    /// Units of the log's walk beyond which it is condensed, but for the newest ones.
     pub condense_beyond: u64,
     /// Acknowledge a weak write only when its content is on the device: where the device outlives the server, and a ring keeps its
     /// acknowledgements.

@@ -7,7 +7,7 @@
 //! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
 
 use super::blocks::Use;
-use super::hold::{Held, Holding};
+use super::holds::{Held, Holding};
 use crate::Map;
 use crate::engine::{Engine, Fresh};
 use crate::format::entry::MapEntry;
@@ -74,7 +74,7 @@ impl Engine {
     /// The blocks of each carrier of the committing epoch, whose records take so many bytes.
     pub(super) fn plan_carriers(&self, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
         let log = self.log.as_ref().expect("carriers are the log's");
-        let candidates = log.holding.range((epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))).filter_map(|(&(_, pbn), held)| match &held.state {
+        let candidates = log.holding.of(epoch).filter_map(|(pbn, held)| match &held.state {
             Holding::Small(data) => {
                 let counts = self.pending.get(&pbn).copied().expect("a new block counts");
                 Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
@@ -114,7 +114,7 @@ impl Engine {
 
     /// Takes a held block to where it is packed: the index names it there, and its own block counts nothing any more. With what it counted.
     pub(super) fn take_rider(&mut self, epoch: Epoch, block: Pbn, to: Pbn) -> (Rider, i16) {
-        let held = self.log.as_mut().expect("carriers are the log's").holding.remove(&(epoch, block));
+        let held = self.log.as_mut().expect("carriers are the log's").holding.remove(epoch, block);
         let Some(Held { state: Holding::Small(data), .. }) = held else { unreachable!("only what compresses is packed") };
         let fresh = self.fresh.remove(&block).expect("what is held back is fresh");
         self.index.remove(&fresh.fingerprint, block);

@@ -8,7 +8,7 @@
 //!    the superblock says then that nothing from before this opening counts behind.
 //! 4. What counts and may not have been flushed, units and content, is written again, and flushed before the closing unit says that it is: a block
 //!    that the device was told to forget, and whose write was lost, may read as its new content once, and as something else the next time.
-//! 5. A log with damage is not replayed: the volume answers with errors, and is read-only.
+//! 5. Of a log with damage only what is proved is served (`damaged.rs`), and the volume is read-only.
 
 use super::blocks::Use;
 use super::places::{RECORDS_A_UNIT, Reserved};
@@ -128,17 +128,15 @@ impl Engine {
 
     fn walk_is_read(&mut self) {
         let ended = self.log_opening().walk.take().expect("it was read").end();
-        if let Some(pbn) = ended.condensed_missing {
-            self.notice(Notice::Damage { what: "a condensed unit of the log is not there", at: pbn.0 });
-            return self.log_is_damaged();
-        }
-        if let Some(missing) = ended.missing {
-            self.notice(Notice::Damage { what: "a unit of the log that was flushed is not there", at: missing });
-            return self.log_is_damaged();
-        }
-        if let Some(outside) = ended.outside {
-            self.notice(Notice::Damage { what: "a unit of the log names what the volume does not have", at: outside });
-            return self.log_is_damaged();
+        let damage = |what, at| Notice::Damage { what, at };
+        let found = [
+            ended.condensed_missing.map(|pbn| damage("a condensed unit of the log is not there", pbn.0)),
+            ended.missing.map(|unit| damage("a unit of the log that was flushed is not there", unit)),
+            ended.outside.map(|unit| damage("a unit of the log names what the volume does not have", unit)),
+        ];
+        if let Some(found) = found.into_iter().flatten().next() {
+            self.notice(found);
+            return self.adopt_damaged(&ended);
         }
         let opening = self.log_opening();
         opening.doubts = ended.doubtful();
@@ -153,18 +151,27 @@ impl Engine {
         *failures += 1;
         if *failures > READ_RETRIES {
             self.notice(Notice::Damage { what: "the log cannot be read", at: pbn.0 });
-            return self.log_is_damaged();
+            // Nothing is replayed: what cannot be read may be anything.
+            return self.log_is_damaged(Number(0));
         }
         let at = self.geometry.block_at(pbn);
         self.read_in(what, at, 1, digest, class);
     }
 
-    /// A log whose records are not all there: nothing that pages say can be trusted to be the newest. A page that comes later may show it too.
-    pub(crate) fn log_is_damaged(&mut self) {
-        self.unflushed = true;
-        self.fail("a damaged log");
-        self.log_opening = None;
-        self.serve();
+    /// What the log says up to the hole is live, for what can be proved with it. An epoch may go on in a condensed unit that is not there, and a unit
+    /// that names what the volume does not have says nothing that could be believed.
+    fn adopt_damaged(&mut self, ended: &Ended) {
+        let (mut live, mut last) = (self.log_opening().live.take().expect("what was condensed is live"), ended.epoch);
+        if ended.condensed_missing.is_some() || ended.outside.is_some() {
+            (live, last) = (Live::new(0), Number(0));
+        }
+        let mut log = Log::new(ended.end + 1, last);
+        if last > Number(0) {
+            ended.replay(&BTreeSet::new()).iter().for_each(|(epoch, effect)| live.push(*epoch, effect));
+        }
+        log.live = live;
+        self.log = Some(log);
+        self.log_is_damaged(last);
     }
 
     fn read_doubts(&mut self) {

@@ -125,7 +125,7 @@ impl Engine {
     fn room_for_units(&mut self, epoch: Epoch) -> Option<Vec<Vec<Pbn>>> {
         let part = &self.commit.as_ref().expect("units are a commit's").log;
         let log = self.log.as_ref().expect("units are the log's");
-        let mut carriers = self.plan_carriers(epoch, part.record_bytes(|pbn| log.holding.contains_key(&(epoch, pbn))));
+        let mut carriers = self.plan_carriers(epoch, part.record_bytes(|pbn| log.holding.contains(epoch, pbn)));
         loop {
             let rides = |pbn| carriers.iter().any(|blocks| blocks.contains(&pbn));
             let part = &self.commit.as_ref().expect("it is there").log;

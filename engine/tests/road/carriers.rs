@@ -85,6 +85,29 @@ fn large_epochs_are_packed_only_where_all_is_compressed() {
     assert_eq!(m.read(0, 65 * 4096), soft(1, 65));
 }
 
+/// Two of them do not fit a block, however well each compresses.
+fn firm(seed: u64, blocks: usize) -> Vec<u8> {
+    let block = |i: u64| [pattern(seed * 1000 + i, 2100), vec![b'a'; 1996]].concat();
+    (0..blocks as u64).flat_map(block).collect()
+}
+
+#[test]
+fn what_packs_save_nothing_of_is_seldom_compressed_and_what_they_do_always() {
+    let mut m = served(blank(64 << 20, None));
+    (0..20).for_each(|i| m.write(4096 * 100 * i, &firm(i, 100)));
+    assert!((2000 / 8..500).contains(&m.asked), "{} of 2000", m.asked);
+    // The second run of sixteen that is tried shows it.
+    m.asked = 0;
+    (0..20).for_each(|i| m.write(4096 * 100 * (20 + i), &soft(100 + i, 100)));
+    assert!(m.asked > 2000 - 2 * 8 * 16, "{} of 2000", m.asked);
+    // What looks like noise is not tried, but for one block or the other.
+    m.asked = 0;
+    m.write(4096 * 5000, &pattern(9, 4096 * 100));
+    m.flush();
+    assert!(m.asked < 9, "{} of 100", m.asked);
+    assert_eq!(m.read(4096 * 1900, 4096 * 200), [firm(19, 100), soft(100, 100)].concat());
+}
+
 /// A commit is due because there are many records, and waits for what is being compressed; meanwhile a discard leaves few records.
 #[test]
 fn a_commit_that_nobody_wants_any_more_keeps_no_write_waiting() {
@@ -106,6 +129,30 @@ fn a_commit_that_nobody_wants_any_more_keeps_no_write_waiting() {
     m.finish(id);
     let ledger = m.engine.ledger();
     assert_eq!((ledger.epochs_timer, ledger.epochs_pressure), (0, 0), "it was let in at once");
+}
+
+/// Reads of clients' blocks.
+fn read(m: &Machine) -> u64 {
+    m.engine.ledger().read[Class::Data as usize].commands
+}
+
+#[test]
+fn a_duplicate_of_a_slot_does_not_read_its_carrier_each_time() {
+    let mut m = served(blank(32 << 20, None));
+    m.write(4096, &soft(1, 3));
+    m.flush();
+    let before = read(&m);
+    m.write(4096 * 9, &soft(1, 3));
+    m.flush();
+    assert_eq!((read(&m) - before, m.engine.ledger().duplicates), (0, 3), "it was just written");
+    let mut m = served(std::mem::take(&mut m.medium));
+    let before = read(&m);
+    m.write(4096 * 20, &soft(1, 2));
+    assert_eq!((read(&m) - before, m.engine.ledger().duplicates), (1, 2), "nobody has it in memory, and one read is enough for both");
+    m.write(4096 * 30, &soft(1, 3));
+    m.flush();
+    assert_eq!((read(&m) - before, m.engine.ledger().duplicates), (1, 5), "it was read already");
+    assert_eq!(m.read(4096 * 30, 3 * 4096), soft(1, 3));
 }
 
 #[test]
