@@ -6,12 +6,15 @@
 //!    stranger's.
 //! 3. Everything else is an error: zeros, for nothing proves them; content with a checksum only; what cannot be read.
 
+use super::walk::Ended;
+use super::{Live, Log};
 use crate::engine::Engine;
 use crate::fingerprint::Digest;
 use crate::format::page::PageId;
 use crate::pages::Got;
 use crate::read::Expect;
 use crate::units::{BLOCK_SIZE, Epoch, Lbn, Pbn, count, index};
+use std::collections::BTreeSet;
 
 impl Engine {
     /// Its records count up to this epoch. It may show as the volume opens, or later, when a page comes.
@@ -21,6 +24,22 @@ impl Engine {
         self.fail("a damaged log");
         self.log_opening = None;
         self.serve();
+    }
+
+    /// What the log says up to the hole is live, for what can be proved with it. An epoch may go on in a condensed unit that is not there, and a unit
+    /// that names what the volume does not have says nothing that could be believed.
+    pub(super) fn adopt_damaged(&mut self, ended: &Ended) {
+        let (mut live, mut last) = (self.log_opening().live.take().expect("what was condensed is live"), ended.epoch);
+        if ended.condensed_missing.is_some() || ended.outside.is_some() {
+            (live, last) = (Live::new(0), Epoch(0));
+        }
+        let mut log = Log::new(ended.end + 1, last);
+        if last > Epoch(0) {
+            ended.replay(&BTreeSet::new()).iter().for_each(|(epoch, effect)| live.push(*epoch, effect));
+        }
+        log.live = live;
+        self.log = Some(log);
+        self.log_is_damaged(last);
     }
 
     /// Whether what came from the device for an LBN is proved to be its own (invariant 2). `Err`: that page has to come first.

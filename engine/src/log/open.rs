@@ -40,7 +40,7 @@ const READ_RETRIES: u8 = 2;
 pub(crate) struct Opening {
     walk: Option<Walk>,
     /// What condensed units say.
-    live: Option<Live>,
+    pub(super) live: Option<Live>,
     ended: Option<Ended>,
     reads: usize,
     /// New blocks whose content is to be compared, and what it should be.
@@ -90,7 +90,7 @@ impl Engine {
         }
     }
 
-    fn log_opening(&mut self) -> &mut Opening {
+    pub(super) fn log_opening(&mut self) -> &mut Opening {
         self.log_opening.as_mut().expect("the log is being opened")
     }
 
@@ -156,22 +156,6 @@ impl Engine {
         }
         let at = self.geometry.block_at(pbn);
         self.read_in(what, at, 1, digest, class);
-    }
-
-    /// What the log says up to the hole is live, for what can be proved with it. An epoch may go on in a condensed unit that is not there, and a unit
-    /// that names what the volume does not have says nothing that could be believed.
-    fn adopt_damaged(&mut self, ended: &Ended) {
-        let (mut live, mut last) = (self.log_opening().live.take().expect("what was condensed is live"), ended.epoch);
-        if ended.condensed_missing.is_some() || ended.outside.is_some() {
-            (live, last) = (Live::new(0), Number(0));
-        }
-        let mut log = Log::new(ended.end + 1, last);
-        if last > Number(0) {
-            ended.replay(&BTreeSet::new()).iter().for_each(|(epoch, effect)| live.push(*epoch, effect));
-        }
-        log.live = live;
-        self.log = Some(log);
-        self.log_is_damaged(last);
     }
 
     fn read_doubts(&mut self) {
