@@ -40,7 +40,8 @@ def pgbench_setup(root, _cache):
 
 def pgbench(root, _cache):
     """TPC-B-like transactions: one client, then eight whose commits meet."""
-    load = "pgbench -c 1 -t 4000 postgres >/dev/null 2>&1; pgbench -c 8 -j 2 -t 1000 postgres >/dev/null 2>&1"
+    loads = ("-c 1 -t 4000", "-c 8 -j 2 -t 1000")
+    load = "; ".join(f"pgbench {load} postgres >/dev/null 2>&1" for load in loads)
     postgres(root, f"pg_ctl start {SERVER} >/dev/null; {load}; pg_ctl stop -m fast >/dev/null")
 
 

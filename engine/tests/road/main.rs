@@ -4,6 +4,7 @@
 mod carriers;
 mod machine;
 mod packs;
+mod sizes;
 
 use machine::{Machine, blank, pattern};
 use onefold_engine::interface::{Event, Notice, Op};
