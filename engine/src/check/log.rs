@@ -69,8 +69,7 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
             wrong.insert(pbn);
         }
     }
-    let effects = ended.replay(&wrong);
-    effects.iter().for_each(|(epoch, effect)| found.live.push(*epoch, effect));
+    ended.replay(&wrong, &mut |epoch, effect| found.live.push(epoch, effect));
     found.epoch = ended.epoch;
     Ok(found)
 }

@@ -35,7 +35,7 @@ impl Engine {
         }
         let mut log = Log::new(ended.end + 1, last);
         if last > Epoch(0) {
-            ended.replay(&BTreeSet::new()).iter().for_each(|(epoch, effect)| live.push(*epoch, effect));
+            ended.replay(&BTreeSet::new(), &mut |epoch, effect| live.push(epoch, effect));
         }
         log.live = live;
         self.log = Some(log);

@@ -208,9 +208,7 @@ impl Engine {
         let mut log = Log::new(ended.end + 1, ended.epoch);
         log.live = self.log_opening().live.take().expect("what was condensed is live");
         log.live.condensed_upto(Number(u64::MAX));
-        for (epoch, effect) in &ended.replay(wrong) {
-            log.live.push(*epoch, effect);
-        }
+        ended.replay(wrong, &mut |epoch, effect| log.live.push(epoch, effect));
         let walked = |(&pbn, unit): (&Pbn, &Unit)| Walked { pbn, incarnation: unit.header.incarnation, epoch: unit.header.epoch };
         log.walk = ended.places.iter().zip(&ended.units).map(walked).collect();
         let since = self.superblock.anchor.as_ref().map_or(0, |anchor| anchor.condensed.since);

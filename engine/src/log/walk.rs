@@ -253,8 +253,8 @@ impl Ended {
         Record::Closing { first, lost: wrong.iter().copied().collect() }
     }
 
-    /// What every unit does, in order, where the content of `wrong` blocks is not what their records say.
-    pub fn replay(&self, wrong: &BTreeSet<Pbn>) -> Vec<(Epoch, Effect)> {
+    /// Hands on what every unit does, in order, where the content of `wrong` blocks is not what their records say.
+    pub fn replay(&self, wrong: &BTreeSet<Pbn>, push: &mut dyn FnMut(Epoch, &Effect)) {
         // Block → in which units, by sequence, what names it is dropped.
         let mut dropped: Map<Pbn, Vec<Range<u64>>> = Map::default();
         let mut drop = |lost: &mut dyn Iterator<Item = &Pbn>, units: Range<u64>| {
@@ -275,7 +275,6 @@ impl Ended {
             };
             dropped.get(names).is_some_and(|units| units.iter().any(|units| units.contains(&sequence)))
         };
-        let mut effects = Vec::new();
         let mut births = Births::default();
         // LBN → what it meant before a record of it that was dropped.
         let mut former: Map<Lbn, Option<Pbn>> = Map::default();
@@ -289,14 +288,13 @@ impl Ended {
                     Some(lbn) if is_dropped => {
                         former.entry(lbn).or_insert(effect.old);
                     }
-                    _ => put_right(effect, &mut former, &mut |effect| effects.push((unit.header.epoch, effect))),
+                    _ => put_right(effect, &mut former, &mut |effect| push(unit.header.epoch, &effect)),
                 });
             }
             if unit.header.unit + 1 == unit.header.units {
-                births.rest(&mut |effect| effects.push((unit.header.epoch, effect)));
+                births.rest(&mut |effect| push(unit.header.epoch, &effect));
             }
         }
-        effects
     }
 }
 

@@ -16,7 +16,9 @@ fn cleared(lbn: u64, blocks: u64, old: Option<u64>) -> Effect {
 
 fn replayed(ended: &Ended, wrong: &[u64]) -> Vec<(u64, Effect)> {
     let wrong: BTreeSet<Pbn> = wrong.iter().copied().map(Pbn).collect();
-    ended.replay(&wrong).into_iter().map(|(epoch, effect)| (epoch.get(), effect)).collect()
+    let mut effects = Vec::new();
+    ended.replay(&wrong, &mut |epoch, effect| effects.push((epoch.get(), *effect)));
+    effects
 }
 
 #[test]
