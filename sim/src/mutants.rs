@@ -42,7 +42,7 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
     for (folder, mode) in HUNTS {
         mutants.extend(mutants_in(folder, mode)?);
     }
-    mutants.retain(|mutant| wanted.only.is_empty() || wanted.only.contains(&mutant.name));
+    let mutants = chosen(mutants, &wanted.only)?;
     let place = Scratch::new(Path::new("target/mutants"))?;
     if wanted.baseline {
         place.fresh()?;
@@ -86,6 +86,16 @@ fn mutants_in(folder: &str, mode: &'static str) -> io::Result<Vec<Mutant>> {
         Mutant { name: stem.to_string_lossy().into_owned(), patch, mode }
     };
     Ok(patches.into_iter().map(mutant).collect())
+}
+
+/// Those of these names; all, where none is given.
+fn chosen(mut mutants: Vec<Mutant>, only: &[String]) -> io::Result<Vec<Mutant>> {
+    if let Some(name) = only.iter().find(|name| mutants.iter().all(|mutant| mutant.name != **name)) {
+        let names: Vec<&str> = mutants.iter().map(|mutant| mutant.name.as_str()).collect();
+        return Err(io::Error::other(format!("no mutant is called {name}; there are {}", names.join(", "))));
+    }
+    mutants.retain(|mutant| only.is_empty() || only.contains(&mutant.name));
+    Ok(mutants)
 }
 
 fn parse(words: &[String]) -> io::Result<Wanted> {
@@ -185,5 +195,21 @@ impl Scratch {
             Some(what) => Ok(format!("after {:.1} s{what}", found.took.as_secs_f64())),
             None => Err(format!("nothing found in {} minutes", wanted.minutes)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_mutant_has_is_told() {
+        let all = || ["r1", "log/l2"].map(|name| Mutant { name: name.to_owned(), patch: PathBuf::new(), mode: "log" }).into();
+        let names = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
+            chosen(all(), &only).map(|mutants| mutants.len()).map_err(|e| e.to_string())
+        };
+        assert_eq!((names(&[]), names(&["log/l2"])), (Ok(2), Ok(1)));
+        assert_eq!(names(&["r1", "l2"]), Err("no mutant is called l2; there are r1, log/l2".to_owned()));
     }
 }
