@@ -244,6 +244,9 @@ fn what_lies_under_a_write_of_sectors_is_kept_while_the_whole_is_compared() {
         scene.write(20, 7);
         scene.write_sectors(20, 0..2, 8);
         scene.flush();
+        // Opened again, it is known, and not in memory.
+        let mut scene = open(&scene.device, settings.clone(), nothing());
+        scene.rest();
         let before = scene.answers.len();
         scene.write(under, 7);
         scene.write_sectors(under, 0..1, 8);
