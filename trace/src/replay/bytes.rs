@@ -85,7 +85,7 @@ mod tests {
             let out = block(&bytes, &[mix(compressed, 1); SECTORS]);
             let found = compress(&out, BLOCK_SIZE).expect("it is not all noise").len();
             let wanted = usize::try_from(compressed).unwrap();
-            assert!(found.abs_diff(wanted) <= 16, "{found} bytes in place of {wanted}");
+            assert!(found.abs_diff(wanted) <= 32, "{found} bytes in place of {wanted}");
         }
         let mut bytes = Bytes::default();
         bytes.meet(&content(7, Some(4096)));
