@@ -230,8 +230,13 @@ impl Engine {
             Blocked::Compare(pbn) | Blocked::Carrier(pbn) => {
                 self.pin_other_for(op, pbn);
                 self.writes[op].stage = WriteStage::Comparing { in_slots: matches!(why, Blocked::Carrier(_)) };
-                let at = self.geometry.block_at(pbn);
-                self.read_in(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
+                let waiting = self.comparing.entry(pbn).or_default();
+                waiting.push(op);
+                // Slots of one carrier are often sought together: one read is enough for all.
+                if waiting.len() == 1 {
+                    let at = self.geometry.block_at(pbn);
+                    self.read_in(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
+                }
             }
         }
     }
@@ -300,12 +305,9 @@ impl Engine {
         result: Result<(), crate::interface::IoFailure>,
     ) {
         let slice = buffer.freeze().slice(0, 1);
-        if let WriteStage::Comparing { in_slots } = self.writes[op].stage {
-            let compared = result.ok().and_then(|()| self.compare_stored(op, pbn, in_slots, &slice));
-            let write = &mut self.writes[op];
-            write.compared = compared.unwrap_or(Compared::Differs(pbn));
-            write.stage = WriteStage::Place;
-            return self.go_on_writing(op);
+        if matches!(self.writes[op].stage, WriteStage::Comparing { .. }) {
+            let waiting = self.comparing.remove(&pbn).expect("who compares has asked");
+            return waiting.into_iter().for_each(|op| self.other_arrived(op, pbn, result.is_ok().then_some(&slice)));
         }
         if result.is_err() {
             return self.end_write(op, Some(Failure::Io));
@@ -313,6 +315,22 @@ impl Engine {
         let write = &mut self.writes[op];
         let digest = digests.first().copied().unwrap_or(Digest::Partial);
         write.stage = WriteStage::Verifying { buffer: slice, digest, pbn };
+        self.go_on_writing(op);
+    }
+
+    /// A possible duplicate of a whole block has arrived, if it could be read.
+    fn other_arrived(&mut self, op: usize, pbn: Pbn, stored: Option<&Slice>) {
+        let WriteStage::Comparing { in_slots } = self.writes[op].stage else { unreachable!("it waits for that block") };
+        let compared = stored.and_then(|stored| self.compare_stored(op, pbn, in_slots, stored));
+        if let (Some(stored), Some(Compared::SameSlot(_, _, authenticator))) = (stored, compared) {
+            // The next duplicate of one of its slots need not read it.
+            if matches!(self.expect_content(pbn), Expect::Carrier(value) if value == authenticator) && !self.suspects.contains(&pbn) {
+                self.cache.fill(pbn, stored.block(0));
+            }
+        }
+        let write = &mut self.writes[op];
+        write.compared = compared.unwrap_or(Compared::Differs(pbn));
+        write.stage = WriteStage::Place;
         self.go_on_writing(op);
     }
 

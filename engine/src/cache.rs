@@ -4,11 +4,13 @@
 //! 2. The clock's hand takes the entries not used since its last round.
 //! 3. A full cache takes in only what it has not long ago let pass: a stream that reads everything once neither costs copies nor drives out
 //!    what is used (Johnson and Shasha's 2Q).
+//! 4. Of what was just written a quarter of it holds the newest. Such a block stays when it has been used by the time that newer ones push it out.
 
 use crate::Map;
 use crate::buffer::{BufferMut, Slice};
 use crate::memory::{Accountant, Part};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Pbn, count, index};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Bytes charged for each block.
@@ -20,6 +22,9 @@ pub(crate) struct ReadCache {
     vacant: Vec<u32>,
     hand: usize,
     passed: Passed,
+    /// What was taken in as it was written, the oldest first, and the most of that. Some may have been forgotten since, and be others by now.
+    written: VecDeque<Pbn>,
+    written_max: usize,
     accountant: Arc<Accountant>,
 }
 
@@ -52,9 +57,11 @@ impl Passed {
 
 impl ReadCache {
     pub fn new(accountant: Arc<Accountant>) -> Self {
-        let passed = Passed::new(accountant.limit(Part::ReadCache) / COST_BYTES);
+        let blocks = accountant.limit(Part::ReadCache) / COST_BYTES;
+        let passed = Passed::new(blocks);
         accountant.take(Part::ReadCache, passed.bytes());
-        Self { places: Map::default(), slots: Vec::new(), vacant: Vec::new(), hand: 0, passed, accountant }
+        let (written, written_max) = (VecDeque::new(), index(blocks / 4));
+        Self { places: Map::default(), slots: Vec::new(), vacant: Vec::new(), hand: 0, passed, written, written_max, accountant }
     }
 
     pub fn get(&mut self, pbn: Pbn) -> Option<Slice> {
@@ -76,6 +83,25 @@ impl ReadCache {
             self.evict();
             self.accountant.take(Part::ReadCache, COST_BYTES);
         }
+        self.insert(pbn, block);
+    }
+
+    /// Takes in a block that was just written: who writes the same content soon finds it here.
+    pub fn fill_written(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) {
+        self.forget(pbn);
+        if self.written.len() >= self.written_max {
+            let oldest = self.written.pop_front();
+            oldest.into_iter().for_each(|pbn| self.forget_unused(pbn));
+        }
+        if !self.accountant.try_take(Part::ReadCache, COST_BYTES) {
+            self.evict();
+            self.accountant.take(Part::ReadCache, COST_BYTES);
+        }
+        self.written.push_back(pbn);
+        self.insert(pbn, block);
+    }
+
+    fn insert(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) {
         let mut copy = BufferMut::zeroed(1);
         copy.block_mut(0).copy_from_slice(block);
         let slot = Some((pbn, copy.freeze().slice(0, 1), false));
@@ -94,6 +120,13 @@ impl ReadCache {
             self.slots[place as usize] = None;
             self.vacant.push(place);
             self.accountant.give(Part::ReadCache, COST_BYTES);
+        }
+    }
+
+    fn forget_unused(&mut self, pbn: Pbn) {
+        let is_unused = |&place: &u32| matches!(self.slots[place as usize], Some((_, _, false)));
+        if self.places.get(&pbn).is_some_and(is_unused) {
+            self.forget(pbn);
         }
     }
 
@@ -129,6 +162,23 @@ mod tests {
         let (mut cache, slots) = full();
         (slots..100_000).for_each(|n| cache.fill(Pbn(n), &[8; BLOCK_SIZE]));
         assert!((0..slots).all(|n| cache.get(Pbn(n)).is_some()));
+    }
+
+    #[test]
+    fn what_was_written_pushes_out_what_was_written_before_and_not_used() {
+        let (mut cache, slots) = full();
+        let written = 100_000..100_000 + slots;
+        for n in written.clone() {
+            cache.fill_written(Pbn(n), &[9; BLOCK_SIZE]);
+            assert!(n % 50 > 0 || cache.get(Pbn(n)).is_some_and(|slice| slice.block(0)[0] == 9), "it was just written");
+        }
+        let used = written.clone().filter(|n| n % 50 == 0);
+        assert!(used.clone().all(|n| cache.get(Pbn(n)).is_some()));
+        let left = written.filter(|&n| cache.get(Pbn(n)).is_some()).count();
+        assert!((index(slots / 4)..=index(slots / 4) + used.count()).contains(&left), "{left}");
+        let read = (0..slots).filter(|&n| cache.get(Pbn(n)).is_some()).count();
+        assert!(read >= index(slots * 2 / 3), "{read} of {slots}");
+        assert!(cache.accountant.within(Part::ReadCache));
     }
 
     #[test]

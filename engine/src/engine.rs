@@ -121,6 +121,8 @@ pub struct Engine {
     pub(crate) failed: bool,
     /// The flush of the opening failed.
     pub(crate) unflushed: bool,
+    /// The log is a damaged one: its last epoch that counts.
+    pub(crate) log_counts_upto: Option<crate::units::Epoch>,
 
     ios: Map<IoId, IoFor>,
     io_next: u64,
@@ -144,6 +146,8 @@ pub struct Engine {
     pub(crate) requests: Map<RequestId, Pending>,
     pub(crate) admission: VecDeque<Request>,
     pub(crate) writes: Slab<WriteOp>,
+    /// Those that wait for a stored block to be compared with, by block: one read is under way for all of them.
+    pub(crate) comparing: Map<Pbn, Vec<usize>>,
     pub(crate) reads: Slab<ReadOp>,
     pub(crate) reads_queued: VecDeque<Request>,
     /// Bytes of the reads in progress.
@@ -216,6 +220,7 @@ impl Engine {
             stage: Stage::Created,
             failed: false,
             unflushed: false,
+            log_counts_upto: None,
             ios: Map::default(),
             io_next: 1,
             durability: Durability::default(),
@@ -235,6 +240,7 @@ impl Engine {
             requests: Map::default(),
             admission: VecDeque::new(),
             writes: Slab::new(),
+            comparing: Map::default(),
             reads: Slab::new(),
             reads_queued: VecDeque::new(),
             reads_bytes: 0,

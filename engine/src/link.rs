@@ -222,7 +222,7 @@ impl Engine {
         self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.open.births.push(pbn);
         let epoch = self.open.number.0;
-        let holds_back = self.holds_back(kind);
+        let holds_back = self.holds_back(kind, slice);
         let held = if holds_back { self.hold(lbn, pbn, slice) } else { slice.clone() };
         self.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held: Some(held), waits: true });
         if kind == Kind::Fingerprint {

@@ -130,6 +130,7 @@ impl Engine {
         while count(self.reads[op].pieces.len()) < blocks && !self.reads[op].bad {
             let lbn = Lbn(first + count(self.reads[op].pieces.len()));
             match self.lookup(lbn) {
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.log_counts_upto.is_some() => self.reads[op].bad = true,
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.failed && self.overlay(lbn).is_some() => self.reads[op].bad = true,
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.reads[op].pieces.push(Piece::Zeroes),
                 Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < self.geometry.data_blocks => self.take_block(op, lbn, pbn, slot),
@@ -152,7 +153,9 @@ impl Engine {
             self.reads[op].bad = true;
             return;
         }
-        if let Some(here) = held.or_else(|| self.cached(pbn)) {
+        // What a damaged log leaves has to be proved anew for each LBN.
+        let is_trusted = self.log_counts_upto.is_none();
+        if let Some(here) = held.or_else(|| if is_trusted { self.cached(pbn) } else { None }) {
             match in_slot(&here, slot) {
                 Some(content) => self.reads[op].pieces.push(Piece::Here(content)),
                 None => self.reads[op].bad = true,
@@ -225,6 +228,14 @@ impl Engine {
             }
             let (slice, digests) = self.reads[op].runs[from.run].arrived.as_ref().expect("every run has arrived");
             let (block, digest) = (slice.nth(from.at), digests.get(from.at).copied().unwrap_or(Digest::Partial));
+            match self.is_proved(self.reads[op].lbn(piece), pbn, &expect, digest, block.block(0)) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.reads[op].bad = true;
+                    break;
+                }
+                Err(page) => return self.wait(page, Task::Read(op)),
+            }
             match self.verified(pbn, from.slot, &expect, digest, block) {
                 Some(content) => self.reads[op].pieces[piece] = Piece::Here(content),
                 None => {

@@ -1,6 +1,7 @@
 //! The settings of an engine: what may be switched, for users and for the papers' ablations.
 
 use crate::format::superblock::CommitMode;
+use crate::format::unit::SLOTS_MAX;
 
 /// When a write is acknowledged (OrderMergeDedup section 2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Settings {
     /// What makes epochs durable.
     pub commit_mode: CommitMode,
     pub compression: Compression,
+    /// The most client blocks in one carrier: as many as the format has slots, or fewer, to see what several bring.
+    pub carrier_slots_max: usize,
     pub persistence: Persistence,
     /// Decrements and fingerprint inserts wait this long for a page write to join; 0 writes them right after their commit.
     pub noncritical_delay_ms: u64,
@@ -55,7 +58,7 @@ pub struct Settings {
     pub recount_pages_per_second: u64,
     /// Carriers that the refill of the index reads a second; 0: none.
     pub refill_carriers_per_second: u64,
-    /// Units of the log's walk beyond which its older half is condensed.
+    /// Units of the log's walk beyond which it is condensed, but for the newest ones.
     pub condense_beyond: u64,
     /// Acknowledge a weak write only when its content is on the device: where the device outlives the server, and a ring keeps its
     /// acknowledgements.
@@ -73,6 +76,7 @@ impl Default for Settings {
         Self {
             commit_mode: CommitMode::Ordered,
             compression: Compression::All,
+            carrier_slots_max: SLOTS_MAX,
             persistence: Persistence::Weak,
             noncritical_delay_ms: 30_000,
             commit_period_ms: 1_000,

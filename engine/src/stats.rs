@@ -51,6 +51,36 @@ pub struct Ledger {
     pub reclaimed_blocks: u64,
     pub cache_hits: u64,
     pub units: Units,
+    pub log_epochs: LogEpochs,
+}
+
+/// The log's epochs that wrote units, by what could ride in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogEpochs {
+    /// Of up to 64 new blocks, one of which at least came to [`RIDES_BYTES_MAX`] or less.
+    pub riding: EpochCounts,
+    /// Of up to 64 new blocks, none of which did, or none at all.
+    pub bare: EpochCounts,
+    /// Of more than 64.
+    pub large: EpochCounts,
+    /// Of no client: fingerprints went.
+    pub removals: EpochCounts,
+}
+
+/// A block that comes to so few bytes finds room in a carrier beside its epoch's records, unless they are many.
+pub const RIDES_BYTES_MAX: usize = 3500;
+
+/// What the epochs of one kind were and sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EpochCounts {
+    pub epochs: u64,
+    /// Blocks born in them, and how many of those lay in slots of their units.
+    pub new_blocks: u64,
+    pub riders: u64,
+    pub plain: u64,
+    pub carriers: u64,
+    /// Those that stand between their content, their units and their durability.
+    pub flushes: u64,
 }
 
 /// What the units hold that the log's epochs were written in, packs among them. Units that an opening writes are not.

@@ -1,4 +1,4 @@
-//! The test kit's own command: `crash`, `counts`, `codecs`, `papers`, `steps`, `mutants`.
+//! The test kit's own command: `crash`, `counts`, `bound`, `codecs`, `papers`, `steps`, `mutants`.
 
 use std::process::ExitCode;
 
@@ -11,13 +11,15 @@ fn main() -> ExitCode {
         #[cfg(feature = "measure")]
         Some("counts") => onefold_sim::counts::figures::command(&words).map_err(std::io::Error::other),
         #[cfg(feature = "measure")]
+        Some("bound") => onefold_sim::codecs::bound::command(&words).map_err(std::io::Error::other),
+        #[cfg(feature = "measure")]
         Some("codecs") => onefold_sim::codecs::command(&words).map_err(std::io::Error::other),
         #[cfg(feature = "measure")]
         Some("papers") => onefold_sim::papers::command::command(&words).map_err(std::io::Error::other),
         #[cfg(feature = "measure")]
         Some("steps") => onefold_sim::steps::command(&words).map_err(std::io::Error::other),
         _ => {
-            eprintln!("usage: onefold-sim crash | mutants | counts | codecs | papers | steps [OPTIONS]");
+            eprintln!("usage: onefold-sim crash | mutants | counts | bound | codecs | papers | steps [OPTIONS]");
             return ExitCode::from(2);
         }
     };

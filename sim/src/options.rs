@@ -1,7 +1,7 @@
 //! What a run does, all of it drawn from the run's seed: some runs do much of one thing and nothing of another, so that rare states are frequent.
 
 use fastrand::Rng;
-use onefold_engine::format::CommitMode;
+use onefold_engine::format::{CommitMode, SLOTS_MAX};
 use onefold_engine::settings::{Compression, Persistence, Settings};
 use std::fmt;
 
@@ -98,6 +98,7 @@ impl Options {
             commit_mode: CommitMode::Ordered,
             condense_beyond: [2, 4, 8, 2048][rng.usize(0..4)],
             compression: [Compression::Off, Compression::Carriers, Compression::All, Compression::All][rng.usize(0..4)],
+            carrier_slots_max: SLOTS_MAX,
             persistence,
             noncritical_delay_ms: [0, 5, 100, 30_000][rng.usize(0..4)],
             commit_period_ms: [5, 1000, 1000][rng.usize(0..3)],

@@ -165,13 +165,16 @@ pub struct Oracle {
     blocks: FxHashMap<u64, History>,
     /// Reads under way: they may still find what no cut can bring back any more.
     reads: u32,
+    /// All that each block ever held, where that is remembered; and whether any of it may come back.
+    ever: Option<FxHashMap<u64, Vec<Shared>>>,
+    forgives: bool,
 }
 
 impl Oracle {
     /// The model of a volume that holds `base`, durably, and zeros after it.
     #[must_use]
     pub fn new(base: Vec<Shared>) -> Self {
-        Self { base: Arc::new(base), blocks: FxHashMap::default(), reads: 0 }
+        Self { base: Arc::new(base), blocks: FxHashMap::default(), reads: 0, ever: None, forgives: false }
     }
 
     fn base(&self, lbn: u64) -> Shared {
@@ -216,6 +219,7 @@ impl Oracle {
         let bit = group.operations.len();
         group.operations.push(Operation { patch, certain, after: acknowledged, replied: false });
         group.enumerate();
+        self.note_versions(lbn);
         Mark { lbn, point: Point { group: number, set: 1 << bit }, settled: None }
     }
 
@@ -301,10 +305,33 @@ impl Oracle {
     #[must_use]
     pub fn may_read(&self, since: Mark, at: usize, found: &[u8]) -> bool {
         let same = |c: &Shared| &c.bytes()[at..at + found.len()] == found;
+        let former = self.ever.as_ref().filter(|_| self.forgives).and_then(|ever| ever.get(&since.lbn));
+        if former.is_some_and(|former| former.iter().any(same)) {
+            return true;
+        }
         match self.blocks.get(&since.lbn) {
             Some(history) => history.since(since.point).any(same),
             None => same(&self.base(since.lbn)),
         }
+    }
+
+    /// From now on, remembers all that each block ever held.
+    pub fn remember_all(&mut self) {
+        self.ever = Some(FxHashMap::default());
+        let blocks: Vec<u64> = self.blocks.keys().copied().collect();
+        blocks.into_iter().for_each(|lbn| self.note_versions(lbn));
+    }
+
+    fn note_versions(&mut self, lbn: u64) {
+        let Some(ever) = &mut self.ever else { return };
+        let known = ever.entry(lbn).or_default();
+        known.extend(self.blocks.get(&lbn).into_iter().flat_map(|history| history.since(Point::default())).cloned());
+        distinct(known);
+    }
+
+    /// What was acknowledged may be lost, by damage that was told: any content that a block itself ever held may come back, and no other.
+    pub fn forgive(&mut self) {
+        self.forgives = self.ever.is_some();
     }
 
     /// Whether a cut may leave this content in a block.

@@ -3,7 +3,9 @@
 //! 1. A read finds a version that is allowed, or an error; never another block's content, never zeros that were not written.
 //! 2. The volume goes on working: what is written from then on reads back, and a block that could not be read is healed by writing it.
 //! 3. Only one thing is spoilt, so that everything else can vouch for it.
-//! 4. Of a live log, what is spoilt is a unit that others say was flushed: the last epoch's cannot be told from what a crash leaves (L2).
+//! 4. Of a live log, what is spoilt is a unit that others say was flushed: the last epoch's cannot be told from what a crash leaves (L2). Where that is
+//!    told, a block may have become one of its own former versions.
+//! 5. A condensed unit is spoilt in the same way.
 
 use crate::content::Content;
 use crate::disk::{Choice, SimDisk};
@@ -66,6 +68,7 @@ fn life_before(setting: &Setting, left: Left, rng: &mut Rng) -> Result<Left, Vio
 fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: Left, rng: &mut Rng) -> Result<(), Violation> {
     let machine = open_engine(&left.disk, setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
     let mut world = World::new(setting.clone(), left.disk, left.oracle, machine, rng.fork());
+    world.oracle.remember_all();
     let events = rng.u64(20..EVENTS);
     world.run_until(true, |w| w.traffic.events >= events)?;
     world.settle()?;

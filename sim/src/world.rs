@@ -274,7 +274,12 @@ impl World {
                 return Err(violation!("A5: the volume went read-only for {what}, and nothing had failed"));
             }
             // A page that has to change and cannot be read is reason enough.
-            Notice::WentReadOnly { .. } => self.weather.failed = true,
+            Notice::WentReadOnly { what } => {
+                self.weather.failed = true;
+                if *what == "a damaged log" {
+                    self.oracle.forgive();
+                }
+            }
             _ => {}
         }
         self.notices.push(notice);

@@ -276,7 +276,7 @@ def second_copy(options, create=(), synced=False):
             with client(server) as handle, open(image, "rb") as file:
                 # The index comes back in the background after an open.
                 onefold.wait_for(lambda: refilled(), 120, "the index")
-                before = onefold.report("stats", store)["dedup"]
+                before = found()
                 offset = at
                 while data := file.read(256 * 1024):
                     if any(data):
@@ -285,9 +285,15 @@ def second_copy(options, create=(), synced=False):
                             handle.flush()
                     offset += len(data)
                 handle.flush()
-                after = onefold.report("stats", store)["dedup"]
+                after = found()
             server.detach()
-            return {key: after[key] - before[key] for key in ("duplicates", "new_blocks", "unchanged", "zeroes")}
+            return {"read before": before["read"], **{key: after[key] - before[key] for key in after}}
+
+        def found():
+            """What became of the blocks so far, and the units that were read for it, by class."""
+            stats = onefold.report("stats", store)
+            read = {count["what"]: count["bytes"] // 4096 for count in stats["device"] if count["what"].startswith("read ")}
+            return {**{key: stats["dedup"][key] for key in ("duplicates", "new_blocks", "unchanged", "zeroes")}, **read, "read": sum(read.values())}
 
         def refilled():
             notices = onefold.report("status", store)["attached"]["condition"]["notices"]

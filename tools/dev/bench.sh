@@ -4,10 +4,10 @@
 # usage: ./dev bench --list
 #        ./dev bench NAME... [--json] [--seed N] [--dir DIRECTORY]
 #        ./dev bench --all [--json]
-#        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--jobs N] [--json]
+#        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--recorded DIRECTORY] [--jobs N] [--json]
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 where a target is missed.
-# Benchmarks marked `counts` and `steps` run the engine in the simulator; `live`, `log`, `record` and `pace` run the built binary on this machine, need fio,
+# Benchmarks marked `counts` and `steps` run the engine in the simulator; `live`, `log`, `reopen`, `space`, `record` and `pace` run the built binary on this machine, need fio,
 # libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp). `replay` and `workloads` need root, FUSE and loop devices besides, log-live nbdfuse.
 # live-workloads listens to ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 
 import debian
+from applications import APPLICATIONS
 from debian import sh
 
 
@@ -125,5 +126,6 @@ PROGRAMS = {
     "fio-dup25": (3, nothing, fio(25), "16_fio_dup25", "fio with 25 % of duplicates (synthetic)"),
     "fio-dup50": (3, nothing, fio(50), "16_fio_dup50", "fio with 50 % of duplicates (synthetic)"),
     "fio-dup75": (3, nothing, fio(75), "16_fio_dup75", "fio with 75 % of duplicates (synthetic)"),
+    **APPLICATIONS,
     "dd-copy": (4, dd_copy_setup, dd_copy, "17_dd_copy", "files copied again and again"),
 }

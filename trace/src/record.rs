@@ -39,7 +39,7 @@ pub enum Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     pub name: Name,
-    /// Bytes that LZ4 brings it to, rounded up to 64.
+    /// Bytes that the codec of slots brings it to, rounded up to 64.
     pub compressed: Option<u16>,
 }
 

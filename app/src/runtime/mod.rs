@@ -1,6 +1,7 @@
 //! Step 2 of a request's road: events in, actions out. Every thread, clock and buffer of a volume belongs to this module.
 
 pub mod arena;
+pub mod codec;
 pub mod condition;
 pub mod digests;
 pub mod notices;

@@ -4,10 +4,11 @@
 //!    clients are answered after it is released.
 //! 2. Whoever brings events, a front-end's thread with a batch of requests or a device's with a batch of completions, feeds them all under one
 //!    hold of the lock and carries out what comes of them. Large writes are left to the device's thread, which takes them before anything that
-//!    arrived later.
+//!    arrived later; what is to be compressed of them, to a thread of its own.
 //! 3. Each request is answered once, by the `done` that came with it.
 //! 4. A panic of the engine ends the process: what it holds in memory is not to be trusted any more.
 
+use super::codec::{Codec, FEW_BLOCKS};
 use super::condition::{Condition, Counts, Tally, memory};
 use super::digests::{self, Written};
 use super::notices::Notices;
@@ -23,12 +24,12 @@ use crate::target::{Incoming, SharedTarget, Target, TargetInfo, together};
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Home, Slice};
 use onefold_engine::fingerprint::Fingerprinter;
-use onefold_engine::format::Superblock;
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
+use onefold_engine::format::{CommitMode, Superblock};
 use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::Part;
-use onefold_engine::settings::Settings;
+use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
 use slab::Slab;
 use std::cell::RefCell;
@@ -48,6 +49,8 @@ pub struct Volume {
     fingerprinter: Fingerprinter,
     info: TargetInfo,
     timer: Timer,
+    /// Where anything is to be compressed.
+    codec: Option<Codec>,
     /// Requests that are left to the device's thread, in the order of arrival.
     left: Mutex<Vec<(Request, Done)>>,
     core: Mutex<Core>,
@@ -106,6 +109,7 @@ impl Volume {
         let tap = Arc::new(Tap::new(pool.clone(), info.bytes, Some(fingerprinter.clone())));
         // What the engine takes for reads counts among the requests, too, so that they bound the writes beside them.
         let engine_home: Arc<dyn Home> = pool.share_and_charge(Part::Requests);
+        let compresses = settings.commit_mode == CommitMode::Log && settings.compression != Compression::Off;
         let mut engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
         let promises = promises.map(|(promises, left)| {
             engine.recall(left.promises);
@@ -118,6 +122,7 @@ impl Volume {
             fingerprinter,
             info,
             timer,
+            codec: compresses.then(Codec::default),
             left: Mutex::default(),
             core: Mutex::new(Core { engine, requests: Slab::new(), actions: Vec::new(), closed: None, promises }),
             closed: Condvar::new(),
@@ -134,6 +139,15 @@ impl Volume {
             }
         };
         std::thread::Builder::new().name("timer".to_owned()).spawn(timer_thread).expect("the system has threads left");
+        if compresses {
+            let coder = volume.clone();
+            let codec_thread = move || {
+                while let Some(blocks) = coder.codec.as_ref().and_then(Codec::take) {
+                    coder.feed(&mut compressed(blocks).collect(), Vec::new());
+                }
+            };
+            std::thread::Builder::new().name("codec".to_owned()).spawn(codec_thread).expect("the system has threads left");
+        }
         volume.feed(&mut vec![Event::Tick], Vec::new());
         volume
     }
@@ -153,14 +167,16 @@ impl Volume {
         loop {
             self.device.submit(&mut todo.commands);
             together(|| todo.answers.drain(..).for_each(|(done, reply)| done(reply)));
+            if let Some(codec) = self.codec.as_ref().filter(|_| todo.compressions.len() > FEW_BLOCKS) {
+                codec.add(&mut todo.compressions);
+            }
             if todo.digests.is_empty() && todo.compressions.is_empty() {
                 break;
             }
             let digested =
                 todo.digests.drain(..).map(|(io, block)| Event::Digested { io, digest: self.fingerprinter.digest(block.block(0)) });
             events.extend(digested);
-            let compress = |block: Slice| compress(block.block(0), SLOT_DATA_MAX);
-            events.extend(todo.compressions.drain(..).map(|(io, block)| Event::Compressed { io, data: compress(block) }));
+            events.extend(compressed(todo.compressions.drain(..)));
             self.step(events, Vec::new(), &mut todo);
         }
         SPARE.with_borrow_mut(|spare| spare.1 = todo);
@@ -262,6 +278,11 @@ impl Volume {
     }
 }
 
+/// The events that compressed blocks are.
+fn compressed(blocks: impl IntoIterator<Item = (IoId, Slice)>) -> impl Iterator<Item = Event> {
+    blocks.into_iter().map(|(io, block)| Event::Compressed { io, data: compress(block.block(0), SLOT_DATA_MAX) })
+}
+
 /// What a write brings, as the recorder wants it.
 fn content_of(request: &Request, wants: Wants) -> Content {
     match (&request.payload, wants) {
@@ -340,6 +361,7 @@ impl Served for Volume {
         let clean = core.closed == Some(true);
         drop(core);
         self.timer.stop();
+        self.codec.iter().for_each(Codec::stop);
         self.device.stop();
         if clean { Closing::Clean } else { Closing::Failed }
     }

@@ -144,7 +144,7 @@ impl Engine {
         let map_due = self.map_pages_of(&mut epoch);
         let mut due = BTreeMap::new();
         let in_log = self.log.is_some();
-        let log = if in_log { LogPart::new(self.newborn(&mut epoch), epoch.has_packs) } else { LogPart::default() };
+        let log = if in_log { LogPart::new(self.newborn(&mut epoch), &epoch) } else { LogPart::default() };
         for &index in epoch.refs_pages.iter().filter(|_| !in_log) {
             due.insert(PageId { region: Region::Refs, index }, Due::Unsent);
         }

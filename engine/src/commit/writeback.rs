@@ -146,11 +146,10 @@ impl Engine {
             self.damage_seen = true;
         }
         let newest = (0..page::SECTORS).map(|sector| opened.content.tag(sector)).max().unwrap_or(0);
-        if self.log.as_ref().is_some_and(|log| newest > log.epoch.0) {
+        if let Some(last) = self.log.as_ref().map(|log| log.epoch).filter(|last| newest > last.0 && self.log_counts_upto.is_none()) {
             // Its epoch was flushed, so units that were flushed are not there (L2).
             self.notice(Notice::Damage { what: "a metadata page is newer than the end of the log", at: self.geometry.page_at(id).0 });
-            self.pages.put(id, Slot::Unreadable);
-            return self.log_is_damaged();
+            self.log_is_damaged(last);
         }
         let mut unsaved = false;
         if let Some(log) = &self.log {

@@ -7,12 +7,12 @@
 //! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
 
 use super::blocks::Use;
-use super::hold::{Held, Holding};
+use super::holds::{Held, Holding};
 use crate::Map;
 use crate::engine::{Engine, Fresh};
 use crate::format::entry::MapEntry;
 use crate::format::record::Record;
-use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES, SLOTS_MAX};
+use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES};
 use crate::units::{Epoch, Pbn};
 use std::cmp::Reverse;
 
@@ -37,23 +37,30 @@ struct Bin {
 }
 
 impl Bin {
-    fn takes(&self, candidate: &Candidate, limit: u8) -> bool {
-        let fits = SLOT_BYTES + candidate.bytes <= self.room && self.blocks.len() < SLOTS_MAX;
-        fits && self.counts + candidate.links <= u16::from(limit)
+    fn takes(&self, candidate: &Candidate, limits: Limits) -> bool {
+        let fits = SLOT_BYTES + candidate.bytes <= self.room && self.blocks.len() < limits.slots;
+        fits && self.counts + candidate.links <= u16::from(limits.counts)
     }
 }
 
+/// Of one carrier: its slots, and what it counts.
+#[derive(Clone, Copy)]
+struct Limits {
+    slots: usize,
+    counts: u8,
+}
+
 /// The blocks of each carrier (invariants 1 and 3).
-fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limit: u8) -> Vec<Vec<Pbn>> {
+fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limits: Limits) -> Vec<Vec<Pbn>> {
     candidates.sort_unstable_by_key(|candidate| (Reverse(candidate.bytes), candidate.pbn));
     let mut bins = vec![Bin { room: CARRIER_BYTES.saturating_sub(record_bytes), counts: 1, blocks: Vec::new() }];
     for candidate in &candidates {
-        let fits = bins.iter().position(|bin| bin.takes(candidate, limit));
+        let fits = bins.iter().position(|bin| bin.takes(candidate, limits));
         let bin = fits.unwrap_or_else(|| {
             bins.push(Bin { room: CARRIER_BYTES, counts: 1, blocks: Vec::new() });
             bins.len() - 1
         });
-        if bins[bin].takes(candidate, limit) {
+        if bins[bin].takes(candidate, limits) {
             bins[bin].room -= SLOT_BYTES + candidate.bytes;
             bins[bin].counts += candidate.links;
             bins[bin].blocks.push(candidate.pbn);
@@ -67,14 +74,15 @@ impl Engine {
     /// The blocks of each carrier of the committing epoch, whose records take so many bytes.
     pub(super) fn plan_carriers(&self, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
         let log = self.log.as_ref().expect("carriers are the log's");
-        let candidates = log.holding.range((epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))).filter_map(|(&(_, pbn), held)| match &held.state {
+        let candidates = log.holding.of(epoch).filter_map(|(pbn, held)| match &held.state {
             Holding::Small(data) => {
                 let counts = self.pending.get(&pbn).copied().expect("a new block counts");
                 Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
             }
             Holding::Asked(_) | Holding::Loose => None,
         });
-        plan(candidates.collect(), record_bytes, self.settings.refs_limit)
+        let limits = Limits { slots: self.settings.carrier_slots_max, counts: self.settings.refs_limit };
+        plan(candidates.collect(), record_bytes, limits)
     }
 
     /// Lets the blocks ride in units at the next places. What each unit carries.
@@ -106,7 +114,7 @@ impl Engine {
 
     /// Takes a held block to where it is packed: the index names it there, and its own block counts nothing any more. With what it counted.
     pub(super) fn take_rider(&mut self, epoch: Epoch, block: Pbn, to: Pbn) -> (Rider, i16) {
-        let held = self.log.as_mut().expect("carriers are the log's").holding.remove(&(epoch, block));
+        let held = self.log.as_mut().expect("carriers are the log's").holding.remove(epoch, block);
         let Some(Held { state: Holding::Small(data), .. }) = held else { unreachable!("only what compresses is packed") };
         let fresh = self.fresh.remove(&block).expect("what is held back is fresh");
         self.index.remove(&fresh.fingerprint, block);
@@ -156,13 +164,14 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::unit::SLOTS_MAX;
 
     fn candidates(bytes: &[usize]) -> Vec<Candidate> {
         bytes.iter().zip(1..).map(|(&bytes, pbn)| Candidate { pbn: Pbn(pbn), bytes, links: 1 }).collect()
     }
 
     fn planned(bytes: &[usize], record_bytes: usize) -> Vec<Vec<u64>> {
-        let plan = plan(candidates(bytes), record_bytes, 254);
+        let plan = plan(candidates(bytes), record_bytes, Limits { slots: SLOTS_MAX, counts: 254 });
         plan.into_iter().map(|bin| bin.into_iter().map(Pbn::get).collect()).collect()
     }
 
@@ -196,11 +205,18 @@ mod tests {
     }
 
     #[test]
+    fn of_one_slot_a_carrier_the_largest_block_that_fits_rides_alone() {
+        let alone = Limits { slots: 1, counts: 254 };
+        assert_eq!(plan(candidates(&[100, 700, 3950]), 50, alone), [[Pbn(2)]]);
+    }
+
+    #[test]
     fn counts_stay_within_the_limit() {
-        let two = |limit| plan(candidates(&[100, 100]), 50, limit).len();
+        let limits = |counts| Limits { slots: SLOTS_MAX, counts };
+        let two = |limit| plan(candidates(&[100, 100]), 50, limits(limit)).len();
         assert_eq!((two(3), two(2)), (1, 1));
-        assert_eq!(plan(candidates(&[100, 100]), 50, 2)[0].len(), 1);
+        assert_eq!(plan(candidates(&[100, 100]), 50, limits(2))[0].len(), 1);
         let many = vec![Candidate { pbn: Pbn(1), bytes: 100, links: 254 }];
-        assert!(plan(many, 50, 254).is_empty());
+        assert!(plan(many, 50, limits(254)).is_empty());
     }
 }

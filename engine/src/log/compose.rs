@@ -87,7 +87,8 @@ impl Engine {
     pub(crate) fn unit_written(&mut self, carrier: Option<Pbn>, good: bool) {
         if let Some(pbn) = carrier.filter(|_| good) {
             let fresh = self.fresh.get_mut(&pbn).expect("a carrier in flight is fresh");
-            fresh.held = None;
+            // A duplicate of what rides in it would else read it back.
+            self.cache.fill_written(pbn, fresh.held.take().expect("a carrier in flight is held").block(0));
             if !fresh.waits {
                 self.forget_fresh(pbn);
             }

@@ -1,4 +1,4 @@
-//! Condensing: what the older half of a long walk says is copied, in order, into few units, and the walk begins behind it.
+//! Condensing: what the units of a long walk say, but for the newest ones, is copied, in order, into few units, and the walk begins behind it.
 //!
 //! 1. Synced single writes make a unit each, with one record or two; a condensed unit holds hundreds. So the walk stays short, and no page of map
 //!    or refs has to be written for that: a checkpoint comes when memory asks for one.
@@ -31,6 +31,8 @@ use std::collections::VecDeque;
 const SEGMENT_UNITS_MAX: u64 = 64;
 /// The share of the memory for records that the copies take while they are made.
 const SEGMENT_MEMORY_FRACTION: u64 = 16;
+/// One in so many units of the walk stays: the newest ones.
+const KEPT_FRACTION: usize = 8;
 /// The least units that are copied into one.
 const GAIN_MIN: usize = 2;
 /// Blocks that are chosen for copies at once, so that they lie side by side, if there are so many.
@@ -91,10 +93,11 @@ impl Log {
         (sequence <= self.flushed).then_some((sequence, last.epoch))
     }
 
-    /// The copies up to the middle of the walk, or as far as so many units take them; none where that saves too little.
+    /// The copies of all but the newest units, or as far as so many units take them; none where that saves too little.
     fn copies(&self, units_max: u64) -> Option<Checkpoint> {
         let before = |epoch: Epoch| self.cut_behind(Epoch(epoch.get() - 1));
-        let (mut cut, mut epoch) = before(self.walk.get(self.walk.len() / 2)?.epoch)?;
+        let newest = self.walk.len() / KEPT_FRACTION + 1;
+        let (mut cut, mut epoch) = before(self.walk.get(self.walk.len().checked_sub(newest)?)?.epoch)?;
         let most = units_max * (count(UNIT_ROOM_BYTES) / count(COPY_BYTES_MAX));
         if let Some((first_left, _)) = self.live.uncondensed().take_while(|(of, _)| *of <= epoch).nth(index(most)) {
             // Of this epoch not all finds room.

@@ -88,8 +88,8 @@ impl Condensed {
 
     /// Invariant 3.
     fn is_in_order(&self, unit: &Unit) -> bool {
-        let later = unit.records.iter().map(|record| if let Record::Later { epochs } = record { *epochs } else { 0 });
-        let last = later.fold(Some(unit.header.epoch.get()), |epoch, by| epoch?.checked_add(by));
+        let mut later = unit.records.iter().map(|record| if let Record::Later { epochs } = record { *epochs } else { 0 });
+        let last = later.try_fold(unit.header.epoch.get(), u64::checked_add);
         unit.header.epoch >= self.epoch && last.is_some_and(|last| last <= self.epoch_max.get())
     }
 
@@ -97,7 +97,7 @@ impl Condensed {
         self.epoch = unit.header.epoch;
         for record in &unit.records {
             if let Record::Later { epochs } = record {
-                self.epoch = self.epoch + *epochs;
+                self.epoch += *epochs;
             }
             effects_of(record, &mut |effect| push(self.epoch, &effect));
         }

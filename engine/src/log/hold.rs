@@ -2,58 +2,55 @@
 //!
 //! 1. It has a free block of its own from the beginning, and until it is packed that is its place for all who read it or link to it: so what
 //!    does not ride has room, and goes there.
-//! 2. What does not compress goes to its block as soon as nothing of its epoch is being compressed. When the epoch grows large, so does all else,
-//!    or is packed (`pack.rs`).
+//! 2. What looks like noise is not held back. What does not compress all the same goes to its block as soon as nothing of its epoch is being
+//!    compressed. When the epoch grows large, so does all else, or is packed (`pack.rs`).
 //! 3. Held content is copied where it would keep a whole request's memory, and counts in the account of memory.
+//! 4. Of a stream of large epochs whose packs save nothing, only an eighth is compressed, until they save something again.
 
+use super::holds::Holding;
 use super::units::SMALL_BLOCKS_MAX;
-use crate::buffer::{BufferMut, Slice};
+use crate::buffer::Slice;
 use crate::engine::{Engine, IoFor};
+use crate::format::codec::looks_random;
 use crate::format::entry::Kind;
 use crate::interface::{Action, Class, IoId};
 use crate::memory::Part;
 use crate::settings::Compression;
 use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};
 
-/// Bytes charged for each block that is held: its content, and what it compresses to.
-const HELD_COST_BYTES: u64 = 2 * BLOCK_BYTES;
-
-/// A held block.
-#[derive(Debug)]
-pub(super) struct Held {
-    /// Of the write that brought it.
-    pub lbn: Lbn,
-    pub state: Holding,
-}
-
-/// How far a held block has come.
-#[derive(Debug)]
-pub(super) enum Holding {
-    /// It is being compressed.
-    Asked(IoId),
-    Small(Vec<u8>),
-    /// It does not compress.
-    Loose,
-}
+/// Bytes charged for each block that is held, besides its content: what it compresses to.
+const HELD_COST_BYTES: u64 = BLOCK_BYTES;
+/// Where packing does not pay, one run of so many blocks ...
+const TRIAL_BLOCKS: usize = 16;
+/// ... in so many is tried all the same.
+const TRIALS_ONE_IN: usize = 8;
 
 impl Engine {
-    /// Bytes of memory that held content takes.
+    /// Bytes of memory that held content takes, besides itself.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.log.as_ref().map_or(0, |log| count(log.holding.len()) * HELD_COST_BYTES)
     }
 
-    /// Whether the content of a block that is to be born now is held back.
-    pub(crate) fn holds_back(&self, kind: Kind) -> bool {
+    /// Whether this content of a block that is to be born now is held back.
+    pub(crate) fn holds_back(&self, kind: Kind, slice: &Slice) -> bool {
         let may = self.log.is_some() && self.settings.compression != Compression::Off && kind == Kind::Fingerprint;
         // Where acknowledgements wait for content, or memory is short, content goes at once.
         let is_small = self.open.births.len() < SMALL_BLOCKS_MAX;
         let should = (is_small || self.settings.compression == Compression::All) && !self.settings.ack_when_written;
-        may && should && self.log.as_ref().is_some_and(|log| log.holding.len() < self.held_blocks_max())
+        let has_room = || self.log.as_ref().is_some_and(|log| log.holding.len() < self.held_blocks_max());
+        may && should && has_room() && (is_small || self.may_pay()) && !looks_random(slice.block(0))
+    }
+
+    /// Whether a block of a large epoch is worth the compressor's time.
+    fn may_pay(&self) -> bool {
+        let pays = self.log.as_ref().is_some_and(|log| log.holding.gain.pays());
+        pays || self.open.births.len() / TRIAL_BLOCKS % TRIALS_ONE_IN == 0
     }
 
     /// The most blocks that may be held back at once.
     pub(super) fn held_blocks_max(&self) -> usize {
-        index(self.accountant.limit(Part::Requests) / 4 / HELD_COST_BYTES)
+        // A quarter of the share, with their content.
+        index(self.accountant.limit(Part::Requests) / 4 / (BLOCK_BYTES + HELD_COST_BYTES))
     }
 
     /// Whether further writes should wait until some of what is held back was compressed, and is packed.
@@ -65,22 +62,24 @@ impl Engine {
 
     /// Holds back the content of a block born in the open epoch. What is to be kept of it.
     pub(crate) fn hold(&mut self, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Slice {
-        let block = if slice.is_whole_buffer() { slice.clone() } else { copy(slice) };
+        let block = if slice.is_whole_buffer() { slice.clone() } else { self.copy(slice) };
         let io = self.io(IoFor::Compress { pbn });
         self.out.push(Action::Compress { io, block: block.clone() });
         let log = self.log.as_mut().expect("only a log holds content back");
-        log.holding.insert((self.open.number, pbn), Held { lbn, state: Holding::Asked(io) });
+        log.holding.ask(self.open.number, pbn, lbn, io);
         block
+    }
+
+    fn copy(&self, slice: &Slice) -> Slice {
+        let mut copy = self.home.clone().take(1);
+        copy.block_mut(0).copy_from_slice(slice.block(0));
+        copy.freeze().slice(0, 1)
     }
 
     /// A held block was compressed, if it could be.
     pub(crate) fn compressed(&mut self, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
         let Some(log) = self.log.as_mut().filter(|_| !self.failed) else { return };
-        // It may have died, and been born again in a later epoch.
-        let is_it = |held: &Held| matches!(held.state, Holding::Asked(asked) if asked == io);
-        let found = log.holding.iter_mut().find(|((_, at), held)| *at == pbn && is_it(held));
-        let Some((&(epoch, _), held)) = found else { return };
-        held.state = data.map_or(Holding::Loose, Holding::Small);
+        let Some(epoch) = log.holding.answer(io, pbn, data) else { return };
         if !self.log_asks(epoch) {
             self.send_held(epoch, |state| matches!(state, Holding::Loose));
             self.commit_may_go_on();
@@ -91,7 +90,7 @@ impl Engine {
     /// Whether content of an epoch is being compressed.
     pub(super) fn log_asks(&self, epoch: Epoch) -> bool {
         let log = self.log.as_ref().expect("only a log holds content back");
-        log.holding.range(of(epoch)).any(|(_, held)| matches!(held.state, Holding::Asked(_)))
+        log.holding.counts(epoch).asked > 0
     }
 
     /// The open epoch has grown: if it is no small one any more, nothing of it rides in a unit.
@@ -104,7 +103,7 @@ impl Engine {
     /// Sends what an epoch holds back and that looks so, to its own blocks.
     pub(super) fn send_held(&mut self, epoch: Epoch, wants: impl Fn(&Holding) -> bool) {
         let log = self.log.as_mut().expect("only a log holds content back");
-        let goes: Vec<Pbn> = log.holding.range(of(epoch)).filter(|(_, held)| wants(&held.state)).map(|(&(_, pbn), _)| pbn).collect();
+        let goes: Vec<Pbn> = log.holding.of(epoch).filter(|(_, held)| wants(&held.state)).map(|(pbn, _)| pbn).collect();
         self.send_blocks(epoch, goes);
     }
 
@@ -112,7 +111,7 @@ impl Engine {
     pub(super) fn send_blocks(&mut self, epoch: Epoch, goes: Vec<Pbn>) {
         let mut run: Option<(Pbn, Vec<Slice>)> = None;
         for pbn in goes {
-            self.log.as_mut().expect("it is there").holding.remove(&(epoch, pbn));
+            self.log.as_mut().expect("it is there").holding.remove(epoch, pbn);
             let content = self.fresh.get(&pbn).and_then(|fresh| fresh.held.clone()).expect("what is held back has its content");
             match &mut run {
                 Some((first, data)) if *first + count(data.len()) == pbn => data.push(content),
@@ -133,16 +132,6 @@ impl Engine {
 
     /// A block that was born in this epoch dies in it: its content need not be written any more, if it is held back. Whether it was.
     pub(crate) fn drop_held(&mut self, pbn: Pbn, epoch: u64) -> bool {
-        self.log.as_mut().is_some_and(|log| log.holding.remove(&(Epoch(epoch), pbn)).is_some())
+        self.log.as_mut().is_some_and(|log| log.holding.remove(Epoch(epoch), pbn).is_some())
     }
-}
-
-pub(super) fn of(epoch: Epoch) -> std::ops::RangeInclusive<(Epoch, Pbn)> {
-    (epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))
-}
-
-fn copy(slice: &Slice) -> Slice {
-    let mut copy = BufferMut::zeroed(1);
-    copy.block_mut(0).copy_from_slice(slice.block(0));
-    copy.freeze().slice(0, 1)
 }

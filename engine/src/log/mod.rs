@@ -19,14 +19,17 @@ mod checkpoint;
 mod compose;
 mod condense;
 mod condensed;
+mod damaged;
 mod effect;
 mod gather;
 mod hold;
+mod holds;
 mod live;
 mod open;
 mod pack;
 mod places;
 mod records;
+mod sizes;
 mod superblock;
 mod units;
 mod walk;
@@ -43,7 +46,7 @@ use crate::units::{Epoch, Pbn};
 use blocks::Use;
 use checkpoint::Checkpoint;
 use condense::Segments;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// The log of an open volume.
 pub(crate) struct Log {
@@ -67,7 +70,7 @@ pub(crate) struct Log {
     blocks: Map<Pbn, Use>,
     held: VecDeque<Held>,
     /// Content that may ride in a unit of its epoch.
-    holding: BTreeMap<(Epoch, Pbn), hold::Held>,
+    holding: holds::Holds,
     checkpoint: Option<Checkpoint>,
     /// One is to begin when the condensing that is under way is over.
     checkpoint_is_next: bool,
@@ -109,7 +112,7 @@ impl Log {
             passed: Vec::new(),
             blocks: Map::default(),
             held: VecDeque::new(),
-            holding: BTreeMap::new(),
+            holding: holds::Holds::default(),
             checkpoint: None,
             checkpoint_is_next: false,
             starves: None,

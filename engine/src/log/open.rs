@@ -8,7 +8,7 @@
 //!    the superblock says then that nothing from before this opening counts behind.
 //! 4. What counts and may not have been flushed, units and content, is written again, and flushed before the closing unit says that it is: a block
 //!    that the device was told to forget, and whose write was lost, may read as its new content once, and as something else the next time.
-//! 5. A log with damage is not replayed: the volume answers with errors, and is read-only.
+//! 5. Of a log with damage only what is proved is served (`damaged.rs`), and the volume is read-only.
 
 use super::blocks::Use;
 use super::places::{RECORDS_A_UNIT, Reserved};
@@ -40,7 +40,7 @@ const READ_RETRIES: u8 = 2;
 pub(crate) struct Opening {
     walk: Option<Walk>,
     /// What condensed units say.
-    live: Option<Live>,
+    pub(super) live: Option<Live>,
     ended: Option<Ended>,
     reads: usize,
     /// New blocks whose content is to be compared, and what it should be.
@@ -90,7 +90,7 @@ impl Engine {
         }
     }
 
-    fn log_opening(&mut self) -> &mut Opening {
+    pub(super) fn log_opening(&mut self) -> &mut Opening {
         self.log_opening.as_mut().expect("the log is being opened")
     }
 
@@ -128,17 +128,15 @@ impl Engine {
 
     fn walk_is_read(&mut self) {
         let ended = self.log_opening().walk.take().expect("it was read").end();
-        if let Some(pbn) = ended.condensed_missing {
-            self.notice(Notice::Damage { what: "a condensed unit of the log is not there", at: pbn.0 });
-            return self.log_is_damaged();
-        }
-        if let Some(missing) = ended.missing {
-            self.notice(Notice::Damage { what: "a unit of the log that was flushed is not there", at: missing });
-            return self.log_is_damaged();
-        }
-        if let Some(outside) = ended.outside {
-            self.notice(Notice::Damage { what: "a unit of the log names what the volume does not have", at: outside });
-            return self.log_is_damaged();
+        let damage = |what, at| Notice::Damage { what, at };
+        let found = [
+            ended.condensed_missing.map(|pbn| damage("a condensed unit of the log is not there", pbn.0)),
+            ended.missing.map(|unit| damage("a unit of the log that was flushed is not there", unit)),
+            ended.outside.map(|unit| damage("a unit of the log names what the volume does not have", unit)),
+        ];
+        if let Some(found) = found.into_iter().flatten().next() {
+            self.notice(found);
+            return self.adopt_damaged(&ended);
         }
         let opening = self.log_opening();
         opening.doubts = ended.doubtful();
@@ -153,18 +151,11 @@ impl Engine {
         *failures += 1;
         if *failures > READ_RETRIES {
             self.notice(Notice::Damage { what: "the log cannot be read", at: pbn.0 });
-            return self.log_is_damaged();
+            // Nothing is replayed: what cannot be read may be anything.
+            return self.log_is_damaged(Number(0));
         }
         let at = self.geometry.block_at(pbn);
         self.read_in(what, at, 1, digest, class);
-    }
-
-    /// A log whose records are not all there: nothing that pages say can be trusted to be the newest. A page that comes later may show it too.
-    pub(crate) fn log_is_damaged(&mut self) {
-        self.unflushed = true;
-        self.fail("a damaged log");
-        self.log_opening = None;
-        self.serve();
     }
 
     fn read_doubts(&mut self) {

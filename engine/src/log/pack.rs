@@ -6,7 +6,7 @@
 //!    one of the sixteen blocks before it began.
 //! 3. Only what one LBN means is packed; what else came to mean it goes with it in no step of its own.
 
-use super::hold::{Held, Holding, of};
+use super::holds::{Held, Holding};
 use super::units::SMALL_BLOCKS_MAX;
 use crate::engine::{Engine, Fresh};
 use crate::format::entry::{Kind, MapEntry};
@@ -46,8 +46,9 @@ impl Engine {
     /// Makes packs of what an epoch holds back, if it is large, and there is enough of it.
     pub(super) fn pack_if_large(&mut self, epoch: Epoch) {
         let is_large = epoch == self.open.number && self.open.births.len() > SMALL_BLOCKS_MAX;
-        let held = self.log.as_ref().map_or(0, |log| log.holding.range(of(epoch)).count());
-        if is_large && held >= BATCH_BLOCKS.min(self.held_blocks_max() / 2) {
+        let counts = self.log.as_ref().map(|log| log.holding.counts(epoch)).unwrap_or_default();
+        let most = self.held_blocks_max();
+        if is_large && counts.held >= BATCH_BLOCKS.min(most / 2) && counts.fresh >= NEIGHBOURS.min(most / 4) {
             self.pack(false);
         }
     }
@@ -71,7 +72,7 @@ impl Engine {
         let epoch = self.open.number;
         let log = self.log.as_ref().expect("only a log holds content back");
         let size = |held: &Held| if let Holding::Small(data) = &held.state { Some((held.lbn, data.len())) } else { None };
-        let small = log.holding.range(of(epoch)).filter_map(|(&(_, pbn), held)| size(held).map(|(lbn, bytes)| (lbn, pbn, bytes)));
+        let small = log.holding.of(epoch).filter_map(|(pbn, held)| size(held).map(|(lbn, bytes)| (lbn, pbn, bytes)));
         // Two: the LBN's link and the fingerprint's.
         let is_lone = |&(lbn, pbn, _): &Small| {
             self.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot: 0 }) && self.pending.get(&pbn) == Some(&2)
@@ -82,9 +83,14 @@ impl Engine {
         let (mut done, open) = packs(&blocks, most);
         done.extend(open.into_iter().filter(|_| all));
         let (packs, alone): (Vec<_>, Vec<_>) = done.into_iter().partition(|pack| pack.len() > 1);
+        let packed: usize = packs.iter().map(Vec::len).sum();
+        let holds = &mut self.log.as_mut().expect("it is there").holding;
+        let loose: Vec<Pbn> = holds.of(epoch).filter(|(_, held)| matches!(held.state, Holding::Loose)).map(|(pbn, _)| pbn).collect();
+        holds.gain.note(packed + alone.len() + loose.len(), packed - packs.len());
+        holds.packed(epoch);
         packs.iter().for_each(|pack| self.write_pack(epoch, pack));
         // One alone is as well off in its own block.
-        let mut goes: Vec<Pbn> = alone.into_iter().flatten().chain(others).map(|(_, pbn, _)| pbn).collect();
+        let mut goes: Vec<Pbn> = alone.into_iter().flatten().chain(others).map(|(_, pbn, _)| pbn).chain(loose).collect();
         goes.sort_unstable();
         self.send_blocks(epoch, goes);
     }

@@ -8,6 +8,7 @@
 use super::Held;
 use super::places::Reserved;
 use super::records::Births;
+use super::sizes::Counting;
 use crate::commit::{FlushFor, Step};
 use crate::engine::Engine;
 use crate::fingerprint::Fingerprint;
@@ -33,6 +34,8 @@ pub(crate) struct LogPart {
     pub newborn: BTreeSet<Pbn>,
     /// Units with slots, and their authenticators.
     pub carriers: Vec<(Pbn, Fingerprint)>,
+    /// For the ledger (`sizes.rs`).
+    pub(super) counts: Counting,
     units_left: usize,
     /// The `flushed_upto` of its units.
     flushed_upto: u64,
@@ -42,8 +45,9 @@ pub(crate) struct LogPart {
 }
 
 impl LogPart {
-    pub fn new(newborn: BTreeSet<Pbn>, has_packs: bool) -> Self {
-        Self { is_large: newborn.len() > SMALL_BLOCKS_MAX || has_packs, newborn, ..Self::default() }
+    pub fn new(newborn: BTreeSet<Pbn>, epoch: &crate::epoch::Epoch) -> Self {
+        let is_large = newborn.len() > SMALL_BLOCKS_MAX || epoch.has_packs;
+        Self { is_large, newborn, counts: Counting::of(epoch), ..Self::default() }
     }
 
     /// Whether its units are on their way, or there.
@@ -88,6 +92,7 @@ impl Engine {
         let commit = self.commit.as_mut().expect("a step belongs to a commit");
         if commit.content_left == 0 {
             commit.step = Step::FlushOne;
+            commit.log.counts.flushes += 1;
             self.flush(FlushFor::CommitContent);
         }
     }
@@ -101,6 +106,7 @@ impl Engine {
                 return;
             }
             let Some(carriers) = self.room_for_units(epoch) else { return };
+            self.count_riders(epoch, &carriers);
             let riders = self.carry(epoch, &carriers);
             // What does not ride goes to its own blocks. From here on all content of the epoch is on its way.
             self.send_held(epoch, |_| true);
@@ -110,6 +116,7 @@ impl Engine {
         let commit = self.commit.as_mut().expect("it is there");
         if commit.log.units_left == 0 && commit.content_left == 0 {
             commit.step = Step::FlushTwo;
+            commit.log.counts.flushes += 1;
             self.flush(FlushFor::CommitLinks);
         }
     }
@@ -118,7 +125,7 @@ impl Engine {
     fn room_for_units(&mut self, epoch: Epoch) -> Option<Vec<Vec<Pbn>>> {
         let part = &self.commit.as_ref().expect("units are a commit's").log;
         let log = self.log.as_ref().expect("units are the log's");
-        let mut carriers = self.plan_carriers(epoch, part.record_bytes(|pbn| log.holding.contains_key(&(epoch, pbn))));
+        let mut carriers = self.plan_carriers(epoch, part.record_bytes(|pbn| log.holding.contains(epoch, pbn)));
         loop {
             let rides = |pbn| carriers.iter().any(|blocks| blocks.contains(&pbn));
             let part = &self.commit.as_ref().expect("it is there").log;
@@ -142,6 +149,7 @@ impl Engine {
         if part.sent == 0 {
             return;
         }
+        self.count_epoch(&part.counts, part.sent);
         let log = self.log.as_mut().expect("it is the log's");
         log.flushed = log.next - 1;
         log.epoch = number;

@@ -4,28 +4,28 @@ use crate::machine::{Machine, blank, pattern};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Reply};
 use onefold_engine::settings::{Compression, Settings};
-use onefold_engine::units::index;
+use onefold_engine::stats::{EpochCounts, LogEpochs};
 use std::collections::BTreeMap;
 
-fn settings() -> Settings {
+pub fn settings() -> Settings {
     Settings { commit_mode: CommitMode::Log, ..Settings::default() }
 }
 
 /// So many blocks, each with some noise and else the same byte.
-fn soft(seed: u64, blocks: usize) -> Vec<u8> {
+pub fn soft(seed: u64, blocks: usize) -> Vec<u8> {
     let block = |i: u64| [pattern(seed * 1000 + i, 1000), vec![b'a'; 3096]].concat();
     (0..blocks as u64).flat_map(block).collect()
 }
 
 /// A volume that is served, its opening over.
-fn served(medium: Vec<u8>) -> Machine {
+pub fn served(medium: Vec<u8>) -> Machine {
     let mut m = Machine::open(medium, settings());
     assert_eq!(m.read(0, 512).len(), 512);
     (m.flushes, m.written) = (0, BTreeMap::new());
     m
 }
 
-fn written(m: &mut Machine) -> (u64, u64, u64) {
+pub fn written(m: &mut Machine) -> (u64, u64, u64) {
     let written = std::mem::take(&mut m.written);
     let of = |class| written.get(&class).copied().unwrap_or(0);
     assert_eq!(written.values().sum::<u64>(), of(Class::Data) + of(Class::Log), "no page is written");
@@ -55,56 +55,28 @@ fn a_synced_write_costs_one_unit_and_one_flush() {
     assert_eq!(m.read(4096 * 9, 3 * 4096), [soft(3, 1), pattern(4, 4096), soft(5, 1)].concat());
 }
 
+/// Reads of clients' blocks.
+fn read(m: &Machine) -> u64 {
+    m.engine.ledger().read[Class::Data as usize].commands
+}
+
 #[test]
-fn what_compresses_of_a_large_epoch_is_packed() {
+fn a_duplicate_of_a_slot_does_not_read_its_carrier_each_time() {
     let mut m = served(blank(32 << 20, None));
-    let content = [soft(1, 66), pattern(2, 4096 * 10), soft(3, 60)].concat();
-    m.write(0, &content);
-    assert_eq!(m.read(0, 136 * 4096), content);
+    m.write(4096, &soft(1, 3));
     m.flush();
-    // Three fit a block.
-    assert_eq!(written(&mut m), (10 + 42, 1, 2));
-    assert_eq!(m.read(0, 136 * 4096), content);
-    m.write(4096 * 200, &content[..65 * 4096]);
+    let before = read(&m);
+    m.write(4096 * 9, &soft(1, 3));
     m.flush();
-    assert_eq!(written(&mut m), (0, 1, 1), "duplicates of slots in packs");
+    assert_eq!((read(&m) - before, m.engine.ledger().duplicates), (0, 3), "it was just written");
     let mut m = served(std::mem::take(&mut m.medium));
-    assert_eq!(m.read(0, 136 * 4096), content);
-    assert_eq!(m.read(4096 * 200, 65 * 4096), content[..65 * 4096]);
-}
-
-#[test]
-fn large_epochs_are_packed_only_where_all_is_compressed() {
-    let mut m = Machine::open(blank(32 << 20, None), Settings { compression: Compression::Carriers, ..settings() });
-    m.read(0, 512);
-    (m.flushes, m.written) = (0, BTreeMap::new());
-    m.write(0, &soft(1, 65));
+    let before = read(&m);
+    m.write(4096 * 20, &soft(1, 2));
+    assert_eq!((read(&m) - before, m.engine.ledger().duplicates), (1, 2), "nobody has it in memory, and one read is enough for both");
+    m.write(4096 * 30, &soft(1, 3));
     m.flush();
-    assert_eq!(written(&mut m), (65, 1, 2));
-    assert_eq!(m.read(0, 65 * 4096), soft(1, 65));
-}
-
-/// A commit is due because there are many records, and waits for what is being compressed; meanwhile a discard leaves few records.
-#[test]
-fn a_commit_that_nobody_wants_any_more_keeps_no_write_waiting() {
-    let mut m = served(blank(256 << 20, None));
-    m.write(0, &pattern(1, 4096 * 200));
-    m.flush();
-    m.codec_keeps = 10;
-    m.write(4096 * 200, &soft(2, 70));
-    // Duplicates of the first.
-    let known = pattern(1, 4096 * 200);
-    let mut write = |i: u64| {
-        let id = m.begin_write(4096 * (300 + i), &known[index(i % 200) * 4096..][..4096]);
-        (i, id, m.is_answered(id))
-    };
-    let (i, id, _) =
-        (0..50_000).map(&mut write).find(|&(.., is_answered)| !is_answered).expect("sooner or later there are too many records");
-    assert!(i > 1000, "{i}: it waits for something else");
-    m.request(Op::Discard, 4096 * 300, 4096 * i, None, false);
-    m.finish(id);
-    let ledger = m.engine.ledger();
-    assert_eq!((ledger.epochs_timer, ledger.epochs_pressure), (0, 0), "it was let in at once");
+    assert_eq!((read(&m) - before, m.engine.ledger().duplicates), (1, 5), "it was read already");
+    assert_eq!(m.read(4096 * 30, 3 * 4096), soft(1, 3));
 }
 
 #[test]
@@ -339,4 +311,34 @@ fn packs_are_counted_and_known_again_as_carriers_are() {
     assert_eq!(m.engine.stats().carriers, Some(units.packs));
     m.write(4096 * 1000, &soft(1, 120));
     assert_eq!(duplicates(&m), (0, 120));
+}
+
+#[test]
+fn epochs_are_counted_by_what_could_ride_in_them() {
+    let mut m = served(blank(32 << 20, None));
+    let mut sync = |lbn: u64, content: &[u8]| {
+        m.write(4096 * lbn, content);
+        m.flush();
+    };
+    sync(0, &soft(1, 3));
+    sync(10, &pattern(2, 4096));
+    sync(20, &soft(1, 2));
+    sync(100, &[soft(3, 65), pattern(4, 4096)].concat());
+    m.flush();
+    let found = m.engine.ledger().log_epochs;
+    let riding = EpochCounts { epochs: 1, new_blocks: 3, riders: 3, plain: 0, carriers: 1, flushes: 1 };
+    let bare = EpochCounts { epochs: 2, new_blocks: 1, riders: 0, plain: 2, carriers: 0, flushes: 2 };
+    let large = EpochCounts { epochs: 1, new_blocks: 66, riders: 0, plain: 1, carriers: 0, flushes: 2 };
+    assert_eq!(found, LogEpochs { riding, bare, large, removals: EpochCounts::default() });
+}
+
+#[test]
+fn of_one_slot_a_carrier_the_others_go_to_their_own_blocks() {
+    let mut m = Machine::open(blank(32 << 20, None), Settings { carrier_slots_max: 1, ..settings() });
+    m.read(0, 512);
+    (m.flushes, m.written) = (0, BTreeMap::new());
+    m.write(0, &soft(1, 3));
+    m.flush();
+    assert_eq!(written(&mut m), (2, 1, 1));
+    assert_eq!(m.read(0, 3 * 4096), soft(1, 3));
 }

@@ -36,6 +36,8 @@ pub struct Machine {
     pub written: BTreeMap<Class, u64>,
     closed: bool,
     wake: u64,
+    /// Blocks that were to be compressed.
+    pub asked: u64,
     /// So many blocks may stay with the codec while requests come and go.
     pub codec_keeps: usize,
     compressed: VecDeque<Event>,
@@ -77,6 +79,7 @@ impl Machine {
             written: BTreeMap::new(),
             closed: false,
             wake: 0,
+            asked: 0,
             codec_keeps: 0,
             compressed: VecDeque::new(),
         }
@@ -115,6 +118,7 @@ impl Machine {
                         events.push_back(Event::Discarded { io, result: Ok(()) });
                     }
                     Action::Compress { io, block } => {
+                        self.asked += 1;
                         self.compressed.push_back(Event::Compressed { io, data: compress(block.block(0), SLOT_DATA_MAX) });
                     }
                     Action::Digest { io, block } => {

@@ -3,6 +3,7 @@
 
 mod carriers;
 mod machine;
+mod packs;
 
 use machine::{Machine, blank, pattern};
 use onefold_engine::interface::{Event, Notice, Op};

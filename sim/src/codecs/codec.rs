@@ -87,14 +87,16 @@ impl Codec {
     pub fn compress(&mut self, block: &Block) -> usize {
         let kind = self.kind;
         let counted = match kind {
-            Kind::Engine(most) => match codec::compress(block, most) {
-                Some(data) => {
-                    self.out[..data.len()].copy_from_slice(&data);
-                    self.bytes = data.len();
-                    data.len()
+            Kind::Engine(most) => {
+                match Some(block).filter(|block| !codec::looks_random(block)).and_then(|block| codec::compress(block, most)) {
+                    Some(data) => {
+                        self.out[..data.len()].copy_from_slice(&data);
+                        self.bytes = data.len();
+                        data.len()
+                    }
+                    None => BLOCK_SIZE,
                 }
-                None => BLOCK_SIZE,
-            },
+            }
             Kind::Lz4Try(first, less) if self.lz4(&block[..first]) + less > first => BLOCK_SIZE,
             Kind::Lz4 | Kind::Lz4Try(..) => {
                 self.bytes = self.lz4(block);

@@ -1,6 +1,7 @@
 //! `onefold-sim codecs`: what the slots of log units are best coded in, by the units that real data take and by processor time
 //! (decision 0072).
 
+pub mod bound;
 pub mod codec;
 pub mod data;
 pub mod timing;

@@ -8,6 +8,7 @@ use crate::counts::names::{digest_of, write_name};
 use crate::counts::pace::Pace;
 use crate::counts::pool::Pool;
 use crate::counts::rig::Rig;
+use crate::counts::slots::Slots;
 use onefold_engine::Engine;
 use onefold_engine::buffer::Home;
 use onefold_engine::check::{CheckSettings, Finding, check};
@@ -18,7 +19,6 @@ use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::settings::Settings;
 use onefold_engine::stats::Ledger;
 use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
-use onefold_trace::replay::bytes::Bytes as NamedBytes;
 use std::sync::Arc;
 
 /// Requests that may be unanswered.
@@ -79,7 +79,7 @@ pub fn run(plan: &Plan, load: Load) -> Result<Outcome, String> {
     let accountant = Accountant::for_mode(plan.settings.memory_bytes, plan.settings.commit_mode);
     let engine = Engine::open(superblock, plan.settings.clone(), Pool::plain(), accountant.clone(), Time(0));
     let mut rig = Rig::open(Box::new(engine), device, plan.pace.model)?;
-    rig.bytes = plan.compressed.map_or_else(NamedBytes::default, NamedBytes::of_size);
+    rig.slots = plan.compressed.map_or_else(Slots::default, Slots::of_size);
     let (opened, began_ns) = (rig.device.tally.clone(), rig.now_ns());
     let mut client = Client {
         memory: Pool::of_requests(accountant.clone()),

@@ -22,7 +22,7 @@ struct Scene {
     mode: CommitMode,
     device_mib: u64,
     memory_mib: u64,
-    /// What LZ4 brings each block to, in percent; 100: none compresses.
+    /// What each block is brought to, in percent; 100: none compresses.
     percent: u64,
     load: Kind,
 }

@@ -13,5 +13,6 @@ pub mod load;
 pub mod pace;
 pub mod pool;
 pub mod rig;
+pub mod slots;
 
 pub use onefold_trace::replay::names;

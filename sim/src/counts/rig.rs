@@ -5,15 +5,14 @@
 //! 3. Any [`Machine`] is driven alike. What none may do (report damage, go read-only, close unclean) ends the run with an error.
 
 use crate::counts::device::Device;
-use crate::counts::names::{digest_of, name_of, words_of};
+use crate::counts::names::{digest_of, name_of};
+use crate::counts::slots::Slots;
 use crate::machine::Machine;
 use onefold_engine::buffer::Slice;
-use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::interface::{Action, Event, Notice, Reply, RequestId};
-use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Time};
+use onefold_engine::units::{BLOCK_BYTES, Time};
 use onefold_trace::model::{Model, Timetable};
-use onefold_trace::replay::bytes::Bytes;
 use std::collections::BTreeMap;
 
 /// Who is next.
@@ -39,8 +38,8 @@ pub struct Rig {
     /// What the machine answered: whoever asked takes it from here.
     pub replies: Vec<(RequestId, Reply)>,
     out: Vec<Action>,
-    /// What the names of content that is compressed stand for.
-    pub bytes: Bytes,
+    /// What content is compressed to.
+    pub slots: Slots,
 }
 
 impl Rig {
@@ -61,7 +60,7 @@ impl Rig {
             closed: false,
             replies: Vec::new(),
             out: Vec::new(),
-            bytes: Bytes::default(),
+            slots: Slots::default(),
         };
         rig.feed(Event::Tick)?;
         while !rig.serving && !rig.due.is_empty() {
@@ -165,9 +164,8 @@ impl Rig {
             }
             Action::Digest { io, block } => self.completes(now, Event::Digested { io, digest: digest_of(name_of(block.block(0))) }),
             Action::Compress { io, block } => {
-                let mut bytes = [0; BLOCK_SIZE];
-                self.bytes.write(&words_of(block.block(0)), &mut bytes);
-                self.completes(now, Event::Compressed { io, data: compress(&bytes, SLOT_DATA_MAX) });
+                let data = self.slots.slot(block.block(0), SLOT_DATA_MAX);
+                self.completes(now, Event::Compressed { io, data });
             }
             Action::Reply { request, reply } => self.replies.push((request, reply)),
             Action::Wake { at } => self.wake_ns = Some(at.0),

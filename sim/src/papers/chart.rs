@@ -4,7 +4,7 @@ use crate::papers::html::escape;
 use std::fmt::Write as _;
 
 /// Fills that differ without colour, from light to dark.
-const FILLS: [&str; 7] = [
+const FILLS: [&str; 9] = [
     "<rect width=\"8\" height=\"8\" fill=\"#fff\"/>",
     "<rect width=\"8\" height=\"8\" fill=\"#fff\"/><path d=\"M0 2H8M0 6H8\" stroke=\"#000\" stroke-width=\"1\"/>",
     "<rect width=\"8\" height=\"8\" fill=\"#fff\"/><path d=\"M0 0L8 8M8 0L0 8\" stroke=\"#000\" stroke-width=\"1.2\"/>",
@@ -12,6 +12,8 @@ const FILLS: [&str; 7] = [
     "<rect width=\"8\" height=\"8\" fill=\"#999\"/><path d=\"M0 8L8 0\" stroke=\"#fff\" stroke-width=\"2\"/>",
     "<rect width=\"8\" height=\"8\" fill=\"#222\"/>",
     "<rect width=\"8\" height=\"8\" fill=\"#ddd\"/><path d=\"M2 0V8M6 0V8\" stroke=\"#000\" stroke-width=\"1.6\"/>",
+    "<rect width=\"8\" height=\"8\" fill=\"#fff\"/><path d=\"M0 4H8M4 0V8\" stroke=\"#000\" stroke-width=\"1.2\"/>",
+    "<rect width=\"8\" height=\"8\" fill=\"#555\"/><circle cx=\"4\" cy=\"4\" r=\"1.6\" fill=\"#fff\"/>",
 ];
 
 const LEFT: f64 = 46.0;

@@ -1,11 +1,13 @@
 //! `onefold-sim papers`.
 
 use crate::papers::evaluation::rows;
-use crate::papers::matrix::{jobs, run};
+use crate::papers::matrix::{jobs, jobs_of_recorded, run};
 use crate::papers::results::{Made, Results};
 use crate::papers::targets::{Target, WRITE_RATIOS, judge};
 use crate::papers::workloads::{WORKLOADS, of_trace};
 use crate::papers::{csv, page};
+use crate::replay::scheme::Scheme;
+use crate::replay::timed::name_of;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,10 +18,11 @@ const VERSION: u32 = 1;
 /// Threads, unless the user says otherwise: what the target's time is for.
 const THREADS: usize = 2;
 
-const HELP: &str = "usage: onefold-sim papers [--out DIRECTORY] [--trace NAME]... [--traces DIRECTORY] [--jobs N] [--json]
+const HELP: &str = "usage: onefold-sim papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--traces DIRECTORY] [--recorded DIRECTORY] [--jobs N] [--json]
 
-Replays every recorded trace, or those that are named, on every scheme, weak and strong, on three device models, and writes index.html, results.csv
-and results.json into DIRECTORY (default: target/report). Prints each target; ends with 1 where one is missed.";
+Replays every recorded trace, or those that are named, on every scheme, or on those, weak and strong, on three device models, and writes index.html, results.csv
+and results.json into DIRECTORY (default: target/report). Prints each target; ends with 1 where one is missed. Folders below --recorded (default:
+target/workloads, where ./dev workloads record puts them) are replayed too, by fewer schemes, for the log's page.";
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -27,19 +30,31 @@ pub struct Options {
     pub out: PathBuf,
     /// Where the traces lie.
     pub traces: PathBuf,
+    /// Where folders lie that were recorded here; there may be none.
+    pub recorded: PathBuf,
     /// Names of traces; none: all.
     pub only: Vec<String>,
+    /// None: all.
+    pub schemes: Vec<Scheme>,
     pub threads: usize,
     pub json: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { out: "target/report".into(), traces: "data/traces".into(), only: Vec::new(), threads: THREADS, json: false }
+        Self {
+            out: "target/report".into(),
+            traces: "data/traces".into(),
+            recorded: "target/workloads".into(),
+            only: Vec::new(),
+            schemes: Vec::new(),
+            threads: THREADS,
+            json: false,
+        }
     }
 }
 
-/// `papers [--out DIRECTORY] [--trace NAME]... [--traces DIRECTORY] [--jobs N] [--json]`.
+/// `papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--traces DIRECTORY] [--recorded DIRECTORY] [--jobs N] [--json]`.
 ///
 /// # Errors
 /// What was typed wrong, or as [`report`].
@@ -51,7 +66,9 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
         match word.as_str() {
             "--out" => options.out = value()?.into(),
             "--traces" => options.traces = value()?.into(),
+            "--recorded" => options.recorded = value()?.into(),
             "--trace" => options.only.push(value()?.clone()),
+            "--scheme" => options.schemes.push(Scheme::named(value()?)?),
             "--jobs" => {
                 options.threads = value()?.parse().ok().filter(|&n| n > 0).ok_or("--jobs wants a number above 0")?;
             }
@@ -86,11 +103,16 @@ pub fn exit(targets: &[Target]) -> ExitCode {
 /// # Errors
 /// When a trace has no such name, or the report cannot be written. A replay that fails is a missed target.
 pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Target>, String> {
-    let known = || WORKLOADS.map(|w| w.trace).join(", ");
-    if let Some(unknown) = options.only.iter().find(|name| of_trace(name).is_none()) {
+    let recorded = recorded(&options.recorded);
+    let known =
+        || WORKLOADS.iter().map(|w| w.trace.to_owned()).chain(recorded.iter().map(|path| name_of(path))).collect::<Vec<_>>().join(", ");
+    let is_known = |name: &str| of_trace(name).is_some() || recorded.iter().any(|path| name_of(path) == name);
+    if let Some(unknown) = options.only.iter().find(|name| !is_known(name)) {
         return Err(format!("no recorded trace is called {unknown}; there are {}", known()));
     }
-    let wanted = WORKLOADS.iter().filter(|w| options.only.is_empty() || options.only.iter().any(|name| name == w.trace));
+    let is_wanted = |trace: &str| options.only.is_empty() || options.only.iter().any(|name| name == trace);
+    let recorded: Vec<PathBuf> = recorded.iter().filter(|path| is_wanted(&name_of(path))).cloned().collect();
+    let wanted = WORKLOADS.iter().filter(|w| is_wanted(w.trace));
     let traces: Vec<PathBuf> = wanted.map(|w| options.traces.join(format!("{}.tsv.zst", w.trace))).collect();
     if let Some(missing) = traces.iter().find(|path| !path.is_file()) {
         return Err(format!("{} is not there; --traces says where the recorded traces lie", missing.display()));
@@ -98,13 +120,16 @@ pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Tar
     // Before an hour's work, not after it.
     std::fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
     let began = Instant::now();
-    let (runs, failures) = run(&jobs(&traces)?, options.threads);
+    let mut jobs = jobs(&traces)?;
+    jobs.extend(jobs_of_recorded(&recorded)?);
+    jobs.retain(|job| options.schemes.is_empty() || options.schemes.contains(&job.plan.scheme));
+    let (runs, failures) = run(&jobs, options.threads);
     let made = Made {
         threads: options.threads,
         wall_seconds: began.elapsed().as_secs_f64(),
         cpu_seconds: runs.iter().map(|t| t.cpu_seconds).sum(),
         peak_resident_bytes: peak_resident_bytes(),
-        complete: options.only.is_empty(),
+        complete: options.only.is_empty() && options.schemes.is_empty(),
     };
     let results = Results { runs, failures, made };
     let targets = judge(&results, write_ratios);
@@ -121,6 +146,15 @@ pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Tar
     write(&options.out, "results.csv", &csv::csv(&results))?;
     write(&options.out, "index.html", &page::page(&results, &targets))?;
     Ok(targets)
+}
+
+/// The folders there, in the order of their names.
+fn recorded(folder: &Path) -> Vec<PathBuf> {
+    let found = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_folder = |path: &PathBuf| path.is_dir() && !name_of(path).is_empty();
+    let mut folders: Vec<PathBuf> = found.filter(is_folder).collect();
+    folders.sort();
+    folders
 }
 
 fn write(out: &Path, name: &str, text: &str) -> Result<(), String> {

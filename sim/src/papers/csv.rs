@@ -1,5 +1,6 @@
 //! The results as comma-separated values: a line for each replay, of the phase that is measured.
 
+use crate::account::LogEpochs;
 use crate::papers::results::Results;
 use crate::replay::figures::{Figures, Latency, Space};
 use crate::replay::timed::Timed;
@@ -22,7 +23,7 @@ fn columns(t: &Timed) -> Vec<(String, String)> {
     row.extend(client(f));
     let mut row: Vec<(String, String)> = row.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     row.extend(CLASSES.map(|class| (format!("device_units_{class}"), f.device_units.get(class).copied().unwrap_or(0).to_string())));
-    row.extend(device(f).map(|(name, value)| (name.to_owned(), value)));
+    row.extend(device(f).into_iter().chain(log(f)).map(|(name, value)| (name.to_owned(), value)));
     for kind in KINDS {
         let l = f.latency_us.get(kind).copied().filter(|l| l.count > 0);
         let of = |part: fn(&Latency) -> f64| or_empty(l.as_ref().map(part));
@@ -58,6 +59,25 @@ fn client(f: &Figures) -> Vec<(&'static str, String)> {
         ("epochs_strong", epoch(e.map(|e| e.strong))),
         ("epochs_timer", epoch(e.map(|e| e.timer))),
         ("epochs_memory", epoch(e.map(|e| e.memory))),
+    ]
+}
+
+fn log(f: &Figures) -> Vec<(&'static str, String)> {
+    let part = |of: fn(&LogEpochs) -> u64| or_empty(f.log_epochs.as_ref().map(of));
+    vec![
+        ("metadata_units", f.metadata_units_all.to_string()),
+        ("log_epochs_riding", part(|e| e.riding.epochs)),
+        ("log_epochs_bare", part(|e| e.bare.epochs)),
+        ("log_epochs_large", part(|e| e.large.epochs)),
+        ("log_epochs_removals", part(|e| e.removals.epochs)),
+        ("log_flushes_riding", part(|e| e.riding.flushes)),
+        ("log_flushes_bare", part(|e| e.bare.flushes)),
+        ("log_flushes_large", part(|e| e.large.flushes)),
+        ("log_plain", part(LogEpochs::plain)),
+        ("log_carriers", part(LogEpochs::carriers)),
+        ("log_packs", part(|e| e.packs)),
+        ("idle_flushes", f.idle_flushes.to_string()),
+        ("idle_device_flushes", f.idle_device_flushes.to_string()),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Which replays there are, and how they are run.
 //!
 //! 1. Every scheme, weak and strong with 32 outstanding, on every model; strong with 1 outstanding on the model of the workload's figures.
+//!    Of traces that were recorded here: those that the log is held against, on every model.
 //! 2. The longest begin first, so that at the end no thread waits for another for long.
 //! 3. What comes out stands in the order of the matrix, whoever ran it when.
 
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+/// What a trace that was recorded here is taken to have: only the order of jobs depends on it.
+const RECORDED_UNITS: u64 = 100_000;
 /// How often something is said of the progress.
 const TELL: Duration = Duration::from_secs(30);
 
@@ -53,6 +56,27 @@ pub fn jobs(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
                     let plan =
                         Plan { scheme, persistence: mode.persistence(), outstanding_max: mode.outstanding(), model, ..Plan::default() };
                     jobs.push(Job { trace: trace.clone(), plan, cost: units * weight(scheme, mode) });
+                }
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+/// The replays of each trace that was recorded here.
+///
+/// # Errors
+/// When a model has no such name.
+pub fn jobs_of_recorded(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
+    let mut jobs = Vec::new();
+    for trace in traces {
+        for model in MODELS {
+            let model = Model::named(model)?;
+            for mode in [Mode::Weak, Mode::Strong] {
+                for scheme in [Scheme::None, Scheme::Ordered].into_iter().chain(Scheme::LOGS) {
+                    let plan =
+                        Plan { scheme, persistence: mode.persistence(), outstanding_max: mode.outstanding(), model, ..Plan::default() };
+                    jobs.push(Job { trace: trace.clone(), plan, cost: RECORDED_UNITS * weight(scheme, mode) });
                 }
             }
         }
@@ -144,10 +168,10 @@ mod tests {
     fn each_replay_stands_there_once() {
         let jobs = jobs(&[PathBuf::from("a.tsv"), PathBuf::from("b.tsv")]).expect("the models exist");
         let mut names: Vec<String> = jobs.iter().map(Job::name).collect();
-        assert_eq!(names.len(), 2 * 7 * (3 + 3 + 1));
+        assert_eq!(names.len(), 2 * 9 * (3 + 3 + 1));
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 2 * 7 * (3 + 3 + 1));
+        assert_eq!(names.len(), 2 * 9 * (3 + 3 + 1));
     }
 
     #[test]

@@ -9,13 +9,15 @@ use crate::replay::scheme::Scheme;
 
 const CLASSES: [&str; 6] = ["refs", "map", "fingerprints", "written", "superblock", "log"];
 /// The schemes that have metadata, and a letter for each.
-const SCHEMES: [(Scheme, &str); 6] = [
+const SCHEMES: [(Scheme, &str); 8] = [
     (Scheme::Journal, "J"),
     (Scheme::Shadow, "S"),
     (Scheme::OrderedOnly, "O"),
     (Scheme::Ordered, "N"),
     (Scheme::OrderedAnticipate, "A"),
     (Scheme::Log, "L"),
+    (Scheme::Carried, "C"),
+    (Scheme::Packed, "P"),
 ];
 
 /// Charts and tables of one mode.
@@ -26,7 +28,7 @@ pub fn metadata(results: &Results, mode: Mode, top: f64) -> String {
         let chart = Chart {
             id: &format!("metadata-{}-{id}", mode.id()),
             title: format!(
-                "Metadata by class, {}, {which} (J journal, S shadow, O ordered-only, N ordered, A ordered-anticipate, L log)",
+                "Metadata by class, {}, {which} (J journal, S shadow, O ordered-only, N ordered, A ordered-anticipate, L log, C carried, P packed)",
                 mode.name()
             ),
             axis: "units of metadata ÷ units the client wrote",

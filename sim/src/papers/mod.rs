@@ -13,6 +13,8 @@ pub mod energy;
 pub mod evaluation;
 pub mod figures;
 pub mod html;
+pub mod log;
+pub mod log_tables;
 pub mod matrix;
 pub mod metadata;
 pub mod page;

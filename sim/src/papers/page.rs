@@ -5,7 +5,7 @@ use crate::papers::html::{Table, escape, page as whole};
 use crate::papers::results::{Mode, Results};
 use crate::papers::targets::Target;
 use crate::papers::workloads::WORKLOADS;
-use crate::papers::{energy, figures, metadata, published, space, statements};
+use crate::papers::{energy, figures, log_tables, metadata, published, space, statements};
 use std::fmt::Write as _;
 
 /// Where the axis of metadata charts ends.
@@ -67,6 +67,7 @@ pub fn page(results: &Results, targets: &[Target]) -> String {
     page.section("energy", "In place of section 4.5: processor seconds and run time", ENERGY, &energy::energy(results));
     let charts = metadata::metadata(results, Mode::Weak, METADATA_TOP.0) + &metadata::metadata(results, Mode::Strong, METADATA_TOP.1);
     page.section("metadata", "What metadata costs", METADATA, &charts);
+    page.section("log", "The log: where units and flushes went", LOG, &log_tables::tables(results));
     let trees = metadata::trees(results, Mode::Weak) + &metadata::trees(results, Mode::Strong);
     page.section("shadow", "The trees of shadow", SHADOW, &trees);
     page.section("reading", "How to read this", "", &(READING.to_owned() + &workloads().html()));
@@ -148,7 +149,13 @@ const SPACE: &str = "Metadata are the 4 KiB blocks of it that were ever written.
 const ENERGY: &str = "Not energy. Fingerprints come from the traces, so hashing is in none of these seconds, and no content is moved; they compare schemes with each other, not \
     with a device. Shadow's seconds are redb's.";
 const METADATA: &str = "refs: reference counts (shadow: counts, space maps and freed pages). written: the bits that say which pages were ever written (journal: its redo \
-    records). superblock: for shadow the roots of its trees, too.";
+    records). log: units without slots. superblock: for shadow the roots of its trees, too.";
+const LOG: &str = "log writes plain units only; carried lets one compressed block ride in a unit, where one is small enough; packed lets as many ride as fit, and packs large \
+    epochs. A unit with slots is content: it is not counted among metadata. The shipped traces do not say how well blocks compress: blocks of journals and of a file \
+    system's metadata are taken to come to half, file data not to compress. An epoch in which nothing could ride has no new block that comes to 3,500 bytes or less, or \
+    more than 64 new blocks. Epochs are those of the volume; those of no client take fingerprints away, to make room. \
+    A log's pages are written at checkpoints, of which the last comes when the volume closes: so what stands there from opening to close has all of them in it, \
+    and of the phase alone only those that the log asked for.";
 const SHADOW: &str = "Dmdedup's two copy-on-write trees, on redb: every commit writes each changed page and all pages above it to new places. \
     Space map and superblock stand apart.";
 const READING: &str = "<dl>\n\
@@ -156,7 +163,8 @@ const READING: &str = "<dl>\n\
 <dt>write ratio</dt><dd>units written to the device, data and every kind of metadata, ÷ units the client wrote. No deduplication is 1.</dd>\n\
 <dt>ideal</dt><dd>1 − duplication (live), zeros included: what deduplication with free metadata would write.</dd>\n\
 <dt>bound</dt><dd>what a block device could do at best: the new blocks of each epoch as the client cuts them, and at least 1 unit an epoch. \
-These traces do not say how well blocks compress, so each new block counts whole.</dd>\n\
+Where a trace does not say how well blocks compress, \
+blocks of journals and metadata are taken to come to half, and all others count whole.</dd>\n\
 <dt>efficiency</dt><dd>(1 − write ratio) ÷ duplication (live, zeros included). Lazy reclaim finds duplicates of what nothing maps to any more, and can pass 100 %.</dd>\n\
 <dt>epoch</dt><dd>what one commit makes durable.</dd>\n\
 <dt>replay</dt><dd>keeps dependencies: nothing recorded after a flush is sent before that flush is acknowledged; a write with FUA and the flush after it are one FUA write. \

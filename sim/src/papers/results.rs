@@ -87,7 +87,7 @@ pub struct Made {
     pub cpu_seconds: f64,
     /// The most that the process held at once. None: the system does not tell.
     pub peak_resident_bytes: Option<u64>,
-    /// All traces of the set were replayed.
+    /// All traces of the set were replayed, on all schemes.
     pub complete: bool,
 }
 
@@ -113,6 +113,18 @@ impl Results {
     pub fn time_ratio(&self, trace: &str, scheme: Scheme, mode: Mode, model: &str) -> Option<f64> {
         let seconds = |scheme| self.of(trace, scheme, mode, model).map(|t| t.report.measured.virtual_seconds);
         seconds(scheme).zip(seconds(Scheme::None)).filter(|&(_, none)| none > 0.0).map(|(with, none)| with / none)
+    }
+
+    /// The traces that were replayed, in the order of the run.
+    #[must_use]
+    pub fn traces(&self) -> Vec<String> {
+        let mut traces: Vec<String> = Vec::new();
+        for timed in &self.runs {
+            if !traces.contains(&timed.report.trace) {
+                traces.push(timed.report.trace.clone());
+            }
+        }
+        traces
     }
 
     /// The workloads that were replayed.

@@ -1,5 +1,6 @@
 //! The targets of the report. One that is missed makes the command fail.
 
+use crate::papers::log;
 use crate::papers::published::{SHADOW_STRONG, SHADOW_WEAK};
 use crate::papers::results::{Mode, Results};
 use crate::papers::workloads::{WORKLOADS, Workload};
@@ -26,7 +27,7 @@ pub const ABOVE: f64 = 1.03;
 /// A whole run on two cores.
 const MINUTES_MAX: f64 = 40.0;
 /// Counts are taken where the device takes no time: only the client's own think times are in them.
-const COUNTED_ON: &str = "instant";
+pub const COUNTED_ON: &str = "instant";
 
 /// A target, judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -56,6 +57,7 @@ pub fn judge(results: &Results, write_ratios: &[(&str, f64)]) -> Vec<Target> {
         let of_paper = WORKLOADS.iter().filter(|w| w.paper.is_some());
         targets.extend(of_paper.filter_map(|w| shadow(results, w, name, mode, range)));
     }
+    targets.extend(log::targets(results));
     targets.push(failures(results));
     if results.made.complete {
         targets.push(minutes(results));

@@ -55,7 +55,7 @@ impl Bound {
         self.first_ns.get_or_insert(at_ns);
     }
 
-    /// A block brings new content, which LZ4 brings to so many bytes.
+    /// A block brings new content, which the codec of slots brings to so many bytes.
     pub fn new_block(&mut self, compressed: Option<u16>) {
         match compressed {
             Some(bytes) if bytes <= PACKED_BYTES_MAX => self.sizes.push(bytes),

@@ -1,6 +1,6 @@
 //! The figures of `evaluation.md`, from counts of one stretch of a replay.
 
-use crate::account::{Account, Epochs, Filled};
+use crate::account::{Account, Epochs, Filled, LogEpochs};
 use crate::counts::device::Tally;
 use crate::replay::truth::Seen;
 use onefold_engine::interface::Class;
@@ -19,6 +19,9 @@ pub struct Client {
     pub fua: u64,
     pub reads: u64,
     pub discards: u64,
+    /// Flushes that came when all that had been changed was flushed, and what the device was asked to flush until their answer.
+    pub idle_flushes: u64,
+    pub idle_device_flushes: u64,
 }
 
 /// All accounts at one moment; times without idling.
@@ -64,8 +67,15 @@ pub struct Figures {
     /// None: the scheme tells nothing of its epochs.
     pub epochs: Option<Epochs>,
     pub epochs_all: Option<u64>,
+    /// None: the scheme keeps no log.
+    pub log_epochs: Option<LogEpochs>,
+    /// Client flushes with nothing to commit, and device flushes for them.
+    pub idle_flushes: u64,
+    pub idle_device_flushes: u64,
     pub device_units: ByClass<u64>,
     pub device_units_all: u64,
+    /// All but content; a unit with slots is content.
+    pub metadata_units_all: u64,
     pub device_read_units: u64,
     pub device_flushes: u64,
     pub device_discards: u64,
@@ -94,7 +104,7 @@ pub struct Space {
     pub shared: Option<u64>,
     pub kept: Option<u64>,
     pub free: Option<u64>,
-    /// 4 KiB of metadata that were ever written.
+    /// 4 KiB of metadata that were ever written, and blocks that a log keeps for itself.
     pub metadata: u64,
     /// (linked + metadata) ÷ the client's blocks.
     pub ratio: Option<f64>,
@@ -134,6 +144,10 @@ impl Figures {
         let units = seen.units;
         let epochs = now.machine.epochs.map(|all| all.since(&then.machine.epochs.unwrap_or_default()));
         let epochs_all = epochs.map(|e| e.all());
+        let log_epochs = now.machine.log.map(|all| all.since(&then.machine.log.unwrap_or_default()));
+        // A unit with slots holds content, whatever records are in it.
+        let carriers = log_epochs.map_or(0, |log| log.carriers());
+        let metadata_units = |class| device.units_of(class) - if class == Class::Log { carriers } else { 0 };
         let duplication = Duplication {
             shares: seen.duplication(),
             found: now.machine.found.map(|all| ratio(all - then.machine.found.unwrap_or(0), units)),
@@ -150,8 +164,12 @@ impl Figures {
             client_discards: now.client.discards - then.client.discards,
             epochs,
             epochs_all,
+            log_epochs,
+            idle_flushes: now.client.idle_flushes - then.client.idle_flushes,
+            idle_device_flushes: now.client.idle_device_flushes - then.client.idle_device_flushes,
             device_units: by_class(|class| device.units_of(class)),
             device_units_all: device.units(),
+            metadata_units_all: device.units() - device.units_of(Class::Data) - carriers,
             device_read_units: device.read.iter().map(|c| c.units).sum(),
             device_flushes: device.flushes,
             device_discards: device.discards,
@@ -161,8 +179,8 @@ impl Figures {
             bound_epochs: now.bound.1 - then.bound.1,
             write_ratio,
             efficiency: (saved > 0.0).then(|| (1.0 - write_ratio) / saved),
-            metadata_per_unit: metadata(|class| ratio(device.units_of(class), units)),
-            metadata_per_epoch: epochs_all.map(|all| metadata(|class| ratio(device.units_of(class), all))),
+            metadata_per_unit: metadata(|class| ratio(metadata_units(class), units)),
+            metadata_per_epoch: epochs_all.map(|all| metadata(|class| ratio(metadata_units(class), all))),
             flush_ratio: epochs_all.map(|all| ratio(device.flushes, all)),
             latency_us,
         }
@@ -173,6 +191,7 @@ impl Space {
     /// Of what the client holds, what the scheme says, and the metadata on the device.
     #[must_use]
     pub fn of((client_blocks, client_contents): (u64, u64), filled: Option<Filled>, metadata: u64) -> Self {
+        let metadata = metadata + filled.map_or(0, |f| f.log);
         Self {
             client_blocks,
             client_contents,

@@ -1,5 +1,6 @@
 //! What a replay found: one struct, two renderings.
 
+use crate::account::Sent;
 use crate::replay::figures::{ByClass, Figures, Latency, Space};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -68,6 +69,23 @@ fn figures(f: &mut fmt::Formatter<'_>, x: &Figures) -> fmt::Result {
         )?,
         None => writeln!(f, "  epochs: the scheme does not tell")?,
     }
+    if let Some(e) = x.log_epochs {
+        let small = |sent: &Sent| {
+            format!(
+                "{} ({} new blocks, {} riding, {} plain units, {} carriers, {} flushes)",
+                sent.epochs, sent.new_blocks, sent.riders, sent.plain, sent.carriers, sent.flushes
+            )
+        };
+        writeln!(f, "  of up to 64 new blocks where one could ride: {}; where none could: {}", small(&e.riding), small(&e.bare))?;
+        writeln!(
+            f,
+            "  larger: {}, {} blocks in {} packs; of no client: {}",
+            small(&e.large),
+            e.packed_blocks,
+            e.packs,
+            small(&e.removals)
+        )?;
+    }
     let d = x.duplication;
     writeln!(
         f,
@@ -89,9 +107,12 @@ fn figures(f: &mut fmt::Formatter<'_>, x: &Figures) -> fmt::Result {
     classes(f, x)?;
     writeln!(
         f,
-        "  device: {} flushes ({} an epoch), {} units read, {} discards",
+        "  device: {} units of metadata, {} flushes ({} an epoch; {} for {} with nothing to commit), {} units read, {} discards",
+        x.metadata_units_all,
         x.device_flushes,
         or_dash(x.flush_ratio.map(|r| format!("{r:.2}"))),
+        x.idle_device_flushes,
+        x.idle_flushes,
         x.device_read_units,
         x.device_discards
     )?;

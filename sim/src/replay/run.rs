@@ -3,7 +3,8 @@
 //! 1. The next request is sent after the recorded think time since the last was sent, and not before the rule and memory allow it.
 //! 2. Where a phase begins, everything is answered, and the client idles until what was delayed has been written: so each phase bears its own
 //!    cost. The last phase too.
-//! 3. Every read is compared with what the client wrote; where that is asked for, every block in the end.
+//! 3. Blocks come to the sizes that the trace tells; where it tells none, to [`ASSUMED_BYTES`] or to no less than they have.
+//! 4. Every read is compared with what the client wrote; where that is asked for, every block in the end.
 
 use crate::counts::names::{SECTORS, digest_of, name_of_words, write_words};
 use crate::counts::pool::Pool;
@@ -62,6 +63,19 @@ impl Default for Plan {
     }
 }
 
+/// Of a trace without sizes: what a block of a file system's journal or metadata is taken to come to. File data are taken not to compress.
+pub const ASSUMED_BYTES: u16 = 2048;
+/// The streams that they are, as the recorder of the shipped traces tells them.
+const ASSUMED_STREAMS: [&str; 2] = ["J", "M"];
+
+/// Gives blocks of journal and metadata a size, where they have none.
+fn assume_sizes(mut record: Record) -> Record {
+    if record.stream.as_deref().is_some_and(|stream| ASSUMED_STREAMS.contains(&stream)) {
+        record.blocks.iter_mut().for_each(|block| block.compressed = block.compressed.or(Some(ASSUMED_BYTES)));
+    }
+    record
+}
+
 /// Replays a trace on a scheme of its own name, for a volume of `blocks`.
 ///
 /// # Errors
@@ -93,17 +107,20 @@ pub fn replay_on<E: Display>(
         memory: Pool::of_requests(ready.accountant.clone()),
         accountant: ready.accountant,
         rule: Rule::new(strong),
+        is_strong: strong.is_some(),
         truth: Truth::default(),
         bound: Bound::new(strong),
         client: Client::default(),
         requests: 0,
         sent_ns: 0,
         idled_ns: 0,
+        is_changed: false,
+        idle: None,
         reads: FxHashMap::default(),
         latencies: Latencies::new(),
     };
     let mut phases = Phases::new(run.accounts());
-    for (number, next) in (1u64..).zip(Asks::new(records, request_bytes_max)) {
+    for (number, next) in (1u64..).zip(Asks::new(records.map(|record| record.map(assume_sizes)), request_bytes_max)) {
         match next.map_err(|e| e.to_string())? {
             Next::Ask(ask) => run.send(ask).map_err(|e| format!("request {number}: {e}"))?,
             Next::Mark(name) => run.end_phase(&mut phases, name)?,
@@ -140,6 +157,7 @@ struct Run {
     accountant: Arc<Accountant>,
     memory: Arc<Pool>,
     rule: Rule,
+    is_strong: bool,
     truth: Truth,
     bound: Bound,
     client: Client,
@@ -148,6 +166,10 @@ struct Run {
     sent_ns: u64,
     /// Between phases.
     idled_ns: u64,
+    /// Something changed since the last flush was sent.
+    is_changed: bool,
+    /// A flush with nothing to commit, and the device's flushes before it.
+    idle: Option<(RequestId, u64)>,
     /// What reads are to find, sector by sector.
     reads: FxHashMap<RequestId, Vec<u64>>,
     latencies: Latencies,
@@ -216,6 +238,8 @@ impl Run {
     /// Takes a request into the client's accounts; what a write brings comes back.
     fn note(&mut self, id: RequestId, ask: &Ask) -> Option<Payload> {
         let bytes = ask.offset..ask.offset + ask.length;
+        // This one has been sent.
+        let unanswered = self.rule.unanswered() - 1;
         self.client.fua += u64::from(ask.fua);
         if ask.changes() {
             self.bound.request(ask.recorded_ns);
@@ -225,9 +249,10 @@ impl Run {
                 self.client.writes += 1;
                 let payload = self.payload(ask);
                 for (lbn, content) in (ask.first_block()..).zip(&ask.contents) {
-                    self.rig.bytes.meet(content);
+                    self.rig.slots.meet(content);
                     let meant = self.truth.write(lbn, &content.words, &bytes);
                     if meant.changed {
+                        self.is_changed = true;
                         self.bound.changed(ask.recorded_ns);
                     }
                     if meant.new {
@@ -246,10 +271,16 @@ impl Run {
             Op::Flush => {
                 self.client.flushes += 1;
                 self.bound.cut();
+                // Under strong persistence what is answered is durable.
+                if !std::mem::take(&mut self.is_changed) || self.is_strong && unanswered == 0 {
+                    self.client.idle_flushes += 1;
+                    self.idle = Some((id, self.rig.device.tally.flushes));
+                }
             }
             Op::Discard | Op::WriteZeroes => {
                 self.client.discards += 1;
                 if self.truth.discard(&bytes, ask.op == Op::WriteZeroes) {
+                    self.is_changed = true;
                     self.bound.changed(ask.recorded_ns);
                 }
             }
@@ -301,6 +332,9 @@ impl Run {
                     ));
                 }
                 other => return Err(format!("a {:?} was answered with {other:?}", sent.op)),
+            }
+            if let Some((_, before)) = self.idle.take_if(|(idle, _)| *idle == id) {
+                self.client.idle_device_flushes += self.rig.device.tally.flushes - before;
             }
             self.latencies.entry(sent.kind()).or_default().push(self.rig.now_ns() - sent.at_ns);
         }

@@ -12,7 +12,7 @@ use onefold_engine::format::geometry::{RESERVE_BLOCKS_MIN, RESERVE_FRACTION};
 use onefold_engine::format::{CommitMode, Geometry, Superblock, Wish};
 use onefold_engine::interface::{Action, Event, Promised};
 use onefold_engine::memory::Accountant;
-use onefold_engine::settings::{Persistence, Settings};
+use onefold_engine::settings::{Compression, Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
 use std::sync::Arc;
 
@@ -33,12 +33,27 @@ pub enum Scheme {
     OrderedAnticipate,
     /// The log, with plain units only.
     Log,
+    /// With one compressed block in a unit, where one is small enough.
+    Carried,
+    /// With as many as fit, and packs: the default settings in mode `log`.
+    Packed,
 }
 
 impl Scheme {
     /// All schemes, in the order of reports.
-    pub const ALL: [Self; 7] =
-        [Self::None, Self::Journal, Self::Shadow, Self::OrderedOnly, Self::Ordered, Self::OrderedAnticipate, Self::Log];
+    pub const ALL: [Self; 9] = [
+        Self::None,
+        Self::Journal,
+        Self::Shadow,
+        Self::OrderedOnly,
+        Self::Ordered,
+        Self::OrderedAnticipate,
+        Self::Log,
+        Self::Carried,
+        Self::Packed,
+    ];
+    /// Those that keep a log.
+    pub const LOGS: [Self; 3] = [Self::Log, Self::Carried, Self::Packed];
 
     /// The name as users type it.
     #[must_use]
@@ -51,6 +66,8 @@ impl Scheme {
             Self::Ordered => "ordered",
             Self::OrderedAnticipate => "ordered-anticipate",
             Self::Log => "log",
+            Self::Carried => "carried",
+            Self::Packed => "packed",
         }
     }
 
@@ -107,16 +124,21 @@ impl<B: Baseline> Machine for Rival<B> {
         let found = ["duplicates", "unchanged blocks", "zero blocks"].map(|name| report.fact(name));
         let filled = || {
             let kept = report.fact("blocks kept by their fingerprint alone")?;
-            Some(Filled { linked: report.fact("blocks in use")? - kept, shared: None, kept, free: None })
+            Some(Filled { linked: report.fact("blocks in use")? - kept, shared: None, kept, free: None, log: 0 })
         };
         Account {
             ledger: None,
             epochs: (!report.epochs.is_empty()).then_some(epochs),
+            log: None,
             found: found.into_iter().sum(),
             filled: filled(),
             facts: report.facts,
         }
     }
+}
+
+fn log(settings: Settings) -> Settings {
+    Settings { commit_mode: CommitMode::Log, ..settings }
 }
 
 /// A scheme's machine on a fresh device, for a client that sees `blocks`.
@@ -133,7 +155,9 @@ pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes
         Scheme::OrderedOnly => Settings { noncritical_delay_ms: 0, anticipation_ms: 0, ..defaults },
         Scheme::Ordered => Settings { anticipation_ms: 0, ..defaults },
         Scheme::OrderedAnticipate => defaults,
-        Scheme::Log => Settings { commit_mode: CommitMode::Log, ..defaults },
+        Scheme::Log => Settings { compression: Compression::Off, ..log(defaults) },
+        Scheme::Carried => Settings { compression: Compression::Carriers, carrier_slots_max: 1, ..log(defaults) },
+        Scheme::Packed => log(defaults),
     };
     let superblock = Superblock::new(geometry_for(blocks)?, *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &settings);
     let (device, superblock) = Device::formatted(&superblock);

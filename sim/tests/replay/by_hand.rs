@@ -73,6 +73,54 @@ fn every_count_is_the_one_told_by_hand() {
     assert_eq!(report.whole.client_units, 11);
 }
 
+/// The same with a log: a unit and a flush for each epoch, and none for the flush behind a rewrite of what a block held already.
+#[test]
+fn a_log_pays_one_unit_and_one_flush_an_epoch_and_none_for_nothing() {
+    let log = |scheme, lines: &str| {
+        let plan = Plan { scheme, ..on("instant") };
+        replay("by hand", records(&trace(lines)), 1000, &plan).unwrap_or_else(|error| panic!("{error}")).measured
+    };
+    let f = log(Scheme::Log, TRACE);
+    assert_eq!((class(&f), f.device_flushes), ([5, 0, 0, 0, 0, 0, 5], 5));
+    assert_eq!((f.idle_flushes, f.idle_device_flushes, f.metadata_units_all), (1, 0, 5));
+    let e = f.log_epochs.expect("it keeps a log");
+    assert_eq!((e.riding.epochs, e.bare.epochs, e.large.epochs, e.removals.epochs), (0, 5, 0, 0));
+    assert_eq!((e.bare.new_blocks, e.bare.plain, e.bare.flushes), (5, 5, 5));
+    // The last block of each write of the journal comes to half: it rides, alone.
+    let journal = TRACE.replace("W 0 4 W a b c d", "J 0 4 W a b c d").replace("W 1 1 W e", "J 1 1 W e");
+    for scheme in [Scheme::Carried, Scheme::Packed] {
+        let f = log(scheme, &journal);
+        assert_eq!((class(&f), f.device_flushes), ([3, 0, 0, 0, 0, 0, 5], 5), "{}", scheme.name());
+        // Two of the units hold content.
+        assert_eq!((f.metadata_units_all, f.metadata_per_unit["log"]), (3, 3.0 / 9.0));
+        let e = f.log_epochs.expect("it keeps a log");
+        assert_eq!((e.riding.epochs, e.riding.new_blocks, e.riding.riders, e.riding.carriers, e.riding.plain), (2, 5, 2, 2, 0));
+        assert_eq!((e.bare.epochs, e.bare.plain, e.riding.flushes + e.bare.flushes), (3, 3, 5));
+        assert_eq!(f.bound, 8.0 / 9.0, "two halves do not fit one block");
+    }
+}
+
+/// Of 100 new blocks four fit a block; what reads find in packs is compared.
+#[test]
+fn sizes_that_the_trace_tells_are_those_of_slots() {
+    let lines: String = (0..100).map(|i| format!("{i} W {i} 1 W {:016x}\n", i + 1)).collect();
+    let mut trace = trace(&format!("0 M 0 0 run\n{lines}200 F 0 0\n300 W 200 1 W {:016x}\n301 F 0 0\n400 R 0 100\n", 7777));
+    trace.iter_mut().for_each(|record| record.blocks.iter_mut().for_each(|block| block.compressed = Some(940)));
+    let of = |scheme| {
+        let plan = Plan { scheme, ..on("instant") };
+        replay("by hand", records(&trace), 1000, &plan).unwrap_or_else(|error| panic!("{error}")).measured
+    };
+    let packed = of(Scheme::Packed);
+    let e = packed.log_epochs.expect("it keeps a log");
+    assert_eq!((e.large.epochs, e.large.new_blocks, e.packs, e.packed_blocks, e.large.flushes), (1, 100, 25, 100, 2));
+    assert_eq!((e.riding.epochs, e.riding.carriers), (1, 1));
+    assert_eq!(packed.device_units_all, 25 + 1 + 1);
+    assert_eq!(packed.bound, 26.0 / 101.0);
+    let carried = of(Scheme::Carried);
+    let e = carried.log_epochs.expect("it keeps a log");
+    assert_eq!((carried.device_units["data"], e.packs, e.large.epochs, e.riding.carriers), (100, 0, 1, 1));
+}
+
 #[test]
 fn no_deduplication_writes_what_the_client_writes() {
     let report = report(&Plan { scheme: Scheme::None, ..on("instant") });

@@ -13,6 +13,7 @@ use onefold_trace::record::Record;
 use onefold_trace::text::{ReadError, recorded};
 
 /// Records of lines as in the recorded traces, columns apart by blanks: time, op, first block, blocks, flags, content.
+/// Op `J` is a write of the file system's journal.
 fn trace(lines: &str) -> Vec<Record> {
     let text: Vec<String> = lines
         .lines()
@@ -20,9 +21,14 @@ fn trace(lines: &str) -> Vec<Record> {
             let mut columns = line.split_whitespace();
             let mut next = || columns.next().unwrap_or_default();
             let (time, op, first, blocks) = (next(), next(), next(), next());
+            let (op, kind) = match op {
+                "W" => ("W", "D"),
+                "J" => ("W", "J"),
+                other => (other, "-"),
+            };
             let flags = if op == "W" { next() } else { "-" };
             let content: String = columns.map(|c| if c.len() == 1 { format!("{c:0>16}") } else { c.to_owned() }).collect();
-            format!("{time}\t{op}\t{first}\t{blocks}\t{}\t{flags}\t-\t{content}\n", if op == "W" { "D" } else { "-" })
+            format!("{time}\t{op}\t{first}\t{blocks}\t{kind}\t{flags}\t-\t{content}\n")
         })
         .collect();
     recorded::read("by hand", text.concat().as_bytes()).collect::<Result<_, ReadError>>().expect("the lines are well-formed")

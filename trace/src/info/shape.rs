@@ -22,7 +22,7 @@ pub struct Shape {
     pub reads: Option<f64>,
     /// Mean blocks of a write.
     pub write_blocks_mean: Option<f64>,
-    /// Mean bytes that LZ4 brings a written block to, where that was recorded.
+    /// Mean bytes that a written block is brought to, where that was recorded.
     pub compressed_bytes_mean: Option<f64>,
     /// How many block writes ago the content of a duplicate had been written last, in the middle one of them; within 7 %.
     pub duplicates_back_median: Option<u64>,

@@ -2,8 +2,8 @@
 //!
 //! 1. A sector's bytes follow from its word, its place in its block and the word's compressed size, and from nothing else: neither from what
 //!    else is in the block nor from whoever wrote it. Each begins with its word, so two words never have equal sectors.
-//! 2. LZ4 brings a block of one name to about its recorded size: so many bytes of noise, then zeros between the words. Where no size was
-//!    recorded, all is noise.
+//! 2. The codec of slots brings a block of one name to its recorded size or a few bytes less: so many bytes of noise, then zeros between the
+//!    words. Where no size was recorded, all is noise.
 //! 3. The size that counts is the one that came with a word first: whatever a trace says later, equal names stay equal bytes.
 
 use super::asks::Content;
@@ -12,38 +12,25 @@ use onefold_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 use rustc_hash::FxBuildHasher;
 use std::collections::HashMap;
 
-/// What LZ4 needs beside the noise: tokens, lengths and distances, the words between zeros, the last literals.
-const LZ4_FRAMING: usize = 40;
+/// What the codec needs beside the noise, by sectors full of noise: sequences, the words between zeros. Words that come again in noise save some.
+const FRAMING: [i16; BLOCK_SIZE / SECTOR_SIZE] = [28, 34, 37, 38, 25, 24, 17, -4];
 /// A sector's word.
 const WORD_BYTES: usize = 8;
 
 /// Makes bytes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Bytes {
-    /// Bytes of noise in the blocks of a word, where it is not as many as below.
+    /// Bytes of noise in the blocks of a word; those of all other words are nothing else.
     noise: HashMap<u64, u16, FxBuildHasher>,
-    /// In the blocks of all other words.
-    otherwise: usize,
 }
 
-impl Default for Bytes {
-    fn default() -> Self {
-        Self { noise: HashMap::default(), otherwise: BLOCK_SIZE }
-    }
-}
-
-/// Bytes of noise that LZ4 brings to this size.
+/// Bytes of noise that the codec brings to this size, which is below that of a block.
 fn noise_of(compressed: u16) -> usize {
-    usize::from(compressed).saturating_sub(LZ4_FRAMING).max(WORD_BYTES)
+    let framing = FRAMING[usize::from(compressed) / SECTOR_SIZE];
+    usize::from(compressed.saturating_add_signed(-framing)).clamp(WORD_BYTES, BLOCK_SIZE - 1)
 }
 
 impl Bytes {
-    /// Where all blocks come to about this size, below that of a block.
-    #[must_use]
-    pub fn of_size(compressed: u16) -> Self {
-        Self { otherwise: noise_of(compressed), ..Self::default() }
-    }
-
     /// Takes note of a content that comes; to be called before it is [written](Self::write).
     pub fn meet(&mut self, content: &Content) {
         let Some(compressed) = content.compressed.filter(|&bytes| usize::from(bytes) < BLOCK_SIZE) else { return };
@@ -56,7 +43,7 @@ impl Bytes {
     /// The bytes of a block of these words.
     pub fn write(&self, words: &Words, out: &mut [u8; BLOCK_SIZE]) {
         for (place, (&word, sector)) in words.iter().zip(out.chunks_exact_mut(SECTOR_SIZE)).enumerate() {
-            let noise = self.noise.get(&word).map_or(self.otherwise, |&noise| usize::from(noise));
+            let noise = self.noise.get(&word).map_or(BLOCK_SIZE, |&noise| usize::from(noise));
             let here = noise.saturating_sub(place * SECTOR_SIZE).clamp(WORD_BYTES, SECTOR_SIZE);
             write_sector(word, place, if word == 0 { 0 } else { here }, sector);
         }
@@ -78,6 +65,7 @@ fn write_sector(word: u64, place: usize, noise: usize, out: &mut [u8]) {
 mod tests {
     use super::*;
     use crate::replay::names::SECTORS;
+    use onefold_engine::format::codec::compress;
 
     fn content(word: u64, compressed: Option<u16>) -> Content {
         Content { words: [word; SECTORS], compressed }
@@ -90,15 +78,18 @@ mod tests {
     }
 
     #[test]
-    fn lz4_brings_a_block_to_its_recorded_size() {
-        for compressed in (64..=4096).step_by(64) {
+    fn the_codec_brings_a_block_to_its_recorded_size() {
+        for compressed in (64..4096).step_by(32) {
             let mut bytes = Bytes::default();
             bytes.meet(&content(mix(compressed, 1), Some(u16::try_from(compressed).unwrap())));
             let out = block(&bytes, &[mix(compressed, 1); SECTORS]);
-            let found = lz4_flex::block::compress(&out).len();
+            let found = compress(&out, BLOCK_SIZE).expect("it is not all noise").len();
             let wanted = usize::try_from(compressed).unwrap();
-            assert!(found.abs_diff(wanted) <= 64, "{found} bytes in place of {wanted}");
+            assert!(found <= wanted && found + 16 >= wanted, "{found} bytes in place of {wanted}");
         }
+        let mut bytes = Bytes::default();
+        bytes.meet(&content(7, Some(4096)));
+        assert_eq!(compress(&block(&bytes, &[7; SECTORS]), BLOCK_SIZE), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Counting contents in bounded memory: a table of those seen; when it is full, a run of them, sorted, in a file; in the end all runs are merged.
 
-use crate::size::{STEP_BYTES, Sizer};
+use crate::size::{STEP_BYTES, size_of};
 use crate::synth::Distribution;
 use onefold_engine::units::BLOCK_SIZE;
 use rustc_hash::FxBuildHasher;
@@ -26,7 +26,7 @@ const ONCE: u64 = 1 << 8;
 struct Seen {
     hash: u64,
     times: u64,
-    /// Steps of [`STEP_BYTES`] that LZ4 brings it to.
+    /// Steps of [`STEP_BYTES`] that the codec brings it to.
     steps: u8,
 }
 
@@ -38,13 +38,12 @@ impl Seen {
 
 /// Counts block after block.
 pub struct Counting {
-    /// By hash: how often, and in the lowest byte the steps that LZ4 brings it to.
+    /// By hash: how often, and in the lowest byte the steps that the codec brings it to.
     known: HashMap<u64, u64, FxBuildHasher>,
     known_max: usize,
     runs: Vec<File>,
     temporary: PathBuf,
     zero_blocks: u64,
-    sizer: Sizer,
 }
 
 impl Counting {
@@ -58,7 +57,6 @@ impl Counting {
             runs: Vec::new(),
             temporary: temporary.to_path_buf(),
             zero_blocks: 0,
-            sizer: Sizer::default(),
         }
     }
 
@@ -82,7 +80,7 @@ impl Counting {
             *known += ONCE;
             return Ok(());
         }
-        let steps = self.sizer.size(block) / STEP_BYTES;
+        let steps = size_of(block) / STEP_BYTES;
         self.known.insert(hash, ONCE | u64::from(steps));
         if self.known.len() >= self.known_max { self.spill() } else { Ok(()) }
     }

@@ -26,7 +26,7 @@ pub struct Occurring {
     pub contents: u64,
 }
 
-/// So many contents are brought to so many bytes by LZ4, rounded up to 64.
+/// So many contents are brought to so many bytes by the codec of slots, rounded up to 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compressing {
     pub bytes: u16,
@@ -95,7 +95,7 @@ impl Distribution {
         (self.blocks > 0).then(|| float(self.blocks - self.zero_blocks - self.contents) / float(self.blocks))
     }
 
-    /// The sizes that LZ4 brings contents to.
+    /// The sizes that contents are brought to.
     #[must_use]
     pub fn sizes(&self) -> Option<Choice> {
         Choice::weighted(self.compressed.iter().map(|c| (u64::from(c.bytes), c.contents)))

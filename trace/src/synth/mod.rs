@@ -35,7 +35,7 @@ use volume::{Among, Content};
 
 /// Bytes of the fingerprints.
 const WIDTH: usize = 16;
-/// What LZ4 brings a block of zeros to, rounded up to 64.
+/// What the codec brings a block of zeros to, rounded up to 64.
 const ZERO_COMPRESSED: u16 = 64;
 /// Of the block writes this share may be of another kind than was asked for before that is told.
 const MISSING_MAX: f64 = 0.005;

@@ -63,7 +63,7 @@ impl Phone {
     /// Duplicates of what was written at any time, the more recent the likelier (Zipf, exponent 1): the paper's section 4.2 shows that recency
     /// serves these traces best. Four of five overwrites and reads in a fifth of the blocks. A flush after every 7 writes: the recorded
     /// `10_phone_mix` has 64,695 block writes for 9,155 flushes. The rate is the mean over the row's days, so that a tenth of the trace lasts a
-    /// tenth of them. Sizes under LZ4 are unknown.
+    /// tenth of them. Compressed sizes are unknown.
     #[must_use]
     pub fn plan(&self, scale: f64, seed: u64) -> Plan {
         Plan {

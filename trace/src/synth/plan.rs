@@ -79,7 +79,7 @@ pub struct Plan {
     /// Share of the block writes that go to a block that had been written before.
     pub overwrites: Option<f64>,
     pub contents: Contents,
-    /// Bytes that LZ4 brings a content to; unknown without.
+    /// Bytes that a content is brought to; unknown without.
     pub compressed: Option<Choice>,
     pub flushes: Flushes,
     /// Reads and writes a second.

@@ -83,7 +83,7 @@ impl Report for Found {
             .row("blocks of zeros", blocks(found.zero_blocks))
             .row("distinct contents", blocks(found.contents()))
             .row_if("duplicates", self.duplication.map(|share| format!("{:.1} % of the blocks", share * 100.0)))
-            .row_if("compressed by LZ4", found.sizes().map(|sizes| format!("{:.0} bytes a content (mean)", sizes.mean())));
+            .row_if("compressed as in slots", found.sizes().map(|sizes| format!("{:.0} bytes a content (mean)", sizes.mean())));
         let row = |o: &onefold_trace::synth::Occurring| [o.times, o.contents, o.times * o.contents].map(|n| n.to_string()).to_vec();
         let rows = found.occurring().iter().take(ROWS_MAX).map(row).collect();
         let table = table.line("").grid(&["times", "contents", "blocks"], rows);

@@ -62,7 +62,7 @@ pub struct Arguments {
     /// the power of minus S (Zipf). 0: all alike. 1 by default.
     #[arg(long, value_name = "S", help_heading = "Content")]
     locality: Option<f64>,
-    /// Bytes that LZ4 brings a content to, rounded up to 64; each content keeps its own. Unknown by default.
+    /// Bytes that the codec of slots (zstd 1) brings a content to, rounded up to 64; each content keeps its own. Unknown by default.
     #[arg(long, value_name = "SIZES", help_heading = "Content")]
     compressed: Option<Choice>,
     /// Write each content as often as this file says, in random order: what `onefold trace scan --out` wrote, or a

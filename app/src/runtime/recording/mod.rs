@@ -110,7 +110,7 @@ pub struct About {
     pub algorithm: String,
     /// None where the fingerprints have no key.
     pub key_id: Option<String>,
-    /// The fingerprints are those that the volume makes, and the sizes by LZ4 are left unknown: content is not looked at again.
+    /// The fingerprints are those that the volume makes, and sizes are left unknown: content is not looked at again.
     pub fingerprints_of_volume: bool,
 }
 

@@ -14,7 +14,7 @@ use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
 use onefold_trace::folder::{FolderError, Writer};
 use onefold_trace::header::Gap;
 use onefold_trace::record::{self, Block, NAME_BYTES_MAX, Name, Record};
-use onefold_trace::size::Sizer;
+use onefold_trace::size::size_of;
 use rtrb::{Consumer, Producer};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -163,12 +163,11 @@ fn record_of(time_ns: u64, asked: &Asked, blocks: Vec<Block>) -> Record {
 /// Names content, and finds how small it gets.
 struct Namer {
     fingerprinter: Fingerprinter,
-    sizer: Sizer,
 }
 
 impl Namer {
     fn new(fingerprinter: Fingerprinter) -> Self {
-        Self { fingerprinter, sizer: Sizer::default() }
+        Self { fingerprinter }
     }
 
     /// For each request what its blocks are.
@@ -183,7 +182,7 @@ impl Namer {
             (Content::Named(digests), What::Asked(asked)) => blocks(asked, digests, |_| None),
             (Content::Bytes(buffer), What::Asked(asked)) => {
                 let digests = digests.next().unwrap_or_default();
-                blocks(asked, &digests, |i| Some(self.sizer.size(buffer.block(i))))
+                blocks(asked, &digests, |i| Some(size_of(buffer.block(i))))
             }
             _ => Vec::new(),
         };

@@ -69,7 +69,8 @@ fn a_copy_of_anything_else_is_not_there() {
         let pbn = copies[at].0;
         (read_of(&condensed_anchor(), copies).0, pbn)
     };
-    let changes: [(usize, &dyn Fn(&mut Unit)); 10] = [
+    type Change<'a> = (usize, &'a dyn Fn(&mut Unit));
+    let changes: [Change<'_>; 10] = [
         (0, &|unit| unit.header.kind = UnitKind::Log),
         (0, &|unit| unit.header.flushed_upto = 1),
         (0, &|unit| unit.header.unit = 1),

@@ -1,0 +1,93 @@
+//! What is to be compressed of large requests, for a thread of its own: who receives, and who speaks to the device, goes on meanwhile.
+//!
+//! Blocks are taken in the order in which they were asked for, a few at a time, so that the first can be packed while others wait.
+
+use onefold_engine::buffer::Slice;
+use onefold_engine::interface::IoId;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Of so few blocks it pays to compress them where they are: another thread would take as long to wake.
+pub const FEW_BLOCKS: usize = 8;
+/// Blocks taken at once.
+const BATCH_BLOCKS: usize = 16;
+
+/// Blocks that wait to be compressed.
+#[derive(Default)]
+pub struct Codec {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    blocks: VecDeque<(IoId, Slice)>,
+    is_stopped: bool,
+}
+
+impl Codec {
+    /// Adds blocks, leaving `blocks` empty.
+    pub fn add(&self, blocks: &mut Vec<(IoId, Slice)>) {
+        let mut state = self.state();
+        let was_empty = state.blocks.is_empty();
+        state.blocks.extend(blocks.drain(..));
+        if was_empty {
+            self.changed.notify_one();
+        }
+    }
+
+    /// The next few blocks, once there are some. None when it was stopped.
+    pub fn take(&self) -> Option<Vec<(IoId, Slice)>> {
+        let mut state = self.state();
+        loop {
+            if state.is_stopped {
+                return None;
+            }
+            if !state.blocks.is_empty() {
+                let some = state.blocks.len().min(BATCH_BLOCKS);
+                return Some(state.blocks.drain(..some).collect());
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends [`take`](Self::take), now and for ever.
+    pub fn stop(&self) {
+        self.state().is_stopped = true;
+        self.changed.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onefold_engine::buffer::BufferMut;
+    use std::sync::Arc;
+
+    #[test]
+    fn blocks_come_in_order_until_it_is_stopped() {
+        let codec = Arc::new(Codec::default());
+        let taker = std::thread::spawn({
+            let codec = codec.clone();
+            move || {
+                std::iter::from_fn(|| codec.take())
+                    .flatten()
+                    .map(|(io, _)| io.0)
+                    .inspect(|&io| assert!(io < 100))
+                    .take(40)
+                    .collect::<Vec<_>>()
+            }
+        });
+        let block = BufferMut::zeroed(1).freeze().slice(0, 1);
+        for first in [0, 20] {
+            codec.add(&mut (first..first + 20).map(|io| (IoId(io), block.clone())).collect());
+        }
+        assert_eq!(taker.join().unwrap(), (0..40).collect::<Vec<_>>());
+        codec.stop();
+        assert!(codec.take().is_none());
+    }
+}

@@ -1,0 +1,74 @@
+//! A damaged log: a unit that was flushed is not there. The volume is read-only, and serves what it can prove.
+//!
+//! 1. The log counts up to the last epoch before the hole. What came later may stand on pages all the same, each sector as new as its tag says.
+//! 2. An LBN is served where its content is what a fingerprint says, or its carrier the one that the carrier's entry names, *and* the sectors of its
+//!    map entry and of that fingerprint are of the same age: then both are of one moment, and the content is the LBN's own as of then, never a
+//!    stranger's.
+//! 3. Everything else is an error: zeros, for nothing proves them; content with a checksum only; what cannot be read.
+
+use super::walk::Ended;
+use super::{Live, Log};
+use crate::engine::Engine;
+use crate::fingerprint::Digest;
+use crate::format::page::PageId;
+use crate::pages::Got;
+use crate::read::Expect;
+use crate::units::{BLOCK_SIZE, Epoch, Lbn, Pbn, count, index};
+use std::collections::BTreeSet;
+
+impl Engine {
+    /// Its records count up to this epoch. It may show as the volume opens, or later, when a page comes.
+    pub(crate) fn log_is_damaged(&mut self, last: Epoch) {
+        self.log_counts_upto = Some(last);
+        self.settings.verify_reads = true;
+        self.fail("a damaged log");
+        self.log_opening = None;
+        self.serve();
+    }
+
+    /// What the log says up to the hole is live, for what can be proved with it. An epoch may go on in a condensed unit that is not there, and a unit
+    /// that names what the volume does not have says nothing that could be believed.
+    pub(super) fn adopt_damaged(&mut self, ended: &Ended) {
+        let (mut live, mut last) = (self.log_opening().live.take().expect("what was condensed is live"), ended.epoch);
+        if ended.condensed_missing.is_some() || ended.outside.is_some() {
+            (live, last) = (Live::new(0), Epoch(0));
+        }
+        let mut log = Log::new(ended.end + 1, last);
+        if last > Epoch(0) {
+            ended.replay(&BTreeSet::new()).iter().for_each(|(epoch, effect)| live.push(*epoch, effect));
+        }
+        log.live = live;
+        self.log = Some(log);
+        self.log_is_damaged(last);
+    }
+
+    /// Whether what came from the device for an LBN is proved to be its own (invariant 2). `Err`: that page has to come first.
+    pub(crate) fn is_proved(
+        &mut self,
+        lbn: Lbn,
+        pbn: Pbn,
+        expect: &Expect,
+        digest: Digest,
+        block: &[u8; BLOCK_SIZE],
+    ) -> Result<bool, PageId> {
+        let Some(last) = self.log_counts_upto else { return Ok(true) };
+        let is_it = match expect {
+            Expect::Fingerprint(value) => digest == Digest::Of(*value),
+            Expect::Carrier(value) => self.authentic(pbn, block) == Some(*value),
+            Expect::Checksum(_) | Expect::Unknown | Expect::Page(_) => false,
+        };
+        let map = self.age(self.geometry.map_of(lbn), last)?;
+        let name = self.age(self.geometry.fingerprint_of(pbn), last)?;
+        Ok(is_it && map.is_some() && map == name)
+    }
+
+    /// Up to which epoch the sector of an entry is known; none where it cannot be read.
+    fn age(&mut self, (page, entry): (PageId, usize), last: Epoch) -> Result<Option<Epoch>, PageId> {
+        let sector = index(count(entry) / page.region.entries_per_sector());
+        match self.ensure(page) {
+            Got::Wait => Err(page),
+            Got::Unreadable => Ok(None),
+            Got::Ready => Ok(Some(last.max(Epoch(self.pages.expect(page).content.tag(sector))))),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The blocks that the epochs in memory hold back, how much of that is being compressed, and whether packing has paid lately.
+
+use crate::Map;
+use crate::interface::IoId;
+use crate::units::{Epoch, Lbn, Pbn};
+use std::collections::BTreeMap;
+
+/// A held block.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// Of the write that brought it.
+    pub lbn: Lbn,
+    pub state: Holding,
+}
+
+/// How far a held block has come.
+#[derive(Debug)]
+pub(super) enum Holding {
+    /// It is being compressed.
+    Asked(IoId),
+    Small(Vec<u8>),
+    /// It does not compress.
+    Loose,
+}
+
+/// Of one epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub held: usize,
+    /// Of these, being compressed.
+    pub asked: usize,
+    /// Compressed since packs were made last.
+    pub fresh: usize,
+}
+
+/// All held blocks.
+#[derive(Default)]
+pub(super) struct Holds {
+    blocks: BTreeMap<(Epoch, Pbn), Held>,
+    /// Two epochs at the most: one fills, one commits.
+    counts: Map<Epoch, Counts>,
+    pub gain: Gain,
+}
+
+impl Holds {
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    pub fn counts(&self, epoch: Epoch) -> Counts {
+        self.counts.get(&epoch).copied().unwrap_or_default()
+    }
+
+    pub fn contains(&self, epoch: Epoch, pbn: Pbn) -> bool {
+        self.blocks.contains_key(&(epoch, pbn))
+    }
+
+    /// Those of an epoch, by block.
+    pub fn of(&self, epoch: Epoch) -> impl Iterator<Item = (Pbn, &Held)> {
+        self.blocks.range((epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))).map(|(&(_, pbn), held)| (pbn, held))
+    }
+
+    /// A block is held back, and is being compressed.
+    pub fn ask(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn, io: IoId) {
+        self.blocks.insert((epoch, pbn), Held { lbn, state: Holding::Asked(io) });
+        let counts = self.counts.entry(epoch).or_default();
+        counts.held += 1;
+        counts.asked += 1;
+    }
+
+    /// A block was compressed, if it could be. Its epoch; none where it is held no more. It may have died, and been born again in a later epoch.
+    pub fn answer(&mut self, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) -> Option<Epoch> {
+        let is_it = |held: &Held| matches!(held.state, Holding::Asked(asked) if asked == io);
+        let epoch = self.counts.keys().copied().find(|&epoch| self.blocks.get(&(epoch, pbn)).is_some_and(is_it))?;
+        self.blocks.get_mut(&(epoch, pbn))?.state = data.map_or(Holding::Loose, Holding::Small);
+        let counts = self.counts.get_mut(&epoch)?;
+        counts.asked -= 1;
+        counts.fresh += 1;
+        Some(epoch)
+    }
+
+    pub fn remove(&mut self, epoch: Epoch, pbn: Pbn) -> Option<Held> {
+        let held = self.blocks.remove(&(epoch, pbn))?;
+        let counts = self.counts.get_mut(&epoch).expect("what is held is counted");
+        counts.held -= 1;
+        counts.asked -= usize::from(matches!(held.state, Holding::Asked(_)));
+        if counts.held == 0 {
+            self.counts.remove(&epoch);
+        }
+        Some(held)
+    }
+
+    /// Packs were made of what could be packed.
+    pub fn packed(&mut self, epoch: Epoch) {
+        if let Some(counts) = self.counts.get_mut(&epoch) {
+            counts.fresh = 0;
+        }
+    }
+}
+
+/// Of the blocks that were compressed for packs lately, how many their packs have saved.
+#[derive(Debug, Default)]
+pub(super) struct Gain {
+    tried: usize,
+    saved: usize,
+}
+
+impl Gain {
+    /// Blocks that are looked back at.
+    const LATELY: usize = 256;
+
+    /// So many more blocks were tried, and their packs saved so many.
+    pub fn note(&mut self, tried: usize, saved: usize) {
+        if !self.pays() && saved > 0 && saved * 4 >= tried {
+            // Other content has begun.
+            *self = Self::default();
+        }
+        self.tried += tried;
+        self.saved += saved;
+        while self.tried > Self::LATELY {
+            self.tried /= 2;
+            self.saved /= 2;
+        }
+    }
+
+    /// Whether it saves one block in sixteen, or that is not known yet.
+    pub fn pays(&self) -> bool {
+        self.tried < Self::LATELY / 4 || self.saved * 16 >= self.tried
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const E: Epoch = Epoch(3);
+
+    #[test]
+    fn counts_follow_what_is_held() {
+        let mut holds = Holds::default();
+        for n in 1..=3 {
+            holds.ask(E, Pbn(n), Lbn(n), IoId(n));
+        }
+        assert_eq!(holds.counts(E), Counts { held: 3, asked: 3, fresh: 0 });
+        assert_eq!(holds.answer(IoId(1), Pbn(1), Some(vec![7])), Some(E));
+        assert_eq!(holds.answer(IoId(9), Pbn(2), None), None, "that was asked before it died, and was born again");
+        assert_eq!(holds.counts(E), Counts { held: 3, asked: 2, fresh: 1 });
+        holds.packed(E);
+        assert!(holds.remove(E, Pbn(1)).is_some() && holds.remove(E, Pbn(2)).is_some() && holds.remove(E, Pbn(2)).is_none());
+        assert_eq!(holds.counts(E), Counts { held: 1, asked: 1, fresh: 0 });
+        holds.remove(E, Pbn(3));
+        assert_eq!((holds.counts(E), holds.len(), holds.counts.len()), (Counts::default(), 0, 0));
+    }
+
+    #[test]
+    fn what_saves_nothing_is_seen_soon_and_so_is_what_saves_again() {
+        let mut gain = Gain::default();
+        assert!(gain.pays(), "nothing is known");
+        gain.note(64, 3);
+        assert!(!gain.pays());
+        (0..1000).for_each(|_| gain.note(16, 2));
+        assert!(gain.pays());
+        (0..1000).for_each(|_| gain.note(16, 0));
+        assert!(!gain.pays());
+        gain.note(0, 0);
+        assert!(!gain.pays());
+        gain.note(16, 5);
+        assert!(gain.pays());
+    }
+}

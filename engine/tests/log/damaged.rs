@@ -1,0 +1,90 @@
+//! A damaged log: what is proved to be a block's own content is served, all else is an error.
+
+use super::machine::{Volume, content, place};
+use super::{link, with_refs};
+use onefold_engine::format::entry::{Kind, MapEntry};
+use onefold_engine::format::{FingerprintEntry, PageId, Record, Region};
+use onefold_engine::units::{Epoch, Pbn};
+
+const MISSING: &str = "a unit of the log that was flushed is not there";
+
+/// Four units of one block each, LBN 1 to 4; the third, which was flushed, is gone.
+fn with_a_hole() -> Volume {
+    let mut volume = Volume::new();
+    for i in 1..=4 {
+        volume.store(20 + i);
+        let record = volume.new_block(i, 20 + i, None);
+        volume.unit(i, vec![record]);
+    }
+    volume.data(place(3)).fill(0xee);
+    volume
+}
+
+#[test]
+fn what_counts_before_the_hole_is_served() {
+    let mut machine = with_a_hole().open();
+    assert_eq!([1, 2].map(|lbn| machine.read(lbn)), [Some(21), Some(22)]);
+    assert_eq!([3, 4, 5].map(|lbn| machine.read(lbn)), [None; 3], "nothing proves zeros, and what stands behind the hole does not count");
+    assert_eq!(machine.damage(), [MISSING]);
+    assert!(!machine.told.iter().any(|what| what != "flush"), "nothing is written: {:?}", machine.told);
+}
+
+#[test]
+fn content_that_is_not_what_its_fingerprint_says_is_an_error() {
+    let mut volume = with_a_hole();
+    volume.store(29);
+    *volume.data(Pbn(21)) = content(29);
+    let mut machine = volume.open();
+    assert_eq!([1, 2].map(|lbn| machine.read(lbn)), [None, Some(22)]);
+}
+
+/// The block was freed and became another LBN's, in epochs that the log does not tell of any more: its fingerprint's sector is newer than the map's.
+#[test]
+fn a_block_that_became_a_strangers_is_an_error() {
+    for (map_tag, name_tag, answer) in [(0, 0, Some(21)), (0, 4, None), (4, 4, Some(21)), (3, 4, None), (4, 0, None)] {
+        let mut volume = with_a_hole();
+        let name = volume.name(&content(21));
+        volume.change_page(PageId { region: Region::Fingerprints, index: 0 }, |page| {
+            page.set_fingerprint(21, name);
+            page.set_tag(0, name_tag);
+        });
+        volume.change_page(PageId { region: Region::Map, index: 0 }, |page| {
+            page.set_map(1, MapEntry::Block { pbn: Pbn(21), slot: 0 });
+            page.set_tag(0, map_tag);
+        });
+        assert_eq!(volume.open().read(1), answer, "map {map_tag}, fingerprints {name_tag}");
+    }
+}
+
+#[test]
+fn content_with_a_checksum_only_is_an_error() {
+    let mut volume = with_a_hole();
+    let value = volume.superblock.fingerprinter().checksum(&content(21));
+    let name = FingerprintEntry { kind: Kind::Checksum, value };
+    let Record::New { lbn, pbn, old, .. } = volume.new_block(1, 21, None) else { panic!("a new block") };
+    volume.unit(1, vec![Record::New { lbn, pbn, old, name }]);
+    let mut machine = volume.open();
+    assert_eq!([1, 2].map(|lbn| machine.read(lbn)), [None, Some(22)]);
+}
+
+/// Where nothing is replayed, pages of one age prove what they did then.
+#[test]
+fn pages_alone_prove_what_they_held_together() {
+    for (name_tag, answer) in [(7, Some(20)), (6, None)] {
+        let mut volume = with_refs(32 << 20, |pbn| if pbn == 20 { 2 } else { 0 });
+        volume.store(20);
+        volume.superblock.last_epoch = Epoch(9);
+        let name = volume.name(&content(20));
+        volume.change_page(PageId { region: Region::Fingerprints, index: 0 }, |page| {
+            page.set_fingerprint(20, name);
+            page.set_tag(0, name_tag);
+        });
+        volume.change_page(PageId { region: Region::Map, index: 0 }, |page| {
+            page.set_map(3, MapEntry::Block { pbn: Pbn(20), slot: 0 });
+            page.set_tag(0, 7);
+        });
+        volume.unit(1, vec![link(3, volume.superblock.geometry.data_blocks)]);
+        let mut machine = volume.open();
+        assert_eq!((machine.read(3), machine.read(1)), (answer, None), "{name_tag}");
+    }
+}

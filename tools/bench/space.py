@@ -1,0 +1,175 @@
+"""What a tree takes on a volume in commit mode `log`, and what is left of that when each of its files was overwritten."""
+
+import json
+import os
+import random
+import subprocess
+import time
+
+import nbd
+from block import onefold
+from live import MIB, Place, client
+
+BLOCK = 4096
+PIECE = 64 * BLOCK
+FLYING = 8
+ROUNDS = 3
+CREATE = ("--commit-mode", "log")
+# Other parts of a tree, where all of it takes too long: paths with colons between.
+TREES = os.environ.get("ONEFOLD_BENCH_TREES", "/usr").split(":")
+SAMPLES = 40
+
+
+def files_below(top):
+    """Regular files and their sizes, in the order of their names."""
+    found = []
+    for folder, folders, names in os.walk(top):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                found.append((path, os.path.getsize(path)))
+    return found
+
+
+class Tree:
+    """Files side by side, each from a block on: where each lies, and how many blocks that are."""
+
+    def __init__(self, tops):
+        self.files, self.blocks = [], 0
+        for top in tops:
+            for path, size in files_below(top):
+                count = -(-size // BLOCK)
+                self.files.append((path, self.blocks * BLOCK, count))
+                self.blocks += count
+
+    @staticmethod
+    def pieces(path, blocks):
+        """The file as it was when the tree was looked at, in pieces: zeros where it is shorter now."""
+        with open(path, "rb") as file:
+            left = blocks * BLOCK
+            while left:
+                data = file.read(min(PIECE, left))
+                data += bytes(min(PIECE, left) - len(data))
+                left -= len(data)
+                yield data
+
+
+class Writer:
+    """Writes with a few under way."""
+
+    def __init__(self, handle):
+        self.handle, self.flying, self.failed = handle, 0, 0
+
+    def write(self, data, at):
+        while self.flying >= FLYING:
+            self.handle.poll(-1)
+
+        def done(error):
+            self.flying -= 1
+            self.failed += bool(error)
+            return 1
+
+        self.flying += 1
+        self.handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(data)), at, completion=done)
+
+    def flush(self):
+        while self.flying:
+            self.handle.poll(-1)
+        if self.failed:
+            raise onefold.Failed(f"{self.failed} writes failed")
+        self.handle.flush()
+
+
+def taken(store):
+    """Blocks that content takes, and those of the log beside it."""
+    space = onefold.report("stats", store)["space"]
+    log = (space["log_unit_blocks"] or 0) + (space["log_place_blocks"] or 0)
+    return {"content": space["unique_blocks"] + space["shared_blocks"], "log": log, "kept": space["kept_blocks"]}
+
+
+def all_counted(store):
+    """Whether the census is over that an opening begins."""
+    return onefold.report("stats", store)["space"]["is_complete"]
+
+
+def copied(tree, server):
+    """Copies the tree, and has its very blocks counted as `bound` packs them."""
+    words = [os.environ["ONEFOLD_SIM"], "bound"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bound, client(server) as handle:
+        writer = Writer(handle)
+        for path, at, blocks in tree.files:
+            for data in tree.pieces(path, blocks):
+                writer.write(data, at)
+                bound.stdin.write(data)
+                at += len(data)
+        writer.flush()
+        bound.stdin.close()
+        counted = json.loads(bound.stdout.read())
+    if bound.returncode != 0:
+        raise onefold.Failed(f"onefold-sim bound ended with {bound.returncode}")
+    return counted
+
+
+def overwritten(tree, server, store, draw, round_number):
+    """Overwrites each file in another order; the most blocks that were taken meanwhile. Each block is like the file's own, and new."""
+    order = list(tree.files)
+    draw.shuffle(order)
+    most = taken(store)
+    since = 0
+    with client(server) as handle:
+        writer = Writer(handle)
+        for path, at, blocks in order:
+            for data in tree.pieces(path, blocks):
+                new = bytearray(data)
+                for i in range(0, len(new), BLOCK):
+                    new[i : i + 16] = round_number.to_bytes(8, "little") + ((at + i) // BLOCK).to_bytes(8, "little")
+                writer.write(new, at)
+                at += len(data)
+            since += blocks
+            if since >= tree.blocks // SAMPLES:
+                since, now = 0, taken(store)
+                most = max(most, now, key=lambda taken: taken["content"])
+        writer.flush()
+    return max(most, taken(store), key=lambda taken: taken["content"])
+
+
+def space(options):
+    """The tree on a volume that is not thin."""
+    tree = Tree(TREES)
+    draw = random.Random(options.seed)
+    with Place(options) as place:
+        store = place.file("volume")
+        onefold.run("create", store, "--size", f"{tree.blocks * BLOCK // MIB * 21 // 20 + 512}M", "--sparse", *CREATE)
+        server = place.serve(store)
+        began = time.monotonic()
+        bound = copied(tree, server)
+        seconds = time.monotonic() - began
+        packing = onefold.report("stats", store)["packing"]
+        server.detach()
+        server = place.serve(store)
+        onefold.wait_for(lambda: all_counted(store), 300, "the count of free blocks")
+        copy = taken(store)
+        # All of these are mapped from the first round on, those that were zeros too.
+        rounds = [overwritten(tree, server, store, draw, number + 1) for number in range(ROUNDS)]
+        server.detach()
+        sound = onefold.report("check", store)["sound"]
+    if not sound:
+        raise onefold.Failed("check finds damage after the detach")
+    return {
+        "trees": TREES,
+        "files": len(tree.files),
+        "bound": bound,
+        "copied": copy,
+        "to the bound": round((copy["content"] + copy["log"]) / bound["units"], 4),
+        "packing": packing,
+        "MiB/s of the copy, bound's own time in it": round(tree.blocks * BLOCK / MIB / seconds, 1),
+        "mapped": tree.blocks,
+        "most while overwritten, by round": rounds,
+        "to the mapped": round(max(most["content"] + most["log"] for most in rounds) / tree.blocks, 4),
+    }
+
+
+def run(name, options):
+    made = space(options)
+    return {"value": made["to the bound" if name == "log-space" else "to the mapped"], **made}

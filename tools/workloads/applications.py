@@ -1,0 +1,195 @@
+"""Databases and applications that are recorded, by the same contract as programs.py. A stand-in says so."""
+
+import glob
+import multiprocessing
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+import onefold
+from debian import sh
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+# PostgreSQL, which calls fdatasync on its own log.
+
+
+def postgres(root, command):
+    """Runs a line of bash as the user that the database runs as, with its programs in the path."""
+    places = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    if not places:
+        raise onefold.Failed("PostgreSQL is not installed (apt-get install postgresql)")
+    base = os.path.join(root, "pg")
+    # Trust: nobody else reaches a socket in a directory of its own.
+    line = f"set -e; export PATH={places[-1]}:$PATH PGDATA={base}/data PGHOST={base}; {command}"
+    sh(f"cd {base}; su postgres -s /bin/bash -c '{line}'")
+
+
+SERVER = '-o "-k $PGHOST -c listen_addresses= -c checkpoint_timeout=30s" -l $PGHOST/log -w -t 120'
+
+
+def pgbench_setup(root, _cache):
+    # The place of the recording is its maker's alone.
+    sh(f"chmod 711 {root} {root}/..; mkdir {root}/pg; chown postgres {root}/pg")
+    postgres(root, f"initdb -A trust >/dev/null; pg_ctl start {SERVER} >/dev/null; pgbench -q -i -s 10 postgres 2>/dev/null; pg_ctl stop -m fast >/dev/null")
+
+
+def pgbench(root, _cache):
+    """TPC-B-like transactions: one client, then eight whose commits meet."""
+    load = "pgbench -c 1 -t 4000 postgres >/dev/null 2>&1; pgbench -c 8 -j 2 -t 1000 postgres >/dev/null 2>&1"
+    postgres(root, f"pg_ctl start {SERVER} >/dev/null; {load}; pg_ctl stop -m fast >/dev/null")
+
+
+# A browser.
+
+PAGES = 12
+
+
+def browse_setup(root, _cache):
+    pages = os.path.join(root, "pages")
+    os.makedirs(pages)
+    os.makedirs(os.path.join(root, "home"))
+    for page in range(PAGES):
+        draw = random.Random(page)
+        pictures = "".join(f'<canvas id="c{n}" width="600" height="400"></canvas>' for n in range(4))
+        script = (
+            "for (const c of document.querySelectorAll('canvas')) { const d = c.getContext('2d');"
+            f" for (let i = 0; i < 2000; i++) {{ d.fillStyle = `hsl(${{i * 7 + {page}}} 80% 50%)`; d.fillRect(i * 37 % 600, i * 91 % 400, 20, 20); }}"
+            " localStorage.setItem(c.id + location, c.toDataURL().slice(0, 20000)); }"
+        )
+        body = " ".join(f"word{draw.randrange(997)}" for _ in range(6000))
+        with open(os.path.join(pages, f"{page}.html"), "w", encoding="ascii") as file:
+            file.write(f"<html><body>{pictures}<p>{body}</p><script>{script}</script></body></html>")
+
+
+def browse(root, _cache):
+    """A headless browser with profile and cache on the device, started again for each page."""
+    browser = shutil.which("firefox-esr") or shutil.which("firefox")
+    if not browser:
+        raise onefold.Failed("firefox-esr is not installed (apt-get install firefox-esr)")
+    home = os.path.join(root, "home")
+    os.makedirs(os.path.join(home, "profile"), exist_ok=True)
+    environment = {**os.environ, "HOME": home, "XDG_CACHE_HOME": os.path.join(home, "cache"), "MOZ_HEADLESS": "1"}
+    for page in range(PAGES):
+        shot = os.path.join(home, f"{page}.png")
+        words = [browser, "--headless", "--profile", os.path.join(home, "profile"), "--screenshot", shot, f"file://{root}/pages/{page}.html"]
+        subprocess.run(words, env=environment, timeout=300, check=True, capture_output=True)
+
+
+# Vehicle counting: the packages come from PyPI, into a place of their own.
+
+
+def vision(cache):
+    place = os.path.join(cache, "vision")
+    if not os.path.exists(os.path.join(place, "cv2")):
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", place, "opencv-python-headless", "numpy"], check=True)
+    return place
+
+
+def vehicle_setup(_root, cache):
+    vision(cache)
+
+
+def vehicle(root, cache):
+    script = os.path.join(HERE, "vehicle.py")
+    subprocess.run([sys.executable, script, root], env={**os.environ, "PYTHONPATH": vision(cache)}, check=True)
+
+
+# Applications like a phone's.
+
+WORDS = "the a to of you on my is are we see at home later ok thanks when where photo call meet tomorrow train lunch work bus late soon yes no".split()
+
+
+def application(root, number):
+    """Messages in an SQLite store, settings rewritten whole, thumbnails in a cache, now and then a photo."""
+    draw = random.Random(number)
+    home = os.path.join(root, f"app{number}")
+    os.makedirs(os.path.join(home, "cache"))
+    store = sqlite3.connect(os.path.join(home, "store.db"), isolation_level=None, timeout=60)
+    store.execute(f"PRAGMA journal_mode={('WAL', 'TRUNCATE', 'PERSIST', 'WAL', 'DELETE', 'WAL')[number % 6]}")
+    store.execute(f"PRAGMA synchronous={('FULL', 'FULL', 'NORMAL')[number % 3]}")
+    store.execute("CREATE TABLE message (id INTEGER PRIMARY KEY, who INTEGER, at INTEGER, body TEXT, state TEXT)")
+    store.execute("CREATE INDEX by_who ON message (who, at)")
+    settings = {f"setting.{name}": draw.randrange(1000) for name in range(60)}
+    for step in range(300):
+        store.execute("BEGIN")
+        for _ in range(draw.randint(1, 3)):
+            body = " ".join(draw.choice(WORDS) for _ in range(draw.randint(3, 40)))
+            store.execute("INSERT INTO message (who, at, body, state) VALUES (?, ?, ?, 'new')", (draw.randrange(20), 1_700_000_000 + step, body))
+        store.execute("UPDATE message SET state = 'read' WHERE id = ?", (draw.randint(1, step + 1),))
+        store.execute("COMMIT")
+        if step % 5 == 0:
+            settings[f"setting.{draw.randrange(60)}"] = draw.randrange(1000)
+            with open(os.path.join(home, "settings.xml.new"), "w", encoding="ascii") as file:
+                file.write("<map>\n" + "".join(f'  <int name="{name}" value="{value}" />\n' for name, value in settings.items()) + "</map>\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(file.name, os.path.join(home, "settings.xml"))
+        if step % 4 == 0:
+            # As large as a thumbnail, and as little to compress; the applications fetch the same ones.
+            with open(os.path.join(home, "cache", f"{step}"), "wb") as file:
+                file.write(random.Random(step // 8).randbytes(draw.randint(3, 30) << 10))
+        if step % 60 == 30:
+            with open(os.path.join(home, f"photo{step}.jpg"), "wb") as file:
+                file.write(draw.randbytes(draw.randint(1, 3) << 20))
+                file.flush()
+                os.fsync(file.fileno())
+    store.close()
+
+
+def phone_mix(root, _cache):
+    """Six of them at a time."""
+    running = [multiprocessing.Process(target=application, args=(root, number)) for number in range(6)]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join()
+        if process.exitcode != 0:
+            raise onefold.Failed(f"an application ended with {process.exitcode}")
+
+
+# Hadoop, in local mode. The jars come from Maven Central.
+
+HADOOP = "3.3.6"
+POM = """<project><modelVersion>4.0.0</modelVersion><groupId>x</groupId><artifactId>x</artifactId><version>1</version><dependencies>
+{}</dependencies></project>
+"""
+
+
+def hadoop_setup(root, cache):
+    jars = os.path.join(cache, "hadoop")
+    if not glob.glob(os.path.join(jars, "hadoop-mapreduce-examples-*.jar")):
+        names = ("hadoop-common", "hadoop-mapreduce-client-jobclient", "hadoop-mapreduce-client-common", "hadoop-mapreduce-examples")
+        one = "<dependency><groupId>org.apache.hadoop</groupId><artifactId>{}</artifactId><version>{}</version></dependency>\n"
+        os.makedirs(jars, exist_ok=True)
+        with open(os.path.join(jars, "pom.xml"), "w", encoding="ascii") as file:
+            file.write(POM.format("".join(one.format(name, HADOOP) for name in names)))
+        sh(f"cd {jars}; mvn -q -B dependency:copy-dependencies -DoutputDirectory={jars} -DincludeScope=runtime")
+    # The documentation of this machine's packages, for that of the kernel.
+    sh(
+        f"mkdir {root}/in {root}/tmp; n=0; find /usr/share/doc /usr/share/perl /usr/lib/python3* -type f -size -512k "
+        f"\\( -name '*.txt' -o -name copyright -o -name 'README*' -o -name '*.pod' -o -name '*.py' \\) 2>/dev/null | sort | head -3000 | "
+        f'while read -r file; do cp "$file" "{root}/in/$((++n)).txt"; done'
+    )
+
+
+def hadoop_grep(root, cache):
+    jars = os.path.join(cache, "hadoop")
+    main = "org.apache.hadoop.examples.ExampleDriver"
+    options = f"-Dhadoop.tmp.dir={root}/tmp -Dmapreduce.cluster.local.dir={root}/tmp/local"
+    # Small inputs joined to splits would be another program: each file is a map task, as in the shipped trace.
+    sh(f"cd {root}; HADOOP_USER_NAME=root java -Xmx1g -cp '{jars}/*' {main} grep {options} file://{root}/in file://{root}/out 'dedup[a-z]*' >{root}/log 2>&1", timeout=1500)
+
+
+# As in programs.py. What is not the program of a shipped trace is compared with none.
+APPLICATIONS = {
+    "pgbench": (3, pgbench_setup, pgbench, None, "PostgreSQL under pgbench, one client and eight (needs postgresql)"),
+    "browse": (2, browse_setup, browse, None, "headless browser over other local pages than 04_browse_firefox (needs firefox-esr)"),
+    "vehicle": (2, vehicle_setup, vehicle, None, "vehicle counting as in 05_vehicle, over drawn traffic (needs OpenCV from PyPI)"),
+    "phone-mix": (3, lambda _root, _cache: None, phone_mix, None, "processes like a phone's applications, others than in 10_phone_mix"),
+    "hadoop-grep": (4, hadoop_setup, hadoop_grep, "06_hadoop_grep", "Hadoop in local mode, grep over documentation (needs java and mvn)"),
+}
