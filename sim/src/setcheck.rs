@@ -1,4 +1,4 @@
-//! The set checker: P1 to P4 over *all* states that a cut could leave, after every device event.
+//! The set checker of mode `ordered`: P1 to P4 over *all* states that a cut could leave, after every device event.
 //!
 //! Sectors survive independently (A1, A2), so no state has to be enumerated: for each sector it keeps what each of its possible versions
 //! says, and from these

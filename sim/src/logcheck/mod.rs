@@ -1,23 +1,24 @@
 //! The set checker of lives with a log: the rules of `docs/log.md` over *all* states that a cut could leave, after every device event.
 //!
-//! It reads what the engine sends to the device, and follows from it what the last durable epoch makes of map, refs and fingerprints. No state
-//! is enumerated and nothing is opened, for a cut can leave two kinds of states only: those that replay as of the last durable epoch, and,
-//! where an epoch's units are on their way, those that have some of its records too. So it checks, at each write and discard that is issued and each flush that completes,
+//! It reads what the engine sends to the device, and follows from it what the last durable epoch makes of map, refs and fingerprints. No state is
+//! enumerated and nothing is opened, for a cut can leave two kinds of states only: those that replay as of the last durable epoch, and, where an
+//! epoch's units are on their way, those that have some of its records too. So it checks, at each write and discard that is issued and each flush
+//! that completes,
 //!
 //! 1. **Pages** (L7, L1): each sector holds what the records up to its tag make of it, and no epoch that is not durable. Fingerprints may be the
 //!    names that blocks of large epochs got later; counts may have fallen to no less than the links where garbage is possible.
-//! 2. **Reuse** (R4, L6, L8): nothing is written over and nothing discarded that the last durable epoch links to or names, or the one on its way, or
-//!    that the last durable one unlinked; nor a unit, condensed unit or place that a superblock leads to which may be there.
-//! 3. **Content** (R1, L5): what an epoch's records say of new blocks is so, for sure once the epoch is durable, and of a large one when its units are
-//!    written; and each LBN then has a version at or above its floor (P1, P2).
-//! 4. **Anchor** (L8, L3): when a superblock is written, pages hold all that lies before the anchor, condensed units say the same as the units that they
-//!    stand for, bits are set, and the other pair of copies stands.
-//! 5. **Units** (L2, L3, L9, L10): each in the place that was named for it, in order, of the durable incarnation, with what is flushed by then; one epoch
-//!    at a time.
+//! 2. **Reuse** (R4, L6, L8): nothing is written over and nothing discarded that the last durable epoch links to or names, or that is born in the
+//!    one on its way, or that was unlinked and not let go of; nor a unit, condensed unit or place that a superblock leads to which may be there.
+//! 3. **Content** (R1, L5): what an epoch's records say of new blocks is so, for sure once the epoch is durable, and of a large one when its units
+//!    are written; and each LBN then has a version at or above its floor (P1, P2).
+//! 4. **Anchor** (L8, L3): when a superblock is written, pages hold all that lies before the anchor, condensed units say the same as the units that
+//!    they stand for, bits are set, and the other pair of copies stands.
+//! 5. **Units** (L2, L3, L9, L10): each in the place that was named for it, in order, of a durable incarnation, with what is flushed by then; one
+//!    epoch at a time.
 //!
 //! What it learns of an epoch it learns from units that it decodes with the volume's key; records it reads by its own code (`records.rs`).
 //! It begins when the volume serves and nothing is undecided (`seed.rs`). It does not check: the opening, what recovery makes of a state (the
-//! explorer does), records that the acknowledgement ring stands for, nor anything about requests that are not acknowledged.
+//! explorer does), what the acknowledgement ring stands for, nor anything about requests that are not acknowledged.
 
 mod anchor;
 mod epoch;

@@ -171,7 +171,7 @@ impl Model {
         FingerprintEntry::decode(self.fingerprints[at].entry(i)).unwrap_or(FingerprintEntry::NONE)
     }
 
-    /// Whether a block has any of these numbers.
+    /// Whether the volume has these.
     pub fn has(&self, lbn: Option<u64>, pbn: Option<u64>) -> bool {
         lbn.is_none_or(|lbn| lbn < self.volume.geometry.logical_blocks) && pbn.is_none_or(|pbn| pbn < self.links.len() as u64)
     }
@@ -181,8 +181,7 @@ impl Model {
         self.before.clear();
     }
 
-    /// A change of an epoch that is durable. Sectors whose durable version holds it already stay as they are. The links are those of the map, so they
-    /// follow only while the medium lacks all of it.
+    /// A change of an epoch that is durable. Sectors whose durable version holds it already stay as they are.
     pub fn apply(&mut self, epoch: u64, change: &Change) -> Result<(), Violation> {
         match *change {
             Change::Link { lbn, to, old } => {
@@ -339,7 +338,7 @@ impl Model {
         }
     }
 
-    /// A sector that lacks something up to `names` of fingerprints, or up to `links` of map and refs, on the medium.
+    /// A sector that lacks an epoch up to `names`, of fingerprints, or up to `links`, of map and refs, on the medium; and that epoch.
     pub fn lacking(&self, names: u64, links: u64) -> Option<(SectorId, u64)> {
         let lacks = |&id: &SectorId| {
             let upto = if id.0 == Region::Fingerprints { names } else { links };

@@ -165,7 +165,7 @@ impl Bench {
         self.data(pbn, &unit)?;
         self.header.flushed_upto = self.header.sequence;
         self.header.sequence += 1;
-        self.header.epoch = self.header.epoch + 1;
+        self.header.epoch += 1;
         Ok(())
     }
 
