@@ -14,6 +14,8 @@ pub mod squeeze;
 pub mod tell;
 pub mod volume;
 
+pub mod checker;
+pub mod logcheck;
 pub mod setcheck;
 pub mod tables;
 pub mod traffic;

@@ -123,8 +123,9 @@ impl Explorer {
         let mut options = (*setting.options).clone();
         options.settings.promises_lost |= lost;
         self.draw_mode(&mut options, rng);
-        // The set checker knows the rules of `ordered`, on a medium that says all without a log.
-        let is_in_order = options.settings.commit_mode == CommitMode::Ordered && !has_live_log(&left.disk, rng);
+        let mode = options.settings.commit_mode;
+        // By the rules of `ordered` only on a medium that says all without a log.
+        let is_in_order = mode == CommitMode::Ordered && !has_live_log(&left.disk, rng);
         setting.options = Rc::new(options);
         let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
         let mut world = World::new(setting, left.disk, left.oracle, machine, rng.fork());
@@ -136,14 +137,15 @@ impl Explorer {
         if plan.check_sets && is_in_order {
             world.check_sets()?;
         }
+        if plan.check_sets && mode == CommitMode::Log {
+            world.check_log_sets();
+        }
         Ok(world)
     }
 
     fn count_events(&mut self, world: &World) {
         self.coverage.device_events += world.traffic.events;
-        if world.checker.is_some() {
-            self.coverage.checked_events += world.traffic.events;
-        }
+        self.coverage.checked_events += world.events_checked();
     }
 
     /// Opens the volume and lives on it; the `depth`th life in a row (from 0).

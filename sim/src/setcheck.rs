@@ -1,4 +1,4 @@
-//! The set checker: P1 to P4 over *all* states that a cut could leave, after every device event.
+//! The set checker of mode `ordered`: P1 to P4 over *all* states that a cut could leave, after every device event.
 //!
 //! Sectors survive independently (A1, A2), so no state has to be enumerated: for each sector it keeps what each of its possible versions
 //! says, and from these
@@ -17,8 +17,9 @@ use crate::disk::{Cell, SimDisk, to_index};
 use crate::oracle::Oracle;
 use crate::tables::{self, FINGERPRINTS, MAP, MapSector, REFS, Target, WRITTEN_BITS};
 use crate::violation::{Violation, violation};
-use crate::volume::{Place, State, Volume};
+use crate::volume::{Place, Volume};
 use onefold_engine::fingerprint::Digest;
+use onefold_engine::format::Superblock;
 use onefold_engine::format::copies::copies;
 use onefold_engine::format::{FingerprintEntry, Kind, PageId, REFS_UNKNOWN, Region};
 use onefold_engine::units::BLOCK_BYTES;
@@ -409,7 +410,7 @@ impl SetChecker {
             Target::Slot(pbn, slot) => {
                 let carrier = view.disk.cell(self.volume.block_of(pbn)).settled();
                 carrier
-                    .and_then(|carrier| tables::in_slot(carrier, slot))
+                    .and_then(|carrier| self.volume.in_slot(carrier, slot))
                     .ok_or_else(|| violation!("R1: LBN {lbn} may mean slot {slot} of PBN {pbn}, which has none"))?
             }
         };
@@ -443,7 +444,7 @@ impl SetChecker {
     /// Invariant 5. A copy of the newest generation may win; a torn one never does, and leaves the field to the next.
     fn superblock_changed(&mut self, view: View) -> Result<(), Violation> {
         let places = copies(self.volume.geometry.device_bytes).map(|at| view.disk.cell(at.get() / BLOCK_BYTES));
-        let mut decoded: Vec<(bool, State)> = Vec::new();
+        let mut decoded: Vec<(bool, Rc<Superblock>)> = Vec::new();
         for (copy, cell) in places.iter().enumerate() {
             let sure = cell.settled().is_some();
             decoded.extend(cell.possible().filter_map(|c| self.volume.superblock(copy, c)).map(|s| (sure, s)));

@@ -5,10 +5,12 @@ use crate::disk::to_index;
 use onefold_engine::fingerprint::{Digest, Fingerprint, Fingerprinter};
 use onefold_engine::format::authenticator::Authenticator;
 use onefold_engine::format::superblock::Superblock;
-use onefold_engine::format::{Geometry, PageId, Region, unit};
+use onefold_engine::format::{Geometry, PageId, Region, Unit, unit};
 use onefold_engine::units::{BLOCK_BYTES, Pbn};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::hash::Hash;
+use std::rc::Rc;
 
 /// What a block of the device is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,16 +29,16 @@ pub struct Volume {
     authenticator: Authenticator,
     places: Vec<Place>,
     digests: RefCell<FxHashMap<u64, Digest>>,
-    superblocks: RefCell<FxHashMap<(usize, u64), Option<State>>>,
+    superblocks: Known<(usize, u64), Rc<Superblock>>,
+    units: Known<(u64, u64), Rc<Unit>>,
+    slots: Known<(u64, u8), u64>,
 }
 
-/// What a copy of the superblock says of the volume's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
-    pub generation: u64,
-    pub clean: bool,
-    pub garbage_possible: bool,
-}
+/// What contents were decoded to, if to anything.
+type Known<K, V> = RefCell<FxHashMap<K, Option<V>>>;
+
+/// What is kept of contents that were decoded, at the most.
+const KNOWN_MAX: usize = 20_000;
 
 impl Volume {
     /// The volume with this geometry.
@@ -58,7 +60,17 @@ impl Volume {
         for pbn in 0..geometry.data_blocks {
             places[to_index(geometry.block_at(Pbn(pbn)).get() / BLOCK_BYTES)] = Place::Data(pbn);
         }
-        Self { uuid, geometry, fingerprinter, authenticator, places, digests: RefCell::default(), superblocks: RefCell::default() }
+        Self {
+            uuid,
+            geometry,
+            fingerprinter,
+            authenticator,
+            places,
+            digests: RefCell::default(),
+            superblocks: RefCell::default(),
+            units: RefCell::default(),
+            slots: RefCell::default(),
+        }
     }
 
     /// What a block of the device is for.
@@ -93,15 +105,25 @@ impl Volume {
 
     /// What a content says as copy `copy` of this volume's superblock; none where it is not one. Decoded once for each.
     #[must_use]
-    pub fn superblock(&self, copy: usize, content: &Shared) -> Option<State> {
-        let mut known = self.superblocks.borrow_mut();
-        if known.len() > 100_000 {
-            known.clear();
-        }
-        *known.entry((copy, content.id())).or_insert_with(|| {
-            let s = Superblock::decode(content.bytes(), copy).ok().filter(|s| s.uuid == self.uuid)?;
-            Some(State { generation: s.generation, clean: s.clean, garbage_possible: s.garbage_possible })
+    pub fn superblock(&self, copy: usize, content: &Shared) -> Option<Rc<Superblock>> {
+        known(&self.superblocks, (copy, content.id()), || {
+            Superblock::decode(content.bytes(), copy).ok().filter(|s| s.uuid == self.uuid).map(Rc::new)
         })
+    }
+
+    /// The unit, of any kind, that a content is in this place; none where it is not one. Decoded once for each.
+    #[must_use]
+    pub fn unit(&self, pbn: u64, content: &Shared) -> Option<Rc<Unit>> {
+        if content.bytes()[..unit::MAGIC.len()] != unit::MAGIC {
+            return None;
+        }
+        known(&self.units, (pbn, content.id()), || unit::open(&self.authenticator, Pbn(pbn), content.bytes()).map(Rc::new))
+    }
+
+    /// The name of what lies in a slot, if anything does. Unpacked once for each.
+    #[must_use]
+    pub fn in_slot(&self, carrier: &Shared, slot: u8) -> Option<u64> {
+        known(&self.slots, (carrier.id(), slot), || crate::tables::in_slot(carrier, slot))
     }
 
     /// The digest of a content, computed once for each.
@@ -113,4 +135,13 @@ impl Volume {
         }
         *known.entry(content.id()).or_insert_with(|| self.fingerprinter.digest(content.bytes()))
     }
+}
+
+/// What is known already, or is found out now.
+fn known<K: Eq + Hash, V: Clone>(known: &Known<K, V>, key: K, find: impl FnOnce() -> Option<V>) -> Option<V> {
+    let mut known = known.borrow_mut();
+    if known.len() > KNOWN_MAX {
+        known.clear();
+    }
+    known.entry(key).or_insert_with(find).clone()
 }

@@ -6,9 +6,11 @@
 //! 4. Whatever the machine does is checked as it does it: the interface's invariants, the device's rules (R6), the set checker where there is
 //!    one, every reply against the oracle.
 
+use crate::checker::Checker;
 use crate::client::{Client, Stretch, Weather};
 use crate::content::{Content, Shared};
 use crate::disk::{End, SimDisk};
+use crate::logcheck::LogChecker;
 use crate::machine::{Machine, quietly};
 use crate::options::Options;
 use crate::oracle::Oracle;
@@ -60,7 +62,11 @@ pub struct World {
     pub setting: Setting,
     pub disk: SimDisk,
     pub oracle: Oracle,
-    pub checker: Option<SetChecker>,
+    pub checker: Option<Checker>,
+    /// Device events before the checker began.
+    pub checked_from: u64,
+    /// The checker of a life with a log begins when the volume serves, and nothing on the device is undecided.
+    awaits_checker: bool,
     pub traffic: Traffic,
     pub client: Client,
     pub rng: Rng,
@@ -93,6 +99,8 @@ impl World {
             disk,
             oracle,
             checker: None,
+            checked_from: 0,
+            awaits_checker: false,
             client,
             rng,
             notices: Vec::new(),
@@ -124,8 +132,31 @@ impl World {
     /// When one of those possible now is wrong.
     pub fn check_sets(&mut self) -> Result<(), Violation> {
         let view = View { disk: &self.disk, oracle: &self.oracle };
-        self.checker = Some(SetChecker::new(self.setting.volume.clone(), view)?);
+        self.checker = Some(Checker::Ordered(Box::new(SetChecker::new(self.setting.volume.clone(), view)?)));
         Ok(())
+    }
+
+    /// The same for a life with a log, from the end of its opening on.
+    pub fn check_log_sets(&mut self) {
+        self.awaits_checker = true;
+    }
+
+    fn begin_checking(&mut self) -> Result<(), Violation> {
+        let is_quiet = self.disk.idle() && self.disk.undecided().is_empty();
+        if !self.awaits_checker || !self.traffic.serving || !is_quiet || self.weather.errors {
+            return Ok(());
+        }
+        self.awaits_checker = false;
+        let view = View { disk: &self.disk, oracle: &self.oracle };
+        self.checker = LogChecker::new(self.setting.volume.clone(), view)?.map(|checker| Checker::Log(Box::new(checker)));
+        self.checked_from = self.traffic.events;
+        Ok(())
+    }
+
+    /// Device events after which the checker looked.
+    #[must_use]
+    pub fn events_checked(&self) -> u64 {
+        if self.checker.is_some() { self.traffic.events - self.checked_from } else { 0 }
     }
 
     /// Whether a clean end was announced, and how it was.
@@ -155,7 +186,7 @@ impl World {
             self.carry_out(action)?;
         }
         self.actions = actions;
-        Ok(())
+        self.begin_checking()
     }
 
     fn carry_out(&mut self, action: Action) -> Result<(), Violation> {
@@ -228,7 +259,10 @@ impl World {
     fn notice(&mut self, notice: Notice) -> Result<(), Violation> {
         record!("notice: {notice:?}");
         match &notice {
-            Notice::Serving => self.traffic.serving = true,
+            Notice::Serving => {
+                self.traffic.serving = true;
+                self.begin_checking()?;
+            }
             Notice::Recounted { .. } => {
                 self.traffic.recounting = false;
                 self.traffic.note(Situation::Recount);
@@ -276,8 +310,9 @@ impl World {
         let would_be_old =
             !matches!(self.setting.volume.place(first), Place::Data(_)) && self.disk.cell(first).newest().id() != Content::zero().id();
         let redirected = self.sin.as_mut().filter(|_| !would_be_old).and_then(|s| s.redirect(first, contents.len() as u64));
-        if let Some(checker) = &self.checker {
-            (first..).zip(contents).try_for_each(|(block, _)| checker.about_to_change(block, "a write"))?;
+        if let Some(checker) = &mut self.checker {
+            let view = View { disk: &self.disk, oracle: &self.oracle };
+            (first..).zip(contents).try_for_each(|(block, content)| checker.about_to_write(block, content, view))?;
         }
         self.traffic.write(class, first, contents, &self.disk, &self.setting.volume);
         match redirected {
@@ -301,7 +336,7 @@ impl World {
         record!("device {}: discard blocks {first}+{blocks}", io.0);
         let fails = self.call(io, Call::Discard)?;
         if let Some(checker) = &self.checker {
-            (first..first + blocks).try_for_each(|block| checker.about_to_change(block, "a discard"))?;
+            (first..first + blocks).try_for_each(|block| checker.about_to_discard(block))?;
         }
         self.disk.discard(io, first, blocks)?;
         self.traffic.discard();
@@ -365,7 +400,7 @@ impl World {
                 self.traffic.flushed();
                 if let Some(checker) = &mut self.checker {
                     let view = View { disk: &self.disk, oracle: &self.oracle };
-                    decided.iter().try_for_each(|&block| checker.changed(block, view))?;
+                    checker.flushed(&decided, view)?;
                 }
                 Event::Flushed { io, result }
             }

@@ -1,0 +1,69 @@
+//! The set checker of a life: by the rules of mode `ordered`, or by those of the log.
+
+use crate::content::Shared;
+use crate::logcheck::LogChecker;
+use crate::setcheck::{SetChecker, View};
+use crate::violation::Violation;
+
+/// One of the two.
+pub enum Checker {
+    Ordered(Box<SetChecker>),
+    Log(Box<LogChecker>),
+}
+
+impl Checker {
+    /// A write of one block is about to be issued.
+    ///
+    /// # Errors
+    /// When it breaks a rule.
+    pub fn about_to_write(&mut self, block: u64, content: &Shared, view: View) -> Result<(), Violation> {
+        match self {
+            Self::Ordered(checker) => checker.about_to_change(block, "a write"),
+            Self::Log(checker) => checker.about_to_write(block, content, view),
+        }
+    }
+
+    /// A discard of one block is about to be issued.
+    ///
+    /// # Errors
+    /// When something may yet lead there.
+    pub fn about_to_discard(&self, block: u64) -> Result<(), Violation> {
+        match self {
+            Self::Ordered(checker) => checker.about_to_change(block, "a discard"),
+            Self::Log(checker) => checker.about_to_discard(block),
+        }
+    }
+
+    /// A write or discard of one block was issued.
+    ///
+    /// # Errors
+    /// When a state that is possible now is wrong.
+    pub fn changed(&mut self, block: u64, view: View) -> Result<(), Violation> {
+        match self {
+            Self::Ordered(checker) => checker.changed(block, view),
+            Self::Log(checker) => checker.changed(block, view),
+        }
+    }
+
+    /// A flush has completed, and decided these blocks.
+    ///
+    /// # Errors
+    /// As [`Checker::changed`].
+    pub fn flushed(&mut self, decided: &[u64], view: View) -> Result<(), Violation> {
+        match self {
+            Self::Ordered(checker) => decided.iter().try_for_each(|&block| checker.changed(block, view)),
+            Self::Log(checker) => checker.flushed(decided, view),
+        }
+    }
+
+    /// The floor of a block was raised.
+    ///
+    /// # Errors
+    /// P1 or P2 when something older is possible.
+    pub fn floor_raised(&self, lbn: u64, view: View) -> Result<(), Violation> {
+        match self {
+            Self::Ordered(checker) => checker.floor_raised(lbn, view),
+            Self::Log(checker) => checker.floor_raised(lbn, view),
+        }
+    }
+}

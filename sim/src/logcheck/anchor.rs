@@ -1,0 +1,245 @@
+//! What the superblocks say, and may say (L3, L8).
+
+use super::records::Sum;
+use super::seed::{condensed_changes, each};
+use super::{LogChecker, Place, View};
+use crate::content::{Content, Shared};
+use crate::disk::{SimDisk, to_index};
+use crate::violation::{Violation, violation};
+use onefold_engine::format::copies::copies;
+use onefold_engine::format::{Anchor, PageId, Region, Superblock, Unit, UnitKind, pair_of};
+use onefold_engine::units::BLOCK_BYTES;
+use rustc_hash::FxHashSet;
+use std::rc::Rc;
+
+impl LogChecker {
+    /// A copy of the superblock is about to be written: what it leads to is durable.
+    pub(super) fn superblock_written(&self, block: u64, content: &Shared, view: View) -> Result<(), Violation> {
+        let places = copies(self.volume.geometry.device_bytes).map(|at| at.get() / BLOCK_BYTES);
+        let copy = places.iter().position(|&at| at == block).expect("a copy's place");
+        let Some(superblock) = self.volume.superblock(copy, content) else {
+            return Err(violation!("L8: what is written as copy {copy} of the superblock is none"));
+        };
+        let pair = pair_of(superblock.generation);
+        for (other, &at) in places.iter().enumerate().filter(|(other, _)| !pair.contains(other)) {
+            if view.disk.cell(at).settled().is_none() {
+                return Err(violation!(
+                    "L8: copy {copy} of the superblock is written while copy {other}, of the other pair, is not durable"
+                ));
+            }
+        }
+        if !pair.contains(&copy) {
+            return Err(violation!("L8: generation {} is written to copy {copy}", superblock.generation));
+        }
+        let (epoch, sequence) = self.durable;
+        // What lies before the anchor is on pages, or in what was condensed: up to which epoch fingerprints are, and map and refs.
+        let (mut names, mut links) = (epoch, epoch);
+        if let Some(anchor) = superblock.anchor.as_ref().filter(|_| superblock.is_log_live()) {
+            self.check_anchor(anchor, &superblock, sequence)?;
+            self.check_condensed(anchor, view.disk)?;
+            (names, links) = (anchor.epoch.get(), anchor.epoch.get());
+            if !anchor.condensed.places.is_empty() {
+                let since = anchor.condensed.since;
+                links = *self
+                    .ends
+                    .get(&since)
+                    .ok_or_else(|| violation!("L8: what was condensed begins behind unit {since}, no epoch's end"))?;
+            }
+        } else if self.pending.is_some() {
+            return Err(violation!("L8: the superblock says that the log is empty while an epoch is on its way"));
+        }
+        if let Some(((region, sector), missing)) = self.model.lacking(names, links) {
+            return Err(violation!("L8: the anchor moves behind epoch {names}, and sector {sector} of {} lacks {missing}", region.name()));
+        }
+        self.check_bits(&superblock, names, links, view.disk)?;
+        let page = |block: &&u64| matches!(self.volume.place(**block), Place::Page(_));
+        match view.disk.undecided().iter().find(page) {
+            Some(block) if superblock.clean => Err(violation!("P1: clean is said while {:?} is undecided", self.volume.place(*block))),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_anchor(&self, anchor: &Anchor, superblock: &Superblock, flushed: u64) -> Result<(), Violation> {
+        let before = anchor.sequence - 1;
+        if before > flushed || anchor.flushed_upto > flushed {
+            return Err(violation!(
+                "L8: the anchor lies behind unit {before}, says that {} is flushed, and {flushed} is",
+                anchor.flushed_upto
+            ));
+        }
+        if self.ends.get(&before) != Some(&anchor.epoch.get()) {
+            return Err(violation!("L8: the anchor lies behind unit {before} and epoch {}; ends are {:?}", anchor.epoch.get(), self.ends));
+        }
+        let back = self.said.iter().filter_map(|s| s.anchor.as_ref()).find(|said| said.sequence > anchor.sequence);
+        if let Some(said) = back {
+            return Err(violation!("L8: the anchor goes back from unit {} to {}", said.sequence, anchor.sequence));
+        }
+        let behind: Vec<_> = self.units.iter().filter(|unit| unit.sequence >= anchor.sequence).collect();
+        let least = behind.first().map_or(superblock.incarnation, |unit| unit.incarnation);
+        if anchor.incarnation > least {
+            return Err(violation!("L3: the anchor has incarnation {}, what lies behind it {least}", anchor.incarnation));
+        }
+        let known = behind.iter().map(|unit| unit.pbn).chain(self.places.iter().copied());
+        if let Some((named, known)) = each(&anchor.places).zip(known).find(|(named, known)| named != known) {
+            return Err(violation!("L8: the anchor names PBN {named} where PBN {known} is a unit or a place"));
+        }
+        if anchor.places.is_empty() {
+            return Err(violation!("L9: the anchor names no place"));
+        }
+        let (behind, named) = (behind.len(), each(&anchor.places).collect::<Vec<_>>());
+        let unknown = named.iter().skip(behind + self.places.len());
+        unknown.copied().try_for_each(|pbn| self.must_be_free(pbn, "a place"))
+    }
+
+    /// What is condensed is durable, and says what the units did that it stands for.
+    fn check_condensed(&self, anchor: &Anchor, disk: &SimDisk) -> Result<(), Violation> {
+        let mut segment: Vec<Rc<Unit>> = Vec::new();
+        for pbn in each(&anchor.condensed.places) {
+            let cell = disk.cell(self.volume.block_of(pbn));
+            let Some(content) = cell.settled() else {
+                return Err(violation!("L8: the anchor names a condensed unit at PBN {pbn}, which is not durable"));
+            };
+            if self.copies_known.get(&pbn) == Some(&content.id()) {
+                continue;
+            }
+            let unit = self.volume.unit(pbn, content).filter(|unit| unit.header.kind == UnitKind::Condensed);
+            let Some(unit) = unit else {
+                return Err(violation!("L8: the anchor names a condensed unit at PBN {pbn}, where there is none"));
+            };
+            if unit.header.unit as usize != segment.len() {
+                return Err(violation!("L8: condensed unit {} stands at number {} of its segment", unit.header.unit, segment.len()));
+            }
+            let is_last = unit.header.unit + 1 == unit.header.units;
+            segment.push(unit);
+            if is_last {
+                self.check_segment(&std::mem::take(&mut segment))?;
+            }
+        }
+        if segment.is_empty() { Ok(()) } else { Err(violation!("L8: the last segment of what is condensed lacks units")) }
+    }
+
+    fn check_segment(&self, segment: &[Rc<Unit>]) -> Result<(), Violation> {
+        let header = segment[0].header;
+        let copied: Vec<_> = segment.iter().flat_map(|unit| condensed_changes(unit)).collect();
+        let mut rest = &copied[..];
+        for (epoch, changes) in self.history.range(header.flushed_upto + 1..=header.sequence).map(|(_, epoch)| epoch) {
+            let (these, others) = rest.split_at(rest.iter().take_while(|(of, _)| of == epoch).count());
+            let (said, did) = (Sum::of(these.iter().map(|(_, change)| change)), Sum::of(changes));
+            if said != did {
+                return Err(violation!("L8: what was condensed of epoch {epoch} says {said:?}, and its units {did:?}"));
+            }
+            rest = others;
+        }
+        match rest.first() {
+            Some((epoch, _)) => Err(violation!("L8: what was condensed says something of epoch {epoch}, out of its order")),
+            None => Ok(()),
+        }
+    }
+
+    /// Pages that were written have their bit, or live records that touch them.
+    fn check_bits(&self, superblock: &Superblock, names: u64, links: u64, disk: &SimDisk) -> Result<(), Violation> {
+        if superblock.garbage_possible {
+            return Ok(());
+        }
+        let bare = self.without_bit.iter().find(|id| !self.has_bit(**id, disk) && !self.model.is_live(**id, names, links));
+        match bare {
+            Some(id) => Err(violation!("L8: the anchor moves behind epoch {names}, and {} page {} has no bit", id.region.name(), id.index)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the *written* bit of a page is set, whatever happens.
+    fn has_bit(&self, id: PageId, disk: &SimDisk) -> bool {
+        let (page, bit) = self.volume.geometry.written_of(id);
+        disk.cell(self.volume.block_of_page(page)).possible().all(|content| bit_of(content, bit))
+    }
+
+    /// A page was written, or found written.
+    pub(super) fn note_bit(&mut self, id: PageId, disk: &SimDisk) {
+        let is_written = id.region != Region::Written && disk.cell(self.volume.block_of_page(id)).newest().id() != Content::zero().id();
+        if is_written && !self.has_bit(id, disk) {
+            self.without_bit.insert(id);
+        }
+    }
+
+    /// A page of *written* bits is about to be written: a bit is new only where no sector of its page can be zero, and none goes (P6).
+    pub(super) fn bits_written(&self, id: PageId, content: &Shared, disk: &SimDisk) -> Result<(), Violation> {
+        let before = disk.cell(self.volume.block_of_page(id)).newest();
+        for bit in 0..to_index(Region::Written.entries_per_page()) {
+            let (now, then) = (bit_of(content, bit), bit_of(before, bit));
+            if now == then {
+                continue;
+            }
+            let page = self.volume.geometry.page_of_written(id, bit);
+            let Some(page) = page.filter(|_| now) else {
+                return Err(violation!("P6: written bit {bit} of page {} becomes {now}, which stands for {page:?}", id.index));
+            };
+            let may_be_zero = |content: &Shared| (0..8).any(|i| content.sector_id(i) == Content::zero().sector_id(i));
+            if disk.cell(self.volume.block_of_page(page)).possible().any(may_be_zero) {
+                return Err(violation!(
+                    "P6: {} page {} gets its written bit while a sector of it may be zero",
+                    page.region.name(),
+                    page.index
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the superblocks on the device may say has changed.
+    pub(super) fn read_superblocks(&mut self, disk: &SimDisk) -> Result<(), Violation> {
+        self.said.clear();
+        let mut newest: Option<Rc<Superblock>> = None;
+        for (copy, at) in copies(self.volume.geometry.device_bytes).into_iter().enumerate() {
+            let cell = disk.cell(at.get() / BLOCK_BYTES);
+            let decoded: Vec<_> = cell.possible().filter_map(|content| self.volume.superblock(copy, content)).collect();
+            if cell.settled().is_some() {
+                let older = |s: &&Rc<Superblock>| newest.as_ref().is_none_or(|newest| newest.generation < s.generation);
+                newest = decoded.first().filter(older).cloned().or(newest);
+            }
+            self.said.extend(decoded);
+        }
+        self.said.sort_unstable_by_key(|s| s.generation);
+        self.said.dedup_by_key(|s| s.generation);
+        let Some(newest) = newest else { return Err(violation!("L8: no copy of the superblock is durable")) };
+        self.incarnation = newest.incarnation;
+        self.condensed =
+            self.said.iter().filter_map(|s| s.anchor.as_ref()).flat_map(|a| each(&a.condensed.places)).collect::<FxHashSet<_>>();
+        if let Some(anchor) = &newest.anchor {
+            for (sequence, pbn) in (anchor.sequence..).zip(each(&anchor.places)) {
+                if newest.generation > self.generation && sequence == self.next + self.places.len() as u64 {
+                    self.add_place(pbn);
+                }
+            }
+            self.let_go(anchor.flushed_upto);
+        }
+        self.forget_passed(disk);
+        Ok(())
+    }
+
+    /// Units before every anchor are nobody's.
+    fn forget_passed(&mut self, disk: &SimDisk) {
+        let anchors = self.said.iter().filter_map(|s| s.anchor.as_ref());
+        let first = anchors.clone().map(|anchor| anchor.sequence).min().unwrap_or(self.next);
+        while self.units.front().is_some_and(|unit| unit.sequence < first) {
+            let unit = self.units.pop_front().expect("it was seen");
+            self.unit_blocks.remove(&unit.pbn);
+        }
+        let since = anchors.filter(|anchor| !anchor.condensed.places.is_empty()).map(|anchor| anchor.condensed.since).min();
+        let oldest = since.unwrap_or(first).min(first - 1);
+        self.history = self.history.split_off(&first);
+        self.ends = self.ends.split_off(&oldest);
+        let (volume, condensed) = (&self.volume, &self.condensed);
+        for &pbn in condensed {
+            if let Some(content) = disk.cell(volume.block_of(pbn)).settled() {
+                self.copies_known.insert(pbn, content.id());
+            }
+        }
+        self.copies_known.retain(|pbn, _| condensed.contains(pbn));
+    }
+}
+
+fn bit_of(content: &Content, bit: usize) -> bool {
+    let (sector, bit) = (bit / 4000, bit % 4000);
+    content.sector(sector)[bit / 8] & (1 << (bit % 8)) != 0
+}

@@ -1,0 +1,268 @@
+//! The units of an epoch, from the first that is written to the flush behind the last.
+
+use super::records::{Change, birth_of_carrier, changes_of};
+use super::seed::each;
+use super::{LogChecker, UnitAt, View};
+use crate::content::Shared;
+use crate::violation::{Violation, violation};
+use onefold_engine::fingerprint::Digest;
+use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, Record, Unit, UnitHeader};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
+
+/// An epoch whose units are being written, or wait for their flush.
+pub(super) struct Pending {
+    header: UnitHeader,
+    /// Its units so far: where, and which content.
+    sent: Vec<(u64, u64)>,
+    changes: Vec<Change>,
+    /// New blocks, and what their records say of them.
+    new: Vec<(u64, FingerprintEntry)>,
+    /// What each LBN that it changed means now.
+    means: FxHashMap<u64, Option<u64>>,
+    /// Blocks that get their entry. What else it links to has other links.
+    pub born: FxHashSet<u64>,
+}
+
+impl Pending {
+    fn new(header: UnitHeader) -> Self {
+        let (sent, changes, new) = (Vec::new(), Vec::new(), Vec::new());
+        Self { header, sent, changes, new, means: FxHashMap::default(), born: FxHashSet::default() }
+    }
+
+    fn is_sent(&self) -> bool {
+        self.sent.len() == self.header.units as usize
+    }
+
+    fn goes_on_with(&self, header: &UnitHeader) -> bool {
+        let of = |h: &UnitHeader| (h.epoch, h.units, h.incarnation, h.flushed_upto, h.content_flushed);
+        of(header) == of(&self.header) && header.unit as usize == self.sent.len()
+    }
+
+    /// Whether content that is about to be written is what its record says of the block.
+    pub fn says(&self, pbn: u64, is: impl Fn(&FingerprintEntry) -> bool) -> bool {
+        !self.header.content_flushed && self.new.iter().any(|(new, name)| *new == pbn && is(name))
+    }
+}
+
+impl LogChecker {
+    /// A unit of the walk is about to be written.
+    pub(super) fn unit_written(&mut self, pbn: u64, unit: &Rc<Unit>, content: &Shared, view: View) -> Result<(), Violation> {
+        let header = unit.header;
+        self.check_header(pbn, &header)?;
+        self.check_places(pbn, unit)?;
+        let mut pending = self.pending.take().unwrap_or_else(|| Pending::new(header));
+        let result = self.take_records(&mut pending, pbn, unit, view);
+        pending.sent.push((pbn, content.id()));
+        self.next += 1;
+        self.add_unit(UnitAt { pbn, sequence: header.sequence, incarnation: header.incarnation });
+        let is_sent = pending.is_sent();
+        self.pending = Some(pending);
+        result?;
+        if is_sent { self.check_sent(pbn, content, view) } else { Ok(()) }
+    }
+
+    fn check_header(&mut self, pbn: u64, header: &UnitHeader) -> Result<(), Violation> {
+        let (epoch, sequence) = self.durable;
+        if header.sequence != self.next {
+            return Err(violation!("L2: unit {} is written to PBN {pbn}, and {} comes next", header.sequence, self.next));
+        }
+        if self.places.front() != Some(&pbn) {
+            return Err(violation!(
+                "L2: unit {} is written to PBN {pbn}; the place that was named is {:?}",
+                header.sequence,
+                self.places.front()
+            ));
+        }
+        if header.incarnation > self.incarnation {
+            let durable = self.incarnation;
+            return Err(violation!("L3: unit {} has incarnation {}, and durable is {durable}", header.sequence, header.incarnation));
+        }
+        if self.units.back().is_some_and(|last| last.incarnation > header.incarnation) {
+            return Err(violation!("L3: unit {} has incarnation {}, less than the one before", header.sequence, header.incarnation));
+        }
+        if header.flushed_upto != sequence {
+            return Err(violation!("L2: unit {} says that {} is flushed, and {sequence} is", header.sequence, header.flushed_upto));
+        }
+        match &self.pending {
+            Some(pending) if !pending.is_sent() && pending.goes_on_with(header) => Ok(()),
+            Some(pending) => {
+                let before = pending.header.epoch.get();
+                Err(violation!("L10: unit {} of epoch {}, and epoch {before} is not durable", header.sequence, header.epoch.get()))
+            }
+            None if header.unit == 0 && header.epoch.get() > epoch => Ok(()),
+            None => Err(violation!(
+                "L10: unit {} begins epoch {} with number {}, behind epoch {epoch}",
+                header.sequence,
+                header.epoch,
+                header.unit
+            )),
+        }
+    }
+
+    fn check_places(&mut self, pbn: u64, unit: &Unit) -> Result<(), Violation> {
+        self.places.pop_front();
+        self.place_blocks.remove(&pbn);
+        self.must_be_free(pbn, "a unit")?;
+        let sequence = unit.header.sequence;
+        if unit.places.is_empty() {
+            return Err(violation!("L9: unit {sequence} names no place for the next one"));
+        }
+        for (i, place) in each(&unit.places).enumerate() {
+            match self.places.get(i) {
+                Some(&known) if known != place => {
+                    return Err(violation!("L2: unit {sequence} names PBN {place} where PBN {known} was named before"));
+                }
+                Some(_) => {}
+                None => {
+                    if place == pbn {
+                        return Err(violation!("L9: unit {sequence} names its own PBN {pbn} as a place"));
+                    }
+                    self.must_be_free(place, "a place")?;
+                    self.add_place(place);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_records(&self, pending: &mut Pending, pbn: u64, unit: &Unit, view: View) -> Result<(), Violation> {
+        let mut changes: Vec<Change> = birth_of_carrier(pbn, unit).into_iter().collect();
+        for record in &unit.records {
+            if matches!(record, Record::Closing { .. }) {
+                return Err(violation!("L4: unit {} closes a log that is open", unit.header.sequence));
+            }
+            if let Record::New { pbn, name, .. } = record {
+                pending.new.push((pbn.get(), *name));
+            }
+            changes.extend(changes_of(record));
+        }
+        self.must_have_all(&changes)?;
+        let epoch = unit.header.epoch.get();
+        for change in &changes {
+            match *change {
+                Change::Link { lbn, to, old } => {
+                    let before = pending.means.get(&lbn).copied().unwrap_or_else(|| self.model.map(lbn).pbn().map(|pbn| pbn.get()));
+                    if old != before {
+                        return Err(violation!("L1: epoch {epoch} says that LBN {lbn} meant PBN {old:?}, and it was {before:?}"));
+                    }
+                    pending.means.insert(lbn, to.pbn().map(|pbn| pbn.get()));
+                }
+                Change::Birth { pbn: born, .. } => {
+                    if self.model.links(born) > 0 || self.held.contains_key(&born) {
+                        return Err(violation!("R4: epoch {epoch} has PBN {born} born, which is in use: {}", self.users(born)));
+                    }
+                    let cell = view.disk.cell(self.volume.block_of(born));
+                    if unit.header.content_flushed && born != pbn && cell.settled().is_none() {
+                        return Err(violation!("R1: large epoch {epoch} names PBN {born}, whose content is not durable"));
+                    }
+                    pending.born.insert(born);
+                }
+                Change::Removed { .. } => {}
+            }
+        }
+        pending.changes.extend(changes);
+        Ok(())
+    }
+
+    /// All units of an epoch are on their way: what they name is alive, and content is right, or on its way too.
+    fn check_sent(&self, at: u64, content: &Shared, view: View) -> Result<(), Violation> {
+        let pending = self.pending.as_ref().expect("it was just sent");
+        for change in &pending.changes {
+            let Change::Link { lbn, to, .. } = *change else { continue };
+            let Some(pbn) = to.pbn().map(|pbn| pbn.get()) else { continue };
+            if self.model.links(pbn) == 0 && !pending.born.contains(&pbn) {
+                return Err(violation!("R1: epoch {} links LBN {lbn} to PBN {pbn}, which nothing names", pending.header.epoch.get()));
+            }
+            let newest = if pbn == at { content } else { view.disk.cell(self.volume.block_of(pbn)).newest() };
+            self.check_content(lbn, to, newest, view)?;
+        }
+        for (pbn, name) in &pending.new {
+            self.check_new(*pbn, name, view.disk.cell(self.volume.block_of(*pbn)).newest())?;
+        }
+        Ok(())
+    }
+
+    fn check_new(&self, pbn: u64, name: &FingerprintEntry, content: &Shared) -> Result<(), Violation> {
+        if self.volume_says(name, content) {
+            Ok(())
+        } else {
+            Err(violation!("L5: the record of PBN {pbn} is not of its content {content:?}"))
+        }
+    }
+
+    pub(super) fn volume_says(&self, name: &FingerprintEntry, content: &Shared) -> bool {
+        match name.kind {
+            Kind::Fingerprint => self.volume.digest(content) == Digest::Of(name.value),
+            Kind::Checksum => self.volume.fingerprinter.checksum(content.bytes()) == name.value,
+            Kind::None | Kind::Carrier => false,
+        }
+    }
+
+    /// A flush is over: the epoch under way may be durable.
+    pub(super) fn commit_if_durable(&mut self, view: View) -> Result<(), Violation> {
+        let settled = |pbn: u64| view.disk.cell(self.volume.block_of(pbn)).settled();
+        let Some(pending) = self.pending.as_ref().filter(|pending| pending.is_sent()) else { return Ok(()) };
+        let is_there = |&(pbn, id): &(u64, u64)| settled(pbn).is_some_and(|content| content.id() == id);
+        if !pending.sent.iter().all(is_there) || pending.new.iter().any(|&(pbn, _)| settled(pbn).is_none()) {
+            return Ok(());
+        }
+        let pending = self.pending.take().expect("it was just there");
+        let epoch = pending.header.epoch.get();
+        for (pbn, name) in &pending.new {
+            self.check_new(*pbn, name, settled(*pbn).expect("it was seen"))?;
+        }
+        self.model.begin_epoch();
+        pending.changes.iter().try_for_each(|change| self.model.apply(epoch, change))?;
+        let sequence = self.next - 1;
+        self.durable = (epoch, sequence);
+        self.let_go(pending.header.flushed_upto);
+        self.hold(sequence, &pending.changes);
+        let lbns: Vec<u64> = pending.means.keys().copied().collect();
+        self.ends.insert(sequence, epoch);
+        self.history.insert(sequence, (epoch, pending.changes));
+        lbns.into_iter().try_for_each(|lbn| self.floor_raised(lbn, view))
+    }
+
+    /// What an epoch unlinked is held (L6).
+    pub(super) fn hold(&mut self, sequence: u64, changes: &[Change]) {
+        let olds = changes.iter().filter_map(|change| match *change {
+            Change::Link { old, .. } => old,
+            Change::Removed { pbn } => Some(pbn),
+            Change::Birth { .. } => None,
+        });
+        let olds: Vec<u64> = olds.collect();
+        olds.iter().for_each(|&pbn| *self.held.entry(pbn).or_default() += 1);
+        self.held_by.push_back((sequence, olds));
+    }
+
+    /// It is durable that units up to this one were flushed.
+    pub(super) fn let_go(&mut self, flushed_upto: u64) {
+        while self.held_by.front().is_some_and(|(sequence, _)| *sequence <= flushed_upto) {
+            let (_, olds) = self.held_by.pop_front().expect("it was seen");
+            for pbn in olds {
+                let held = self.held.get_mut(&pbn).expect("it is held");
+                *held -= 1;
+                if *held == 0 {
+                    self.held.remove(&pbn);
+                }
+            }
+        }
+    }
+
+    /// P1 and P2: what an LBN means, with this content in the block.
+    pub(super) fn check_content(&self, lbn: u64, to: MapEntry, block: &Shared, view: View) -> Result<(), Violation> {
+        let id = match to {
+            MapEntry::Block { slot: 0, .. } => block.id(),
+            MapEntry::Block { pbn, slot } => {
+                self.volume.in_slot(block, slot).ok_or_else(|| violation!("R1: LBN {lbn} means slot {slot} of {pbn}, which has none"))?
+            }
+            MapEntry::Unmapped | MapEntry::Zero | MapEntry::Lost => crate::content::Content::zero().id(),
+        };
+        if view.oracle.may_survive(lbn, id) {
+            return Ok(());
+        }
+        let promise = if view.oracle.remembers(lbn, id) { "P1" } else { "P2" };
+        Err(violation!("{promise}: LBN {lbn} may be {to:?} with content {id:016x}; allowed are {}", view.oracle.describe(lbn)))
+    }
+}

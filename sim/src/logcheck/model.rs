@@ -1,0 +1,372 @@
+//! Map, refs and fingerprints as the records up to the last durable epoch make them, sector by sector, with what the medium lacks of it.
+//!
+//! 1. A sector here has the very bytes that the engine has to write with a tag of that epoch.
+//! 2. For the last epoch the sectors are kept as they were before it too: a flush for something else may make its units durable before the engine
+//!    hears of it, and pages that it sends until then are right without it.
+
+use super::records::Change;
+use crate::content::Shared;
+use crate::disk::{SimDisk, to_index};
+use crate::violation::{Violation, violation};
+use crate::volume::Volume;
+use onefold_engine::fingerprint::Digest;
+use onefold_engine::format::page::{self, ENTRY_BYTES};
+use onefold_engine::format::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, PageId, REFS_UNKNOWN, Region};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
+
+/// The regions that records change.
+pub(super) const TABLES: [Region; 3] = [Region::Refs, Region::Fingerprints, Region::Map];
+/// Bytes of a sector before its tag, and behind it.
+const TAG: std::ops::Range<usize> = ENTRY_BYTES..ENTRY_BYTES + 8;
+
+type Entries = Option<Box<[u8; ENTRY_BYTES]>>;
+
+static BLANK: [u8; ENTRY_BYTES] = [0; ENTRY_BYTES];
+
+#[derive(Clone, Default)]
+struct Sector {
+    entries: Entries,
+    /// The last epoch whose records changed it, as far as the medium did not hold that when the tables were read.
+    last: u64,
+    /// Of its durable version.
+    tag: u64,
+    /// The last epoch with a record that touches it, in the medium's version or not.
+    touched: u64,
+    /// Epochs that changed it and are newer than that tag, in order.
+    missing: Vec<u64>,
+}
+
+impl Sector {
+    fn entry<const N: usize>(&self, i: usize) -> &[u8; N] {
+        bytes(&self.entries)[i * N..][..N].try_into().expect("an entry")
+    }
+
+    fn set<const N: usize>(&mut self, i: usize, entry: &[u8; N]) {
+        self.entries.get_or_insert_with(|| Box::new(BLANK))[i * N..][..N].copy_from_slice(entry);
+    }
+}
+
+fn bytes(entries: &Entries) -> &[u8; ENTRY_BYTES] {
+    entries.as_deref().unwrap_or(&BLANK)
+}
+
+/// The name of a sector: its region and its number there.
+pub(super) type SectorId = (Region, usize);
+
+pub(super) struct Model {
+    volume: Rc<Volume>,
+    refs: Vec<Sector>,
+    fingerprints: Vec<Sector>,
+    map: Vec<Sector>,
+    /// What the last epoch changed, as it was before (invariant 2), with the last epoch that had changed it.
+    before: FxHashMap<SectorId, (Entries, u64)>,
+    /// Sectors that miss something on the medium.
+    behind: FxHashSet<SectorId>,
+    /// By PBN: LBNs that mean it, and one for its entry.
+    links: Vec<u32>,
+}
+
+impl Model {
+    /// The tables of a device on which nothing is undecided.
+    pub fn read(volume: Rc<Volume>, disk: &SimDisk) -> Result<Self, Violation> {
+        let sectors = |region| vec![Sector::default(); to_index(volume.geometry.pages(region)) * 8];
+        let mut model = Self {
+            refs: sectors(Region::Refs),
+            fingerprints: sectors(Region::Fingerprints),
+            map: sectors(Region::Map),
+            before: FxHashMap::default(),
+            behind: FxHashSet::default(),
+            links: vec![0; to_index(volume.geometry.data_blocks)],
+            volume,
+        };
+        for region in TABLES {
+            for index in 0..model.volume.geometry.pages(region) {
+                let id = PageId { region, index };
+                model.read_page(id, disk.cell(model.volume.block_of_page(id)).durable())?;
+            }
+        }
+        Ok(model)
+    }
+
+    fn read_page(&mut self, id: PageId, content: &Shared) -> Result<(), Violation> {
+        if content.id() == crate::content::Content::zero().id() {
+            return Ok(());
+        }
+        for i in 0..8 {
+            if *content.sector(i) == [0; 512] {
+                continue;
+            }
+            let (entries, tag) = self.open(id, i, content)?;
+            let sector = self.sector_mut((id.region, to_index(id.sector(i))));
+            (sector.entries, sector.tag) = (Some(Box::new(entries)), tag);
+        }
+        Ok(())
+    }
+
+    fn open(&self, id: PageId, sector: usize, content: &Shared) -> Result<([u8; ENTRY_BYTES], u64), Violation> {
+        let opened = page::open_sector(&self.volume.uuid, id.region, id.sector(sector), content.sector(sector));
+        opened.ok_or_else(|| violation!("P6: sector {sector} of {} page {} may fail its check", id.region.name(), id.index))
+    }
+
+    fn sector(&self, (region, number): SectorId) -> &Sector {
+        let table = match region {
+            Region::Refs => &self.refs,
+            Region::Fingerprints => &self.fingerprints,
+            Region::Map => &self.map,
+            Region::Written => unreachable!("no record changes it"),
+        };
+        &table[number]
+    }
+
+    fn sector_mut(&mut self, (region, number): SectorId) -> &mut Sector {
+        let table = match region {
+            Region::Refs => &mut self.refs,
+            Region::Fingerprints => &mut self.fingerprints,
+            Region::Map => &mut self.map,
+            Region::Written => unreachable!("no record changes it"),
+        };
+        &mut table[number]
+    }
+
+    /// Counts links and entries anew. Where no garbage is possible the counts are exactly these.
+    pub fn count_links(&mut self, garbage_possible: bool) -> Result<(), Violation> {
+        self.links.fill(0);
+        let blocks = self.links.len() as u64;
+        for sector in self.map.iter().filter_map(|sector| sector.entries.as_deref()) {
+            for entry in sector.chunks_exact(MAP_ENTRY_SIZE) {
+                let entry = MapEntry::decode(entry.try_into().expect("an entry")).map_err(|e| violation!("format: {e}"))?;
+                if let Some(pbn) = entry.pbn() {
+                    let links = self.links.get_mut(to_index(pbn.get()));
+                    *links.ok_or_else(|| violation!("format: an LBN means {pbn} of {blocks}"))? += 1;
+                }
+            }
+        }
+        for pbn in 0..blocks {
+            self.links[to_index(pbn)] += u32::from(!self.name(pbn).is_none());
+            let (links, refs) = (self.links(pbn), self.refs_of(pbn));
+            if refs != REFS_UNKNOWN && (links > u32::from(refs) || (links < u32::from(refs) && !garbage_possible)) {
+                return Err(violation!("P3: after replay refs of PBN {pbn} are {refs}, and it has {links} links"));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn links(&self, pbn: u64) -> u32 {
+        self.links[to_index(pbn)]
+    }
+
+    pub fn map(&self, lbn: u64) -> MapEntry {
+        let (at, i) = at::<{ ENTRY_BYTES / MAP_ENTRY_SIZE }>(lbn);
+        MapEntry::decode(self.map[at].entry(i)).unwrap_or(MapEntry::Lost)
+    }
+
+    fn refs_of(&self, pbn: u64) -> u8 {
+        let (at, i) = at::<ENTRY_BYTES>(pbn);
+        self.refs[at].entry::<1>(i)[0]
+    }
+
+    fn name(&self, pbn: u64) -> FingerprintEntry {
+        let (at, i) = at::<{ ENTRY_BYTES / FINGERPRINT_ENTRY_SIZE }>(pbn);
+        FingerprintEntry::decode(self.fingerprints[at].entry(i)).unwrap_or(FingerprintEntry::NONE)
+    }
+
+    /// Whether the volume has these.
+    pub fn has(&self, lbn: Option<u64>, pbn: Option<u64>) -> bool {
+        lbn.is_none_or(|lbn| lbn < self.volume.geometry.logical_blocks) && pbn.is_none_or(|pbn| pbn < self.links.len() as u64)
+    }
+
+    /// Another epoch is durable: what the last one changed is old now.
+    pub fn begin_epoch(&mut self) {
+        self.before.clear();
+    }
+
+    /// A change of an epoch that is durable. Sectors whose durable version holds it already stay as they are.
+    pub fn apply(&mut self, epoch: u64, change: &Change) -> Result<(), Violation> {
+        match *change {
+            Change::Link { lbn, to, old } => {
+                let (at, i) = at::<{ ENTRY_BYTES / MAP_ENTRY_SIZE }>(lbn);
+                let before = self.map(lbn);
+                if let Some(sector) = self.touch((Region::Map, at), epoch) {
+                    sector.set(i, &to.encode());
+                    before.pbn().into_iter().for_each(|pbn| self.link(pbn.get(), -1));
+                    to.pbn().into_iter().for_each(|pbn| self.link(pbn.get(), 1));
+                }
+                old.map_or(Ok(()), |old| self.count(epoch, old, -1))?;
+                to.pbn().map_or(Ok(()), |pbn| self.count(epoch, pbn.get(), 1))
+            }
+            Change::Birth { pbn, name } => {
+                if let Some(name) = name {
+                    self.rename(epoch, pbn, name);
+                }
+                self.count(epoch, pbn, 1)
+            }
+            Change::Removed { pbn } => {
+                self.rename(epoch, pbn, FingerprintEntry::NONE);
+                self.count(epoch, pbn, -1)
+            }
+        }
+    }
+
+    fn rename(&mut self, epoch: u64, pbn: u64, name: FingerprintEntry) {
+        let (at, i) = at::<{ ENTRY_BYTES / FINGERPRINT_ENTRY_SIZE }>(pbn);
+        let before = self.name(pbn);
+        if let Some(sector) = self.touch((Region::Fingerprints, at), epoch) {
+            sector.set(i, &name.encode());
+            self.link(pbn, i32::from(!name.is_none()) - i32::from(!before.is_none()));
+        }
+    }
+
+    fn link(&mut self, pbn: u64, by: i32) {
+        // While the tables are read, nothing has been counted yet.
+        let links = &mut self.links[to_index(pbn)];
+        *links = links.saturating_add_signed(by);
+    }
+
+    fn count(&mut self, epoch: u64, pbn: u64, by: i16) -> Result<(), Violation> {
+        let (at, i) = at::<ENTRY_BYTES>(pbn);
+        let refs = self.refs_of(pbn);
+        let Some(sector) = self.touch((Region::Refs, at), epoch) else { return Ok(()) };
+        let sum = u8::try_from(i16::from(refs) + by).ok().filter(|sum| *sum != REFS_UNKNOWN);
+        match sum {
+            _ if refs == REFS_UNKNOWN => Ok(()),
+            Some(sum) => {
+                sector.set(i, &[sum]);
+                Ok(())
+            }
+            None => Err(violation!("L1: records of epoch {epoch} bring refs of PBN {pbn} from {refs} by {by} to no count")),
+        }
+    }
+
+    /// A sector that an epoch changes; none where its durable version holds that already.
+    fn touch(&mut self, id: SectorId, epoch: u64) -> Option<&mut Sector> {
+        let sector = self.sector_mut(id);
+        sector.touched = sector.touched.max(epoch);
+        if sector.tag >= epoch {
+            return None;
+        }
+        if sector.last < epoch {
+            let was = (sector.entries.clone(), sector.last);
+            self.before.insert(id, was);
+            let sector = self.sector_mut(id);
+            sector.last = epoch;
+            sector.missing.push(epoch);
+            self.behind.insert(id);
+        }
+        Some(self.sector_mut(id))
+    }
+
+    /// A page is written while this epoch is the last durable one: each sector holds what its tag says (L7).
+    pub fn page_written(
+        &mut self,
+        id: PageId,
+        content: &Shared,
+        durable: u64,
+        garbage_possible: bool,
+        disk: &SimDisk,
+    ) -> Result<(), Violation> {
+        for i in 0..8 {
+            let (entries, tag) = self.open(id, i, content)?;
+            let at = (id.region, to_index(id.sector(i)));
+            let what = || format!("sector {i} of {} page {}, written with tag {tag}", id.region.name(), id.index);
+            if tag > durable {
+                return Err(violation!("L7: {} while the last durable epoch is {durable}", what()));
+            }
+            let sector = self.sector(at);
+            if tag < sector.tag {
+                return Err(violation!("L7: {}, has tag {} already", what(), sector.tag));
+            }
+            let expected = match self.before.get(&at) {
+                _ if tag >= sector.last => &sector.entries,
+                Some((before, last)) if tag >= *last => before,
+                _ => return Err(violation!("L7: {}, was changed by epoch {} since", what(), sector.last)),
+            };
+            if entries == *bytes(expected) {
+                continue;
+            }
+            let expected = expected.clone();
+            let allowed = match id.region {
+                Region::Refs => garbage_possible && self.is_recounted(at.1, &entries, bytes(&expected)),
+                Region::Fingerprints => self.is_named(at.1, &entries, bytes(&expected), disk),
+                _ => false,
+            };
+            if !allowed {
+                let entry = first_difference(id.region, &entries, bytes(&expected));
+                return Err(violation!("L7: {}, differs in entry {entry} from what the records make of it", what()));
+            }
+            self.sector_mut(at).entries = Some(Box::new(entries));
+            self.before.remove(&at);
+        }
+        Ok(())
+    }
+
+    /// Whether counts fell, and to no less than the links: a recount did that.
+    fn is_recounted(&self, sector: usize, written: &[u8; ENTRY_BYTES], expected: &[u8; ENTRY_BYTES]) -> bool {
+        let first = sector * ENTRY_BYTES;
+        let fits = |(i, (&now, &then)): (usize, (&u8, &u8))| {
+            now == then || (now < then && self.links.get(first + i).is_some_and(|&links| u32::from(now) >= links))
+        };
+        written.iter().zip(expected).enumerate().all(fits)
+    }
+
+    /// Whether entries differ only where the blocks of large epochs got their names, and these are right.
+    fn is_named(&self, sector: usize, written: &[u8; ENTRY_BYTES], expected: &[u8; ENTRY_BYTES], disk: &SimDisk) -> bool {
+        let entry = |bytes: &[u8]| FingerprintEntry::decode(bytes.try_into().expect("an entry")).ok();
+        let (now, then) = (written.chunks_exact(FINGERPRINT_ENTRY_SIZE), expected.chunks_exact(FINGERPRINT_ENTRY_SIZE));
+        let first = (sector * (ENTRY_BYTES / FINGERPRINT_ENTRY_SIZE)) as u64;
+        (first..).zip(now.zip(then)).all(|(pbn, (now, then))| {
+            let named = || {
+                let name = entry(now).filter(|name| name.kind == Kind::Fingerprint)?;
+                let content = disk.cell(self.volume.block_of(pbn)).settled()?;
+                (self.volume.digest(content) == Digest::Of(name.value)).then_some(())
+            };
+            now == then || (entry(then) == Some(FingerprintEntry::LOST) && named().is_some())
+        })
+    }
+
+    /// A flush has decided a page.
+    pub fn page_decided(&mut self, id: PageId, content: &Shared) {
+        for i in 0..8 {
+            let at = (id.region, to_index(id.sector(i)));
+            let tag = u64::from_le_bytes(content.sector(i)[TAG].try_into().expect("a tag"));
+            let sector = self.sector_mut(at);
+            sector.tag = tag;
+            sector.missing.retain(|&epoch| epoch > tag);
+            if sector.missing.is_empty() {
+                self.behind.remove(&at);
+            }
+        }
+    }
+
+    /// A sector that lacks an epoch up to `names`, of fingerprints, or up to `links`, of map and refs, on the medium; and that epoch.
+    pub fn lacking(&self, names: u64, links: u64) -> Option<(SectorId, u64)> {
+        let lacks = |&id: &SectorId| {
+            let upto = if id.0 == Region::Fingerprints { names } else { links };
+            let oldest = *self.sector(id).missing.first()?;
+            (oldest <= upto).then_some((id, oldest))
+        };
+        self.behind.iter().find_map(lacks)
+    }
+
+    /// Whether a record of an epoch behind these touches a page.
+    pub fn is_live(&self, id: PageId, names: u64, links: u64) -> bool {
+        let upto = if id.region == Region::Fingerprints { names } else { links };
+        (0..8).any(|i| self.sector((id.region, to_index(id.sector(i)))).touched > upto)
+    }
+}
+
+/// The sector of an entry, of which there are N in each, and its place there.
+fn at<const N: usize>(entry: u64) -> (usize, usize) {
+    (to_index(entry) / N, to_index(entry) % N)
+}
+
+fn first_difference(region: Region, a: &[u8; ENTRY_BYTES], b: &[u8; ENTRY_BYTES]) -> String {
+    let size = match region {
+        Region::Map => MAP_ENTRY_SIZE,
+        Region::Fingerprints => FINGERPRINT_ENTRY_SIZE,
+        _ => 1,
+    };
+    let at = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(0) / size;
+    let of = |bytes: &[u8; ENTRY_BYTES]| bytes[at * size..][..size].to_vec();
+    format!("{at} ({:?}, not {:?})", of(a), of(b))
+}

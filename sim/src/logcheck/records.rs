@@ -1,0 +1,87 @@
+//! What records say, block by block: written here a second time, so that the checker does not lean on the engine's own reading of them.
+
+use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, OldRun, Record, Unit};
+use onefold_engine::units::Pbn;
+
+/// What becomes of one block, or of one LBN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Link {
+        lbn: u64,
+        to: MapEntry,
+        old: Option<u64>,
+    },
+    /// A block gets its entry; none where a condensed unit says no more than that it counts.
+    Birth {
+        pbn: u64,
+        name: Option<FingerprintEntry>,
+    },
+    /// The entry of a block goes.
+    Removed {
+        pbn: u64,
+    },
+}
+
+/// The changes of one record, in order.
+pub(super) fn changes_of(record: &Record) -> Vec<Change> {
+    let link = |lbn: u64, to: MapEntry, old: &Option<Pbn>| Change::Link { lbn, to, old: old.map(Pbn::get) };
+    let birth = |pbn: Pbn, name| Change::Birth { pbn: pbn.get(), name };
+    match record {
+        Record::New { lbn, pbn, old, name } => {
+            vec![link(lbn.get(), MapEntry::Block { pbn: *pbn, slot: 0 }, old), birth(*pbn, Some(*name))]
+        }
+        Record::Link { lbn, to, old } => vec![link(lbn.get(), *to, old)],
+        Record::Extent { lbn, pbn, olds } => {
+            let one = |(i, old): (u64, Option<Pbn>)| {
+                let pbn = *pbn + i;
+                [link(lbn.get() + i, MapEntry::Block { pbn, slot: 0 }, &old), birth(pbn, Some(FingerprintEntry::LOST))]
+            };
+            (0..).zip(each(olds)).flat_map(one).collect()
+        }
+        Record::Clear { lbn, to, olds } => (lbn.get()..).zip(each(olds)).map(|(lbn, old)| link(lbn, *to, &old)).collect(),
+        Record::Removed { pbn } => vec![Change::Removed { pbn: pbn.get() }],
+        Record::Carrier { pbn, authenticator } => {
+            vec![birth(*pbn, Some(FingerprintEntry { kind: Kind::Carrier, value: *authenticator }))]
+        }
+        Record::Born { lbn, to, old } => {
+            let born = to.pbn().map(|pbn| birth(pbn, None));
+            std::iter::once(link(lbn.get(), *to, old)).chain(born).collect()
+        }
+        Record::Closing { .. } | Record::Later { .. } => Vec::new(),
+    }
+}
+
+/// A unit with slots is itself the record of its entry.
+pub(super) fn birth_of_carrier(pbn: u64, unit: &Unit) -> Option<Change> {
+    let name = FingerprintEntry { kind: Kind::Carrier, value: unit.authenticator };
+    (!unit.slots.is_empty()).then_some(Change::Birth { pbn, name: Some(name) })
+}
+
+/// The blocks of all runs, one for each LBN.
+fn each(olds: &[OldRun]) -> impl Iterator<Item = Option<Pbn>> + '_ {
+    olds.iter().flat_map(|run| (0..run.blocks).map(|i| run.first.map(|first| first + i)))
+}
+
+/// What the changes of an epoch come to for map and refs, whatever the order of what is born and what goes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Sum {
+    links: Vec<(u64, MapEntry, Option<u64>)>,
+    born: Vec<u64>,
+    removed: Vec<u64>,
+}
+
+impl Sum {
+    pub fn of<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Self {
+        let mut sum = Self::default();
+        for change in changes {
+            match *change {
+                Change::Link { lbn, to, old } => sum.links.push((lbn, to, old)),
+                Change::Birth { pbn, .. } => sum.born.push(pbn),
+                Change::Removed { pbn } => sum.removed.push(pbn),
+            }
+        }
+        sum.born.sort_unstable();
+        sum.removed.sort_unstable();
+        sum
+    }
+}

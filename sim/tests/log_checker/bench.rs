@@ -1,0 +1,270 @@
+//! A device, its checker, and hands that write.
+
+use onefold_engine::fingerprint::Digest;
+use onefold_engine::format::page::{self, PageContent};
+use onefold_engine::format::{
+    Anchor, Condensed, FingerprintEntry, Kind, MapEntry, PageId, Places, Record, Region, Superblock, UnitHeader, UnitKind, UnitWriter,
+};
+use onefold_engine::interface::IoId;
+use onefold_engine::units::{Epoch, Lbn, Pbn};
+use onefold_sim::content::{Content, Shared, pattern};
+use onefold_sim::disk::{End, SimDisk};
+use onefold_sim::logcheck::LogChecker;
+use onefold_sim::options::Shape;
+use onefold_sim::oracle::{Oracle, Patch};
+use onefold_sim::prepare::Prepared;
+use onefold_sim::setcheck::View;
+use onefold_sim::violation::Violation;
+use onefold_sim::volume::Volume;
+use std::rc::Rc;
+
+pub type Checked = Result<(), Violation>;
+
+/// Where the first units lie.
+pub const PLACES: [u64; 8] = [20, 21, 22, 23, 24, 25, 26, 27];
+
+pub struct Bench {
+    pub volume: Rc<Volume>,
+    pub disk: SimDisk,
+    pub oracle: Oracle,
+    pub checker: LogChecker,
+    /// As it was written last.
+    pub superblock: Superblock,
+    /// Of the next unit.
+    pub header: UnitHeader,
+    io: u64,
+}
+
+pub fn runs(pbns: &[u64]) -> Vec<Places> {
+    pbns.iter().map(|&first| Places { first: Pbn(first), blocks: 1 }).collect()
+}
+
+pub fn block(pbn: u64) -> MapEntry {
+    MapEntry::Block { pbn: Pbn(pbn), slot: 0 }
+}
+
+pub fn link(lbn: u64, to: MapEntry, old: Option<u64>) -> Record {
+    Record::Link { lbn: Lbn(lbn), to, old: old.map(Pbn) }
+}
+
+/// That it is this rule that is broken, in these words.
+pub fn says(checked: Checked, words: &str) {
+    let violation = checked.expect_err("a violation");
+    assert!(violation.0.contains(words), "{violation}");
+}
+
+impl Bench {
+    /// An empty volume that serves with an empty log, in its second incarnation.
+    pub fn new() -> Self {
+        let (volume, disk, oracle, superblock) = Self::medium(&mut |_| {});
+        Self::over(volume, disk, oracle, superblock).expect("an empty volume is in order")
+    }
+
+    /// The medium of such a volume, its superblock changed.
+    pub fn medium(change: &mut dyn FnMut(&mut Superblock)) -> (Rc<Volume>, SimDisk, Oracle, Superblock) {
+        let prepared = Prepared::new(Shape::Tiny, true).expect("a prepared volume");
+        let (volume, mut disk) = (prepared.volume.clone(), prepared.disk.clone());
+        let mut superblock = prepared.superblock.clone();
+        (superblock.clean, superblock.incarnation) = (false, 2);
+        superblock.set_log_live(true);
+        let (places, condensed) = (runs(&PLACES[..3]), Condensed::default());
+        superblock.anchor =
+            Some(Anchor { sequence: 1, incarnation: 2, epoch: Epoch(4), flushed_upto: 0, places, barrier: None, condensed });
+        change(&mut superblock);
+        for copies in [[0, 2], [1, 3]] {
+            superblock.generation += 1;
+            for copy in copies {
+                disk.plant(place_of(copy, &disk), sealed(&superblock, copy));
+            }
+        }
+        (volume, disk, prepared.oracle, superblock)
+    }
+
+    pub fn over(volume: Rc<Volume>, disk: SimDisk, oracle: Oracle, superblock: Superblock) -> Result<Self, Violation> {
+        let checker = LogChecker::new(volume.clone(), View { disk: &disk, oracle: &oracle })?.expect("a volume with a log");
+        let header = UnitHeader {
+            kind: UnitKind::Log,
+            incarnation: 2,
+            sequence: 1,
+            epoch: Epoch(5),
+            unit: 0,
+            units: 1,
+            flushed_upto: 0,
+            content_flushed: false,
+        };
+        Ok(Self { volume, disk, oracle, checker, superblock, header, io: 0 })
+    }
+
+    pub fn view(&self) -> View<'_> {
+        View { disk: &self.disk, oracle: &self.oracle }
+    }
+
+    fn send(&mut self, at: u64, content: &Shared) -> Checked {
+        self.checker.about_to_write(at, content, View { disk: &self.disk, oracle: &self.oracle })?;
+        self.io += 1;
+        self.disk.write(IoId(self.io), at, std::slice::from_ref(content))?;
+        self.checker.changed(at, View { disk: &self.disk, oracle: &self.oracle })
+    }
+
+    /// A write that completes.
+    pub fn write(&mut self, at: u64, content: &Shared) -> Checked {
+        self.send(at, content)?;
+        self.disk.finish(IoId(self.io), End::Done);
+        Ok(())
+    }
+
+    pub fn discard(&mut self, pbn: u64) -> Checked {
+        self.checker.about_to_discard(self.volume.block_of(pbn))
+    }
+
+    pub fn flush(&mut self) -> Checked {
+        self.io += 1;
+        self.disk.flush(IoId(self.io));
+        let decided = self.disk.finish(IoId(self.io), End::Done);
+        self.checker.flushed(&decided, View { disk: &self.disk, oracle: &self.oracle })
+    }
+
+    pub fn data(&mut self, pbn: u64, content: &Shared) -> Checked {
+        self.write(self.volume.block_of(pbn), content)
+    }
+
+    /// A client is sending this to an LBN.
+    pub fn client(&mut self, lbn: u64, label: &str) {
+        self.oracle.send(lbn, Patch::Whole(pattern(label)), true);
+    }
+
+    pub fn name(&self, label: &str) -> FingerprintEntry {
+        let Digest::Of(value) = self.volume.digest(&pattern(label)) else { panic!("content with a fingerprint") };
+        FingerprintEntry::of(value)
+    }
+
+    pub fn new_block(&self, lbn: u64, pbn: u64, label: &str, old: Option<u64>) -> Record {
+        Record::New { lbn: Lbn(lbn), pbn: Pbn(pbn), old: old.map(Pbn), name: self.name(label) }
+    }
+
+    /// A unit with this header, as it lies at a place.
+    pub fn unit(&self, header: &UnitHeader, pbn: u64, places: &[u64], records: Vec<Record>) -> Shared {
+        let mut writer = UnitWriter::new(runs(places));
+        records.into_iter().for_each(|record| assert!(writer.push(record).is_none(), "few records"));
+        let mut bytes = [0; 4096];
+        let _ = writer.seal(&self.superblock.authenticator(), header, Pbn(pbn), &mut bytes);
+        Content::of(&bytes)
+    }
+
+    /// Writes the next unit, whole and alone in its epoch, and says of the next one that it follows.
+    pub fn epoch(&mut self, records: Vec<Record>) -> Checked {
+        self.change_unit(records, |_, _, _| {})
+    }
+
+    /// The same, but for its header, its block or its places.
+    pub fn change_unit(&mut self, records: Vec<Record>, change: impl FnOnce(&mut UnitHeader, &mut u64, &mut Vec<u64>)) -> Checked {
+        let at = usize::try_from(self.header.sequence - 1).expect("few units");
+        let (mut header, mut pbn, mut places) = (self.header, PLACES[at], PLACES[at + 1..(at + 3).min(8)].to_vec());
+        change(&mut header, &mut pbn, &mut places);
+        let unit = self.unit(&header, pbn, &places, records);
+        self.data(pbn, &unit)?;
+        self.header.flushed_upto = self.header.sequence;
+        self.header.sequence += 1;
+        self.header.epoch += 1;
+        Ok(())
+    }
+
+    /// LBN 5 means PBN 3 with `a`, committed in epoch 5 and let go of in epoch 6, which gives LBN 6 the same content.
+    pub fn with_two_links() -> Self {
+        let mut bench = Self::new();
+        bench.client(5, "a");
+        bench.client(6, "a");
+        bench.data(3, &pattern("a")).unwrap();
+        let new = bench.new_block(5, 3, "a", None);
+        bench.epoch(vec![new]).unwrap();
+        bench.flush().unwrap();
+        bench.epoch(vec![link(6, block(3), None)]).unwrap();
+        bench.flush().unwrap();
+        bench
+    }
+
+    /// Writes the first page of a region with this tag, changed.
+    pub fn page(&mut self, region: Region, tag: u64, change: impl FnOnce(&mut PageContent)) -> Checked {
+        let id = PageId { region, index: 0 };
+        let at = self.volume.block_of_page(id);
+        let mut content = page::open(&self.volume.uuid, id, self.disk.cell(at).newest().bytes(), false).content;
+        change(&mut content);
+        (0..8).for_each(|sector| content.set_tag(sector, tag));
+        let mut bytes = [0; 4096];
+        page::seal(&self.volume.uuid, id, &mut content, &mut bytes);
+        self.write(at, &Content::of(&bytes))
+    }
+
+    pub fn bits(&mut self, change: impl FnOnce(&mut PageContent)) -> Checked {
+        self.page(Region::Written, 0, change)
+    }
+
+    /// The pages as [`Bench::with_two_links`] makes them, each with its bit, durable.
+    pub fn pages(&mut self) -> Checked {
+        let name = self.name("a");
+        self.page(Region::Map, 6, |page| {
+            page.set_map(5, block(3));
+            page.set_map(6, block(3));
+        })?;
+        self.page(Region::Refs, 6, |page| page.set_refs(3, 3))?;
+        self.page(Region::Fingerprints, 6, |page| page.set_fingerprint(3, name))?;
+        self.flush()?;
+        let at = [Region::Map, Region::Refs, Region::Fingerprints].map(|region| {
+            let (_, bit) = self.volume.geometry.written_of(PageId { region, index: 0 });
+            bit
+        });
+        self.bits(|page| at.iter().for_each(|&bit| page.set_bit(bit, true)))?;
+        self.flush()
+    }
+
+    pub fn kind_two(value: u8) -> FingerprintEntry {
+        let mut entry = FingerprintEntry::LOST;
+        entry.value.0[0] = value;
+        assert_eq!(entry.kind, Kind::Checksum);
+        entry
+    }
+
+    /// Writes one copy of the next generation.
+    pub fn copy(&mut self, copy: usize) -> Checked {
+        let content = sealed(&self.superblock, copy);
+        self.write(place_of(copy, &self.disk), &content)
+    }
+
+    /// Writes the next superblock in one pair of copies, and flushes.
+    pub fn say(&mut self, change: impl FnOnce(&mut Superblock)) -> Checked {
+        change(&mut self.superblock);
+        self.superblock.generation += 1;
+        for copy in onefold_engine::format::pair_of(self.superblock.generation) {
+            self.copy(copy)?;
+        }
+        self.flush()
+    }
+
+    /// The anchor behind this unit and epoch, with places from there on.
+    pub fn move_anchor(&mut self, sequence: u64, epoch: u64, condensed: Condensed) -> Checked {
+        let at = usize::try_from(sequence).expect("few units");
+        self.say(|superblock| superblock.anchor = Some(anchor_behind(sequence, epoch, &PLACES[at..at + 1], condensed)))
+    }
+}
+
+pub fn anchor_behind(sequence: u64, epoch: u64, places: &[u64], condensed: Condensed) -> Anchor {
+    Anchor {
+        sequence: sequence + 1,
+        incarnation: 2,
+        epoch: Epoch(epoch),
+        flushed_upto: sequence,
+        places: runs(places),
+        barrier: None,
+        condensed,
+    }
+}
+
+fn place_of(copy: usize, disk: &SimDisk) -> u64 {
+    [0, 1, disk.blocks() - 2, disk.blocks() - 1][copy]
+}
+
+fn sealed(superblock: &Superblock, copy: usize) -> Shared {
+    let mut bytes = [0; 4096];
+    superblock.encode(copy, &mut bytes);
+    Content::of(&bytes)
+}
