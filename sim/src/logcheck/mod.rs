@@ -23,6 +23,7 @@
 mod anchor;
 mod epoch;
 mod model;
+mod pages;
 mod records;
 mod seed;
 

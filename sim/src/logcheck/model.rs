@@ -2,16 +2,16 @@
 //!
 //! 1. A sector here has the very bytes that the engine has to write with a tag of that epoch.
 //! 2. For the last epoch the sectors are kept as they were before it too: a flush for something else may make its units durable before the engine
-//!    hears of it, and pages that it sends until then are right without it.
+//!    hears of it, and pages that it sends until then are right without it. What such a page says that no record does (a recount, a name that
+//!    comes later) is true of the newest as well.
 
 use super::records::Change;
 use crate::content::Shared;
 use crate::disk::{SimDisk, to_index};
 use crate::violation::{Violation, violation};
 use crate::volume::Volume;
-use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::page::{self, ENTRY_BYTES};
-use onefold_engine::format::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, PageId, REFS_UNKNOWN, Region};
+use onefold_engine::format::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MAP_ENTRY_SIZE, MapEntry, PageId, REFS_UNKNOWN, Region};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
@@ -20,17 +20,17 @@ pub(super) const TABLES: [Region; 3] = [Region::Refs, Region::Fingerprints, Regi
 /// Bytes of a sector before its tag, and behind it.
 const TAG: std::ops::Range<usize> = ENTRY_BYTES..ENTRY_BYTES + 8;
 
-type Entries = Option<Box<[u8; ENTRY_BYTES]>>;
+pub(super) type Entries = Option<Box<[u8; ENTRY_BYTES]>>;
 
-static BLANK: [u8; ENTRY_BYTES] = [0; ENTRY_BYTES];
+pub(super) static BLANK: [u8; ENTRY_BYTES] = [0; ENTRY_BYTES];
 
 #[derive(Clone, Default)]
-struct Sector {
-    entries: Entries,
+pub(super) struct Sector {
+    pub(super) entries: Entries,
     /// The last epoch whose records changed it, as far as the medium did not hold that when the tables were read.
-    last: u64,
+    pub(super) last: u64,
     /// Of its durable version.
-    tag: u64,
+    pub(super) tag: u64,
     /// The last epoch with a record that touches it, in the medium's version or not.
     touched: u64,
     /// Epochs that changed it and are newer than that tag, in order.
@@ -47,7 +47,7 @@ impl Sector {
     }
 }
 
-fn bytes(entries: &Entries) -> &[u8; ENTRY_BYTES] {
+pub(super) fn bytes(entries: &Entries) -> &[u8; ENTRY_BYTES] {
     entries.as_deref().unwrap_or(&BLANK)
 }
 
@@ -55,16 +55,18 @@ fn bytes(entries: &Entries) -> &[u8; ENTRY_BYTES] {
 pub(super) type SectorId = (Region, usize);
 
 pub(super) struct Model {
-    volume: Rc<Volume>,
+    pub(super) volume: Rc<Volume>,
     refs: Vec<Sector>,
     fingerprints: Vec<Sector>,
     map: Vec<Sector>,
     /// What the last epoch changed, as it was before (invariant 2), with the last epoch that had changed it.
-    before: FxHashMap<SectorId, (Entries, u64)>,
+    pub(super) before: FxHashMap<SectorId, (Entries, u64)>,
     /// Sectors that miss something on the medium.
     behind: FxHashSet<SectorId>,
     /// By PBN: LBNs that mean it, and one for its entry.
-    links: Vec<u32>,
+    pub(super) links: Vec<u32>,
+    /// The same before the last epoch, of those that it changed.
+    pub(super) links_before: FxHashMap<u64, u32>,
 }
 
 impl Model {
@@ -78,6 +80,7 @@ impl Model {
             before: FxHashMap::default(),
             behind: FxHashSet::default(),
             links: vec![0; to_index(volume.geometry.data_blocks)],
+            links_before: FxHashMap::default(),
             volume,
         };
         for region in TABLES {
@@ -104,12 +107,12 @@ impl Model {
         Ok(())
     }
 
-    fn open(&self, id: PageId, sector: usize, content: &Shared) -> Result<([u8; ENTRY_BYTES], u64), Violation> {
+    pub(super) fn open(&self, id: PageId, sector: usize, content: &Shared) -> Result<([u8; ENTRY_BYTES], u64), Violation> {
         let opened = page::open_sector(&self.volume.uuid, id.region, id.sector(sector), content.sector(sector));
         opened.ok_or_else(|| violation!("P6: sector {sector} of {} page {} may fail its check", id.region.name(), id.index))
     }
 
-    fn sector(&self, (region, number): SectorId) -> &Sector {
+    pub(super) fn sector(&self, (region, number): SectorId) -> &Sector {
         let table = match region {
             Region::Refs => &self.refs,
             Region::Fingerprints => &self.fingerprints,
@@ -119,7 +122,7 @@ impl Model {
         &table[number]
     }
 
-    fn sector_mut(&mut self, (region, number): SectorId) -> &mut Sector {
+    pub(super) fn sector_mut(&mut self, (region, number): SectorId) -> &mut Sector {
         let table = match region {
             Region::Refs => &mut self.refs,
             Region::Fingerprints => &mut self.fingerprints,
@@ -179,6 +182,7 @@ impl Model {
     /// Another epoch is durable: what the last one changed is old now.
     pub fn begin_epoch(&mut self) {
         self.before.clear();
+        self.links_before.clear();
     }
 
     /// A change of an epoch that is durable. Sectors whose durable version holds it already stay as they are.
@@ -220,6 +224,7 @@ impl Model {
     fn link(&mut self, pbn: u64, by: i32) {
         // While the tables are read, nothing has been counted yet.
         let links = &mut self.links[to_index(pbn)];
+        self.links_before.entry(pbn).or_insert(*links);
         *links = links.saturating_add_signed(by);
     }
 
@@ -256,74 +261,6 @@ impl Model {
         Some(self.sector_mut(id))
     }
 
-    /// A page is written while this epoch is the last durable one: each sector holds what its tag says (L7).
-    pub fn page_written(
-        &mut self,
-        id: PageId,
-        content: &Shared,
-        durable: u64,
-        garbage_possible: bool,
-        disk: &SimDisk,
-    ) -> Result<(), Violation> {
-        for i in 0..8 {
-            let (entries, tag) = self.open(id, i, content)?;
-            let at = (id.region, to_index(id.sector(i)));
-            let what = || format!("sector {i} of {} page {}, written with tag {tag}", id.region.name(), id.index);
-            if tag > durable {
-                return Err(violation!("L7: {} while the last durable epoch is {durable}", what()));
-            }
-            let sector = self.sector(at);
-            if tag < sector.tag {
-                return Err(violation!("L7: {}, has tag {} already", what(), sector.tag));
-            }
-            let expected = match self.before.get(&at) {
-                _ if tag >= sector.last => &sector.entries,
-                Some((before, last)) if tag >= *last => before,
-                _ => return Err(violation!("L7: {}, was changed by epoch {} since", what(), sector.last)),
-            };
-            if entries == *bytes(expected) {
-                continue;
-            }
-            let expected = expected.clone();
-            let allowed = match id.region {
-                Region::Refs => garbage_possible && self.is_recounted(at.1, &entries, bytes(&expected)),
-                Region::Fingerprints => self.is_named(at.1, &entries, bytes(&expected), disk),
-                _ => false,
-            };
-            if !allowed {
-                let entry = first_difference(id.region, &entries, bytes(&expected));
-                return Err(violation!("L7: {}, differs in entry {entry} from what the records make of it", what()));
-            }
-            self.sector_mut(at).entries = Some(Box::new(entries));
-            self.before.remove(&at);
-        }
-        Ok(())
-    }
-
-    /// Whether counts fell, and to no less than the links: a recount did that.
-    fn is_recounted(&self, sector: usize, written: &[u8; ENTRY_BYTES], expected: &[u8; ENTRY_BYTES]) -> bool {
-        let first = sector * ENTRY_BYTES;
-        let fits = |(i, (&now, &then)): (usize, (&u8, &u8))| {
-            now == then || (now < then && self.links.get(first + i).is_some_and(|&links| u32::from(now) >= links))
-        };
-        written.iter().zip(expected).enumerate().all(fits)
-    }
-
-    /// Whether entries differ only where the blocks of large epochs got their names, and these are right.
-    fn is_named(&self, sector: usize, written: &[u8; ENTRY_BYTES], expected: &[u8; ENTRY_BYTES], disk: &SimDisk) -> bool {
-        let entry = |bytes: &[u8]| FingerprintEntry::decode(bytes.try_into().expect("an entry")).ok();
-        let (now, then) = (written.chunks_exact(FINGERPRINT_ENTRY_SIZE), expected.chunks_exact(FINGERPRINT_ENTRY_SIZE));
-        let first = (sector * (ENTRY_BYTES / FINGERPRINT_ENTRY_SIZE)) as u64;
-        (first..).zip(now.zip(then)).all(|(pbn, (now, then))| {
-            let named = || {
-                let name = entry(now).filter(|name| name.kind == Kind::Fingerprint)?;
-                let content = disk.cell(self.volume.block_of(pbn)).settled()?;
-                (self.volume.digest(content) == Digest::Of(name.value)).then_some(())
-            };
-            now == then || (entry(then) == Some(FingerprintEntry::LOST) && named().is_some())
-        })
-    }
-
     /// A flush has decided a page.
     pub fn page_decided(&mut self, id: PageId, content: &Shared) {
         for i in 0..8 {
@@ -358,15 +295,4 @@ impl Model {
 /// The sector of an entry, of which there are N in each, and its place there.
 fn at<const N: usize>(entry: u64) -> (usize, usize) {
     (to_index(entry) / N, to_index(entry) % N)
-}
-
-fn first_difference(region: Region, a: &[u8; ENTRY_BYTES], b: &[u8; ENTRY_BYTES]) -> String {
-    let size = match region {
-        Region::Map => MAP_ENTRY_SIZE,
-        Region::Fingerprints => FINGERPRINT_ENTRY_SIZE,
-        _ => 1,
-    };
-    let at = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(0) / size;
-    let of = |bytes: &[u8; ENTRY_BYTES]| bytes[at * size..][..size].to_vec();
-    format!("{at} ({:?}, not {:?})", of(a), of(b))
 }
