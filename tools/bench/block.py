@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import browser  # noqa: E402, F401
 import debian  # noqa: E402
 import onefold  # noqa: E402
 

@@ -6,7 +6,7 @@ import shutil
 import threading
 import urllib.request
 
-from block import call, debian, onefold
+from block import browser, call, debian, onefold
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 # Outlives a run: a base system and packages are fetched once.
@@ -139,37 +139,16 @@ class Browsing:
     PAGES = 6
 
     def __init__(self, seed):
-        self.browser = shutil.which("firefox-esr") or shutil.which("firefox")
+        self.browser = browser.program()
         if not self.browser:
-            raise Missing("firefox-esr is not installed (apt-get install firefox-esr)")
+            raise Missing(browser.MISSING)
         self.seed = seed
 
     def setup(self, path):
-        pages = os.path.join(path, "pages")
-        os.makedirs(pages)
-        os.makedirs(os.path.join(path, "home"))
-        for page in range(self.PAGES):
-            pictures = "".join(f'<canvas id="c{n}" width="600" height="400"></canvas>' for n in range(4))
-            script = (
-                "for (const c of document.querySelectorAll('canvas')) { const d = c.getContext('2d');"
-                f" for (let i = 0; i < 2000; i++) {{ d.fillStyle = `hsl(${{i * 7 + {page}}} 80% 50%)`; d.fillRect(i * 37 % 600, i * 91 % 400, 20, 20); }}"
-                " localStorage.setItem(c.id + location, c.toDataURL().slice(0, 20000)); }"
-            )
-            body = " ".join(f"word{n * (page + 1) % 997}" for n in range(6000))
-            with open(os.path.join(pages, f"{page}.html"), "w", encoding="ascii") as file:
-                file.write(f"<html><body>{pictures}<p>{body}</p><script>{script}</script></body></html>")
+        browser.write_pages(path, self.PAGES)
 
     def run(self, path):
-        home = os.path.join(path, "home")
-        profile = os.path.join(home, "profile")
-        os.makedirs(profile, exist_ok=True)
-        environment = {**os.environ, "HOME": home, "XDG_CACHE_HOME": os.path.join(home, "cache"), "MOZ_HEADLESS": "1"}
-        for page in range(self.PAGES):
-            shot = os.path.join(home, f"{page}.png")
-            url = f"file://{path}/pages/{page}.html"
-            call(self.browser, "--headless", "--profile", profile, "--screenshot", shot, url, env=environment, timeout=300)
-            if not os.path.getsize(shot):
-                raise onefold.Failed(f"{shot} is empty")
+        browser.show_pages(self.browser, path, self.PAGES)
 
 
 PROGRAMS = {"sqlite": SqliteLoad, "update": PackageIndexUpdate, "install": PackageInstallation, "browsing": Browsing}

@@ -4,11 +4,11 @@ import glob
 import multiprocessing
 import os
 import random
-import shutil
 import sqlite3
 import subprocess
 import sys
 
+import browser
 import onefold
 from debian import sh
 
@@ -51,34 +51,15 @@ PAGES = 12
 
 
 def browse_setup(root, _cache):
-    pages = os.path.join(root, "pages")
-    os.makedirs(pages)
-    os.makedirs(os.path.join(root, "home"))
-    for page in range(PAGES):
-        draw = random.Random(page)
-        pictures = "".join(f'<canvas id="c{n}" width="600" height="400"></canvas>' for n in range(4))
-        script = (
-            "for (const c of document.querySelectorAll('canvas')) { const d = c.getContext('2d');"
-            f" for (let i = 0; i < 2000; i++) {{ d.fillStyle = `hsl(${{i * 7 + {page}}} 80% 50%)`; d.fillRect(i * 37 % 600, i * 91 % 400, 20, 20); }}"
-            " localStorage.setItem(c.id + location, c.toDataURL().slice(0, 20000)); }"
-        )
-        body = " ".join(f"word{draw.randrange(997)}" for _ in range(6000))
-        with open(os.path.join(pages, f"{page}.html"), "w", encoding="ascii") as file:
-            file.write(f"<html><body>{pictures}<p>{body}</p><script>{script}</script></body></html>")
+    browser.write_pages(root, PAGES)
 
 
 def browse(root, _cache):
     """A headless browser with profile and cache on the device, started again for each page."""
-    browser = shutil.which("firefox-esr") or shutil.which("firefox")
-    if not browser:
-        raise onefold.Failed("firefox-esr is not installed (apt-get install firefox-esr)")
-    home = os.path.join(root, "home")
-    os.makedirs(os.path.join(home, "profile"), exist_ok=True)
-    environment = {**os.environ, "HOME": home, "XDG_CACHE_HOME": os.path.join(home, "cache"), "MOZ_HEADLESS": "1"}
-    for page in range(PAGES):
-        shot = os.path.join(home, f"{page}.png")
-        words = [browser, "--headless", "--profile", os.path.join(home, "profile"), "--screenshot", shot, f"file://{root}/pages/{page}.html"]
-        subprocess.run(words, env=environment, timeout=300, check=True, capture_output=True)
+    program = browser.program()
+    if not program:
+        raise onefold.Failed(browser.MISSING)
+    browser.show_pages(program, root, PAGES)
 
 
 # Vehicle counting: the packages come from PyPI, into a place of their own.
