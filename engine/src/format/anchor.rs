@@ -63,6 +63,13 @@ pub struct Barrier {
 }
 
 impl Anchor {
+    /// Where a log of this incarnation begins in which nothing was ever written.
+    #[must_use]
+    pub fn of_new_log(incarnation: u64, places: Vec<Places>) -> Self {
+        let (barrier, condensed) = (None, Condensed::default());
+        Self { sequence: 1, incarnation, epoch: Epoch(0), flushed_upto: 0, places, barrier, condensed }
+    }
+
     /// Writes the field of a superblock: all zero where no log was ever begun.
     ///
     /// # Panics

@@ -157,7 +157,7 @@ fn a_count_below_the_links_is_the_worst() {
 #[test]
 fn a_count_above_the_links_is_garbage_if_a_crash_explains_it() {
     let (places, condensed) = (Vec::new(), Condensed::default());
-    let anchor = Anchor { sequence: 1, incarnation: 0, epoch: Epoch(0), flushed_upto: 0, places, barrier: None, condensed };
+    let anchor = Anchor { condensed, ..Anchor::of_new_log(0, places) };
     let harmed = |clean: bool, garbage_possible: bool, live: bool| {
         with(|v| {
             v.set_refs(20, 9);

@@ -12,15 +12,7 @@ const ANCHOR: usize = at_superblock::LOG_ANCHOR.offset;
 
 fn of(places: Vec<Places>) -> Superblock {
     let mut s = fresh();
-    s.anchor = Some(Anchor {
-        sequence: 1,
-        incarnation: 0,
-        epoch: Epoch(0),
-        flushed_upto: 0,
-        places,
-        barrier: None,
-        condensed: Condensed::default(),
-    });
+    s.anchor = Some(Anchor::of_new_log(0, places));
     s
 }
 

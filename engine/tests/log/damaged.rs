@@ -20,6 +20,19 @@ fn with_a_hole() -> Volume {
     volume
 }
 
+/// Pages that say of a block its name, with this tag, and of an LBN that it means that block, with that one.
+fn with_pages(volume: &mut Volume, pbn: u64, name_tag: u64, lbn: u64, map_tag: u64) {
+    let name = volume.name(&content(pbn));
+    volume.change_page(PageId { region: Region::Fingerprints, index: 0 }, |page| {
+        page.set_fingerprint(usize::try_from(pbn).expect("small"), name);
+        page.set_tag(0, name_tag);
+    });
+    volume.change_page(PageId { region: Region::Map, index: 0 }, |page| {
+        page.set_map(usize::try_from(lbn).expect("small"), MapEntry::Block { pbn: Pbn(pbn), slot: 0 });
+        page.set_tag(0, map_tag);
+    });
+}
+
 #[test]
 fn what_counts_before_the_hole_is_served() {
     let mut machine = with_a_hole().open();
@@ -43,15 +56,7 @@ fn content_that_is_not_what_its_fingerprint_says_is_an_error() {
 fn a_block_that_became_a_strangers_is_an_error() {
     for (map_tag, name_tag, answer) in [(0, 0, Some(21)), (0, 4, None), (4, 4, Some(21)), (3, 4, None), (4, 0, None)] {
         let mut volume = with_a_hole();
-        let name = volume.name(&content(21));
-        volume.change_page(PageId { region: Region::Fingerprints, index: 0 }, |page| {
-            page.set_fingerprint(21, name);
-            page.set_tag(0, name_tag);
-        });
-        volume.change_page(PageId { region: Region::Map, index: 0 }, |page| {
-            page.set_map(1, MapEntry::Block { pbn: Pbn(21), slot: 0 });
-            page.set_tag(0, map_tag);
-        });
+        with_pages(&mut volume, 21, name_tag, 1, map_tag);
         assert_eq!(volume.open().read(1), answer, "map {map_tag}, fingerprints {name_tag}");
     }
 }
@@ -74,15 +79,7 @@ fn pages_alone_prove_what_they_held_together() {
         let mut volume = with_refs(32 << 20, |pbn| if pbn == 20 { 2 } else { 0 });
         volume.store(20);
         volume.superblock.last_epoch = Epoch(9);
-        let name = volume.name(&content(20));
-        volume.change_page(PageId { region: Region::Fingerprints, index: 0 }, |page| {
-            page.set_fingerprint(20, name);
-            page.set_tag(0, name_tag);
-        });
-        volume.change_page(PageId { region: Region::Map, index: 0 }, |page| {
-            page.set_map(3, MapEntry::Block { pbn: Pbn(20), slot: 0 });
-            page.set_tag(0, 7);
-        });
+        with_pages(&mut volume, 20, name_tag, 3, 7);
         volume.unit(1, vec![link(3, volume.superblock.geometry.data_blocks)]);
         let mut machine = volume.open();
         assert_eq!((machine.read(3), machine.read(1)), (answer, None), "{name_tag}");

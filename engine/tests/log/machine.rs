@@ -5,8 +5,8 @@ use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::page::{open, seal};
 use onefold_engine::format::{
-    Anchor, CommitMode, Condensed, FingerprintEntry, FormatStep, Geometry, PageContent, PageId, Places, Record, Region, Superblock,
-    UnitHeader, UnitKind, UnitWriter, Wish, choose, copies, format,
+    Anchor, CommitMode, FingerprintEntry, FormatStep, Geometry, PageContent, PageId, Places, Record, Region, Superblock, UnitHeader,
+    UnitKind, UnitWriter, Wish, choose, copies, format,
 };
 use onefold_engine::interface::{Action, Event, Hint, IoFailure, Notice, Op, Payload, Reply, Request, RequestId, Segment};
 use onefold_engine::memory::Accountant;
@@ -75,15 +75,7 @@ impl Volume {
         let s = &mut volume.superblock;
         s.clean = false;
         s.incarnation = 1;
-        s.anchor = Some(Anchor {
-            sequence: 1,
-            incarnation: 1,
-            epoch: Epoch(0),
-            flushed_upto: 0,
-            places,
-            barrier: None,
-            condensed: Condensed::default(),
-        });
+        s.anchor = Some(Anchor::of_new_log(1, places));
         s.set_log_live(true);
         volume.write_superblock();
         volume

@@ -67,9 +67,7 @@ impl Bench {
         let mut superblock = prepared.superblock.clone();
         (superblock.clean, superblock.incarnation) = (false, 2);
         superblock.set_log_live(true);
-        let (places, condensed) = (runs(&PLACES[..3]), Condensed::default());
-        superblock.anchor =
-            Some(Anchor { sequence: 1, incarnation: 2, epoch: Epoch(4), flushed_upto: 0, places, barrier: None, condensed });
+        superblock.anchor = Some(Anchor { epoch: Epoch(4), ..Anchor::of_new_log(2, runs(&PLACES[..3])) });
         change(&mut superblock);
         for copies in [[0, 2], [1, 3]] {
             superblock.generation += 1;

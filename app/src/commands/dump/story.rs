@@ -307,9 +307,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
     use onefold_engine::fingerprint::Algorithm;
-    use onefold_engine::format::{
-        Anchor, Condensed, FormatStep, Geometry, Places, Record, UnitHeader, UnitKind, UnitWriter, Wish, copies, format,
-    };
+    use onefold_engine::format::{Anchor, FormatStep, Geometry, Places, Record, UnitHeader, UnitKind, UnitWriter, Wish, copies, format};
     use onefold_engine::settings::Settings;
     use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch};
     use std::os::unix::fs::FileExt;
@@ -325,15 +323,7 @@ mod tests {
         }
         let places = vec![Places { first: Pbn(100), blocks: 3 }];
         s.clean = false;
-        s.anchor = Some(Anchor {
-            sequence: 1,
-            incarnation: 1,
-            epoch: Epoch(0),
-            flushed_upto: 0,
-            places,
-            barrier: None,
-            condensed: Condensed::default(),
-        });
+        s.anchor = Some(Anchor::of_new_log(1, places));
         s.set_log_live(true);
         let mut page = [0; BLOCK_SIZE];
         for (copy, at) in copies(Bytes(bytes)).into_iter().enumerate() {
