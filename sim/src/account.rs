@@ -3,16 +3,34 @@
 use onefold_engine::stats::{EpochCounts, Ledger, Stats, Units};
 use serde::Serialize;
 
-/// Epochs by what ended them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Epochs {
-    pub flush: u64,
-    pub fua: u64,
-    pub strong: u64,
-    pub timer: u64,
-    /// Memory or space.
-    pub memory: u64,
-    pub close: u64,
+/// Counts that only grow.
+macro_rules! counts {
+    ($(#[$about:meta])* pub struct $name:ident { $($(#[$what:meta])* pub $field:ident: u64,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        pub struct $name { $($(#[$what])* pub $field: u64,)* }
+
+        impl $name {
+            /// What has come since an earlier account.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($field: self.$field - earlier.$field,)* }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Epochs by what ended them.
+    pub struct Epochs {
+        pub flush: u64,
+        pub fua: u64,
+        pub strong: u64,
+        pub timer: u64,
+        /// Memory or space.
+        pub memory: u64,
+        pub close: u64,
+    }
 }
 
 impl Epochs {
@@ -20,19 +38,6 @@ impl Epochs {
     #[must_use]
     pub fn all(&self) -> u64 {
         self.flush + self.fua + self.strong + self.timer + self.memory + self.close
-    }
-
-    /// What has come since an earlier account.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            flush: self.flush - earlier.flush,
-            fua: self.fua - earlier.fua,
-            strong: self.strong - earlier.strong,
-            timer: self.timer - earlier.timer,
-            memory: self.memory - earlier.memory,
-            close: self.close - earlier.close,
-        }
     }
 }
 
@@ -43,28 +48,16 @@ impl From<&Ledger> for Epochs {
     }
 }
 
-/// Epochs of one kind, and what they sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Sent {
-    pub epochs: u64,
-    pub new_blocks: u64,
-    /// Of those, in slots of the epochs' own units.
-    pub riders: u64,
-    pub plain: u64,
-    pub carriers: u64,
-    pub flushes: u64,
-}
-
-impl Sent {
-    fn since(&self, earlier: &Self) -> Self {
-        Self {
-            epochs: self.epochs - earlier.epochs,
-            new_blocks: self.new_blocks - earlier.new_blocks,
-            riders: self.riders - earlier.riders,
-            plain: self.plain - earlier.plain,
-            carriers: self.carriers - earlier.carriers,
-            flushes: self.flushes - earlier.flushes,
-        }
+counts! {
+    /// Epochs of one kind, and what they sent: the engine's counts, which it does not know to write as JSON.
+    pub struct Sent {
+        pub epochs: u64,
+        pub new_blocks: u64,
+        /// Of those, in slots of the epochs' own units.
+        pub riders: u64,
+        pub plain: u64,
+        pub carriers: u64,
+        pub flushes: u64,
     }
 }
 
