@@ -150,6 +150,9 @@ fn serve(tag: &str, file: &str, channels: &str, ready: &str) -> Result<(), Box<d
     let target = FileTarget::open(file)?;
     let config = Config { channels: inherited.channels, tag: tag.to_owned(), detach: detach_command };
     let mut server = Fuse::start(config, Arc::new(target))?;
+    if let Ok(ms) = std::env::var("FUSE_RAM_READY_AFTER_MS") {
+        std::thread::sleep(std::time::Duration::from_millis(ms.parse()?));
+    }
     inherited.ready.tell();
     // Each of these variables makes a server that ends otherwise than by its session's end.
     if let Ok(ms) = std::env::var("FUSE_RAM_STOP_AFTER_MS") {

@@ -249,11 +249,13 @@ pub fn killed_at_its_beginning() {
     const EACH: u64 = 5;
     let (mut begun, mut refused) = (0, 0);
     for round in 0..100_u64 {
-        let mut rig = Rig::started(16 << 20, 1000, &[]);
-        // Looks without a pause, or a fast machine's server is ready before it is seen.
+        // Every other server takes its time: on a fast machine the others are ready before they are seen.
+        let slow = [("FUSE_RAM_READY_AFTER_MS", "20")];
+        let mut rig = Rig::started(16 << 20, 1000, if round % 2 == 0 { &slow } else { &[] });
         let give_up = Instant::now() + PATIENCE;
         while rig.server().is_none() && Instant::now() < give_up {}
-        std::thread::sleep(Duration::from_micros((round % 10).pow(2) * 400));
+        // Later each time round, for a slow machine's servers to be ready.
+        std::thread::sleep(Duration::from_micros((round % 10).pow(2) * 400 * (1 + round / 10)));
         if let Some(server) = rig.server() {
             kill(server);
         }
