@@ -100,7 +100,7 @@ impl Machine {
                             if digest { (0..buffer.blocks()).map(|i| fingerprinter.digest(buffer.block(i))).collect() } else { Vec::new() };
                         events.push_back(Event::Read { io, buffer, digests, result: Ok(()) });
                     }
-                    Action::Write { io, at, data, class } => {
+                    Action::Write { io, at, data, class, .. } => {
                         *self.written.entry(class).or_default() += data.iter().map(|slice| slice.blocks() as u64).sum::<u64>();
                         let mut at = index(at.0);
                         for slice in data {

@@ -119,7 +119,7 @@ impl Bench {
         self.io += 1;
         self.disk.flush(IoId(self.io));
         let decided = self.disk.finish(IoId(self.io), End::Done);
-        self.checker.flushed(&decided, View { disk: &self.disk, oracle: &self.oracle })
+        self.checker.decided(&decided, View { disk: &self.disk, oracle: &self.oracle })
     }
 
     pub fn data(&mut self, pbn: u64, content: &Shared) -> Checked {

@@ -171,7 +171,7 @@ impl Scene {
         self.engine.step(Time(self.now), event, &mut out);
         for action in out {
             match action {
-                Action::Write { io, at, data, class } => {
+                Action::Write { io, at, data, class, .. } => {
                     let told = self.tell(at, &data, class);
                     self.told.extend(told);
                     self.device.write(at, &data, class);
