@@ -307,7 +307,13 @@ impl World {
         if fua && !self.setting.options.settings.device_takes_fua {
             return Err(violation!("interface: write {} asks for FUA of a device that does not take it", io.0));
         }
-        record!("device {}: write{} {class:?} blocks {first}+{} {}", io.0, if fua { " with FUA" } else { "" }, contents.len(), self.describe_write(first, contents));
+        record!(
+            "device {}: write{} {class:?} blocks {first}+{} {}",
+            io.0,
+            if fua { " with FUA" } else { "" },
+            contents.len(),
+            self.describe_write(first, contents)
+        );
         let fails = self.call(io, Call::Write { first, blocks: contents.len() as u64 })?;
         // A metadata page that stays as it was before is sound, only old: nothing without a log can tell, so no promise is made about it.
         let would_be_old =

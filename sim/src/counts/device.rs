@@ -93,7 +93,9 @@ impl Tally {
         let mine = (self.flushes, self.fua_writes, self.discards, self.discarded_bytes);
         let theirs = (ledger.device_flushes, ledger.device_fua_writes, ledger.device_discards, ledger.device_discarded_bytes);
         if mine != theirs {
-            return Err(format!("(flushes, writes with FUA, discards, bytes discarded): the device counts {mine:?}, the ledger says {theirs:?}"));
+            return Err(format!(
+                "(flushes, writes with FUA, discards, bytes discarded): the device counts {mine:?}, the ledger says {theirs:?}"
+            ));
         }
         Ok(())
     }

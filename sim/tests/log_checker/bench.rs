@@ -103,7 +103,11 @@ impl Bench {
         self.checker.about_to_write(at, content, View { disk: &self.disk, oracle: &self.oracle })?;
         self.io += 1;
         let contents = std::slice::from_ref(content);
-        if self.fua { self.disk.write_fua(IoId(self.io), at, contents)? } else { self.disk.write(IoId(self.io), at, contents)? }
+        if self.fua {
+            self.disk.write_fua(IoId(self.io), at, contents)?
+        } else {
+            self.disk.write(IoId(self.io), at, contents)?
+        }
         self.checker.changed(at, View { disk: &self.disk, oracle: &self.oracle })
     }
 

@@ -33,7 +33,13 @@ fn epochs_of_one_unit_each_are_durable_one_after_another_without_a_flush() {
 fn what_an_epoch_unlinked_is_let_go_of_by_the_next_single_write() {
     let mut bench = Bench::with_two_links();
     bench.fua = true;
-    bench.epoch(vec![link(5, MapEntry::Zero, Some(3)), link(6, MapEntry::Zero, Some(3)), Record::Removed { pbn: onefold_engine::units::Pbn(3) }]).unwrap();
+    bench
+        .epoch(vec![
+            link(5, MapEntry::Zero, Some(3)),
+            link(6, MapEntry::Zero, Some(3)),
+            Record::Removed { pbn: onefold_engine::units::Pbn(3) },
+        ])
+        .unwrap();
     says(bench.discard(3), "L6: a discard at PBN 3");
     bench.epoch(clear(9)).unwrap();
     bench.discard(3).unwrap();

@@ -58,7 +58,10 @@ fn reads_end_at_the_end() {
 #[test]
 fn writes_stay_inside_and_on_sectors() {
     assert_eq!(disk_asked(Ask::Write { offset: 512, bytes: 1024, fua: true }), Todo::Write { offset: 512, bytes: 1024, fua: true });
-    assert_eq!(disk_asked(Ask::Write { offset: INFO.bytes - 512, bytes: 512, fua: false }), Todo::Write { offset: INFO.bytes - 512, bytes: 512, fua: false });
+    assert_eq!(
+        disk_asked(Ask::Write { offset: INFO.bytes - 512, bytes: 512, fua: false }),
+        Todo::Write { offset: INFO.bytes - 512, bytes: 512, fua: false }
+    );
     for (offset, bytes) in [(INFO.bytes, 512), (INFO.bytes - 512, 1024), (u64::MAX - 511, 512), (u64::MAX, u32::MAX)] {
         assert_eq!(disk_asked(Ask::Write { offset, bytes, fua: false }), Todo::Refuse(Errno::NOSPC), "{offset}+{bytes}");
     }
