@@ -20,6 +20,9 @@ impl Engine {
         let (log, commit) = (self.log.as_mut().expect("units are the log's"), self.commit.as_mut().expect("it is there"));
         let sent = writers.len();
         commit.log.sent(sent, log.flushed);
+        let fua = sent == 1 && self.fua_is_enough();
+        let commit = self.commit.as_mut().expect("it is there");
+        commit.log.counts.by_fua = fua;
         let units = u32::try_from(sent).expect("an epoch's units are bounded by memory");
         let (epoch, content_flushed) = (commit.epoch.number, commit.log.is_large);
         for (unit, (writer, is_carrier)) in (0..units).zip(writers) {
@@ -47,7 +50,7 @@ impl Engine {
                 self.commit.as_mut().expect("it is there").log.carriers.push((pbn, authenticator));
             }
             let at = self.geometry.block_at(pbn);
-            self.write_out(IoFor::Unit { carrier: is_carrier.then_some(pbn) }, at, vec![block], Class::Log);
+            self.write_out(IoFor::Unit { carrier: is_carrier.then_some(pbn), fua }, at, vec![block], Class::Log);
         }
     }
 

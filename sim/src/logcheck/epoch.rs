@@ -1,4 +1,4 @@
-//! The units of an epoch, from the first that is written to the flush behind the last.
+//! The units of an epoch, from the first that is written to the flush behind the last, or to the end of the only one, if that was written with FUA.
 
 use super::records::{Change, birth_of_carrier, changes_of};
 use super::seed::each;
@@ -10,7 +10,7 @@ use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, Record, Unit, Uni
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
-/// An epoch whose units are being written, or wait for their flush.
+/// An epoch whose units are being written, or wait for their flush if they need one.
 pub(super) struct Pending {
     header: UnitHeader,
     /// Its units so far: where, and which content.
@@ -199,7 +199,7 @@ impl LogChecker {
         }
     }
 
-    /// A flush is over: the epoch under way may be durable.
+    /// A flush, or a write with FUA, is over: the epoch under way may be durable.
     pub(super) fn commit_if_durable(&mut self, view: View) -> Result<(), Violation> {
         let settled = |pbn: u64| view.disk.cell(self.volume.block_of(pbn)).settled();
         let Some(pending) = self.pending.as_ref().filter(|pending| pending.is_sent()) else { return Ok(()) };
