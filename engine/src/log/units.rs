@@ -61,8 +61,8 @@ impl LogPart {
         (self.sent, self.units_left, self.flushed_upto) = (units, units, flushed_upto);
     }
 
-    pub(super) fn unit_written(&mut self) {
-        self.units_left = self.units_left.saturating_sub(1);
+    pub(super) fn units_written(&mut self, units: usize) {
+        self.units_left = self.units_left.saturating_sub(units);
     }
 
     /// Bytes that its records take at the most, if these new blocks ride.
