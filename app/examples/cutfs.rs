@@ -11,7 +11,8 @@
 //!    covered always survives.
 //! 2. Requests are carried out one at a time, so each write that has returned was issued before whatever is issued later. Only a flush takes its
 //!    time, as on a real device: a cut may come while it lasts, and it covers what was written before it began and nothing since.
-//! 3. The same seed and the same requests drop the same sectors.
+//! 3. A synced write (`O_DSYNC`, as a write with FUA to a file is) is durable when it returns, it alone.
+//! 4. The same seed and the same requests drop the same sectors.
 
 use onefold::frontend::Frontend;
 use onefold::frontend::fuse::session::Session;
@@ -27,6 +28,7 @@ use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -113,6 +115,15 @@ impl State {
 
     fn settle(&mut self, number: usize, version: &[u8; SECTOR]) {
         self.durable[number * SECTOR..(number + 1) * SECTOR].copy_from_slice(version);
+    }
+
+    /// Settles what was written last to these sectors, and nothing else.
+    fn settle_newest(&mut self, sectors: Range<usize>) {
+        for number in sectors {
+            if let Some((_, version)) = self.unflushed.remove(&number).and_then(|mut versions| versions.pop()) {
+                self.settle(number, &version);
+            }
+        }
     }
 
     /// Settles what was written up to a write.
@@ -210,6 +221,9 @@ impl ForgetfulDisk {
                 let Some(buffer) = request.buffer.take() else { return Reply::Failed(Failure::Invalid) };
                 let lead = index(request.offset % BLOCK_BYTES);
                 state.write(at, &buffer.bytes()[lead..lead + bytes]);
+                if request.fua {
+                    state.settle_newest(at / SECTOR..(at + bytes) / SECTOR);
+                }
             }
             Op::Flush => {
                 let (upto, pause) = (state.writes, state.pause());

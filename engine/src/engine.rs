@@ -86,9 +86,11 @@ pub(crate) enum IoFor {
         first: Pbn,
         blocks: u64,
     },
-    /// A unit of the log; the block, where it is a carrier.
-    Unit {
-        carrier: Option<Pbn>,
+    /// So many units of the log, side by side; those of them that are carriers; whether they are durable when they are written.
+    Units {
+        units: usize,
+        carriers: Vec<Pbn>,
+        fua: bool,
     },
     /// What lies at the place of a unit.
     WalkRead {
@@ -383,7 +385,7 @@ impl Engine {
             self.fail(match &what {
                 IoFor::Content { .. } => "a write of data",
                 IoFor::Superblock => "a write of the superblock",
-                IoFor::Unit { .. } | IoFor::CondensedUnit => "a write of the log",
+                IoFor::Units { .. } | IoFor::CondensedUnit => "a write of the log",
                 _ => "a write of metadata",
             });
         }
@@ -391,7 +393,7 @@ impl Engine {
         match what {
             IoFor::Content { first, blocks } => self.content_written(io, first, blocks, stamp, result),
             IoFor::PageWrite { id, removed } => self.page_written(id, removed, stamp, result),
-            IoFor::Unit { carrier } => self.unit_written(carrier, result.is_ok()),
+            IoFor::Units { units, carriers, .. } => self.units_written(units, carriers, result.is_ok()),
             IoFor::CondensedUnit => self.copy_written(),
             IoFor::Superblock => {
                 self.superblock_writes -= 1;
@@ -437,9 +439,11 @@ impl Engine {
     pub(crate) fn write_out(&mut self, what: IoFor, at: Bytes, data: Vec<Slice>, class: Class) {
         debug_assert!(!self.failed, "no write after a failure");
         let bytes = data.iter().map(Slice::length).sum();
+        let fua = matches!(what, IoFor::Units { fua: true, .. });
         self.ledger.wrote(class, bytes);
+        self.ledger.device_fua_writes += u64::from(fua);
         let io = self.io(what);
-        self.out.push(Action::Write { io, at, data, class });
+        self.out.push(Action::Write { io, at, data, class, fua });
     }
 
     /// Sends a read of whole blocks to the device.

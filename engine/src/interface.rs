@@ -125,12 +125,14 @@ pub enum Action {
         digest: bool,
         class: Class,
     },
-    /// Write the slices one behind the other at `at`.
+    /// Write the slices one behind the other at `at`. With `fua` these bytes, and nothing else, are durable when it has completed: asked of devices
+    /// that take it ([`device_takes_fua`](crate::settings::Settings::device_takes_fua)).
     Write {
         io: IoId,
         at: Bytes,
         data: Vec<Slice>,
         class: Class,
+        fua: bool,
     },
     Flush {
         io: IoId,

@@ -60,6 +60,8 @@ pub struct Settings {
     pub refill_carriers_per_second: u64,
     /// Units of the log's walk beyond which it is condensed, but for the newest ones.
     pub condense_beyond: u64,
+    /// The device takes writes that are durable when they have completed (FUA): an epoch that is one unit of the log alone goes by one.
+    pub device_takes_fua: bool,
     /// Acknowledge a weak write only when its content is on the device: where the device outlives the server, and a ring keeps its
     /// acknowledgements.
     pub ack_when_written: bool,
@@ -91,6 +93,7 @@ impl Default for Settings {
             recount_pages_per_second: 4096,
             refill_carriers_per_second: 1024,
             condense_beyond: 2048,
+            device_takes_fua: false,
             ack_when_written: false,
             ring_records_max: 1 << 16,
             promises_lost: false,

@@ -24,6 +24,8 @@ pub struct Ledger {
     /// Reads by [`Class`].
     pub read: [Count; 7],
     pub device_flushes: u64,
+    /// Of the writes, those that were durable when they had completed, with no flush.
+    pub device_fua_writes: u64,
     pub device_discards: u64,
     pub device_discarded_bytes: u64,
     /// 4 KiB units that clients wrote, and the bytes and requests.
@@ -81,6 +83,8 @@ pub struct EpochCounts {
     pub carriers: u64,
     /// Those that stand between their content, their units and their durability.
     pub flushes: u64,
+    /// Epochs that one FUA write made durable, and no flush.
+    pub by_fua: u64,
 }
 
 /// What the units hold that the log's epochs were written in, packs among them. Units that an opening writes are not.

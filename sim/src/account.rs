@@ -63,7 +63,7 @@ counts! {
 
 impl From<EpochCounts> for Sent {
     fn from(c: EpochCounts) -> Self {
-        let EpochCounts { epochs, new_blocks, riders, plain, carriers, flushes } = c;
+        let EpochCounts { epochs, new_blocks, riders, plain, carriers, flushes, by_fua: _ } = c;
         Self { epochs, new_blocks, riders, plain, carriers, flushes }
     }
 }

@@ -45,14 +45,14 @@ impl Checker {
         }
     }
 
-    /// A flush has completed, and decided these blocks.
+    /// A flush, or a write with FUA, has completed, and decided these blocks.
     ///
     /// # Errors
     /// As [`Checker::changed`].
-    pub fn flushed(&mut self, decided: &[u64], view: View) -> Result<(), Violation> {
+    pub fn decided(&mut self, blocks: &[u64], view: View) -> Result<(), Violation> {
         match self {
-            Self::Ordered(checker) => decided.iter().try_for_each(|&block| checker.changed(block, view)),
-            Self::Log(checker) => checker.flushed(decided, view),
+            Self::Ordered(checker) => blocks.iter().try_for_each(|&block| checker.changed(block, view)),
+            Self::Log(checker) => checker.decided(blocks, view),
         }
     }
 

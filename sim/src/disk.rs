@@ -5,6 +5,7 @@
 //! 3. At most one write or discard is in flight for a block; a second one is the engine's violation of R6, not a matter of chance (A3).
 //! 4. What was in flight or uncovered when a write or flush failed never becomes durable by a later flush (A5).
 //! 5. A discarded block holds its old content or zeros, each sector as it likes, until a later write to it is durable.
+//! 6. A write with FUA is durable when it completes, over whatever its blocks held; nothing else becomes so by it.
 //!
 //! Cloning is cheap: contents are shared, and blocks lie in chunks that are copied when they are written.
 
@@ -118,8 +119,8 @@ fn zero_ref() -> &'static Shared {
 
 #[derive(Clone, Debug)]
 enum Flight {
-    /// Writes and discards of this stretch of blocks.
-    Change { first: u64, blocks: u64 },
+    /// Writes and discards of this stretch of blocks; with FUA or without.
+    Change { first: u64, blocks: u64, fua: bool },
     /// Covers completions up to this rank.
     Flush { covers: u64 },
 }
@@ -216,7 +217,7 @@ impl SimDisk {
         self.flights.is_empty()
     }
 
-    fn begin(&mut self, io: IoId, first: u64, blocks: u64) -> Result<(), Violation> {
+    fn begin(&mut self, io: IoId, first: u64, blocks: u64, fua: bool) -> Result<(), Violation> {
         if first + blocks > self.blocks || blocks == 0 {
             return Err(violation!("operation {} reaches from block {first} over {blocks} of a device of {}", io.0, self.blocks));
         }
@@ -226,7 +227,7 @@ impl SimDisk {
                 return Err(violation!("R6: {} on block {block} while {} is in flight for it", io.0, other.io.0));
             }
         }
-        self.flights.push((io, Flight::Change { first, blocks }));
+        self.flights.push((io, Flight::Change { first, blocks, fua }));
         Ok(())
     }
 
@@ -235,7 +236,19 @@ impl SimDisk {
     /// # Errors
     /// R6, or a stretch beyond the end.
     pub fn write(&mut self, io: IoId, first: u64, contents: &[Shared]) -> Result<(), Violation> {
-        self.begin(io, first, contents.len() as u64)?;
+        self.begin_write(io, first, contents, false)
+    }
+
+    /// The same with FUA.
+    ///
+    /// # Errors
+    /// As [`SimDisk::write`].
+    pub fn write_fua(&mut self, io: IoId, first: u64, contents: &[Shared]) -> Result<(), Violation> {
+        self.begin_write(io, first, contents, true)
+    }
+
+    fn begin_write(&mut self, io: IoId, first: u64, contents: &[Shared], fua: bool) -> Result<(), Violation> {
+        self.begin(io, first, contents.len() as u64, fua)?;
         for (block, content) in (first..).zip(contents) {
             self.cell_mut(block).since.push(Version { content: content.clone(), discard: false, done: None, stuck: false, io });
             self.open.insert(block);
@@ -257,7 +270,7 @@ impl SimDisk {
     /// # Errors
     /// R6, or a stretch beyond the end.
     pub fn discard(&mut self, io: IoId, first: u64, blocks: u64) -> Result<(), Violation> {
-        self.begin(io, first, blocks)?;
+        self.begin(io, first, blocks, false)?;
         for block in first..first + blocks {
             self.cell_mut(block).since.push(Version { content: Content::zero(), discard: true, done: None, stuck: false, io });
             self.open.insert(block);
@@ -277,7 +290,7 @@ impl SimDisk {
     pub fn finish(&mut self, io: IoId, end: End) -> Vec<u64> {
         let at = self.flights.iter().position(|(id, _)| *id == io).expect("an operation in flight");
         match self.flights.swap_remove(at).1 {
-            Flight::Change { first, blocks } => {
+            Flight::Change { first, blocks, fua } => {
                 self.completions += 1;
                 let rank = self.completions;
                 for block in first..first + blocks {
@@ -287,7 +300,7 @@ impl SimDisk {
                     version.done = Some(rank);
                     version.stuck = end == End::Failed;
                 }
-                Vec::new()
+                if fua && end == End::Done { self.settle(first..first + blocks, &|v| v.io == io) } else { Vec::new() }
             }
             Flight::Flush { covers } if end == End::Failed => {
                 for block in self.open.clone() {
@@ -296,18 +309,18 @@ impl SimDisk {
                 Vec::new()
             }
             Flight::Flush { .. } if end == End::Forgotten => Vec::new(),
-            Flight::Flush { covers } => self.settle(covers),
+            Flight::Flush { covers } => self.settle(0..self.blocks, &|v| !v.stuck && v.done.is_some_and(|d| d <= covers)),
         }
     }
 
-    fn settle(&mut self, covers: u64) -> Vec<u64> {
-        let covered = |v: &Version| !v.stuck && v.done.is_some_and(|d| d <= covers);
-        let decided: Vec<u64> = self.open.iter().copied().filter(|&b| self.cell(b).since.iter().any(covered)).collect();
+    /// Makes durable what is covered in some blocks. Those that it decided.
+    fn settle(&mut self, blocks: Range<u64>, covered: &dyn Fn(&Version) -> bool) -> Vec<u64> {
+        let decided: Vec<u64> = self.open.range(blocks).copied().filter(|&b| self.cell(b).since.iter().any(covered)).collect();
         for &block in &decided {
             let cell = self.cell_mut(block);
             let last = cell.since.iter().rposition(covered).expect("a covered version");
             let before = cell.durable.id();
-            for version in cell.since.drain(..=last).filter(covered) {
+            for version in cell.since.drain(..=last).filter(|v| covered(v)) {
                 if !version.discard {
                     cell.durable = version.content;
                 }
@@ -378,7 +391,7 @@ impl SimDisk {
         let flights = std::mem::take(&mut after.flights);
         after.strays.clear();
         for (io, flight) in flights {
-            let Flight::Change { first, blocks } = flight else { continue };
+            let Flight::Change { first, blocks, .. } = flight else { continue };
             after.completions += 1;
             let rank = after.completions;
             for block in first..first + blocks {

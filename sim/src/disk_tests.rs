@@ -122,6 +122,47 @@ fn a_failed_write_leaves_any_mixture() {
 }
 
 #[test]
+fn a_write_with_fua_is_durable_when_it_completes_and_nothing_else_is() {
+    let mut disk = disk_with_a();
+    disk.write(io(3), 2, &[pattern("b")]).unwrap();
+    disk.finish(io(3), End::Done);
+    disk.write_fua(io(4), 1, &[pattern("c")]).unwrap();
+    assert_eq!(ids(disk.cell(1).possible()), [pattern("a").id(), pattern("c").id()], "on its way it may be there or not");
+    assert_eq!(disk.finish(io(4), End::Done), [1]);
+    assert_eq!(disk.cell(1).settled().map(|c| c.id()), Some(pattern("c").id()));
+    assert!(disk.cell(2).settled().is_none(), "what completed before is as undecided as it was");
+    assert_eq!(disk.undecided().iter().copied().collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn a_write_with_fua_stands_over_what_its_block_held() {
+    let mut disk = disk_with_a();
+    disk.write(io(3), 1, &[pattern("b")]).unwrap();
+    disk.finish(io(3), End::Done);
+    disk.discard(io(4), 1, 1).unwrap();
+    disk.finish(io(4), End::Done);
+    disk.flush(io(5));
+    disk.write_fua(io(6), 1, &[pattern("c")]).unwrap();
+    disk.finish(io(6), End::Done);
+    disk.finish(io(5), End::Done);
+    assert_eq!(disk.cell(1).settled().map(|c| c.id()), Some(pattern("c").id()), "a flush for what is older does not bring it back");
+    assert!(!disk.cell(1).trimmed());
+}
+
+#[test]
+fn a_write_with_fua_that_failed_or_was_forgotten_is_as_any_such_write() {
+    for (end, later) in [(End::Failed, None), (End::Forgotten, Some(pattern("b").id()))] {
+        let mut disk = disk_with_a();
+        disk.write_fua(io(3), 1, &[pattern("b")]).unwrap();
+        assert!(disk.finish(io(3), end).is_empty());
+        assert_eq!(ids(disk.cell(1).possible()), [pattern("a").id(), pattern("b").id()]);
+        disk.flush(io(4));
+        disk.finish(io(4), End::Done);
+        assert_eq!(disk.cell(1).settled().map(|c| c.id()), later);
+    }
+}
+
+#[test]
 fn a_kill_keeps_the_cache_and_decides_what_was_in_flight() {
     let mut disk = disk_with_a();
     disk.write(io(3), 2, &[pattern("b")]).unwrap();

@@ -112,6 +112,7 @@ impl Options {
             recount_window_blocks: [16, 64, 1 << 20][rng.usize(0..3)],
             recount_pages_per_second: [1000, 100_000][rng.usize(0..2)],
             refill_carriers_per_second: [0, 1000, 100_000][rng.usize(0..3)],
+            device_takes_fua: rng.u8(..) < 96,
             ack_when_written: rng.u8(..) < 64,
             ring_records_max: [16, 64, 1 << 16][rng.usize(0..3)],
             promises_lost: false,

@@ -31,6 +31,9 @@ impl Crash {
     }
 }
 
+/// Situations that only a life with a log has.
+const OF_THE_LOG: [Situation; 2] = [Situation::Condensing, Situation::SingleFua];
+
 /// The deepest re-crash that the table tells apart.
 pub const DEPTH_MAX: usize = 3;
 
@@ -96,7 +99,7 @@ impl Coverage {
         for situation in Situation::ALL {
             for depth in 0..DEPTH_MAX {
                 let n = self.situations.get(&(situation, depth)).copied().unwrap_or(0);
-                if n < least && situation_possible(situation, depth) && (has_log || situation != Situation::Condensing) {
+                if n < least && situation_possible(situation, depth) && (has_log || !OF_THE_LOG.contains(&situation)) {
                     thin.push(format!("{} × depth {depth}: {n}", situation.name()));
                 }
             }

@@ -76,6 +76,7 @@ pub enum Situation {
     SubBlock,
     NoSpace,
     Condensing,
+    SingleFua,
     Recount,
     TornSuperblock,
     TornPage,
@@ -85,7 +86,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::DuplicatesOnly,
         Self::RefsOverflow,
         Self::IncrementsAndDecrements,
@@ -96,6 +97,7 @@ impl Situation {
         Self::SubBlock,
         Self::NoSpace,
         Self::Condensing,
+        Self::SingleFua,
         Self::Recount,
         Self::TornSuperblock,
         Self::TornPage,
@@ -117,6 +119,7 @@ impl Situation {
             Self::SubBlock => "sub-block write",
             Self::NoSpace => "ENOSPC",
             Self::Condensing => "condensing",
+            Self::SingleFua => "epoch of a single FUA write",
             Self::Recount => "recount",
             Self::TornSuperblock => "torn superblock",
             Self::TornPage => "torn page",
@@ -138,7 +141,7 @@ pub struct Tally {
     pub reads: u64,
 }
 
-/// A situation stays on until this many flushes have completed: long enough for what made it to be durable.
+/// A situation stays on until this many flushes, or writes with FUA, have completed: long enough for what made it to be durable.
 const SITUATION_FLUSHES: u8 = 2;
 
 /// What a write is for, as far as its bytes tell.
@@ -159,6 +162,10 @@ struct Purposes(u8);
 impl Purposes {
     fn add(&mut self, purpose: Purpose) {
         self.0 |= 1 << purpose as u8;
+    }
+
+    fn remove(&mut self, purpose: Purpose) {
+        self.0 &= !(1 << purpose as u8);
     }
 
     fn has(self, purpose: Purpose) -> bool {
@@ -315,6 +322,18 @@ impl Traffic {
             self.commit = Purposes::default();
         }
         self.covered = Purposes::default();
+        self.situations_pass();
+    }
+
+    /// A write with FUA completed: its epoch is durable, as by a flush.
+    pub fn fua_completed(&mut self) {
+        self.events += 1;
+        self.since_flush.remove(Purpose::Links);
+        self.commit = Purposes::default();
+        self.situations_pass();
+    }
+
+    fn situations_pass(&mut self) {
         for left in &mut self.left {
             *left = left.saturating_sub(1);
         }

@@ -34,7 +34,7 @@ const STEPS_STUCK: u64 = 20_000;
 
 enum Work {
     Read { first: u64, buffer: BufferMut, digest: bool, early: Option<Vec<Shared>> },
-    Write,
+    Write { fua: bool },
     Discard,
     Flush,
     Digest { block: Slice },
@@ -201,9 +201,9 @@ impl World {
                 let early = self.rng.bool().then(|| self.look(first, blocks));
                 self.start(io, Work::Read { first, buffer, digest, early }, fails, true);
             }
-            Action::Write { io, at, data, class } => {
+            Action::Write { io, at, data, class, fua } => {
                 let contents: Vec<Shared> = data.iter().flat_map(|s| (0..s.blocks()).map(|i| Content::of(s.block(i)))).collect();
-                self.write(io, block_of(at.get())?, &contents, class)?;
+                self.write(io, block_of(at.get())?, &contents, class, fua)?;
             }
             Action::Flush { io } => {
                 record!("device {}: flush", io.0);
@@ -303,8 +303,17 @@ impl World {
         self.pending.push(Pending { io, work, fails, not_before });
     }
 
-    fn write(&mut self, io: IoId, first: u64, contents: &[Shared], class: Class) -> Result<(), Violation> {
-        record!("device {}: write {class:?} blocks {first}+{} {}", io.0, contents.len(), self.describe_write(first, contents));
+    fn write(&mut self, io: IoId, first: u64, contents: &[Shared], class: Class, fua: bool) -> Result<(), Violation> {
+        if fua && !self.setting.options.settings.device_takes_fua {
+            return Err(violation!("interface: write {} asks for FUA of a device that does not take it", io.0));
+        }
+        record!(
+            "device {}: write{} {class:?} blocks {first}+{} {}",
+            io.0,
+            if fua { " with FUA" } else { "" },
+            contents.len(),
+            self.describe_write(first, contents)
+        );
         let fails = self.call(io, Call::Write { first, blocks: contents.len() as u64 })?;
         // A metadata page that stays as it was before is sound, only old: nothing without a log can tell, so no promise is made about it.
         let would_be_old =
@@ -315,12 +324,16 @@ impl World {
             (first..).zip(contents).try_for_each(|(block, content)| checker.about_to_write(block, content, view))?;
         }
         self.traffic.write(class, first, contents, &self.disk, &self.setting.volume);
+        if fua {
+            self.traffic.note(Situation::SingleFua);
+        }
         match redirected {
             Some(elsewhere) => self.disk.write_astray(io, elsewhere, contents)?,
+            None if fua => self.disk.write_fua(io, first, contents)?,
             None => self.disk.write(io, first, contents)?,
         }
         let first = redirected.unwrap_or(first);
-        self.start(io, Work::Write, fails, false);
+        self.start(io, Work::Write { fua }, fails, false);
         self.after_change(first, contents.len() as u64)
     }
 
@@ -348,6 +361,12 @@ impl World {
         let Some(checker) = &mut self.checker else { return Ok(()) };
         let view = View { disk: &self.disk, oracle: &self.oracle };
         (first..first + blocks).try_for_each(|block| checker.changed(block, view))
+    }
+
+    /// A flush, or a write with FUA, has made these blocks durable.
+    fn decided(&mut self, blocks: &[u64]) -> Result<(), Violation> {
+        let Some(checker) = &mut self.checker else { return Ok(()) };
+        checker.decided(blocks, View { disk: &self.disk, oracle: &self.oracle })
     }
 
     fn look(&mut self, first: u64, blocks: u64) -> Vec<Shared> {
@@ -383,9 +402,16 @@ impl World {
                 let data = squeeze(&Content::of(block.block(0)), SLOT_DATA_MAX);
                 return self.feed(Event::Compressed { io, data });
             }
-            Work::Write => {
+            Work::Write { fua: false } => {
                 self.disk.finish(io, end);
                 self.traffic.completed();
+                Event::Written { io, result }
+            }
+            Work::Write { fua: true } => {
+                let forgets = self.sin.as_mut().is_some_and(|s| s.forgets_flush());
+                let decided = self.disk.finish(io, if forgets { End::Forgotten } else { end });
+                self.traffic.fua_completed();
+                self.decided(&decided)?;
                 Event::Written { io, result }
             }
             Work::Discard => {
@@ -398,10 +424,7 @@ impl World {
                 let forgets = self.sin.as_mut().is_some_and(|s| s.forgets_flush());
                 let decided = self.disk.finish(io, if forgets { End::Forgotten } else { end });
                 self.traffic.flushed();
-                if let Some(checker) = &mut self.checker {
-                    let view = View { disk: &self.disk, oracle: &self.oracle };
-                    checker.flushed(&decided, view)?;
-                }
+                self.decided(&decided)?;
                 Event::Flushed { io, result }
             }
         };

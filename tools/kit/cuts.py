@@ -93,6 +93,9 @@ class Cuts:
         options += ["--commit-mode", self.random.choice(onefold.MODES[self.options.commit_mode])]
         if options[-1] == "log":
             options += ["--compress", self.random.choice(("all", "all", "carriers", "off"))]
+            if self.random.random() < 0.4:
+                # The store takes it: cutfs keeps a synced write, and that alone.
+                options += ["--fua", "on"]
         if self.random.random() < 0.2:
             options += ["--persistence", "strong"]
         if self.random.random() < 0.5:

@@ -2,7 +2,8 @@
 //!
 //! 1. Pure: no clock, no waiting. A simulation takes the time that comes out as it is; a wrapper of a live device waits until then.
 //! 2. A command takes one of the device's places, its turn on the bus for the time that its bytes need, then its latency, which grows with
-//!    its size. A flush waits for every write before it, then takes its own time; what is issued meanwhile goes on.
+//!    its size. A flush waits for every write before it, then takes its own time; what is issued meanwhile goes on. A write with FUA takes as long as
+//!    a write and a flush that has nothing else to wait for.
 
 use std::fmt::Write as _;
 
@@ -163,7 +164,16 @@ impl Timetable {
 
     /// When a write that is issued now completes.
     pub fn write(&mut self, now_ns: u64, bytes: u64) -> u64 {
-        let done = self.command(now_ns, bytes, latency_ns(self.model.write, bytes));
+        self.write_within(now_ns, bytes, latency_ns(self.model.write, bytes))
+    }
+
+    /// When a write with FUA that is issued now completes.
+    pub fn write_fua(&mut self, now_ns: u64, bytes: u64) -> u64 {
+        self.write_within(now_ns, bytes, latency_ns(self.model.write, bytes) + self.model.flush_ns)
+    }
+
+    fn write_within(&mut self, now_ns: u64, bytes: u64, latency_ns: u64) -> u64 {
+        let done = self.command(now_ns, bytes, latency_ns);
         self.writes_done_ns = self.writes_done_ns.max(done);
         done
     }
@@ -196,6 +206,7 @@ mod tests {
         assert_eq!(t.write(0, 4096), 8292);
         assert_eq!(t.read(9000, 4096), 13_106);
         assert_eq!(t.flush(0), 9292);
+        assert_eq!(t.write_fua(20_000, 4096), 25_196, "it waits for no other write");
     }
 
     #[test]

@@ -125,6 +125,10 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
     let blocks = |n: u64| Size(n * BLOCK_BYTES);
     let (ledger, space, dedup) = (&volume.ledger, &volume.space, &volume.dedup);
     let ratio = |r: Option<f64>| r.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
+    let fua = match ledger.device_fua_writes {
+        0 => String::new(),
+        writes => format!(", and {writes} writes with FUA"),
+    };
     let counting = if space.is_complete { "" } else { " (still counting)" };
     let mut table = table
         .row("client wrote", format!("{} ({} blocks)", blocks(ledger.client_units), ledger.client_units))
@@ -134,7 +138,7 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
         )
         .row("ideal", format!("{}: each distinct block once", blocks(ledger.ideal_units)))
         .row("efficiency", ratio(ledger.efficiency()))
-        .row("flushes", format!("{} of clients, {} of the device", ledger.client_flushes, ledger.device_flushes))
+        .row("flushes", format!("{} of clients, {} of the device{fua}", ledger.client_flushes, ledger.device_flushes))
         .row(
             "found",
             format!("{} duplicates, {} zero, {} unchanged, {} new", dedup.duplicates, dedup.zeroes, dedup.unchanged, dedup.new_blocks),

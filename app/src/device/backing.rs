@@ -42,6 +42,8 @@ pub struct Facts {
     pub memory_align: u64,
     /// It has no volatile cache, so that flushes are free.
     pub is_write_through: bool,
+    /// It has a volatile cache, and writes bytes past it where it is asked to.
+    pub takes_fua: bool,
     pub is_read_only: bool,
     /// Device and inode of a file, device number of a block device: what tells two stores apart.
     pub identity: (u64, u64),
@@ -330,6 +332,7 @@ fn measure(path: &Path, file: &File, stat: &Stat) -> Result<Facts, Errno> {
         tracing::warn!(path = %path.display(), "no direct I/O here: reads and writes go through the page cache, which costs memory and time");
     }
     let number = DeviceNumber::of(stat.st_rdev);
+    let is_write_through = is_block && is_direct && number.is_write_through();
     Ok(Facts {
         path: path.to_owned(),
         kind: if is_block { Kind::Block } else { Kind::File },
@@ -337,7 +340,8 @@ fn measure(path: &Path, file: &File, stat: &Stat) -> Result<Facts, Errno> {
         is_direct,
         offset_align,
         memory_align,
-        is_write_through: is_block && is_direct && number.is_write_through(),
+        is_write_through,
+        takes_fua: is_block && is_direct && !is_write_through && number.takes_fua(),
         is_read_only: false,
         identity: if is_block { (stat.st_rdev, 0) } else { (stat.st_dev, stat.st_ino) },
     })

@@ -74,6 +74,7 @@ fn facts(length: u64) -> Facts {
         offset_align: 512,
         memory_align: 1,
         is_write_through: false,
+        takes_fua: false,
         is_read_only: false,
         identity: (0, 0),
     }
@@ -89,7 +90,7 @@ fn carry_out(medium: &mut [u8], work: &mut Work) -> io::Result<()> {
             let range = place(*at, *bytes)?;
             buffer.bytes_mut()[*skip..*skip + *bytes].copy_from_slice(&medium[range]);
         }
-        Work::Write { at, data, skip, bytes } => {
+        Work::Write { at, data, skip, bytes, .. } => {
             let range = place(*at, *bytes)?;
             let all: Vec<u8> = data.iter().flat_map(|s| s.bytes()).copied().collect();
             medium[range].copy_from_slice(&all[*skip..*skip + *bytes]);

@@ -4,7 +4,8 @@
 //! 2. Nobody changes a buffer while its command is under way (R6): a read owns its buffer, a write shares frozen ones.
 //! 3. A flush says that it is done only when everything that was completed before its submission is durable (A1). Nothing is retried after an
 //!    error, except what a signal interrupted and the rest of a transfer that the kernel cut short (A5).
-//! 4. The lock on a backing store is held by the very open file that carries the I/O (R7), see [`backing::Backing`].
+//! 4. A write with FUA says that it is done only when its own bytes are durable.
+//! 5. The lock on a backing store is held by the very open file that carries the I/O (R7), see [`backing::Backing`].
 
 pub mod backing;
 mod lock;
@@ -41,8 +42,8 @@ pub struct Command {
 pub enum Work {
     /// Fill `bytes` of `buffer` behind the first `skip` from the device at byte `at`.
     Read { at: u64, buffer: BufferMut, skip: usize, bytes: usize },
-    /// Write `bytes` of `data`, its slices one behind the other, after the first `skip`, at byte `at`.
-    Write { at: u64, data: Vec<Slice>, skip: usize, bytes: usize },
+    /// Write `bytes` of `data`, its slices one behind the other, after the first `skip`, at byte `at`; with `fua`, so that they are durable then.
+    Write { at: u64, data: Vec<Slice>, skip: usize, bytes: usize, fua: bool },
     /// Make durable whatever was completed before.
     Flush,
     /// The device may forget these bytes.
@@ -129,6 +130,11 @@ pub trait Device: Send + Sync {
 
     /// How I/O is done, for people.
     fn method(&self) -> String;
+
+    /// Whether a write with FUA costs less than a write and a flush. It may be asked for anyway.
+    fn takes_fua(&self) -> bool {
+        false
+    }
 
     /// Of a device that is slower than its store on purpose: how.
     fn slowed(&self) -> Option<Slowed> {

@@ -163,6 +163,10 @@ impl Device for Paced {
         }
     }
 
+    fn takes_fua(&self) -> bool {
+        self.inner.takes_fua()
+    }
+
     fn method(&self) -> String {
         format!("{}, slowed to the pace of {}", self.inner.method(), self.model.name)
     }
@@ -193,6 +197,7 @@ impl Drop for Paced {
 fn due(table: &mut Timetable, now: u64, work: &Work) -> u64 {
     match work {
         Work::Read { bytes, .. } => table.read(now, count(*bytes)),
+        Work::Write { bytes, fua: true, .. } => table.write_fua(now, count(*bytes)),
         Work::Write { bytes, .. } => table.write(now, count(*bytes)),
         Work::Flush => table.flush(now),
         // A device makes zeros by forgetting what it had.

@@ -46,7 +46,7 @@ fn read(token: u64) -> Command {
 
 fn write(token: u64) -> Command {
     let data = vec![BufferMut::zeroed(1).freeze().slice(0, 1)];
-    Command { token, work: Work::Write { at: token % 64 * 4096, data, skip: 0, bytes: 4096 } }
+    Command { token, work: Work::Write { at: token % 64 * 4096, data, skip: 0, bytes: 4096, fua: false } }
 }
 
 fn wait(hear: &Receiver<(u64, Instant)>) -> (u64, Instant) {

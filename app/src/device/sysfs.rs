@@ -1,7 +1,7 @@
 //! What the kernel says of block devices in /sys and /proc.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A device number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +24,13 @@ impl DeviceNumber {
     /// Whether the device's queue says that it has no volatile cache. What cannot be read counts as a cache.
     #[must_use]
     pub fn is_write_through(self) -> bool {
-        // A partition has no queue of its own; its parent directory is the disk's.
-        ["queue/write_cache", "../queue/write_cache"]
-            .iter()
-            .find_map(|name| fs::read_to_string(self.directory().join(name)).ok())
-            .is_some_and(|text| text.trim() == "write through")
+        queue_says(&self.directory(), "write_cache").is_some_and(|text| text == "write through")
+    }
+
+    /// Whether the device's queue says that it takes writes with FUA.
+    #[must_use]
+    pub fn takes_fua(self) -> bool {
+        queue_says(&self.directory(), "fua").is_some_and(|text| text == "1")
     }
 
     /// Who has the block device: a mount, or devices stacked on it.
@@ -44,6 +46,14 @@ impl DeviceNumber {
         let names: Vec<_> = holders.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         (!names.is_empty()).then(|| format!("used by {}", names.join(", ")))
     }
+}
+
+/// What the queue of a device says of itself, by the device's directory. A partition has no queue of its own; its parent directory is the disk's.
+fn queue_says(directory: &Path, what: &str) -> Option<String> {
+    ["queue", "../queue"]
+        .iter()
+        .find_map(|queue| fs::read_to_string(directory.join(queue).join(what)).ok())
+        .map(|text| text.trim().to_owned())
 }
 
 /// How often the list of locks is gone through.
@@ -100,6 +110,27 @@ mod tests {
 
     #[test]
     fn an_unknown_device_has_a_cache() {
-        assert!(!DeviceNumber { major: 4095, minor: 1 }.is_write_through());
+        let unknown = DeviceNumber { major: 4095, minor: 1 };
+        assert!(!unknown.is_write_through() && !unknown.takes_fua());
+    }
+
+    #[test]
+    fn a_partition_has_its_disks_queue() {
+        // As /sys/dev/block leads to them: links by number, the partition's directory within the disk's.
+        let sys = std::env::temp_dir().join(format!("onefold-sys-{}", std::process::id()));
+        let disk = sys.join("devices/sda");
+        fs::create_dir_all(disk.join("queue")).unwrap();
+        fs::create_dir_all(disk.join("sda1")).unwrap();
+        fs::create_dir_all(sys.join("block")).unwrap();
+        std::os::unix::fs::symlink(&disk, sys.join("block/8:0")).unwrap();
+        std::os::unix::fs::symlink(disk.join("sda1"), sys.join("block/8:1")).unwrap();
+        for (written, said) in [("1\n", "1"), ("0\n", "0"), ("write back\n", "write back")] {
+            fs::write(disk.join("queue/fua"), written).unwrap();
+            for number in ["block/8:0", "block/8:1"] {
+                assert_eq!(queue_says(&sys.join(number), "fua").as_deref(), Some(said), "{number}");
+            }
+        }
+        assert_eq!(queue_says(&sys.join("block/8:1"), "write_cache"), None);
+        fs::remove_dir_all(sys).unwrap();
     }
 }

@@ -121,7 +121,7 @@ impl Rig {
 
 fn write(at: u64, data: Vec<Slice>) -> Work {
     let bytes = data.iter().map(|s| s.bytes().len()).sum();
-    Work::Write { at, data, skip: 0, bytes }
+    Work::Write { at, data, skip: 0, bytes, fua: false }
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn parts_of_a_buffer_move_alone() {
         let align = usize::try_from(rig.device.facts().offset_align.max(512)).unwrap();
         rig.do_one(write(0, vec![rig.filled(2, 5).freeze().slice(0, 2)])).1.unwrap();
         let data = vec![rig.filled(2, 9).freeze().slice(0, 2)];
-        rig.do_one(Work::Write { at: align as u64, data, skip: align, bytes: align }).1.unwrap();
+        rig.do_one(Work::Write { at: align as u64, data, skip: align, bytes: align, fua: false }).1.unwrap();
         let (old, new, back) = (rig.filled(2, 5), rig.filled(2, 9), rig.read(0, 2));
         assert_eq!(back.bytes()[..align], old.bytes()[..align]);
         assert_eq!(back.bytes()[align..2 * align], new.bytes()[align..2 * align]);

@@ -3,6 +3,7 @@
 use super::Work;
 use super::backing::Backing;
 use onefold_engine::buffer::Slice;
+use rustix::io::ReadWriteFlags;
 use std::io::{self, IoSlice};
 
 /// Pieces of one vectored transfer at most (IOV_MAX).
@@ -64,11 +65,12 @@ pub fn pieces(data: &[Slice], from: usize, bytes: usize) -> impl Iterator<Item =
 pub fn carry_out(backing: &Backing, work: &mut Work) -> io::Result<()> {
     match work {
         Work::Read { at, buffer, skip, bytes } => backing.read_bytes(*at, &mut buffer.bytes_mut()[*skip..*skip + *bytes]),
-        Work::Write { at, data, skip, bytes } => {
+        Work::Write { at, data, skip, bytes, fua } => {
             let (at, skip, bytes) = (*at, *skip, *bytes);
+            let flags = if *fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
             all(bytes, |done| {
                 let rest: Vec<_> = pieces(data, skip + done, bytes - done).map(IoSlice::new).collect();
-                Ok(rustix::io::pwritev(backing.file(), &rest, at + done as u64)?)
+                Ok(rustix::io::pwritev2(backing.file(), &rest, at + done as u64, flags)?)
             })
             .map_err(|e| ended(e, Direction::Write, at, bytes))
         }

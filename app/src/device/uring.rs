@@ -119,6 +119,10 @@ impl Device for Uring {
         self.aside.stop();
     }
 
+    fn takes_fua(&self) -> bool {
+        self.facts().takes_fua
+    }
+
     fn method(&self) -> String {
         let registered = if self.shared.registers.load(Ordering::Relaxed) { ", registered buffers" } else { "" };
         let direct = if self.facts().is_direct { ", O_DIRECT" } else { "" };
@@ -261,7 +265,9 @@ impl Reactor {
                     None => opcode::Read::new(FILE, memory, length).offset(at).build(),
                 }
             }
-            Work::Write { at, data, skip, bytes } => {
+            Work::Write { at, data, skip, bytes, fua } => {
+                // Past the page cache the kernel makes one FUA write of it, and nothing else.
+                let flags = if *fua { libc::RWF_DSYNC } else { 0 };
                 slot.vector.clear();
                 let parts = pieces(data, *skip + done, *bytes - done);
                 slot.vector.extend(parts.map(|p| libc::iovec { iov_base: p.as_ptr().cast_mut().cast(), iov_len: p.len() }));
@@ -271,12 +277,13 @@ impl Reactor {
                         let index = self.buffers.index(slice.place().0.tag(), &self.ring, &self.shared.pool);
                         let (memory, length) = (one.iov_base.cast_const().cast(), u32::try_from(one.iov_len).expect("below 4 GiB"));
                         match index {
-                            Some(index) => opcode::WriteFixed::new(FILE, memory, length, index).offset(at).build(),
-                            None => opcode::Write::new(FILE, memory, length).offset(at).build(),
+                            Some(index) => opcode::WriteFixed::new(FILE, memory, length, index).offset(at).rw_flags(flags).build(),
+                            None => opcode::Write::new(FILE, memory, length).offset(at).rw_flags(flags).build(),
                         }
                     }
                     (many, _) => {
-                        opcode::Writev::new(FILE, many.as_ptr(), u32::try_from(many.len()).expect("at most 1024")).offset(at).build()
+                        let pieces = u32::try_from(many.len()).expect("at most 1024");
+                        opcode::Writev::new(FILE, many.as_ptr(), pieces).offset(at).rw_flags(flags).build()
                     }
                 }
             }

@@ -88,7 +88,7 @@ impl Passthrough {
             Op::Write => {
                 let buffer = written.ok_or(Failure::Invalid)?;
                 let blocks = buffer.blocks();
-                Work::Write { at, data: vec![buffer.slice(0, blocks)], skip, bytes: index(length) }
+                Work::Write { at, data: vec![buffer.slice(0, blocks)], skip, bytes: index(length), fua: false }
             }
             Op::Flush => Work::Flush,
             Op::Discard => Work::Discard { at, length },

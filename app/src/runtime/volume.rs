@@ -214,9 +214,9 @@ impl Volume {
                 let work = Work::Read { at: at.get(), buffer, skip: 0, bytes };
                 todo.commands.push(Command { token: token(io, digest), work });
             }
-            Action::Write { io, at, data, .. } => {
+            Action::Write { io, at, data, fua, .. } => {
                 let bytes = data.iter().map(|slice| index(slice.length())).sum();
-                todo.commands.push(Command { token: token(io, false), work: Work::Write { at: at.get(), data, skip: 0, bytes } });
+                todo.commands.push(Command { token: token(io, false), work: Work::Write { at: at.get(), data, skip: 0, bytes, fua } });
             }
             Action::Flush { io } => todo.commands.push(Command { token: token(io, false), work: Work::Flush }),
             Action::Discard { io, at, length } => {

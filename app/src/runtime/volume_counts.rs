@@ -25,6 +25,8 @@ pub struct Efficiency {
     /// Each distinct block once, no metadata.
     pub ideal_units: u64,
     pub device_flushes: u64,
+    /// Writes that stood in place of a write and a flush.
+    pub device_fua_writes: u64,
     pub client_flushes: u64,
 }
 
@@ -127,6 +129,7 @@ impl VolumeCounts {
                 device_units: ledger.device_units(),
                 ideal_units: ledger.new_blocks,
                 device_flushes: ledger.device_flushes,
+                device_fua_writes: ledger.device_fua_writes,
                 client_flushes: ledger.client_flushes,
             },
             space: Space {

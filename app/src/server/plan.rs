@@ -50,6 +50,9 @@ pub struct Options {
     /// Compare duplicates byte by byte before linking to them.
     #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
     pub verify_duplicates: Option<bool>,
+    /// In mode log, make a commit that is one block alone durable by one FUA write, with no flush. Default: where the backing device has FUA.
+    #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
+    pub fua: Option<bool>,
     /// Tell the backing store of freed blocks. Default: not where that would give up the space of a preallocated file.
     #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
     pub discard: Option<bool>,

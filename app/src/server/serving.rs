@@ -120,6 +120,7 @@ fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
     let pool = Pool::new(Accountant::for_mode(options.memory.0, settings.commit_mode));
     let promises = promises(plan, &chosen.superblock, &mut settings)?;
     let device = device(backing, &pool, options)?;
+    settings.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
     Ok(Volume::open(chosen.into_service(), settings, device, pool, promises))
 }
 

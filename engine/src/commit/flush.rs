@@ -1,7 +1,8 @@
 //! Device flushes, and what they make durable (A1).
 //!
 //! Each completed write has a number; each flush, when it is issued, notes the highest number so far. A write is durable when a flush that
-//! noted its number, or a higher one, has completed. That comparison is the only test.
+//! noted its number, or a higher one, has completed. That comparison is the only test. A write with FUA is durable by itself, and says nothing of
+//! others: it raises no number.
 
 use crate::engine::{Engine, IoFor};
 use crate::format::page::PageId;
@@ -49,6 +50,11 @@ impl Durability {
     pub fn completed(&mut self, good: bool) -> u64 {
         self.completed += u64::from(good);
         self.completed
+    }
+
+    /// Whether something waits for the next flush, whoever sends it.
+    pub fn is_awaited(&self) -> bool {
+        !self.bits.is_empty() || !self.removed.is_empty()
     }
 
     pub fn flushed(&mut self, mark: u64) {

@@ -1,17 +1,26 @@
 //! Composing the units of an epoch: which record stands in which, what each says of itself, and sending them.
 //!
 //! 1. Carriers come first, and take as many records as they have room for; plain units take the rest. Records keep their order.
-//! 2. Every unit says which unit was flushed last when it was composed, and names the places of those behind it: two or more.
+//! 2. Units whose places lie side by side go out in one write. A cut may leave any of them, as of several writes.
+//! 3. Every unit says which unit was flushed last when it was composed, and names the places of those behind it: two or more.
 
 use super::Walked;
 use super::carry::Rider;
 use super::walk::runs;
+use crate::buffer::Slice;
 use crate::engine::{Engine, Fresh, IoFor};
 use crate::format::entry::Kind;
 use crate::format::record::Record;
 use crate::format::unit::{CARRIER_PLACES_MAX, UnitHeader, UnitKind, UnitWriter};
 use crate::interface::Class;
-use crate::units::Pbn;
+use crate::units::{Pbn, count};
+
+/// Units at neighbouring places.
+struct Run {
+    first: Pbn,
+    units: Vec<Slice>,
+    carriers: Vec<Pbn>,
+}
 
 impl Engine {
     /// Composes the units of the committing epoch and sends them to the next places.
@@ -20,8 +29,12 @@ impl Engine {
         let (log, commit) = (self.log.as_mut().expect("units are the log's"), self.commit.as_mut().expect("it is there"));
         let sent = writers.len();
         commit.log.sent(sent, log.flushed);
+        let fua = sent == 1 && self.fua_is_enough();
+        let commit = self.commit.as_mut().expect("it is there");
+        commit.log.counts.by_fua = fua;
         let units = u32::try_from(sent).expect("an epoch's units are bounded by memory");
         let (epoch, content_flushed) = (commit.epoch.number, commit.log.is_large);
+        let mut run: Option<Run> = None;
         for (unit, (writer, is_carrier)) in (0..units).zip(writers) {
             let log = self.log.as_mut().expect("it is there");
             let pbn = log.places.pop_front().expect("places were reserved");
@@ -46,9 +59,21 @@ impl Engine {
                 self.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
                 self.commit.as_mut().expect("it is there").log.carriers.push((pbn, authenticator));
             }
-            let at = self.geometry.block_at(pbn);
-            self.write_out(IoFor::Unit { carrier: is_carrier.then_some(pbn) }, at, vec![block], Class::Log);
+            if run.as_ref().is_none_or(|run| run.first + count(run.units.len()) != pbn) {
+                let before = run.replace(Run { first: pbn, units: Vec::new(), carriers: Vec::new() });
+                before.into_iter().for_each(|run| self.write_units(run, fua));
+            }
+            let run = run.as_mut().expect("it was begun");
+            run.units.push(block);
+            run.carriers.extend(is_carrier.then_some(pbn));
         }
+        run.into_iter().for_each(|run| self.write_units(run, fua));
+    }
+
+    fn write_units(&mut self, run: Run, fua: bool) {
+        let Run { first, units, carriers } = run;
+        let at = self.geometry.block_at(first);
+        self.write_out(IoFor::Units { units: units.len(), carriers, fua }, at, units, Class::Log);
     }
 
     /// The units, filled, and whether each is a carrier.
@@ -84,8 +109,8 @@ impl Engine {
     }
 
     /// A unit is on the device.
-    pub(crate) fn unit_written(&mut self, carrier: Option<Pbn>, good: bool) {
-        if let Some(pbn) = carrier.filter(|_| good) {
+    pub(crate) fn units_written(&mut self, units: usize, carriers: Vec<Pbn>, good: bool) {
+        for pbn in carriers.into_iter().filter(|_| good) {
             let fresh = self.fresh.get_mut(&pbn).expect("a carrier in flight is fresh");
             // A duplicate of what rides in it would else read it back.
             self.cache.fill_written(pbn, fresh.held.take().expect("a carrier in flight is held").block(0));
@@ -94,7 +119,7 @@ impl Engine {
             }
         }
         if let Some(commit) = &mut self.commit {
-            commit.log.unit_written();
+            commit.log.units_written(units);
             self.commit_may_go_on();
         }
         self.opening_unit_written();

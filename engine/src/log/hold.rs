@@ -109,10 +109,20 @@ impl Engine {
 
     /// Sends these of what an epoch holds back, in their order.
     pub(super) fn send_blocks(&mut self, epoch: Epoch, goes: Vec<Pbn>) {
+        let contents = goes.into_iter().map(|pbn| (pbn, self.take_held(epoch, pbn))).collect();
+        self.send_runs(contents);
+    }
+
+    /// What an epoch holds back no more, because it goes to its own block.
+    pub(super) fn take_held(&mut self, epoch: Epoch, pbn: Pbn) -> Slice {
+        self.log.as_mut().expect("it is there").holding.remove(epoch, pbn);
+        self.fresh.get(&pbn).and_then(|fresh| fresh.held.clone()).expect("what is held back has its content")
+    }
+
+    /// Sends content, in the order of its blocks: neighbours in one write.
+    pub(super) fn send_runs(&mut self, contents: Vec<(Pbn, Slice)>) {
         let mut run: Option<(Pbn, Vec<Slice>)> = None;
-        for pbn in goes {
-            self.log.as_mut().expect("it is there").holding.remove(epoch, pbn);
-            let content = self.fresh.get(&pbn).and_then(|fresh| fresh.held.clone()).expect("what is held back has its content");
+        for (pbn, content) in contents {
             match &mut run {
                 Some((first, data)) if *first + count(data.len()) == pbn => data.push(content),
                 _ => {
@@ -124,7 +134,7 @@ impl Engine {
         run.into_iter().for_each(|(first, data)| self.send_content(first, data));
     }
 
-    pub(super) fn send_content(&mut self, first: Pbn, data: Vec<Slice>) {
+    fn send_content(&mut self, first: Pbn, data: Vec<Slice>) {
         let at = self.geometry.block_at(first);
         self.content_in_flight += 1;
         self.write_out(IoFor::Content { first, blocks: count(data.len()) }, at, data, Class::Data);

@@ -289,7 +289,7 @@ impl Engine {
         opening.writes_left = again.len();
         for (pbn, content) in again {
             let at = self.geometry.block_at(pbn);
-            self.write_out(IoFor::Unit { carrier: None }, at, vec![content], Class::Log);
+            self.write_out(IoFor::Units { units: 1, carriers: Vec::new(), fua: false }, at, vec![content], Class::Log);
         }
     }
 
@@ -324,7 +324,7 @@ impl Engine {
         log.next += 1;
         log.epoch = number;
         let at = self.geometry.block_at(pbn);
-        self.write_out(IoFor::Unit { carrier: None }, at, vec![block.freeze().slice(0, 1)], Class::Log);
+        self.write_out(IoFor::Units { units: 1, carriers: Vec::new(), fua: false }, at, vec![block.freeze().slice(0, 1)], Class::Log);
     }
 
     /// What was written again, or the closing unit, may be on the device now.

@@ -1,13 +1,15 @@
 //! Packs: what compresses of a large epoch, several client blocks in one block of the device.
 //!
-//! 1. A pack is content: it goes out while its epoch fills, and is flushed before the units that name it (R1). It lies in the block of the first
-//!    of those that it holds, which was theirs and is free to the medium.
+//! 1. A pack is content: it goes out while its epoch fills, and is flushed before the units that name it (R1). It lies in a block that one of
+//!    those had which were packed together with it, and is free to the medium: the first ones, so that neighbours go out in one write.
 //! 2. Neighbours by LBN are packed together, so that they are read together: each block into the first pack that has room for it, of those that
 //!    one of the sixteen blocks before it began.
 //! 3. Only what one LBN means is packed; what else came to mean it goes with it in no step of its own.
 
+use super::carry::Rider;
 use super::holds::{Held, Holding};
 use super::units::SMALL_BLOCKS_MAX;
+use crate::buffer::Slice;
 use crate::engine::{Engine, Fresh};
 use crate::format::entry::{Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
@@ -20,6 +22,13 @@ const BATCH_BLOCKS: usize = 48;
 
 /// A block that compresses: what means it, where it would lie, and to how many bytes it comes.
 type Small = (Lbn, Pbn, usize);
+
+/// One that was taken to its pack: with what its block counted.
+struct Taken {
+    lbn: Lbn,
+    rider: Rider,
+    counted: i16,
+}
 
 /// A pack takes blocks from among so many neighbours.
 const NEIGHBOURS: usize = 16;
@@ -88,19 +97,38 @@ impl Engine {
         let loose: Vec<Pbn> = holds.of(epoch).filter(|(_, held)| matches!(held.state, Holding::Loose)).map(|(pbn, _)| pbn).collect();
         holds.gain.note(packed + alone.len() + loose.len(), packed - packs.len());
         holds.packed(epoch);
-        packs.iter().for_each(|pack| self.write_pack(epoch, pack));
+        let mut contents = self.make_packs(epoch, &packs);
         // One alone is as well off in its own block.
-        let mut goes: Vec<Pbn> = alone.into_iter().flatten().chain(others).map(|(_, pbn, _)| pbn).chain(loose).collect();
-        goes.sort_unstable();
-        self.send_blocks(epoch, goes);
+        let goes = alone.into_iter().flatten().chain(others).map(|(_, pbn, _)| pbn).chain(loose);
+        contents.extend(goes.map(|pbn| (pbn, self.take_held(epoch, pbn))));
+        contents.sort_unstable_by_key(|&(pbn, _)| pbn);
+        self.send_runs(contents);
     }
 
-    fn write_pack(&mut self, epoch: Epoch, blocks: &[Small]) {
-        let pbn = blocks[0].1;
+    /// What goes to which block.
+    fn make_packs(&mut self, epoch: Epoch, packs: &[Vec<Small>]) -> Vec<(Pbn, Slice)> {
+        let mut places: Vec<Pbn> = packs.iter().flatten().map(|&(_, pbn, _)| pbn).collect();
+        places.sort_unstable();
+        let rest = places.split_off(packs.len());
+        // All of them are taken before any pack lies where one of them would have.
+        let taken: Vec<Vec<Taken>> = packs.iter().zip(&places).map(|(pack, &place)| self.take_riders(epoch, pack, place)).collect();
+        let contents = taken.into_iter().zip(&places).map(|(riders, &place)| (place, self.make_pack(epoch, place, riders))).collect();
+        self.free_unwritten(rest);
+        contents
+    }
+
+    fn take_riders(&mut self, epoch: Epoch, blocks: &[Small], place: Pbn) -> Vec<Taken> {
+        let take = |&(lbn, block, _): &Small| {
+            let (rider, counted) = self.take_rider(epoch, block, place);
+            Taken { lbn, rider, counted }
+        };
+        blocks.iter().map(take).collect()
+    }
+
+    fn make_pack(&mut self, epoch: Epoch, pbn: Pbn, riders: Vec<Taken>) -> Slice {
         let mut writer = UnitWriter::new(Vec::new());
         let mut counts = 1;
-        for (&(lbn, block, _), slot) in blocks.iter().zip(1..) {
-            let (rider, counted) = self.take_rider(epoch, block, pbn);
+        for (Taken { lbn, rider, counted }, slot) in riders.into_iter().zip(1..) {
             counts += counted - 1;
             let pushed = writer.push_slot(rider.fresh.fingerprint, &rider.data);
             assert_eq!(pushed, Some(slot), "a pack was measured");
@@ -119,8 +147,7 @@ impl Engine {
         let held = Some(block.clone());
         self.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
         self.open.has_packs = true;
-        self.free_unwritten(blocks[1..].iter().map(|&(_, block, _)| block).collect());
-        self.send_content(pbn, vec![block]);
+        block
     }
 }
 

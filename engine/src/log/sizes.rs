@@ -20,6 +20,7 @@ pub(super) struct Counting {
     carriers: usize,
     riders: usize,
     pub flushes: u64,
+    pub by_fua: bool,
 }
 
 impl Counting {
@@ -54,5 +55,6 @@ impl Engine {
         counts.carriers += count(of.carriers);
         counts.plain += count(units - of.carriers);
         counts.flushes += of.flushes;
+        counts.by_fua += u64::from(of.by_fua);
     }
 }

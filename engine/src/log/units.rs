@@ -4,6 +4,8 @@
 //!    What compresses rides in the units themselves (`carry.rs`).
 //!    *Large epochs*: content is flushed before the units are written, so that no recovery has to read all of it.
 //! 2. One epoch at a time (L10).
+//! 3. A small epoch that is one unit and nothing else goes by one FUA write, where the device takes that, in place of the write and the flush. All
+//!    that the flush would cover besides is durable already, or nobody relies on it: epochs before it are (L10), its own content is in the unit.
 
 use super::Held;
 use super::places::Reserved;
@@ -59,8 +61,8 @@ impl LogPart {
         (self.sent, self.units_left, self.flushed_upto) = (units, units, flushed_upto);
     }
 
-    pub(super) fn unit_written(&mut self) {
-        self.units_left = self.units_left.saturating_sub(1);
+    pub(super) fn units_written(&mut self, units: usize) {
+        self.units_left = self.units_left.saturating_sub(units);
     }
 
     /// Bytes that its records take at the most, if these new blocks ride.
@@ -114,11 +116,26 @@ impl Engine {
             self.send_units(riders);
         }
         let commit = self.commit.as_mut().expect("it is there");
+        if commit.log.counts.by_fua {
+            // Content that is under way is not of its blocks.
+            if commit.log.units_left == 0 {
+                self.epoch_is_durable();
+            }
+            return;
+        }
         if commit.log.units_left == 0 && commit.content_left == 0 {
             commit.step = Step::FlushTwo;
             commit.log.counts.flushes += 1;
             self.flush(FlushFor::CommitLinks);
         }
+    }
+
+    /// Whether the committing epoch, if it is one unit, is durable with that: none of its records names content that lies elsewhere and was born
+    /// in it, and nobody counts on the flush of the next commit.
+    pub(super) fn fua_is_enough(&self) -> bool {
+        let records = &self.commit.as_ref().expect("units are a commit's").log.records;
+        let needs_no_content = |record: &Record| matches!(record, Record::Link { .. } | Record::Clear { .. } | Record::Removed { .. });
+        self.settings.device_takes_fua && records.iter().all(needs_no_content) && !self.durability.is_awaited()
     }
 
     /// Makes sure of places for the units of the committing epoch: which of them carry what. None: it has to wait for some.

@@ -225,7 +225,7 @@ impl Machine {
                         let digests = (0..blocks).map(|i| fingerprinter.digest(buffer.block(i))).collect();
                         events.push_back(Event::Read { io, buffer, digests, result });
                     }
-                    Action::Write { io, at, data, class } => {
+                    Action::Write { io, at, data, class, .. } => {
                         let what = match self.pbn_at(at) {
                             Some(pbn) => format!("{pbn}"),
                             None => format!("{class:?}"),

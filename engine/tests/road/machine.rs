@@ -32,6 +32,7 @@ pub struct Machine {
     replies: BTreeMap<u64, Reply>,
     pub notices: Vec<Notice>,
     pub flushes: u64,
+    pub fua_writes: u64,
     /// Blocks written, by class.
     pub written: BTreeMap<Class, u64>,
     closed: bool,
@@ -76,6 +77,7 @@ impl Machine {
             replies: BTreeMap::new(),
             notices: Vec::new(),
             flushes: 0,
+            fua_writes: 0,
             written: BTreeMap::new(),
             closed: false,
             wake: 0,
@@ -100,7 +102,8 @@ impl Machine {
                             if digest { (0..buffer.blocks()).map(|i| fingerprinter.digest(buffer.block(i))).collect() } else { Vec::new() };
                         events.push_back(Event::Read { io, buffer, digests, result: Ok(()) });
                     }
-                    Action::Write { io, at, data, class } => {
+                    Action::Write { io, at, data, class, fua } => {
+                        self.fua_writes += u64::from(fua);
                         *self.written.entry(class).or_default() += data.iter().map(|slice| slice.blocks() as u64).sum::<u64>();
                         let mut at = index(at.0);
                         for slice in data {

@@ -2,6 +2,7 @@
 //! opening finds it all.
 
 mod carriers;
+mod fua;
 mod machine;
 mod packs;
 mod sizes;

@@ -19,9 +19,9 @@ fn epochs_are_counted_by_what_could_ride_in_them() {
     sync(100, &[soft(3, 65), pattern(4, 4096)].concat());
     m.flush();
     let found = m.engine.ledger().log_epochs;
-    let riding = EpochCounts { epochs: 1, new_blocks: 3, riders: 3, plain: 0, carriers: 1, flushes: 1 };
-    let bare = EpochCounts { epochs: 2, new_blocks: 1, riders: 0, plain: 2, carriers: 0, flushes: 2 };
-    let large = EpochCounts { epochs: 1, new_blocks: 66, riders: 0, plain: 1, carriers: 0, flushes: 2 };
+    let riding = EpochCounts { epochs: 1, new_blocks: 3, riders: 3, plain: 0, carriers: 1, flushes: 1, by_fua: 0 };
+    let bare = EpochCounts { epochs: 2, new_blocks: 1, riders: 0, plain: 2, carriers: 0, flushes: 2, by_fua: 0 };
+    let large = EpochCounts { epochs: 1, new_blocks: 66, riders: 0, plain: 1, carriers: 0, flushes: 2, by_fua: 0 };
     assert_eq!(found, LogEpochs { riding, bare, large, removals: EpochCounts::default() });
 }
 

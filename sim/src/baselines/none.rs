@@ -67,7 +67,7 @@ impl Plain {
                 }
                 let payload = request.payload.expect("a write brings its bytes");
                 let data = vec![payload.buffer.slice(0, payload.buffer.blocks())];
-                out.push(Action::Write { io: self.desk.issue(doing), at: Blocks(first).bytes(), data, class: Class::Data });
+                out.push(Action::Write { io: self.desk.issue(doing), at: Blocks(first).bytes(), data, class: Class::Data, fua: false });
             }
             Op::Discard | Op::WriteZeroes => {
                 self.zeroed.extend(first..first + blocks);

@@ -42,6 +42,8 @@ pub struct Tally {
     pub written: [Count; Class::ALL.len()],
     pub read: [Count; Class::ALL.len()],
     pub flushes: u64,
+    /// Of the writes, those with FUA.
+    pub fua_writes: u64,
     pub discards: u64,
     pub discarded_bytes: u64,
 }
@@ -67,6 +69,7 @@ impl Tally {
             written: since(&self.written, &earlier.written),
             read: since(&self.read, &earlier.read),
             flushes: self.flushes - earlier.flushes,
+            fua_writes: self.fua_writes - earlier.fua_writes,
             discards: self.discards - earlier.discards,
             discarded_bytes: self.discarded_bytes - earlier.discarded_bytes,
         }
@@ -87,10 +90,12 @@ impl Tally {
                 }
             }
         }
-        let mine = (self.flushes, self.discards, self.discarded_bytes);
-        let theirs = (ledger.device_flushes, ledger.device_discards, ledger.device_discarded_bytes);
+        let mine = (self.flushes, self.fua_writes, self.discards, self.discarded_bytes);
+        let theirs = (ledger.device_flushes, ledger.device_fua_writes, ledger.device_discards, ledger.device_discarded_bytes);
         if mine != theirs {
-            return Err(format!("(flushes, discards, bytes discarded): the device counts {mine:?}, the ledger says {theirs:?}"));
+            return Err(format!(
+                "(flushes, writes with FUA, discards, bytes discarded): the device counts {mine:?}, the ledger says {theirs:?}"
+            ));
         }
         Ok(())
     }
@@ -292,6 +297,10 @@ mod tests {
         ledger.device_flushes += 1;
         assert!(device.tally.compare(&ledger).is_err());
         device.tally.flushes += 1;
+        ledger.device_fua_writes += 1;
+        assert!(device.tally.compare(&ledger).unwrap_err().contains("writes with FUA"));
+        device.tally.fua_writes += 1;
+        assert_eq!(device.tally.compare(&ledger), Ok(()));
         let mut buffer = BufferMut::zeroed(1);
         device.read(superblock.geometry.page_at(onefold_engine::format::PageId { region: Region::Map, index: 0 }), &mut buffer, Class::Map);
         assert!(device.tally.compare(&ledger).unwrap_err().starts_with("Map read"));

@@ -24,6 +24,8 @@ struct Scene {
     memory_mib: u64,
     /// What each block is brought to, in percent; 100: none compresses.
     percent: u64,
+    /// The device takes writes with FUA.
+    fua: bool,
     load: Kind,
 }
 
@@ -42,16 +44,17 @@ enum Kind {
 enum Count {
     /// Units of the device for each of the client.
     Units,
-    /// Device flushes for each of the client's: of the service only, or all.
+    /// Device flushes for each of the client's: of the service only, or all; or these and writes with FUA.
     ServedFlushes,
     Flushes,
+    FlushesAndFua,
     /// Data units saved, less the duplicates.
     Saved,
 }
 
 impl Scene {
     const fn new(mode: CommitMode, load: Kind) -> Self {
-        Self { mode, device_mib: 1024, memory_mib: 64, percent: 100, load }
+        Self { mode, device_mib: 1024, memory_mib: 64, percent: 100, fua: false, load }
     }
 
     /// 16,384 writes of 4 KiB at random places of 64 MiB, on 1 GiB.
@@ -67,6 +70,10 @@ impl Scene {
     const fn soft(self, percent: u64) -> Self {
         Self { percent, ..self }
     }
+
+    const fn with_fua(self) -> Self {
+        Self { fua: true, ..self }
+    }
 }
 
 const ORDERED: CommitMode = CommitMode::Ordered;
@@ -80,7 +87,7 @@ const WIDE: Scene = Scene {
 };
 
 /// What is measured, what of it is counted, and the target.
-const FIGURES: [(&str, Scene, Count, f64); 22] = [
+const FIGURES: [(&str, Scene, Count, f64); 24] = [
     ("random-unique", Scene::random(ORDERED, FLUSH_EVERY, 0), Count::Units, 1.6),
     ("random-flushes", Scene::random(ORDERED, FLUSH_EVERY, 0), Count::ServedFlushes, 2.0),
     ("random-tight", TIGHT, Count::Units, 1.65),
@@ -94,6 +101,8 @@ const FIGURES: [(&str, Scene, Count, f64); 22] = [
     ("log-sequential", Scene::sequence(LOG), Count::Units, 1.01),
     ("carried-single", Scene::random(LOG, 1, 0).soft(75), Count::Units, 1.02),
     ("carried-single-flushes", Scene::random(LOG, 1, 0).soft(75), Count::Flushes, 1.01),
+    ("carried-single-fua", Scene::random(LOG, 1, 0).soft(75).with_fua(), Count::Units, 1.02),
+    ("carried-single-fua-flushes", Scene::random(LOG, 1, 0).soft(75).with_fua(), Count::FlushesAndFua, 1.01),
     ("carried-batch", Scene::random(LOG, 32, 0).soft(75), Count::Units, 1.01),
     ("carried-batch-flushes", Scene::random(LOG, 32, 0).soft(75), Count::Flushes, 1.05),
     ("packed-four", Scene::random(LOG, 4, 0).soft(40), Count::Units, 0.53),
@@ -114,7 +123,8 @@ fn play(scene: Scene, seed: u64, pace: Pace) -> Result<Outcome, String> {
         Kind::Sequence => Load::Sequential(Sequential::new(1024 * MIB / BLOCK_BYTES, 32)),
     };
     let compressed = (scene.percent < 100).then(|| u16::try_from(BLOCK_BYTES * scene.percent / 100).expect("below a block"));
-    let settings = Settings { commit_mode: scene.mode, memory_bytes: scene.memory_mib * MIB, ..Settings::default() };
+    let (commit_mode, device_takes_fua, memory_bytes) = (scene.mode, scene.fua, scene.memory_mib * MIB);
+    let settings = Settings { commit_mode, device_takes_fua, memory_bytes, ..Settings::default() };
     run(&Plan { device_bytes: scene.device_mib * MIB, settings, pace, compressed }, load)
 }
 
@@ -131,6 +141,10 @@ fn figure(name: &'static str, what: Count, target: f64, o: &Outcome) -> Figure {
             Figure::new(name, flushes, "flushes/flush", Relation::Exactly, target)
         }
         Count::Flushes => Figure::new(name, ratio(o.closed.flushes, o.client_flushes), "flushes/flush", Relation::AtMost, target),
+        Count::FlushesAndFua => {
+            let both = o.closed.flushes + o.closed.fua_writes;
+            Figure::new(name, ratio(both, o.client_flushes), "flushes/flush", Relation::AtMost, target)
+        }
         Count::Saved => {
             let (data, duplicates) = (o.closed.units_of(Class::Data), o.load.duplicates());
             let saved = ratio(o.client_units, 1) - ratio(data, 1);
@@ -171,6 +185,7 @@ fn detail(o: &Outcome, pace: Pace) -> serde_json::Value {
         "duplicates_found": o.ledger.duplicates + o.ledger.unchanged,
         "device_units": o.closed.units(),
         "device_flushes": { "opening": o.opened.flushes, "service": o.served.flushes - o.opened.flushes, "closing": o.closed.flushes - o.served.flushes },
+        "device_fua_writes": o.closed.fua_writes,
         "device_discards": o.closed.discards,
         "classes": Class::ALL.map(class),
         "epochs": { "wanted": o.ledger.epochs_wanted(), "timer": o.ledger.epochs_timer, "pressure": o.ledger.epochs_pressure },
@@ -197,7 +212,7 @@ fn table(o: &Outcome) -> String {
     let l = &o.ledger;
     format!(
         "  {:<14} {:>9} {:>10} {:>12} {:>9}\n{text}  {} client units, {} client flushes, {:.1} s of virtual time; device flushes: {open} to open, {serve} \
-         in service, {close} to close\n  epochs: {} by flushes, {} by the timer, {} by pressure; {} duplicates drawn, {} found; {} blocks reclaimed; {} \
+         in service, {close} to close; {} writes with FUA\n  epochs: {} by flushes, {} by the timer, {} by pressure; {} duplicates drawn, {} found; {} blocks reclaimed; {} \
          discards\n",
         "class",
         "units",
@@ -207,6 +222,7 @@ fn table(o: &Outcome) -> String {
         o.client_units,
         o.client_flushes,
         ratio(o.served_ns / 1_000_000, 1000),
+        o.closed.fua_writes,
         l.epochs_wanted(),
         l.epochs_timer,
         l.epochs_pressure,

@@ -147,9 +147,11 @@ impl Rig {
                 let done = self.timetable.read(now, buffer.blocks() as u64 * BLOCK_BYTES);
                 self.completes(done, Event::Read { io, buffer, digests, result: Ok(()) });
             }
-            Action::Write { io, at, data, class } => {
+            Action::Write { io, at, data, class, fua } => {
                 self.device.write(at, &data, class);
-                let done = self.timetable.write(now, data.iter().map(Slice::length).sum());
+                self.device.tally.fua_writes += u64::from(fua);
+                let bytes = data.iter().map(Slice::length).sum();
+                let done = if fua { self.timetable.write_fua(now, bytes) } else { self.timetable.write(now, bytes) };
                 self.completes(done, Event::Written { io, result: Ok(()) });
             }
             Action::Flush { io } => {

@@ -1,4 +1,4 @@
-//! The units of an epoch, from the first that is written to the flush behind the last.
+//! The units of an epoch, from the first that is written to the flush behind the last, or to the end of the only one, if that was written with FUA.
 
 use super::records::{Change, birth_of_carrier, changes_of};
 use super::seed::each;
@@ -10,11 +10,11 @@ use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, Record, Unit, Uni
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
-/// An epoch whose units are being written, or wait for their flush.
+/// An epoch whose units are being written, or wait for their flush if they need one.
 pub(super) struct Pending {
     header: UnitHeader,
-    /// Its units so far: where, and which content.
-    sent: Vec<(u64, u64)>,
+    /// Its units so far: where, and as what. Those of one write are not on the device yet when the last of them is checked.
+    sent: Vec<(u64, Shared)>,
     changes: Vec<Change>,
     /// New blocks, and what their records say of them.
     new: Vec<(u64, FingerprintEntry)>,
@@ -53,13 +53,13 @@ impl LogChecker {
         self.check_places(pbn, unit)?;
         let mut pending = self.pending.take().unwrap_or_else(|| Pending::new(header));
         let result = self.take_records(&mut pending, pbn, unit, view);
-        pending.sent.push((pbn, content.id()));
+        pending.sent.push((pbn, content.clone()));
         self.next += 1;
         self.add_unit(UnitAt { pbn, sequence: header.sequence, incarnation: header.incarnation });
         let is_sent = pending.is_sent();
         self.pending = Some(pending);
         result?;
-        if is_sent { self.check_sent(pbn, content, view) } else { Ok(()) }
+        if is_sent { self.check_sent(view) } else { Ok(()) }
     }
 
     fn check_header(&mut self, pbn: u64, header: &UnitHeader) -> Result<(), Violation> {
@@ -166,7 +166,7 @@ impl LogChecker {
     }
 
     /// All units of an epoch are on their way: what they name is alive, and content is right, or on its way too.
-    fn check_sent(&self, at: u64, content: &Shared, view: View) -> Result<(), Violation> {
+    fn check_sent(&self, view: View) -> Result<(), Violation> {
         let pending = self.pending.as_ref().expect("it was just sent");
         for change in &pending.changes {
             let Change::Link { lbn, to, .. } = *change else { continue };
@@ -174,7 +174,8 @@ impl LogChecker {
             if self.model.links(pbn) == 0 && !pending.born.contains(&pbn) {
                 return Err(violation!("R1: epoch {} links LBN {lbn} to PBN {pbn}, which nothing names", pending.header.epoch.get()));
             }
-            let newest = if pbn == at { content } else { view.disk.cell(self.volume.block_of(pbn)).newest() };
+            let sent = pending.sent.iter().find(|(at, _)| *at == pbn).map(|(_, content)| content);
+            let newest = sent.unwrap_or_else(|| view.disk.cell(self.volume.block_of(pbn)).newest());
             self.check_content(lbn, to, newest, view)?;
         }
         for (pbn, name) in &pending.new {
@@ -199,11 +200,11 @@ impl LogChecker {
         }
     }
 
-    /// A flush is over: the epoch under way may be durable.
+    /// A flush, or a write with FUA, is over: the epoch under way may be durable.
     pub(super) fn commit_if_durable(&mut self, view: View) -> Result<(), Violation> {
         let settled = |pbn: u64| view.disk.cell(self.volume.block_of(pbn)).settled();
         let Some(pending) = self.pending.as_ref().filter(|pending| pending.is_sent()) else { return Ok(()) };
-        let is_there = |&(pbn, id): &(u64, u64)| settled(pbn).is_some_and(|content| content.id() == id);
+        let is_there = |(pbn, sent): &(u64, Shared)| settled(*pbn).is_some_and(|content| content.id() == sent.id());
         if !pending.sent.iter().all(is_there) || pending.new.iter().any(|&(pbn, _)| settled(pbn).is_none()) {
             return Ok(());
         }

@@ -2,8 +2,8 @@
 //!
 //! It reads what the engine sends to the device, and follows from it what the last durable epoch makes of map, refs and fingerprints. No state is
 //! enumerated and nothing is opened, for a cut can leave two kinds of states only: those that replay as of the last durable epoch, and, where an
-//! epoch's units are on their way, those that have some of its records too. So it checks, at each write and discard that is issued and each flush
-//! that completes,
+//! epoch's units are on their way, those that have some of its records too. So it checks, at each write and discard that is issued and each flush or
+//! write with FUA that completes,
 //!
 //! 1. **Pages** (L7, L1): each sector holds what the records up to its tag make of it, and no epoch that is not durable. Fingerprints may be the
 //!    names that blocks of large epochs got later; counts may have fallen to no less than the links where garbage is possible.
@@ -164,13 +164,13 @@ impl LogChecker {
         Ok(())
     }
 
-    /// A flush has completed, and decided these blocks.
+    /// A flush, or a write with FUA, has completed, and decided these blocks.
     ///
     /// # Errors
     /// When what is durable now breaks a rule.
-    pub fn flushed(&mut self, decided: &[u64], view: View) -> Result<(), Violation> {
+    pub fn decided(&mut self, blocks: &[u64], view: View) -> Result<(), Violation> {
         let mut has_superblock = false;
-        for &block in decided {
+        for &block in blocks {
             match self.volume.place(block) {
                 Place::Superblock => has_superblock = true,
                 Place::Page(id) if id.region != Region::Written => self.model.page_decided(id, view.disk.cell(block).durable()),

@@ -96,7 +96,7 @@ impl<M: Baseline> Bench<M> {
         for action in out {
             match action {
                 Action::Read { io, at, buffer, .. } => self.due.push(Due::Read { io, at: at.0 / BLOCK_BYTES, buffer }),
-                Action::Write { io, at, data, class } => {
+                Action::Write { io, at, data, class, .. } => {
                     let blocks: usize = data.iter().map(Slice::blocks).sum();
                     assert!(at.0 + (blocks * BLOCK_SIZE) as u64 <= self.machine.device_bytes().0, "a write beyond the device");
                     self.units[class as usize] += blocks as u64;

@@ -32,6 +32,8 @@ pub struct Bench {
     pub superblock: Superblock,
     /// Of the next unit.
     pub header: UnitHeader,
+    /// Writes are with FUA.
+    pub fua: bool,
     io: u64,
 }
 
@@ -90,7 +92,7 @@ impl Bench {
             flushed_upto: 0,
             content_flushed: false,
         };
-        Ok(Self { volume, disk, oracle, checker, superblock, header, io: 0 })
+        Ok(Self { volume, disk, oracle, checker, superblock, header, fua: false, io: 0 })
     }
 
     pub fn view(&self) -> View<'_> {
@@ -100,15 +102,25 @@ impl Bench {
     fn send(&mut self, at: u64, content: &Shared) -> Checked {
         self.checker.about_to_write(at, content, View { disk: &self.disk, oracle: &self.oracle })?;
         self.io += 1;
-        self.disk.write(IoId(self.io), at, std::slice::from_ref(content))?;
+        let contents = std::slice::from_ref(content);
+        if self.fua {
+            self.disk.write_fua(IoId(self.io), at, contents)?
+        } else {
+            self.disk.write(IoId(self.io), at, contents)?
+        }
         self.checker.changed(at, View { disk: &self.disk, oracle: &self.oracle })
     }
 
     /// A write that completes.
     pub fn write(&mut self, at: u64, content: &Shared) -> Checked {
         self.send(at, content)?;
-        self.disk.finish(IoId(self.io), End::Done);
-        Ok(())
+        self.complete()
+    }
+
+    /// What was sent last completes.
+    pub fn complete(&mut self) -> Checked {
+        let decided = self.disk.finish(IoId(self.io), End::Done);
+        if self.fua { self.checker.decided(&decided, View { disk: &self.disk, oracle: &self.oracle }) } else { Ok(()) }
     }
 
     pub fn discard(&mut self, pbn: u64) -> Checked {
@@ -119,7 +131,7 @@ impl Bench {
         self.io += 1;
         self.disk.flush(IoId(self.io));
         let decided = self.disk.finish(IoId(self.io), End::Done);
-        self.checker.flushed(&decided, View { disk: &self.disk, oracle: &self.oracle })
+        self.checker.decided(&decided, View { disk: &self.disk, oracle: &self.oracle })
     }
 
     pub fn data(&mut self, pbn: u64, content: &Shared) -> Checked {
@@ -156,15 +168,31 @@ impl Bench {
 
     /// The same, but for its header, its block or its places.
     pub fn change_unit(&mut self, records: Vec<Record>, change: impl FnOnce(&mut UnitHeader, &mut u64, &mut Vec<u64>)) -> Checked {
+        let (pbn, unit) = self.next_unit(records, change);
+        self.data(pbn, &unit)?;
+        self.follows();
+        Ok(())
+    }
+
+    /// Sends the next unit, alone in its epoch; it does not complete.
+    pub fn send_epoch(&mut self, records: Vec<Record>) -> Checked {
+        let (pbn, unit) = self.next_unit(records, |_, _, _| {});
+        self.send(self.volume.block_of(pbn), &unit)?;
+        self.follows();
+        Ok(())
+    }
+
+    fn next_unit(&self, records: Vec<Record>, change: impl FnOnce(&mut UnitHeader, &mut u64, &mut Vec<u64>)) -> (u64, Shared) {
         let at = usize::try_from(self.header.sequence - 1).expect("few units");
         let (mut header, mut pbn, mut places) = (self.header, PLACES[at], PLACES[at + 1..(at + 3).min(8)].to_vec());
         change(&mut header, &mut pbn, &mut places);
-        let unit = self.unit(&header, pbn, &places, records);
-        self.data(pbn, &unit)?;
+        (pbn, self.unit(&header, pbn, &places, records))
+    }
+
+    fn follows(&mut self) {
         self.header.flushed_upto = self.header.sequence;
         self.header.sequence += 1;
         self.header.epoch += 1;
-        Ok(())
     }
 
     /// LBN 5 means PBN 3 with `a`, committed in epoch 5 and let go of in epoch 6, which gives LBN 6 the same content.

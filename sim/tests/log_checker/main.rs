@@ -2,6 +2,7 @@
 
 mod anchors;
 mod bench;
+mod fua;
 mod pages;
 mod reuse;
 mod units;

@@ -171,10 +171,11 @@ impl Scene {
         self.engine.step(Time(self.now), event, &mut out);
         for action in out {
             match action {
-                Action::Write { io, at, data, class } => {
+                Action::Write { io, at, data, class, fua } => {
                     let told = self.tell(at, &data, class);
-                    self.told.extend(told);
+                    self.told.extend(told.map(|what| if fua { what + " with FUA" } else { what }));
                     self.device.write(at, &data, class);
+                    self.device.tally.fua_writes += u64::from(fua);
                     self.writes_in_flight += 1;
                     self.in_flight.push(((class, at), Event::Written { io, result: Ok(()) }));
                 }

@@ -33,6 +33,7 @@ pub enum Todo {
     Write {
         offset: u64,
         bytes: u64,
+        fua: bool,
     },
     Flush,
     /// Each of them, in any order; then an empty answer.
@@ -78,7 +79,7 @@ pub fn decide(request: &Request<'_>, info: &TargetInfo) -> Todo {
             let bytes = u64::from(bytes).min(info.bytes.saturating_sub(offset));
             if bytes == 0 { Todo::Answer(Vec::new()) } else { Todo::Read { offset, bytes } }
         }
-        Ask::Write { offset, bytes } => write(offset, u64::from(bytes), info),
+        Ask::Write { offset, bytes, fua } => write(offset, u64::from(bytes), fua, info),
         Ask::Statfs => Todo::Answer(replies::statfs_out(info.bytes / BLOCK_BYTES, 4096).to_vec()),
         Ask::Sync => Todo::Flush,
         Ask::ReadDir { .. } if is_disk => Todo::Refuse(Errno::NOTDIR),
@@ -105,7 +106,7 @@ fn open(flags: u32, info: &TargetInfo) -> Todo {
     Todo::Answer(replies::open_out(DISK_HANDLE, fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES | fopen::NOFLUSH).to_vec())
 }
 
-fn write(offset: u64, bytes: u64, info: &TargetInfo) -> Todo {
+fn write(offset: u64, bytes: u64, fua: bool, info: &TargetInfo) -> Todo {
     if info.read_only {
         return Todo::Refuse(Errno::ROFS);
     }
@@ -119,7 +120,7 @@ fn write(offset: u64, bytes: u64, info: &TargetInfo) -> Todo {
     if bytes == 0 {
         return Todo::Answer(replies::write_out(0).to_vec());
     }
-    Todo::Write { offset, bytes }
+    Todo::Write { offset, bytes, fua }
 }
 
 /// fallocate: a hole punched is a discard, after which the range reads as zeros; a range zeroed stays allocated.

@@ -57,13 +57,16 @@ fn reads_end_at_the_end() {
 
 #[test]
 fn writes_stay_inside_and_on_sectors() {
-    assert_eq!(disk_asked(Ask::Write { offset: 512, bytes: 1024 }), Todo::Write { offset: 512, bytes: 1024 });
-    assert_eq!(disk_asked(Ask::Write { offset: INFO.bytes - 512, bytes: 512 }), Todo::Write { offset: INFO.bytes - 512, bytes: 512 });
+    assert_eq!(disk_asked(Ask::Write { offset: 512, bytes: 1024, fua: true }), Todo::Write { offset: 512, bytes: 1024, fua: true });
+    assert_eq!(
+        disk_asked(Ask::Write { offset: INFO.bytes - 512, bytes: 512, fua: false }),
+        Todo::Write { offset: INFO.bytes - 512, bytes: 512, fua: false }
+    );
     for (offset, bytes) in [(INFO.bytes, 512), (INFO.bytes - 512, 1024), (u64::MAX - 511, 512), (u64::MAX, u32::MAX)] {
-        assert_eq!(disk_asked(Ask::Write { offset, bytes }), Todo::Refuse(Errno::NOSPC), "{offset}+{bytes}");
+        assert_eq!(disk_asked(Ask::Write { offset, bytes, fua: false }), Todo::Refuse(Errno::NOSPC), "{offset}+{bytes}");
     }
     for (offset, bytes) in [(1, 512), (0, 100)] {
-        assert_eq!(disk_asked(Ask::Write { offset, bytes }), Todo::Refuse(Errno::INVAL));
+        assert_eq!(disk_asked(Ask::Write { offset, bytes, fua: false }), Todo::Refuse(Errno::INVAL));
     }
 }
 
@@ -95,7 +98,7 @@ fn a_read_only_target_is_not_written() {
     let info = TargetInfo { read_only: true, ..INFO };
     assert_eq!(on(DISK, Ask::Open { flags: 2 }, &info), Todo::Refuse(Errno::ROFS));
     assert!(matches!(on(DISK, Ask::Open { flags: 0 }, &info), Todo::Answer(_)));
-    assert_eq!(on(DISK, Ask::Write { offset: 0, bytes: 512 }, &info), Todo::Refuse(Errno::ROFS));
+    assert_eq!(on(DISK, Ask::Write { offset: 0, bytes: 512, fua: false }, &info), Todo::Refuse(Errno::ROFS));
     assert_eq!(on(DISK, Ask::Fallocate { offset: 0, bytes: 4096, mode: 3 }, &info), Todo::Refuse(Errno::ROFS));
 }
 

@@ -166,7 +166,7 @@ impl Receiver {
             Todo::Answer(bytes) => answer.done(&bytes),
             Todo::Refuse(error) => answer.refuse(error),
             Todo::Read { offset, bytes } => self.read(answer, offset, bytes),
-            Todo::Write { offset, bytes } => self.write(answer, offset, index(bytes)),
+            Todo::Write { offset, bytes, fua } => self.write(answer, offset, index(bytes), fua),
             Todo::Flush => self.push(Op::Flush, 0, 0, None, Box::new(|reply| finish(answer, reply, &[]))),
             Todo::Clear(pieces) => self.clear(answer, &pieces),
         }
@@ -174,6 +174,10 @@ impl Receiver {
 
     fn push(&mut self, op: Op, offset: u64, length: u64, buffer: Option<BufferMut>, done: Box<dyn FnOnce(Reply) + Send>) {
         self.batch.push(Incoming { op, offset, length, buffer, fua: false, hint: Hint::None, done });
+    }
+
+    fn push_write(&mut self, offset: u64, length: u64, buffer: BufferMut, fua: bool, done: Box<dyn FnOnce(Reply) + Send>) {
+        self.batch.push(Incoming { op: Op::Write, offset, length, buffer: Some(buffer), fua, hint: Hint::None, done });
     }
 
     fn clear(&mut self, answer: Answer, pieces: &[Clearing]) {
@@ -213,7 +217,7 @@ impl Receiver {
     }
 
     /// Passes on a write whose payload was just received.
-    fn write(&mut self, answer: Answer, offset: u64, bytes: usize) {
+    fn write(&mut self, answer: Answer, offset: u64, bytes: usize, fua: bool) {
         let whole = offset % BLOCK_BYTES == 0 && bytes % BLOCK_SIZE == 0;
         let blocks = bytes / BLOCK_SIZE;
         let taken = match &mut self.guess {
@@ -228,16 +232,16 @@ impl Receiver {
         let written = replies::write_out(u32::try_from(bytes).expect("a write is at most 1 MiB"));
         if let Some(buffer) = taken {
             let done = move |reply| finish(answer, reply, &written);
-            return self.push(Op::Write, offset, count(bytes), Some(buffer), Box::new(done));
+            return self.push_write(offset, count(bytes), buffer, fua, Box::new(done));
         }
-        self.write_copied(answer, offset, bytes, written);
+        self.write_copied(answer, offset, bytes, fua, written);
         if whole && blocks > 1 && blocks <= self.request_blocks_max() {
             self.guess_blocks = blocks;
         }
     }
 
     /// A write that was received in pieces: copies it into buffers of the right size, in parts where the target takes no request that large.
-    fn write_copied(&mut self, answer: Answer, offset: u64, bytes: usize, written: [u8; 8]) {
+    fn write_copied(&mut self, answer: Answer, offset: u64, bytes: usize, fua: bool, written: [u8; 8]) {
         // In a block-aligned part, a part of the largest size has no unused bytes.
         let part_bytes = count(self.request_blocks_max()) * BLOCK_BYTES;
         let lead = offset % BLOCK_BYTES;
@@ -258,7 +262,7 @@ impl Receiver {
             self.copy_payload(index(first - offset), &mut buffer.bytes_mut()[unused..unused + index(length)]);
             let gather = Arc::clone(&gather);
             let done = move |reply| gather.part(part, reply, |answer, _| answer.done(&written));
-            self.push(Op::Write, first, length, Some(buffer), Box::new(done));
+            self.push_write(first, length, buffer, fua, Box::new(done));
         }
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::frontend::fuse::wire::{InHeader, falloc};
 use crate::target::Target;
+use rustix::fs::OFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::os::fd::OwnedFd;
 use std::sync::MutexGuard;
@@ -23,6 +24,8 @@ struct Ram {
 struct State {
     bytes: Vec<u8>,
     log: Vec<(Op, u64, u64)>,
+    /// Requests with FUA.
+    fua: usize,
     /// Blocks that are handed out, in front-end or here.
     out: usize,
     /// What `buffer` and `try_buffer` gave: address and blocks.
@@ -40,6 +43,7 @@ impl Ram {
         let state = State {
             bytes: (0..BYTES).map(pattern).collect(),
             log: Vec::new(),
+            fua: 0,
             out: 0,
             given: Vec::new(),
             written_from: Vec::new(),
@@ -59,6 +63,7 @@ impl Ram {
         let (at, length) = (index(request.offset), index(request.length));
         let mut state = self.state();
         state.log.push((request.op, request.offset, request.length));
+        state.fua += usize::from(request.fua);
         let buffer = request.buffer.take();
         let reply = match (state.fail, request.op) {
             (Some(failure), _) => Reply::Failed(failure),
@@ -156,8 +161,14 @@ impl Rig {
     }
 
     fn send_io(&self, channel: usize, opcode: u32, unique: u64, offset: u64, bytes: usize, payload: &[u8]) {
+        self.send_opened(0, channel, opcode, unique, offset, bytes, payload);
+    }
+
+    /// The same through a file that was opened with these flags.
+    #[allow(clippy::too_many_arguments, reason = "the fields of a message")]
+    fn send_opened(&self, flags: u32, channel: usize, opcode: u32, unique: u64, offset: u64, bytes: usize, payload: &[u8]) {
         let size = u32::try_from(bytes).unwrap().to_ne_bytes();
-        self.send(channel, opcode, unique, &[&[0; 8], &offset.to_ne_bytes(), &size, &[0; 20], payload]);
+        self.send(channel, opcode, unique, &[&[0; 8], &offset.to_ne_bytes(), &size, &[0; 12], &flags.to_ne_bytes(), &[0; 4], payload]);
     }
 
     fn send_write(&self, unique: u64, offset: u64, payload: &[u8]) {
@@ -266,6 +277,19 @@ fn large_writes_go_in_parts_where_the_target_wants_it() {
     let state = ram.state();
     assert!(state.log.len() == 7 && state.log.iter().all(|&(_, _, bytes)| bytes <= 16_384), "{:?}", state.log);
     assert!(state.bytes[512..512 + payload.len()] == payload);
+}
+
+#[test]
+fn a_write_that_is_synced_has_fua_in_each_of_its_parts() {
+    let rig = Rig::new(Ram::new(16_384, 16));
+    let [data, all, none] = [OFlags::DSYNC, OFlags::SYNC, OFlags::empty()].map(|flags| flags.bits() | OFlags::RDWR.bits());
+    for (unique, (flags, bytes)) in (1..).zip([(data, 4096), (data, 65_536), (all, 512), (none, 4096)]) {
+        rig.send_opened(flags, 0, 16, unique, 0, bytes, &bytes_of(0, bytes));
+        let (answered, error, _) = rig.answer(0);
+        assert_eq!((answered, error), (unique, 0));
+    }
+    let ram = rig.end();
+    assert_eq!((ram.state().fua, ram.state().log.len()), (1 + 4 + 1, 1 + 4 + 1 + 1));
 }
 
 #[test]

@@ -136,7 +136,7 @@ impl<S: Scheme> Dedup<S> {
         self.filling.content_left += 1;
         let io = self.desk.issue(Doing::Content { epoch: self.filling.number, first, blocks: data.blocks() });
         let at = Blocks(self.tables.limits.data_first + first).bytes();
-        out.push(Action::Write { io, at, data: vec![data], class: Class::Data });
+        out.push(Action::Write { io, at, data: vec![data], class: Class::Data, fua: false });
     }
 
     /// An entry may have changed: the epoch has begun, and may be full.

@@ -92,7 +92,7 @@ impl<S: Scheme> Dedup<S> {
 
     fn send(&mut self, writes: Vec<PageWrite>, doing: impl Fn() -> Doing, out: &mut Vec<Action>) {
         for write in writes {
-            out.push(Action::Write { io: self.desk.issue(doing()), at: write.at, data: vec![write.data], class: write.class });
+            out.push(Action::Write { io: self.desk.issue(doing()), at: write.at, data: vec![write.data], class: write.class, fua: false });
         }
     }
 

@@ -8,6 +8,7 @@
 
 pub mod replies;
 
+use rustix::fs::OFlags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The header and a write's fixed part: where a write's payload begins.
@@ -191,6 +192,8 @@ pub enum Ask<'a> {
     Write {
         offset: u64,
         bytes: u32,
+        /// It was opened, or sent, with `O_DSYNC` or `O_SYNC`.
+        fua: bool,
     },
     Statfs,
     /// Of a file or of the whole file system.
@@ -280,7 +283,10 @@ fn parse_body(code: u32, body: &[u8], received: usize, head_bytes: usize) -> Opt
             let (offset, bytes) = (fixed.offset, fixed.size);
             match code {
                 opcode::READ => Ask::Read { offset, bytes },
-                opcode::WRITE if received as u64 == HEAD_BYTES as u64 + u64::from(bytes) => Ask::Write { offset, bytes },
+                opcode::WRITE if received as u64 == HEAD_BYTES as u64 + u64::from(bytes) => {
+                    let fua = fixed.open_flags & OFlags::DSYNC.bits() != 0;
+                    Ask::Write { offset, bytes, fua }
+                }
                 opcode::WRITE => return None,
                 _ => Ask::ReadDir { offset, bytes, plus: code == opcode::READDIRPLUS },
             }

@@ -67,7 +67,7 @@ fn requests_are_understood() {
         Ask::SetAttr { valid: setattr::SIZE, size: 4096 },
         Ask::Open { flags: 2 },
         Ask::Read { offset: 8192, bytes: 4096 },
-        Ask::Write { offset: 8192, bytes: 512 },
+        Ask::Write { offset: 8192, bytes: 512, fua: false },
         Ask::Statfs,
         Ask::Release,
         Ask::Sync,

@@ -1,0 +1,53 @@
+//! Single FUA writes beside what else the log has under way, as small scenes (docs/decisions/0075-a-single-fua-write.md).
+
+mod scene;
+
+use onefold_engine::format::{CommitMode, Wish};
+use onefold_engine::interface::{Event, Op};
+use onefold_engine::settings::Settings;
+use scene::{Order, Scene};
+
+fn scene(condense_beyond: u64) -> Scene {
+    let settings = Settings { commit_mode: CommitMode::Log, device_takes_fua: true, ..Settings::default() };
+    let settings = Settings { anticipation_ms: 0, commit_period_ms: 3_600_000, memory_bytes: 2 << 20, condense_beyond, ..settings };
+    Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings)
+}
+
+/// A synced write of other content.
+fn synced(scene: &mut Scene, lbn: u64) -> Vec<String> {
+    scene.write(lbn, 1000 + lbn);
+    scene.flush()
+}
+
+#[test]
+fn a_client_is_answered_when_the_write_has_completed_and_not_before() {
+    let mut scene = scene(2048);
+    assert_eq!(synced(&mut scene, 1), ["log with FUA", "answer"]);
+    scene.write(2, 1002);
+    scene.hold = Box::new(|event, _| matches!(event, Event::Written { .. }));
+    assert_eq!(scene.flush(), ["log with FUA"]);
+    // What comes meanwhile is of the next epoch, and has its own.
+    scene.write(3, 1003);
+    scene.told.clear();
+    scene.ask(Op::Flush, 0, 0, None);
+    scene.rest();
+    assert!(scene.told.is_empty(), "{:?}", scene.told);
+    scene.let_go();
+    scene.rest();
+    assert_eq!(scene.told, ["answer", "log with FUA", "answer"]);
+}
+
+/// A FUA write flushes nothing else: pages whose first write waits for a flush, to get their *written* bits, would wait for a checkpoint.
+#[test]
+fn pages_that_wait_for_a_flush_get_the_next_commits() {
+    let mut scene = scene(8);
+    // The condensing's own does not end.
+    scene.hold = Box::new(|event, _| matches!(event, Event::Flushed { .. }));
+    let told = (0..100).map(|lbn| synced(&mut scene, lbn)).find(|told| told.contains(&"flush".to_owned())).expect("a condensing begins");
+    assert!(told.iter().any(|what| what.starts_with("fingerprints")), "{told:?}");
+    assert_eq!(synced(&mut scene, 100), ["log", "flush"]);
+    scene.let_go();
+    scene.rest();
+    assert_eq!(synced(&mut scene, 101), ["log with FUA", "answer"]);
+    assert!(scene.close().superblock().clean);
+}
