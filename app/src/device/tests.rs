@@ -151,6 +151,22 @@ fn scattered_slices_are_gathered() {
 }
 
 #[test]
+fn writes_with_fua_are_read_too_whole_and_in_pieces() {
+    on_every_back_end(1 << 20, |rig| {
+        let (whole, pieces) = (rig.filled(1, 1).freeze(), rig.filled(4, 2).freeze());
+        let data = [vec![whole.slice(0, 1)], (0..4).map(|n| pieces.slice(3 - n, 1)).collect()];
+        for (at, data) in [0, 8192].into_iter().zip(data) {
+            let bytes = data.len() * BLOCK_SIZE;
+            rig.do_one(Work::Write { at, data, skip: 0, bytes, fua: true }).1.unwrap();
+        }
+        assert_eq!(rig.read(0, 1).bytes(), rig.filled(1, 1).bytes());
+        let back = rig.read(8192, 4);
+        (0..4).for_each(|n| assert_eq!(back.block(n), rig.filled(4, 2).block(3 - n), "block {n}"));
+        assert!(!rig.device.takes_fua(), "of files nobody expects it");
+    });
+}
+
+#[test]
 fn discarded_and_zeroed_bytes_of_a_file_are_zeros() {
     on_every_back_end(1 << 20, |rig| {
         rig.do_one(write(0, vec![rig.filled(16, 3).freeze().slice(0, 16)])).1.unwrap();
