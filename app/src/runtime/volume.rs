@@ -11,7 +11,7 @@
 use super::codec::{Codec, FEW_BLOCKS};
 use super::condition::{Condition, Counts, Tally, memory};
 use super::digests::{self, Written};
-use super::notices::Notices;
+use super::notices::{Notices, opening};
 use super::pool::Pool;
 use super::promises::{Left, Promises};
 use super::recording::tap::{Asked, Content, Tap, Wants};
@@ -30,6 +30,7 @@ use onefold_engine::format::{CommitMode, Superblock};
 use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::{Compression, Settings};
+use onefold_engine::stats::Stats;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
 use slab::Slab;
 use std::cell::RefCell;
@@ -292,6 +293,15 @@ fn content_of(request: &Request, wants: Wants) -> Content {
     }
 }
 
+/// How it is, in a line.
+fn state(stats: &Stats) -> String {
+    match &stats.opening {
+        Some(progress) => opening(progress),
+        None if stats.read_only => "read-only".to_owned(),
+        None => "serving".to_owned(),
+    }
+}
+
 /// The engine's number and whether digests are to come along.
 fn token(io: IoId, digest: bool) -> u64 {
     (io.0 << 1) | u64::from(digest)
@@ -370,7 +380,7 @@ impl Served for Volume {
         let stats = self.core().engine.stats();
         Condition {
             pid: std::process::id(),
-            state: if stats.read_only { "read-only" } else { "serving" }.to_owned(),
+            state: state(&stats),
             bytes: self.info.bytes,
             io: self.device.method(),
             slowed: self.device.slowed(),

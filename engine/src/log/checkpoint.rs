@@ -23,7 +23,7 @@ use crate::units::{Epoch, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Units, condensed ones too, beyond which a checkpoint begins: 16 MiB, which the next opening has to read.
-const UNITS_MAX: u64 = 4096;
+pub(super) const UNITS_MAX: u64 = 4096;
 /// The most pages loading, and the most being written, at once.
 const PAGES_IN_FLIGHT_MAX: usize = 64;
 

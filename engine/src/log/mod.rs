@@ -28,6 +28,7 @@ mod live;
 mod open;
 mod pack;
 mod places;
+mod progress;
 mod records;
 mod sizes;
 mod superblock;
@@ -36,8 +37,9 @@ mod walk;
 #[cfg(test)]
 mod walk_tests;
 
-pub(crate) use live::Live;
+pub(crate) use live::{Live, Unchained};
 pub(crate) use open::Opening;
+pub use progress::Progress;
 pub(crate) use units::LogPart;
 pub(crate) use walk::{Limits, Walk, Which};
 

@@ -8,6 +8,8 @@ use machine::{MIB, Volume, content, place};
 use onefold_engine::format::REFS_UNKNOWN;
 use onefold_engine::format::entry::MapEntry;
 use onefold_engine::format::{CommitMode, PageId, Record, Region};
+use onefold_engine::interface::Notice;
+use onefold_engine::stats::Progress;
 use onefold_engine::units::{Epoch, Lbn, Pbn, index as index_of};
 use std::cell::Cell;
 
@@ -201,5 +203,38 @@ fn a_discard_of_scattered_blocks_finds_places_for_its_records() {
         let mut machine = machine.crash().open();
         assert_eq!([0, 1, WRITTEN - 1].map(|lbn| machine.read(lbn)), [Some(0); 3]);
         assert_eq!(machine.damage(), <[&str; 0]>::default());
+    }
+}
+
+/// One that is over within half a second says nothing; one that takes longer says each second how far it is, and tells whoever asks.
+#[test]
+fn a_long_opening_says_how_far_it_is() {
+    let told = |read_ms| {
+        let mut volume = Volume::new();
+        volume.read_ms = read_ms;
+        (1..=300).for_each(|sequence| volume.unit(sequence, vec![link(sequence, 20), link(1000 + sequence, 21)]));
+        volume.store(20);
+        volume.store(21);
+        let mut machine = volume.open();
+        assert_eq!(machine.read(7), Some(20));
+        assert_eq!(machine.engine.stats().opening, None, "it serves");
+        machine
+            .notices
+            .into_iter()
+            .filter_map(|notice| if let Notice::Opening(progress) = notice { Some(progress) } else { None })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told(1), []);
+    let told = told(10);
+    assert!((2..=4).contains(&told.len()), "{told:?}");
+    for (pair, i) in told.windows(2).zip(1..) {
+        assert!(pair[0].units < pair[1].units && pair[0].records < pair[1].records, "notice {i}: {pair:?}");
+    }
+    for Progress { units, units_most, records } in told {
+        // The newest units wait for one behind that says that they were flushed.
+        assert!(
+            units < 300 && units_most >= 300 && records <= 2 * units && records + 10 >= 2 * units,
+            "{units} of {units_most}, {records}"
+        );
     }
 }
