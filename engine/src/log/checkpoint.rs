@@ -65,7 +65,7 @@ impl Checkpoint {
 
 impl Engine {
     /// Begins one where memory or space asks for it.
-    pub(super) fn checkpoint_if_due(&mut self) {
+    pub(crate) fn checkpoint_if_due(&mut self) {
         let log = self.log.as_ref().expect("checkpoints are the log's");
         let memory = log.live.bytes() > self.accountant.limit(Part::Log);
         // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.

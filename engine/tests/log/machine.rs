@@ -54,6 +54,7 @@ pub struct Volume {
     pub failing: BTreeMap<Pbn, u32>,
     /// How long a read takes.
     pub read_ms: u64,
+    pub memory_bytes: u64,
 }
 
 impl Volume {
@@ -73,6 +74,7 @@ impl Volume {
             condense_beyond: 2048,
             failing: BTreeMap::new(),
             read_ms: 0,
+            memory_bytes: Settings::default().memory_bytes,
         };
         for step in format(&volume.superblock.clone(), Bytes(bytes), &[]) {
             if let FormatStep::Write { at, page } = step {
@@ -185,7 +187,7 @@ impl Volume {
         self.superblock = chosen.into_service();
         let (commit_mode, condense_beyond) = (self.mode, self.condense_beyond);
         let settings = Settings { commit_mode, condense_beyond, anticipation_ms: 0, ..Settings::default() };
-        let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
+        let accountant = Accountant::for_mode(self.memory_bytes, settings.commit_mode);
         let engine = Engine::open(self.superblock.clone(), settings, Arc::new(Heap), accountant, Time(0));
         let mut machine = Machine {
             volume: self,
