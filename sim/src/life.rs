@@ -15,6 +15,7 @@ use crate::world::{Setting, World};
 use fastrand::Rng;
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::Promised;
+use onefold_engine::settings::Persistence;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -123,6 +124,11 @@ impl Explorer {
         let mut options = (*setting.options).clone();
         options.settings.promises_lost |= lost;
         self.draw_mode(&mut options, rng);
+        // A server under strong persistence promises nothing, and recalls what a weak one before it has promised.
+        if matches!(left.ring, RingLeft::Kept(..)) && rng.u8(..) < 64 {
+            (options.settings.persistence, options.settings.ack_when_written) = (Persistence::Strong, false);
+            record!("--- strong from here on");
+        }
         let mode = options.settings.commit_mode;
         // By the rules of `ordered` only on a medium that says all without a log.
         let is_in_order = mode == CommitMode::Ordered && !has_live_log(&left.disk, rng);
@@ -364,7 +370,8 @@ fn has_live_log(disk: &SimDisk, rng: &mut Rng) -> bool {
 
 /// A kill leaves the ring where there is one; now and then the next server starts on another machine, so to say.
 fn ring_left(world: &World, rng: &mut Rng) -> RingLeft {
-    if !world.setting.options.settings.ack_when_written || world.weather.failed {
+    let is_there = world.setting.options.settings.ack_when_written || world.ring.is_being_recalled();
+    if !is_there || world.weather.failed {
         return RingLeft::None;
     }
     if rng.u8(..) < 32 || world.weather.lost {

@@ -34,6 +34,12 @@ impl Ring {
         expected.into_iter().map(|(lbn, _)| lbn).collect()
     }
 
+    /// Whether the last server's promises still stand.
+    #[must_use]
+    pub fn is_being_recalled(&self) -> bool {
+        !self.copied.is_empty() || !self.expected.is_empty()
+    }
+
     /// The ring that the next server finds, and what it is to recall. `oracle` is that of the server that died.
     #[must_use]
     pub fn left(&self, oracle: &Oracle) -> (Self, Vec<Promised>) {

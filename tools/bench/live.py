@@ -21,6 +21,8 @@ import onefold  # noqa: E402
 MIB = 1 << 20
 GIB = 1 << 30
 RUNS = 5
+# What these figures are of; log.py has the other mode's.
+ORDERED = ("--commit-mode", "ordered")
 RUN_S = 6
 
 
@@ -94,7 +96,7 @@ def fio(server, seed, **more):
     return result[way]["bw_bytes"], cost
 
 
-def ratio(options, span, fill, create=(), **more):
+def ratio(options, span, fill, create=ORDERED, **more):
     """Throughput of a volume, created with these words, over that of passthrough, in turn, the median of RUNS."""
     with Place(options) as place:
         bare, store = place.file("bare"), place.file("volume")
@@ -167,7 +169,7 @@ def random_writes(server, seed, total, span):
 def large(place, *options):
     """A sparse volume of 64 GiB."""
     store = place.file("large")
-    onefold.run("create", store, "--size", "64G", "--sparse")
+    onefold.run("create", store, "--size", "64G", "--sparse", *ORDERED)
     return store, place.serve(store, "--memory", "16M", *options)
 
 
@@ -256,7 +258,7 @@ def discard_written(options):
     return {"seconds": round(seconds, 3), "longest_read_ms": round(longest * 1000, 1), "reads_meanwhile": reads}
 
 
-def second_copy(options, create=(), synced=False):
+def second_copy(options, create=ORDERED, synced=False):
     """A tree's bytes copied in as a tar archive is laid out on a file system: here, an ext4 image of it, block by block, twice.
 
     `synced`: with a flush after each 256 KiB, so that every epoch is a small one.

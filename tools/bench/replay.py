@@ -34,7 +34,8 @@ def replay_live(place, name, persistence):
     logical = blocks_of(name) * UNIT
     disk = Disk(place.file(f"{name}.{persistence}"), logical + logical // 32 + 64 * MIB)
     try:
-        onefold.run("create", disk.device, "--logical", logical)
+        # As the simulated scheme that it is held against.
+        onefold.run("create", disk.device, "--logical", logical, "--commit-mode", "ordered")
         created = disk.counts()
         volume = Attached(place, disk.device, "--persistence", persistence, "--device-model", MODEL)
         try:

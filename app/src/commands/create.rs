@@ -40,8 +40,8 @@ pub struct Arguments {
     /// How blocks are told apart: blake3, sha256, or, to compare with the papers, sha1 or md5.
     #[arg(long, value_name = "NAME", value_parser = parse_algorithm, default_value = "blake3")]
     algorithm: Algorithm,
-    /// What makes writes durable, unless `attach` says otherwise: ordered, pages in OrderMergeDedup's order; log, records that ride along with the data.
-    #[arg(long, value_enum, value_name = "MODE", default_value = "ordered")]
+    /// What makes writes durable, unless `attach` says otherwise: log, records that ride along with the data; ordered, pages in OrderMergeDedup's order.
+    #[arg(long, value_enum, value_name = "MODE", default_value = "log")]
     commit_mode: CommitModeName,
     /// When a write is acknowledged, unless `attach` says otherwise: weak, on admission; strong, when it is durable.
     #[arg(long, value_enum, value_name = "MODE", default_value = "weak")]

@@ -24,7 +24,7 @@ use crate::runtime::{Closing, Served};
 use crate::{device, volume};
 use onefold_engine::format::Superblock;
 use onefold_engine::memory::Accountant;
-use onefold_engine::settings::Settings;
+use onefold_engine::settings::{Persistence, Settings};
 use onefold_trace::model::Model;
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -136,7 +136,8 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     if !matches!(plan.frontend, FrontendPlan::Fuse) || plan.options.read_only {
         return Ok(None);
     }
-    settings.ack_when_written = true;
+    // What is acknowledged when it is durable needs no promise. Those of a server before, which may have been weak, are recalled all the same.
+    settings.ack_when_written = settings.persistence == Persistence::Weak;
     settings.ring_records_max = (plan.options.memory.0 / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1);
     let base = Places::of(&plan.directory, &plan.id).ring;
     let (promises, left) = Promises::open(&base, superblock, settings.ring_records_max, plan.is_replacement)

@@ -17,11 +17,16 @@ use std::time::Instant;
 /// A test's name, what it needs (or why it cannot be had), and the test.
 type Test = (&'static str, fn() -> Result<(), String>, fn());
 
-const TESTS: [Test; 14] = [
+const TESTS: [Test; 15] = [
     ("ring_keeps_what_was_acknowledged", tools::nothing, ring::keeps_what_was_acknowledged),
     ("session_ext4_under_verified_load", session::needed_for_ext4, session::ext4_under_verified_load),
     ("session_many_quick_kills", session::needed, session::many_quick_kills),
     ("session_of_a_volume_keeps_every_acknowledged_write", session::needed, session::of_a_volume_keeps_every_acknowledged_write),
+    (
+        "session_of_a_strong_volume_keeps_every_acknowledged_write",
+        session::needed,
+        session::of_a_strong_volume_keeps_every_acknowledged_write,
+    ),
     ("session_gives_up_on_a_server_that_keeps_dying", session::needed, session::gives_up_on_a_server_that_keeps_dying),
     ("session_without_resend_ends_with_errors", session::needed, session::without_resend_ends_with_errors),
     ("session_begun_again_takes_the_dead_device_away", session::needed, session::begun_again_takes_the_dead_device_away),

@@ -19,9 +19,10 @@ fn volume_in(directory: &Path) -> PathBuf {
     directory.join("volume")
 }
 
-fn attach_words(directory: &Path) -> Vec<String> {
+fn attach_words(directory: &Path, options: &[&str]) -> Vec<String> {
     let volume = volume_in(directory);
-    [ONEFOLD, "attach", "--foreground", "--fuse", "--memory", "16M", volume.to_str().unwrap()].map(str::to_owned).into()
+    let words = [ONEFOLD, "attach", "--foreground", "--fuse", "--memory", "16M", volume.to_str().unwrap()];
+    words.iter().chain(options).map(|&word| word.to_owned()).collect()
 }
 
 fn start(words: &[String], directory: &Path, environment: &[(&str, &str)]) -> Child {
@@ -59,20 +60,20 @@ impl Rig {
         })
     }
 
-    /// Makes a volume of `size` and attaches it as users do; waits for its device.
-    pub fn volume(size: &str) -> Self {
+    /// Makes a volume of `size` and attaches it as users do, with these options; waits for its device.
+    pub fn volume(size: &str, options: &[&str]) -> Self {
         let mut rig = Self::over(&[], |directory| {
             run(&[ONEFOLD, "create", volume_in(directory).to_str().unwrap(), "--size", size], 30);
-            attach_words(directory)
+            attach_words(directory, options)
         });
         rig.wait_device();
         rig
     }
 
-    /// Attaches its volume once more; all processes of the first time are dead.
-    pub fn attach_again(mut self) -> Self {
+    /// Attaches its volume once more, with these options; all processes of the first time are dead.
+    pub fn attach_again(mut self, options: &[&str]) -> Self {
         self.supervisor.wait().unwrap();
-        self.supervisor = start(&attach_words(self.directory.path()), self.directory.path(), &[]);
+        self.supervisor = start(&attach_words(self.directory.path(), options), self.directory.path(), &[]);
         self.wait_device();
         self
     }
