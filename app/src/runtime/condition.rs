@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Condition {
     /// The process that serves.
     pub pid: u32,
-    /// `opening: ` and how far that is, `serving`, or `read-only` after the device failed or by wish.
+    /// `opening`, or that and how far it is, `serving`, or `read-only` after the device failed or by wish.
     pub state: String,
     /// Size as clients see it.
     pub bytes: u64,

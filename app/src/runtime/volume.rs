@@ -297,6 +297,7 @@ fn content_of(request: &Request, wants: Wants) -> Content {
 fn state(stats: &Stats) -> String {
     match &stats.opening {
         Some(progress) => opening(progress),
+        None if stats.phase == "opening" => "opening".to_owned(),
         None if stats.read_only => "read-only".to_owned(),
         None => "serving".to_owned(),
     }
