@@ -16,7 +16,7 @@ const SYNCED_WRITES: u64 = 2000;
 fn an_opening_with_little_memory_on_a_slow_store_says_how_far_it_is() {
     let home = Home::new();
     home.expect(0, &["create", "disk", "--size", "64M", "--commit-mode", "log"]);
-    let mut client = Client::ready(&home.attach("disk", &[]), true);
+    let mut client = Client::ready_for(&home.attach("disk", &[]), true, "");
     let (mut dice, mut block) = (Dice(7), vec![0; BLOCK]);
     for i in 0..SYNCED_WRITES {
         // Noise: nothing of it rides in a unit of its own epoch's records, or is packed.

@@ -32,7 +32,7 @@ impl Notices {
         }
         let mut kept = self.kept();
         // How far an opening is, is told again and again: the newest is enough.
-        if kept.back().is_some_and(|last| last.starts_with(OPENING)) {
+        if matches!(notice, Notice::Opening(_)) && kept.back().is_some_and(|last| last.starts_with(OPENING)) {
             kept.pop_back();
         }
         if kept.len() == KEPT_MAX {

@@ -9,9 +9,9 @@
 //! 4. A panic of the engine ends the process: what it holds in memory is not to be trusted any more.
 
 use super::codec::{Codec, FEW_BLOCKS};
-use super::condition::{Condition, Counts, Tally, memory};
+use super::condition::{Condition, Counts, Tally, memory, state};
 use super::digests::{self, Written};
-use super::notices::{Notices, opening};
+use super::notices::Notices;
 use super::pool::Pool;
 use super::promises::{Left, Promises};
 use super::recording::tap::{Asked, Content, Tap, Wants};
@@ -30,7 +30,6 @@ use onefold_engine::format::{CommitMode, Superblock};
 use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::{Compression, Settings};
-use onefold_engine::stats::Stats;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
 use slab::Slab;
 use std::cell::RefCell;
@@ -290,16 +289,6 @@ fn content_of(request: &Request, wants: Wants) -> Content {
         (None, _) => Content::None,
         (Some(payload), Wants::Names) => Content::Named(payload.digests.clone()),
         (Some(payload), Wants::Bytes) => Content::Bytes(payload.buffer.clone()),
-    }
-}
-
-/// How it is, in a line.
-fn state(stats: &Stats) -> String {
-    match &stats.opening {
-        Some(progress) => opening(progress),
-        None if stats.phase == "opening" => "opening".to_owned(),
-        None if stats.read_only => "read-only".to_owned(),
-        None => "serving".to_owned(),
     }
 }
 

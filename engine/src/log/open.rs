@@ -21,7 +21,6 @@ use crate::buffer::{BufferMut, Slice};
 use crate::commit::{FlushFor, Stage};
 use crate::engine::{Engine, Fresh, IoFor};
 use crate::epoch::Epoch;
-use crate::fingerprint::Digest;
 use crate::format::anchor::Barrier;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::record::Record;
@@ -33,7 +32,7 @@ use crate::units::{Epoch as Number, Pbn, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads under way at once.
-const READS_MAX: usize = 64;
+pub(super) const READS_MAX: usize = 64;
 /// Failed reads of one block that are tried again.
 const READ_RETRIES: u8 = 2;
 
@@ -45,11 +44,11 @@ pub(crate) struct Opening {
     pub(super) telling: Telling,
     /// What was read so far and counts for certain.
     pub(crate) live: Option<Unchained>,
-    ended: Option<Ended>,
-    reads: usize,
+    pub(super) ended: Option<Ended>,
+    pub(super) reads: usize,
     /// New blocks whose content is to be compared, and what it should be.
-    doubts: Vec<(Pbn, FingerprintEntry)>,
-    wrong: BTreeSet<Pbn>,
+    pub(super) doubts: Vec<(Pbn, FingerprintEntry)>,
+    pub(super) wrong: BTreeSet<Pbn>,
     /// What the first unit has to say, if one is needed.
     closing: Option<Record>,
     /// The log was closed after a crash before, and nothing counts behind.
@@ -59,7 +58,7 @@ pub(crate) struct Opening {
     /// Units behind the last that is known to be flushed, by sequence.
     units: BTreeMap<u64, (Pbn, Slice)>,
     /// What was found and counts, though nobody knows that it was flushed: to be written again.
-    again: Vec<(Pbn, Slice)>,
+    pub(super) again: Vec<(Pbn, Slice)>,
     /// Failed reads, by block.
     failures: BTreeMap<Pbn, u8>,
     /// The places are chosen.
@@ -174,7 +173,7 @@ impl Engine {
     }
 
     /// A read failed: it is tried again, twice for each block. What cannot be read may be what was acknowledged last, so it is no end.
-    fn opening_read_failed(&mut self, what: IoFor, pbn: Pbn, digest: bool, class: Class) {
+    pub(super) fn opening_read_failed(&mut self, what: IoFor, pbn: Pbn, digest: bool, class: Class) {
         let Some(opening) = self.log_opening.as_mut() else { return };
         let failures = opening.failures.entry(pbn).or_default();
         *failures += 1;
@@ -187,50 +186,8 @@ impl Engine {
         self.read_in(what, at, 1, digest, class);
     }
 
-    fn read_doubts(&mut self) {
-        while self.log_opening().reads < READS_MAX {
-            let Some((pbn, name)) = self.log_opening().doubts.pop() else { break };
-            self.log_opening().reads += 1;
-            let at = self.geometry.block_at(pbn);
-            self.read_in(IoFor::DoubtRead { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
-        }
-        if self.log_opening().reads == 0 {
-            let opening = self.log_opening();
-            let (ended, wrong) = (opening.ended.take().expect("the walk was read"), std::mem::take(&mut opening.wrong));
-            self.adopt(ended, &wrong, true);
-        }
-    }
-
-    pub(crate) fn doubt_arrived(
-        &mut self,
-        pbn: Pbn,
-        name: FingerprintEntry,
-        buffer: BufferMut,
-        digests: &[Digest],
-        result: Result<(), IoFailure>,
-    ) {
-        if result.is_err() {
-            return self.opening_read_failed(IoFor::DoubtRead { pbn, name }, pbn, name.kind == Kind::Fingerprint, Class::Data);
-        }
-        if self.log_opening.is_none() {
-            return;
-        }
-        let is_right = match name.kind {
-            Kind::Fingerprint => digests.first() == Some(&Digest::Of(name.value)),
-            _ => self.fingerprinter.checksum(buffer.block(0)) == name.value,
-        };
-        let opening = self.log_opening();
-        opening.reads -= 1;
-        if is_right {
-            opening.again.push((pbn, buffer.freeze().slice(0, 1)));
-        } else {
-            opening.wrong.insert(pbn);
-        }
-        self.read_doubts();
-    }
-
     /// What the walk found is what the log holds.
-    fn adopt(&mut self, mut ended: Ended, wrong: &BTreeSet<Pbn>, crashed: bool) {
+    pub(super) fn adopt(&mut self, mut ended: Ended, wrong: &BTreeSet<Pbn>, crashed: bool) {
         let units = std::mem::take(&mut self.log_opening().units);
         let beyond = units.into_iter().filter(|(sequence, (pbn, _))| *sequence > ended.flushed && ended.place_of(*sequence) == Some(*pbn));
         self.log_opening().again.extend(beyond.map(|(_, unit)| unit));
