@@ -19,7 +19,7 @@ use crate::format::superblock::Superblock;
 use crate::index::Index;
 use crate::interface::{Action, Class, Event, Failure, IoFailure, IoId, Notice, Reply, Request, RequestId};
 use crate::link::Run;
-use crate::log::{Log, Opening, Which};
+use crate::log::{Log, Opening, Unchained, Which};
 use crate::memory::{Accountant, Part};
 use crate::pages::{Pages, Task};
 use crate::promise::Promises;
@@ -517,7 +517,8 @@ impl Engine {
             self.accountant.give(Part::Requests, self.held_charged - held);
         }
         self.held_charged = held;
-        let live = self.log.as_ref().map_or(0, |log| log.live.bytes());
+        let opening = self.log_opening.as_ref().and_then(|opening| opening.live.as_ref()).map_or(0, Unchained::bytes);
+        let live = opening + self.log.as_ref().map_or(0, |log| log.live.bytes());
         if live > self.log_charged {
             self.accountant.take(Part::Log, live - self.log_charged);
         } else {

@@ -7,6 +7,7 @@
 
 use crate::buffer::{Buffer, BufferMut, Slice};
 use crate::fingerprint::Digest;
+use crate::log::Progress;
 use crate::stats::Unpacked;
 use crate::units::{Bytes, Epoch, Lbn, Pbn, Time};
 
@@ -242,6 +243,8 @@ pub enum Notice {
     Damage { what: &'static str, at: u64 },
     /// A thin volume fills: percent of the data blocks in use, at 80 and every 5 above.
     Filling { percent: u64, unpacked: Option<Unpacked> },
+    /// The log is being read, and that takes long: now and then.
+    Opening(Progress),
     /// Serving: reads are answered from now on.
     Serving,
     /// The index holds again what the fingerprint table names (or as much as fits).

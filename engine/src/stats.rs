@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::format::unit::{UnitKind, UnitWriter};
 use crate::interface::Class;
 use crate::log::Log;
+pub use crate::log::Progress;
 use crate::memory::Part;
 use crate::units::{BLOCK_BYTES, count};
 
@@ -177,6 +178,8 @@ impl Ledger {
 pub struct Stats {
     pub ledger: Ledger,
     pub phase: &'static str,
+    /// Of an opening that reads a log: how far it is.
+    pub opening: Option<Progress>,
     pub read_only: bool,
     pub data_blocks: u64,
     pub logical_blocks: u64,
@@ -210,6 +213,7 @@ impl Engine {
         Stats {
             ledger: self.ledger.clone(),
             phase: self.phase(),
+            opening: self.progress(),
             read_only: self.failed || self.settings.read_only,
             data_blocks: self.geometry.data_blocks,
             logical_blocks: self.geometry.logical_blocks,

@@ -119,14 +119,15 @@ class Fragmented:
         handle.flush()
 
 
-def phases(store, over):
-    """What the volume says that it does, as often as can be asked, until `over`."""
+def states(store, over):
+    """What the volume says of itself, as often as can be asked, until `over`."""
     found = []
     while not over.is_set():
-        done = onefold.run("stats", store, "--json", check=False)
-        phase = json.loads(done.stdout)["phase"] if done.returncode == 0 else None
-        if phase and phase not in found:
-            found.append(phase)
+        done = onefold.run("status", store, "--json", check=False)
+        attached = json.loads(done.stdout)["attached"] if done.returncode == 0 else None
+        state = attached["condition"]["state"] if attached else None
+        if state and state not in found:
+            found.append(state)
     return found
 
 
@@ -149,13 +150,14 @@ def crashed(options, flush_every, memory, kind=Plain):
         server = place.serve(store, "--memory", memory)
         with concurrent.futures.ThreadPoolExecutor(1) as threads, client(server) as handle:
             # Asking takes processor time of its own: only where the time is not what counts.
-            told = threads.submit(phases, store, over) if memory != DEFAULT_MEMORY else None
+            told = threads.submit(states, store, over) if memory != DEFAULT_MEMORY else None
             handle.pread(BLOCK, kind.READ)
             milliseconds = (time.monotonic() - began) * 1000
             over.set()
             read = {count["what"][5:]: count["bytes"] for count in onefold.report("stats", store)["device"] if count["what"].startswith("read ")}
             said = told.result() if told else None
         peak = live.peak_mib(server.process.pid)
+        logged = onefold.report("status", store)["attached"]["condition"]["notices"]
         server.detach()
         sound = onefold.report("check", store)["sound"]
     if not sound:
@@ -168,7 +170,7 @@ def crashed(options, flush_every, memory, kind=Plain):
         "blocks of a run that the anchor names": round(statistics.mean(blocks for _, blocks in anchor["places"]), 2),
         "peak MiB": round(peak, 1),
     }
-    return made if said is None else {**made, "phases told": said}
+    return made if said is None else {**made, "told when asked": said, "logged": logged}
 
 
 def reopen(options, memory=DEFAULT_MEMORY):

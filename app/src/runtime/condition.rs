@@ -1,9 +1,11 @@
 //! What is told of a target while it is served.
 
+use super::notices::opening;
 use super::volume_counts::VolumeCounts;
 use crate::device::Slowed;
 use onefold_engine::interface::Op;
 use onefold_engine::memory::{Accountant, Part};
+use onefold_engine::stats::Stats;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Condition {
     /// The process that serves.
     pub pid: u32,
-    /// `serving`, or `read-only` after the device failed or by wish.
+    /// `opening`, or that and how far it is, `serving`, or `read-only` after the device failed or by wish.
     pub state: String,
     /// Size as clients see it.
     pub bytes: u64,
@@ -35,6 +37,17 @@ pub struct PartUse {
     pub used_bytes: u64,
     pub peak_bytes: u64,
     pub limit_bytes: u64,
+}
+
+/// How a volume is, in a line.
+#[must_use]
+pub fn state(stats: &Stats) -> String {
+    match &stats.opening {
+        Some(progress) => opening(progress),
+        None if stats.phase == "opening" => "opening".to_owned(),
+        None if stats.read_only => "read-only".to_owned(),
+        None => "serving".to_owned(),
+    }
 }
 
 /// The accountant's books.

@@ -1,13 +1,15 @@
 //! What a volume has to say to its owner: logged, and kept for `status`.
 
 use onefold_engine::interface::Notice;
-use onefold_engine::stats::Unpacked;
+use onefold_engine::stats::{Progress, Unpacked};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Kept at most; older ones are in the log.
 const KEPT_MAX: usize = 50;
+/// How a line begins that says how far an opening is.
+pub const OPENING: &str = "opening:";
 
 /// The newest notices, in words.
 #[derive(Debug, Default)]
@@ -29,6 +31,10 @@ impl Notices {
             _ => tracing::info!("{text}"),
         }
         let mut kept = self.kept();
+        // How far an opening is, is told again and again: the newest is enough.
+        if matches!(notice, Notice::Opening(_)) && kept.back().is_some_and(|last| last.starts_with(OPENING)) {
+            kept.pop_back();
+        }
         if kept.len() == KEPT_MAX {
             kept.pop_front();
         }
@@ -52,6 +58,14 @@ impl Notices {
     }
 }
 
+/// How far an opening is, in a line.
+#[must_use]
+pub fn opening(progress: &Progress) -> String {
+    let Progress { units, units_most, records } = progress;
+    let of = if units == units_most { format!("all {units}") } else { format!("{units} of at most about {units_most}") };
+    format!("{OPENING} {of} units of the log read, {records} records replayed")
+}
+
 fn text(notice: &Notice) -> String {
     match notice {
         Notice::WentReadOnly { what } => {
@@ -68,6 +82,7 @@ fn text(notice: &Notice) -> String {
             };
             format!("{percent} % of the data blocks are in use, and the volume promises more than it has{unpacked}")
         }
+        Notice::Opening(progress) => opening(progress),
         Notice::Serving => "serving".to_owned(),
         Notice::IndexRefilled { entries } => format!("the index is filled again: {entries} entries"),
         Notice::NoRoomForLog => "there is no free block for a log: mode `ordered` until the volume is opened again".to_owned(),

@@ -9,7 +9,7 @@
 //! 4. A panic of the engine ends the process: what it holds in memory is not to be trusted any more.
 
 use super::codec::{Codec, FEW_BLOCKS};
-use super::condition::{Condition, Counts, Tally, memory};
+use super::condition::{Condition, Counts, Tally, memory, state};
 use super::digests::{self, Written};
 use super::notices::Notices;
 use super::pool::Pool;
@@ -370,7 +370,7 @@ impl Served for Volume {
         let stats = self.core().engine.stats();
         Condition {
             pid: std::process::id(),
-            state: if stats.read_only { "read-only" } else { "serving" }.to_owned(),
+            state: state(&stats),
             bytes: self.info.bytes,
             io: self.device.method(),
             slowed: self.device.slowed(),

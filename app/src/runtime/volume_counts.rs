@@ -2,7 +2,7 @@
 
 use super::condition::Count;
 use onefold_engine::interface::Class;
-use onefold_engine::stats::{Ledger, Stats};
+use onefold_engine::stats::{Ledger, Progress, Stats};
 use serde::{Deserialize, Serialize};
 
 /// Counts of a volume.
@@ -15,6 +15,18 @@ pub struct VolumeCounts {
     pub commits: Commits,
     /// What the volume does for its own consistency at this moment.
     pub phase: String,
+    /// Of an opening that reads a log: how far it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opening: Option<Opening>,
+}
+
+/// How far the reading of a log is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Opening {
+    pub units: u64,
+    /// At the most, as far as is known.
+    pub units_most: u64,
+    pub records: u64,
 }
 
 /// Client writes, device writes and the least that would have done, in units of 4 KiB.
@@ -171,6 +183,7 @@ impl VolumeCounts {
             },
             commits: Commits { wanted: ledger.epochs_wanted(), timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },
             phase: stats.phase.to_owned(),
+            opening: stats.opening.map(|Progress { units, units_most, records }| Opening { units, units_most, records }),
         }
     }
 }

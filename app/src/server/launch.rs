@@ -1,15 +1,17 @@
 //! Starting a server in the background, and what it tells.
 
+use super::control::{self, Ask};
 use super::plan::Plan;
 use super::record::Places;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::runtime::notices::OPENING;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// What a process in the background tells the one that started it: one line of JSON on its standard output.
 #[derive(Serialize, Deserialize)]
@@ -52,6 +54,7 @@ pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
         .map_err(|e| Failed::system("cannot start a server", e))?;
     let mut line = String::new();
     let output = child.stdout.take().expect("it was piped");
+    wait_for_word(&output, &Places::of(&plan.directory, &plan.id).control);
     let heard = BufReader::new(output).read_line(&mut line);
     match heard.ok().and_then(|_| serde_json::from_str(&line).ok()) {
         Some(Told::Ready { location }) => Ok((location, child)),
@@ -63,6 +66,22 @@ pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
             let status = child.wait().map(|status| status.to_string()).unwrap_or_default();
             Err(Failed::new(Exit::System, format!("the server ended before it served ({status})"))
                 .next(format!("Its log is {}.", log.display())))
+        }
+    }
+}
+
+/// Waits until a server says how it goes. Where that takes long because its volume is being opened, says how far that is.
+fn wait_for_word(output: &ChildStdout, control: &Path) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let patience = Timespec { tv_sec: 1, tv_nsec: 0 };
+    let mut said = String::new();
+    while matches!(poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&patience)), Ok(0) | Err(rustix::io::Errno::INTR)) {
+        // It may not be there yet.
+        let Ok(answer) = control::ask(control, Ask::Status) else { continue };
+        let Some(state) = answer["state"].as_str().filter(|state| state.starts_with(OPENING)) else { continue };
+        if state != said {
+            let _ = writeln!(std::io::stderr(), "{state}");
+            state.clone_into(&mut said);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit::open;
 use crate::format::{Opened, PageId, Superblock};
-use crate::log::{Limits, Live, Walk};
+use crate::log::{Limits, Live, Unchained, Walk};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeSet;
 
@@ -45,13 +45,13 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     let auth = superblock.authenticator();
     let mut block = BufferMut::zeroed(1);
     let mut walk = Walk::new(anchor, Limits::of(&superblock.geometry));
-    let live = &mut found.live;
+    let mut live = Unchained::default();
     while let Some((which, pbn)) = walk.ask() {
         medium.read(superblock.geometry.block_at(pbn), block.bytes_mut()).map_err(|_| Finding::UnreadableBlock { pbn })?;
         found.bytes_read += count(block.bytes().len());
         walk.arrived(which, pbn, open(&auth, pbn, block.block(0)), &mut |epoch, effect| live.push(epoch, effect));
     }
-    let ended = walk.end();
+    let mut ended = walk.end();
     if let Some(pbn) = ended.condensed_missing {
         return Err(Finding::CondensedUnitMissing { pbn });
     }
@@ -69,7 +69,8 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
             wrong.insert(pbn);
         }
     }
-    ended.replay(&wrong, &mut |epoch, effect| found.live.push(epoch, effect));
+    ended.replay(&wrong, &mut |epoch, effect| live.push(epoch, effect));
+    found.live = live.chained();
     found.epoch = ended.epoch;
     Ok(found)
 }

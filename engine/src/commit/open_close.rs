@@ -118,6 +118,10 @@ impl Engine {
             self.stage = Stage::Serving;
             self.notice(Notice::Serving);
             self.ready.push_back(Task::Admit);
+            // What an opening found may be more than memory is meant for, and nobody need write for a long time.
+            if self.log.is_some() && !self.failed && !self.settings.read_only {
+                self.checkpoint_if_due();
+            }
         }
     }
 

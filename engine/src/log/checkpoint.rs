@@ -23,7 +23,7 @@ use crate::units::{Epoch, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Units, condensed ones too, beyond which a checkpoint begins: 16 MiB, which the next opening has to read.
-const UNITS_MAX: u64 = 4096;
+pub(super) const UNITS_MAX: u64 = 4096;
 /// The most pages loading, and the most being written, at once.
 const PAGES_IN_FLIGHT_MAX: usize = 64;
 
@@ -65,7 +65,7 @@ impl Checkpoint {
 
 impl Engine {
     /// Begins one where memory or space asks for it.
-    pub(super) fn checkpoint_if_due(&mut self) {
+    pub(crate) fn checkpoint_if_due(&mut self) {
         let log = self.log.as_ref().expect("checkpoints are the log's");
         let memory = log.live.bytes() > self.accountant.limit(Part::Log);
         // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.

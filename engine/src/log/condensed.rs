@@ -11,7 +11,7 @@ use super::walk::{Limits, each};
 use crate::format::anchor::Anchor;
 use crate::format::record::Record;
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
-use crate::units::{Epoch, Pbn};
+use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeMap;
 
 /// The condensed units of a log that is being read.
@@ -106,6 +106,11 @@ impl Condensed {
         if is_last {
             self.upto = unit.header.sequence;
         }
+    }
+
+    /// How many have not arrived, or not in order.
+    pub fn ahead(&self) -> u64 {
+        count(self.places.len() - self.next)
     }
 
     /// Whether all of them have arrived.

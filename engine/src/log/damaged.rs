@@ -6,8 +6,9 @@
 //!    stranger's.
 //! 3. Everything else is an error: zeros, for nothing proves them; content with a checksum only; what cannot be read.
 
+use super::Log;
+use super::live::Unchained;
 use super::walk::Ended;
-use super::{Live, Log};
 use crate::engine::Engine;
 use crate::fingerprint::Digest;
 use crate::format::page::PageId;
@@ -28,16 +29,16 @@ impl Engine {
 
     /// What the log says up to the hole is live, for what can be proved with it. An epoch may go on in a condensed unit that is not there, and a unit
     /// that names what the volume does not have says nothing that could be believed.
-    pub(super) fn adopt_damaged(&mut self, ended: &Ended) {
-        let (mut live, mut last) = (self.log_opening().live.take().expect("what was condensed is live"), ended.epoch);
+    pub(super) fn adopt_damaged(&mut self, mut ended: Ended) {
+        let (mut live, mut last) = (self.log_opening().live.take().expect("what was read is live"), ended.epoch);
         if ended.condensed_missing.is_some() || ended.outside.is_some() {
-            (live, last) = (Live::new(0), Epoch(0));
+            (live, last) = (Unchained::default(), Epoch(0));
         }
         let mut log = Log::new(ended.end + 1, last);
         if last > Epoch(0) {
             ended.replay(&BTreeSet::new(), &mut |epoch, effect| live.push(epoch, effect));
         }
-        log.live = live;
+        log.live = live.chained();
         self.log = Some(log);
         self.log_is_damaged(last);
     }

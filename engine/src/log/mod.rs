@@ -20,6 +20,7 @@ mod compose;
 mod condense;
 mod condensed;
 mod damaged;
+mod doubts;
 mod effect;
 mod gather;
 mod hold;
@@ -28,7 +29,9 @@ mod live;
 mod open;
 mod pack;
 mod places;
+mod progress;
 mod records;
+mod replay;
 mod sizes;
 mod superblock;
 mod units;
@@ -36,8 +39,9 @@ mod walk;
 #[cfg(test)]
 mod walk_tests;
 
-pub(crate) use live::Live;
+pub(crate) use live::{Live, Unchained};
 pub(crate) use open::Opening;
+pub use progress::Progress;
 pub(crate) use units::LogPart;
 pub(crate) use walk::{Limits, Walk, Which};
 

@@ -11,41 +11,44 @@
 //! 5. Of a log with damage only what is proved is served (`damaged.rs`), and the volume is read-only.
 
 use super::blocks::Use;
+use super::live::Unchained;
 use super::places::{RECORDS_A_UNIT, Reserved};
+use super::progress::Telling;
 use super::units::PLACES_LEFT_MIN;
-use super::walk::{Ended, Limits, Walk, Which};
-use super::{Live, Log, Segments, Walked};
+use super::walk::{Ended, Limits, Taken, Walk, Which};
+use super::{Log, Segments, Walked};
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::{FlushFor, Stage};
 use crate::engine::{Engine, Fresh, IoFor};
 use crate::epoch::Epoch;
-use crate::fingerprint::Digest;
 use crate::format::anchor::Barrier;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::record::Record;
 use crate::format::superblock::CommitMode;
-use crate::format::unit::{Unit, UnitHeader, UnitKind, UnitWriter, open};
+use crate::format::unit::{UnitHeader, UnitKind, UnitWriter, open};
 use crate::interface::{Class, IoFailure, Notice};
 use crate::pages::Task;
-use crate::units::{Epoch as Number, Pbn};
+use crate::units::{Epoch as Number, Pbn, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads under way at once.
-const READS_MAX: usize = 64;
+pub(super) const READS_MAX: usize = 64;
 /// Failed reads of one block that are tried again.
 const READ_RETRIES: u8 = 2;
 
 /// A log that is being opened.
-#[derive(Default)]
 pub(crate) struct Opening {
-    walk: Option<Walk>,
-    /// What condensed units say.
-    pub(super) live: Option<Live>,
-    ended: Option<Ended>,
-    reads: usize,
+    pub(super) walk: Option<Walk>,
+    /// Units that were read.
+    pub(super) units_read: u64,
+    pub(super) telling: Telling,
+    /// What was read so far and counts for certain.
+    pub(crate) live: Option<Unchained>,
+    pub(super) ended: Option<Ended>,
+    pub(super) reads: usize,
     /// New blocks whose content is to be compared, and what it should be.
-    doubts: Vec<(Pbn, FingerprintEntry)>,
-    wrong: BTreeSet<Pbn>,
+    pub(super) doubts: Vec<(Pbn, FingerprintEntry)>,
+    pub(super) wrong: BTreeSet<Pbn>,
     /// What the first unit has to say, if one is needed.
     closing: Option<Record>,
     /// The log was closed after a crash before, and nothing counts behind.
@@ -55,7 +58,7 @@ pub(crate) struct Opening {
     /// Units behind the last that is known to be flushed, by sequence.
     units: BTreeMap<u64, (Pbn, Slice)>,
     /// What was found and counts, though nobody knows that it was flushed: to be written again.
-    again: Vec<(Pbn, Slice)>,
+    pub(super) again: Vec<(Pbn, Slice)>,
     /// Failed reads, by block.
     failures: BTreeMap<Pbn, u8>,
     /// The places are chosen.
@@ -64,20 +67,43 @@ pub(crate) struct Opening {
     is_settled: bool,
 }
 
+impl Opening {
+    fn new(now: Time) -> Self {
+        Self {
+            walk: None,
+            units_read: 0,
+            telling: Telling::from(now),
+            live: None,
+            ended: None,
+            reads: 0,
+            doubts: Vec::new(),
+            wrong: BTreeSet::new(),
+            closing: None,
+            is_closed: false,
+            writes_left: 0,
+            units: BTreeMap::new(),
+            again: Vec::new(),
+            failures: BTreeMap::new(),
+            is_ready: false,
+            is_settled: false,
+        }
+    }
+}
+
 impl Engine {
     /// The device is flushed: the log comes next, where there is one.
     pub(crate) fn open_log(&mut self) {
         let wanted = self.settings.commit_mode == CommitMode::Log;
-        self.log_opening = Some(Opening::default());
+        self.log_opening = Some(Opening::new(self.now));
         match self.superblock.anchor.clone() {
             Some(anchor) if self.superblock.is_log_live() => {
                 self.log_opening().walk = Some(Walk::new(anchor, Limits::of(&self.geometry)));
-                self.log_opening().live = Some(Live::new(0));
+                self.log_opening().live = Some(Unchained::default());
                 self.read_walk();
             }
             Some(anchor) if wanted => {
                 let ended = Walk::new(anchor, Limits::of(&self.geometry)).end();
-                self.log_opening().live = Some(Live::new(0));
+                self.log_opening().live = Some(Unchained::default());
                 self.adopt(ended, &BTreeSet::new(), false);
             }
             _ => {
@@ -115,6 +141,7 @@ impl Engine {
         let unit = open(&self.authenticator, pbn, buffer.block(0));
         let Some(opening) = self.log_opening.as_mut() else { return };
         opening.reads -= 1;
+        opening.units_read += 1;
         if let (Which::Log(sequence), Some(unit)) = (which, unit.as_ref().filter(|unit| unit.header.kind == UnitKind::Log)) {
             let flushed_upto = unit.header.flushed_upto;
             opening.units.insert(sequence, (pbn, buffer.freeze().slice(0, 1)));
@@ -123,6 +150,7 @@ impl Engine {
         if let (Some(walk), Some(live)) = (&mut opening.walk, &mut opening.live) {
             walk.arrived(which, pbn, unit, &mut |epoch, effect| live.push(epoch, effect));
         }
+        self.tell_progress();
         self.read_walk();
     }
 
@@ -136,7 +164,7 @@ impl Engine {
         ];
         if let Some(found) = found.into_iter().flatten().next() {
             self.notice(found);
-            return self.adopt_damaged(&ended);
+            return self.adopt_damaged(ended);
         }
         let opening = self.log_opening();
         opening.doubts = ended.doubtful();
@@ -145,7 +173,7 @@ impl Engine {
     }
 
     /// A read failed: it is tried again, twice for each block. What cannot be read may be what was acknowledged last, so it is no end.
-    fn opening_read_failed(&mut self, what: IoFor, pbn: Pbn, digest: bool, class: Class) {
+    pub(super) fn opening_read_failed(&mut self, what: IoFor, pbn: Pbn, digest: bool, class: Class) {
         let Some(opening) = self.log_opening.as_mut() else { return };
         let failures = opening.failures.entry(pbn).or_default();
         *failures += 1;
@@ -158,64 +186,22 @@ impl Engine {
         self.read_in(what, at, 1, digest, class);
     }
 
-    fn read_doubts(&mut self) {
-        while self.log_opening().reads < READS_MAX {
-            let Some((pbn, name)) = self.log_opening().doubts.pop() else { break };
-            self.log_opening().reads += 1;
-            let at = self.geometry.block_at(pbn);
-            self.read_in(IoFor::DoubtRead { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
-        }
-        if self.log_opening().reads == 0 {
-            let opening = self.log_opening();
-            let (ended, wrong) = (opening.ended.take().expect("the walk was read"), std::mem::take(&mut opening.wrong));
-            self.adopt(ended, &wrong, true);
-        }
-    }
-
-    pub(crate) fn doubt_arrived(
-        &mut self,
-        pbn: Pbn,
-        name: FingerprintEntry,
-        buffer: BufferMut,
-        digests: &[Digest],
-        result: Result<(), IoFailure>,
-    ) {
-        if result.is_err() {
-            return self.opening_read_failed(IoFor::DoubtRead { pbn, name }, pbn, name.kind == Kind::Fingerprint, Class::Data);
-        }
-        if self.log_opening.is_none() {
-            return;
-        }
-        let is_right = match name.kind {
-            Kind::Fingerprint => digests.first() == Some(&Digest::Of(name.value)),
-            _ => self.fingerprinter.checksum(buffer.block(0)) == name.value,
-        };
-        let opening = self.log_opening();
-        opening.reads -= 1;
-        if is_right {
-            opening.again.push((pbn, buffer.freeze().slice(0, 1)));
-        } else {
-            opening.wrong.insert(pbn);
-        }
-        self.read_doubts();
-    }
-
     /// What the walk found is what the log holds.
-    fn adopt(&mut self, ended: Ended, wrong: &BTreeSet<Pbn>, crashed: bool) {
+    pub(super) fn adopt(&mut self, mut ended: Ended, wrong: &BTreeSet<Pbn>, crashed: bool) {
         let units = std::mem::take(&mut self.log_opening().units);
         let beyond = units.into_iter().filter(|(sequence, (pbn, _))| *sequence > ended.flushed && ended.place_of(*sequence) == Some(*pbn));
         self.log_opening().again.extend(beyond.map(|(_, unit)| unit));
         let mut log = Log::new(ended.end + 1, ended.epoch);
-        log.live = self.log_opening().live.take().expect("what was condensed is live");
-        log.live.condensed_upto(Number(u64::MAX));
-        ended.replay(wrong, &mut |epoch, effect| log.live.push(epoch, effect));
-        let walked = |(&pbn, unit): (&Pbn, &Unit)| Walked { pbn, incarnation: unit.header.incarnation, epoch: unit.header.epoch };
-        log.walk = ended.places.iter().zip(&ended.units).map(walked).collect();
-        let since = self.superblock.anchor.as_ref().map_or(0, |anchor| anchor.condensed.since);
+        let mut live = self.log_opening().live.take().expect("what was read is live");
+        ended.replay(wrong, &mut |epoch, effect| live.push(epoch, effect));
+        log.live = live.chained();
+        let (since, before) = self.superblock.anchor.as_ref().map_or((0, Number(0)), |anchor| (anchor.condensed.since, anchor.epoch));
+        log.live.condensed_upto(before);
+        log.walk = ended.units.iter().map(|&Taken { pbn, incarnation, epoch, .. }| Walked { pbn, incarnation, epoch }).collect();
         log.segments = Segments::read(since, ended.condensed.clone());
         log.places = ended.come.iter().copied().collect();
-        let kind = |unit: &Unit| if unit.slots.is_empty() { Use::Plain } else { Use::Carrier };
-        log.blocks = ended.places.iter().copied().zip(ended.units.iter().map(kind)).collect();
+        let used = |unit: &Taken| (unit.pbn, if unit.is_carrier { Use::Carrier } else { Use::Plain });
+        log.blocks = ended.units.iter().map(used).collect();
         log.blocks.extend(log.segments.places.iter().map(|&pbn| (pbn, Use::Plain)));
         log.blocks.extend(ended.come.iter().map(|&pbn| (pbn, Use::Plain)));
         // A log that says nothing needs it too: what lies at its next place may be no unit now, and one the next time.

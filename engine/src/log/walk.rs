@@ -10,22 +10,23 @@
 //! 4. **Drops (L5).** A record of the epoch beyond F whose content is not what it says is dropped, and nothing else; the next record of its LBN
 //!    then has the dropped record's old block as its old one. What was dropped stays dropped: closing records name its blocks.
 //! 5. What counts names only LBNs and blocks that the volume has, or the log is damaged.
+//! 6. What a unit says is handed on, and the unit let go of, as soon as a unit behind it, with none missing between, says that it was flushed: then
+//!    it counts, and what of it was dropped is known, for the closing unit was the first to say so. Few units are in memory at once.
 //!
 //! No I/O here: whoever reads asks for places, and hands in what lies there.
 
 use super::condensed::Condensed;
 use super::effect::Effect;
-use super::records::{Births, effects_of};
-use crate::Map;
+use super::records::effects_of;
+use super::replay::Replay;
 use crate::format::anchor::Anchor;
-use crate::format::entry::{FingerprintEntry, MapEntry};
+use crate::format::entry::FingerprintEntry;
 use crate::format::geometry::Geometry;
 use crate::format::places::{PLACES_BLOCKS_MAX, PLACES_MAX, Places};
 use crate::format::record::Record;
-use crate::format::unit::{Unit, UnitKind};
-use crate::units::{Epoch, Lbn, Pbn, index};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use crate::format::unit::{Unit, UnitHeader, UnitKind};
+use crate::units::{Epoch, Pbn, count, index};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Which unit is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +42,43 @@ pub(crate) struct Walk {
     anchor: Anchor,
     limits: Limits,
     condensed: Condensed,
-    /// Where the unit of each sequence should lie, as the anchor and the units before it say.
+    /// Where the unit of each sequence that is to be taken should lie, as the anchor and the units before it say.
     places: BTreeMap<u64, Pbn>,
     asked: BTreeSet<u64>,
     /// Arrived, and not yet taken in order.
     arrived: BTreeMap<u64, Option<Unit>>,
-    units: BTreeMap<u64, Unit>,
+    /// Those up to the first hole, in order.
+    taken: Vec<Taken>,
+    /// The last of them, which may not count, or not all that they say.
+    pending: VecDeque<Unit>,
+    replay: Replay,
     /// The next to be taken.
     next: u64,
     incarnation: u64,
+    /// The highest that any unit says was flushed, and the highest epoch of any.
+    flushed: u64,
+    epoch_seen: Epoch,
+}
+
+/// A unit that is there, and none before it is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub pbn: Pbn,
+    pub incarnation: u64,
+    pub epoch: Epoch,
+    pub is_carrier: bool,
+    /// The last of its epoch.
+    is_last: bool,
+    /// It closed the log after a crash.
+    closes: bool,
+}
+
+impl Taken {
+    fn of(unit: &Unit, pbn: Pbn) -> Self {
+        let UnitHeader { incarnation, epoch, unit: i, units, .. } = unit.header;
+        let closes = unit.records.iter().any(|record| matches!(record, Record::Closing { .. }));
+        Self { pbn, incarnation, epoch, is_carrier: !unit.slots.is_empty(), is_last: i + 1 == units, closes }
+    }
 }
 
 /// How many LBNs and how many blocks a volume has.
@@ -87,11 +116,12 @@ pub(crate) struct Ended {
     pub condensed: Vec<Pbn>,
     /// One of them is not there: its place.
     pub condensed_missing: Option<Pbn>,
-    /// The units that count, in order.
-    pub units: Vec<Unit>,
-    /// Their places, and the sequence of the first.
+    /// The units that count, in order, and the sequence of the first.
+    pub units: Vec<Taken>,
     pub first: u64,
-    pub places: Vec<Pbn>,
+    /// The last of them: what they say is not handed on yet.
+    pending: VecDeque<Unit>,
+    replay: Replay,
     /// Every unit up to this sequence was flushed for certain.
     pub flushed: u64,
     /// The sequence of the last unit that counts.
@@ -116,6 +146,9 @@ impl Walk {
     pub fn new(anchor: Anchor, limits: Limits) -> Self {
         let places = (anchor.sequence..).zip(each(&anchor.places)).collect();
         let (next, incarnation, condensed) = (anchor.sequence, anchor.incarnation, Condensed::new(&anchor));
+        // The anchor lies behind what is flushed, whatever else it says.
+        let (flushed, epoch_seen) = (anchor.flushed_upto.max(next - 1), anchor.epoch);
+        let replay = Replay::behind(&anchor.places);
         Self {
             anchor,
             limits,
@@ -123,9 +156,13 @@ impl Walk {
             places,
             asked: BTreeSet::new(),
             arrived: BTreeMap::new(),
-            units: BTreeMap::new(),
+            taken: Vec::new(),
+            pending: VecDeque::new(),
+            replay,
             next,
             incarnation,
+            flushed,
+            epoch_seen,
         }
     }
 
@@ -134,17 +171,20 @@ impl Walk {
         if let Some((number, pbn)) = self.condensed.ask() {
             return Some((Which::Condensed(number), pbn));
         }
-        let (&sequence, &pbn) = self.places.range(self.next..).find(|(sequence, _)| !self.asked.contains(sequence))?;
+        let (&sequence, &pbn) = self.places.iter().find(|(sequence, _)| !self.asked.contains(sequence))?;
         self.asked.insert(sequence);
         Some((Which::Log(sequence), pbn))
     }
 
-    /// What lies at the place of a unit. What condensed units do is handed on at once, in order; what the others do, [`Ended::replay`] says.
+    /// What lies at the place of a unit. What is known to count is handed on, in order; what is left in the end, [`Ended::replay`] says.
     pub fn arrived(&mut self, which: Which, pbn: Pbn, unit: Option<Unit>, push: &mut dyn FnMut(Epoch, &Effect)) {
         match which {
             Which::Condensed(number) => self.condensed.arrived(number, unit, self.limits, push),
             Which::Log(sequence) if self.places.get(&sequence) == Some(&pbn) => self.unit_arrived(sequence, unit),
             Which::Log(_) => {}
+        }
+        if self.condensed.is_done() {
+            self.hand_on(push);
         }
     }
 
@@ -154,6 +194,8 @@ impl Walk {
         while let Some(unit) = self.arrived.remove(&self.next) {
             let sequence = self.next;
             self.next += 1;
+            self.asked.remove(&sequence);
+            let pbn = self.places.remove(&sequence).expect("it was asked for");
             let barrier = self.anchor.barrier.filter(|barrier| sequence > barrier.sequence).map_or(0, |barrier| barrier.incarnation);
             let least = self.incarnation.max(barrier);
             let Some(unit) = unit.filter(|unit| unit.header.incarnation >= least) else { continue };
@@ -166,8 +208,34 @@ impl Walk {
                     self.arrived.remove(&sequence);
                 }
             }
-            self.units.insert(sequence, unit);
+            self.flushed = self.flushed.max(unit.header.flushed_upto);
+            self.epoch_seen = self.epoch_seen.max(unit.header.epoch);
+            // Of one behind a hole nothing else is used.
+            if sequence == self.anchor.sequence + count(self.taken.len()) {
+                self.taken.push(Taken::of(&unit, pbn));
+                self.replay.closes(&unit);
+                self.pending.push_back(unit);
+            }
         }
+    }
+
+    /// Invariant 6.
+    fn hand_on(&mut self, push: &mut dyn FnMut(Epoch, &Effect)) {
+        let Some(last) = self.pending.back() else { return };
+        let flushed = last.header.flushed_upto;
+        while self.pending.front().is_some_and(|unit| unit.header.sequence <= flushed) {
+            let unit = self.pending.pop_front().expect("it was seen");
+            let pbn = self.taken[index(unit.header.sequence - self.anchor.sequence)].pbn;
+            if !self.limits.hold(&unit) {
+                self.replay.outside.get_or_insert(unit.header.sequence);
+            }
+            self.replay.hand_on(&unit, pbn, push);
+        }
+    }
+
+    /// Units that are named and have not been looked at.
+    pub fn ahead(&self) -> u64 {
+        self.condensed.ahead() + count(self.places.len())
     }
 
     /// Whether every place that is named has been looked at.
@@ -177,74 +245,70 @@ impl Walk {
 
     /// Where the log ends.
     pub fn end(mut self) -> Ended {
-        let Anchor { sequence: first, epoch, flushed_upto, .. } = self.anchor;
-        // The anchor lies behind what is flushed, whatever else it says.
-        let before = flushed_upto.max(first - 1);
-        let flushed = self.units.values().map(|unit| unit.header.flushed_upto).fold(before, u64::max);
-        let missing = (first..=flushed).find(|sequence| !self.units.contains_key(sequence));
-        let epoch_seen = self.units.values().map(|unit| unit.header.epoch).fold(epoch, Epoch::max);
-        let mut end = missing.map_or(flushed, |missing| missing - 1);
+        let first = self.anchor.sequence;
+        let before_hole = first + count(self.taken.len()) - 1;
+        let missing = (self.flushed > before_hole).then_some(before_hole + 1);
+        let mut end = missing.map_or(self.flushed, |missing| missing - 1);
         match missing {
             // No part of an epoch.
             Some(_) => {
-                while self.units.get(&end).is_some_and(|unit| unit.header.unit + 1 < unit.header.units) {
+                while end >= first && !self.taken[index(end - first)].is_last {
                     end -= 1;
                 }
             }
-            None => end += self.whole_epoch(flushed + 1),
+            None => end += self.whole_epoch(self.flushed + 1),
         }
-        let beyond = self.units.split_off(&(end + 1));
-        drop(beyond);
-        let epoch = self.units.last_key_value().map_or(epoch, |(_, unit)| unit.header.epoch);
-        let come = match self.units.last_key_value() {
-            Some((_, unit)) => each(&unit.places).collect(),
-            None => each(&self.anchor.places).collect(),
-        };
+        self.taken.truncate(index(end + 1 - first));
+        self.pending.retain(|unit| unit.header.sequence <= end);
+        let epoch = self.taken.last().map_or(self.anchor.epoch, |unit| unit.epoch);
+        let outside = self.pending.iter().find(|unit| !self.limits.hold(unit)).map(|unit| unit.header.sequence);
         Ended {
             condensed_missing: self.condensed.missing(),
             condensed: self.condensed.into_places(),
             first,
-            places: self.places.range(first..end + 1).map(|(_, &pbn)| pbn).collect(),
-            flushed: flushed.min(end),
+            flushed: self.flushed.min(end),
             end,
             epoch,
-            epoch_seen,
-            come,
+            epoch_seen: self.epoch_seen,
+            come: each(self.pending.back().map_or(&self.replay.named, |unit| &unit.places)).collect(),
             missing,
-            outside: self.units.iter().find(|(_, unit)| !self.limits.hold(unit)).map(|(&sequence, _)| sequence),
-            units: self.units.into_values().collect(),
+            outside: self.replay.outside.or(outside),
+            units: self.taken,
+            pending: self.pending,
+            replay: self.replay,
         }
     }
 
     /// The units of the epoch that begins at this sequence, if all of them are there.
     fn whole_epoch(&self, first: u64) -> u64 {
-        let Some(head) = self.units.get(&first).map(|unit| &unit.header) else { return 0 };
-        let belongs = |i: u32| {
-            self.units.get(&(first + u64::from(i))).is_some_and(|unit| {
+        let mut units = self.pending.iter().skip_while(|unit| unit.header.sequence < first);
+        let Some(head) = units.clone().next().map(|unit| &unit.header) else { return 0 };
+        let mut belongs = |i: u32| {
+            units.next().is_some_and(|unit| {
                 let header = &unit.header;
                 (header.epoch, header.unit, header.units, header.incarnation) == (head.epoch, i, head.units, head.incarnation)
             })
         };
-        if (0..head.units).all(belongs) { u64::from(head.units) } else { 0 }
+        if (0..head.units).all(&mut belongs) { u64::from(head.units) } else { 0 }
     }
 }
 
 impl Ended {
     /// New blocks of the epoch that may not have been flushed: their content has to be compared (L5).
     pub fn doubtful(&self) -> Vec<(Pbn, FingerprintEntry)> {
-        let beyond = self.units.iter().filter(|unit| unit.header.sequence > self.flushed && !unit.header.content_flushed);
+        let beyond = self.pending.iter().filter(|unit| unit.header.sequence > self.flushed && !unit.header.content_flushed);
         let records = beyond.flat_map(|unit| &unit.records);
         records.filter_map(|record| if let Record::New { pbn, name, .. } = record { Some((*pbn, *name)) } else { None }).collect()
     }
 
     /// Where the unit of this sequence lies, if it counts.
     pub fn place_of(&self, sequence: u64) -> Option<Pbn> {
-        self.places.get(index(sequence.checked_sub(self.first)?)).copied()
+        self.units.get(index(sequence.checked_sub(self.first)?)).map(|unit| unit.pbn)
     }
 
     /// Whether the log ends with the unit that closed it after a crash: there is nothing behind it to be said.
     pub fn is_closed(&self) -> bool {
-        self.units.last().is_some_and(|unit| unit.records.iter().any(|record| matches!(record, Record::Closing { .. })))
+        self.units.last().is_some_and(|unit| unit.closes)
     }
 
     /// The record that closes the log where the content of `wrong` blocks is not what records say.
@@ -253,69 +317,14 @@ impl Ended {
         Record::Closing { first, lost: wrong.iter().copied().collect() }
     }
 
-    /// Hands on what every unit does, in order, where the content of `wrong` blocks is not what their records say.
-    pub fn replay(&self, wrong: &BTreeSet<Pbn>, push: &mut dyn FnMut(Epoch, &Effect)) {
-        // Block → in which units, by sequence, what names it is dropped.
-        let mut dropped: Map<Pbn, Vec<Range<u64>>> = Map::default();
-        let mut drop = |lost: &mut dyn Iterator<Item = &Pbn>, units: Range<u64>| {
-            lost.for_each(|&pbn| dropped.entry(pbn).or_default().push(units.clone()));
-        };
-        for unit in &self.units {
-            for record in &unit.records {
-                if let Record::Closing { first, lost } = record {
-                    drop(&mut lost.iter(), *first..unit.header.sequence);
-                }
-            }
+    /// Hands on what the last units do, which the walk has not handed on, in order, where the content of `wrong` blocks is not what their records
+    /// say.
+    pub fn replay(&mut self, wrong: &BTreeSet<Pbn>, push: &mut dyn FnMut(Epoch, &Effect)) {
+        self.replay.drop_in(self.flushed + 1..self.end + 1, wrong.iter());
+        for unit in std::mem::take(&mut self.pending) {
+            let pbn = self.units[index(unit.header.sequence - self.first)].pbn;
+            self.replay.hand_on(&unit, pbn, push);
         }
-        drop(&mut wrong.iter(), self.flushed + 1..self.end + 1);
-        let is_dropped = |sequence: u64, record: &Record| {
-            let names = match record {
-                Record::New { pbn, .. } | Record::Link { to: MapEntry::Block { pbn, .. }, .. } => pbn,
-                _ => return false,
-            };
-            dropped.get(names).is_some_and(|units| units.iter().any(|units| units.contains(&sequence)))
-        };
-        let mut births = Births::default();
-        // LBN → what it meant before a record of it that was dropped.
-        let mut former: Map<Lbn, Option<Pbn>> = Map::default();
-        for (unit, &pbn) in self.units.iter().zip(&self.places) {
-            if !unit.slots.is_empty() {
-                births.of_carrier(pbn, unit.authenticator);
-            }
-            for record in &unit.records {
-                let is_dropped = is_dropped(unit.header.sequence, record);
-                births.effects_of(record, &mut |effect: Effect| match effect.lbn {
-                    Some(lbn) if is_dropped => {
-                        former.entry(lbn).or_insert(effect.old);
-                    }
-                    _ => put_right(effect, &mut former, &mut |effect| push(unit.header.epoch, &effect)),
-                });
-            }
-            if unit.header.unit + 1 == unit.header.units {
-                births.rest(&mut |effect| push(unit.header.epoch, &effect));
-            }
-        }
-    }
-}
-
-/// Hands on an effect, its old blocks put right where the records before it were dropped.
-fn put_right(effect: Effect, former: &mut Map<Lbn, Option<Pbn>>, push: &mut dyn FnMut(Effect)) {
-    let Some(lbn) = effect.lbn.filter(|_| !former.is_empty()) else { return push(effect) };
-    let mut from = 0;
-    for i in 0..effect.blocks {
-        if let Some(old) = former.remove(&(lbn + i)) {
-            if i > from {
-                push(effect.part(from, i - from));
-            }
-            push(Effect { old, ..effect.part(i, 1) });
-            from = i + 1;
-        }
-    }
-    if from == 0 {
-        return push(effect);
-    }
-    if from < effect.blocks {
-        push(effect.part(from, effect.blocks - from));
     }
 }
 

@@ -52,6 +52,9 @@ pub struct Volume {
     pub condense_beyond: u64,
     /// How often reads of a block fail from now on.
     pub failing: BTreeMap<Pbn, u32>,
+    /// How long a read takes.
+    pub read_ms: u64,
+    pub memory_bytes: u64,
 }
 
 impl Volume {
@@ -64,8 +67,15 @@ impl Volume {
     pub fn of(bytes: u64) -> Self {
         let geometry = Geometry::plan(Bytes(bytes), &Wish::default()).expect("a geometry");
         let superblock = Superblock::new(geometry, [5; 16], [6; 32], Algorithm::Blake3, &Settings::default());
-        let mut volume =
-            Self { superblock, blocks: BTreeMap::new(), mode: CommitMode::Log, condense_beyond: 2048, failing: BTreeMap::new() };
+        let mut volume = Self {
+            superblock,
+            blocks: BTreeMap::new(),
+            mode: CommitMode::Log,
+            condense_beyond: 2048,
+            failing: BTreeMap::new(),
+            read_ms: 0,
+            memory_bytes: Settings::default().memory_bytes,
+        };
         for step in format(&volume.superblock.clone(), Bytes(bytes), &[]) {
             if let FormatStep::Write { at, page } = step {
                 volume.blocks.insert(at.get(), page);
@@ -177,7 +187,7 @@ impl Volume {
         self.superblock = chosen.into_service();
         let (commit_mode, condense_beyond) = (self.mode, self.condense_beyond);
         let settings = Settings { commit_mode, condense_beyond, anticipation_ms: 0, ..Settings::default() };
-        let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
+        let accountant = Accountant::for_mode(self.memory_bytes, settings.commit_mode);
         let engine = Engine::open(self.superblock.clone(), settings, Arc::new(Heap), accountant, Time(0));
         let mut machine = Machine {
             volume: self,
@@ -269,6 +279,7 @@ impl Machine {
     }
 
     fn read_in(&mut self, at: Bytes, buffer: &mut BufferMut) -> Result<(), IoFailure> {
+        self.now = Time(self.now).plus_ms(self.volume.read_ms).0;
         if let Some(left) = self.pbn_at(at).and_then(|pbn| self.volume.failing.get_mut(&pbn)).filter(|left| **left > 0) {
             *left -= 1;
             return Err(IoFailure);

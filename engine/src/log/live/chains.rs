@@ -22,7 +22,14 @@ pub(super) struct Heads(Vec<[Place; 3]>);
 impl Heads {
     /// No chains yet; buckets for as many nodes as are expected.
     pub fn new(nodes: &Nodes, expected: u64) -> Self {
-        Self(vec![[nodes.nowhere(); 3]; index((expected / LOAD).max(BUCKETS_MIN))])
+        Self(vec![[nodes.nowhere(); 3]; index(expected.div_ceil(LOAD).max(BUCKETS_MIN))])
+    }
+
+    /// Chains of nodes that are in none yet.
+    pub fn of(nodes: &mut Nodes) -> Self {
+        let mut heads = Self::new(nodes, nodes.len());
+        nodes.link_all(|keys, place| heads.put(keys, place));
+        heads
     }
 
     /// Bytes of memory that they take.

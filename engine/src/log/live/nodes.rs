@@ -136,6 +136,31 @@ impl Nodes {
         self.end = self.end.plus(end);
     }
 
+    /// Puts a node behind the others; it is in no chain before [`Self::link_all`].
+    pub fn add(&mut self, epoch: Epoch, piece: &Effect) {
+        let place = self.next(epoch);
+        self.push(epoch, piece, [place; 3]);
+    }
+
+    /// Links every node, oldest first, as `links` says of its keys and its place.
+    pub fn link_all(&mut self, mut links: impl FnMut([Option<u32>; 3], Place) -> [Place; 3]) {
+        let mut place = self.oldest;
+        for chunk in &mut self.chunks {
+            let mut at = place.word();
+            while at < chunk.words.len() {
+                let node = Node::new(&chunk.words[at..], chunk.since);
+                let (keys, words) = (Chain::ALL.map(|chain| node.key(chain)), node.words());
+                let linked_at = Chain::ALL.map(|chain| at + node.link_at(chain));
+                let links = links(keys, place);
+                for chain in Chain::ALL.into_iter().filter(|&chain| keys[chain as usize].is_some()) {
+                    chunk.words[linked_at[chain as usize]] = links[chain as usize].0;
+                }
+                (at, place) = (at + words, place.plus(words));
+            }
+            place = if place.word() == 0 { place } else { place.next_chunk() };
+        }
+    }
+
     /// Lets the nodes up to this epoch go.
     pub fn forget_upto(&mut self, epoch: Epoch) {
         while self.chunks.get(1).is_some_and(|next| next.since <= epoch) {

@@ -14,11 +14,11 @@ fn cleared(lbn: u64, blocks: u64, old: Option<u64>) -> Effect {
     Effect { lbn: Some(Lbn(lbn)), blocks, to: MapEntry::Unmapped, old: old.map(Pbn), name: Name::None }
 }
 
-fn replayed(ended: &Ended, wrong: &[u64]) -> Vec<(u64, Effect)> {
+fn replayed(log: &Medium, wrong: &[u64]) -> Vec<(u64, Effect)> {
     let wrong: BTreeSet<Pbn> = wrong.iter().copied().map(Pbn).collect();
-    let mut effects = Vec::new();
-    ended.replay(&wrong, &mut |epoch, effect| effects.push((epoch.get(), *effect)));
-    effects
+    let (mut ended, mut effects) = log.all_walked_from(anchor(), true);
+    ended.replay(&wrong, &mut |epoch, effect| effects.push((epoch, *effect)));
+    effects.into_iter().map(|(epoch, effect)| (epoch.get(), effect)).collect()
 }
 
 #[test]
@@ -35,7 +35,8 @@ fn content_is_compared_behind_what_is_known_to_be_flushed_only() {
 fn what_names_content_that_is_not_there_is_dropped_and_nothing_else() {
     let first = unit(11, vec![new(1, 20, None), link(5, 30, Some(6))]);
     let last = unit(12, vec![link(7, 21, Some(8)), new(2, 21, Some(9)), link(3, 20, None), Record::Removed { pbn: Pbn(50) }]);
-    let ended = Medium::of([first, last]).end();
+    let log = Medium::of([first, last]);
+    let ended = log.end();
     let all = [
         (11, born(1, 20, None)),
         (11, linked(5, 30, Some(6))),
@@ -44,10 +45,10 @@ fn what_names_content_that_is_not_there_is_dropped_and_nothing_else() {
         (12, linked(3, 20, None)),
         (12, Effect { lbn: None, blocks: 1, to: MapEntry::Unmapped, old: Some(Pbn(50)), name: Name::Removed }),
     ];
-    assert_eq!(replayed(&ended, &[]), all);
+    assert_eq!(replayed(&log, &[]), all);
     assert_eq!(ended.closing(&BTreeSet::new()), closing(0, &[]));
     // The duplicate goes with its block, though it stands before it.
-    assert_eq!(replayed(&ended, &[21]), [all[0], all[1], all[4], all[5]]);
+    assert_eq!(replayed(&log, &[21]), [all[0], all[1], all[4], all[5]]);
     assert_eq!(ended.closing(&BTreeSet::from([Pbn(21)])), closing(12, &[21]));
 }
 
@@ -56,11 +57,11 @@ fn the_next_record_of_an_lbn_takes_over_the_old_block_of_the_dropped_one() {
     let closing = changed(unit(12, vec![closing(11, &[20, 21])]), |h| h.incarnation = 5);
     let later = changed(unit(13, vec![new(1, 40, Some(20)), link(3, 30, Some(6)), new(2, 41, Some(21))]), |h| h.incarnation = 5);
     let first = unit(11, vec![new(1, 20, Some(7)), link(3, 30, None), new(2, 21, None)]);
-    let ended = Medium::of([first, closing, later]).end();
-    assert_eq!(ends(&ended), (13, 12, None));
+    let log = Medium::of([first, closing, later]);
+    assert_eq!(ends(&log.end()), (13, 12, None));
     // What was dropped stays dropped, whatever lies there by now.
     assert_eq!(
-        replayed(&ended, &[]),
+        replayed(&log, &[]),
         [(11, linked(3, 30, None)), (13, born(1, 40, Some(7))), (13, linked(3, 30, Some(6))), (13, born(2, 41, None))]
     );
 }
@@ -70,8 +71,8 @@ fn the_dropped_of_a_dropped_record_is_the_first_ones() {
     let closed = |sequence, of, pbn| changed(unit(sequence, vec![closing(of, &[pbn])]), |h| h.incarnation = sequence);
     let again = changed(unit(13, vec![new(1, 21, Some(7))]), |h| h.incarnation = 12);
     let last = changed(unit(15, vec![new(1, 22, Some(21))]), |h| h.incarnation = 14);
-    let ended = Medium::of([unit(11, vec![new(1, 20, Some(7))]), closed(12, 11, 20), again, closed(14, 13, 21), last]).end();
-    assert_eq!(replayed(&ended, &[]), [(15, born(1, 22, Some(7)))]);
+    let log = Medium::of([unit(11, vec![new(1, 20, Some(7))]), closed(12, 11, 20), again, closed(14, 13, 21), last]);
+    assert_eq!(replayed(&log, &[]), [(15, born(1, 22, Some(7)))]);
 }
 
 #[test]
@@ -81,8 +82,8 @@ fn runs_are_split_where_old_blocks_are_put_right() {
     let old = |first: u64, blocks| OldRun { first: Some(Pbn(first)), blocks };
     let clear = Record::Clear { lbn: Lbn(10), to: MapEntry::Unmapped, olds: vec![old(60, 4), old(90, 2)] };
     let extent = Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds: vec![OldRun { first: None, blocks: 6 }] };
-    let ended = Medium::of([first, closing, unit(13, vec![clear, extent])]).end();
-    let effects = replayed(&ended, &[]);
+    let log = Medium::of([first, closing, unit(13, vec![clear, extent])]);
+    let effects = replayed(&log, &[]);
     let fresh = Effect { lbn: Some(Lbn(10)), blocks: 6, to: block(200), old: None, name: Name::Lost };
     let expected = [
         cleared(10, 1, Some(60)),
@@ -101,15 +102,43 @@ fn a_run_of_new_blocks_keeps_its_blocks_when_it_is_split() {
     let closing = unit(12, vec![closing(11, &[20])]);
     let olds = vec![OldRun { first: Some(Pbn(60)), blocks: 3 }];
     let extent = Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds };
-    let ended = Medium::of([first, closing, unit(13, vec![extent])]).end();
+    let log = Medium::of([first, closing, unit(13, vec![extent])]);
     let run = |lbn, blocks, pbn, old| Effect { lbn: Some(Lbn(lbn)), blocks, to: block(pbn), old: Some(Pbn(old)), name: Name::Lost };
-    assert_eq!(replayed(&ended, &[]), [(13, run(10, 2, 200, 60)), (13, run(12, 1, 202, 7))]);
+    assert_eq!(replayed(&log, &[]), [(13, run(10, 2, 200, 60)), (13, run(12, 1, 202, 7))]);
 }
 
 #[test]
 fn drops_before_the_walk_are_forgotten() {
     let closing = unit(11, vec![closing(9, &[20])]);
-    let ended = Medium::of([closing]).end();
-    assert!(ended.is_closed());
-    assert_eq!(replayed(&ended, &[]), []);
+    let log = Medium::of([closing]);
+    assert!(log.end().is_closed());
+    assert_eq!(replayed(&log, &[]), []);
+}
+
+/// A unit is let go of as soon as one behind it says that it was flushed, and not before: what a closing unit behind it drops is known by then.
+#[test]
+fn what_is_known_to_be_flushed_is_handed_on_at_once() {
+    let mut walk = Walk::new(anchor(), LIMITS);
+    let closing = changed(unit(13, vec![closing(12, &[21])]), |h| h.incarnation = 5);
+    let units = [unit(11, vec![new(1, 20, None)]), unit(12, vec![new(2, 21, Some(7)), new(3, 22, None)]), closing];
+    let mut handed_on = Vec::new();
+    let mut after = Vec::new();
+    for unit in units {
+        let (which, pbn) = walk.ask().expect("it is named");
+        walk.arrived(which, pbn, Some(unit), &mut |epoch, effect| handed_on.push((epoch.get(), *effect)));
+        after.push(handed_on.len());
+    }
+    assert_eq!(after, [0, 1, 2]);
+    assert_eq!(handed_on, [(11, born(1, 20, None)), (12, born(3, 22, None))]);
+}
+
+/// A unit behind a hole may say what was flushed before the hole; what is handed on is the same.
+#[test]
+fn what_only_a_unit_behind_a_hole_knows_is_handed_on_in_the_end() {
+    let units =
+        [unit(11, vec![new(1, 20, None)]), unit(12, vec![new(2, 21, None)]), changed(unit(14, Vec::new()), |h| h.flushed_upto = 12)];
+    let log = Medium::of(units);
+    assert_eq!(ends(&log.end()), (12, 12, None));
+    assert_eq!(log.end().doubtful(), []);
+    assert_eq!(replayed(&log, &[]), [(11, born(1, 20, None)), (12, born(2, 21, None))]);
 }

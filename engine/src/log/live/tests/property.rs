@@ -1,7 +1,7 @@
 //! Random histories: effects in epochs, pages that come into memory and leave it, sectors written each at its own time, checkpoints.
 
 use super::model::{LBNS, Origin, PBNS, Tables};
-use super::{Live, Pieces, named};
+use super::{Live, Pieces, Unchained, named};
 use crate::Map;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 use crate::format::geometry::LOGICAL_BLOCKS_MAX;
@@ -67,6 +67,8 @@ enum Step {
     Condense {
         epoch: usize,
     },
+    /// They are read anew.
+    Reopen,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -85,6 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (page(), any::<u8>(), epoch()).prop_map(|(page, sectors, epoch)| Step::Write { page, sectors, epoch }),
         1 => epoch().prop_map(|epoch| Step::Checkpoint { epoch }),
         2 => epoch().prop_map(|epoch| Step::Condense { epoch }),
+        1 => Just(Step::Reopen),
     ]
 }
 
@@ -102,6 +105,8 @@ struct World {
     medium: Map<PageId, PageContent>,
     memory: Map<PageId, PageContent>,
     live: Live,
+    /// Where nodes are numbered from.
+    first: u32,
 }
 
 impl World {
@@ -110,7 +115,7 @@ impl World {
         let medium = ids.iter().map(|&id| (id, now.page(id))).collect();
         let after = vec![(Epoch(0), now.clone())];
         let live = Live::starting_at(first, expected);
-        Self { origin, ids, now, after, open: Vec::new(), done: Vec::new(), named: Epoch(0), medium, memory: Map::default(), live }
+        Self { origin, ids, now, after, open: Vec::new(), done: Vec::new(), named: Epoch(0), medium, memory: Map::default(), live, first }
     }
 
     /// From `lbn` on, as many of `blocks` as one effect can tell the old blocks of.
@@ -229,6 +234,14 @@ impl World {
         self.named = self.named.max(upto);
     }
 
+    fn reopen(&mut self) {
+        let mut read = Unchained(Live::starting_at(self.first, 0));
+        self.done.iter().for_each(|(epoch, effect)| read.push(*epoch, effect));
+        self.live = read.chained();
+        self.live.condensed_upto(self.named);
+        [&self.live.links, &self.live.names].into_iter().for_each(Pieces::self_check);
+    }
+
     /// What a page is in memory, and what it is when it is loaded now, is what it is after the last commit.
     fn look_at(&mut self, id: PageId) {
         let right = self.committed().page(id);
@@ -278,6 +291,7 @@ impl World {
             }
             Step::Checkpoint { epoch } => self.checkpoint(epoch % self.after.len()),
             Step::Condense { epoch } => self.condense(epoch % self.after.len()),
+            Step::Reopen => self.reopen(),
             _ => {}
         }
     }

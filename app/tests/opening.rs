@@ -1,0 +1,46 @@
+//! An opening that takes long says how far it is.
+
+mod common;
+
+use common::Dice;
+use common::home::Home;
+use common::nbd_client::{Client, FUA};
+use std::process::Command;
+
+const BLOCK: usize = 4096;
+/// A unit each, and not so many that they are condensed. The slowed store reads one after the other, each in 0.27 ms at the least: more than half a
+/// second.
+const SYNCED_WRITES: u64 = 2000;
+
+#[test]
+fn an_opening_with_little_memory_on_a_slow_store_says_how_far_it_is() {
+    let home = Home::new();
+    home.expect(0, &["create", "disk", "--size", "64M", "--commit-mode", "log"]);
+    let mut client = Client::ready_for(&home.attach("disk", &[]), true, "");
+    let (mut dice, mut block) = (Dice(7), vec![0; BLOCK]);
+    for i in 0..SYNCED_WRITES {
+        // Noise: nothing of it rides in a unit of its own epoch's records, or is packed.
+        dice.fill(&mut block);
+        client.write(FUA, (i * 37 % SYNCED_WRITES) * BLOCK as u64, &block).unwrap();
+    }
+    let pid = home.json(&["status", "disk"])["attached"]["condition"]["pid"].to_string();
+    common::run(Command::new("kill").args(["-KILL", &pid]));
+    home.attach("disk", &["--device-model", "tablet", "--memory", "2M"]);
+    let mut states: Vec<String> = Vec::new();
+    let notices = loop {
+        let status = home.json(&["status", "disk"]);
+        let condition = &status["attached"]["condition"];
+        states.push(condition["state"].as_str().unwrap().to_owned());
+        if states.last().is_some_and(|state| state == "serving") {
+            break condition["notices"].to_string();
+        }
+    };
+    states.dedup();
+    let opening: Vec<&String> =
+        states.iter().filter(|state| state.starts_with("opening: ") && state.contains("units of the log read")).collect();
+    assert!(!opening.is_empty() && states.iter().all(|state| state.starts_with("opening") || state == "serving"), "{states:?}");
+    // What was said in the end stands among the notices, and in the server's log.
+    assert!(notices.contains("opening: ") && notices.contains("records replayed"), "{states:?} {notices}");
+    home.expect(0, &["detach", "disk"]);
+    assert_eq!(home.json(&["check", "disk"])["sound"].as_bool(), Some(true));
+}

@@ -1,0 +1,61 @@
+//! How far an opening is: told to whoever asks, and by notices where it takes long.
+
+use super::checkpoint::UNITS_MAX;
+use super::walk::Walk;
+use crate::engine::Engine;
+use crate::interface::Notice;
+use crate::units::Time;
+
+/// An opening that is over sooner says nothing.
+const SILENT_MS: u64 = 500;
+/// Between one notice and the next.
+const EVERY_MS: u64 = 1000;
+
+/// How far the reading of a log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Units of the log that were read, and how many there are at the most as far as is known: only the last one tells which is the last.
+    pub units: u64,
+    pub units_most: u64,
+    /// What their records do, counted by runs.
+    pub records: u64,
+}
+
+/// When it is told next.
+pub(super) struct Telling(Time);
+
+impl Telling {
+    /// Of an opening that begins now.
+    pub fn from(now: Time) -> Self {
+        Self(now.plus_ms(SILENT_MS))
+    }
+
+    /// Whether it is to be told now.
+    fn is_due(&mut self, now: Time) -> bool {
+        let is_due = now >= self.0;
+        if is_due {
+            self.0 = now.plus_ms(EVERY_MS);
+        }
+        is_due
+    }
+}
+
+impl Engine {
+    /// How far an opening is that reads a log; none where the volume serves, or there is none to be read.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
+        let opening = self.log_opening.as_ref().filter(|opening| opening.units_read > 0)?;
+        let units = opening.units_read;
+        let units_most = opening.walk.as_ref().map_or(units, |walk: &Walk| UNITS_MAX.max(units + walk.ahead()));
+        let live = opening.live.as_ref().map(super::Unchained::len).or_else(|| self.log.as_ref().map(|log| log.live.len()));
+        Some(Progress { units, units_most, records: live.unwrap_or(0) })
+    }
+
+    /// A unit was read.
+    pub(super) fn tell_progress(&mut self) {
+        let now = self.now;
+        if self.log_opening.as_mut().is_some_and(|opening| opening.telling.is_due(now)) {
+            self.progress().into_iter().for_each(|progress| self.notice(Notice::Opening(progress)));
+        }
+    }
+}
