@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
     let head = &request[..request.len().min(HEAD_BYTES)];
     let Ok(request) = parse(head, received) else { return };
     match decide(&request, &info) {
-        Todo::Write { offset, bytes } => {
+        Todo::Write { offset, bytes, .. } => {
             assert!(offset % 512 == 0 && bytes % 512 == 0 && offset + bytes <= info.bytes && !info.read_only);
         }
         Todo::Read { offset, bytes } => assert!(offset + bytes <= info.bytes),
