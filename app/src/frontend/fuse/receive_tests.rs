@@ -289,7 +289,8 @@ fn a_write_that_is_synced_has_fua_in_each_of_its_parts() {
         assert_eq!((answered, error), (unique, 0));
     }
     let ram = rig.end();
-    assert_eq!((ram.state().fua, ram.state().log.len()), (1 + 4 + 1, 1 + 4 + 1 + 1));
+    let state = ram.state();
+    assert_eq!((state.fua, state.log.len()), (1 + 4 + 1, 1 + 4 + 1 + 1));
 }
 
 #[test]
