@@ -50,7 +50,7 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
         return Ok(tell(&wanted, run));
     }
     let (coverage, mut found) = explore(&wanted);
-    println!("{}", coverage.table());
+    println!("{}", coverage.table(wanted.modes));
     println!(
         "seed {}: {} runs, {} states opened, {} distinct, {} device events, {} of them under the set checker; {} stops enumerated to the last \
          metadata state; {} lives with something spoilt, noticed in {}",
@@ -238,7 +238,7 @@ fn tell(wanted: &Wanted, run: u64) -> ExitCode {
 fn covers(coverage: &Coverage, wanted: &Wanted) -> bool {
     let full = wanted.minutes >= FULL_MINUTES;
     let least = if full { CELL_LEAST } else { 1 };
-    let thin = coverage.thin(least, wanted.modes.log());
+    let thin = coverage.thin(least, wanted.modes);
     if !thin.is_empty() {
         println!("cells under {least}: {}", thin.join("; "));
     }

@@ -34,6 +34,12 @@ impl Modes {
         self != Self::One(CommitMode::Ordered)
     }
 
+    /// Whether lives may have none.
+    #[must_use]
+    pub fn ordered(self) -> bool {
+        self != Self::One(CommitMode::Log)
+    }
+
     /// The mode of a life.
     #[must_use]
     pub fn draw(self, rng: &mut Rng) -> CommitMode {

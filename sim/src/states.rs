@@ -1,5 +1,6 @@
 //! What a crash run has covered: distinct states, and the table of steps, events and depths.
 
+use crate::options::Modes;
 use crate::traffic::{Situation, Step};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
@@ -86,20 +87,20 @@ impl Coverage {
         self.names.len() as u64
     }
 
-    /// Cells below `least`, in words. Cells that cannot be are left out, those of a log too where no life has one.
+    /// Cells below `least`, in words. Cells that cannot be in these modes are left out.
     #[must_use]
-    pub fn thin(&self, least: u64, has_log: bool) -> Vec<String> {
+    pub fn thin(&self, least: u64, modes: Modes) -> Vec<String> {
         let mut thin = Vec::new();
         for (step, crash, depth) in cells() {
             let n = self.steps.get(&(step, crash, depth)).copied().unwrap_or(0);
-            if n < least && possible(step, crash, depth) {
+            if n < least && possible(step, crash, depth, modes) {
                 thin.push(format!("{} × {} × depth {depth}: {n}", step.name(), crash.name()));
             }
         }
         for situation in Situation::ALL {
             for depth in 0..DEPTH_MAX {
                 let n = self.situations.get(&(situation, depth)).copied().unwrap_or(0);
-                if n < least && situation_possible(situation, depth) && (has_log || !OF_THE_LOG.contains(&situation)) {
+                if n < least && situation_possible(situation, depth, modes) {
                     thin.push(format!("{} × depth {depth}: {n}", situation.name()));
                 }
             }
@@ -109,7 +110,7 @@ impl Coverage {
 
     /// The tables.
     #[must_use]
-    pub fn table(&self) -> String {
+    pub fn table(&self, modes: Modes) -> String {
         let mut text = String::new();
         let _ = write!(text, "{:<14}", "step");
         for crash in Crash::ALL {
@@ -123,7 +124,7 @@ impl Coverage {
             for crash in Crash::ALL {
                 for depth in 0..DEPTH_MAX {
                     let cell = match self.steps.get(&(step, crash, depth)) {
-                        None if !possible(step, crash, depth) => "-".to_owned(),
+                        None if !possible(step, crash, depth, modes) => "-".to_owned(),
                         n => n.copied().unwrap_or(0).to_string(),
                     };
                     let _ = write!(text, "{cell:>13}");
@@ -136,7 +137,7 @@ impl Coverage {
             let _ = write!(text, "{:<36}", situation.name());
             for depth in 0..DEPTH_MAX {
                 let cell = match self.situations.get(&(situation, depth)) {
-                    None if !situation_possible(situation, depth) => "-".to_owned(),
+                    None if !situation_possible(situation, depth, modes) => "-".to_owned(),
                     n => n.copied().unwrap_or(0).to_string(),
                 };
                 let _ = write!(text, "{cell:>13}");
@@ -151,18 +152,21 @@ fn cells() -> impl Iterator<Item = (Step, Crash, usize)> {
     Step::ALL.into_iter().flat_map(|s| Crash::ALL.into_iter().flat_map(move |c| (0..DEPTH_MAX).map(move |d| (s, c, d))))
 }
 
-/// A recount has something to do only after a crash; formatting is a program of its own, which is cut off and begun again by other means.
-fn possible(step: Step, crash: Crash, depth: usize) -> bool {
+/// A recount has something to do only after a crash, and not after one in mode `log`; formatting is a program of its own, which is cut off and
+/// begun again by other means.
+fn possible(step: Step, crash: Crash, depth: usize, modes: Modes) -> bool {
     match step {
-        Step::Recount => depth > 0,
+        Step::Recount => depth > 0 && modes.ordered(),
         Step::Format => crash == Crash::Power && depth == 0,
         _ => true,
     }
 }
 
-fn situation_possible(situation: Situation, depth: usize) -> bool {
+fn situation_possible(situation: Situation, depth: usize, modes: Modes) -> bool {
     match situation {
-        Situation::Recount | Situation::Recovery => depth > 0,
+        Situation::Recovery => depth > 0,
+        Situation::Recount => depth > 0 && modes.ordered(),
+        of_the_log if OF_THE_LOG.contains(&of_the_log) => modes.log(),
         Situation::Format => depth == 0,
         _ => true,
     }

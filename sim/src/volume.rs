@@ -4,6 +4,7 @@ use crate::content::{Content, Shared};
 use crate::disk::to_index;
 use onefold_engine::fingerprint::{Digest, Fingerprint, Fingerprinter};
 use onefold_engine::format::authenticator::Authenticator;
+use onefold_engine::format::copies::copies;
 use onefold_engine::format::superblock::Superblock;
 use onefold_engine::format::{Geometry, PageId, Region, Unit, unit};
 use onefold_engine::units::{BLOCK_BYTES, Pbn};
@@ -109,6 +110,12 @@ impl Volume {
         known(&self.superblocks, (copy, content.id()), || {
             Superblock::decode(content.bytes(), copy).ok().filter(|s| s.uuid == self.uuid).map(Rc::new)
         })
+    }
+
+    /// The newest superblock among the contents of a device's blocks.
+    pub fn newest_superblock<'a>(&self, content: impl Fn(u64) -> &'a Shared) -> Option<Rc<Superblock>> {
+        let places = copies(self.geometry.device_bytes).into_iter().enumerate();
+        places.filter_map(|(copy, at)| self.superblock(copy, content(at.get() / BLOCK_BYTES))).max_by_key(|s| s.generation)
     }
 
     /// The unit, of any kind, that a content is in this place; none where it is not one. Decoded once for each.

@@ -261,6 +261,9 @@ impl World {
         match &notice {
             Notice::Serving => {
                 self.traffic.serving = true;
+                // A crash in mode `log` leaves nothing to be recounted.
+                let superblock = self.setting.volume.newest_superblock(|block| self.disk.cell(block).newest());
+                self.traffic.recounting &= superblock.is_none_or(|superblock| superblock.garbage_possible);
                 self.begin_checking()?;
             }
             Notice::Recounted { .. } => {

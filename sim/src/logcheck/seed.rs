@@ -7,9 +7,7 @@ use crate::content::Shared;
 use crate::disk::SimDisk;
 use crate::violation::{Violation, violation};
 use crate::volume::Volume;
-use onefold_engine::format::copies::copies;
 use onefold_engine::format::{Anchor, MapEntry, Places, Record, Superblock, Unit, UnitKind};
-use onefold_engine::units::BLOCK_BYTES;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -108,11 +106,7 @@ impl LogChecker {
     /// The first violation.
     pub fn new(volume: Rc<Volume>, view: View) -> Result<Option<Self>, Violation> {
         let disk = view.disk;
-        let newest = |place: (usize, _)| {
-            let (copy, at): (usize, onefold_engine::units::Bytes) = place;
-            volume.superblock(copy, disk.cell(at.get() / BLOCK_BYTES).durable())
-        };
-        let superblock = copies(volume.geometry.device_bytes).into_iter().enumerate().filter_map(newest).max_by_key(|s| s.generation);
+        let superblock = volume.newest_superblock(|block| disk.cell(block).durable());
         let Some(superblock) = superblock.filter(|s| s.is_log_live()) else { return Ok(None) };
         let Some(anchor) = &superblock.anchor else { return Ok(None) };
         let model = Model::read(volume.clone(), disk)?;
