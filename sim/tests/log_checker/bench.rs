@@ -198,15 +198,20 @@ impl Bench {
     /// LBN 5 means PBN 3 with `a`, committed in epoch 5 and let go of in epoch 6, which gives LBN 6 the same content.
     pub fn with_two_links() -> Self {
         let mut bench = Self::new();
-        bench.client(5, "a");
-        bench.client(6, "a");
-        bench.data(3, &pattern("a")).unwrap();
-        let new = bench.new_block(5, 3, "a", None);
-        bench.epoch(vec![new]).unwrap();
-        bench.flush().unwrap();
-        bench.epoch(vec![link(6, block(3), None)]).unwrap();
-        bench.flush().unwrap();
+        bench.link_twice();
         bench
+    }
+
+    /// The two epochs of [`Bench::with_two_links`].
+    pub fn link_twice(&mut self) {
+        self.client(5, "a");
+        self.client(6, "a");
+        self.data(3, &pattern("a")).unwrap();
+        let new = self.new_block(5, 3, "a", None);
+        self.epoch(vec![new]).unwrap();
+        self.flush().unwrap();
+        self.epoch(vec![link(6, block(3), None)]).unwrap();
+        self.flush().unwrap();
     }
 
     /// Writes the first page of a region with this tag, changed.

@@ -76,14 +76,7 @@ fn counts_that_fall_where_garbage_is_possible() {
 #[test]
 fn counts_that_fall_in_a_page_without_the_last_epoch() {
     let mut bench = with_garbage(true).unwrap();
-    bench.client(5, "a");
-    bench.client(6, "a");
-    bench.data(3, &pattern("a")).unwrap();
-    let new = bench.new_block(5, 3, "a", None);
-    bench.epoch(vec![new]).unwrap();
-    bench.flush().unwrap();
-    bench.epoch(vec![link(6, block(3), None)]).unwrap();
-    bench.flush().unwrap();
+    bench.link_twice();
     let counts = |of_three: u8, of_nine: u8| {
         move |page: &mut PageContent| {
             page.set_refs(3, of_three);
