@@ -167,17 +167,13 @@ impl Receiver {
             Todo::Refuse(error) => answer.refuse(error),
             Todo::Read { offset, bytes } => self.read(answer, offset, bytes),
             Todo::Write { offset, bytes, fua } => self.write(answer, offset, index(bytes), fua),
-            Todo::Flush => self.push(Op::Flush, 0, 0, None, Box::new(|reply| finish(answer, reply, &[]))),
+            Todo::Flush => self.push(Op::Flush, 0, 0, None, false, Box::new(|reply| finish(answer, reply, &[]))),
             Todo::Clear(pieces) => self.clear(answer, &pieces),
         }
     }
 
-    fn push(&mut self, op: Op, offset: u64, length: u64, buffer: Option<BufferMut>, done: Box<dyn FnOnce(Reply) + Send>) {
-        self.batch.push(Incoming { op, offset, length, buffer, fua: false, hint: Hint::None, done });
-    }
-
-    fn push_write(&mut self, offset: u64, length: u64, buffer: BufferMut, fua: bool, done: Box<dyn FnOnce(Reply) + Send>) {
-        self.batch.push(Incoming { op: Op::Write, offset, length, buffer: Some(buffer), fua, hint: Hint::None, done });
+    fn push(&mut self, op: Op, offset: u64, length: u64, buffer: Option<BufferMut>, fua: bool, done: Box<dyn FnOnce(Reply) + Send>) {
+        self.batch.push(Incoming { op, offset, length, buffer, fua, hint: Hint::None, done });
     }
 
     fn clear(&mut self, answer: Answer, pieces: &[Clearing]) {
@@ -189,6 +185,7 @@ impl Receiver {
                 piece.offset,
                 piece.bytes,
                 None,
+                false,
                 Box::new(move |reply| gather.part(part, reply, |answer, _| answer.done(&[]))),
             );
         }
@@ -205,14 +202,14 @@ impl Receiver {
                 Reply::Data(segments) if cut => answer.data(&cut_out(segments, skip, bytes)),
                 reply => finish(answer, reply, &[]),
             };
-            return self.push(Op::Read, from, end - from, None, Box::new(done));
+            return self.push(Op::Read, from, end - from, None, false, Box::new(done));
         }
         let ranges = split(from, end, part_bytes);
         let gather = Gather::new(answer, ranges.len());
         for (part, (at, length)) in ranges.into_iter().enumerate() {
             let gather = Arc::clone(&gather);
             let done = move |reply| gather.part(part, reply, |answer, segments| answer.data(&cut_out(segments, skip, bytes)));
-            self.push(Op::Read, at, length, None, Box::new(done));
+            self.push(Op::Read, at, length, None, false, Box::new(done));
         }
     }
 
@@ -232,7 +229,7 @@ impl Receiver {
         let written = replies::write_out(u32::try_from(bytes).expect("a write is at most 1 MiB"));
         if let Some(buffer) = taken {
             let done = move |reply| finish(answer, reply, &written);
-            return self.push_write(offset, count(bytes), buffer, fua, Box::new(done));
+            return self.push(Op::Write, offset, count(bytes), Some(buffer), fua, Box::new(done));
         }
         self.write_copied(answer, offset, bytes, fua, written);
         if whole && blocks > 1 && blocks <= self.request_blocks_max() {
@@ -262,7 +259,7 @@ impl Receiver {
             self.copy_payload(index(first - offset), &mut buffer.bytes_mut()[unused..unused + index(length)]);
             let gather = Arc::clone(&gather);
             let done = move |reply| gather.part(part, reply, |answer, _| answer.done(&written));
-            self.push_write(first, length, buffer, fua, Box::new(done));
+            self.push(Op::Write, first, length, Some(buffer), fua, Box::new(done));
         }
     }
 
