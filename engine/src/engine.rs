@@ -97,8 +97,10 @@ pub(crate) enum IoFor {
         which: Which,
         pbn: Pbn,
     },
-    /// A unit of what is condensed.
-    CondensedUnit,
+    /// So many units of what is condensed, side by side.
+    CondensedUnits {
+        units: usize,
+    },
     /// Content that may not have been flushed, and what it should be.
     DoubtRead {
         pbn: Pbn,
@@ -385,7 +387,7 @@ impl Engine {
             self.fail(match &what {
                 IoFor::Content { .. } => "a write of data",
                 IoFor::Superblock => "a write of the superblock",
-                IoFor::Units { .. } | IoFor::CondensedUnit => "a write of the log",
+                IoFor::Units { .. } | IoFor::CondensedUnits { .. } => "a write of the log",
                 _ => "a write of metadata",
             });
         }
@@ -394,7 +396,7 @@ impl Engine {
             IoFor::Content { first, blocks } => self.content_written(io, first, blocks, stamp, result),
             IoFor::PageWrite { id, removed } => self.page_written(id, removed, stamp, result),
             IoFor::Units { units, carriers, .. } => self.units_written(units, carriers, result.is_ok()),
-            IoFor::CondensedUnit => self.copy_written(),
+            IoFor::CondensedUnits { units } => self.copies_written(units),
             IoFor::Superblock => {
                 self.superblock_writes -= 1;
                 self.superblock_written();

@@ -6,6 +6,7 @@
 
 use super::Walked;
 use super::carry::Rider;
+use super::hold::neighbours;
 use super::walk::runs;
 use crate::buffer::Slice;
 use crate::engine::{Engine, Fresh, IoFor};
@@ -14,13 +15,6 @@ use crate::format::record::Record;
 use crate::format::unit::{CARRIER_PLACES_MAX, UnitHeader, UnitKind, UnitWriter};
 use crate::interface::Class;
 use crate::units::{Pbn, count};
-
-/// Units at neighbouring places.
-struct Run {
-    first: Pbn,
-    units: Vec<Slice>,
-    carriers: Vec<Pbn>,
-}
 
 impl Engine {
     /// Composes the units of the committing epoch and sends them to the next places.
@@ -34,7 +28,7 @@ impl Engine {
         commit.log.counts.by_fua = fua;
         let units = u32::try_from(sent).expect("an epoch's units are bounded by memory");
         let (epoch, content_flushed) = (commit.epoch.number, commit.log.is_large);
-        let mut run: Option<Run> = None;
+        let mut blocks = Vec::with_capacity(sent);
         for (unit, (writer, is_carrier)) in (0..units).zip(writers) {
             let log = self.log.as_mut().expect("it is there");
             let pbn = log.places.pop_front().expect("places were reserved");
@@ -59,21 +53,19 @@ impl Engine {
                 self.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
                 self.commit.as_mut().expect("it is there").log.carriers.push((pbn, authenticator));
             }
-            if run.as_ref().is_none_or(|run| run.first + count(run.units.len()) != pbn) {
-                let before = run.replace(Run { first: pbn, units: Vec::new(), carriers: Vec::new() });
-                before.into_iter().for_each(|run| self.write_units(run, fua));
-            }
-            let run = run.as_mut().expect("it was begun");
-            run.units.push(block);
-            run.carriers.extend(is_carrier.then_some(pbn));
+            blocks.push((pbn, block));
         }
-        run.into_iter().for_each(|run| self.write_units(run, fua));
+        self.write_units(blocks, fua);
     }
 
-    fn write_units(&mut self, run: Run, fua: bool) {
-        let Run { first, units, carriers } = run;
-        let at = self.geometry.block_at(first);
-        self.write_out(IoFor::Units { units: units.len(), carriers, fua }, at, units, Class::Log);
+    /// Writes units, or, at an opening, whatever is written again with them.
+    pub(super) fn write_units(&mut self, blocks: Vec<(Pbn, Slice)>, fua: bool) {
+        for (first, units) in neighbours(blocks) {
+            let at = self.geometry.block_at(first);
+            let is_carrier = |pbn: &Pbn| self.fresh.get(pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
+            let carriers = (0..count(units.len())).map(|i| first + i).filter(is_carrier).collect();
+            self.write_out(IoFor::Units { units: units.len(), carriers, fua }, at, units, Class::Log);
+        }
     }
 
     /// The units, filled, and whether each is a carrier.
@@ -108,7 +100,7 @@ impl Engine {
         places
     }
 
-    /// A unit is on the device.
+    /// Units at neighbouring places are on the device, if `good`.
     pub(crate) fn units_written(&mut self, units: usize, carriers: Vec<Pbn>, good: bool) {
         for pbn in carriers.into_iter().filter(|_| good) {
             let fresh = self.fresh.get_mut(&pbn).expect("a carrier in flight is fresh");
@@ -122,7 +114,7 @@ impl Engine {
             commit.log.units_written(units);
             self.commit_may_go_on();
         }
-        self.opening_unit_written();
+        self.opening_units_written(units);
     }
 }
 

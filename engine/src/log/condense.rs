@@ -13,6 +13,7 @@
 
 use super::Log;
 use super::checkpoint::{At, Checkpoint};
+use super::hold::neighbours;
 use super::places::PLACES_FRACTION;
 use super::records::record_of;
 use super::walk::first_runs;
@@ -74,13 +75,13 @@ pub(super) struct Copies {
     /// Each with the epoch of its first record, until they are sent.
     units: Vec<(Epoch, UnitWriter)>,
     places: Vec<Pbn>,
-    writes_left: usize,
+    blocks_left: usize,
 }
 
 impl Copies {
     /// Whether all of them are on the device.
     pub fn are_written(&self) -> bool {
-        self.writes_left == 0
+        self.blocks_left == 0
     }
 }
 
@@ -115,7 +116,7 @@ impl Log {
         }
         let passed = index(cut + 1 - self.first());
         let is_worth_it = units.len() * GAIN_MIN <= passed;
-        let copies = Copies { units, places: Vec::new(), writes_left: 0 };
+        let copies = Copies { units, places: Vec::new(), blocks_left: 0 };
         is_worth_it.then(|| Checkpoint::new(epoch, cut, self.live.name_pages(epoch).collect(), Some(copies)))
     }
 }
@@ -192,22 +193,26 @@ impl Engine {
         let cut = self.checkpoint().sequence;
         let copies = self.copies();
         let (writers, places) = (std::mem::take(&mut copies.units), copies.places.clone());
-        copies.writes_left = writers.len();
+        copies.blocks_left = writers.len();
         let units = u32::try_from(writers.len()).expect("a segment is short");
+        let mut blocks = Vec::with_capacity(writers.len());
         for (((epoch, writer), pbn), unit) in writers.into_iter().zip(places).zip(0..) {
             let (kind, incarnation) = (UnitKind::Condensed, self.superblock.incarnation);
             let header = UnitHeader { kind, incarnation, sequence: cut, epoch, unit, units, flushed_upto: before, content_flushed: false };
             self.ledger.units.filled(kind, &writer);
             let mut block = self.home.clone().take(1);
             let _ = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
-            let at = self.geometry.block_at(pbn);
-            self.write_out(IoFor::CondensedUnit, at, vec![block.freeze().slice(0, 1)], Class::Log);
+            blocks.push((pbn, block.freeze().slice(0, 1)));
+        }
+        for (first, units) in neighbours(blocks) {
+            let at = self.geometry.block_at(first);
+            self.write_out(IoFor::CondensedUnits { units: units.len() }, at, units, Class::Log);
         }
     }
 
-    pub(crate) fn copy_written(&mut self) {
+    pub(crate) fn copies_written(&mut self, units: usize) {
         if !self.failed {
-            self.copies().writes_left -= 1;
+            self.copies().blocks_left -= units;
             self.ready.push_back(Task::Checkpoint);
         }
     }

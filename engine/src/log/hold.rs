@@ -121,27 +121,27 @@ impl Engine {
 
     /// Sends content, in the order of its blocks: neighbours in one write.
     pub(super) fn send_runs(&mut self, contents: Vec<(Pbn, Slice)>) {
-        let mut run: Option<(Pbn, Vec<Slice>)> = None;
-        for (pbn, content) in contents {
-            match &mut run {
-                Some((first, data)) if *first + count(data.len()) == pbn => data.push(content),
-                _ => {
-                    let before = run.replace((pbn, vec![content]));
-                    before.into_iter().for_each(|(first, data)| self.send_content(first, data));
-                }
-            }
+        for (first, data) in neighbours(contents) {
+            let at = self.geometry.block_at(first);
+            self.content_in_flight += 1;
+            self.write_out(IoFor::Content { first, blocks: count(data.len()) }, at, data, Class::Data);
         }
-        run.into_iter().for_each(|(first, data)| self.send_content(first, data));
-    }
-
-    fn send_content(&mut self, first: Pbn, data: Vec<Slice>) {
-        let at = self.geometry.block_at(first);
-        self.content_in_flight += 1;
-        self.write_out(IoFor::Content { first, blocks: count(data.len()) }, at, data, Class::Data);
     }
 
     /// A block that was born in this epoch dies in it: its content need not be written any more, if it is held back. Whether it was.
     pub(crate) fn drop_held(&mut self, pbn: Pbn, epoch: u64) -> bool {
         self.log.as_mut().is_some_and(|log| log.holding.remove(Epoch(epoch), pbn).is_some())
     }
+}
+
+/// What is to be written, in the order that it comes in, with what follows its neighbour taken together: each run goes out in one write.
+pub(super) fn neighbours(blocks: Vec<(Pbn, Slice)>) -> Vec<(Pbn, Vec<Slice>)> {
+    let mut runs: Vec<(Pbn, Vec<Slice>)> = Vec::new();
+    for (pbn, content) in blocks {
+        match runs.last_mut() {
+            Some((first, run)) if *first + count(run.len()) == pbn => run.push(content),
+            _ => runs.push((pbn, vec![content])),
+        }
+    }
+    runs
 }

@@ -53,8 +53,8 @@ pub(crate) struct Opening {
     closing: Option<Record>,
     /// The log was closed after a crash before, and nothing counts behind.
     is_closed: bool,
-    /// Writes of it, or of what was found, that are not over.
-    writes_left: usize,
+    /// Blocks of it, or of what was found, that are not written yet.
+    blocks_left: usize,
     /// Units behind the last that is known to be flushed, by sequence.
     units: BTreeMap<u64, (Pbn, Slice)>,
     /// What was found and counts, though nobody knows that it was flushed: to be written again.
@@ -80,7 +80,7 @@ impl Opening {
             wrong: BTreeSet::new(),
             closing: None,
             is_closed: false,
-            writes_left: 0,
+            blocks_left: 0,
             units: BTreeMap::new(),
             again: Vec::new(),
             failures: BTreeMap::new(),
@@ -272,11 +272,8 @@ impl Engine {
         if again.is_empty() {
             return self.write_closing();
         }
-        opening.writes_left = again.len();
-        for (pbn, content) in again {
-            let at = self.geometry.block_at(pbn);
-            self.write_out(IoFor::Units { units: 1, carriers: Vec::new(), fua: false }, at, vec![content], Class::Log);
-        }
+        opening.blocks_left = again.len();
+        self.write_units(again, false);
     }
 
     /// All that counts is flushed: the closing unit may say so.
@@ -284,7 +281,7 @@ impl Engine {
         let Some(closing) = self.log_opening().closing.take() else {
             return self.log_is_open();
         };
-        self.log_opening().writes_left = 1;
+        self.log_opening().blocks_left = 1;
         let number = self.open.number;
         self.open.number = Number(number.0 + 1);
         let log = self.log.as_mut().expect("only a log is closed");
@@ -309,18 +306,17 @@ impl Engine {
         log.walk.push_back(Walked { pbn, incarnation, epoch: number });
         log.next += 1;
         log.epoch = number;
-        let at = self.geometry.block_at(pbn);
-        self.write_out(IoFor::Units { units: 1, carriers: Vec::new(), fua: false }, at, vec![block.freeze().slice(0, 1)], Class::Log);
+        self.write_units(vec![(pbn, block.freeze().slice(0, 1))], false);
     }
 
     /// What was written again, or the closing unit, may be on the device now.
-    pub(super) fn opening_unit_written(&mut self) {
+    pub(super) fn opening_units_written(&mut self, units: usize) {
         if self.failed && self.stage == Stage::Opening {
             return self.log_is_open();
         }
-        let Some(opening) = self.log_opening.as_mut().filter(|opening| opening.writes_left > 0) else { return };
-        opening.writes_left -= 1;
-        if opening.writes_left == 0 {
+        let Some(opening) = self.log_opening.as_mut().filter(|opening| opening.blocks_left > 0) else { return };
+        opening.blocks_left -= units;
+        if opening.blocks_left == 0 {
             self.flush(FlushFor::OpeningUnits);
         }
     }
