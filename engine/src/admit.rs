@@ -16,6 +16,7 @@ use crate::memory::Part;
 use crate::pages::Task;
 use crate::promise::Unspoken;
 use crate::read::Expect;
+use crate::recall::RECALLED;
 use crate::slot::{in_slot, slot_of};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, SECTOR_BYTES, count, index};
 
@@ -385,6 +386,9 @@ impl Engine {
         let write = &mut self.writes[op];
         write.whole.as_mut().expect("what was digested was merged").1 = digest;
         write.stage = WriteStage::Place;
+        if write.request == RECALLED {
+            self.look_where_it_was(op);
+        }
         self.go_on_writing(op);
     }
 
@@ -429,6 +433,9 @@ impl Engine {
             return;
         }
         let pending = self.requests.remove(&request).expect("it was just there");
+        if request == RECALLED {
+            return self.content_is_recalled(pending.failure.is_none());
+        }
         match pending.failure {
             Some(failure) => self.fail_request(request, failure),
             None => match pending.durable {

@@ -169,7 +169,7 @@ pub struct Engine {
     pub(crate) pins: Map<Pbn, u32>,
     /// Writes of content under way.
     pub(crate) content_in_flight: u64,
-    /// Requests answered once the content of a block is on the device (`Settings::ack_when_written`).
+    /// Requests answered once the content of a block is on the device (`Settings::keeps_promises`).
     pub(crate) content_waiters: Map<Pbn, Vec<RequestId>>,
 
     pub(crate) open: Epoch,

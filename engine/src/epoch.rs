@@ -20,7 +20,7 @@ pub(crate) enum Wanted {
     Fua,
     /// A request under strong persistence.
     Strong,
-    /// Writers need the blocks that it frees.
+    /// Writers need the room that it frees: blocks, or in the ring.
     Space,
 }
 

@@ -217,10 +217,12 @@ pub enum Event {
 }
 
 /// What an acknowledged weak operation means.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Promised {
-    /// The LBN holds the content of this block.
-    Link { lbn: Lbn, pbn: Pbn },
+    /// The LBN holds the content of this block, which is on the device; or, of a carrier, that of this slot.
+    Link { lbn: Lbn, pbn: Pbn, slot: u8 },
+    /// The LBN holds this block, which may be nowhere else.
+    Content { lbn: Lbn, content: Slice },
     /// The LBN holds zeros.
     Zero { lbn: Lbn },
     /// `first..end` is unmapped.
@@ -228,7 +230,7 @@ pub enum Promised {
 }
 
 /// A promise, and the epoch that makes it good.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Promise {
     pub epoch: Epoch,
     pub what: Promised,

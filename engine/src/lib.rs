@@ -17,6 +17,7 @@ pub mod fingerprint;
 mod index;
 mod link;
 mod promise;
+mod recall;
 mod space;
 
 mod epoch;

@@ -61,7 +61,7 @@ enum Known {
     /// Link to this slot of it; its refs page is in memory.
     Duplicate(Pbn, u8),
     /// The LBN means it already.
-    Unchanged(Pbn, Since),
+    Unchanged(Pbn, u8, Since),
     New,
 }
 
@@ -85,11 +85,14 @@ impl Engine {
         }
         match self.find_duplicate(lbn, slice, &fingerprint, compared)? {
             Known::Duplicate(pbn, slot) => {
-                self.link_duplicate(request, lbn, pbn, slot);
+                self.link_duplicate(request, lbn, (pbn, slot), slice);
                 Ok(())
             }
-            Known::Unchanged(pbn, since) => {
-                self.leave_unchanged(request, lbn, pbn, since);
+            Known::Unchanged(pbn, slot, since) => {
+                self.ledger.unchanged += 1;
+                if let Since::Epoch(epoch) = since {
+                    self.promise_block(request, epoch, lbn, (pbn, slot), slice);
+                }
                 Ok(())
             }
             Known::New => self.link_new(request, lbn, slice, Kind::Fingerprint, fingerprint),
@@ -107,7 +110,7 @@ impl Engine {
             return Ok(Known::New);
         };
         if let Some(since) = self.means_already(lbn, pbn, slot) {
-            return Ok(Known::Unchanged(pbn, since));
+            return Ok(Known::Unchanged(pbn, slot, since));
         }
         let (page, _) = self.geometry.refs_of(pbn);
         match self.ensure(page) {
@@ -159,15 +162,14 @@ impl Engine {
             Kind::Fingerprint => Ok((entry.value == *fp).then_some(0)),
             // What the log takes a name from still has it on its page, and may be in the index by its slots.
             Kind::Carrier if self.is_losing_its_name(pbn) => Ok(None),
-            // The ring's promises name whole blocks.
-            Kind::Carrier if !self.settings.ack_when_written => match compared {
+            Kind::Carrier => match compared {
                 Compared::SameSlot(same, slot, authenticator) if same == pbn && authenticator == entry.value => Ok(Some(slot)),
                 _ => match self.in_memory(pbn) {
                     Some(block) => Ok(slot_of(block.block(0), fp)),
                     None => Err(Blocked::Carrier(pbn)),
                 },
             },
-            Kind::None | Kind::Checksum | Kind::Carrier => Ok(None),
+            Kind::None | Kind::Checksum => Ok(None),
         }
     }
 
@@ -188,26 +190,9 @@ impl Engine {
         (entry == MapEntry::Block { pbn, slot }).then_some(since)
     }
 
-    /// Where acknowledgements outlive the server, one that names a block has to wait for its content.
-    fn acknowledge_with_content(&mut self, request: RequestId, pbn: Pbn) {
-        if self.settings.ack_when_written && self.fresh.get(&pbn).is_some_and(|f| f.held.is_some()) {
-            self.requests.get_mut(&request).expect("the request was begun").left += 1;
-            self.content_waiters.entry(pbn).or_default().push(request);
-        }
-    }
-
-    fn leave_unchanged(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn, since: Since) {
-        self.acknowledge_with_content(request, pbn);
-        self.ledger.unchanged += 1;
-        if let Since::Epoch(epoch) = since {
-            self.promise(request, epoch, Promised::Link { lbn, pbn });
-        }
-    }
-
-    fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, pbn: Pbn, slot: u8) {
-        self.acknowledge_with_content(request, pbn);
+    fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, (pbn, slot): (Pbn, u8), slice: &Slice) {
         self.ledger.duplicates += 1;
-        self.promise(request, self.open.number, Promised::Link { lbn, pbn });
+        self.promise_block(request, self.open.number, lbn, (pbn, slot), slice);
         self.change_refs(pbn, 1);
         self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.set_point(lbn, MapEntry::Block { pbn, slot });
@@ -228,8 +213,7 @@ impl Engine {
         if kind == Kind::Fingerprint {
             self.index.insert(&fingerprint, pbn);
         }
-        self.acknowledge_with_content(request, pbn);
-        self.promise(request, self.open.number, Promised::Link { lbn, pbn });
+        self.promise_block(request, self.open.number, lbn, (pbn, 0), slice);
         if !holds_back {
             self.add_to_run(request, pbn, slice.clone());
         }
@@ -257,11 +241,12 @@ impl Engine {
         }
     }
 
-    /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where acknowledgements
-    /// outlive the server, they name the block until the epoch is committed: then the increment goes after that.
+    /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where promises may name the block
+    /// until the epoch is committed, the increment goes after that.
     fn cancel(&mut self, pbn: Pbn) {
         let (page, _) = self.geometry.refs_of(pbn);
-        if self.settings.ack_when_written || self.pages.get(page).is_none() {
+        let may_be_promised = self.settings.keeps_promises && !self.is_held_back(pbn);
+        if may_be_promised || self.pages.get(page).is_none() {
             self.open.cancelled.push(pbn);
             return;
         }

@@ -62,11 +62,13 @@ pub struct Settings {
     pub condense_beyond: u64,
     /// The device takes writes that are durable when they have completed (FUA): an epoch that is one unit of the log alone goes by one.
     pub device_takes_fua: bool,
-    /// Acknowledge a weak write only when its content is on the device: where the device outlives the server, and a ring keeps its
-    /// acknowledgements.
-    pub ack_when_written: bool,
+    /// The device that clients hold outlives the server, and a ring keeps its acknowledgements: a weak write is acknowledged when its content is on
+    /// the device, or in the ring.
+    pub keeps_promises: bool,
     /// Records that the ring has room for.
     pub ring_records_max: u64,
+    /// Contents of blocks that it has room for, besides.
+    pub ring_contents_max: u64,
     /// The last server's acknowledgements are lost although its device lives on: the first flush or FUA answers with an error.
     pub promises_lost: bool,
     /// Refuse all writes.
@@ -94,8 +96,9 @@ impl Default for Settings {
             refill_carriers_per_second: 1024,
             condense_beyond: 2048,
             device_takes_fua: false,
-            ack_when_written: false,
+            keeps_promises: false,
             ring_records_max: 1 << 16,
+            ring_contents_max: 1 << 8,
             promises_lost: false,
             read_only: false,
         }

@@ -64,8 +64,7 @@ impl Engine {
 
     /// Offers the slots of a carrier, which is the one that its entry names, to the index. How many it took.
     pub(crate) fn offer_slots(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> u64 {
-        // The ring's promises name whole blocks, so nobody would link to them.
-        if self.settings.ack_when_written || self.suspects.contains(&pbn) || self.is_losing_its_name(pbn) {
+        if self.suspects.contains(&pbn) || self.is_losing_its_name(pbn) {
             return 0;
         }
         let slots = unit::slots(block).unwrap_or_default();

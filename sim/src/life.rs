@@ -126,7 +126,7 @@ impl Explorer {
         self.draw_mode(&mut options, rng);
         // A server under strong persistence promises nothing, and recalls what a weak one before it has promised.
         if matches!(left.ring, RingLeft::Kept(..)) && rng.u8(..) < 64 {
-            (options.settings.persistence, options.settings.ack_when_written) = (Persistence::Strong, false);
+            (options.settings.persistence, options.settings.keeps_promises) = (Persistence::Strong, false);
             record!("--- strong from here on");
         }
         let mode = options.settings.commit_mode;
@@ -370,7 +370,7 @@ fn has_live_log(disk: &SimDisk, rng: &mut Rng) -> bool {
 
 /// A kill leaves the ring where there is one; now and then the next server starts on another machine, so to say.
 fn ring_left(world: &World, rng: &mut Rng) -> RingLeft {
-    let is_there = world.setting.options.settings.ack_when_written || world.ring.is_being_recalled();
+    let is_there = world.setting.options.settings.keeps_promises || world.ring.is_being_recalled();
     if !is_there || world.weather.failed {
         return RingLeft::None;
     }

@@ -119,8 +119,9 @@ impl Options {
             recount_pages_per_second: [1000, 100_000][rng.usize(0..2)],
             refill_carriers_per_second: [0, 1000, 100_000][rng.usize(0..3)],
             device_takes_fua: rng.u8(..) < 96,
-            ack_when_written: rng.u8(..) < 64,
+            keeps_promises: rng.u8(..) < 64,
             ring_records_max: [16, 64, 1 << 16][rng.usize(0..3)],
+            ring_contents_max: [0, 2, 8, 1 << 10][rng.usize(0..4)],
             promises_lost: false,
             read_only: false,
         };
@@ -166,7 +167,7 @@ impl Options {
         (self.depth, self.jump) = (8, 1);
         (self.unique, self.zero, self.fua) = ([200, 255][rng.usize(0..2)], 0, 0);
         (self.blocks, self.lbns) = (ROOMY_BLOCKS, ROOMY_LBNS);
-        (self.settings.persistence, self.settings.commit_period_ms, self.settings.ack_when_written) = (Persistence::Weak, 1000, false);
+        (self.settings.persistence, self.settings.commit_period_ms) = (Persistence::Weak, 1000);
         // In less, an epoch is sealed before its records fill a unit.
         self.settings.memory_bytes = 8 << 20;
         self

@@ -140,7 +140,7 @@ fn a_commit_relies_on_a_refs_page_that_left_and_came_back() {
 /// its block is, although the zeroes are not acknowledged yet.
 #[test]
 fn a_write_that_zeroes_have_overtaken_is_acknowledged_with_a_promise() {
-    let settings = Settings { ack_when_written: true, commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
+    let settings = Settings { keeps_promises: true, commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
     let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
     scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Written { .. }) && class == Class::Data);
     scene.write(3, 100);
@@ -178,7 +178,7 @@ fn writes_behind_those_that_find_no_space_are_answered() {
 /// make durable, so the ring does not fill for ever.
 #[test]
 fn what_changes_nothing_does_not_fill_the_ring() {
-    let settings = Settings { ack_when_written: true, ring_records_max: 16, ..settings(Persistence::Weak) };
+    let settings = Settings { keeps_promises: true, ring_records_max: 16, ..settings(Persistence::Weak) };
     let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
     scene.write(3, 100);
     scene.flush();
@@ -201,7 +201,7 @@ fn what_changes_nothing_does_not_fill_the_ring() {
 /// the promises of this one go, so a kill between the two commits brings nothing back.
 #[test]
 fn what_is_put_off_of_a_discard_is_promised_again() {
-    let settings = Settings { ack_when_written: true, memory_bytes: 2 << 20, ..settings(Persistence::Weak) };
+    let settings = Settings { keeps_promises: true, memory_bytes: 2 << 20, ..settings(Persistence::Weak) };
     let wish = Wish { logical_blocks: Some(200 * 800), reserve_blocks: None };
     let mut scene = Scene::new(32 << 20, &wish, Order::FirstFirst, settings);
     (0..200).for_each(|page| drop(scene.write(page * 800, 100)));

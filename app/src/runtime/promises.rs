@@ -6,15 +6,18 @@
 //! 3. A ring that could not take a promise is taken away: then the next server knows that it does not know.
 
 use super::ring::{Record, ReplayError, Ring, Seq};
+use onefold_engine::buffer::BufferMut;
 use onefold_engine::format::Superblock;
 use onefold_engine::interface::{Promise, Promised};
-use onefold_engine::units::{Blocks, Epoch};
+use onefold_engine::units::{BLOCK_BYTES, Blocks, Epoch};
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a link's record.
+/// Bytes of a record, without its content.
 const RECORD_BYTES: u64 = 48;
+/// Bytes of one with a block.
+const CONTENT_BYTES: u64 = RECORD_BYTES + BLOCK_BYTES;
 /// No epoch's end makes a copied promise good.
 const COPIED: Epoch = Epoch(u64::MAX);
 
@@ -28,6 +31,25 @@ pub struct Promises {
     standing: VecDeque<(Seq, Epoch)>,
 }
 
+/// What the ring of a server has room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Records.
+    pub records: u64,
+    /// Contents of blocks besides.
+    pub contents: u64,
+}
+
+impl Room {
+    /// Bytes of a ring that holds them, and what is left of the last one.
+    fn bytes(self, left: &[Promised]) -> u64 {
+        // What was promised for an epoch goes when all before it has gone, and the last record of a lap may find no room in it.
+        let new = self.records * 2 * RECORD_BYTES + self.contents * 2 * CONTENT_BYTES;
+        let bytes_of = |what: &Promised| if matches!(what, Promised::Content { .. }) { CONTENT_BYTES } else { RECORD_BYTES };
+        new + left.iter().map(bytes_of).sum::<u64>() * 2
+    }
+}
+
 /// What the last server left.
 #[derive(Debug, Default)]
 pub struct Left {
@@ -37,18 +59,23 @@ pub struct Left {
 }
 
 impl Promises {
-    /// Makes the ring for the incarnation that is about to begin, with room for `records`. `resumed`: the device that clients hold has
+    /// Makes the ring for the incarnation that is about to begin, with `room`. `resumed`: the device that clients hold has
     /// outlived a server, so a missing ring means that acknowledgements are lost.
     ///
     /// # Errors
     /// When the ring cannot be made.
-    pub fn open(base: &Path, superblock: &Superblock, records: u64, resumed: bool) -> io::Result<(Self, Left)> {
+    pub fn open(base: &Path, superblock: &Superblock, room: Room, resumed: bool) -> io::Result<(Self, Left)> {
         let old = named(base, superblock.incarnation);
         let mut left = Left::default();
         match Ring::replay(&old, superblock.uuid) {
             Ok(replay) if replay.incarnation == superblock.incarnation => {
                 left.lost = replay.damaged;
-                left.promises = replay.open_promises().filter_map(promised).collect();
+                for record in replay.open_promises() {
+                    match promised(record) {
+                        Some(promise) => left.promises.push(promise),
+                        None => left.lost = true,
+                    }
+                }
             }
             Ok(_) => left.lost = resumed,
             Err(ReplayError::Missing) => left.lost = resumed && !superblock.clean,
@@ -58,8 +85,7 @@ impl Promises {
             }
         }
         let path = named(base, superblock.incarnation + 1);
-        let room = (records * 2 + left.promises.len() as u64 * 2) * RECORD_BYTES;
-        let ring = Ring::create(&path, room, superblock.uuid, superblock.incarnation + 1)?;
+        let ring = Ring::create(&path, room.bytes(&left.promises), superblock.uuid, superblock.incarnation + 1)?;
         let mut promises = Self { ring: Some(ring), path, old: Some(old), copied_upto: None, standing: VecDeque::new() };
         for promise in &left.promises {
             promises.copied_upto = promises.append(COPIED, promise);
@@ -78,7 +104,8 @@ impl Promises {
 
     fn append(&mut self, epoch: Epoch, what: &Promised) -> Option<Seq> {
         let record = match *what {
-            Promised::Link { lbn, pbn } => Record::Link { lbn, pbn },
+            Promised::Link { lbn, pbn, slot } => Record::Link { lbn, pbn, slot },
+            Promised::Content { lbn, ref content } => Record::Content { lbn, content: content.block(0) },
             Promised::Zero { lbn } => Record::Zero { first: lbn, blocks: Blocks(1) },
             Promised::Unmap { first, end } => Record::Unmap { first, blocks: Blocks(end - first) },
         };
@@ -127,12 +154,18 @@ impl Promises {
     }
 }
 
+/// What a record says to an engine; none where that is nothing that a server promises.
 fn promised(record: Record<'_>) -> Option<Promised> {
     Some(match record {
-        Record::Link { lbn, pbn } => Promised::Link { lbn, pbn },
+        Record::Link { lbn, pbn, slot } => Promised::Link { lbn, pbn, slot },
+        Record::Content { lbn, content } => {
+            let mut block = BufferMut::zeroed(1);
+            *block.block_mut(0) = content.try_into().ok()?;
+            Promised::Content { lbn, content: block.freeze().slice(0, 1) }
+        }
         Record::Zero { first, .. } => Promised::Zero { lbn: first },
         Record::Unmap { first, blocks } => Promised::Unmap { first, end: first + blocks.get() },
-        Record::Held { .. } | Record::Durable => return None,
+        Record::Durable => return None,
     })
 }
 

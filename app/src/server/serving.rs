@@ -18,7 +18,7 @@ use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
 use crate::frontend::{self, Frontend, fuse, nbd};
 use crate::runtime::passthrough::Passthrough;
 use crate::runtime::pool::Pool;
-use crate::runtime::promises::{Left, Promises};
+use crate::runtime::promises::{Left, Promises, Room};
 use crate::runtime::volume::Volume;
 use crate::runtime::{Closing, Served};
 use crate::{device, volume};
@@ -34,10 +34,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// How long a new server waits for a dead one's last requests.
 /// Records that the ring has room for: one for so many bytes of `--memory`, within bounds.
 const RING_SHARE: u64 = 1024;
 const RING_RECORDS: (u64, u64) = (4096, 65536);
+/// Contents of blocks, likewise.
+const RING_CONTENT_SHARE: u64 = 1 << 18;
+const RING_CONTENTS: (u64, u64) = (16, 1024);
+/// How long a new server waits for a dead one's last requests.
 const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves as `plan` says until somebody ends it. `inherited` are a FUSE session's descriptors. `ready` hears where clients find it.
@@ -138,10 +141,12 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
         return Ok(None);
     }
     // What is acknowledged when it is durable needs no promise. Those of a server before, which may have been weak, are recalled all the same.
-    settings.ack_when_written = settings.persistence == Persistence::Weak;
+    settings.keeps_promises = settings.persistence == Persistence::Weak;
     settings.ring_records_max = (plan.options.memory.0 / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1);
+    settings.ring_contents_max = (plan.options.memory.0 / RING_CONTENT_SHARE).clamp(RING_CONTENTS.0, RING_CONTENTS.1);
     let base = Places::of(&plan.directory, &plan.id).ring;
-    let (promises, left) = Promises::open(&base, superblock, settings.ring_records_max, plan.is_replacement)
+    let room = Room { records: settings.ring_records_max, contents: settings.ring_contents_max };
+    let (promises, left) = Promises::open(&base, superblock, room, plan.is_replacement)
         .map_err(|e| Failed::system(format!("cannot make the acknowledgement ring {}", base.display()), e))?;
     settings.promises_lost = left.lost;
     Ok(Some((promises, left)))

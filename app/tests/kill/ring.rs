@@ -36,9 +36,9 @@ fn record(number: u64, content: &mut Vec<u8>) -> Record<'_> {
             let bytes = random.below(4097);
             // Content that looks like records, so that a reader which took stale bytes for some would find them.
             content.extend((0..bytes).map(|i| (number + i / 8).to_ne_bytes()[usize::try_from(i % 8).unwrap()]));
-            Record::Held { lbn: first, content }
+            Record::Content { lbn: first, content }
         }
-        _ => Record::Link { lbn: first, pbn: Pbn(random.next()) },
+        _ => Record::Link { lbn: first, pbn: Pbn(random.below(1 << 40)), slot: u8::try_from(random.below(16)).unwrap() },
     }
 }
 
@@ -111,7 +111,7 @@ pub fn keeps_what_was_acknowledged() {
         assert_eq!((replay.incarnation, replay.damaged), (seed, false), "seed {seed}");
         let found: Vec<_> = replay.records().map(|(_, record)| record).collect();
         let first = match found.first() {
-            Some(Record::Link { lbn, .. } | Record::Held { lbn, .. }) => lbn.get(),
+            Some(Record::Link { lbn, .. } | Record::Content { lbn, .. }) => lbn.get(),
             Some(Record::Zero { first, .. } | Record::Unmap { first, .. }) => first.get(),
             Some(Record::Durable) => panic!("seed {seed}: nobody wrote that"),
             None => reported + 1,

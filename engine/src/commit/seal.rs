@@ -72,7 +72,8 @@ impl Engine {
 
     /// Answers a request when all that came before it is durable.
     pub(crate) fn wait_for_commit(&mut self, request: RequestId, why: Wanted) {
-        if self.failed || std::mem::take(&mut self.promises_lost) {
+        // A write that only found no room for its promise asks for no more than others do.
+        if self.failed || why != Wanted::Space && std::mem::take(&mut self.promises_lost) {
             return self.fail_request(request, crate::interface::Failure::Io);
         }
         if !self.open.is_empty() {

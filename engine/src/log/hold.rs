@@ -34,10 +34,10 @@ impl Engine {
     /// Whether this content of a block that is to be born now is held back.
     pub(crate) fn holds_back(&self, kind: Kind, slice: &Slice) -> bool {
         let may = self.log.is_some() && self.settings.compression != Compression::Off && kind == Kind::Fingerprint;
-        // Where acknowledgements wait for content, or memory is short, content goes at once.
         let is_small = self.open.births.len() < SMALL_BLOCKS_MAX;
-        let should = (is_small || self.settings.compression == Compression::All) && !self.settings.ack_when_written;
-        let has_room = || self.log.as_ref().is_some_and(|log| log.holding.len() < self.held_blocks_max());
+        let should = is_small || self.settings.compression == Compression::All;
+        // Where memory is short, or the ring that keeps acknowledgements, content goes at once.
+        let has_room = || self.log.as_ref().is_some_and(|log| log.holding.len() < self.held_blocks_max()) && self.may_promise_content();
         may && should && has_room() && (is_small || self.may_pay()) && !looks_random(slice.block(0))
     }
 
@@ -126,6 +126,12 @@ impl Engine {
             self.content_in_flight += 1;
             self.write_out(IoFor::Content { first, blocks: count(data.len()) }, at, data, Class::Data);
         }
+    }
+
+    /// Whether the content of a block is held back, and nowhere else.
+    pub(crate) fn is_held_back(&self, pbn: Pbn) -> bool {
+        let (Some(log), Some(fresh)) = (&self.log, self.fresh.get(&pbn)) else { return false };
+        log.holding.contains(Epoch(fresh.epoch), pbn)
     }
 
     /// A block that was born in this epoch dies in it: its content need not be written any more, if it is held back. Whether it was.

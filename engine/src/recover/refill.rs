@@ -151,7 +151,7 @@ impl Engine {
             }
         }
         // Nobody links to slots where promises name whole blocks.
-        if self.settings.refill_carriers_per_second == 0 || self.settings.ack_when_written {
+        if self.settings.refill_carriers_per_second == 0 {
             self.refill.unread.clear();
         }
     }

@@ -14,7 +14,7 @@ use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::format::{Geometry, MapEntry, PageId, Region, Superblock, Wish, page};
-use onefold_engine::interface::{Action, Class, Event, Hint, IoFailure, Notice, Op, Payload, Reply, Request, RequestId};
+use onefold_engine::interface::{Action, Class, Event, Hint, IoFailure, Notice, Op, Payload, Promise, Reply, Request, RequestId};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Pbn, SECTOR_BYTES, Time, index};
@@ -62,6 +62,8 @@ pub struct Scene {
     pub told: Vec<String>,
     pub answers: Vec<Reply>,
     pub notices: Vec<Notice>,
+    /// The promises that stand.
+    pub ring: Vec<Promise>,
     pub closed: bool,
 }
 
@@ -81,11 +83,16 @@ impl Scene {
 
     /// The same, where commands fail.
     pub fn open_failing(device: Device, superblock: Superblock, order: Order, settings: Settings, hold: Hold, fails: Hold) -> Self {
+        Self { hold, fails, ..Self::before_opening(device, superblock, order, settings) }.begin()
+    }
+
+    /// The volume on a device, before anything has happened.
+    pub fn before_opening(device: Device, superblock: Superblock, order: Order, settings: Settings) -> Self {
         let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
         let (geometry, uuid) = (superblock.geometry.clone(), superblock.uuid);
         let strong = settings.persistence == Persistence::Strong;
         let engine = Engine::open(superblock, settings, Arc::new(PlainHome), accountant.clone(), Time(0));
-        let mut scene = Self {
+        Self {
             engine,
             accountant,
             device,
@@ -96,8 +103,8 @@ impl Scene {
             order,
             rng: Rng::with_seed(1),
             in_flight: Vec::new(),
-            hold,
-            fails,
+            hold: Box::new(|_, _| false),
+            fails: Box::new(|_, _| false),
             writes_in_flight: 0,
             last_was_flush: false,
             now: 0,
@@ -106,11 +113,16 @@ impl Scene {
             told: Vec::new(),
             answers: Vec::new(),
             notices: Vec::new(),
+            ring: Vec::new(),
             closed: false,
-        };
-        scene.feed(Event::Tick);
-        scene.rest();
-        scene
+        }
+    }
+
+    /// Opens it, and lets everything happen that will.
+    pub fn begin(mut self) -> Self {
+        self.feed(Event::Tick);
+        self.rest();
+        self
     }
 
     /// Closes the volume; what remains is its device.
@@ -196,7 +208,11 @@ impl Scene {
                     self.told.push("answer".to_owned());
                     self.answers.push(reply);
                 }
-                Action::Remember(promises) => self.told.extend(promises.iter().map(|p| format!("ring {:?}", p.what))),
+                Action::Remember(promises) => {
+                    self.told.extend(promises.iter().map(|p| format!("ring {:?}", p.what)));
+                    self.ring.extend(promises);
+                }
+                Action::Forget { epoch } => self.ring.retain(|promise| promise.epoch > epoch),
                 Action::Wake { at } => self.wake = Some(at.0),
                 Action::Discard { io, at, length } => {
                     self.device.discard(at, length);

@@ -1,7 +1,7 @@
 //! The acknowledgement ring: what a server promised its clients and has not made durable yet, for the server that comes after a kill.
 //!
-//! Where a device outlives its server, so do the acknowledgements that it gave: before a weak write is acknowledged, its link stands here, and a
-//! write that is held back stands here with its content. The ring is a file in a tmpfs, mapped into memory; it survives the death of a process
+//! Where a device outlives its server, so do the acknowledgements that it gave: before a weak write is acknowledged, its link stands here, or, where
+//! that would name nothing that the next server finds, its content. The ring is a file in a tmpfs, mapped into memory; it survives the death of a process
 //! at any instruction, and nothing more: after a power cut there is no ring, and the promises of a flush are all there is.
 //!
 //! 1. A record counts from the store of its position, the last one that [`Ring::append`] does. Before it, the place of the position holds zero:
@@ -26,7 +26,7 @@
 //! | 8–11 | kind |
 //! | 12–15 | bytes of content |
 //! | 16–23 | first LBN |
-//! | 24–31 | PBN, or number of blocks |
+//! | 24–31 | PBN and, in the highest byte, slot; or number of blocks |
 //! | 32–35 | CRC32C of UUID, incarnation, all of the above, the epoch and the content |
 //! | 36–39 | zero |
 //! | 40–47 | epoch |
@@ -51,6 +51,9 @@ const PAGE: usize = 4096;
 const IDENTITY: std::ops::Range<usize> = 0..40;
 const TRIM_SLOTS: [usize; 2] = [64, 128];
 const RECORD_BYTES: u64 = 48;
+/// Where the slot stands in the word of a PBN.
+const SLOT_SHIFT: u32 = 56;
+const PBN_MASK: u64 = (1 << SLOT_SHIFT) - 1;
 /// The smallest ring: room for a few dozen links and one block of content.
 pub const BYTES_MIN: u64 = 16 << 10;
 
@@ -60,21 +63,21 @@ mod kind {
     pub const LINK: u32 = 2;
     pub const ZERO: u32 = 3;
     pub const UNMAP: u32 = 4;
-    pub const HELD: u32 = 5;
+    pub const CONTENT: u32 = 5;
     pub const DURABLE: u32 = 6;
 }
 
 /// One promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// The content of a logical block is that of a physical one, which was written completely.
-    Link { lbn: Lbn, pbn: Pbn },
+    /// The content of a logical block is that of a physical one, which was written completely, or that of its slot.
+    Link { lbn: Lbn, pbn: Pbn, slot: u8 },
     /// Logical blocks read as zeros, written so by the client.
     Zero { first: Lbn, blocks: Blocks },
     /// Logical blocks were discarded.
     Unmap { first: Lbn, blocks: Blocks },
-    /// The content of a logical block is this (compressed or not, as the engine has it), and stands nowhere else.
-    Held { lbn: Lbn, content: &'a [u8] },
+    /// The content of a logical block is this, and it may stand nowhere else.
+    Content { lbn: Lbn, content: &'a [u8] },
     /// Every epoch up to the record's own is durable: the promises of those before it are kept.
     Durable,
 }
@@ -176,10 +179,10 @@ impl Ring {
     /// When there is no room. A record whose content is larger than the whole ring never finds any.
     pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<Seq, Full> {
         let (code, first, value, content) = match *record {
-            Record::Link { lbn, pbn } => (kind::LINK, lbn, pbn.get(), &[][..]),
+            Record::Link { lbn, pbn, slot } => (kind::LINK, lbn, pbn.get() | u64::from(slot) << SLOT_SHIFT, &[][..]),
             Record::Zero { first, blocks } => (kind::ZERO, first, blocks.get(), &[][..]),
             Record::Unmap { first, blocks } => (kind::UNMAP, first, blocks.get(), &[][..]),
-            Record::Held { lbn, content } => (kind::HELD, lbn, 0, content),
+            Record::Content { lbn, content } => (kind::CONTENT, lbn, 0, content),
             Record::Durable => (kind::DURABLE, Lbn(0), 0, &[][..]),
         };
         let bytes = RECORD_BYTES + count(content.len()).next_multiple_of(8);

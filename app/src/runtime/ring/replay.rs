@@ -1,6 +1,8 @@
 //! Reading a ring that its writer has left: total over any bytes, and believing nothing that is not checked.
 
-use super::{BYTES_MIN, Identity, PAGE, RECORD_BYTES, Record, Ring, Seq, TRIM_SLOTS, kind, left_in_lap, record_check, settle, trim_check};
+use super::{
+    BYTES_MIN, Identity, PAGE, PBN_MASK, RECORD_BYTES, Record, Ring, Seq, TRIM_SLOTS, kind, left_in_lap, record_check, settle, trim_check,
+};
 use onefold_engine::units::{Blocks, Lbn, Pbn, count, index};
 use std::io;
 use std::path::Path;
@@ -116,11 +118,11 @@ impl Replay {
     fn record(&self, at: usize) -> Record<'_> {
         let (first, value) = (Lbn(word(&self.ring, at + 16)), word(&self.ring, at + 24));
         match half(&self.ring, at + 8) {
-            kind::LINK => Record::Link { lbn: first, pbn: Pbn(value) },
+            kind::LINK => Record::Link { lbn: first, pbn: Pbn(value & PBN_MASK), slot: value.to_be_bytes()[0] },
             kind::ZERO => Record::Zero { first, blocks: Blocks(value) },
             kind::UNMAP => Record::Unmap { first, blocks: Blocks(value) },
             kind::DURABLE => Record::Durable,
-            _ => Record::Held { lbn: first, content: &self.ring[at + 48..at + 48 + half(&self.ring, at + 12) as usize] },
+            _ => Record::Content { lbn: first, content: &self.ring[at + 48..at + 48 + half(&self.ring, at + 12) as usize] },
         }
     }
 }

@@ -9,7 +9,7 @@ fn directory() -> tempfile::TempDir {
 }
 
 fn link(n: u64) -> Record<'static> {
-    Record::Link { lbn: Lbn(n), pbn: Pbn(n * 3) }
+    Record::Link { lbn: Lbn(n), pbn: Pbn((n * 3) & PBN_MASK), slot: n.to_ne_bytes()[0] % 16 }
 }
 
 fn replayed(path: &Path) -> Replay {
@@ -18,7 +18,7 @@ fn replayed(path: &Path) -> Replay {
 
 fn first_of(record: Record<'_>) -> u64 {
     match record {
-        Record::Link { lbn, .. } | Record::Held { lbn, .. } => lbn.get(),
+        Record::Link { lbn, .. } | Record::Content { lbn, .. } => lbn.get(),
         Record::Zero { first, .. } | Record::Unmap { first, .. } => first.get(),
         Record::Durable => u64::MAX,
     }
@@ -38,8 +38,8 @@ fn every_kind_of_record_comes_back_as_it_was() {
         link(1),
         Record::Zero { first: Lbn(2), blocks: Blocks(1 << 40) },
         Record::Unmap { first: Lbn(3), blocks: Blocks(u64::MAX) },
-        Record::Held { lbn: Lbn(4), content: &content },
-        Record::Held { lbn: Lbn(5), content: &[] },
+        Record::Content { lbn: Lbn(4), content: &content },
+        Record::Content { lbn: Lbn(5), content: &[] },
         link(u64::MAX / 3),
     ];
     let seqs: Vec<Seq> = records.iter().map(|record| ring.append(EPOCH, record).unwrap()).collect();
@@ -77,14 +77,14 @@ fn content_goes_round_the_end_in_one_piece() {
     for n in 0..2000_u64 {
         let content = vec![n.to_ne_bytes()[0]; index(n * 37 % 4097)];
         loop {
-            match ring.append(EPOCH, &Record::Held { lbn: Lbn(n), content: &content }) {
+            match ring.append(EPOCH, &Record::Content { lbn: Lbn(n), content: &content }) {
                 Ok(seq) => break kept.push_back((seq, n, content)),
                 Err(Full) => ring.committed(kept.pop_front().expect("an empty ring has room for any block").0),
             }
         }
         if n % 97 == 0 {
             let replay = replayed(&path);
-            let expected = kept.iter().map(|(seq, n, content)| (*seq, Record::Held { lbn: Lbn(*n), content }));
+            let expected = kept.iter().map(|(seq, n, content)| (*seq, Record::Content { lbn: Lbn(*n), content }));
             assert!(replay.records().eq(expected), "after {n}");
         }
     }
@@ -95,9 +95,9 @@ fn a_record_larger_than_the_ring_never_fits() {
     let directory = directory();
     let mut ring = Ring::create(&directory.path().join("ring"), BYTES_MIN, VOLUME, 1).unwrap();
     let content = vec![0; index(BYTES_MIN)];
-    assert_eq!(ring.append(EPOCH, &Record::Held { lbn: Lbn(0), content: &content }), Err(Full));
-    assert_eq!(ring.append(EPOCH, &Record::Held { lbn: Lbn(0), content: &content[48..] }), Err(Full));
-    ring.append(EPOCH, &Record::Held { lbn: Lbn(0), content: &content[96..] }).unwrap();
+    assert_eq!(ring.append(EPOCH, &Record::Content { lbn: Lbn(0), content: &content }), Err(Full));
+    assert_eq!(ring.append(EPOCH, &Record::Content { lbn: Lbn(0), content: &content[48..] }), Err(Full));
+    ring.append(EPOCH, &Record::Content { lbn: Lbn(0), content: &content[96..] }).unwrap();
 }
 
 #[test]
@@ -136,13 +136,13 @@ fn every_prefix_of_an_append_is_the_ring_before_or_after() {
     // Stale bytes of a whole lap lie under what is written now, looking like records.
     let content = vec![0xAB; 3000];
     for n in 0..40 {
-        let seq = ring.append(EPOCH, &Record::Held { lbn: Lbn(n), content: &content }).unwrap();
+        let seq = ring.append(EPOCH, &Record::Content { lbn: Lbn(n), content: &content }).unwrap();
         ring.committed(seq);
     }
     ring.append(EPOCH, &link(100)).unwrap();
     let before = std::fs::read(&path).unwrap();
     let end = ring.head;
-    ring.append(EPOCH, &Record::Held { lbn: Lbn(101), content: &content[..1000] }).unwrap();
+    ring.append(EPOCH, &Record::Content { lbn: Lbn(101), content: &content[..1000] }).unwrap();
     let after = std::fs::read(&path).unwrap();
 
     let (at, behind) = (ring.place(end), ring.place(ring.head));
@@ -190,7 +190,7 @@ fn any_flipped_bit_of_a_record_is_found() {
     let path = directory.path().join("ring");
     let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
     for n in 0..3 {
-        ring.append(EPOCH, &Record::Held { lbn: Lbn(n), content: &[1; 16] }).unwrap();
+        ring.append(EPOCH, &Record::Content { lbn: Lbn(n), content: &[1; 16] }).unwrap();
     }
     let bytes = std::fs::read(&path).unwrap();
     let second = PAGE + 64;
@@ -212,7 +212,7 @@ fn arbitrary_bytes_never_panic() {
     let path = directory.path().join("ring");
     let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
     for n in 0..60 {
-        ring.append(EPOCH, &Record::Held { lbn: Lbn(n), content: &vec![0xEE; index(n * 5)] }).unwrap();
+        ring.append(EPOCH, &Record::Content { lbn: Lbn(n), content: &vec![0xEE; index(n * 5)] }).unwrap();
     }
     let bytes = std::fs::read(&path).unwrap();
     let mut state = 1_u64;
@@ -249,9 +249,9 @@ fn held_content_that_is_a_forged_record_is_never_taken_for_one() {
     let check = record_check(ring.seed, &forged[..48], &[]);
     forged[32..36].copy_from_slice(&check.to_ne_bytes());
     // One lap of 16384 bytes: four times 4048, four times 48.
-    let mut last = ring.append(EPOCH, &Record::Held { lbn: Lbn(0), content: &forged }).unwrap();
+    let mut last = ring.append(EPOCH, &Record::Content { lbn: Lbn(0), content: &forged }).unwrap();
     for n in 1..4 {
-        last = ring.append(EPOCH, &Record::Held { lbn: Lbn(n), content: &[0; 4000] }).unwrap();
+        last = ring.append(EPOCH, &Record::Content { lbn: Lbn(n), content: &[0; 4000] }).unwrap();
     }
     for n in 4..8 {
         ring.committed(last);

@@ -1,0 +1,153 @@
+//! What is promised in mode `log`, and what the next server makes of it, as small scenes (docs/ordering.md, docs/decisions/0076-promises-with-content.md).
+
+mod scene;
+
+use onefold_engine::format::{CommitMode, Wish};
+use onefold_engine::interface::{Class, Event, Op, Promised, Reply, Segment};
+use onefold_engine::settings::Settings;
+use onefold_sim::counts::device::Device;
+use onefold_sim::counts::names::name_of;
+use scene::{Order, Scene};
+
+fn settings(ring_contents_max: u64) -> Settings {
+    let settings = Settings { commit_mode: CommitMode::Log, keeps_promises: true, ring_contents_max, ..Settings::default() };
+    Settings { anticipation_ms: 0, commit_period_ms: 3_600_000, memory_bytes: 2 << 20, ..settings }
+}
+
+fn scene(ring_contents_max: u64) -> Scene {
+    Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings(ring_contents_max))
+}
+
+/// The next server, after a kill of this one: what stands in the ring is recalled.
+fn next(scene: &Scene, fails: scene::Hold) -> Scene {
+    let device: Device = scene.device.clone();
+    let superblock = device.superblock();
+    let mut next = Scene::before_opening(device, superblock, Order::FirstFirst, settings(16));
+    next.fails = fails;
+    next.engine.recall(scene.ring.iter().map(|promise| promise.what.clone()).collect());
+    next.begin()
+}
+
+fn read(scene: &mut Scene, lbn: u64) -> Option<u64> {
+    scene.ask(Op::Read, lbn, 1, None);
+    scene.rest();
+    match scene.answers.last() {
+        Some(Reply::Data(segments)) => match &segments[..] {
+            [Segment::Data { slice, .. }] => Some(name_of(slice.block(0))),
+            _ => Some(0),
+        },
+        _ => None,
+    }
+}
+
+fn kinds(told: &[String]) -> Vec<&str> {
+    told.iter().map(|what| what.split([' ', '{']).take(if what.starts_with("ring") { 2 } else { 1 }).last().expect("a word")).collect()
+}
+
+fn none() -> scene::Hold {
+    Box::new(|_, _| false)
+}
+
+#[test]
+fn what_is_held_back_is_acknowledged_before_anything_is_written() {
+    let mut scene = scene(16);
+    assert_eq!(kinds(&scene.write(3, 103)), ["Content", "answer"]);
+    // Its duplicate too: the block that it means is nowhere yet.
+    assert_eq!(kinds(&scene.write(4, 103)), ["Content", "answer"]);
+    let mut after = next(&scene, none());
+    assert_eq!((read(&mut after, 3), read(&mut after, 4)), (Some(103), Some(103)));
+    assert!(after.findings().is_empty());
+}
+
+#[test]
+fn a_slot_is_named_once_its_carrier_is_durable() {
+    let mut scene = scene(16);
+    scene.write(3, 103);
+    scene.hold = Box::new(|event, _| matches!(event, Event::Flushed { .. }));
+    scene.flush();
+    // Its carrier is written, and may yet fall.
+    assert_eq!(kinds(&scene.write(4, 103)), ["Content", "answer"]);
+    scene.let_go();
+    scene.rest();
+    let told = scene.write(5, 103);
+    assert_eq!(kinds(&told), ["Link", "answer"]);
+    assert!(!told[0].contains("slot: 0"), "{told:?}");
+    let mut after = next(&scene, none());
+    assert_eq!([3, 4, 5].map(|lbn| read(&mut after, lbn)), [Some(103); 3]);
+    assert!(after.findings().is_empty());
+}
+
+#[test]
+fn content_that_finds_no_room_in_the_ring_is_acknowledged_when_it_is_on_the_device_or_durable() {
+    let mut scene = scene(4);
+    assert_eq!(kinds(&scene.write(3, 103)), ["Content", "answer"]);
+    assert_eq!(kinds(&scene.write(4, 104)), ["Content", "answer"]);
+    // New content goes to its own block.
+    assert_eq!(kinds(&scene.write(5, 105)), ["content", "Link", "answer"]);
+    // Of what is held back there is no block to name: its epoch is committed.
+    let told = scene.write(6, 103);
+    assert_eq!(kinds(&told), ["log", "flush", "answer"]);
+    assert_eq!(kinds(&scene.write(7, 107)), ["Content", "answer"], "the ring has room again");
+}
+
+#[test]
+fn what_dies_in_its_epoch_is_not_written_though_it_was_promised() {
+    let mut scene = scene(16);
+    scene.write(3, 103);
+    scene.write(3, 104);
+    assert_eq!(scene.engine.stats().ledger.new_blocks, 2);
+    assert_eq!(kinds(&scene.flush()), ["log", "flush", "answer"], "nothing but the carrier");
+    let mut after = next(&scene, none());
+    assert_eq!(read(&mut after, 3), Some(104));
+    assert!(after.findings().is_empty());
+}
+
+/// An epoch is durable, and its server did not live to say so: what it promised is where its LBNs point to.
+#[test]
+fn what_is_durable_already_is_not_written_again() {
+    let mut scene = scene(16);
+    scene.write(3, 103);
+    scene.write(4, 104);
+    let standing = scene.ring.clone();
+    scene.flush();
+    scene.ring = standing;
+    let mut after = next(&scene, none());
+    assert_eq!(after.engine.stats().ledger.new_blocks, 0);
+    assert_eq!((read(&mut after, 3), read(&mut after, 4)), (Some(103), Some(104)));
+}
+
+/// Decision 0076, point 5. The device fails while the promises are committed: nothing that the next opening might contradict is answered.
+#[test]
+fn a_server_that_cannot_commit_what_it_recalls_answers_nothing() {
+    let mut scene = scene(16);
+    scene.write(3, 103);
+    // The closing unit is the first write of the log, what is recalled the second.
+    let writes = std::cell::Cell::new(0);
+    let fails: scene::Hold = Box::new(move |event, (class, _)| {
+        let is_of_log = class == Class::Log && matches!(event, Event::Written { .. });
+        writes.set(writes.get() + u32::from(is_of_log));
+        is_of_log && writes.get() == 2
+    });
+    let mut after = next(&scene, fails);
+    assert_eq!(read(&mut after, 3), None);
+    // Its promises stand: the server after it finds them.
+    scene.device = after.device.clone();
+    let mut third = next(&scene, none());
+    assert_eq!(read(&mut third, 3), Some(103));
+}
+
+#[test]
+fn of_two_promises_for_a_block_the_later_counts() {
+    let mut scene = scene(16);
+    scene.write(3, 103);
+    scene.ask(Op::WriteZeroes, 3, 1, None);
+    scene.rest();
+    scene.write(4, 104);
+    scene.write(3, 105);
+    scene.ask(Op::Discard, 4, 1, None);
+    scene.rest();
+    let promised = |what: &Promised| matches!(what, Promised::Content { .. });
+    assert_eq!(scene.ring.iter().filter(|promise| promised(&promise.what)).count(), 3);
+    let mut after = next(&scene, none());
+    assert_eq!((read(&mut after, 3), read(&mut after, 4)), (Some(105), Some(0)));
+}
