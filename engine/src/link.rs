@@ -241,12 +241,11 @@ impl Engine {
         }
     }
 
-    /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where promises may name the block
-    /// until the epoch is committed, the increment goes after that.
+    /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where promises name the block until
+    /// the epoch is committed, the increment goes after that.
     fn cancel(&mut self, pbn: Pbn) {
         let (page, _) = self.geometry.refs_of(pbn);
-        let may_be_promised = self.settings.keeps_promises && !self.is_held_back(pbn);
-        if may_be_promised || self.pages.get(page).is_none() {
+        if self.settings.keeps_promises || self.pages.get(page).is_none() {
             self.open.cancelled.push(pbn);
             return;
         }
