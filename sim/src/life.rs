@@ -68,8 +68,10 @@ impl Plan {
 }
 
 /// How likely a crash is here beyond the planned ones, in 4096: more where the engine seldom is.
-fn odds(traffic: &Traffic) -> u32 {
+fn odds(traffic: &Traffic, mode: CommitMode) -> u32 {
     let step = match traffic.step() {
+        // Only the checkpoints of a log are there.
+        Step::Refs | Step::Flush1 | Step::NonCritical if mode == CommitMode::Log => 1000,
         Step::Reclaim => 240,
         Step::Recount | Step::Content | Step::Flush1 | Step::Flush2 => 40,
         Step::NonCritical | Step::Idle => 60,
@@ -204,7 +206,8 @@ impl Explorer {
             let events = world.traffic.events;
             if events != seen {
                 if stops.iter().any(|&at| seen < at && at <= events)
-                    || rng.u32(0..4096) < odds(&world.traffic) + plan.odds_at(world.traffic.step())
+                    || rng.u32(0..4096)
+                        < odds(&world.traffic, world.setting.options.settings.commit_mode) + plan.odds_at(world.traffic.step())
                 {
                     self.crash(plan, world, depth, rng)?;
                 }
@@ -261,8 +264,8 @@ impl Explorer {
             return Ok(());
         }
         let step = world.traffic.step();
-        // A first life closes seldom, and few of its crashes are kills.
-        let kills = if step == Step::Closing && depth == 0 { 180 } else { 90 };
+        // A first life closes and reclaims seldom, and few of its crashes are kills.
+        let kills = if matches!(step, Step::Closing | Step::Reclaim) && depth == 0 { 180 } else { 90 };
         if rng.u8(..) < kills {
             for _ in 0..4 {
                 let disk = world.disk.kill(rng);
@@ -319,6 +322,9 @@ impl Explorer {
             _ => world.traffic.is_on(s),
         });
         self.coverage.count(death.step, death.crash, depth, on, death.name);
+        if let Some(step) = world.traffic.beside().filter(|_| world.setting.options.settings.commit_mode == CommitMode::Log) {
+            self.coverage.count_beside(step, death.crash, depth);
+        }
         let mut left = Left { disk: death.disk, oracle, ring: death.ring };
         if rng.u8(..) < 8 && matches!(left.ring, RingLeft::None) {
             left = self.look_only(plan, left, rng)?;

@@ -1,5 +1,6 @@
 //! Would the checkers notice? Each patch under `sim/mutants` breaks one rule, in a scratch copy; the explorer has to find it: in mode `ordered`,
-//! or, those in the folder `log`, in the log's mode.
+//! or, those in the folder `log`, in the log's mode. A patch whose words name a `cargo test …` is hunted by that: what it breaks another rule covers,
+//! as long as the engine is as it is, so no medium shows it.
 //!
 //! 1. The copy holds the tracked files, so nothing of a mutant can get into the tree.
 //! 2. The unchanged copy is explored first, in each mode: while that finds something, no mutant proves anything.
@@ -23,6 +24,8 @@ struct Mutant {
     name: String,
     patch: PathBuf,
     mode: &'static str,
+    /// The test that hunts it, in the words behind `cargo test`, in place of the explorer.
+    test: Option<Vec<String>>,
 }
 
 struct Wanted {
@@ -83,9 +86,17 @@ fn mutants_in(folder: &str, mode: &'static str) -> io::Result<Vec<Mutant>> {
     patches.sort();
     let mutant = |patch: PathBuf| {
         let stem = Path::new(folder).join(patch.file_stem().expect("a patch has a name"));
-        Mutant { name: stem.to_string_lossy().into_owned(), patch, mode }
+        let test = test_of(&fs::read_to_string(&patch)?);
+        Ok(Mutant { name: stem.to_string_lossy().into_owned(), patch, mode, test })
     };
-    Ok(patches.into_iter().map(mutant).collect())
+    patches.into_iter().map(mutant).collect()
+}
+
+/// The test that the words of a patch name, if they do.
+fn test_of(patch: &str) -> Option<Vec<String>> {
+    let words = patch.split("\ndiff ").next()?;
+    let (_, test) = words.split_once("`cargo test ")?;
+    Some(test.split('`').next()?.split_whitespace().map(str::to_owned).collect())
 }
 
 /// Those of these names; all, where none is given.
@@ -152,14 +163,34 @@ impl Scratch {
         Ok(())
     }
 
-    fn build(&self) -> io::Result<Output> {
+    fn cargo<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> io::Result<Output> {
         Command::new("cargo")
-            .args(["build", "--release", "--quiet", "-p", "onefold-sim", "--no-default-features"])
+            .args(words)
             .current_dir(&self.copy)
             .env("CARGO_TARGET_DIR", &self.built)
             // Each is built once and runs for seconds.
             .envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")])
             .output()
+    }
+
+    fn build(&self) -> io::Result<Output> {
+        self.cargo(["build", "--release", "--quiet", "-p", "onefold-sim", "--no-default-features"])
+    }
+
+    /// Runs a test: the first that fails.
+    fn test(&self, test: &[String]) -> io::Result<Found> {
+        let began = Instant::now();
+        let output = self.cargo(std::iter::once("test").chain(test.iter().map(String::as_str)))?;
+        let said = text(&output.stdout);
+        let failed = said.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+        if !output.status.success() && failed.is_none() {
+            return Err(io::Error::other(format!(
+                "no test failed, and cargo test ended with {}:\n{}",
+                output.status,
+                text(&output.stderr)
+            )));
+        }
+        Ok(Found { violation: failed.map(|name| format!(": test {name}")), took: began.elapsed() })
     }
 
     fn explore(&self, mode: &str, seed: u64, minutes: f64) -> io::Result<Found> {
@@ -186,14 +217,21 @@ impl Scratch {
         if !applied.status.success() {
             return Ok(Err(format!("the patch does not apply: {}", text(&applied.stdout).trim())));
         }
-        let built = self.build()?;
+        let built = match &mutant.test {
+            Some(test) => self.cargo(["test", "--no-run"].into_iter().chain(test.iter().map(String::as_str)))?,
+            None => self.build()?,
+        };
         if !built.status.success() {
             return Ok(Err(format!("it does not build:\n{}", text(&built.stderr))));
         }
-        let found = self.explore(mutant.mode, wanted.seed, wanted.minutes)?;
-        Ok(match found.violation {
-            Some(what) => Ok(format!("after {:.1} s{what}", found.took.as_secs_f64())),
-            None => Err(format!("nothing found in {} minutes", wanted.minutes)),
+        let found = match &mutant.test {
+            Some(test) => self.test(test)?,
+            None => self.explore(mutant.mode, wanted.seed, wanted.minutes)?,
+        };
+        Ok(match (found.violation, &mutant.test) {
+            (Some(what), _) => Ok(format!("after {:.1} s{what}", found.took.as_secs_f64())),
+            (None, Some(test)) => Err(format!("cargo test {} passes", test.join(" "))),
+            (None, None) => Err(format!("nothing found in {} minutes", wanted.minutes)),
         })
     }
 }
@@ -204,12 +242,22 @@ mod tests {
 
     #[test]
     fn a_name_that_no_mutant_has_is_told() {
-        let all = || ["r1", "log/l2"].map(|name| Mutant { name: name.to_owned(), patch: PathBuf::new(), mode: "log" }).into();
+        let all = || ["r1", "log/l2"].map(|name| Mutant { name: name.to_owned(), patch: PathBuf::new(), mode: "log", test: None }).into();
         let names = |only: &[&str]| {
             let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
             chosen(all(), &only).map(|mutants| mutants.len()).map_err(|e| e.to_string())
         };
         assert_eq!((names(&[]), names(&["log/l2"])), (Ok(2), Ok(1)));
         assert_eq!(names(&["r1", "l2"]), Err("no mutant is called l2; there are r1, log/l2".to_owned()));
+    }
+
+    #[test]
+    fn a_patch_may_name_its_test() {
+        let words = |patch: &str| test_of(patch).map(|words| words.join("|"));
+        assert_eq!(
+            words("L3: it is.\n\nHunted by `cargo test -p engine --lib walk`.\n\ndiff --git a b\n"),
+            Some("-p|engine|--lib|walk".to_owned())
+        );
+        assert_eq!(words("L3: it is.\n\ndiff --git a b\n+// `cargo test -p engine`\n"), None);
     }
 }

@@ -103,6 +103,7 @@ impl Options {
         let settings = Settings {
             commit_mode: CommitMode::Ordered,
             condense_beyond: [2, 4, 8, 2048][rng.usize(0..4)],
+            checkpoint_beyond: [3, 12, 4096][rng.usize(0..3)],
             compression: [Compression::Off, Compression::Carriers, Compression::All, Compression::All][rng.usize(0..4)],
             carrier_slots_max: SLOTS_MAX,
             persistence,

@@ -67,6 +67,11 @@ impl Coverage {
         self.names.insert(name);
     }
 
+    /// The state counted last was at this step as well.
+    pub fn count_beside(&mut self, step: Step, crash: Crash, depth: usize) {
+        *self.steps.entry((step, crash, depth.min(DEPTH_MAX - 1))).or_default() += 1;
+    }
+
     /// Adds what another run covered.
     pub fn add(&mut self, other: Self) {
         self.runs += other.runs;

@@ -339,6 +339,25 @@ impl Traffic {
         }
     }
 
+    /// What a checkpoint of the log is at, beside the commits that `step` tells of.
+    #[must_use]
+    pub fn beside(&self) -> Option<Step> {
+        let has = |purpose| self.since_flush.has(purpose) || self.covered.has(purpose);
+        if !self.serving || self.closing {
+            return None;
+        }
+        let step = if self.flushes_in_flight > 0 && self.covered.has(Purpose::Increments) {
+            Step::Flush1
+        } else if self.since_flush.has(Purpose::Increments) {
+            Step::Refs
+        } else if has(Purpose::NonCritical) {
+            Step::NonCritical
+        } else {
+            return None;
+        };
+        (step != self.step()).then_some(step)
+    }
+
     /// Where the engine is.
     #[must_use]
     pub fn step(&self) -> Step {

@@ -22,8 +22,6 @@ use crate::pages::{Got, Task};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Units, condensed ones too, beyond which a checkpoint begins: 16 MiB, which the next opening has to read.
-pub(super) const UNITS_MAX: u64 = 4096;
 /// The most pages loading, and the most being written, at once.
 const PAGES_IN_FLIGHT_MAX: usize = 64;
 
@@ -70,7 +68,8 @@ impl Engine {
         let memory = log.live.bytes() > self.accountant.limit(Part::Log);
         // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.
         let reserve = self.geometry.reserve_blocks;
-        let most = if self.space.census.free > 2 * reserve { UNITS_MAX } else { UNITS_MAX.min(reserve / 4) };
+        let most = self.settings.checkpoint_beyond;
+        let most = if self.space.census.free > 2 * reserve { most } else { most.min(reserve / 4) };
         let units = count(log.walk.len() + log.segments.places.len()) > most;
         if memory || units || log.places.len() < PLACES_LEFT_MIN {
             self.begin_checkpoint();

@@ -1,6 +1,5 @@
 //! How far an opening is: told to whoever asks, and by notices where it takes long.
 
-use super::checkpoint::UNITS_MAX;
 use super::walk::Walk;
 use crate::engine::Engine;
 use crate::interface::Notice;
@@ -46,7 +45,7 @@ impl Engine {
     pub fn progress(&self) -> Option<Progress> {
         let opening = self.log_opening.as_ref().filter(|opening| opening.units_read > 0)?;
         let units = opening.units_read;
-        let units_most = opening.walk.as_ref().map_or(units, |walk: &Walk| UNITS_MAX.max(units + walk.ahead()));
+        let units_most = opening.walk.as_ref().map_or(units, |walk: &Walk| self.settings.checkpoint_beyond.max(units + walk.ahead()));
         let live = opening.live.as_ref().map(super::Unchained::len).or_else(|| self.log.as_ref().map(|log| log.live.len()));
         Some(Progress { units, units_most, records: live.unwrap_or(0) })
     }
