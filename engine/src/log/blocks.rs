@@ -40,8 +40,6 @@ impl Engine {
 
     /// A free block becomes the log's.
     pub(super) fn joins_log(&mut self, pbn: Pbn) {
-        // A read that ended after the block was freed has left it there.
-        self.cache.forget(pbn);
         self.log.as_mut().expect("there is a log to join").blocks.insert(pbn, Use::Plain);
         self.space.of_log(self.geometry.refs_of(pbn).0.index, 0, true);
     }
