@@ -1,7 +1,7 @@
 //! Packs: what compresses of a large epoch, several client blocks in one block of the device.
 //!
 //! 1. A pack is content: it goes out while its epoch fills, and is flushed before the units that name it (R1). It lies in a block that one of
-//!    those had which were packed together with it, and is free to the medium: the first ones, so that neighbours go out in one write.
+//!    those had which were packed together with it, and is free to the medium: those that lie side by side, so that they go out in one write.
 //! 2. Neighbours by LBN are packed together, so that they are read together: each block into the first pack that has room for it, of those that
 //!    one of the sixteen blocks before it began.
 //! 3. Only what one LBN means is packed; what else came to mean it goes with it in no step of its own.
@@ -15,10 +15,11 @@ use crate::format::entry::{Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
 use crate::settings::Compression;
 use crate::units::{Epoch, Lbn, Pbn};
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 /// Blocks that compress, beyond which packs are made of them.
-const BATCH_BLOCKS: usize = 48;
+const BATCH_BLOCKS: usize = 256;
 
 /// A block that compresses: what means it, where it would lie, and to how many bytes it comes.
 type Small = (Lbn, Pbn, usize);
@@ -49,6 +50,17 @@ fn packs(blocks: &[Small], most: usize) -> (Vec<Vec<Small>>, Vec<Vec<Small>>) {
         }
     }
     (done, open.into_iter().map(|(_, pack)| pack).collect())
+}
+
+/// So many of these blocks, in order, and the rest of them: the longest runs are taken, so that few commands write all.
+fn places(mut blocks: Vec<Pbn>, wanted: usize) -> (Vec<Pbn>, Vec<Pbn>) {
+    blocks.sort_unstable();
+    let mut runs: Vec<&[Pbn]> = blocks.chunk_by(|&one, &next| one + 1 == next).collect();
+    runs.sort_by_key(|run| Reverse(run.len()));
+    let mut all = runs.concat();
+    let rest = all.split_off(wanted);
+    all.sort_unstable();
+    (all, rest)
 }
 
 impl Engine {
@@ -107,9 +119,7 @@ impl Engine {
 
     /// What goes to which block.
     fn make_packs(&mut self, epoch: Epoch, packs: &[Vec<Small>]) -> Vec<(Pbn, Slice)> {
-        let mut places: Vec<Pbn> = packs.iter().flatten().map(|&(_, pbn, _)| pbn).collect();
-        places.sort_unstable();
-        let rest = places.split_off(packs.len());
+        let (places, rest) = places(packs.iter().flatten().map(|&(_, pbn, _)| pbn).collect(), packs.len());
         // All of them are taken before any pack lies where one of them would have.
         let taken: Vec<Vec<Taken>> = packs.iter().zip(&places).map(|(pack, &place)| self.take_riders(epoch, pack, place)).collect();
         let contents = taken.into_iter().zip(&places).map(|(riders, &place)| (place, self.make_pack(epoch, place, riders))).collect();
