@@ -125,7 +125,12 @@ impl Gain {
 
     /// Whether it saves one block in sixteen, or that is not known yet.
     pub fn pays(&self) -> bool {
-        self.tried < Self::LATELY / 4 || self.saved * 16 >= self.tried
+        self.tried < Self::LATELY / 4 || self.has_paid()
+    }
+
+    /// Whether some was tried lately, and saved one block in sixteen.
+    pub fn has_paid(&self) -> bool {
+        self.tried > 0 && self.saved * 16 >= self.tried
     }
 }
 

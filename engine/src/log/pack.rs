@@ -18,8 +18,10 @@ use crate::units::{Epoch, Lbn, Pbn};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-/// Blocks that compress, beyond which packs are made of them.
+/// Held blocks beyond which packs are made of them: the more, the longer the runs in which these lie.
 const BATCH_BLOCKS: usize = 256;
+/// The same where it is not known yet whether packs pay.
+const FIRST_BATCH_BLOCKS: usize = 48;
 
 /// A block that compresses: what means it, where it would lie, and to how many bytes it comes.
 type Small = (Lbn, Pbn, usize);
@@ -69,7 +71,9 @@ impl Engine {
         let is_large = epoch == self.open.number && self.open.births.len() > SMALL_BLOCKS_MAX;
         let counts = self.log.as_ref().map(|log| log.holding.counts(epoch)).unwrap_or_default();
         let most = self.held_blocks_max();
-        if is_large && counts.held >= BATCH_BLOCKS.min(most / 2) && counts.fresh >= NEIGHBOURS.min(most / 4) {
+        let has_paid = self.log.as_ref().is_some_and(|log| log.holding.gain.has_paid());
+        let batch = if has_paid { BATCH_BLOCKS } else { FIRST_BATCH_BLOCKS };
+        if is_large && counts.held >= batch.min(most / 2) && counts.fresh >= NEIGHBOURS.min(most / 4) {
             self.pack(false);
         }
     }
