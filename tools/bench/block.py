@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import browser  # noqa: E402, F401
@@ -54,9 +53,7 @@ def since(now, then):
 class Attached:
     """A store attached by this very binary; `device` is where."""
 
-    how = "FUSE and loop"
-
-    def __init__(self, _, store, *options):
+    def __init__(self, store, *options):
         self.store = store
         self.device = onefold.run("attach", store, "--fuse", *options).stdout.strip()
         supervisor, self.server = onefold.server_pids(store)
@@ -97,30 +94,6 @@ class Attached:
 
     def detach(self):
         onefold.run("detach", self.store)
-
-
-class OverNbd(Attached):
-    """The same by way of NBD, nbdfuse and loop: without the acknowledgement ring, which volumes on FUSE have."""
-
-    how = "NBD, nbdfuse and loop"
-
-    def __init__(self, place, store, *options):
-        self.store = store
-        self.served = place.serve(store, *options)
-        self.server = self.served.process.pid
-        self.pids = [self.server]
-        self.mountpoint = tempfile.mkdtemp(prefix="nbdfuse.", dir=place.path)
-        self.client = subprocess.Popen(["nbdfuse", self.mountpoint, "--unix", self.served.socket])
-        file = os.path.join(self.mountpoint, "nbd")
-        onefold.wait_for(lambda: os.path.exists(file), 20, "nbdfuse")
-        self.device = call("losetup", "--find", "--show", "--direct-io=on", "--sector-size=512", file).strip()
-
-    def detach(self):
-        call("losetup", "--detach", self.device)
-        away = ["umount", self.mountpoint]
-        onefold.wait_for(lambda: subprocess.run(away, capture_output=True, check=False).returncode == 0, 20, "nbdfuse to be free")
-        self.client.wait(timeout=20)
-        self.served.detach()
 
 
 def roomy(options):

@@ -37,7 +37,7 @@ def replay_live(place, name, persistence):
         # As the simulated scheme that it is held against.
         onefold.run("create", disk.device, "--logical", logical, "--commit-mode", "ordered")
         created = disk.counts()
-        volume = Attached(place, disk.device, "--persistence", persistence, "--device-model", MODEL)
+        volume = Attached(disk.device, "--persistence", persistence, "--device-model", MODEL)
         try:
             words = ["trace", "replay", trace_path(name), "--on", volume.device, "--idle", IDLE_S, "--verify"]
             began = time.monotonic()

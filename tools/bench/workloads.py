@@ -14,7 +14,7 @@ import tempfile
 import time
 
 import programs
-from block import MIB, Attached, Disk, OverNbd, call, onefold, roomy, since
+from block import MIB, Attached, Disk, call, onefold, roomy, since
 from live import Place
 
 MODEL = os.environ.get("ONEFOLD_BENCH_MODEL", "tablet")
@@ -27,11 +27,10 @@ SCHEMES = {
     "log-weak": ["--commit-mode", "log", "--persistence", "weak"],
     "log-strong": ["--commit-mode", "log", "--persistence", "strong"],
 }
-# What each benchmark compares with passthrough, with the run time ratio that is wanted; and how all of it is attached.
+# What each benchmark compares with passthrough, with the run time ratio that is wanted.
 COMPARED = {
-    "live-workloads": (Attached, {"weak": None, "strong": None}),
-    "log-live": (OverNbd, {"log-weak": 1.03, "log-strong": 1.10}),
-    "log-live-fuse": (Attached, {"log-weak": 1.03, "log-strong": 1.10}),
+    "live-workloads": {"weak": None, "strong": None},
+    "log-live": {"log-weak": 1.03, "log-strong": 1.10},
 }
 
 
@@ -69,14 +68,14 @@ class Mounted:
         os.rmdir(self.path)
 
 
-def once(attach, place, program, scheme, number):
+def once(place, program, scheme, number):
     """One run of a program on one scheme."""
     disk = Disk(place.file(f"{program.name}.{scheme}.{number}"), LOGICAL + LOGICAL // 32 + 64 * MIB)
     try:
         if scheme != "passthrough":
             onefold.run("create", disk.device, "--logical", LOGICAL)
         # The setup is not what is measured: at full speed.
-        volume = attach(place, disk.device, *SCHEMES[scheme])
+        volume = Attached(disk.device, *SCHEMES[scheme])
         mounted = None
         try:
             call("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", volume.device)
@@ -88,7 +87,7 @@ def once(attach, place, program, scheme, number):
                 mounted.close()
             volume.detach()
         drop_caches()
-        volume = attach(place, disk.device, *SCHEMES[scheme], "--device-model", MODEL)
+        volume = Attached(disk.device, *SCHEMES[scheme], "--device-model", MODEL)
         mounted = Mounted(volume.device)
         try:
             mounted.mount()
@@ -122,7 +121,7 @@ def once(attach, place, program, scheme, number):
 
 def run(name, options):
     """Run time on a volume over that on the bare store, and over what is wanted of it, if anything; the worst of the programs that ran."""
-    attach, compared = COMPARED[name]
+    compared = COMPARED[name]
     schemes = ["passthrough", *compared]
     names = os.environ.get("ONEFOLD_BENCH_PROGRAMS")
     wanted = {key: programs.PROGRAMS[key] for key in names.split(",")} if names else programs.PROGRAMS
@@ -138,10 +137,10 @@ def run(name, options):
             found = {scheme: [] for scheme in schemes}
             for number in range(RUNS):
                 for scheme in schemes:
-                    found[scheme].append(once(attach, place, program, scheme, number))
+                    found[scheme].append(once(place, program, scheme, number))
                     print(f"{program.name}, {scheme}: {found[scheme][-1]}", file=sys.stderr, flush=True)
             median = {scheme: statistics.median(run["seconds"] for run in runs) for scheme, runs in found.items()}
             ratios = {scheme: round(median[scheme] / median["passthrough"], 3) for scheme in compared}
             worst = max(worst, *(ratio / (compared[scheme] or 1) for scheme, ratio in ratios.items()))
             made[program.name] = {"run time ratio": ratios, **found}
-    return {"value": round(worst, 3), "model": MODEL, "by way of": attach.how, "runs": RUNS, "store in": options.dir, "cores": os.cpu_count(), **made}
+    return {"value": round(worst, 3), "model": MODEL, "runs": RUNS, "store in": options.dir, "cores": os.cpu_count(), **made}

@@ -8,7 +8,7 @@
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 where a target is missed.
 # Benchmarks marked `counts` and `steps` run the engine in the simulator; `live`, `log`, `reopen`, `space`, `record` and `pace` run the built binary on this machine, need fio,
-# libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp). `replay` and `workloads` need root, FUSE and loop devices besides, log-live nbdfuse.
+# libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp). `replay` and `workloads` need root, FUSE and loop devices besides.
 # live-workloads listens to ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
 # that is a missed target) and writes target/report/index.html, results.csv and results.json (docs/evaluating.md). --all leaves it out.
@@ -27,7 +27,6 @@ if [[ $1 == papers ]]; then
 fi
 bash tools/dev/setup.sh build >/dev/null
 need fio python3-libnbd python3
-[[ " $* " != *" log-live "* ]] || need nbdfuse
 build_onefold
 cargo build --release --locked --quiet -p onefold-sim
 ONEFOLD_SIM="$(target_dir)/release/onefold-sim"

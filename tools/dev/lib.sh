@@ -40,7 +40,7 @@ need_root() {
 package_of() {
     case "$1" in
     fio) echo fio ;;
-    nbdinfo | nbdcopy | nbdsh | nbdfuse) echo libnbd-bin ;;
+    nbdinfo | nbdcopy | nbdsh) echo libnbd-bin ;;
     python3-libnbd) echo python3-libnbd ;;
     python3) echo python3 ;;
     qemu-io | qemu-img | qemu-nbd) echo qemu-utils ;;
