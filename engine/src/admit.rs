@@ -10,7 +10,7 @@ use crate::engine::{Engine, IoFor};
 use crate::epoch::Wanted;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
-use crate::interface::{Action, Class, Failure, Op, Promised, Reply, Request, RequestId};
+use crate::interface::{Action, Class, Failure, Op, Reply, Request, RequestId};
 use crate::link::{Blocked, Compared};
 use crate::memory::Part;
 use crate::pages::Task;
@@ -132,7 +132,7 @@ impl Engine {
         }
     }
 
-    fn begin_request(&mut self, request: &Request) {
+    pub(crate) fn begin_request(&mut self, request: &Request) {
         let strong = self.settings.persistence == crate::settings::Persistence::Strong;
         let durable = if request.fua { Some(Wanted::Fua) } else { strong.then_some(Wanted::Strong) };
         self.requests.insert(request.id, Pending { left: 1, failure: None, durable, unspoken: Vec::new() });
@@ -165,7 +165,7 @@ impl Engine {
     }
 
     /// Places one block of a request, or starts an operation that will.
-    fn write_block(&mut self, request: RequestId, lbn: Lbn, sent: Slice, digest: Digest, covers: std::ops::Range<usize>) {
+    pub(crate) fn write_block(&mut self, request: RequestId, lbn: Lbn, sent: Slice, digest: Digest, covers: std::ops::Range<usize>) {
         let whole = covers == (0..BLOCK_SIZE) && digest != Digest::Partial;
         let mut blocked = None;
         if whole {
@@ -446,46 +446,6 @@ impl Engine {
                 }
             },
         }
-    }
-
-    /// A discard takes whole blocks; what it touches of others stays.
-    fn begin_discard(&mut self, request: &Request) {
-        self.ledger.client_discards += 1;
-        let first = request.offset.0.div_ceil(BLOCK_BYTES);
-        let end = (request.offset.0 + request.length.0) / BLOCK_BYTES;
-        self.begin_request(request);
-        if first < end {
-            self.promise(request.id, self.open.number, Promised::Unmap { first: Lbn(first), end: Lbn(end) });
-            self.unmap(Lbn(first), Lbn(end));
-        }
-        self.finish_part(request.id, None);
-    }
-
-    /// Zeroes are exact: whole blocks are unmapped, the parts of blocks at both ends are written.
-    fn begin_write_zeroes(&mut self, request: &Request) {
-        self.ledger.client_discards += 1;
-        let end_byte = request.offset.0 + request.length.0;
-        let first = request.offset.0.div_ceil(BLOCK_BYTES);
-        let end = end_byte / BLOCK_BYTES;
-        self.begin_request(request);
-        if first < end {
-            self.promise(request.id, self.open.number, Promised::Unmap { first: Lbn(first), end: Lbn(end) });
-            self.unmap(Lbn(first), Lbn(end));
-        }
-        let mut edge = |lbn: u64| {
-            let at = lbn * BLOCK_BYTES;
-            let covers = index(request.offset.0.saturating_sub(at))..index((end_byte - at).min(BLOCK_BYTES));
-            self.write_block(request.id, Lbn(lbn), BufferMut::zeroed(1).freeze().slice(0, 1), Digest::Partial, covers);
-        };
-        let head = request.offset.0 / BLOCK_BYTES;
-        let tail = end_byte / BLOCK_BYTES;
-        if request.length.0 > 0 && request.offset.0 % BLOCK_BYTES != 0 {
-            edge(head);
-        }
-        if end_byte % BLOCK_BYTES != 0 && (tail != head || request.offset.0 % BLOCK_BYTES == 0) {
-            edge(tail);
-        }
-        self.finish_part(request.id, None);
     }
 
     /// After a failed write or flush: whoever waits for durability hears of it (A5).

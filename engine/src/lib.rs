@@ -19,6 +19,7 @@ mod link;
 mod promise;
 mod recall;
 mod space;
+mod unmap;
 
 mod epoch;
 mod pages;
