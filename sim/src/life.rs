@@ -265,7 +265,11 @@ impl Explorer {
         }
         let step = world.traffic.step();
         // A first life closes and reclaims seldom, and few of its crashes are kills.
-        let kills = if matches!(step, Step::Closing | Step::Reclaim) && depth == 0 { 180 } else { 90 };
+        let kills = match step {
+            Step::Closing if depth == 0 => 180,
+            Step::Reclaim if depth == 0 => 220,
+            _ => 90,
+        };
         if rng.u8(..) < kills {
             for _ in 0..4 {
                 let disk = world.disk.kill(rng);
