@@ -4,15 +4,13 @@
 //! 2. Units whose places lie side by side go out in one write. A cut may leave any of them, as of several writes.
 //! 3. Every unit says which unit was flushed last when it was composed, and names the places of those behind it: two or more.
 
-use super::Walked;
 use super::carry::Rider;
-use super::hold::neighbours;
 use super::walk::runs;
 use crate::buffer::Slice;
 use crate::engine::{Engine, Fresh, IoFor};
 use crate::format::entry::Kind;
 use crate::format::record::Record;
-use crate::format::unit::{CARRIER_PLACES_MAX, UnitHeader, UnitKind, UnitWriter};
+use crate::format::unit::{CARRIER_PLACES_MAX, UnitKind, UnitWriter};
 use crate::interface::Class;
 use crate::units::{Pbn, count};
 
@@ -30,24 +28,8 @@ impl Engine {
         let (epoch, content_flushed) = (commit.epoch.number, commit.log.is_large);
         let mut blocks = Vec::with_capacity(sent);
         for (unit, (writer, is_carrier)) in (0..units).zip(writers) {
-            let log = self.log.as_mut().expect("it is there");
-            let pbn = log.places.pop_front().expect("places were reserved");
-            let header = UnitHeader {
-                kind: UnitKind::Log,
-                incarnation: self.superblock.incarnation,
-                sequence: log.next,
-                epoch,
-                unit,
-                units,
-                flushed_upto: log.flushed,
-                content_flushed,
-            };
             self.ledger.units.filled(UnitKind::Log, &writer);
-            let mut block = self.home.clone().take(1);
-            let authenticator = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
-            log.walk.push_back(Walked { pbn, incarnation: header.incarnation, epoch });
-            log.next += 1;
-            let block = block.freeze().slice(0, 1);
+            let (pbn, block, authenticator) = self.next_unit(writer, epoch, (unit, units), content_flushed);
             if is_carrier {
                 let held = Some(block.clone());
                 self.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
@@ -60,12 +42,11 @@ impl Engine {
 
     /// Writes units, or, at an opening, whatever is written again with them.
     pub(super) fn write_units(&mut self, blocks: Vec<(Pbn, Slice)>, fua: bool) {
-        for (first, units) in neighbours(blocks) {
-            let at = self.geometry.block_at(first);
-            let is_carrier = |pbn: &Pbn| self.fresh.get(pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
-            let carriers = (0..count(units.len())).map(|i| first + i).filter(is_carrier).collect();
-            self.write_out(IoFor::Units { units: units.len(), carriers, fua }, at, units, Class::Log);
-        }
+        self.write_blocks(blocks, Class::Log, |engine, first, units| {
+            let is_carrier = |pbn: &Pbn| engine.fresh.get(pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
+            let carriers = (0..count(units)).map(|i| first + i).filter(is_carrier).collect();
+            IoFor::Units { units, carriers, fua }
+        });
     }
 
     /// The units, filled, and whether each is a carrier.
@@ -91,7 +72,7 @@ impl Engine {
     }
 
     /// Places behind the unit that is so many behind the next one.
-    fn places_behind(&self, units: usize, is_carrier: bool) -> Vec<crate::format::places::Places> {
+    pub(super) fn places_behind(&self, units: usize, is_carrier: bool) -> Vec<crate::format::places::Places> {
         let log = self.log.as_ref().expect("places are the log's");
         let mut places = runs(log.places.iter().skip(units + 1).copied());
         if is_carrier {

@@ -13,7 +13,6 @@
 
 use super::Log;
 use super::checkpoint::{At, Checkpoint};
-use super::hold::neighbours;
 use super::places::PLACES_FRACTION;
 use super::records::record_of;
 use super::walk::first_runs;
@@ -200,14 +199,10 @@ impl Engine {
             let (kind, incarnation) = (UnitKind::Condensed, self.superblock.incarnation);
             let header = UnitHeader { kind, incarnation, sequence: cut, epoch, unit, units, flushed_upto: before, content_flushed: false };
             self.ledger.units.filled(kind, &writer);
-            let mut block = self.home.clone().take(1);
-            let _ = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
-            blocks.push((pbn, block.freeze().slice(0, 1)));
+            let (block, _) = self.sealed(writer, &header, pbn);
+            blocks.push((pbn, block));
         }
-        for (first, units) in neighbours(blocks) {
-            let at = self.geometry.block_at(first);
-            self.write_out(IoFor::CondensedUnits { units: units.len() }, at, units, Class::Log);
-        }
+        self.write_blocks(blocks, Class::Log, |_, _, units| IoFor::CondensedUnits { units });
     }
 
     pub(crate) fn copies_written(&mut self, units: usize) {

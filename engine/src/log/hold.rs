@@ -121,11 +121,8 @@ impl Engine {
 
     /// Sends content, in the order of its blocks: neighbours in one write.
     pub(super) fn send_runs(&mut self, contents: Vec<(Pbn, Slice)>) {
-        for (first, data) in neighbours(contents) {
-            let at = self.geometry.block_at(first);
-            self.content_in_flight += 1;
-            self.write_out(IoFor::Content { first, blocks: count(data.len()) }, at, data, Class::Data);
-        }
+        let content = |_: &Self, first, blocks| IoFor::Content { first, blocks: count(blocks) };
+        self.content_in_flight += self.write_blocks(contents, Class::Data, content);
     }
 
     /// Whether the content of a block is held back, and nowhere else.
@@ -138,16 +135,4 @@ impl Engine {
     pub(crate) fn drop_held(&mut self, pbn: Pbn, epoch: u64) -> bool {
         self.log.as_mut().is_some_and(|log| log.holding.remove(Epoch(epoch), pbn).is_some())
     }
-}
-
-/// What is to be written, in the order that it comes in, with what follows its neighbour taken together: each run goes out in one write.
-pub(super) fn neighbours(blocks: Vec<(Pbn, Slice)>) -> Vec<(Pbn, Vec<Slice>)> {
-    let mut runs: Vec<(Pbn, Vec<Slice>)> = Vec::new();
-    for (pbn, content) in blocks {
-        match runs.last_mut() {
-            Some((first, run)) if *first + count(run.len()) == pbn => run.push(content),
-            _ => runs.push((pbn, vec![content])),
-        }
-    }
-    runs
 }

@@ -32,6 +32,7 @@ mod places;
 mod progress;
 mod records;
 mod replay;
+mod send;
 mod sizes;
 mod superblock;
 mod units;

@@ -25,7 +25,7 @@ use crate::format::anchor::Barrier;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::record::Record;
 use crate::format::superblock::CommitMode;
-use crate::format::unit::{UnitHeader, UnitKind, UnitWriter, open};
+use crate::format::unit::{UnitKind, UnitWriter, open};
 use crate::interface::{Class, IoFailure, Notice};
 use crate::pages::Task;
 use crate::units::{Epoch as Number, Pbn, Time};
@@ -284,29 +284,14 @@ impl Engine {
         self.log_opening().blocks_left = 1;
         let number = self.open.number;
         self.open.number = Number(number.0 + 1);
-        let log = self.log.as_mut().expect("only a log is closed");
-        let pbn = log.places.pop_front().expect("places were chosen");
-        let mut writer = UnitWriter::new(super::walk::runs(log.places.iter().copied()));
+        let mut writer = UnitWriter::new(self.places_behind(0, false));
         let rest = writer.push(closing);
         assert!(rest.is_none(), "the new blocks of a small epoch fit a unit");
-        let incarnation = self.superblock.incarnation;
-        let header = UnitHeader {
-            kind: UnitKind::Log,
-            incarnation,
-            sequence: log.next,
-            epoch: number,
-            unit: 0,
-            units: 1,
-            flushed_upto: log.flushed,
-            content_flushed: true,
-        };
-        let mut block = self.home.clone().take(1);
-        let _ = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
+        let (pbn, block, _) = self.next_unit(writer, number, (0, 1), true);
+        let log = self.log.as_mut().expect("only a log is closed");
         log.is_cut_off = log.places.is_empty();
-        log.walk.push_back(Walked { pbn, incarnation, epoch: number });
-        log.next += 1;
         log.epoch = number;
-        self.write_units(vec![(pbn, block.freeze().slice(0, 1))], false);
+        self.write_units(vec![(pbn, block)], false);
     }
 
     /// What was written again, or the closing unit, may be on the device now.

@@ -155,9 +155,7 @@ impl Engine {
         let incarnation = self.superblock.incarnation;
         let header =
             UnitHeader { kind: UnitKind::Pack, incarnation, sequence: 0, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: true };
-        let mut block = self.home.clone().take(1);
-        let authenticator = writer.seal(&self.authenticator, &header, pbn, block.block_mut(0));
-        let block = block.freeze().slice(0, 1);
+        let (block, authenticator) = self.sealed(writer, &header, pbn);
         let held = Some(block.clone());
         self.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
         self.open.has_packs = true;
