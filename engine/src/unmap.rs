@@ -10,13 +10,8 @@ impl Engine {
     /// A discard takes whole blocks; what it touches of others stays.
     pub(crate) fn begin_discard(&mut self, request: &Request) {
         self.ledger.client_discards += 1;
-        let first = request.offset.0.div_ceil(BLOCK_BYTES);
-        let end = (request.offset.0 + request.length.0) / BLOCK_BYTES;
         self.begin_request(request);
-        if first < end {
-            self.promise(request.id, self.open.number, Promised::Unmap { first: Lbn(first), end: Lbn(end) });
-            self.unmap(Lbn(first), Lbn(end));
-        }
+        self.unmap_whole_blocks(request);
         self.finish_part(request.id, None);
     }
 
@@ -24,13 +19,8 @@ impl Engine {
     pub(crate) fn begin_write_zeroes(&mut self, request: &Request) {
         self.ledger.client_discards += 1;
         let end_byte = request.offset.0 + request.length.0;
-        let first = request.offset.0.div_ceil(BLOCK_BYTES);
-        let end = end_byte / BLOCK_BYTES;
         self.begin_request(request);
-        if first < end {
-            self.promise(request.id, self.open.number, Promised::Unmap { first: Lbn(first), end: Lbn(end) });
-            self.unmap(Lbn(first), Lbn(end));
-        }
+        self.unmap_whole_blocks(request);
         let mut edge = |lbn: u64| {
             let at = lbn * BLOCK_BYTES;
             let covers = index(request.offset.0.saturating_sub(at))..index((end_byte - at).min(BLOCK_BYTES));
@@ -45,5 +35,14 @@ impl Engine {
             edge(tail);
         }
         self.finish_part(request.id, None);
+    }
+
+    fn unmap_whole_blocks(&mut self, request: &Request) {
+        let first = Lbn(request.offset.0.div_ceil(BLOCK_BYTES));
+        let end = Lbn((request.offset.0 + request.length.0) / BLOCK_BYTES);
+        if first < end {
+            self.promise(request.id, self.open.number, Promised::Unmap { first, end });
+            self.unmap(first, end);
+        }
     }
 }
