@@ -17,7 +17,7 @@ use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::epoch::Wanted;
 use crate::interface::{Action, Promise, Promised, RequestId};
-use crate::units::{Epoch, Lbn, Pbn, count};
+use crate::units::{Epoch, Lbn, Pbn};
 use std::collections::VecDeque;
 
 /// What has been promised, and what is left of the last server's promises.
@@ -25,19 +25,23 @@ use std::collections::VecDeque;
 pub(crate) struct Promises {
     /// Counts the operations in the order in which they were applied.
     order: u64,
-    /// The latest order remembered (or overtaken) for an LBN, in the open epoch and in the committing one.
-    open: Map<Lbn, u64>,
-    committing: Map<Lbn, u64>,
-    /// Records in the ring of the open epoch, and of the committing one.
-    open_records: u64,
-    committing_records: u64,
-    /// Contents among them, those that are still to be remembered included.
-    open_contents: u64,
-    committing_contents: u64,
+    open: Standing,
+    committing: Standing,
     /// Those of the last server, still to be applied.
     pub recalled: VecDeque<Promised>,
     /// Blocks that these name: free, as far as counts say, and nobody's to take until the links are committed.
     pub named: Map<Pbn, ()>,
+}
+
+/// The promises of one epoch.
+#[derive(Default)]
+struct Standing {
+    /// The latest order remembered (or overtaken) for an LBN.
+    orders: Map<Lbn, u64>,
+    /// Records in the ring.
+    records: u64,
+    /// Contents among them, those that are still to be remembered included.
+    contents: u64,
 }
 
 /// A promise of a request that is not acknowledged yet.
@@ -50,20 +54,21 @@ impl Promises {
     /// The open epoch was sealed.
     pub fn sealed(&mut self) {
         self.committing = std::mem::take(&mut self.open);
-        self.committing_records = std::mem::take(&mut self.open_records);
-        self.committing_contents = std::mem::take(&mut self.open_contents);
     }
 
     /// The committing epoch is durable.
     pub fn durable(&mut self) {
-        self.committing.clear();
-        self.committing_records = 0;
-        self.committing_contents = 0;
+        self.committing = Standing::default();
+    }
+
+    /// Those of an epoch in memory.
+    fn of(&mut self, epoch: Epoch, open: Epoch) -> &mut Standing {
+        if epoch == open { &mut self.open } else { &mut self.committing }
     }
 
     /// Records that the ring holds for the open epoch, and for both.
     pub fn records(&self) -> (u64, u64) {
-        (self.open_records, self.open_records + self.committing_records)
+        (self.open.records, self.open.records + self.committing.records)
     }
 }
 
@@ -73,7 +78,7 @@ impl Engine {
         if !self.settings.keeps_promises || self.stage == Stage::Recalling {
             return;
         }
-        let is_held_back = self.is_held_back(pbn);
+        let (is_held_back, contents_max) = (self.is_held_back(pbn), self.contents_max());
         let pending = self.requests.get_mut(&request).expect("the request was begun");
         if pending.durable.is_some() {
             return;
@@ -87,19 +92,23 @@ impl Engine {
             }
             return self.promise(request, epoch, Promised::Link { lbn, pbn, slot });
         }
-        let is_open = epoch == self.open.number;
-        let contents = if is_open { &mut self.promises.open_contents } else { &mut self.promises.committing_contents };
-        if *contents >= self.settings.ring_contents_max / 2 {
+        let standing = self.promises.of(epoch, self.open.number);
+        if standing.contents >= contents_max {
             pending.durable = Some(Wanted::Space);
             return;
         }
-        *contents += 1;
+        standing.contents += 1;
         self.promise(request, epoch, Promised::Content { lbn, content: content.clone() });
     }
 
     /// Whether the ring has room for one more content of the open epoch, where one is kept.
     pub(crate) fn may_promise_content(&self) -> bool {
-        !self.settings.keeps_promises || self.promises.open_contents < self.settings.ring_contents_max / 2
+        !self.settings.keeps_promises || self.promises.open.contents < self.contents_max()
+    }
+
+    /// Contents that the ring holds of one epoch: two are in memory at once.
+    fn contents_max(&self) -> u64 {
+        self.settings.ring_contents_max / 2
     }
 
     /// Notes what a request will promise once it is acknowledged: what this epoch, open or committing, makes durable.
@@ -115,7 +124,7 @@ impl Engine {
             let committing = self.commit.iter().flat_map(|c| c.epoch.points.range(first..end));
             let overtaken: Vec<Lbn> = committing.map(|(&lbn, _)| lbn).collect();
             overtaken.into_iter().for_each(|lbn| {
-                self.promises.open.insert(lbn, order);
+                self.promises.open.orders.insert(lbn, order);
             });
             return self.remember(vec![Unspoken { order, promise: Promise { epoch, what } }]);
         }
@@ -139,8 +148,7 @@ impl Engine {
     /// Points that a discard took away, in the open epoch: promises on their way to them have been overtaken.
     pub(crate) fn overtake(&mut self, lbn: Lbn) {
         if self.settings.keeps_promises {
-            let order = self.promises.order;
-            self.promises.open.insert(lbn, order);
+            self.promises.open.orders.insert(lbn, self.promises.order);
         }
     }
 
@@ -152,22 +160,17 @@ impl Engine {
                 continue;
             }
             if let Promised::Link { lbn, .. } | Promised::Content { lbn, .. } | Promised::Zero { lbn } = promise.what {
-                let later = |orders: &Map<Lbn, u64>| orders.get(&lbn).is_some_and(|&o| o > order);
+                let later = |standing: &Standing| standing.orders.get(&lbn).is_some_and(|&o| o > order);
                 if later(&self.promises.open) || later(&self.promises.committing) {
                     continue;
                 }
-                let open = promise.epoch == self.open.number;
-                let orders = if open { &mut self.promises.open } else { &mut self.promises.committing };
-                orders.insert(lbn, order);
+                self.promises.of(promise.epoch, self.open.number).orders.insert(lbn, order);
             }
+            self.promises.of(promise.epoch, self.open.number).records += 1;
             promises.push(promise);
         }
-        if promises.is_empty() {
-            return;
+        if !promises.is_empty() {
+            self.out.push(Action::Remember(promises));
         }
-        let of_open = promises.iter().filter(|p| p.epoch == self.open.number).count();
-        self.promises.open_records += count(of_open);
-        self.promises.committing_records += count(promises.len() - of_open);
-        self.out.push(Action::Remember(promises));
     }
 }

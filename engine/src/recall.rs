@@ -36,7 +36,7 @@ impl Engine {
                 Promised::Zero { lbn } if lbn.0 < logical => self.set_point(lbn, MapEntry::Zero),
                 Promised::Content { lbn, content } if lbn.0 < logical => return self.recall_content(lbn, content),
                 Promised::Link { lbn, pbn, slot } if lbn.0 < logical && pbn.0 < data => {
-                    if !self.recall_link(lbn, MapEntry::Block { pbn, slot }, pbn) {
+                    if !self.recall_link(lbn, pbn, slot) {
                         return;
                     }
                 }
@@ -48,7 +48,8 @@ impl Engine {
     }
 
     /// False: a page has to come first.
-    fn recall_link(&mut self, lbn: Lbn, to: MapEntry, pbn: Pbn) -> bool {
+    fn recall_link(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) -> bool {
+        let to = MapEntry::Block { pbn, slot };
         match self.lookup(lbn) {
             Ok(Some(now)) if now == to => return true,
             Ok(_) => {}
