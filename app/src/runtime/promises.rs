@@ -5,7 +5,7 @@
 //! 2. Copied promises stay until the engine has said that they are durable; the others until their epoch is.
 //! 3. A ring that could not take a promise is taken away: then the next server knows that it does not know.
 
-use super::ring::{Record, ReplayError, Ring, Seq};
+use super::ring::{RECORD_BYTES, Record, ReplayError, Ring, Seq};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::format::Superblock;
 use onefold_engine::interface::{Promise, Promised};
@@ -14,8 +14,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a record, without its content.
-const RECORD_BYTES: u64 = 48;
 /// Bytes of one with a block.
 const CONTENT_BYTES: u64 = RECORD_BYTES + BLOCK_BYTES;
 /// No epoch's end makes a copied promise good.

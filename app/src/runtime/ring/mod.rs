@@ -50,7 +50,8 @@ const MAGIC: &[u8; 8] = b"1FRING01";
 const PAGE: usize = 4096;
 const IDENTITY: std::ops::Range<usize> = 0..40;
 const TRIM_SLOTS: [usize; 2] = [64, 128];
-const RECORD_BYTES: u64 = 48;
+/// Bytes of a record, without its content.
+pub const RECORD_BYTES: u64 = 48;
 /// Where the slot stands in the word of a PBN.
 const SLOT_SHIFT: u32 = 56;
 const PBN_MASK: u64 = (1 << SLOT_SHIFT) - 1;
