@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
-import browser  # noqa: E402, F401
 import debian  # noqa: E402
 import onefold  # noqa: E402
 

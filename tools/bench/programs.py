@@ -6,7 +6,9 @@ import shutil
 import threading
 import urllib.request
 
-from block import browser, call, debian, onefold
+from block import call, debian, onefold  # isort: skip (tells Python of tools/kit)
+
+import browser
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 # Outlives a run: a base system and packages are fetched once.
