@@ -207,18 +207,20 @@ impl Engine {
         self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.open.births.push(pbn);
         let epoch = self.open.number.0;
-        let holds_back = self.holds_back(kind, slice);
-        let held = if holds_back { self.hold(lbn, pbn, slice) } else { slice.clone() };
-        self.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held: Some(held), waits: true });
+        let held_back = self.hold_back(kind, lbn, pbn, slice);
+        let goes = held_back.is_none();
+        let held = Some(held_back.unwrap_or_else(|| slice.clone()));
+        self.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held, waits: true });
         if kind == Kind::Fingerprint {
             self.index.insert(&fingerprint, pbn);
         }
         self.promise_block(request, self.open.number, lbn, (pbn, 0), slice);
-        if !holds_back {
+        if goes {
             self.add_to_run(request, pbn, slice.clone());
         }
         self.let_large_epoch_go();
         self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
+        self.pack_if_large(self.open.number);
         Ok(())
     }
 

@@ -79,7 +79,7 @@ impl Engine {
                 let counts = self.pending.get(&pbn).copied().expect("a new block counts");
                 Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
             }
-            Holding::Asked(_) | Holding::Loose => None,
+            Holding::Asked(_) | Holding::Loose | Holding::Noise => None,
         });
         let limits = Limits { slots: self.settings.carrier_slots_max, counts: self.settings.refs_limit };
         plan(candidates.collect(), record_bytes, limits)
@@ -102,9 +102,7 @@ impl Engine {
                 free.push(block);
             }
             self.log.as_mut().expect("it is there").blocks.insert(pbn, Use::Carrier);
-            self.add_pending(pbn, counts);
-            let counts = u8::try_from(counts).expect("the plan bounds it");
-            self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, 0, counts, true);
+            self.counts_now(pbn, counts, true);
             riders.push(these);
         }
         self.rename(&moved);
@@ -112,14 +110,28 @@ impl Engine {
         riders
     }
 
-    /// Takes a held block to where it is packed: the index names it there, and its own block counts nothing any more. With what it counted.
+    /// Takes a held block to where it is packed. With what it counted.
     pub(super) fn take_rider(&mut self, epoch: Epoch, block: Pbn, to: Pbn) -> (Rider, i16) {
-        let held = self.log.as_mut().expect("carriers are the log's").holding.remove(epoch, block);
-        let Some(Held { state: Holding::Small(data), .. }) = held else { unreachable!("only what compresses is packed") };
+        let (fresh, held, counted) = self.take_away(epoch, block, to);
+        let Holding::Small(data) = held.state else { unreachable!("only what compresses is packed") };
+        (Rider { fresh, data }, counted)
+    }
+
+    /// Takes a held block to another place: the index names it there, and its own block counts nothing any more. With what it counted.
+    pub(super) fn take_away(&mut self, epoch: Epoch, block: Pbn, to: Pbn) -> (Fresh, Held, i16) {
+        let log = self.log.as_mut().expect("only a log holds content back");
+        let held = log.holding.remove(epoch, block).expect("what is moved is held back");
         let fresh = self.fresh.remove(&block).expect("what is held back is fresh");
         self.index.remove(&fresh.fingerprint, block);
         self.index.insert(&fresh.fingerprint, to);
-        (Rider { fresh, data }, self.empty(block))
+        (fresh, held, self.empty(block))
+    }
+
+    /// A block that nothing named counts so much now.
+    pub(super) fn counts_now(&mut self, pbn: Pbn, counts: i16, is_of_log: bool) {
+        self.add_pending(pbn, counts);
+        let counts = u8::try_from(counts).expect("what is packed together is bounded by a count");
+        self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, 0, counts, is_of_log);
     }
 
     /// Blocks of what was packed are free again, in their order: the next new ones go there.

@@ -2,8 +2,9 @@
 //!
 //! 1. It has a free block of its own from the beginning, and until it is packed that is its place for all who read it or link to it: so what
 //!    does not ride has room, and goes there.
-//! 2. What looks like noise is not held back. What does not compress all the same goes to its block as soon as nothing of its epoch is being
-//!    compressed. When the epoch grows large, so does all else, or is packed (`pack.rs`).
+//! 2. What looks like noise is not compressed, and held back only where it has neighbours that are: else it would go out one by one, between them.
+//!    What does not compress goes to its block as soon as nothing of its epoch is being compressed. Of a large epoch it is moved together with
+//!    what is packed (`pack.rs`); without packs, all goes when the epoch grows large.
 //! 3. Held content is copied where it would keep a whole request's memory, and counts in the account of memory.
 //! 4. Of a stream of large epochs whose packs save nothing, only an eighth is compressed, until they save something again.
 
@@ -21,7 +22,7 @@ use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};
 /// Bytes charged for each block that is held, besides its content: what it compresses to.
 const HELD_COST_BYTES: u64 = BLOCK_BYTES;
 /// Where packing does not pay, one run of so many blocks ...
-const TRIAL_BLOCKS: usize = 16;
+pub(super) const TRIAL_BLOCKS: usize = 16;
 /// ... in so many is tried all the same.
 const TRIALS_ONE_IN: usize = 8;
 
@@ -31,14 +32,14 @@ impl Engine {
         self.log.as_ref().map_or(0, |log| count(log.holding.len()) * HELD_COST_BYTES)
     }
 
-    /// Whether this content of a block that is to be born now is held back.
-    pub(crate) fn holds_back(&self, kind: Kind, slice: &Slice) -> bool {
+    /// Whether content of a block that is to be born now may be held back.
+    fn may_hold_back(&self, kind: Kind) -> bool {
         let may = self.log.is_some() && self.settings.compression != Compression::Off && kind == Kind::Fingerprint;
         let is_small = self.open.births.len() < SMALL_BLOCKS_MAX;
         let should = is_small || self.settings.compression == Compression::All;
         // Where memory is short, or the ring that keeps acknowledgements, content goes at once.
         let has_room = || self.log.as_ref().is_some_and(|log| log.holding.len() < self.held_blocks_max()) && self.may_promise_content();
-        may && should && has_room() && (is_small || self.may_pay()) && !looks_random(slice.block(0))
+        may && should && has_room() && (is_small || self.may_pay())
     }
 
     /// Whether a block of a large epoch is worth the compressor's time.
@@ -60,14 +61,26 @@ impl Engine {
         is_half_full && self.log_asks(self.open.number)
     }
 
-    /// Holds back the content of a block born in the open epoch. What is to be kept of it.
-    pub(crate) fn hold(&mut self, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Slice {
+    /// Holds back the content of a block that is born in the open epoch, or not. What is to be kept of it.
+    pub(crate) fn hold_back(&mut self, kind: Kind, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
+        if !self.may_hold_back(kind) {
+            return None;
+        }
+        let epoch = self.open.number;
+        let is_noise = looks_random(slice.block(0));
+        let has_neighbours = || self.log.as_ref().is_some_and(|log| log.holding.counts(epoch).held > 0);
+        if is_noise && !has_neighbours() {
+            return None;
+        }
         let block = if slice.is_whole_buffer() { slice.clone() } else { self.copy(slice) };
-        let io = self.io(IoFor::Compress { pbn });
-        self.out.push(Action::Compress { io, block: block.clone() });
-        let log = self.log.as_mut().expect("only a log holds content back");
-        log.holding.ask(self.open.number, pbn, lbn, io);
-        block
+        if is_noise {
+            self.log.as_mut().expect("only a log holds content back").holding.add_noise(epoch, pbn, lbn);
+        } else {
+            let io = self.io(IoFor::Compress { pbn });
+            self.out.push(Action::Compress { io, block: block.clone() });
+            self.log.as_mut().expect("only a log holds content back").holding.ask(epoch, pbn, lbn, io);
+        }
+        Some(block)
     }
 
     fn copy(&self, slice: &Slice) -> Slice {
@@ -81,7 +94,9 @@ impl Engine {
         let Some(log) = self.log.as_mut().filter(|_| !self.failed) else { return };
         let Some(epoch) = log.holding.answer(io, pbn, data) else { return };
         if !self.log_asks(epoch) {
-            self.send_held(epoch, |state| matches!(state, Holding::Loose));
+            if !self.is_to_be_packed(epoch) {
+                self.send_held(epoch, |state| !matches!(state, Holding::Small(_)));
+            }
             self.commit_may_go_on();
         }
         self.pack_if_large(epoch);

@@ -21,6 +21,8 @@ pub(super) enum Holding {
     Small(Vec<u8>),
     /// It does not compress.
     Loose,
+    /// It looks so much like noise that nobody asked; it waits for its neighbours.
+    Noise,
 }
 
 /// Of one epoch.
@@ -29,7 +31,7 @@ pub(super) struct Counts {
     pub held: usize,
     /// Of these, being compressed.
     pub asked: usize,
-    /// Compressed since packs were made last.
+    /// Compressed, or known not to compress, since it was seen last what could be packed.
     pub fresh: usize,
 }
 
@@ -60,12 +62,25 @@ impl Holds {
         self.blocks.range((epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))).map(|(&(_, pbn), held)| (pbn, held))
     }
 
+    /// Those of an epoch, by block, up to the first that is being compressed.
+    pub fn answered(&self, epoch: Epoch) -> impl Iterator<Item = (Pbn, &Held)> {
+        self.of(epoch).take_while(|(_, held)| !matches!(held.state, Holding::Asked(_)))
+    }
+
     /// A block is held back, and is being compressed.
     pub fn ask(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn, io: IoId) {
         self.blocks.insert((epoch, pbn), Held { lbn, state: Holding::Asked(io) });
         let counts = self.counts.entry(epoch).or_default();
         counts.held += 1;
         counts.asked += 1;
+    }
+
+    /// A block that looks like noise is held back for its neighbours' sake.
+    pub fn add_noise(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn) {
+        self.blocks.insert((epoch, pbn), Held { lbn, state: Holding::Noise });
+        let counts = self.counts.entry(epoch).or_default();
+        counts.held += 1;
+        counts.fresh += 1;
     }
 
     /// A block was compressed, if it could be. Its epoch; none where it is held no more. It may have died, and been born again in a later epoch.
@@ -90,8 +105,8 @@ impl Holds {
         Some(held)
     }
 
-    /// Packs were made of what could be packed.
-    pub fn packed(&mut self, epoch: Epoch) {
+    /// It was seen what could be packed.
+    pub fn looked_at(&mut self, epoch: Epoch) {
         if let Some(counts) = self.counts.get_mut(&epoch) {
             counts.fresh = 0;
         }
@@ -150,7 +165,7 @@ mod tests {
         assert_eq!(holds.answer(IoId(1), Pbn(1), Some(vec![7])), Some(E));
         assert_eq!(holds.answer(IoId(9), Pbn(2), None), None, "that was asked before it died, and was born again");
         assert_eq!(holds.counts(E), Counts { held: 3, asked: 2, fresh: 1 });
-        holds.packed(E);
+        holds.looked_at(E);
         assert!(holds.remove(E, Pbn(1)).is_some() && holds.remove(E, Pbn(2)).is_some() && holds.remove(E, Pbn(2)).is_none());
         assert_eq!(holds.counts(E), Counts { held: 1, asked: 1, fresh: 0 });
         holds.remove(E, Pbn(3));

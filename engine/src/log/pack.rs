@@ -1,13 +1,15 @@
 //! Packs: what compresses of a large epoch, several client blocks in one block of the device.
 //!
-//! 1. A pack is content: it goes out while its epoch fills, and is flushed before the units that name it (R1). It lies in a block that one of
-//!    those had which were packed together with it, and is free to the medium: those that lie side by side, so that they go out in one write.
+//! 1. A pack is content: it goes out while its epoch fills, and is flushed before the units that name it (R1). Packs, and what does not compress of
+//!    what is held back with them, lie in the blocks that all these had, and that are free to the medium: side by side, so that few writes take
+//!    all of them.
 //! 2. Neighbours by LBN are packed together, so that they are read together: each block into the first pack that has room for it, of those that
 //!    one of the sixteen blocks before it began.
-//! 3. Only what one LBN means is packed; what else came to mean it goes with it in no step of its own.
+//! 3. Only what one LBN means is packed or moved; what else came to mean it goes with it in no step of its own.
 
 use super::carry::Rider;
-use super::holds::{Held, Holding};
+use super::hold::TRIAL_BLOCKS;
+use super::holds::Holding;
 use super::units::SMALL_BLOCKS_MAX;
 use crate::buffer::Slice;
 use crate::engine::{Engine, Fresh};
@@ -16,12 +18,10 @@ use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, Un
 use crate::settings::Compression;
 use crate::units::{Epoch, Lbn, Pbn};
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-/// Held blocks beyond which packs are made of them: the more, the longer the runs in which these lie.
+/// Held blocks of which packs are made: the more, the longer the runs in which these lie.
 const BATCH_BLOCKS: usize = 256;
-/// The same where it is not known yet whether packs pay.
-const FIRST_BATCH_BLOCKS: usize = 48;
 
 /// A block that compresses: what means it, where it would lie, and to how many bytes it comes.
 type Small = (Lbn, Pbn, usize);
@@ -36,8 +36,8 @@ struct Taken {
 /// A pack takes blocks from among so many neighbours.
 const NEIGHBOURS: usize = 16;
 
-/// What lies in each pack: first fit, in their order, of so many neighbours each. First those that take no more, then those that yet may.
-fn packs(blocks: &[Small], most: usize) -> (Vec<Vec<Small>>, Vec<Vec<Small>>) {
+/// What lies in each pack: first fit, in their order, of so many neighbours each.
+fn packs(blocks: &[Small], most: usize) -> Vec<Vec<Small>> {
     let mut done = Vec::new();
     let mut open: VecDeque<(usize, Vec<Small>)> = VecDeque::new();
     for (i, &block) in blocks.iter().enumerate() {
@@ -51,7 +51,8 @@ fn packs(blocks: &[Small], most: usize) -> (Vec<Vec<Small>>, Vec<Vec<Small>>) {
             None => open.push_back((i, vec![block])),
         }
     }
-    (done, open.into_iter().map(|(_, pack)| pack).collect())
+    done.extend(open.into_iter().map(|(_, pack)| pack));
+    done
 }
 
 /// So many of these blocks, in order, and the rest of them: the longest runs are taken, so that few commands write all.
@@ -66,15 +67,27 @@ fn places(mut blocks: Vec<Pbn>, wanted: usize) -> (Vec<Pbn>, Vec<Pbn>) {
 }
 
 impl Engine {
-    /// Makes packs of what an epoch holds back, if it is large, and there is enough of it.
-    pub(super) fn pack_if_large(&mut self, epoch: Epoch) {
+    /// Whether what an epoch holds back goes out by packs: it fills, and is large.
+    pub(super) fn is_to_be_packed(&self, epoch: Epoch) -> bool {
         let is_large = epoch == self.open.number && self.open.births.len() > SMALL_BLOCKS_MAX;
-        let counts = self.log.as_ref().map(|log| log.holding.counts(epoch)).unwrap_or_default();
+        is_large && self.log.is_some() && self.settings.compression == Compression::All
+    }
+
+    /// Makes packs of what an epoch holds back, if it is large, and there is enough of it.
+    pub(crate) fn pack_if_large(&mut self, epoch: Epoch) {
+        if !self.is_to_be_packed(epoch) {
+            return;
+        }
         let most = self.held_blocks_max();
-        let has_paid = self.log.as_ref().is_some_and(|log| log.holding.gain.has_paid());
-        let batch = if has_paid { BATCH_BLOCKS } else { FIRST_BATCH_BLOCKS };
-        if is_large && counts.held >= batch.min(most / 2) && counts.fresh >= NEIGHBOURS.min(most / 4) {
-            self.pack(false);
+        let holding = &mut self.log.as_mut().expect("it was seen").holding;
+        let batch = if holding.gain.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2);
+        let counts = holding.counts(epoch);
+        if counts.held - counts.asked >= batch && counts.fresh >= NEIGHBOURS.min(most / 4) {
+            // Each looks at all that is held back: again when others have come.
+            holding.looked_at(epoch);
+            if holding.answered(epoch).count() >= batch {
+                self.pack();
+            }
         }
     }
 
@@ -85,50 +98,68 @@ impl Engine {
 
     /// The open epoch is to be sealed: if it is large, all that it holds back goes out.
     pub(crate) fn pack_before_seal(&mut self) {
-        if self.log.is_some() && self.settings.compression == Compression::All && self.open.births.len() > SMALL_BLOCKS_MAX {
-            self.pack(true);
-            // What does not compress.
+        if self.is_to_be_packed(self.open.number) {
+            self.pack();
+            // What is still being compressed.
             self.send_held(self.open.number, |_| true);
         }
     }
 
-    /// Packs what compresses of the open epoch; but for `all`, without what may yet fill a pack.
-    fn pack(&mut self, all: bool) {
+    /// Packs what compresses of what the open epoch holds back, and sends all of it.
+    fn pack(&mut self) {
         let epoch = self.open.number;
-        let log = self.log.as_ref().expect("only a log holds content back");
-        let size = |held: &Held| if let Holding::Small(data) = &held.state { Some((held.lbn, data.len())) } else { None };
-        let small = log.holding.of(epoch).filter_map(|(pbn, held)| size(held).map(|(lbn, bytes)| (lbn, pbn, bytes)));
-        // Two: the LBN's link and the fingerprint's.
-        let is_lone = |&(lbn, pbn, _): &Small| {
-            self.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot: 0 }) && self.pending.get(&pbn) == Some(&2)
-        };
-        let (mut blocks, others): (Vec<Small>, Vec<Small>) = small.partition(is_lone);
-        blocks.sort_unstable();
+        let (mut small, mut whole, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let mut loose = 0;
+        for (pbn, held) in self.log.as_ref().expect("only a log holds content back").holding.answered(epoch) {
+            loose += usize::from(matches!(held.state, Holding::Loose));
+            // Two: the LBN's link and the fingerprint's.
+            let means_it = self.open.points.get(&held.lbn) == Some(&MapEntry::Block { pbn, slot: 0 });
+            let is_lone = means_it && self.pending.get(&pbn) == Some(&2);
+            match &held.state {
+                _ if !is_lone => others.push(pbn),
+                Holding::Small(data) => small.push((held.lbn, pbn, data.len())),
+                Holding::Loose | Holding::Noise | Holding::Asked(_) => whole.push((held.lbn, pbn)),
+            }
+        }
+        small.sort_unstable();
         let most = SLOTS_MAX.min(usize::from(self.settings.refs_limit) - 1);
-        let (mut done, open) = packs(&blocks, most);
-        done.extend(open.into_iter().filter(|_| all));
-        let (packs, alone): (Vec<_>, Vec<_>) = done.into_iter().partition(|pack| pack.len() > 1);
+        let (packs, alone): (Vec<_>, Vec<_>) = packs(&small, most).into_iter().partition(|pack| pack.len() > 1);
         let packed: usize = packs.iter().map(Vec::len).sum();
         let holds = &mut self.log.as_mut().expect("it is there").holding;
-        let loose: Vec<Pbn> = holds.of(epoch).filter(|(_, held)| matches!(held.state, Holding::Loose)).map(|(pbn, _)| pbn).collect();
-        holds.gain.note(packed + alone.len() + loose.len(), packed - packs.len());
-        holds.packed(epoch);
-        let mut contents = self.make_packs(epoch, &packs);
+        holds.gain.note(packed + alone.len() + loose, packed - packs.len());
+        holds.looked_at(epoch);
         // One alone is as well off in its own block.
-        let goes = alone.into_iter().flatten().chain(others).map(|(_, pbn, _)| pbn).chain(loose);
-        contents.extend(goes.map(|pbn| (pbn, self.take_held(epoch, pbn))));
+        whole.extend(alone.into_iter().flatten().map(|(lbn, pbn, _)| (lbn, pbn)));
+        let mut contents = self.place(epoch, &packs, whole);
+        contents.extend(others.into_iter().map(|pbn| (pbn, self.take_held(epoch, pbn))));
         contents.sort_unstable_by_key(|&(pbn, _)| pbn);
         self.send_runs(contents);
     }
 
-    /// What goes to which block.
-    fn make_packs(&mut self, epoch: Epoch, packs: &[Vec<Small>]) -> Vec<(Pbn, Slice)> {
-        let (places, rest) = places(packs.iter().flatten().map(|&(_, pbn, _)| pbn).collect(), packs.len());
-        // All of them are taken before any pack lies where one of them would have.
-        let taken: Vec<Vec<Taken>> = packs.iter().zip(&places).map(|(pack, &place)| self.take_riders(epoch, pack, place)).collect();
-        let contents = taken.into_iter().zip(&places).map(|(riders, &place)| (place, self.make_pack(epoch, place, riders))).collect();
+    /// What goes to which block: packs and whole blocks to those of all of them, in the longest runs. What lies in one of these stays there.
+    fn place(&mut self, epoch: Epoch, packs: &[Vec<Small>], whole: Vec<(Lbn, Pbn)>) -> Vec<(Pbn, Slice)> {
+        let all = packs.iter().flatten().map(|&(_, pbn, _)| pbn).chain(whole.iter().map(|&(_, pbn)| pbn)).collect();
+        let (places, rest) = places(all, packs.len() + whole.len());
+        let (stays, moves): (Vec<_>, Vec<_>) = whole.into_iter().partition(|(_, pbn)| places.binary_search(pbn).is_ok());
+        let taken: BTreeSet<Pbn> = stays.iter().map(|&(_, pbn)| pbn).collect();
+        let mut vacant = places.into_iter().filter(|pbn| !taken.contains(pbn));
+        // All are taken from where they are before anything lies there.
+        let packs: Vec<_> = packs.iter().zip(&mut vacant).map(|(pack, to)| (to, self.take_riders(epoch, pack, to))).collect();
+        let moves: Vec<_> = moves.into_iter().zip(vacant).map(|((lbn, pbn), to)| (to, lbn, self.take_away(epoch, pbn, to))).collect();
+        let mut contents: Vec<_> = packs.into_iter().map(|(pbn, riders)| (pbn, self.make_pack(epoch, pbn, riders))).collect();
+        contents.extend(moves.into_iter().map(|(pbn, lbn, (fresh, _, counted))| (pbn, self.lay(lbn, pbn, fresh, counted))));
+        contents.extend(stays.into_iter().map(|(_, pbn)| (pbn, self.take_held(epoch, pbn))));
         self.free_unwritten(rest);
         contents
+    }
+
+    /// A block that was held back lies here now. Its content.
+    fn lay(&mut self, lbn: Lbn, pbn: Pbn, fresh: Fresh, counted: i16) -> Slice {
+        let content = fresh.held.clone().expect("what is held back has its content");
+        self.counts_now(pbn, counted, false);
+        self.open.points.insert(lbn, MapEntry::Block { pbn, slot: 0 });
+        self.fresh.insert(pbn, fresh);
+        content
     }
 
     fn take_riders(&mut self, epoch: Epoch, blocks: &[Small], place: Pbn) -> Vec<Taken> {
@@ -148,9 +179,7 @@ impl Engine {
             assert_eq!(pushed, Some(slot), "a pack was measured");
             self.open.points.insert(lbn, MapEntry::Block { pbn, slot });
         }
-        self.add_pending(pbn, counts);
-        let counts = u8::try_from(counts).expect("a pack holds no more than a count");
-        self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, 0, counts, false);
+        self.counts_now(pbn, counts, false);
         self.ledger.units.filled(UnitKind::Pack, &writer);
         let incarnation = self.superblock.incarnation;
         let header =
@@ -167,25 +196,26 @@ impl Engine {
 mod tests {
     use super::*;
 
-    fn sizes(bytes: &[usize], most: usize) -> [Vec<Vec<usize>>; 2] {
+    fn sizes(bytes: &[usize], most: usize) -> Vec<Vec<usize>> {
         let blocks: Vec<Small> = bytes.iter().zip(0..).map(|(&bytes, i)| (Lbn(i), Pbn(i), bytes)).collect();
-        let (done, open) = packs(&blocks, most);
-        [done, open].map(|packs| packs.into_iter().map(|pack| pack.into_iter().map(|(_, _, bytes)| bytes).collect()).collect())
+        packs(&blocks, most).into_iter().map(|pack| pack.into_iter().map(|(_, _, bytes)| bytes).collect()).collect()
     }
 
     #[test]
     fn a_block_goes_to_the_first_pack_that_has_room() {
-        assert_eq!(sizes(&[1000, 3500, 900, 200, 3000], 15)[1], [vec![1000, 900, 200], vec![3500], vec![3000]]);
-        assert_eq!(sizes(&[100; 16], 15)[1].iter().map(Vec::len).collect::<Vec<_>>(), [15, 1]);
-        assert_eq!(sizes(&[100; 4], 2)[1], [[100, 100], [100, 100]]);
+        assert_eq!(sizes(&[1000, 3500, 900, 200, 3000], 15), [vec![1000, 900, 200], vec![3500], vec![3000]]);
+        assert_eq!(sizes(&[100; 16], 15).iter().map(Vec::len).collect::<Vec<_>>(), [15, 1]);
+        assert_eq!(sizes(&[100; 4], 2), [[100, 100], [100, 100]]);
         let full = UNIT_ROOM_BYTES - SLOT_BYTES;
-        assert_eq!(sizes(&[full, 1, full], 15)[1], [vec![full], vec![1], vec![full]]);
+        assert_eq!(sizes(&[full, 1, full], 15), [vec![full], vec![1], vec![full]]);
     }
 
     #[test]
-    fn a_pack_waits_for_sixteen_neighbours() {
-        let [done, open] = sizes(&[1900; 35], 15);
-        assert_eq!((done.len(), open.len()), (10, 8));
-        assert!(done.iter().all(|pack| pack.len() == 2));
+    fn a_pack_takes_no_more_than_what_lies_near() {
+        let near = |far: usize| {
+            let bytes: Vec<usize> = std::iter::once(2000).chain(std::iter::repeat_n(3500, far)).chain([1000]).collect();
+            sizes(&bytes, 15)[0].len()
+        };
+        assert_eq!((near(NEIGHBOURS - 2), near(NEIGHBOURS - 1)), (2, 1));
     }
 }

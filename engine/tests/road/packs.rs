@@ -2,7 +2,7 @@
 
 use crate::carriers::{served, settings, soft, written};
 use crate::machine::{Machine, blank, pattern};
-use onefold_engine::interface::Op;
+use onefold_engine::interface::{Class, Op};
 use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::index;
 use std::collections::BTreeMap;
@@ -23,6 +23,24 @@ fn what_compresses_of_a_large_epoch_is_packed() {
     let mut m = served(std::mem::take(&mut m.medium));
     assert_eq!(m.read(0, 136 * 4096), content);
     assert_eq!(m.read(4096 * 200, 65 * 4096), content[..65 * 4096]);
+}
+
+/// Else noise would go out block by block, between what waits to be packed, and packs where it left gaps.
+#[test]
+fn what_does_not_compress_goes_out_side_by_side_with_the_packs() {
+    let mut m = served(blank(64 << 20, None));
+    let commands = |m: &Machine| m.engine.ledger().written[Class::Data as usize].commands;
+    let before = commands(&m);
+    let mixed: Vec<u8> = (0..200).flat_map(|i| if i % 2 == 0 { soft(i, 1) } else { pattern(i, 4096) }).collect();
+    m.write(0, &mixed);
+    // These mean what others mean, and stay where they are.
+    m.write(4096 * 400, &mixed[4096 * 100..][..4096 * 2]);
+    m.flush();
+    assert_eq!(written(&mut m), (100 + 34, 1, 2));
+    assert!(commands(&m) - before <= 4, "{} commands", commands(&m) - before);
+    let mut m = served(std::mem::take(&mut m.medium));
+    assert_eq!(m.read(0, 4096 * 200), mixed);
+    assert_eq!(m.read(4096 * 400, 4096 * 2), mixed[4096 * 100..][..4096 * 2]);
 }
 
 #[test]
