@@ -6,7 +6,7 @@
 //!    What does not compress goes to its block as soon as nothing of its epoch is being compressed. Of a large epoch it is moved together with
 //!    what is packed (`pack.rs`); without packs, all goes when the epoch grows large.
 //! 3. Held content is copied where it would keep a whole request's memory, and counts in the account of memory.
-//! 4. Of a stream of large epochs whose packs save nothing, only an eighth is compressed, until they save something again.
+//! 4. Of a stream of large epochs whose packs save nothing, little is compressed (`gain.rs`), until they save something again.
 
 use super::holds::Holding;
 use super::units::SMALL_BLOCKS_MAX;
@@ -21,10 +21,6 @@ use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};
 
 /// Bytes charged for each block that is held, besides its content: what it compresses to.
 const HELD_COST_BYTES: u64 = BLOCK_BYTES;
-/// Where packing does not pay, one run of so many blocks ...
-pub(super) const TRIAL_BLOCKS: usize = 16;
-/// ... in so many is tried all the same.
-const TRIALS_ONE_IN: usize = 8;
 
 impl Engine {
     /// Bytes of memory that held content takes, besides itself.
@@ -32,20 +28,13 @@ impl Engine {
         self.log.as_ref().map_or(0, |log| count(log.holding.len()) * HELD_COST_BYTES)
     }
 
-    /// Whether content of a block that is to be born now may be held back.
-    fn may_hold_back(&self, kind: Kind) -> bool {
+    /// Whether content of a block that is born in the open epoch may be held back, if that is so `small`.
+    fn may_hold_back(&self, kind: Kind, small: bool) -> bool {
         let may = self.log.is_some() && self.settings.compression != Compression::Off && kind == Kind::Fingerprint;
-        let is_small = self.open.births.len() < SMALL_BLOCKS_MAX;
-        let should = is_small || self.settings.compression == Compression::All;
+        let should = small || self.settings.compression == Compression::All;
         // Where memory is short, or the ring that keeps acknowledgements, content goes at once.
         let has_room = || self.log.as_ref().is_some_and(|log| log.holding.len() < self.held_blocks_max()) && self.may_promise_content();
-        may && should && has_room() && (is_small || self.may_pay())
-    }
-
-    /// Whether a block of a large epoch is worth the compressor's time.
-    fn may_pay(&self) -> bool {
-        let pays = self.log.as_ref().is_some_and(|log| log.holding.gain.pays());
-        pays || self.open.births.len() / TRIAL_BLOCKS % TRIALS_ONE_IN == 0
+        may && should && has_room()
     }
 
     /// The most blocks that may be held back at once.
@@ -63,13 +52,19 @@ impl Engine {
 
     /// Holds back the content of a block that is born in the open epoch, or not. What is to be kept of it.
     pub(crate) fn hold_back(&mut self, kind: Kind, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
-        if !self.may_hold_back(kind) {
+        let is_small = self.open.births.len() <= SMALL_BLOCKS_MAX;
+        if !self.may_hold_back(kind, is_small) {
             return None;
         }
-        let epoch = self.open.number;
+        let (epoch, holding) = (self.open.number, &mut self.log.as_mut().expect("only a log holds content back").holding);
+        if !is_small && !holding.gain.tries_next() {
+            return None;
+        }
         let is_noise = looks_random(slice.block(0));
-        let has_neighbours = || self.log.as_ref().is_some_and(|log| log.holding.counts(epoch).held > 0);
-        if is_noise && !has_neighbours() {
+        if is_noise && !is_small {
+            holding.gain.note_noise();
+        }
+        if is_noise && holding.counts(epoch).held == 0 {
             return None;
         }
         let block = if slice.is_whole_buffer() { slice.clone() } else { self.copy(slice) };

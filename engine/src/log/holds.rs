@@ -1,5 +1,6 @@
-//! The blocks that the epochs in memory hold back, how much of that is being compressed, and whether packing has paid lately.
+//! The blocks that the epochs in memory hold back, and how much of that is being compressed.
 
+use super::gain::Gain;
 use crate::Map;
 use crate::interface::IoId;
 use crate::units::{Epoch, Lbn, Pbn};
@@ -113,42 +114,6 @@ impl Holds {
     }
 }
 
-/// Of the blocks that were compressed for packs lately, how many their packs have saved.
-#[derive(Debug, Default)]
-pub(super) struct Gain {
-    tried: usize,
-    saved: usize,
-}
-
-impl Gain {
-    /// Blocks that are looked back at.
-    const LATELY: usize = 256;
-
-    /// So many more blocks were tried, and their packs saved so many.
-    pub fn note(&mut self, tried: usize, saved: usize) {
-        if !self.pays() && saved > 0 && saved * 4 >= tried {
-            // Other content has begun.
-            *self = Self::default();
-        }
-        self.tried += tried;
-        self.saved += saved;
-        while self.tried > Self::LATELY {
-            self.tried /= 2;
-            self.saved /= 2;
-        }
-    }
-
-    /// Whether it saves one block in sixteen, or that is not known yet.
-    pub fn pays(&self) -> bool {
-        self.tried < Self::LATELY / 4 || self.has_paid()
-    }
-
-    /// Whether some was tried lately, and saved one block in sixteen.
-    pub fn has_paid(&self) -> bool {
-        self.tried > 0 && self.saved * 16 >= self.tried
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,21 +135,5 @@ mod tests {
         assert_eq!(holds.counts(E), Counts { held: 1, asked: 1, fresh: 0 });
         holds.remove(E, Pbn(3));
         assert_eq!((holds.counts(E), holds.len(), holds.counts.len()), (Counts::default(), 0, 0));
-    }
-
-    #[test]
-    fn what_saves_nothing_is_seen_soon_and_so_is_what_saves_again() {
-        let mut gain = Gain::default();
-        assert!(gain.pays(), "nothing is known");
-        gain.note(64, 3);
-        assert!(!gain.pays());
-        (0..1000).for_each(|_| gain.note(16, 2));
-        assert!(gain.pays());
-        (0..1000).for_each(|_| gain.note(16, 0));
-        assert!(!gain.pays());
-        gain.note(0, 0);
-        assert!(!gain.pays());
-        gain.note(16, 5);
-        assert!(gain.pays());
     }
 }

@@ -22,6 +22,7 @@ mod condensed;
 mod damaged;
 mod doubts;
 mod effect;
+mod gain;
 mod gather;
 mod hold;
 mod holds;

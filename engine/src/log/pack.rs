@@ -8,7 +8,7 @@
 //! 3. Only what one LBN means is packed or moved; what else came to mean it goes with it in no step of its own.
 
 use super::carry::Rider;
-use super::hold::TRIAL_BLOCKS;
+use super::gain::TRIAL_BLOCKS;
 use super::holds::Holding;
 use super::units::SMALL_BLOCKS_MAX;
 use crate::buffer::Slice;
