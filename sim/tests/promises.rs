@@ -2,11 +2,13 @@
 
 mod scene;
 
+use onefold_engine::buffer::BufferMut;
 use onefold_engine::format::{CommitMode, Wish};
-use onefold_engine::interface::{Class, Event, Op, Promised, Reply, Segment};
-use onefold_engine::settings::Settings;
+use onefold_engine::interface::{Class, Event, Failure, Op, Promised, Reply, Segment};
+use onefold_engine::settings::{Compression, Settings};
+use onefold_engine::units::Lbn;
 use onefold_sim::counts::device::Device;
-use onefold_sim::counts::names::name_of;
+use onefold_sim::counts::names::{name_of, write_name};
 use scene::{Order, Scene};
 
 fn settings(ring_contents_max: u64) -> Settings {
@@ -150,4 +152,35 @@ fn of_two_promises_for_a_block_the_later_counts() {
     assert_eq!(scene.ring.iter().filter(|promise| promised(&promise.what)).count(), 3);
     let mut after = next(&scene, none());
     assert_eq!((read(&mut after, 3), read(&mut after, 4)), (Some(105), Some(0)));
+}
+
+/// On a full volume what is recalled may need a block that is kept for dedup alone: to find it is work that nobody waits for, which waited for the first
+/// request, as that did for what is recalled (`crash --commit-mode log --seed 411`, run 93).
+#[test]
+fn what_is_recalled_finds_a_block_on_a_full_volume() {
+    let thin = Wish { logical_blocks: Some(6000), reserve_blocks: Some(64) };
+    let settings = Settings { compression: Compression::Off, ..settings(16) };
+    let mut scene = Scene::new(16 << 20, &thin, Order::FirstFirst, settings.clone());
+    // What is overwritten gives nothing back: others mean it too.
+    (40..120).for_each(|lbn| drop(scene.write(5000 + lbn, 10_000 + lbn)));
+    let full = (0..5000).any(|lbn| {
+        scene.write(lbn, 10_000 + lbn);
+        matches!(scene.answers.last(), Some(Reply::Failed(Failure::NoSpace)))
+    });
+    assert!(full, "it is thin");
+    scene.ask(Op::Discard, 0, 40, None);
+    scene.rest();
+    let device = scene.close();
+    let superblock = device.superblock();
+    let mut next = Scene::before_opening(device, superblock, Order::FirstFirst, settings);
+    let content = |content: u64| {
+        let mut buffer = BufferMut::zeroed(1);
+        write_name(content, buffer.block_mut(0));
+        buffer.freeze().slice(0, 1)
+    };
+    next.engine.recall((40..120).map(|lbn| Promised::Content { lbn: Lbn(lbn), content: content(20_000 + lbn) }).collect());
+    let mut next = next.begin();
+    for lbn in 40..120 {
+        assert_eq!((read(&mut next, lbn), read(&mut next, 5000 + lbn)), (Some(20_000 + lbn), Some(10_000 + lbn)));
+    }
 }

@@ -1,5 +1,6 @@
 //! Work that nobody waits for, a little at each step; and when the engine wants to be woken.
 
+use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::memory::Part;
 use crate::units::Time;
@@ -8,7 +9,8 @@ impl Engine {
     /// Does a little of everything that nobody waits for. What could go on at once asks to be woken at once.
     pub(crate) fn background(&mut self) {
         self.more_background = false;
-        if self.stage != crate::commit::Stage::Serving || self.failed {
+        let serves = self.stage == Stage::Serving;
+        if !(serves || self.stage == Stage::Recalling) || self.failed {
             return;
         }
         let clients_wait = !self.writes.is_empty() || !self.reads.is_empty() || self.commit.is_some();
@@ -18,18 +20,19 @@ impl Engine {
         if !self.scan_waits {
             self.scan_refs();
         }
-        if !self.refill.waits {
+        if serves && !self.refill.waits {
             self.refill_index();
         }
-        if !self.recount.waits {
+        if serves && !self.recount.waits {
             self.recount();
         }
+        // What is recalled may need a block too.
         self.find_space_for_waiters();
     }
 
     /// When time alone makes something due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        if self.failed || self.stage.is_before_service() {
+        if self.failed || matches!(self.stage, Stage::Created | Stage::Opening) {
             return None;
         }
         let mut at: Option<Time> = None;
@@ -48,7 +51,7 @@ impl Engine {
         if !self.pages.dirty.is_empty() {
             due(self.writeback_at);
         }
-        if self.stage == crate::commit::Stage::Serving {
+        if self.stage == Stage::Serving {
             self.recount.next_at().into_iter().chain(self.refill.next_at()).for_each(due);
         }
         at.map(|time| time.max(self.now))
