@@ -23,7 +23,7 @@ impl Engine {
         if serves && !self.refill.waits {
             self.refill_index();
         }
-        if serves && !self.recount.waits {
+        if !self.recount.waits {
             self.recount();
         }
         // What is recalled may need a block too.

@@ -9,6 +9,7 @@
 //! 4. Only a finished recount clears *garbage possible*. In the log's mode, where no crash sets it again, it goes when the lowered pages, and the
 //!    bits that a crash had taken, are durable: with a checkpoint that began after the recount, or with a clean close.
 
+use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::format::entry::{MapEntry, REFS_UNKNOWN};
 use crate::format::page::{PageId, Region};
@@ -107,7 +108,9 @@ impl Engine {
     /// Does a little of the recount, if one is due.
     pub(crate) fn recount(&mut self) {
         self.recount.waits = false;
-        if !self.recount.running() || self.stage != crate::commit::Stage::Serving || self.failed || self.settings.read_only {
+        // What is recalled may need a block that only this gives back.
+        let is_time = self.stage == Stage::Serving || self.stage == Stage::Recalling && !self.space_waiters.is_empty();
+        if !self.recount.running() || !is_time || self.failed || self.settings.read_only {
             return;
         }
         if self.recount.pause.is_some_and(|until| self.now < until) && self.space_waiters.is_empty() {
