@@ -151,7 +151,7 @@ impl Engine {
         self.ledger.client_writes += 1;
         self.ledger.client_bytes += request.length.0;
         self.ledger.client_units += blocks;
-        self.note_arrival();
+        self.anticipation.arrived(self.now);
         self.begin_request(request);
         self.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
         for i in 0..blocks {

@@ -9,6 +9,7 @@
 //!
 //! Every flush is sent from here. In the log's mode `log/` has the steps; sealing, and answering who waited, is the same. `recover` is its mirror.
 
+mod anticipate;
 mod flush;
 mod links;
 mod open_close;
@@ -17,9 +18,9 @@ mod seal;
 mod settle;
 mod writeback;
 
+pub(crate) use anticipate::Anticipation;
 pub(crate) use flush::{Durability, FlushFor};
 pub(crate) use open_close::Stage;
-pub(crate) use seal::Anticipation;
 pub(crate) use settle::Settle;
 
 use crate::engine::Engine;

@@ -109,6 +109,7 @@ impl Engine {
     pub(crate) fn epoch_is_durable(&mut self) {
         let commit = self.commit.take().expect("an epoch that became durable was committing");
         self.superblock.last_epoch = commit.epoch.number;
+        self.anticipation.durable(self.now);
         if self.settings.keeps_promises {
             self.promises.durable();
             self.out.push(Action::Forget { epoch: commit.epoch.number });

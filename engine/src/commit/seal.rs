@@ -2,8 +2,7 @@
 //!
 //! 1. A flush, FUA or strong write, the timer, or shortage of memory seals; as late as those who wait allow.
 //! 2. While one epoch commits, the next fills; one commits at a time.
-//! 3. Anticipation (section 2.2): sealing waits a little longer only when the recent rate says that more than one further write will come
-//!    in that time. A lone client that waits for its flush sends nothing more, and waiting for it would be loss.
+//! 3. It may wait a little longer for further writes (`anticipate.rs`).
 
 use crate::commit::{Commit, Due, Stage, Step};
 use crate::engine::Engine;
@@ -13,7 +12,7 @@ use crate::interface::{Reply, RequestId};
 use crate::log::LogPart;
 use crate::memory::Part;
 use crate::pages::Task;
-use crate::units::{Lbn, Pbn, Time, count};
+use crate::units::{Lbn, Pbn, count};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The most map pages that one commit unmaps ranges in, so that a huge discard is many commits and nobody waits for all of it: their links,
@@ -24,41 +23,13 @@ const RANGE_PAGES_MIN: u64 = 4;
 /// The most map pages looked at for that.
 const RANGE_PAGES_LOOKED_AT_MAX: u64 = 1 << 16;
 
-/// How many writes follow within the idling period, lately.
-#[derive(Default)]
-pub(crate) struct Anticipation {
-    /// When the last epoch came to be wanted.
-    since: Option<Time>,
-    followers: u32,
-    /// A moving average of `followers`, in 1/256.
-    average: u32,
-    /// Sealing waits until then.
-    pub until: Option<Time>,
-}
-
 impl Engine {
-    /// A write has come in.
-    pub(crate) fn note_arrival(&mut self) {
-        let window = self.settings.anticipation_ms * 1_000_000;
-        if self.anticipation.since.is_some_and(|since| self.now - since <= window) {
-            self.anticipation.followers += 1;
-        }
-    }
-
     /// Someone waits for the open epoch.
     fn want_epoch(&mut self, why: Wanted) {
-        if self.open.wanted.is_some() {
-            return;
+        if self.open.wanted.is_none() {
+            self.open.wanted = Some(why);
+            self.anticipation.wanted(self.now, self.settings.anticipation_ms);
         }
-        self.open.wanted = Some(why);
-        let ant = &mut self.anticipation;
-        if ant.since.is_some() {
-            ant.average = (ant.average * 3 + ant.followers * 256) / 4;
-        }
-        ant.since = Some(self.now);
-        ant.followers = 0;
-        let idle = self.settings.anticipation_ms > 0 && ant.average > 256;
-        ant.until = idle.then(|| self.now.plus_ms(self.settings.anticipation_ms));
     }
 
     /// A client's flush waits for every epoch that holds something acknowledged before it came (R5).
@@ -138,7 +109,7 @@ impl Engine {
     /// The open epoch begins to commit, and the next one opens.
     fn seal(&mut self) {
         self.pack_before_seal();
-        self.anticipation.until = None;
+        self.anticipation.sealed(self.now);
         let next = crate::units::Epoch(self.open.number.0 + 1);
         let mut epoch = std::mem::replace(&mut self.open, Epoch::new(next));
         self.promises.sealed();
