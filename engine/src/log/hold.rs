@@ -68,13 +68,9 @@ impl Engine {
             return None;
         }
         let block = if slice.is_whole_buffer() { slice.clone() } else { self.copy(slice) };
-        if is_noise {
-            self.log.as_mut().expect("only a log holds content back").holding.add_noise(epoch, pbn, lbn);
-        } else {
-            let io = self.io(IoFor::Compress { pbn });
-            self.out.push(Action::Compress { io, block: block.clone() });
-            self.log.as_mut().expect("only a log holds content back").holding.ask(epoch, pbn, lbn, io);
-        }
+        let asked = (!is_noise).then(|| self.io(IoFor::Compress { pbn }));
+        self.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
+        self.log.as_mut().expect("it was just there").holding.add(epoch, pbn, lbn, asked);
         Some(block)
     }
 

@@ -68,20 +68,13 @@ impl Holds {
         self.of(epoch).take_while(|(_, held)| !matches!(held.state, Holding::Asked(_)))
     }
 
-    /// A block is held back, and is being compressed.
-    pub fn ask(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn, io: IoId) {
-        self.blocks.insert((epoch, pbn), Held { lbn, state: Holding::Asked(io) });
+    /// A block is held back, and is being compressed; or it looks like noise, and is held back for its neighbours' sake.
+    pub fn add(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn, asked: Option<IoId>) {
+        self.blocks.insert((epoch, pbn), Held { lbn, state: asked.map_or(Holding::Noise, Holding::Asked) });
         let counts = self.counts.entry(epoch).or_default();
         counts.held += 1;
-        counts.asked += 1;
-    }
-
-    /// A block that looks like noise is held back for its neighbours' sake.
-    pub fn add_noise(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn) {
-        self.blocks.insert((epoch, pbn), Held { lbn, state: Holding::Noise });
-        let counts = self.counts.entry(epoch).or_default();
-        counts.held += 1;
-        counts.fresh += 1;
+        counts.asked += usize::from(asked.is_some());
+        counts.fresh += usize::from(asked.is_none());
     }
 
     /// A block was compressed, if it could be. Its epoch; none where it is held no more. It may have died, and been born again in a later epoch.
@@ -124,7 +117,7 @@ mod tests {
     fn counts_follow_what_is_held() {
         let mut holds = Holds::default();
         for n in 1..=3 {
-            holds.ask(E, Pbn(n), Lbn(n), IoId(n));
+            holds.add(E, Pbn(n), Lbn(n), Some(IoId(n)));
         }
         assert_eq!(holds.counts(E), Counts { held: 3, asked: 3, fresh: 0 });
         assert_eq!(holds.answer(IoId(1), Pbn(1), Some(vec![7])), Some(E));
@@ -133,7 +126,12 @@ mod tests {
         holds.looked_at(E);
         assert!(holds.remove(E, Pbn(1)).is_some() && holds.remove(E, Pbn(2)).is_some() && holds.remove(E, Pbn(2)).is_none());
         assert_eq!(holds.counts(E), Counts { held: 1, asked: 1, fresh: 0 });
+        holds.add(E, Pbn(4), Lbn(4), None);
+        assert_eq!(holds.counts(E), Counts { held: 2, asked: 1, fresh: 1 });
+        assert_eq!(holds.answered(E).count(), 0, "it lies behind one that is being compressed");
         holds.remove(E, Pbn(3));
+        assert_eq!(holds.answered(E).count(), 1);
+        holds.remove(E, Pbn(4));
         assert_eq!((holds.counts(E), holds.len(), holds.counts.len()), (Counts::default(), 0, 0));
     }
 }
