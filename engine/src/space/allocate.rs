@@ -1,6 +1,7 @@
 //! Handing out free blocks.
 
 use crate::admit::WriteOp;
+use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::epoch::Wanted;
 use crate::format::page::{PageId, Region};
@@ -56,9 +57,15 @@ impl Engine {
 
     /// The last blocks of a thin volume are for overwrites: they give back what they take, once committed.
     fn may_take_from_reserve(&mut self, lbn: Lbn) -> Result<bool, Blocked> {
+        // What is recalled was let in before, when there was room.
+        let is_recalled = self.stage == Stage::Recalling;
         let thin = self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks;
         // The log's blocks are of the reserve.
-        if !thin || !self.space.scan_complete() || self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks {
+        if !thin
+            || is_recalled
+            || !self.space.scan_complete()
+            || self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks
+        {
             return Ok(true);
         }
         match self.lookup(lbn) {
