@@ -57,15 +57,13 @@ impl Engine {
 
     /// The last blocks of a thin volume are for overwrites: they give back what they take, once committed.
     fn may_take_from_reserve(&mut self, lbn: Lbn) -> Result<bool, Blocked> {
-        // What is recalled was let in before, when there was room.
-        let is_recalled = self.stage == Stage::Recalling;
+        if self.stage == Stage::Recalling {
+            // What is recalled was let in before, when there was room.
+            return Ok(true);
+        }
         let thin = self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks;
         // The log's blocks are of the reserve.
-        if !thin
-            || is_recalled
-            || !self.space.scan_complete()
-            || self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks
-        {
+        if !thin || !self.space.scan_complete() || self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks {
             return Ok(true);
         }
         match self.lookup(lbn) {
