@@ -22,11 +22,14 @@ fn scene(ring_contents_max: u64) -> Scene {
 
 /// The next server, after a kill of this one: what stands in the ring is recalled.
 fn next(scene: &Scene, fails: scene::Hold) -> Scene {
-    let device: Device = scene.device.clone();
+    recalling(scene.device.clone(), settings(16), fails, scene.ring.iter().map(|promise| promise.what.clone()).collect())
+}
+
+fn recalling(device: Device, settings: Settings, fails: scene::Hold, promises: Vec<Promised>) -> Scene {
     let superblock = device.superblock();
-    let mut next = Scene::before_opening(device, superblock, Order::FirstFirst, settings(16));
+    let mut next = Scene::before_opening(device, superblock, Order::FirstFirst, settings);
     next.fails = fails;
-    next.engine.recall(scene.ring.iter().map(|promise| promise.what.clone()).collect());
+    next.engine.recall(promises);
     next.begin()
 }
 
@@ -158,9 +161,8 @@ fn of_two_promises_for_a_block_the_later_counts() {
 /// request, as that did for what is recalled (`crash --commit-mode log --seed 411`, run 93).
 #[test]
 fn what_is_recalled_finds_a_block_on_a_full_volume() {
-    let thin = Wish { logical_blocks: Some(6000), reserve_blocks: Some(64) };
     let settings = Settings { compression: Compression::Off, ..settings(16) };
-    let mut scene = Scene::new(16 << 20, &thin, Order::FirstFirst, settings.clone());
+    let mut scene = thin(settings.clone());
     fill(&mut scene, 5000);
     scene.ask(Op::Discard, 0, 40, None);
     scene.rest();
@@ -171,12 +173,10 @@ fn what_is_recalled_finds_a_block_on_a_full_volume() {
 /// 316).
 #[test]
 fn what_is_recalled_finds_a_block_that_the_recount_gives_back() {
-    let thin = Wish { logical_blocks: Some(6000), reserve_blocks: Some(64) };
     let log = Settings { compression: Compression::Off, ..settings(16) };
     let ordered = Settings { commit_mode: CommitMode::Ordered, keeps_promises: false, ..log.clone() };
-    let new = || Scene::new(16 << 20, &thin, Order::FirstFirst, ordered.clone());
-    let blocks = fill(&mut new(), 5000);
-    let mut scene = new();
+    let blocks = fill(&mut thin(ordered.clone()), 5000);
+    let mut scene = thin(ordered);
     fill(&mut scene, blocks - 60);
     scene.flush();
     // The counts of these get onto the device, their links never do.
@@ -190,17 +190,18 @@ fn what_is_recalled_finds_a_block_that_the_recount_gives_back() {
 /// --commit-mode log`, run 1845).
 #[test]
 fn what_is_recalled_may_take_a_block_of_the_reserve() {
-    let thin = Wish { logical_blocks: Some(6000), reserve_blocks: Some(64) };
     let settings = Settings { compression: Compression::Off, ..settings(16) };
-    let mut scene = Scene::new(16 << 20, &thin, Order::FirstFirst, settings.clone());
+    let mut scene = thin(settings.clone());
     fill(&mut scene, 5000);
-    let device = scene.close();
-    let superblock = device.superblock();
-    let mut next = Scene::before_opening(device, superblock, Order::FirstFirst, settings);
-    next.engine.recall(vec![Promised::Content { lbn: Lbn(5500), content: content(20_000) }]);
-    let mut next = next.begin();
+    let promises = vec![Promised::Content { lbn: Lbn(5500), content: content(20_000) }];
+    let mut next = recalling(scene.close(), settings, none(), promises);
     assert_eq!(read(&mut next, 5500), Some(20_000));
     assert!(next.notices.iter().all(|notice| !matches!(notice, Notice::Damage { .. })), "{:?}", next.notices);
+}
+
+fn thin(settings: Settings) -> Scene {
+    let wish = Wish { logical_blocks: Some(6000), reserve_blocks: Some(64) };
+    Scene::new(16 << 20, &wish, Order::FirstFirst, settings)
 }
 
 fn content(content: u64) -> Slice {
@@ -222,10 +223,8 @@ fn fill(scene: &mut Scene, most: u64) -> u64 {
 
 /// The next server is told that those LBNs were overwritten, and finds room for that.
 fn assert_overwrites_are_recalled(device: Device, settings: Settings) {
-    let superblock = device.superblock();
-    let mut next = Scene::before_opening(device, superblock, Order::FirstFirst, settings);
-    next.engine.recall((40..120).map(|lbn| Promised::Content { lbn: Lbn(lbn), content: content(20_000 + lbn) }).collect());
-    let mut next = next.begin();
+    let promises = (40..120).map(|lbn| Promised::Content { lbn: Lbn(lbn), content: content(20_000 + lbn) }).collect();
+    let mut next = recalling(device, settings, none(), promises);
     for lbn in 40..120 {
         assert_eq!((read(&mut next, lbn), read(&mut next, 5000 + lbn)), (Some(20_000 + lbn), Some(10_000 + lbn)));
     }
