@@ -157,8 +157,8 @@ impl Engine {
     /// A birth enters its page, which is in memory; `next` is the birth that comes after it.
     fn let_birth_in(&mut self, id: PageId, at: usize, (pbn, epoch): (Pbn, u64), next: Option<Pbn>) {
         self.enter_birth(id, at, pbn, epoch);
-        // Full pages have nothing to wait for.
-        if next.is_none_or(|next| self.geometry.fingerprint_of(next).0 != id) {
+        // Full pages have nothing to wait for; in the log's mode they have a checkpoint.
+        if self.log.is_none() && next.is_none_or(|next| self.geometry.fingerprint_of(next).0 != id) {
             self.write_if_full(id);
         }
         self.end_fresh(pbn, epoch);
