@@ -72,7 +72,7 @@ fn odds(traffic: &Traffic, mode: CommitMode) -> u32 {
     let step = match traffic.step() {
         // Only the checkpoints of a log are there.
         Step::Refs | Step::Flush1 | Step::NonCritical if mode == CommitMode::Log => 1000,
-        Step::Reclaim => 240,
+        Step::Reclaim => 420,
         Step::Recount | Step::Content | Step::Flush1 | Step::Flush2 => 40,
         Step::NonCritical | Step::Idle => 60,
         _ => 0,
@@ -234,7 +234,7 @@ impl Explorer {
             }
             if world.traffic.events != seen {
                 seen = world.traffic.events;
-                if rng.u8(..) < if depth == 0 { 140 } else { 8 } {
+                if rng.u8(..) < if depth == 0 { 160 } else { 8 } {
                     self.crash(plan, world, depth, rng)?;
                 }
             }
@@ -266,7 +266,7 @@ impl Explorer {
         let step = world.traffic.step();
         // A first life closes and reclaims seldom, and few of its crashes are kills.
         let kills = match step {
-            Step::Closing if depth == 0 => 180,
+            Step::Closing if depth == 0 => 190,
             Step::Reclaim if depth == 0 => 220,
             _ => 90,
         };
