@@ -105,6 +105,7 @@ impl Engine {
             && (self.commit.is_some() || !self.open.is_empty())
             || self.writes.len() >= self.pages.waiting_max()
             || self.holds_enough()
+            || self.waits_for_checkpoint()
             || self.open.is_due
             || self.promises.records().1 > self.settings.ring_records_max / 2
     }

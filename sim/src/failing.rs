@@ -57,7 +57,8 @@ impl Explorer {
 fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Step, Violation> {
     if rng.u8(..) < 132 && !world.weather.errors {
         // In a step in which the engine seldom is.
-        let (call, rare) = (world.fault.take().unwrap_or(0), [Step::Reclaim, Step::Reclaim, Step::Idle, Step::Flush1, Step::Flush1][rng.usize(0..5)]);
+        let (call, rare) =
+            (world.fault.take().unwrap_or(0), [Step::Reclaim, Step::Reclaim, Step::Idle, Step::Flush1, Step::Flush1][rng.usize(0..5)]);
         let is_rare = |w: &World| w.traffic.step() == rare || w.traffic.beside() == Some(rare);
         world.run_until(true, |w| is_rare(w) || w.traffic.events >= RARE_EVENTS || w.weather.failed)?;
         world.fault = Some(world.calls + call % 2);

@@ -24,6 +24,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// The most pages loading, and the most being written, at once.
 const PAGES_IN_FLIGHT_MAX: usize = 64;
+/// Live records may take so many times their share while it is under way.
+const LIVE_SHARES_MAX: u64 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
@@ -76,6 +78,12 @@ impl Engine {
         } else {
             self.condense_if_due();
         }
+    }
+
+    /// Whether further writes should wait for the one that is under way: there are too many live records.
+    pub(crate) fn waits_for_checkpoint(&self) -> bool {
+        let share = self.accountant.limit(Part::Log);
+        self.log.as_ref().is_some_and(|log| log.checkpoint.is_some() && log.live.bytes() > LIVE_SHARES_MAX * share)
     }
 
     /// Begins one, if none is under way and there is anything before the new anchor, or for the superblock to say.

@@ -261,3 +261,30 @@ fn records_beyond_their_share_are_put_on_pages_though_nobody_writes() {
     assert_eq!([999, 1000, 1099].map(|lbn| machine.read(lbn)), [Some(0), Some(20), Some(20)]);
     assert_eq!(machine.damage(), <[&str; 0]>::default());
 }
+
+/// While a checkpoint is under way, writers may not make more live records than twice their share.
+#[test]
+fn writers_wait_for_a_checkpoint_that_falls_behind() {
+    let mut volume = Volume::of(256 * MIB);
+    volume.memory_bytes = 2 * MIB;
+    let mut machine = volume.open();
+    machine.withholds = Some("Superblock");
+    let lbn_of = |n: u64| n * 7919 % 40_000;
+    let mut written = 0;
+    while machine.try_write_only(lbn_of(written), 1000 + written) {
+        written += 1;
+        if written % 64 == 0 {
+            machine.flush();
+        }
+        assert!(written < 100_000, "nobody was held back: {:?}", machine.live_records());
+    }
+    let (live, share) = machine.live_records();
+    assert!(live > 2 * share && live < 2 * share + share / 8, "{live} bytes of live records for {share}");
+    machine.let_go();
+    assert!(machine.live_records().0 < live * 3 / 4, "those from before the checkpoint are gone: {:?}", machine.live_records());
+    machine.write(50_000, 7);
+    assert!(machine.live_records().0 < share, "and another one has come: {:?}", machine.live_records());
+    let kept = [0, 1, written - 1, written].map(|n| machine.read(lbn_of(n)));
+    assert_eq!(kept, [0, 1, written - 1, written].map(|n| Some(1000 + n)));
+    assert_eq!(machine.damage(), <[&str; 0]>::default());
+}
