@@ -1,6 +1,7 @@
 //! Condensing: a long walk is copied into few units, and says the same after a crash.
 
-use super::machine::{Machine, Volume, place};
+use super::machine::Machine;
+use super::volume::{Volume, place};
 use onefold_engine::format::{CommitMode, REFS_UNKNOWN};
 use std::cell::Cell;
 

@@ -1,6 +1,6 @@
 //! A damaged log: what is proved to be a block's own content is served, all else is an error.
 
-use super::machine::{Volume, content, place};
+use super::volume::{Volume, content, place};
 use super::{link, with_refs};
 use onefold_engine::format::entry::{Kind, MapEntry};
 use onefold_engine::format::{FingerprintEntry, PageId, Record, Region};

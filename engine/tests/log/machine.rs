@@ -1,212 +1,11 @@
-//! A volume with a live log made by hand, and the engine that opens it over a medium that does everything at once.
+//! The engine that opens a volume, over a medium that does everything at once.
 
+use super::volume::{Volume, content};
 use onefold_engine::Engine;
-use onefold_engine::buffer::{BufferMut, Frame, Home};
-use onefold_engine::fingerprint::{Algorithm, Digest};
-use onefold_engine::format::page::{open, seal};
-use onefold_engine::format::{
-    Anchor, CommitMode, FingerprintEntry, FormatStep, Geometry, PageContent, PageId, Places, Record, Region, Superblock, UnitHeader,
-    UnitKind, UnitWriter, Wish, choose, copies, format,
-};
+use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Action, Event, Hint, IoFailure, Notice, Op, Payload, Reply, Request, RequestId, Segment};
-use onefold_engine::memory::Accountant;
-use onefold_engine::settings::Settings;
-use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn, Time};
+use onefold_engine::units::{BLOCK_SIZE, Bytes, Pbn, Time};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-
-pub const MIB: u64 = 1 << 20;
-/// Before the first unit.
-const FIRST_PLACE: u64 = 1000;
-/// Places that each unit names.
-const NAMED: u64 = 3;
-pub type Block = [u8; BLOCK_SIZE];
-
-struct Heap;
-
-impl Home for Heap {
-    fn take(self: Arc<Self>, blocks: usize) -> BufferMut {
-        BufferMut::zeroed(blocks)
-    }
-    fn give_back(&self, _: Box<[Frame]>, _: u32) {}
-}
-
-/// A block that no other number gives.
-pub fn content(n: u64) -> Block {
-    let mut block = [0xc0; BLOCK_SIZE];
-    block[..8].copy_from_slice(&n.to_le_bytes());
-    block
-}
-
-/// Where the unit of a sequence lies.
-pub fn place(sequence: u64) -> Pbn {
-    Pbn(FIRST_PLACE + sequence)
-}
-
-/// A device in memory; blocks never written are zero.
-#[derive(Clone)]
-pub struct Volume {
-    pub superblock: Superblock,
-    blocks: BTreeMap<u64, Box<Block>>,
-    pub mode: CommitMode,
-    pub condense_beyond: u64,
-    /// How often reads of a block fail from now on.
-    pub failing: BTreeMap<Pbn, u32>,
-    /// How long a read takes.
-    pub read_ms: u64,
-    pub memory_bytes: u64,
-}
-
-impl Volume {
-    /// A new volume that was not closed, with a log that holds nothing yet.
-    pub fn new() -> Self {
-        Self::of(32 * MIB)
-    }
-
-    /// One on a device of so many bytes.
-    pub fn of(bytes: u64) -> Self {
-        let geometry = Geometry::plan(Bytes(bytes), &Wish::default()).expect("a geometry");
-        let superblock = Superblock::new(geometry, [5; 16], [6; 32], Algorithm::Blake3, &Settings::default());
-        let mut volume = Self {
-            superblock,
-            blocks: BTreeMap::new(),
-            mode: CommitMode::Log,
-            condense_beyond: 2048,
-            failing: BTreeMap::new(),
-            read_ms: 0,
-            memory_bytes: Settings::default().memory_bytes,
-        };
-        for step in format(&volume.superblock.clone(), Bytes(bytes), &[]) {
-            if let FormatStep::Write { at, page } = step {
-                volume.blocks.insert(at.get(), page);
-            }
-        }
-        let places = vec![Places { first: place(1), blocks: 3 }];
-        let s = &mut volume.superblock;
-        s.clean = false;
-        s.incarnation = 1;
-        s.anchor = Some(Anchor::of_new_log(1, places));
-        s.set_log_live(true);
-        volume.write_superblock();
-        volume
-    }
-
-    pub fn write_superblock(&mut self) {
-        for (copy, at) in copies(self.superblock.geometry.device_bytes).into_iter().enumerate() {
-            let mut page = [0; BLOCK_SIZE];
-            self.superblock.encode(copy, &mut page);
-            self.blocks.insert(at.get(), Box::new(page));
-        }
-    }
-
-    /// The anchor of the newest superblock on the medium.
-    pub fn newest_anchor(&self) -> Anchor {
-        let bytes = self.superblock.geometry.device_bytes;
-        let pages = copies(bytes).map(|at| **self.blocks.get(&at.get()).expect("it was written"));
-        let chosen = choose([0, 1, 2, 3].map(|copy| Some(&pages[copy])), bytes).expect("a volume");
-        chosen.into_service().anchor.expect("it has a log")
-    }
-
-    fn block_at(&mut self, at: Bytes) -> &mut Block {
-        self.blocks.entry(at.get()).or_insert_with(|| Box::new([0; BLOCK_SIZE]))
-    }
-
-    pub fn data(&mut self, pbn: Pbn) -> &mut Block {
-        let at = self.superblock.geometry.block_at(pbn);
-        self.block_at(at)
-    }
-
-    /// The entry of a block with this content.
-    pub fn name(&self, block: &Block) -> FingerprintEntry {
-        let Digest::Of(fingerprint) = self.superblock.fingerprinter().digest(block) else { panic!("content is not zero") };
-        FingerprintEntry::of(fingerprint)
-    }
-
-    /// A record of a new block with this content, which may be there or not.
-    pub fn new_block(&self, lbn: u64, pbn: u64, old: Option<u64>) -> Record {
-        Record::New { lbn: Lbn(lbn), pbn: Pbn(pbn), old: old.map(Pbn), name: self.name(&content(pbn)) }
-    }
-
-    pub fn store(&mut self, pbn: u64) {
-        *self.data(Pbn(pbn)) = content(pbn);
-    }
-
-    /// A unit that is the only one of its epoch, of the same number; the one before is known to be flushed.
-    pub fn unit(&mut self, sequence: u64, records: Vec<Record>) {
-        self.unit_as(sequence, records, |_| ());
-    }
-
-    pub fn unit_as(&mut self, sequence: u64, records: Vec<Record>, change: impl FnOnce(&mut UnitHeader)) {
-        let places = vec![Places { first: place(sequence + 1), blocks: u8::try_from(NAMED).expect("few") }];
-        self.unit_naming(sequence, places, records, change);
-    }
-
-    pub fn unit_naming(&mut self, sequence: u64, places: Vec<Places>, records: Vec<Record>, change: impl FnOnce(&mut UnitHeader)) {
-        let mut header = UnitHeader {
-            kind: UnitKind::Log,
-            incarnation: 1,
-            sequence,
-            epoch: Epoch(sequence),
-            unit: 0,
-            units: 1,
-            flushed_upto: sequence - 1,
-            content_flushed: false,
-        };
-        change(&mut header);
-        let mut writer = UnitWriter::new(places);
-        records.into_iter().for_each(|record| assert_eq!(writer.push(record), None, "they fit"));
-        let auth = self.superblock.authenticator();
-        let _ = writer.seal(&auth, &header, place(sequence), self.data(place(sequence)));
-    }
-
-    /// Changes a page, seals it, and sets its bit.
-    pub fn change_page(&mut self, id: PageId, change: impl FnOnce(&mut PageContent)) {
-        self.rewrite(id, change);
-        let (written, bit) = self.superblock.geometry.written_of(id);
-        self.rewrite(written, |page| page.set_bit(bit, true));
-    }
-
-    fn rewrite(&mut self, id: PageId, change: impl FnOnce(&mut PageContent)) {
-        let uuid = self.superblock.uuid;
-        let at = self.superblock.geometry.page_at(id);
-        let mut page = open(&uuid, id, self.block_at(at), id.region == Region::Written).content;
-        change(&mut page);
-        seal(&uuid, id, &mut page, self.block_at(at));
-    }
-
-    /// Opens it, as the superblock on the medium has it.
-    pub fn open(self) -> Machine {
-        self.open_until(|_| false)
-    }
-
-    /// The same, up to a crash: when the device is asked for this, it does nothing any more.
-    pub fn open_until(mut self, stop: impl Fn(&str) -> bool + 'static) -> Machine {
-        let bytes = self.superblock.geometry.device_bytes;
-        let pages = copies(bytes).map(|at| *self.block_at(at));
-        let chosen = choose([0, 1, 2, 3].map(|copy| Some(&pages[copy])), bytes).expect("a volume");
-        self.superblock = chosen.into_service();
-        let (commit_mode, condense_beyond) = (self.mode, self.condense_beyond);
-        let settings = Settings { commit_mode, condense_beyond, anticipation_ms: 0, ..Settings::default() };
-        let accountant = Accountant::for_mode(self.memory_bytes, settings.commit_mode);
-        let engine = Engine::open(self.superblock.clone(), settings, Arc::new(Heap), accountant, Time(0));
-        let mut machine = Machine {
-            volume: self,
-            engine,
-            told: Vec::new(),
-            notices: Vec::new(),
-            replies: BTreeMap::new(),
-            withholds: None,
-            withheld: Vec::new(),
-            next: 1,
-            now: 0,
-            wake: None,
-            stop: Box::new(stop),
-            stopped: false,
-        };
-        machine.feed(Event::Tick);
-        machine
-    }
-}
 
 pub struct Machine {
     pub volume: Volume,
@@ -226,6 +25,26 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// The engine over this volume, until the device is asked for what stops it.
+    pub fn start(volume: Volume, engine: Engine, stop: impl Fn(&str) -> bool + 'static) -> Self {
+        let mut machine = Self {
+            volume,
+            engine,
+            told: Vec::new(),
+            notices: Vec::new(),
+            replies: BTreeMap::new(),
+            withholds: None,
+            withheld: Vec::new(),
+            next: 1,
+            now: 0,
+            wake: None,
+            stop: Box::new(stop),
+            stopped: false,
+        };
+        machine.feed(Event::Tick);
+        machine
+    }
+
     fn feed(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         let fingerprinter = self.volume.superblock.fingerprinter();

@@ -3,8 +3,8 @@
 mod condense;
 mod damaged;
 mod machine;
+mod volume;
 
-use machine::{MIB, Volume, content, place};
 use onefold_engine::format::REFS_UNKNOWN;
 use onefold_engine::format::entry::MapEntry;
 use onefold_engine::format::{CommitMode, PageId, Record, Region};
@@ -12,6 +12,7 @@ use onefold_engine::interface::Notice;
 use onefold_engine::stats::Progress;
 use onefold_engine::units::{Epoch, Lbn, Pbn, index as index_of};
 use std::cell::Cell;
+use volume::{MIB, Volume, content, place};
 
 fn link(lbn: u64, pbn: u64) -> Record {
     Record::Link { lbn: Lbn(lbn), to: MapEntry::Block { pbn: Pbn(pbn), slot: 0 }, old: None }
