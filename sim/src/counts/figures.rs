@@ -270,3 +270,19 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
     }
     Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_is_in_the_list_with_its_target() {
+        let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../tools/bench/list.tsv");
+        let list = std::fs::read_to_string(list).expect("the list of benchmarks is there");
+        for (name, _, _, target) in FIGURES {
+            let row = list.lines().find(|line| line.split('\t').next() == Some(name)).unwrap_or_else(|| panic!("{name} is not in it"));
+            let listed: f64 = row.split('\t').nth(3).and_then(|target| target.parse().ok()).expect("it has a target");
+            assert!((listed - target).abs() < 1e-9, "{name} wants {target}, the list says {listed}");
+        }
+    }
+}
