@@ -135,6 +135,9 @@ pub struct LogBlocks {
     pub plain: u64,
     /// Places of coming units.
     pub places: u64,
+    /// Units that an opening reads, with slots or without: those of the walk, and condensed ones.
+    pub walk: u64,
+    pub condensed: u64,
 }
 
 impl Ledger {

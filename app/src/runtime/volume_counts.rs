@@ -79,6 +79,9 @@ pub struct Space {
     /// Units without slots that the log keeps, and blocks that it keeps for coming units; nothing where there is no log.
     pub log_unit_blocks: Option<u64>,
     pub log_place_blocks: Option<u64>,
+    /// Units that an opening after a crash would read: those of the walk, and condensed ones; nothing where there is no log.
+    pub log_walk_units: Option<u64>,
+    pub log_condensed_units: Option<u64>,
     /// Blocks with slots, carriers and packs, counted among unique, shared and kept ones; nothing where it is not known.
     pub carrier_blocks: Option<u64>,
     /// Blocks that clients' content would take if none of it lay in slots, at least and at most; nothing where it is not known.
@@ -154,6 +157,8 @@ impl VolumeCounts {
                 free_blocks: stats.free_blocks,
                 log_unit_blocks: stats.log.map(|log| log.plain),
                 log_place_blocks: stats.log.map(|log| log.places),
+                log_walk_units: stats.log.map(|log| log.walk),
+                log_condensed_units: stats.log.map(|log| log.condensed),
                 carrier_blocks: if stats.has_slots { stats.carriers } else { Some(0) },
                 unpacked_blocks: stats.unpacked.map(|blocks| (blocks.least, blocks.most)),
                 is_complete: stats.free_complete,

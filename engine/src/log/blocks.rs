@@ -29,7 +29,8 @@ impl Log {
     pub fn blocks_kept(&self) -> LogBlocks {
         let places = self.places.len() + self.segments.reserve.len();
         let all = self.blocks.values().filter(|is| **is == Use::Plain).count();
-        LogBlocks { plain: count(all - places), places: count(places) }
+        let (walk, condensed) = (self.walk.len(), self.segments.places.len());
+        LogBlocks { plain: count(all - places), places: count(places), walk: count(walk), condensed: count(condensed) }
     }
 }
 
