@@ -170,22 +170,37 @@ impl Pages {
             }
             looked += 1;
             self.hand = (self.hand + 1) % self.slots.len();
-            let place = &mut self.slots[self.hand];
-            let idle = match &place.slot {
-                Slot::Ready(page) => page.dirty.is_none() && !page.writing,
-                Slot::Unreadable => true,
-                Slot::Vacant | Slot::Loading { .. } => false,
-            };
-            if !idle || std::mem::take(&mut place.used) {
-                continue;
+            if self.is_idle(self.hand) && !std::mem::take(&mut self.slots[self.hand].used) {
+                self.leave(self.hand);
             }
-            let id = place.id.take().expect("a page in memory has a name");
-            place.slot = Slot::Vacant;
-            self.places.remove(&id);
-            self.vacant.push(u32::try_from(self.hand).expect("pages in memory are bounded by the budget"));
-            self.accountant.give(Part::Pages, PAGE_COST_BYTES);
         }
         true
+    }
+
+    /// Lets go of all that is as the medium has it, and of what could not be read.
+    pub fn let_go(&mut self) {
+        for i in 0..self.slots.len() {
+            if self.is_idle(i) {
+                self.leave(i);
+            }
+        }
+    }
+
+    fn is_idle(&self, i: usize) -> bool {
+        match &self.slots[i].slot {
+            Slot::Ready(page) => page.dirty.is_none() && !page.writing,
+            Slot::Unreadable => true,
+            Slot::Vacant | Slot::Loading { .. } => false,
+        }
+    }
+
+    fn leave(&mut self, i: usize) {
+        let place = &mut self.slots[i];
+        let id = place.id.take().expect("a page in memory has a name");
+        place.slot = Slot::Vacant;
+        self.places.remove(&id);
+        self.vacant.push(u32::try_from(i).expect("pages in memory are bounded by the budget"));
+        self.accountant.give(Part::Pages, PAGE_COST_BYTES);
     }
 
     /// How many tasks may wait for pages at once, so that none loses its page before it runs.

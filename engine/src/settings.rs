@@ -62,6 +62,8 @@ pub struct Settings {
     pub condense_beyond: u64,
     /// Units of the walk, condensed ones included, beyond which a checkpoint empties the log: the next opening has to read them.
     pub checkpoint_beyond: u64,
+    /// Live records beyond which a checkpoint begins, and an opening writes pages before it reads on; bounded by memory besides.
+    pub live_records_max: u64,
     /// The device takes writes that are durable when they have completed (FUA): an epoch that is one unit of the log alone goes by one.
     pub device_takes_fua: bool,
     /// The device that clients hold outlives the server, and a ring keeps its acknowledgements: a weak write is acknowledged when its content is on
@@ -98,6 +100,7 @@ impl Default for Settings {
             refill_carriers_per_second: 1024,
             condense_beyond: 2048,
             checkpoint_beyond: 4096,
+            live_records_max: u64::MAX,
             device_takes_fua: false,
             keeps_promises: false,
             ring_records_max: 1 << 16,

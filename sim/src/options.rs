@@ -104,6 +104,7 @@ impl Options {
             commit_mode: CommitMode::Ordered,
             condense_beyond: [2, 4, 8, 2048][rng.usize(0..4)],
             checkpoint_beyond: [3, 12, 4096][rng.usize(0..3)],
+            live_records_max: [1, 4, 16, u64::MAX, u64::MAX][rng.usize(0..5)],
             compression: [Compression::Off, Compression::Carriers, Compression::All, Compression::All][rng.usize(0..4)],
             carrier_slots_max: SLOTS_MAX,
             persistence,

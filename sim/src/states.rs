@@ -171,6 +171,7 @@ fn situation_possible(situation: Situation, depth: usize, modes: Modes) -> bool 
     match situation {
         Situation::Recovery => depth > 0,
         Situation::Recount => depth > 0 && modes.ordered(),
+        Situation::Spill => depth > 0 && modes.log(),
         of_the_log if OF_THE_LOG.contains(&of_the_log) => modes.log(),
         Situation::Format => depth == 0,
         _ => true,

@@ -76,6 +76,7 @@ pub enum Situation {
     SubBlock,
     NoSpace,
     Condensing,
+    Spill,
     SingleFua,
     Recount,
     TornSuperblock,
@@ -86,7 +87,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::DuplicatesOnly,
         Self::RefsOverflow,
         Self::IncrementsAndDecrements,
@@ -97,6 +98,7 @@ impl Situation {
         Self::SubBlock,
         Self::NoSpace,
         Self::Condensing,
+        Self::Spill,
         Self::SingleFua,
         Self::Recount,
         Self::TornSuperblock,
@@ -119,6 +121,7 @@ impl Situation {
             Self::SubBlock => "sub-block write",
             Self::NoSpace => "ENOSPC",
             Self::Condensing => "condensing",
+            Self::Spill => "opening without memory for its log",
             Self::SingleFua => "epoch of a single FUA write",
             Self::Recount => "recount",
             Self::TornSuperblock => "torn superblock",
@@ -181,6 +184,8 @@ pub struct Traffic {
     pub events: u64,
     pub serving: bool,
     pub closing: bool,
+    /// A superblock was written: the opening knows what it found.
+    has_opened: bool,
     /// A recount is due or under way.
     pub recounting: bool,
     /// Written since the last flush was issued, and before it but not yet covered.
@@ -207,6 +212,7 @@ impl Traffic {
             events: 0,
             serving: false,
             closing: false,
+            has_opened: false,
             recounting: false,
             since_flush: Purposes::default(),
             covered: Purposes::default(),
@@ -235,7 +241,12 @@ impl Traffic {
         self.tally.units[of(class)] += contents.len() as u64;
         self.tally.commands[of(class)] += 1;
         for (block, content) in (first..).zip(contents) {
-            let purpose = match volume.place(block) {
+            let place = volume.place(block);
+            self.has_opened |= matches!(place, Place::Superblock);
+            if matches!(place, Place::Page(_)) && !self.has_opened {
+                self.note(Situation::Spill);
+            }
+            let purpose = match place {
                 Place::Page(id) => match id.region {
                     Region::Refs => self.refs_written(disk.cell(block).newest(), content),
                     Region::Fingerprints => self.fingerprints_written(id, disk.cell(block).newest(), content),

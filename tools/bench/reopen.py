@@ -48,7 +48,7 @@ class Filling:
         """Bytes of live records and of their share, units of the walk, condensed ones."""
         said = onefold.report("stats", self.store)
         records = next(part for part in said["memory"] if part["part"] == "log records")
-        space = said["volume"]["space"]
+        space = said["space"]
         return records["used_bytes"], records["limit_bytes"], space["log_walk_units"], space["log_condensed_units"]
 
     def fill(self):

@@ -61,9 +61,10 @@ impl Notices {
 /// How far an opening is, in a line.
 #[must_use]
 pub fn opening(progress: &Progress) -> String {
-    let Progress { units, units_most, records } = progress;
+    let Progress { units, units_most, records, records_on_pages } = progress;
     let of = if units == units_most { format!("all {units}") } else { format!("{units} of at most about {units_most}") };
-    format!("{OPENING} {of} units of the log read, {records} records replayed")
+    let on_pages = if *records_on_pages > 0 { format!(", {records_on_pages} of them to pages for want of memory") } else { String::new() };
+    format!("{OPENING} {of} units of the log read, {records} records replayed{on_pages}")
 }
 
 fn text(notice: &Notice) -> String {

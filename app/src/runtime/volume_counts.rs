@@ -27,6 +27,8 @@ pub struct Opening {
     /// At the most, as far as is known.
     pub units_most: u64,
     pub records: u64,
+    /// Of those: on pages already, for want of memory.
+    pub records_on_pages: u64,
 }
 
 /// Client writes, device writes and the least that would have done, in units of 4 KiB.
@@ -188,7 +190,12 @@ impl VolumeCounts {
             },
             commits: Commits { wanted: ledger.epochs_wanted(), timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },
             phase: stats.phase.to_owned(),
-            opening: stats.opening.map(|Progress { units, units_most, records }| Opening { units, units_most, records }),
+            opening: stats.opening.map(|Progress { units, units_most, records, records_on_pages }| Opening {
+                units,
+                units_most,
+                records,
+                records_on_pages,
+            }),
         }
     }
 }

@@ -28,7 +28,7 @@ impl LiveLog {
     pub fn put_right(&self, id: PageId, opened: &mut Opened) -> bool {
         let touches = self.live.touches(id);
         if touches {
-            self.live.apply(id, &mut opened.content);
+            self.live.apply(self.epoch, id, &mut opened.content);
             opened.blank = false;
         }
         touches

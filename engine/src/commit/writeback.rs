@@ -146,7 +146,8 @@ impl Engine {
             self.damage_seen = true;
         }
         let newest = (0..page::SECTORS).map(|sector| opened.content.tag(sector)).max().unwrap_or(0);
-        if let Some(last) = self.log.as_ref().map(|log| log.epoch).filter(|last| newest > last.0 && self.log_counts_upto.is_none()) {
+        let end = self.log.as_ref().filter(|_| !self.spills()).map(|log| log.epoch);
+        if let Some(last) = end.filter(|last| newest > last.0 && self.log_counts_upto.is_none()) {
             // Its epoch was flushed, so units that were flushed are not there (L2).
             self.notice(Notice::Damage { what: "a metadata page is newer than the end of the log", at: self.geometry.page_at(id).0 });
             self.log_is_damaged(last);
@@ -154,7 +155,7 @@ impl Engine {
         let mut unsaved = false;
         if let Some(log) = &self.log {
             // One whose bit a crash has lost has to be written once more, to get it.
-            unsaved = log.live.apply(id, &mut opened.content) || (!written && !opened.blank);
+            unsaved = log.live.apply(log.epoch, id, &mut opened.content) || (!written && !opened.blank);
         }
         // Where live records touch it, a checkpoint is to come that writes it anyway.
         let is_due = self.log.as_ref().is_some_and(|log| log.live.touches(id));
@@ -180,7 +181,7 @@ impl Engine {
         page.writing = true;
         let bit = page.bit;
         if let Some(log) = self.log.as_ref().filter(|_| id.region != Region::Written) {
-            (0..page::SECTORS).for_each(|sector| page.content.set_tag(sector, log.epoch.0));
+            (0..page::SECTORS).for_each(|sector| page.content.set_tag(sector, log.epoch.0.max(page.content.tag(sector))));
         }
         page::seal(&self.superblock.uuid, id, &mut page.content, sealed.block_mut(0));
         self.pages.dirty.remove(&id);

@@ -8,16 +8,15 @@
 //! 4. With the bits durable before the anchor, a page that was written and has none is one that live records touch: no other needs to be
 //!    doubted after a crash.
 
-use super::Log;
 use super::blocks::Use;
 use super::condense::{Copies, Segments};
 use super::units::PLACES_LEFT_MIN;
 use super::walk::runs;
+use super::{Live, Log};
 use crate::commit::{FlushFor, Stage};
 use crate::engine::Engine;
 use crate::format::anchor::{Anchor, Condensed};
 use crate::format::page::{PageId, Region};
-use crate::memory::Part;
 use crate::pages::{Got, Task};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
@@ -53,13 +52,23 @@ pub(super) struct Checkpoint {
     ends_recount: bool,
     /// Of a condensing.
     pub copies: Option<Copies>,
+    /// It is an opening's, which has no place for all records (`spill.rs`): the anchor stays.
+    is_spill: bool,
+    /// Of such a one: a page could not be read.
+    pub lacks_page: bool,
 }
 
 impl Checkpoint {
     /// Up to this epoch and unit, by way of these pages; a condensing, where there are copies.
     pub fn new(epoch: Epoch, sequence: u64, due: VecDeque<PageId>, copies: Option<Copies>) -> Self {
         let at = if copies.is_some() { At::Places } else { At::Pages };
-        Self { at, epoch, sequence, due, loading: Vec::new(), writing: BTreeSet::new(), ends_recount: false, copies }
+        let (loading, writing) = (Vec::new(), BTreeSet::new());
+        Self { at, epoch, sequence, due, loading, writing, ends_recount: false, copies, is_spill: false, lacks_page: false }
+    }
+
+    /// Of an opening: these pages, with what is committed up to this epoch.
+    pub fn spill(epoch: Epoch, due: VecDeque<PageId>) -> Self {
+        Self { is_spill: true, ..Self::new(epoch, 0, due, None) }
     }
 }
 
@@ -67,13 +76,13 @@ impl Engine {
     /// Begins one where memory or space asks for it.
     pub(crate) fn checkpoint_if_due(&mut self) {
         let log = self.log.as_ref().expect("checkpoints are the log's");
-        let memory = log.live.bytes() > self.accountant.limit(Part::Log);
+        let memory = self.are_too_many(log.live.bytes(), log.live.len());
         // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.
         let reserve = self.geometry.reserve_blocks;
         let most = self.settings.checkpoint_beyond;
         let most = if self.space.census.free > 2 * reserve { most } else { most.min(reserve / 4) };
         let units = count(log.walk.len() + log.segments.places.len()) > most;
-        if memory || units || log.places.len() < PLACES_LEFT_MIN {
+        if memory || units || log.has_spilled || log.places.len() < PLACES_LEFT_MIN {
             self.begin_checkpoint();
         } else {
             self.condense_if_due();
@@ -82,8 +91,8 @@ impl Engine {
 
     /// Whether further writes should wait for the one that is under way: there are too many live records.
     pub(crate) fn waits_for_checkpoint(&self) -> bool {
-        let share = self.accountant.limit(Part::Log);
-        self.log.as_ref().is_some_and(|log| log.checkpoint.is_some() && log.live.bytes() > LIVE_SHARES_MAX * share)
+        let too_many = |live: &Live| self.are_too_many(live.bytes() / LIVE_SHARES_MAX, live.len() / LIVE_SHARES_MAX);
+        self.log.as_ref().is_some_and(|log| log.checkpoint.is_some() && too_many(&log.live))
     }
 
     /// Begins one, if none is under way and there is anything before the new anchor, or for the superblock to say.
@@ -98,7 +107,7 @@ impl Engine {
             log.checkpoint_is_next |= under_way.copies.is_some();
             return;
         }
-        let mut due: VecDeque<PageId> = log.live.pages().collect();
+        let mut due: VecDeque<PageId> = log.live.pages(log.epoch).collect();
         if ends_recount {
             due.extend(self.pages.unsettled());
         }
@@ -142,6 +151,7 @@ impl Engine {
                     self.write_page(id);
                     self.checkpoint().writing.insert(id);
                 }
+                Got::Unreadable if self.checkpoint().is_spill => self.checkpoint().lacks_page = true,
                 Got::Unreadable => return self.fail("a read of a page that has to change"),
                 Got::Wait => {
                     self.wait(id, Task::Checkpoint);
@@ -206,6 +216,9 @@ impl Engine {
     }
 
     fn checkpoint_superblock(&mut self) {
+        if self.checkpoint().is_spill {
+            return self.end_spill();
+        }
         if self.superblock_busy {
             self.checkpoint().at = At::SuperblockDue;
             return;
@@ -257,6 +270,7 @@ impl Engine {
             }
             None => {
                 log.live.forget_upto(epoch);
+                log.has_spilled = false;
                 let Segments { places, reserve, .. } = std::mem::take(&mut log.segments);
                 // No superblock has ever named these.
                 reserve.into_iter().for_each(|pbn| self.leaves_log(pbn));

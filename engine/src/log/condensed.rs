@@ -108,6 +108,11 @@ impl Condensed {
         }
     }
 
+    /// The last epoch of which all was handed on for certain: the next unit may go on with one.
+    pub fn certain(&self) -> Epoch {
+        Epoch(self.epoch.get().saturating_sub(1))
+    }
+
     /// How many have not arrived, or not in order.
     pub fn ahead(&self) -> u64 {
         count(self.places.len() - self.next)

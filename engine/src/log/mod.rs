@@ -35,6 +35,7 @@ mod records;
 mod replay;
 mod send;
 mod sizes;
+mod spill;
 mod superblock;
 mod units;
 mod walk;
@@ -84,6 +85,8 @@ pub(crate) struct Log {
     starves: Option<u64>,
     /// Neither a unit nor the anchor names a place: an anchor has to, before there is another unit.
     is_cut_off: bool,
+    /// Its opening had no memory for all of its records: some are on pages alone, though no anchor lies behind them (`spill.rs`).
+    has_spilled: bool,
     /// The superblock is to forget it, in both pairs of copies.
     is_left: bool,
 }
@@ -123,6 +126,7 @@ impl Log {
             checkpoint_is_next: false,
             starves: None,
             is_cut_off: false,
+            has_spilled: false,
             is_left: false,
         }
     }

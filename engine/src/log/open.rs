@@ -9,6 +9,7 @@
 //! 4. What counts and may not have been flushed, units and content, is written again, and flushed before the closing unit says that it is: a block
 //!    that the device was told to forget, and whose write was lost, may read as its new content once, and as something else the next time.
 //! 5. Of a log with damage only what is proved is served (`damaged.rs`), and the volume is read-only.
+//! 6. Records that are more than memory is meant for enter pages while the walk is read, as far as they count for certain (`spill.rs`).
 
 use super::blocks::Use;
 use super::live::Unchained;
@@ -44,6 +45,9 @@ pub(crate) struct Opening {
     pub(super) telling: Telling,
     /// What was read so far and counts for certain.
     pub(crate) live: Option<Unchained>,
+    /// Records that entered pages, and how many were left when some did the last time (`spill.rs`).
+    pub(super) spilled: u64,
+    pub(super) records_left: u64,
     pub(super) ended: Option<Ended>,
     pub(super) reads: usize,
     /// New blocks whose content is to be compared, and what it should be.
@@ -74,6 +78,8 @@ impl Opening {
             units_read: 0,
             telling: Telling::from(now),
             live: None,
+            spilled: 0,
+            records_left: 0,
             ended: None,
             reads: 0,
             doubts: Vec::new(),
@@ -120,8 +126,9 @@ impl Engine {
         self.log_opening.as_mut().expect("the log is being opened")
     }
 
-    fn read_walk(&mut self) {
-        while self.log_opening().reads < READS_MAX {
+    pub(super) fn read_walk(&mut self) {
+        let spills = self.is_spill_due();
+        while self.log_opening().reads < READS_MAX && !spills {
             let opening = self.log_opening();
             let Some((which, pbn)) = opening.walk.as_mut().and_then(Walk::ask) else { break };
             opening.reads += 1;
@@ -129,7 +136,12 @@ impl Engine {
             self.read_in(IoFor::WalkRead { which, pbn }, at, 1, false, Class::Log);
         }
         let opening = self.log_opening();
-        if opening.reads == 0 && opening.walk.as_ref().is_some_and(Walk::is_done) {
+        if opening.reads > 0 {
+            return;
+        }
+        if spills {
+            self.begin_spill();
+        } else if opening.walk.as_ref().is_some_and(Walk::is_done) {
             self.walk_is_read();
         }
     }
@@ -152,6 +164,11 @@ impl Engine {
         }
         self.tell_progress();
         self.read_walk();
+    }
+
+    /// Whether no unit is left to be found that could say more.
+    pub(crate) fn end_of_log_is_known(&self) -> bool {
+        self.log_opening.as_ref().is_none_or(|opening| opening.walk.is_none())
     }
 
     fn walk_is_read(&mut self) {
@@ -195,6 +212,7 @@ impl Engine {
         let mut live = self.log_opening().live.take().expect("what was read is live");
         ended.replay(wrong, &mut |epoch, effect| live.push(epoch, effect));
         log.live = live.chained();
+        log.has_spilled = self.log_opening().spilled > 0;
         let (since, before) = self.superblock.anchor.as_ref().map_or((0, Number(0)), |anchor| (anchor.condensed.since, anchor.epoch));
         log.live.condensed_upto(before);
         log.walk = ended.units.iter().map(|&Taken { pbn, incarnation, epoch, .. }| Walked { pbn, incarnation, epoch }).collect();

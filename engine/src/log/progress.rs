@@ -16,8 +16,9 @@ pub struct Progress {
     /// Units of the log that were read, and how many there are at the most as far as is known: only the last one tells which is the last.
     pub units: u64,
     pub units_most: u64,
-    /// What their records do, counted by runs.
+    /// What their records do, counted by runs; and how many of these are on pages already, because memory is meant for fewer.
     pub records: u64,
+    pub records_on_pages: u64,
 }
 
 /// When it is told next.
@@ -47,7 +48,8 @@ impl Engine {
         let units = opening.units_read;
         let units_most = opening.walk.as_ref().map_or(units, |walk: &Walk| self.settings.checkpoint_beyond.max(units + walk.ahead()));
         let live = opening.live.as_ref().map(super::Unchained::len).or_else(|| self.log.as_ref().map(|log| log.live.len()));
-        Some(Progress { units, units_most, records: live.unwrap_or(0) })
+        let records_on_pages = opening.spilled;
+        Some(Progress { units, units_most, records: live.unwrap_or(0) + records_on_pages, records_on_pages })
     }
 
     /// A unit was read.

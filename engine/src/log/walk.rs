@@ -55,8 +55,9 @@ pub(crate) struct Walk {
     /// The next to be taken.
     next: u64,
     incarnation: u64,
-    /// The highest that any unit says was flushed, and the highest epoch of any.
+    /// The highest that any unit says was flushed; that the last one which was handed on says; and the highest epoch of any.
     flushed: u64,
+    certain: u64,
     epoch_seen: Epoch,
 }
 
@@ -162,6 +163,7 @@ impl Walk {
             next,
             incarnation,
             flushed,
+            certain: 0,
             epoch_seen,
         }
     }
@@ -229,8 +231,19 @@ impl Walk {
             if !self.limits.hold(&unit) {
                 self.replay.outside.get_or_insert(unit.header.sequence);
             }
+            self.certain = unit.header.flushed_upto;
             self.replay.hand_on(&unit, pbn, push);
         }
+    }
+
+    /// The last epoch that every later recovery counts, whole. Not as far as what was handed on: the units that say that those were flushed may be
+    /// gone the next time, for nobody knows that they were. What says so of these was flushed itself.
+    pub fn certain(&self) -> Epoch {
+        if !self.condensed.is_done() {
+            return self.condensed.certain();
+        }
+        let units = self.certain.saturating_sub(self.anchor.sequence - 1);
+        units.checked_sub(1).map_or(self.anchor.epoch, |last| self.taken[index(last)].epoch)
     }
 
     /// Units that are named and have not been looked at.

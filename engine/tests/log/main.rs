@@ -3,6 +3,7 @@
 mod condense;
 mod damaged;
 mod machine;
+mod spill;
 mod volume;
 
 use onefold_engine::format::REFS_UNKNOWN;
@@ -231,36 +232,13 @@ fn a_long_opening_says_how_far_it_is() {
     for (pair, i) in told.windows(2).zip(1..) {
         assert!(pair[0].units < pair[1].units && pair[0].records < pair[1].records, "notice {i}: {pair:?}");
     }
-    for Progress { units, units_most, records } in told {
+    for Progress { units, units_most, records, .. } in told {
         // The newest units wait for one behind that says that they were flushed.
         assert!(
             units < 300 && units_most >= 300 && records <= 2 * units && records + 10 >= 2 * units,
             "{units} of {units_most}, {records}"
         );
     }
-}
-
-/// What an opening found may be more than there is memory for: a checkpoint begins at once, whether anybody writes or not.
-#[test]
-fn records_beyond_their_share_are_put_on_pages_though_nobody_writes() {
-    let mut volume = Volume::new();
-    volume.memory_bytes = 2 * MIB;
-    volume.store(20);
-    // Each link takes the place of the one before.
-    let old = |sequence: u64| (sequence > 1).then(|| Pbn(19 + (sequence - 1) % 2));
-    let records = |sequence: u64| {
-        let to = MapEntry::Block { pbn: Pbn(19 + sequence % 2), slot: 0 };
-        (0..100).map(|i| Record::Link { lbn: Lbn(1000 + i), to, old: old(sequence) }).collect::<Vec<_>>()
-    };
-    (1..=301).for_each(|sequence| volume.unit(sequence, records(sequence)));
-    let anchor = volume.newest_anchor().sequence;
-    let mut machine = volume.open();
-    let used = machine.engine.stats().memory.into_iter().find(|part| part.0 == "log records").expect("it is there");
-    assert!(used.2 > 2 * used.3, "the opening had more than its share: {used:?}");
-    assert!(used.1 < used.3, "it has given it back: {used:?}");
-    assert_eq!((anchor, machine.volume.newest_anchor().sequence > 300), (1, true));
-    assert_eq!([999, 1000, 1099].map(|lbn| machine.read(lbn)), [Some(0), Some(20), Some(20)]);
-    assert_eq!(machine.damage(), <[&str; 0]>::default());
 }
 
 /// While a checkpoint is under way, writers may not make more live records than twice their share.

@@ -55,6 +55,8 @@ pub struct Volume {
     /// How long a read takes.
     pub read_ms: u64,
     pub memory_bytes: u64,
+    /// It is opened to be read only.
+    pub read_only: bool,
 }
 
 impl Volume {
@@ -75,6 +77,7 @@ impl Volume {
             failing: BTreeMap::new(),
             read_ms: 0,
             memory_bytes: Settings::default().memory_bytes,
+            read_only: false,
         };
         for step in format(&volume.superblock.clone(), Bytes(bytes), &[]) {
             if let FormatStep::Write { at, page } = step {
@@ -185,8 +188,8 @@ impl Volume {
         let pages = copies(bytes).map(|at| *self.block_at(at));
         let chosen = choose([0, 1, 2, 3].map(|copy| Some(&pages[copy])), bytes).expect("a volume");
         self.superblock = chosen.into_service();
-        let (commit_mode, condense_beyond) = (self.mode, self.condense_beyond);
-        let settings = Settings { commit_mode, condense_beyond, anticipation_ms: 0, ..Settings::default() };
+        let (commit_mode, condense_beyond, read_only) = (self.mode, self.condense_beyond, self.read_only);
+        let settings = Settings { commit_mode, condense_beyond, read_only, anticipation_ms: 0, ..Settings::default() };
         let accountant = Accountant::for_mode(self.memory_bytes, settings.commit_mode);
         let engine = Engine::open(self.superblock.clone(), settings, Arc::new(Heap), accountant, Time(0));
         Machine::start(self, engine, stop)

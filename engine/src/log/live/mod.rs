@@ -56,6 +56,14 @@ impl Default for Unchained {
 }
 
 impl Unchained {
+    /// These, to be added to.
+    pub fn of(mut live: Live) -> Self {
+        for pieces in [&mut live.links, &mut live.names] {
+            pieces.heads = Heads::new(&pieces.nodes, 0);
+        }
+        Self(live)
+    }
+
     /// As [`Live::push`].
     ///
     /// # Panics
@@ -117,9 +125,9 @@ impl Live {
         }
     }
 
-    /// Makes a page that was read from the medium the page as it is after the last commit. What its sectors' tags say to be in it already is
-    /// left as it is. Whether anything was not in it.
-    pub fn apply(&self, id: PageId, content: &mut PageContent) -> bool {
+    /// Makes a page that was read from the medium the page as it is after this epoch. What its sectors' tags say to be in it already is left as it
+    /// is. Whether anything was not in it.
+    pub fn apply(&self, upto: Epoch, id: PageId, content: &mut PageContent) -> bool {
         let oldest = (0..SECTORS).map(|sector| content.tag(sector)).min().unwrap_or(0);
         let pieces = self.of(id.region);
         let mut places: Vec<Place> = pieces.on(id).collect();
@@ -129,6 +137,9 @@ impl Live {
         let mut changes = false;
         for place in places {
             let node = pieces.nodes.get(place);
+            if node.epoch() > upto {
+                break;
+            }
             changes |= node.epoch().get() > oldest;
             node.effect().replay(node.epoch(), id, content);
         }
@@ -144,19 +155,20 @@ impl Live {
         if region == Region::Fingerprints { &self.names } else { &self.links }
     }
 
-    /// The pages that live records change, in order.
-    pub fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
+    /// The pages that records up to this epoch change, in order.
+    pub fn pages(&self, upto: Epoch) -> impl Iterator<Item = PageId> + use<> {
         let granules = u32::try_from(GRANULES).expect("twenty");
         let refs = |node: Node<'_>| [node.key(Chain::New), node.key(Chain::Old)].map(|granule| granule.map(|granule| granule / granules));
         let map = |node: Node<'_>| [node.key(Chain::Map)];
         let of = |region, numbers: Vec<u32>| numbers.into_iter().map(move |number| PageId { region, index: u64::from(number) });
-        let refs = of(Region::Refs, numbers(self.links.nodes.iter(), refs));
-        refs.chain(self.name_pages(Epoch(u64::MAX))).chain(of(Region::Map, numbers(self.links.nodes.iter(), map)))
+        let links = || self.links.nodes.iter().take_while(|node| node.epoch() <= upto);
+        let refs = of(Region::Refs, numbers(links(), refs));
+        refs.chain(self.name_pages(upto)).chain(of(Region::Map, numbers(links(), map)))
     }
 
     /// The fingerprints pages that records up to this epoch change, in order.
-    pub fn name_pages(&self, epoch: Epoch) -> impl Iterator<Item = PageId> + use<> {
-        let nodes = self.names.nodes.iter().take_while(|node| node.epoch() <= epoch);
+    pub fn name_pages(&self, upto: Epoch) -> impl Iterator<Item = PageId> + use<> {
+        let nodes = self.names.nodes.iter().take_while(|node| node.epoch() <= upto);
         let numbers = numbers(nodes, |node| [node.key(Chain::New)]);
         numbers.into_iter().map(|number| PageId { region: Region::Fingerprints, index: u64::from(number) })
     }

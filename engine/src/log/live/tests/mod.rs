@@ -34,7 +34,7 @@ fn page(region: Region, index: u64) -> PageId {
 
 fn loaded(live: &Live, id: PageId, medium: &PageContent) -> PageContent {
     let mut content = medium.clone();
-    live.apply(id, &mut content);
+    live.apply(Epoch(u64::MAX), id, &mut content);
     content
 }
 
@@ -91,7 +91,7 @@ fn runs_are_cut_where_a_page_or_a_granule_ends() {
         page(Region::Map, 0),
         page(Region::Map, 1),
     ];
-    assert_eq!(live.pages().collect::<Vec<_>>(), pages);
+    assert_eq!(live.pages(Epoch(u64::MAX)).collect::<Vec<_>>(), pages);
     assert!(pages.into_iter().all(|id| live.touches(id)));
     assert!(
         !live.touches(page(Region::Map, 2)) && !live.touches(page(Region::Fingerprints, 19)) && !live.touches(page(Region::Written, 0))

@@ -215,7 +215,7 @@ impl World {
     }
 
     fn checkpoint(&mut self, at: usize) {
-        for id in self.live.pages().collect::<Vec<_>>() {
+        for id in self.live.pages(Epoch(u64::MAX)).collect::<Vec<_>>() {
             (0..SECTORS).for_each(|sector| self.write(id, sector, at));
         }
         let upto = self.after[at].0;
@@ -246,7 +246,7 @@ impl World {
     fn look_at(&mut self, id: PageId) {
         let right = self.committed().page(id);
         let mut loaded = self.medium[&id].clone();
-        self.live.apply(id, &mut loaded);
+        self.live.apply(Epoch(u64::MAX), id, &mut loaded);
         for sector in 0..SECTORS {
             assert!(loaded.sector(sector) == right.sector(sector), "{id:?} as loaded, sector {sector}");
             let kept = self.memory.get(&id).is_none_or(|content| content.sector(sector) == right.sector(sector));
@@ -262,7 +262,7 @@ impl World {
         let is_live = |epoch: Epoch, id: &PageId| id.region != Region::Fingerprints || epoch > self.named;
         let pages = |(epoch, effect): &(Epoch, Effect)| effect.pages().filter(|id| is_live(*epoch, id)).collect::<Vec<_>>();
         let touched: BTreeSet<_> = self.done.iter().flat_map(pages).collect();
-        assert!(self.live.pages().eq(touched.iter().copied()), "the pages that effects touch");
+        assert!(self.live.pages(Epoch(u64::MAX)).eq(touched.iter().copied()), "the pages that effects touch");
         for id in self.ids.clone() {
             assert_eq!(self.live.touches(id), touched.contains(&id), "{id:?}");
             self.look_at(id);
