@@ -84,8 +84,9 @@ impl Explorer {
         }
     }
 
-    /// Where modes change, this life gets its own.
-    pub(crate) fn draw_mode(&self, options: &mut Options, rng: &mut Rng) {
+    /// What each attach may be told anew: how many live records memory is meant for and, where modes change, the mode.
+    pub(crate) fn draw_attach(&self, options: &mut Options, rng: &mut Rng) {
+        options.settings.live_records_max = Options::live_records_max(rng);
         if self.modes == Modes::Any {
             options.settings.commit_mode = self.modes.draw(rng);
             record!("--- in mode {:?}", options.settings.commit_mode);
@@ -95,7 +96,7 @@ impl Explorer {
     /// What another life after this one is made of.
     pub(crate) fn in_another_life(&self, setting: &Setting, rng: &mut Rng) -> Setting {
         let mut options = (*setting.options).clone();
-        self.draw_mode(&mut options, rng);
+        self.draw_attach(&mut options, rng);
         Setting { options: Rc::new(options), ..setting.clone() }
     }
 

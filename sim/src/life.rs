@@ -125,7 +125,7 @@ impl Explorer {
         let lost = matches!(left.ring, RingLeft::Lost);
         let mut options = (*setting.options).clone();
         options.settings.promises_lost |= lost;
-        self.draw_mode(&mut options, rng);
+        self.draw_attach(&mut options, rng);
         // A server under strong persistence promises nothing, and recalls what a weak one before it has promised.
         if matches!(left.ring, RingLeft::Kept(..)) && rng.u8(..) < 64 {
             (options.settings.persistence, options.settings.keeps_promises) = (Persistence::Strong, false);
@@ -343,7 +343,7 @@ impl Explorer {
         record!("--- opened to read only");
         let mut options = (*plan.setting.options).clone();
         options.settings.read_only = true;
-        self.draw_mode(&mut options, rng);
+        self.draw_attach(&mut options, rng);
         let setting = Setting { options: Rc::new(options), ..plan.setting.clone() };
         let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
         // An opening that may not write cannot settle where the log ends: on a device that reads a discarded block as it likes, the next one may find

@@ -94,6 +94,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Draws how many live records memory is meant for.
+    pub fn live_records_max(rng: &mut Rng) -> u64 {
+        [1, 4, 16, u64::MAX, u64::MAX][rng.usize(0..5)]
+    }
+
     /// Draws options.
     #[must_use]
     pub fn draw(rng: &mut Rng) -> Self {
@@ -104,7 +109,7 @@ impl Options {
             commit_mode: CommitMode::Ordered,
             condense_beyond: [2, 4, 8, 2048][rng.usize(0..4)],
             checkpoint_beyond: [3, 12, 4096][rng.usize(0..3)],
-            live_records_max: [1, 4, 16, u64::MAX, u64::MAX][rng.usize(0..5)],
+            live_records_max: Self::live_records_max(rng),
             compression: [Compression::Off, Compression::Carriers, Compression::All, Compression::All][rng.usize(0..4)],
             carrier_slots_max: SLOTS_MAX,
             persistence,

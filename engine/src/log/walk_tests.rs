@@ -4,7 +4,7 @@ mod condensed;
 mod replay;
 
 use super::effect::{Effect, Name};
-use super::walk::{Ended, Limits, Walk, runs};
+use super::walk::{Ended, Limits, Walk, Which, runs};
 use crate::fingerprint::Fingerprint;
 use crate::format::anchor::{Anchor, Barrier, Condensed};
 use crate::format::entry::{FingerprintEntry, MapEntry};
@@ -329,4 +329,17 @@ fn places_are_named_by_runs() {
     assert_eq!(places(&long), [(0, 64), (64, 6)]);
     let scattered: Vec<u64> = (0..40).map(|i| i * 2).collect();
     assert_eq!(places(&scattered).len(), 32, "no more than a unit names");
+}
+
+/// The unit that says that the one before was flushed may be gone the next time; what that one says of those before it stays true.
+#[test]
+fn certain_is_what_a_flushed_unit_says_was_flushed() {
+    let certain = |units: u64| {
+        let mut walk = Walk::new(anchor(), LIMITS);
+        for sequence in FIRST..FIRST + units {
+            walk.arrived(Which::Log(sequence), place(sequence), Some(unit(sequence, Vec::new())), &mut |_, _| ());
+        }
+        walk.certain().get()
+    };
+    assert_eq!([0, 1, 2, 3, 9].map(certain), [10, 10, 10, 11, 17]);
 }

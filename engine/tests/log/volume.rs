@@ -6,8 +6,8 @@ use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::page::{open, seal};
 use onefold_engine::format::{
-    Anchor, CommitMode, FingerprintEntry, FormatStep, Geometry, PageContent, PageId, Places, Record, Region, Superblock, UnitHeader,
-    UnitKind, UnitWriter, Wish, choose, copies, format,
+    Anchor, CommitMode, Condensed, FingerprintEntry, FormatStep, Geometry, PageContent, PageId, Places, Record, Region, Superblock,
+    UnitHeader, UnitKind, UnitWriter, Wish, choose, copies, format,
 };
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
@@ -160,6 +160,15 @@ impl Volume {
         records.into_iter().for_each(|record| assert_eq!(writer.push(record), None, "they fit"));
         let auth = self.superblock.authenticator();
         let _ = writer.seal(&auth, &header, place(sequence), self.data(place(sequence)));
+    }
+
+    /// The anchor lies behind this unit and epoch, and leads to condensed units at so many places from the first on.
+    pub fn condensed(&mut self, upto: u64, epoch: Epoch, units: u64) {
+        let run = |i: u64| Places { first: place(i), blocks: u8::try_from((units + 1 - i).min(64)).expect("at most 64") };
+        let condensed = Condensed { since: 0, places: (1..=units).step_by(64).map(run).collect() };
+        let places = vec![Places { first: place(upto + 1), blocks: 3 }];
+        self.superblock.anchor = Some(Anchor { sequence: upto + 1, epoch, flushed_upto: upto, condensed, ..Anchor::of_new_log(1, places) });
+        self.write_superblock();
     }
 
     /// Changes a page, seals it, and sets its bit.
