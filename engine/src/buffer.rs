@@ -4,7 +4,7 @@
 //! 2. A [`BufferMut`] has one owner, who may write it. Frozen, it is a [`Buffer`]: shared, and never changed again (R6).
 //! 3. When the last holder lets go, the frames return to the [`Home`] they came from, and with them their share of the budget.
 
-use crate::units::{BLOCK_SIZE, count};
+use crate::units::{BLOCK_SIZE, count, index};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -121,7 +121,8 @@ impl Buffer {
     #[must_use]
     pub fn slice(&self, first: usize, blocks: usize) -> Slice {
         assert!(first + blocks <= self.blocks(), "slice of {blocks} from {first} in {} blocks", self.blocks());
-        Slice { buffer: self.clone(), first, blocks }
+        let short = |blocks: usize| u32::try_from(blocks).expect("a buffer has fewer than 2^32 blocks");
+        Slice { buffer: self.clone(), first: short(first), blocks: short(blocks) }
     }
 }
 
@@ -129,47 +130,52 @@ impl Buffer {
 #[derive(Clone, Debug)]
 pub struct Slice {
     buffer: Buffer,
-    first: usize,
-    blocks: usize,
+    // Short, for there is one for each block on its way.
+    first: u32,
+    blocks: u32,
 }
 
 impl Slice {
     /// How many blocks.
     #[must_use]
     pub fn blocks(&self) -> usize {
-        self.blocks
+        index(self.blocks.into())
+    }
+
+    fn first(&self) -> usize {
+        index(self.first.into())
     }
 
     /// Whether there is nothing else in the buffer that it keeps.
     #[must_use]
     pub fn is_whole_buffer(&self) -> bool {
-        self.blocks == self.buffer.blocks()
+        self.blocks() == self.buffer.blocks()
     }
 
     /// The bytes of all of them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        bytes_of(&self.buffer.frames[self.first..self.first + self.blocks])
+        bytes_of(&self.buffer.frames[self.first()..][..self.blocks()])
     }
 
     /// The bytes of one of them.
     #[must_use]
     pub fn block(&self, i: usize) -> &[u8; BLOCK_SIZE] {
-        assert!(i < self.blocks);
-        self.buffer.block(self.first + i)
+        assert!(i < self.blocks());
+        self.buffer.block(self.first() + i)
     }
 
     /// The buffer and the number of the first block in it.
     #[must_use]
     pub fn place(&self) -> (&Buffer, usize) {
-        (&self.buffer, self.first)
+        (&self.buffer, self.first())
     }
 
     /// One of its blocks.
     #[must_use]
     pub fn nth(&self, i: usize) -> Self {
-        assert!(i < self.blocks);
-        Self { buffer: self.buffer.clone(), first: self.first + i, blocks: 1 }
+        assert!(i < self.blocks());
+        self.buffer.slice(self.first() + i, 1)
     }
 
     /// Grows by `next` where that lies right behind it in the same buffer; else gives it back.
@@ -184,7 +190,7 @@ impl Slice {
     /// Its length in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
-        count(self.blocks * BLOCK_SIZE)
+        count(self.blocks() * BLOCK_SIZE)
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::Map;
 use crate::admit::{Pending, WriteOp};
 use crate::buffer::{Home, Slice};
+use crate::by_block::ByBlock;
 use crate::cache::ReadCache;
 use crate::commit::{Anticipation, Commit, Durability, FlushFor, Settle, Stage};
 use crate::epoch::Epoch;
@@ -19,7 +20,7 @@ use crate::format::superblock::Superblock;
 use crate::index::Index;
 use crate::interface::{Action, Class, Event, Failure, IoFailure, IoId, Notice, Reply, Request, RequestId};
 use crate::link::Run;
-use crate::log::{Log, Opening, Unchained, Which};
+use crate::log::{CountsBeside, Log, Opening, Unchained, Which};
 use crate::memory::{Accountant, Part};
 use crate::pages::{Pages, Task};
 use crate::promise::Promises;
@@ -165,7 +166,7 @@ pub struct Engine {
     pub(crate) index: Index,
     pub(crate) cache: ReadCache,
     pub(crate) space: Space,
-    pub(crate) fresh: Map<Pbn, Fresh>,
+    pub(crate) fresh: ByBlock<Fresh>,
     pub(crate) pins: Map<Pbn, u32>,
     /// Writes of content under way.
     pub(crate) content_in_flight: u64,
@@ -183,7 +184,7 @@ pub struct Engine {
     pub(crate) log: Option<Log>,
     pub(crate) log_opening: Option<Opening>,
     /// In the log's mode: what epochs in memory add to the counts on the pages.
-    pub(crate) pending: Map<Pbn, i16>,
+    pub(crate) pending: CountsBeside,
 
     pub(crate) dirty_charged: u64,
     log_charged: u64,
@@ -252,7 +253,7 @@ impl Engine {
             space_waiters: VecDeque::new(),
             run: None,
             index,
-            fresh: Map::default(),
+            fresh: ByBlock::default(),
             pins: Map::default(),
             content_in_flight: 0,
             content_waiters: Map::default(),
@@ -261,7 +262,7 @@ impl Engine {
             reclaim: Reclaim::default(),
             log: None,
             log_opening: None,
-            pending: Map::default(),
+            pending: CountsBeside::default(),
             dirty_charged: 0,
             log_charged: 0,
             held_charged: 0,
@@ -496,7 +497,7 @@ impl Engine {
 
     /// Whether a block is in use by something in flight, or by the log, so that it must not be reused (R7).
     pub(crate) fn busy(&self, pbn: Pbn) -> bool {
-        let in_flight = self.pins.contains_key(&pbn) || self.fresh.contains_key(&pbn);
+        let in_flight = self.pins.contains_key(&pbn) || self.fresh.contains(pbn);
         in_flight || self.log.as_ref().is_some_and(|log| log.has(pbn)) || self.promises.named.contains_key(&pbn)
     }
 

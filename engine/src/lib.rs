@@ -21,6 +21,7 @@ mod recall;
 mod space;
 mod unmap;
 
+mod by_block;
 mod epoch;
 mod pages;
 

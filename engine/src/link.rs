@@ -146,7 +146,7 @@ impl Engine {
         if pbn.0 >= self.geometry.data_blocks {
             return Ok(None);
         }
-        let birth = self.fresh.get(&pbn).filter(|fresh| fresh.waits);
+        let birth = self.fresh.get(pbn).filter(|fresh| fresh.waits);
         let entry = match birth.map(|fresh| FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint }) {
             Some(entry) => entry,
             None => {
@@ -175,7 +175,7 @@ impl Engine {
 
     /// A block, where it is in memory and known to be right.
     pub(crate) fn in_memory(&mut self, pbn: Pbn) -> Option<Slice> {
-        self.fresh.get(&pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.cache.get(pbn))
+        self.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.cache.get(pbn))
     }
 
     /// Whether the LBN is known, without any I/O, to mean this block already, and since when.
@@ -251,7 +251,7 @@ impl Engine {
             self.open.cancelled.push(pbn);
             return;
         }
-        let born_now = self.fresh.get(&pbn).is_some_and(|f| f.waits && f.epoch == self.open.number.0);
+        let born_now = self.fresh.get(pbn).is_some_and(|f| f.waits && f.epoch == self.open.number.0);
         let dies = born_now && self.refs_now(pbn) == 2;
         self.change_refs(pbn, if dies { -2 } else { -1 });
         if dies {
@@ -261,7 +261,7 @@ impl Engine {
 
     /// Forgets the fingerprint of a block that never needs to enter the table.
     pub(crate) fn end_birth(&mut self, pbn: Pbn) {
-        let fresh = self.fresh.get_mut(&pbn).expect("only a birth that waits is ended");
+        let fresh = self.fresh.get_mut(pbn).expect("only a birth that waits is ended");
         fresh.waits = false;
         let (kind, fingerprint, epoch, done) = (fresh.kind, fresh.fingerprint, fresh.epoch, fresh.held.is_none());
         if self.drop_held(pbn, epoch) || done {
@@ -274,7 +274,7 @@ impl Engine {
 
     /// Nothing of a block's birth is under way any more.
     pub(crate) fn forget_fresh(&mut self, pbn: Pbn) {
-        self.fresh.remove(&pbn);
+        self.fresh.remove(pbn);
         self.space.no_longer_busy();
     }
 
@@ -310,7 +310,7 @@ impl Engine {
         for i in 0..blocks {
             let pbn = first + i;
             if result.is_ok() {
-                let fresh = self.fresh.get_mut(&pbn).expect("content in flight is fresh");
+                let fresh = self.fresh.get_mut(pbn).expect("content in flight is fresh");
                 fresh.held = None;
                 if !fresh.waits {
                     self.forget_fresh(pbn);
@@ -357,7 +357,7 @@ impl Engine {
         let (id, at) = self.geometry.refs_of(pbn);
         let before = self.refs_now(pbn);
         if self.log.is_some() {
-            self.add_pending(pbn, by);
+            self.pending.add(pbn, 1, by);
         }
         if before == REFS_UNKNOWN {
             return;

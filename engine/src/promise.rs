@@ -83,7 +83,7 @@ impl Engine {
         if pending.durable.is_some() {
             return;
         }
-        let fresh = self.fresh.get(&pbn);
+        let fresh = self.fresh.get(pbn);
         let is_in_doubt = slot > 0 && fresh.is_some_and(|fresh| fresh.epoch > self.superblock.last_epoch.0);
         if !is_held_back && !is_in_doubt {
             if fresh.is_some_and(|fresh| fresh.held.is_some()) {

@@ -147,7 +147,7 @@ impl Engine {
 
     /// Takes a block's content where it is in memory, else pins the block, for a run.
     fn take_block(&mut self, op: usize, lbn: Lbn, pbn: Pbn, slot: u8) {
-        let held = self.fresh.get(&pbn).and_then(|f| f.held.clone());
+        let held = self.fresh.get(pbn).and_then(|f| f.held.clone());
         // After a failure neither an uncommitted link nor what the device holds for it is to be trusted (A5).
         if held.is_none() && self.failed && self.overlay(lbn).is_some() {
             self.reads[op].bad = true;
@@ -287,7 +287,7 @@ impl Engine {
 
     /// What a block's content should be, as the fingerprint table or a birth says.
     pub(crate) fn expect_content(&mut self, pbn: Pbn) -> Expect {
-        let known = self.fresh.get(&pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));
+        let known = self.fresh.get(pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));
         let (kind, value) = match known {
             Some(known) => known,
             None => {

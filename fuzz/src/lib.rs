@@ -41,7 +41,7 @@ pub fn sound_unit() -> Box<[u8; BLOCK_SIZE]> {
         Record::Link { lbn, to: MapEntry::Zero, old },
         Record::Extent { lbn, pbn, olds: olds.clone() },
         Record::Clear { lbn, to: MapEntry::Unmapped, olds },
-        Record::Removed { pbn },
+        Record::Removed { pbn, blocks: 7 },
         Record::Closing { first: 4, lost: vec![Pbn(0), Pbn(9)] },
     ];
     let mut writer = UnitWriter::new(vec![Places { first: Pbn(78), blocks: 60 }, Places { first: Pbn(9), blocks: 1 }]);

@@ -144,7 +144,7 @@ impl Engine {
     /// The blocks born in an epoch, which its records are to name. One that no LBN of the epoch means any more dies here: no unit names it, so
     /// nobody may link to it from now on.
     fn newborn(&mut self, epoch: &mut Epoch) -> BTreeSet<Pbn> {
-        let is_alive = |pbn: &&Pbn| self.fresh.get(*pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch.number.0);
+        let is_alive = |pbn: &&Pbn| self.fresh.get(**pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch.number.0);
         let mut newborn: BTreeSet<Pbn> = epoch.births.iter().filter(is_alive).copied().collect();
         if !epoch.cancelled.is_empty() {
             let meant: BTreeSet<Pbn> = epoch.points.values().filter_map(|entry| entry.pbn()).collect();

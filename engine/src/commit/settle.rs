@@ -165,7 +165,7 @@ impl Engine {
     }
 
     fn enter_birth(&mut self, id: PageId, at: usize, pbn: Pbn, epoch: u64) {
-        let Some(fresh) = self.fresh.get(&pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
+        let Some(fresh) = self.fresh.get(pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
         let entry = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
         debug_assert!(entry.kind != Kind::None);
         let page = self.pages.expect(id);
@@ -181,7 +181,7 @@ impl Engine {
 
     /// The birth is over; if the content is on the device too, nothing needs to be remembered.
     pub(crate) fn end_fresh(&mut self, pbn: Pbn, epoch: u64) {
-        if let Some(fresh) = self.fresh.get_mut(&pbn).filter(|f| f.epoch == epoch) {
+        if let Some(fresh) = self.fresh.get_mut(pbn).filter(|f| f.epoch == epoch) {
             fresh.waits = false;
             if fresh.held.is_none() {
                 self.forget_fresh(pbn);

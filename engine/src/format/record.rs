@@ -44,8 +44,8 @@ pub enum Record {
     Extent { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun> },
     /// A run of LBNs that now are all `Unmapped` or all `Zero`.
     Clear { lbn: Lbn, to: MapEntry, olds: Vec<OldRun> },
-    /// The fingerprint entry of a block goes.
-    Removed { pbn: Pbn },
+    /// The fingerprint entries of a run of blocks go, so many, at least 1.
+    Removed { pbn: Pbn, blocks: u64 },
     /// A pack, which gets its entry: counts one in refs. Of a carrier the unit itself says so.
     Carrier { pbn: Pbn, authenticator: Fingerprint },
     /// The first record behind a crash: new blocks, in order, whose content was not there. What names one of them in the units from `first` on, up
@@ -85,7 +85,7 @@ impl Record {
             Self::Clear { lbn, to, olds } => {
                 matches!(to, MapEntry::Unmapped | MapEntry::Zero) && length(olds).is_some_and(|blocks| lbns(lbn, blocks))
             }
-            Self::Removed { pbn } => pbns(pbn, 1),
+            Self::Removed { pbn, blocks } => *blocks > 0 && pbns(pbn, *blocks),
             Self::Carrier { pbn, authenticator } => pbns(pbn, 1) && *authenticator == Fingerprint::of_digest(&authenticator.0),
             Self::Closing { first, lost } => {
                 let ascends = lost.windows(2).all(|pair| pair[0] < pair[1]) && lost.last().is_none_or(|last| pbns(last, 1));

@@ -15,19 +15,10 @@ impl Engine {
 
     /// The same, where the committed count is known.
     pub(crate) fn with_pending(&self, pbn: Pbn, committed: u8) -> u8 {
-        if committed == REFS_UNKNOWN || self.pending.is_empty() {
+        if committed == REFS_UNKNOWN {
             return committed;
         }
-        let by = self.pending.get(&pbn).copied().unwrap_or(0);
-        u8::try_from(i16::from(committed) + by).expect("a count stays within its byte")
-    }
-
-    pub(crate) fn add_pending(&mut self, pbn: Pbn, by: i16) {
-        let pending = self.pending.entry(pbn).or_insert(0);
-        *pending += by;
-        if *pending == 0 {
-            self.pending.remove(&pbn);
-        }
+        u8::try_from(i16::from(committed) + self.pending.get(pbn)).expect("a count stays within its byte")
     }
 
     /// An effect of an epoch that is durable: it enters the pages in memory. What clients see of counts stays: what it links counted already, and
@@ -40,17 +31,16 @@ impl Engine {
                 page.unsaved = true;
             }
         }
-        for block in (0..effect.blocks).map(|i| effect.part(i, 1)) {
-            let to = block.to.pbn();
-            if let Some(pbn) = to {
-                self.add_pending(pbn, -block.gains());
-            }
-            if let Some(lbn) = block.lbn {
-                self.recount.relinked(lbn, block.old, to);
-            }
-            if let Some(old) = block.old {
-                self.add_pending(old, 1);
-                unlinked.push(old);
+        if let Some(first) = effect.to.pbn() {
+            self.pending.add(first, effect.blocks, -effect.gains());
+        }
+        if let Some(old) = effect.old {
+            self.pending.add(old, effect.blocks, 1);
+            unlinked.extend((0..effect.blocks).map(|i| old + i));
+        }
+        if self.recount.running() {
+            for block in (0..effect.blocks).map(|i| effect.part(i, 1)) {
+                block.lbn.iter().for_each(|&lbn| self.recount.relinked(lbn, block.old, block.to.pbn()));
             }
         }
     }

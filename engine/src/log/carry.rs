@@ -76,7 +76,7 @@ impl Engine {
         let log = self.log.as_ref().expect("carriers are the log's");
         let candidates = log.holding.of(epoch).filter_map(|(pbn, held)| match &held.state {
             Holding::Small(data) => {
-                let counts = self.pending.get(&pbn).copied().expect("a new block counts");
+                let counts = self.pending.get(pbn);
                 Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
             }
             Holding::Asked(_) | Holding::Loose | Holding::Noise => None,
@@ -121,7 +121,7 @@ impl Engine {
     pub(super) fn take_away(&mut self, epoch: Epoch, block: Pbn, to: Pbn) -> (Fresh, Held, i16) {
         let log = self.log.as_mut().expect("only a log holds content back");
         let held = log.holding.remove(epoch, block).expect("what is moved is held back");
-        let fresh = self.fresh.remove(&block).expect("what is held back is fresh");
+        let fresh = self.fresh.remove(block).expect("what is held back is fresh");
         self.index.remove(&fresh.fingerprint, block);
         self.index.insert(&fresh.fingerprint, to);
         (fresh, held, self.empty(block))
@@ -129,7 +129,7 @@ impl Engine {
 
     /// A block that nothing named counts so much now.
     pub(super) fn counts_now(&mut self, pbn: Pbn, counts: i16, is_of_log: bool) {
-        self.add_pending(pbn, counts);
+        self.pending.add(pbn, 1, counts);
         let counts = u8::try_from(counts).expect("what is packed together is bounded by a count");
         self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, 0, counts, is_of_log);
     }
@@ -143,7 +143,8 @@ impl Engine {
 
     /// A block that no page names counts nothing any more. What it counted.
     fn empty(&mut self, pbn: Pbn) -> i16 {
-        let counts = self.pending.remove(&pbn).expect("a new block counts");
+        let counts = self.pending.take(pbn);
+        debug_assert!(counts > 0, "a new block counts");
         let before = u8::try_from(counts).expect("a count stays within its byte");
         self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, before, 0, false);
         counts

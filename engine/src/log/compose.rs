@@ -43,7 +43,7 @@ impl Engine {
     /// Writes units, or, at an opening, whatever is written again with them.
     pub(super) fn write_units(&mut self, blocks: Vec<(Pbn, Slice)>, fua: bool) {
         self.write_blocks(blocks, Class::Log, |engine, first, units| {
-            let is_carrier = |pbn: &Pbn| engine.fresh.get(pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
+            let is_carrier = |pbn: &Pbn| engine.fresh.get(*pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
             let carriers = (0..count(units)).map(|i| first + i).filter(is_carrier).collect();
             IoFor::Units { units, carriers, fua }
         });
@@ -84,7 +84,7 @@ impl Engine {
     /// Units at neighbouring places are on the device, if `good`.
     pub(crate) fn units_written(&mut self, units: usize, carriers: Vec<Pbn>, good: bool) {
         for pbn in carriers.into_iter().filter(|_| good) {
-            let fresh = self.fresh.get_mut(&pbn).expect("a carrier in flight is fresh");
+            let fresh = self.fresh.get_mut(pbn).expect("a carrier in flight is fresh");
             // A duplicate of what rides in it would else read it back.
             self.cache.fill_written(pbn, fresh.held.take().expect("a carrier in flight is held").block(0));
             if !fresh.waits {

@@ -5,6 +5,7 @@
 //!
 //! A map page in memory holds what is committed, so that is where the old blocks stand; its pages come first.
 
+use super::LogPart;
 use crate::engine::Engine;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::page::{PageId, Region};
@@ -36,15 +37,13 @@ fn push_old(olds: &mut Vec<OldRun>, old: Option<Pbn>) {
     }
 }
 
-/// Adds a block to the run of new blocks that it goes on, if it does.
-fn extend(last: Option<&mut Record>, lbn: Lbn, pbn: Pbn, old: Option<Pbn>) -> bool {
-    let Some(Record::Extent { lbn: first_lbn, pbn: first_pbn, olds }) = last else { return false };
-    let blocks: u64 = olds.iter().map(|run| run.blocks).sum();
-    let goes_on = *first_lbn + blocks == lbn && *first_pbn + blocks == pbn;
-    if goes_on {
-        push_old(olds, old);
+/// Adds a new block to the run that it goes on, or begins one with it.
+fn add_to_extent(log: &mut LogPart, lbn: Lbn, pbn: Pbn, old: Option<Pbn>) {
+    let goes_on = log.extent_end.replace((lbn + 1, pbn + 1)) == Some((lbn, pbn));
+    match log.records.last_mut() {
+        Some(Record::Extent { olds, .. }) if goes_on => push_old(olds, old),
+        _ => log.records.push(Record::Extent { lbn, pbn, olds: vec![OldRun { first: old, blocks: 1 }] }),
     }
-    goes_on
 }
 
 impl Engine {
@@ -79,18 +78,16 @@ impl Engine {
             }
             let old = old.pbn();
             let newborn = to.pbn().filter(|pbn| commit.log.newborn.remove(pbn));
-            if let Some(authenticator) = newborn.and_then(|pbn| self.fresh.get(&pbn)).filter(|fresh| fresh.kind == Kind::Carrier) {
+            if let Some(authenticator) = newborn.and_then(|pbn| self.fresh.get(pbn)).filter(|fresh| fresh.kind == Kind::Carrier) {
                 let (pbn, authenticator) = (to.pbn().expect("it was just born"), authenticator.fingerprint);
                 commit.log.records.push(Record::Carrier { pbn, authenticator });
                 commit.log.records.push(Record::Link { lbn, to, old });
                 continue;
             }
-            let record = match newborn.and_then(|pbn| Some((pbn, self.fresh.get(&pbn)?))) {
+            let record = match newborn.and_then(|pbn| Some((pbn, self.fresh.get(pbn)?))) {
                 Some((pbn, fresh)) if commit.log.is_large && fresh.kind == Kind::Fingerprint => {
-                    if extend(commit.log.records.last_mut(), lbn, pbn, old) {
-                        continue;
-                    }
-                    Record::Extent { lbn, pbn, olds: vec![OldRun { first: old, blocks: 1 }] }
+                    add_to_extent(&mut commit.log, lbn, pbn, old);
+                    continue;
                 }
                 Some((pbn, fresh)) => {
                     let name = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
@@ -106,6 +103,11 @@ impl Engine {
     pub(crate) fn gather_rest(&mut self) {
         let commit = self.commit.as_mut().expect("a step belongs to a commit");
         debug_assert!(commit.log.newborn.is_empty(), "every block that was born has a record");
-        commit.log.records.extend(commit.epoch.removed.iter().map(|&pbn| Record::Removed { pbn }));
+        for &pbn in &commit.epoch.removed {
+            match commit.log.records.last_mut() {
+                Some(Record::Removed { pbn: first, blocks }) if *first + *blocks == pbn => *blocks += 1,
+                _ => commit.log.records.push(Record::Removed { pbn, blocks: 1 }),
+            }
+        }
     }
 }

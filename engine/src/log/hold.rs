@@ -122,7 +122,7 @@ impl Engine {
     /// What an epoch holds back no more, because it goes to its own block.
     pub(super) fn take_held(&mut self, epoch: Epoch, pbn: Pbn) -> Slice {
         self.log.as_mut().expect("it is there").holding.remove(epoch, pbn);
-        self.fresh.get(&pbn).and_then(|fresh| fresh.held.clone()).expect("what is held back has its content")
+        self.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).expect("what is held back has its content")
     }
 
     /// Sends content, in the order of its blocks: neighbours in one write.
@@ -133,7 +133,7 @@ impl Engine {
 
     /// Whether the content of a block is held back, and nowhere else.
     pub(crate) fn is_held_back(&self, pbn: Pbn) -> bool {
-        let (Some(log), Some(fresh)) = (&self.log, self.fresh.get(&pbn)) else { return false };
+        let (Some(log), Some(fresh)) = (&self.log, self.fresh.get(pbn)) else { return false };
         log.holding.contains(Epoch(fresh.epoch), pbn)
     }
 

@@ -13,6 +13,7 @@
 //! 8. Blocks of coming units are chosen beforehand (`places.rs`); they and those of the walk belong to nobody else.
 
 mod apply;
+mod beside;
 mod blocks;
 mod carry;
 mod checkpoint;
@@ -42,6 +43,7 @@ mod walk;
 #[cfg(test)]
 mod walk_tests;
 
+pub(crate) use beside::CountsBeside;
 pub(crate) use live::{Live, Unchained};
 pub(crate) use open::Opening;
 pub use progress::Progress;

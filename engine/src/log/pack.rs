@@ -114,7 +114,7 @@ impl Engine {
             loose += usize::from(matches!(held.state, Holding::Loose));
             // Two: the LBN's link and the fingerprint's.
             let means_it = self.open.points.get(&held.lbn) == Some(&MapEntry::Block { pbn, slot: 0 });
-            let is_lone = means_it && self.pending.get(&pbn) == Some(&2);
+            let is_lone = means_it && self.pending.get(pbn) == 2;
             match &held.state {
                 _ if !is_lone => others.push(pbn),
                 Holding::Small(data) => small.push((held.lbn, pbn, data.len())),

@@ -13,7 +13,7 @@ pub(crate) fn effects_of(record: &Record, push: &mut dyn FnMut(Effect)) {
     match record {
         Record::New { lbn, pbn, old, name } => push(one(Some(*lbn), MapEntry::Block { pbn: *pbn, slot: 0 }, *old, Name::Of(*name))),
         Record::Link { lbn, to, old } => push(one(Some(*lbn), *to, *old, Name::None)),
-        Record::Removed { pbn } => push(one(None, MapEntry::Unmapped, Some(*pbn), Name::Removed)),
+        Record::Removed { pbn, blocks } => push(Effect { blocks: *blocks, ..one(None, MapEntry::Unmapped, Some(*pbn), Name::Removed) }),
         Record::Extent { lbn, pbn, olds } => runs(*lbn, olds, &mut |lbn, i, old| {
             push(Effect {
                 lbn: Some(lbn),
@@ -81,7 +81,7 @@ pub(super) fn record_of(piece: &Effect) -> Option<Record> {
         (Some(lbn), MapEntry::Block { pbn, slot: 0 }, Name::Counted) => Record::Extent { lbn, pbn, olds: olds() },
         (Some(lbn), to, Name::None) if blocks == 1 && to != MapEntry::Lost => Record::Link { lbn, to, old },
         (Some(lbn), MapEntry::Zero | MapEntry::Unmapped, Name::None) => Record::Clear { lbn, to, olds: olds() },
-        (None, MapEntry::Unmapped, Name::None) if blocks == 1 => Record::Removed { pbn: old? },
+        (None, MapEntry::Unmapped, Name::None) => Record::Removed { pbn: old?, blocks },
         _ => return None,
     })
 }
@@ -119,6 +119,7 @@ mod tests {
             run(block(0), Some(Pbn(3)), Name::Lost),
             of(block(0), None, Name::Lost),
             Effect { lbn: None, ..of(MapEntry::Unmapped, Some(Pbn(3)), Name::Removed) },
+            Effect { lbn: None, ..run(MapEntry::Unmapped, Some(Pbn(3)), Name::Removed) },
         ];
         for effect in effects {
             let (links, names) = effect.apart();

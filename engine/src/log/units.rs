@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::fingerprint::Fingerprint;
 use crate::format::record::{LINK_BYTES_MAX, RECORD_BYTES_MAX, Record};
 use crate::pages::Task;
-use crate::units::{Epoch, Pbn, count};
+use crate::units::{Epoch, Lbn, Pbn, count};
 use std::collections::BTreeSet;
 
 /// The most new blocks of a small epoch.
@@ -32,6 +32,8 @@ pub(super) const OLD_RUN_BYTES_MAX: usize = 12;
 #[derive(Default)]
 pub(crate) struct LogPart {
     pub records: Vec<Record>,
+    /// Where the last run of new blocks ends.
+    pub(super) extent_end: Option<(Lbn, Pbn)>,
     /// Blocks born in it that no record names yet.
     pub newborn: BTreeSet<Pbn>,
     /// Units with slots, and their authenticators.

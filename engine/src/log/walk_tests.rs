@@ -279,8 +279,12 @@ fn what_counts_names_what_the_volume_has() {
     let Limits { lbns, pbns } = LIMITS;
     let outside = |record| Medium::of([unit(11, Vec::new()), unit(12, vec![record])]).end().outside;
     let clear = |lbn, old| Record::Clear { lbn: Lbn(lbn), to: MapEntry::Unmapped, olds: vec![OldRun { first: old, blocks: 2 }] };
-    let inside =
-        [new(lbns - 1, 20, None), link(1, pbns - 1, Some(pbns - 1)), clear(lbns - 2, Some(Pbn(pbns - 2))), Record::Removed { pbn: Pbn(7) }];
+    let inside = [
+        new(lbns - 1, 20, None),
+        link(1, pbns - 1, Some(pbns - 1)),
+        clear(lbns - 2, Some(Pbn(pbns - 2))),
+        Record::Removed { pbn: Pbn(7), blocks: 2 },
+    ];
     inside.into_iter().for_each(|record| assert_eq!(outside(record), None));
     let beyond = [
         link(lbns, 20, None),
@@ -288,7 +292,7 @@ fn what_counts_names_what_the_volume_has() {
         link(1, 20, Some(pbns)),
         clear(lbns - 1, None),
         clear(0, Some(Pbn(pbns - 1))),
-        Record::Removed { pbn: Pbn(pbns) },
+        Record::Removed { pbn: Pbn(pbns - 1), blocks: 2 },
     ];
     beyond.into_iter().for_each(|record| assert_eq!(outside(record.clone()), Some(12), "{record:?}"));
     // Places that the volume does not have are not asked for.

@@ -223,7 +223,7 @@ impl Engine {
                 continue;
             }
             let named = u16::from(!self.pages.expect(names).content.fingerprint(i).is_none());
-            let waits = u16::from(!in_log && self.fresh.get(&pbn).is_some_and(|f| f.waits));
+            let waits = u16::from(!in_log && self.fresh.get(pbn).is_some_and(|f| f.waits));
             let links = *self.recount.links_of(pbn).expect("the granule lies in the window") + open[i] + named + waits;
             match i16::try_from(i32::from(count) - i32::from(links)).expect("both are small") {
                 0 => {}

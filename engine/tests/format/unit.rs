@@ -50,7 +50,7 @@ pub fn records() -> Vec<Record> {
         Record::Clear { lbn: Lbn(2), to: MapEntry::Unmapped, olds: vec![run(None, 1 << 35), run(Some(77), 2)] },
         // All three count on from the runs.
         Record::Link { lbn: Lbn((1 << 35) + 4), to: block((1 << 30) + 400, 1), old: Some(Pbn(79)) },
-        Record::Removed { pbn: Pbn(78) },
+        Record::Removed { pbn: Pbn(78), blocks: 400 },
         Record::Closing { first: 0, lost: Vec::new() },
         Record::Closing { first: 17, lost: vec![Pbn(0), Pbn(9), Pbn(300)] },
     ]
@@ -216,7 +216,7 @@ fn the_table_of_slots_has_an_end() {
     assert_eq!(writer.push_slot(name, &[7; UNIT_ROOM_BYTES - 23]), None, "a byte too many");
     assert_eq!(writer.push_slot(name, &[7; UNIT_ROOM_BYTES - 24]), Some(1));
     assert_eq!(writer.room_left(), 0);
-    assert_eq!(writer.push(Record::Removed { pbn: Pbn(0) }), Some(Record::Removed { pbn: Pbn(0) }));
+    assert_eq!(writer.push(Record::Removed { pbn: Pbn(0), blocks: 1 }), Some(Record::Removed { pbn: Pbn(0), blocks: 1 }));
     let pack = UnitHeader { kind: UnitKind::Pack, ..header() };
     assert_eq!(opened(&sealed(writer, &pack).0).slots[0].at, BLOCK_SIZE - UNIT_ROOM_BYTES + 24..BLOCK_SIZE);
 }
@@ -237,7 +237,7 @@ fn records_have_these_lengths() {
     assert_eq!(bytes(Record::New { lbn, pbn: far(0), old: Some(far(1)), name }), 33);
     assert_eq!(bytes(Record::New { lbn: Lbn(0), pbn: Pbn(0), old: None, name }), 24);
     assert_eq!(bytes(Record::Link { lbn: Lbn(0), to: MapEntry::Unmapped, old: None }), 3);
-    assert_eq!(bytes(Record::Removed { pbn: Pbn(0) }), 2);
+    assert_eq!(bytes(Record::Removed { pbn: Pbn(0), blocks: 127 }), 3);
     // The farthest of all.
     let (lbn, pbn) = (Lbn((1 << 40) - 1), PBN_MAX);
     let olds = vec![OldRun { first: Some(pbn), blocks: 1 }];
@@ -247,10 +247,10 @@ fn records_have_these_lengths() {
         Record::Extent { lbn, pbn, olds: olds.clone() },
         Record::Clear { lbn: Lbn(0), to: MapEntry::Zero, olds: vec![OldRun { first: None, blocks: 1 << 40 }] },
         Record::Clear { lbn, to: MapEntry::Zero, olds },
-        Record::Removed { pbn },
+        Record::Removed { pbn, blocks: 1 },
         Record::Closing { first: u64::MAX, lost: vec![PBN_MAX] },
     ];
-    assert_eq!(longest.map(bytes), [RECORD_BYTES_MAX, 19, 20, 9, 14, 7, 17]);
+    assert_eq!(longest.map(bytes), [RECORD_BYTES_MAX, 19, 20, 9, 14, 8, 17]);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn records_that_nobody_writes_are_refused() {
         &[0xf2, 0, 0, 0],
         &[6, 0, 2, 0],
         &[7, 0, 3, 0, 2, 1],
-        &[8, 0],
+        &[8, 0, 1],
         &[9],
         &[0x19, 1, 0],
         &[0x19, 1, 1, 0],
@@ -292,7 +292,9 @@ fn records_that_nobody_writes_are_refused() {
         (&[3, 0x80, 0, 0], "a number that is too long"),
         (&[3, 1, 0], "an LBN below 0"),
         (&[3, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0], "an LBN of 41 bits"),
-        (&[8, 0x80, 0x80, 0x80, 0x80, 0x80, 4], "a block of 37 bits"),
+        (&[8, 0x80, 0x80, 0x80, 0x80, 0x80, 4, 1], "a block of 37 bits"),
+        (&[8, 0, 0], "names of no block"),
+        (&[8, 2, 0x80, 0x80, 0x80, 0x80, 0x80, 2], "names of blocks beyond the last"),
         (&[6, 0, 0, 0], "a run of none"),
         (&[6, 0, 3, 0], "a run without its next part"),
         (&[6, 0, 4, 0, 0], "a byte more"),
@@ -323,7 +325,8 @@ fn what_no_log_says_is_a_bug() {
         Record::Clear { lbn: Lbn(1), to: MapEntry::Zero, olds: vec![run(1 << 40)] },
         Record::Clear { lbn: Lbn(1), to: MapEntry::Zero, olds: vec![run(1), run(u64::MAX)] },
         Record::Clear { lbn: Lbn(0), to: MapEntry::Zero, olds: vec![OldRun { first: Some(PBN_MAX), blocks: 2 }] },
-        Record::Removed { pbn: PBN_MAX + 1 },
+        Record::Removed { pbn: PBN_MAX, blocks: 2 },
+        Record::Removed { pbn: Pbn(0), blocks: 0 },
         Record::Closing { first: 1, lost: Vec::new() },
         Record::Closing { first: 0, lost: vec![Pbn(1)] },
         Record::Closing { first: 1, lost: vec![Pbn(1), Pbn(1)] },

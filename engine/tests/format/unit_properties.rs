@@ -58,7 +58,7 @@ fn record() -> impl Strategy<Value = Record> {
             olds(room).prop_map(move |olds| Record::Extent { lbn, pbn, olds })
         }),
         (lbn(), clear).prop_flat_map(|(lbn, to)| olds(LBNS - lbn.get()).prop_map(move |olds| Record::Clear { lbn, to, olds })),
-        pbn().prop_map(|pbn| Record::Removed { pbn }),
+        pbn().prop_flat_map(|pbn| (1..=PBN_MAX - pbn + 1).prop_map(move |blocks| Record::Removed { pbn, blocks })),
         (pbn(), any::<[u8; 20]>()).prop_map(|(pbn, name)| Record::Carrier { pbn, authenticator: Fingerprint::of_digest(&name) }),
         (1..=u64::MAX, btree_set(pbn(), 0..1200)).prop_map(|(first, lost)| {
             let first = if lost.is_empty() { 0 } else { first };

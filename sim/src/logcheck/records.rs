@@ -39,7 +39,7 @@ pub(super) fn changes_of(record: &Record) -> Vec<Change> {
             (0..).zip(each(olds)).flat_map(one).collect()
         }
         Record::Clear { lbn, to, olds } => (lbn.get()..).zip(each(olds)).map(|(lbn, old)| link(lbn, *to, &old)).collect(),
-        Record::Removed { pbn } => vec![Change::Removed { pbn: pbn.get() }],
+        Record::Removed { pbn, blocks } => (0..*blocks).map(|i| Change::Removed { pbn: (*pbn + i).get() }).collect(),
         Record::Carrier { pbn, authenticator } => {
             vec![birth(*pbn, Some(FingerprintEntry { kind: Kind::Carrier, value: *authenticator }))]
         }

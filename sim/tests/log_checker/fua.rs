@@ -37,7 +37,7 @@ fn what_an_epoch_unlinked_is_let_go_of_by_the_next_single_write() {
         .epoch(vec![
             link(5, MapEntry::Zero, Some(3)),
             link(6, MapEntry::Zero, Some(3)),
-            Record::Removed { pbn: onefold_engine::units::Pbn(3) },
+            Record::Removed { pbn: onefold_engine::units::Pbn(3), blocks: 1 },
         ])
         .unwrap();
     says(bench.discard(3), "L6: a discard at PBN 3");

@@ -32,7 +32,7 @@ fn l6_what_the_last_epoch_unlinked() {
     for lbn in [5, 6] {
         bench.oracle.send(lbn, onefold_sim::oracle::Patch::Whole(onefold_sim::content::Content::zero()), true);
     }
-    let removed = onefold_engine::format::Record::Removed { pbn: onefold_engine::units::Pbn(3) };
+    let removed = onefold_engine::format::Record::Removed { pbn: onefold_engine::units::Pbn(3), blocks: 1 };
     bench.epoch(vec![link(5, MapEntry::Zero, Some(3)), link(6, MapEntry::Zero, Some(3)), removed]).unwrap();
     says(bench.data(3, &pattern("b")), "R4: a write at PBN 3");
     bench.flush().unwrap();

@@ -119,7 +119,7 @@ fn l1_what_an_lbn_meant_before() {
 #[test]
 fn l1_a_count_below_zero() {
     let mut bench = Bench::new();
-    bench.epoch(vec![Record::Removed { pbn: Pbn(9) }]).unwrap();
+    bench.epoch(vec![Record::Removed { pbn: Pbn(9), blocks: 1 }]).unwrap();
     says(bench.flush(), "L1: records of epoch 5 bring refs of PBN 9 from 0");
 }
 

@@ -125,7 +125,8 @@ fn text(record: &Record) -> String {
         Record::Carrier { pbn, authenticator } => format!("the new {pbn} is a pack, authenticator {authenticator:?}"),
         Record::Born { lbn, to, old } => format!("{lbn} means {}, which is new; before, {}", meaning(*to), block(*old)),
         Record::Later { epochs } => format!("what follows is of an epoch later by {epochs}"),
-        Record::Removed { pbn } => format!("the fingerprint entry of {pbn} goes"),
+        Record::Removed { pbn, blocks: 1 } => format!("the fingerprint entry of {pbn} goes"),
+        Record::Removed { pbn, blocks } => format!("the fingerprint entries of {blocks} blocks from {pbn} on go"),
         Record::Closing { lost, .. } if lost.is_empty() => "the log was closed here after a crash; nothing was lost".to_owned(),
         Record::Closing { first, lost } => {
             let lost: Vec<String> = lost.iter().map(|pbn| pbn.get().to_string()).collect();

@@ -80,10 +80,11 @@ impl Coder {
                 self.put_lbn(*lbn, 0, out);
                 self.put_parts(olds, limit, out, Self::put_old_run)
             }
-            Record::Removed { pbn } => {
+            Record::Removed { pbn, blocks } => {
                 out.push(REMOVED);
                 put(out, difference(self.old, pbn.get()));
-                self.old = pbn.get() + 1;
+                put(out, *blocks);
+                self.old = pbn.get() + blocks;
                 Some(0)
             }
             Record::Carrier { pbn, authenticator } => {
@@ -210,9 +211,9 @@ impl Coder {
                 olds: self.take_parts(bytes, Self::take_old_run)?,
             },
             REMOVED => {
-                let pbn = beyond(self.old, take(bytes)?);
-                self.old = pbn.wrapping_add(1);
-                Record::Removed { pbn: Pbn(pbn) }
+                let (pbn, blocks) = (beyond(self.old, take(bytes)?), take(bytes)?);
+                self.old = pbn.wrapping_add(blocks);
+                Record::Removed { pbn: Pbn(pbn), blocks }
             }
             CARRIER => {
                 let pbn = self.take_pbn(0, bytes)?;

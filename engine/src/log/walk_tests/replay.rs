@@ -34,7 +34,7 @@ fn content_is_compared_behind_what_is_known_to_be_flushed_only() {
 #[test]
 fn what_names_content_that_is_not_there_is_dropped_and_nothing_else() {
     let first = unit(11, vec![new(1, 20, None), link(5, 30, Some(6))]);
-    let last = unit(12, vec![link(7, 21, Some(8)), new(2, 21, Some(9)), link(3, 20, None), Record::Removed { pbn: Pbn(50) }]);
+    let last = unit(12, vec![link(7, 21, Some(8)), new(2, 21, Some(9)), link(3, 20, None), Record::Removed { pbn: Pbn(50), blocks: 3 }]);
     let log = Medium::of([first, last]);
     let ended = log.end();
     let all = [
@@ -43,7 +43,7 @@ fn what_names_content_that_is_not_there_is_dropped_and_nothing_else() {
         (12, linked(7, 21, Some(8))),
         (12, born(2, 21, Some(9))),
         (12, linked(3, 20, None)),
-        (12, Effect { lbn: None, blocks: 1, to: MapEntry::Unmapped, old: Some(Pbn(50)), name: Name::Removed }),
+        (12, Effect { lbn: None, blocks: 3, to: MapEntry::Unmapped, old: Some(Pbn(50)), name: Name::Removed }),
     ];
     assert_eq!(replayed(&log, &[]), all);
     assert_eq!(ended.closing(&BTreeSet::new()), closing(0, &[]));

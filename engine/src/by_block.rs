@@ -1,0 +1,118 @@
+//! A map by block whose neighbours lie side by side: whoever touches one block touches those beside it next, and waits for memory once.
+
+use crate::Map;
+use crate::units::{Pbn, index};
+use std::array;
+
+/// Blocks whose values stand together.
+const GROUP_BLOCKS: u64 = 8;
+
+/// Values by block. Blocks are handed out in runs, so most groups are full.
+pub(crate) struct ByBlock<V> {
+    /// None of them is empty.
+    groups: Map<u64, Group<V>>,
+    len: usize,
+}
+
+struct Group<V> {
+    values: [Option<V>; 8],
+    len: u8,
+}
+
+/// The group of a block, and its place there.
+fn group_of(pbn: Pbn) -> (u64, usize) {
+    (pbn.get() / GROUP_BLOCKS, index(pbn.get() % GROUP_BLOCKS))
+}
+
+impl<V> Default for ByBlock<V> {
+    fn default() -> Self {
+        Self { groups: Map::default(), len: 0 }
+    }
+}
+
+impl<V> Default for Group<V> {
+    fn default() -> Self {
+        Self { values: array::from_fn(|_| None), len: 0 }
+    }
+}
+
+impl<V> ByBlock<V> {
+    /// How many blocks have a value.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether none has.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The value of a block.
+    pub fn get(&self, pbn: Pbn) -> Option<&V> {
+        let (group, at) = group_of(pbn);
+        self.groups.get(&group)?.values[at].as_ref()
+    }
+
+    /// The value of a block, to be changed.
+    pub fn get_mut(&mut self, pbn: Pbn) -> Option<&mut V> {
+        let (group, at) = group_of(pbn);
+        self.groups.get_mut(&group)?.values[at].as_mut()
+    }
+
+    /// Whether a block has a value.
+    pub fn contains(&self, pbn: Pbn) -> bool {
+        self.get(pbn).is_some()
+    }
+
+    /// Gives a block a value. The one that it had.
+    pub fn insert(&mut self, pbn: Pbn, value: V) -> Option<V> {
+        let (group, at) = group_of(pbn);
+        let group = self.groups.entry(group).or_default();
+        let before = group.values[at].replace(value);
+        group.len += u8::from(before.is_none());
+        self.len += usize::from(before.is_none());
+        before
+    }
+
+    /// Takes a block's value away.
+    pub fn remove(&mut self, pbn: Pbn) -> Option<V> {
+        let (key, at) = group_of(pbn);
+        let group = self.groups.get_mut(&key)?;
+        let value = group.values[at].take()?;
+        group.len -= 1;
+        self.len -= 1;
+        if group.len == 0 {
+            self.groups.remove(&key);
+        }
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn it_is_a_map(steps in vec((0..40u64, any::<Option<u8>>()), 0..200)) {
+            let (mut map, mut model) = (ByBlock::default(), BTreeMap::new());
+            for (pbn, value) in steps {
+                match value {
+                    Some(value) => prop_assert_eq!(map.insert(Pbn(pbn), value), model.insert(pbn, value)),
+                    None => prop_assert_eq!(map.remove(Pbn(pbn)), model.remove(&pbn)),
+                }
+                prop_assert_eq!(map.get_mut(Pbn(pbn)).copied(), model.get(&pbn).copied());
+                prop_assert_eq!((map.len(), map.is_empty()), (model.len(), model.is_empty()));
+            }
+            for pbn in 0..48 {
+                prop_assert_eq!(map.get(Pbn(pbn)), model.get(&pbn));
+                prop_assert_eq!(map.contains(Pbn(pbn)), model.contains_key(&pbn));
+            }
+            let groups = model.keys().map(|pbn| pbn / GROUP_BLOCKS).collect::<std::collections::BTreeSet<_>>();
+            prop_assert_eq!(map.groups.len(), groups.len(), "an empty group is none");
+        }
+    }
+}
