@@ -11,6 +11,7 @@ use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::page::{PageId, Region};
 use crate::format::record::{OldRun, Record};
 use crate::units::{Lbn, Pbn, index};
+use std::collections::BTreeSet;
 
 /// LBNs that lie side by side and are unmapped, with what they meant.
 struct Clearing {
@@ -103,11 +104,52 @@ impl Engine {
     pub(crate) fn gather_rest(&mut self) {
         let commit = self.commit.as_mut().expect("a step belongs to a commit");
         debug_assert!(commit.log.newborn.is_empty(), "every block that was born has a record");
-        for &pbn in &commit.epoch.removed {
-            match commit.log.records.last_mut() {
-                Some(Record::Removed { pbn: first, blocks }) if *first + *blocks == pbn => *blocks += 1,
-                _ => commit.log.records.push(Record::Removed { pbn, blocks: 1 }),
-            }
+        commit.log.records.extend(removals(&commit.epoch.removed));
+    }
+}
+
+/// The fingerprint entries of these blocks go: neighbours by one record.
+fn removals(blocks: &BTreeSet<Pbn>) -> Vec<Record> {
+    let mut records = Vec::new();
+    for &pbn in blocks {
+        match records.last_mut() {
+            Some(Record::Removed { pbn: first, blocks }) if *first + *blocks == pbn => *blocks += 1,
+            _ => records.push(Record::Removed { pbn, blocks: 1 }),
         }
+    }
+    records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_neighbours_go_by_one_record() {
+        let of = |pbn, blocks| Record::Removed { pbn: Pbn(pbn), blocks };
+        let blocks = [7, 8, 9, 11, 13, 14].map(Pbn).into_iter().collect();
+        assert_eq!(removals(&blocks), [of(7, 3), of(11, 1), of(13, 2)]);
+        assert_eq!(removals(&BTreeSet::new()), []);
+    }
+
+    #[test]
+    fn a_new_block_goes_on_the_run_that_ends_where_it_begins_in_both() {
+        let mut log = LogPart::default();
+        let mut add = |lbn, pbn, old: Option<u64>| add_to_extent(&mut log, Lbn(lbn), Pbn(pbn), old.map(Pbn));
+        add(5, 70, Some(3));
+        add(6, 71, Some(4));
+        add(7, 72, None);
+        add(8, 80, None);
+        add(10, 81, None);
+        log.records.push(Record::Removed { pbn: Pbn(1), blocks: 1 });
+        add_to_extent(&mut log, Lbn(11), Pbn(82), None);
+        let run = |first: Option<u64>, blocks| OldRun { first: first.map(Pbn), blocks };
+        let extent = |lbn, pbn, olds| Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds };
+        let one = || vec![run(None, 1)];
+        let first = extent(5, 70, vec![run(Some(3), 2), run(None, 1)]);
+        assert_eq!(
+            log.records,
+            [first, extent(8, 80, one()), extent(10, 81, one()), Record::Removed { pbn: Pbn(1), blocks: 1 }, extent(11, 82, one())]
+        );
     }
 }
