@@ -1,11 +1,11 @@
 //! A map by block whose neighbours lie side by side: whoever touches one block touches those beside it next, and waits for memory once.
 
 use crate::Map;
-use crate::units::{Pbn, index};
+use crate::units::{Pbn, count, index};
 use std::array;
 
 /// Blocks whose values stand together.
-const GROUP_BLOCKS: u64 = 8;
+const GROUP_BLOCKS: u64 = 4;
 
 /// Values by block. Blocks are handed out in runs, so most groups are full.
 pub(crate) struct ByBlock<V> {
@@ -15,7 +15,7 @@ pub(crate) struct ByBlock<V> {
 }
 
 struct Group<V> {
-    values: [Option<V>; 8],
+    values: [Option<V>; 4],
     len: u8,
 }
 
@@ -40,6 +40,11 @@ impl<V> ByBlock<V> {
     /// How many blocks have a value.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Bytes of memory that they take: as much for a group of one as for a full one.
+    pub fn bytes(&self) -> u64 {
+        count(self.groups.len() * size_of::<(u64, Group<V>)>())
     }
 
     /// Whether none has.
@@ -113,6 +118,7 @@ mod tests {
             }
             let groups = model.keys().map(|pbn| pbn / GROUP_BLOCKS).collect::<std::collections::BTreeSet<_>>();
             prop_assert_eq!(map.groups.len(), groups.len(), "an empty group is none");
+            prop_assert_eq!(map.bytes() > 0, !groups.is_empty());
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::recover::{Recount, Refill};
 use crate::settings::Settings;
 use crate::space::{Reclaim, Space};
 use crate::stats::Ledger;
-use crate::units::{Blocks, Bytes, Pbn, Time, count};
+use crate::units::{Blocks, Bytes, Pbn, Time, count, index};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -501,10 +501,18 @@ impl Engine {
         in_flight || self.log.as_ref().is_some_and(|log| log.has(pbn)) || self.promises.named.contains_key(&pbn)
     }
 
+    /// How many records births count as: where they lie scattered, each takes the room of its neighbours too.
+    pub(crate) fn birth_records(&self) -> usize {
+        self.fresh.len().max(index(self.fresh.bytes() / crate::epoch::RECORD_COST_BYTES))
+    }
+
     fn charge_dirty(&mut self) {
         let held = self.log.as_ref().map_or(0, Log::held_records);
-        let records =
-            self.open.records() + self.commit.as_ref().map_or(0, |c| c.epoch.records()) + self.settle.records() + self.fresh.len() + held;
+        let records = self.open.records()
+            + self.commit.as_ref().map_or(0, |c| c.epoch.records())
+            + self.settle.records()
+            + self.birth_records()
+            + held;
         let bytes = count(records) * crate::epoch::RECORD_COST_BYTES;
         if bytes > self.dirty_charged {
             self.accountant.take(Part::Dirty, bytes - self.dirty_charged);
