@@ -38,9 +38,9 @@ impl Engine {
             self.pending.add(old, effect.blocks, 1);
             unlinked.extend((0..effect.blocks).map(|i| old + i));
         }
-        if self.recount.running() {
-            for block in (0..effect.blocks).map(|i| effect.part(i, 1)) {
-                block.lbn.iter().for_each(|&lbn| self.recount.relinked(lbn, block.old, block.to.pbn()));
+        if let Some(lbn) = effect.lbn.filter(|_| self.recount.running()) {
+            for (i, block) in (0..effect.blocks).map(|i| (i, effect.part(i, 1))) {
+                self.recount.relinked(lbn + i, block.old, block.to.pbn());
             }
         }
     }

@@ -144,7 +144,7 @@ impl Engine {
     /// A block that no page names counts nothing any more. What it counted.
     fn empty(&mut self, pbn: Pbn) -> i16 {
         let counts = self.pending.take(pbn);
-        debug_assert!(counts > 0, "a new block counts");
+        assert!(counts > 0, "a new block counts");
         let before = u8::try_from(counts).expect("a count stays within its byte");
         self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, before, 0, false);
         counts
