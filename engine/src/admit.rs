@@ -99,9 +99,7 @@ impl Engine {
 
     /// Whether a further write has to wait: for records to be committed, or for those that wait already.
     fn backlogged(&mut self) -> bool {
-        let records = self.open.records() + self.birth_records();
-        let bytes = count(records) * crate::epoch::RECORD_COST_BYTES;
-        (bytes > self.accountant.limit(Part::Dirty) / 2 || !self.accountant.within(Part::Dirty))
+        (self.open_bytes() > self.accountant.limit(Part::Dirty) / 2 || !self.accountant.within(Part::Dirty))
             && (self.commit.is_some() || !self.open.is_empty())
             || self.writes.len() >= self.pages.waiting_max()
             || self.holds_enough()

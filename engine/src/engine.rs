@@ -10,7 +10,7 @@ use crate::buffer::{Home, Slice};
 use crate::by_block::ByBlock;
 use crate::cache::ReadCache;
 use crate::commit::{Anticipation, Commit, Durability, FlushFor, Settle, Stage};
-use crate::epoch::Epoch;
+use crate::epoch::{Epoch, RECORD_COST_BYTES};
 use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::format::authenticator::Authenticator;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -29,7 +29,7 @@ use crate::recover::{Recount, Refill};
 use crate::settings::Settings;
 use crate::space::{Reclaim, Space};
 use crate::stats::Ledger;
-use crate::units::{Blocks, Bytes, Pbn, Time, count, index};
+use crate::units::{Blocks, Bytes, Pbn, Time, count};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,6 +45,9 @@ pub(crate) struct Fresh {
     /// The fingerprint still waits for the table. False once it is there, or when the block died unborn.
     pub waits: bool,
 }
+
+// Births are charged as records are, but for those that lie scattered.
+const _: () = assert!(ByBlock::<Fresh>::BYTES_IN_A_RUN <= RECORD_COST_BYTES);
 
 /// What a device operation was for.
 pub(crate) enum IoFor {
@@ -501,19 +504,16 @@ impl Engine {
         in_flight || self.log.as_ref().is_some_and(|log| log.has(pbn)) || self.promises.named.contains_key(&pbn)
     }
 
-    /// How many records births count as: where they lie scattered, each takes the room of its neighbours too.
-    pub(crate) fn birth_records(&self) -> usize {
-        self.fresh.len().max(index(self.fresh.bytes() / crate::epoch::RECORD_COST_BYTES))
+    /// Bytes charged for the open epoch's records and for births. Births that lie scattered take the room of their neighbours too.
+    pub(crate) fn open_bytes(&self) -> u64 {
+        let births = (count(self.fresh.len()) * RECORD_COST_BYTES).max(self.fresh.bytes());
+        count(self.open.records()) * RECORD_COST_BYTES + births
     }
 
     fn charge_dirty(&mut self) {
         let held = self.log.as_ref().map_or(0, Log::held_records);
-        let records = self.open.records()
-            + self.commit.as_ref().map_or(0, |c| c.epoch.records())
-            + self.settle.records()
-            + self.birth_records()
-            + held;
-        let bytes = count(records) * crate::epoch::RECORD_COST_BYTES;
+        let records = self.commit.as_ref().map_or(0, |c| c.epoch.records()) + self.settle.records() + held;
+        let bytes = self.open_bytes() + count(records) * RECORD_COST_BYTES;
         if bytes > self.dirty_charged {
             self.accountant.take(Part::Dirty, bytes - self.dirty_charged);
         } else {

@@ -73,9 +73,8 @@ impl Engine {
             return;
         }
         let timer = self.open.opened.is_some_and(|opened| self.now >= opened.plus_ms(self.settings.commit_period_ms));
-        let bytes = count(self.open.records() + self.birth_records()) * crate::epoch::RECORD_COST_BYTES;
         let ring_fills = self.promises.records().0 > self.settings.ring_records_max / 4;
-        let pressure = bytes > self.accountant.limit(Part::Dirty) / 2 || ring_fills || !self.space_waiters.is_empty();
+        let pressure = self.open_bytes() > self.accountant.limit(Part::Dirty) / 2 || ring_fills || !self.space_waiters.is_empty();
         let wanted = self.open.wanted.filter(|_| self.anticipation.until.is_none_or(|until| self.now >= until));
         let closing = self.stage.is_closing() || self.stage == Stage::Recalling && self.promises.recalled.is_empty();
         if !(timer || pressure || wanted.is_some() || closing) {

@@ -106,8 +106,13 @@ impl Machine {
 
     /// Bytes that live records take now, and their share.
     pub fn live_records(&self) -> (u64, u64) {
+        self.memory("log records")
+    }
+
+    /// Bytes that a part of the memory takes now, and its share.
+    pub fn memory(&self, part: &str) -> (u64, u64) {
         let stats = self.engine.stats();
-        let (_, now, _, share) = stats.memory.into_iter().find(|part| part.0 == "log records").expect("it is there");
+        let (_, now, _, share) = stats.memory.into_iter().find(|(name, ..)| *name == part).expect("it is there");
         (now, share)
     }
 

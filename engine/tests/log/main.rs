@@ -241,6 +241,20 @@ fn a_long_opening_says_how_far_it_is() {
     }
 }
 
+/// Where free blocks lie scattered, births take the room of their neighbours, and are charged for it.
+#[test]
+fn scattered_births_are_charged_for_their_room() {
+    const WRITES: u64 = 128;
+    let charged = |step: u64| {
+        let mut machine = with_refs(32 * MIB, |pbn| if pbn % step == 0 { 0 } else { REFS_UNKNOWN }).open();
+        (0..WRITES).for_each(|i| machine.write_only(i, 5000 + i));
+        machine.memory("dirty records").0
+    };
+    let (in_a_run, scattered) = (charged(1), charged(8));
+    assert!(in_a_run >= 3 * 64 * WRITES, "{in_a_run}: what an LBN means, who is born in the epoch, and what is born");
+    assert!(scattered >= in_a_run + 100 * WRITES, "{scattered}, and in a run {in_a_run}");
+}
+
 /// While a checkpoint is under way, writers may not make more live records than twice their share.
 #[test]
 fn writers_wait_for_a_checkpoint_that_falls_behind() {
