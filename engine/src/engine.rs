@@ -110,6 +110,8 @@ pub(crate) enum IoFor {
         pbn: Pbn,
         name: FingerprintEntry,
     },
+    /// A page that may hold the epoch of such content.
+    WitnessRead(PageId),
 }
 
 /// A deduplicating volume, open.
@@ -378,6 +380,7 @@ impl Engine {
             Some(IoFor::ReadForIndex { pbn, authenticator }) => self.carrier_arrived(pbn, authenticator, buffer, result),
             Some(IoFor::WalkRead { which, pbn }) => self.walk_arrived(which, pbn, buffer, result),
             Some(IoFor::DoubtRead { pbn, name }) => self.doubt_arrived(pbn, name, buffer, &digests, result),
+            Some(IoFor::WitnessRead(id)) => self.witness_arrived(id, &buffer, result),
             _ => debug_assert!(false, "a read that nobody asked for ended"),
         }
     }

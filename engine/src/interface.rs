@@ -7,6 +7,7 @@
 
 use crate::buffer::{Buffer, BufferMut, Slice};
 use crate::fingerprint::Digest;
+use crate::format::page::Region;
 use crate::log::Progress;
 use crate::stats::Unpacked;
 use crate::units::{Bytes, Epoch, Lbn, Pbn, Time};
@@ -108,6 +109,17 @@ pub enum Class {
 impl Class {
     /// All classes, in the order of reports.
     pub const ALL: [Self; 7] = [Self::Data, Self::Refs, Self::Map, Self::Fingerprints, Self::Written, Self::Superblock, Self::Log];
+}
+
+impl From<Region> for Class {
+    fn from(region: Region) -> Self {
+        match region {
+            Region::Written => Self::Written,
+            Region::Refs => Self::Refs,
+            Region::Fingerprints => Self::Fingerprints,
+            Region::Map => Self::Map,
+        }
+    }
 }
 
 /// A device operation failed.

@@ -168,13 +168,15 @@ pub struct Oracle {
     /// All that each block ever held, where that is remembered; and whether any of it may come back.
     ever: Option<FxHashMap<u64, Vec<Shared>>>,
     forgives: bool,
+    /// All that each block held of late, where that is remembered.
+    late: Option<FxHashMap<u64, Vec<Shared>>>,
 }
 
 impl Oracle {
     /// The model of a volume that holds `base`, durably, and zeros after it.
     #[must_use]
     pub fn new(base: Vec<Shared>) -> Self {
-        Self { base: Arc::new(base), blocks: FxHashMap::default(), reads: 0, ever: None, forgives: false }
+        Self { base: Arc::new(base), blocks: FxHashMap::default(), reads: 0, ever: None, forgives: false, late: None }
     }
 
     fn base(&self, lbn: u64) -> Shared {
@@ -318,15 +320,26 @@ impl Oracle {
     /// From now on, remembers all that each block ever held.
     pub fn remember_all(&mut self) {
         self.ever = Some(FxHashMap::default());
+        self.note_all();
+    }
+
+    /// From now on, remembers what each block holds of late.
+    pub fn remember_late(&mut self) {
+        self.late = Some(FxHashMap::default());
+        self.note_all();
+    }
+
+    fn note_all(&mut self) {
         let blocks: Vec<u64> = self.blocks.keys().copied().collect();
         blocks.into_iter().for_each(|lbn| self.note_versions(lbn));
     }
 
     fn note_versions(&mut self, lbn: u64) {
-        let Some(ever) = &mut self.ever else { return };
-        let known = ever.entry(lbn).or_default();
-        known.extend(self.blocks.get(&lbn).into_iter().flat_map(|history| history.since(Point::default())).cloned());
-        distinct(known);
+        for known in [&mut self.ever, &mut self.late].into_iter().flatten() {
+            let known = known.entry(lbn).or_default();
+            known.extend(self.blocks.get(&lbn).into_iter().flat_map(|history| history.since(Point::default())).cloned());
+            distinct(known);
+        }
     }
 
     /// What was acknowledged may be lost, by damage that was told: any content that a block itself ever held may come back, and no other.
@@ -351,9 +364,19 @@ impl Oracle {
 
     /// The server went away: what is there now is some version from the floor on, and who comes next will see which.
     pub fn reopen(&mut self) {
+        self.reopen_with(|_| &[]);
+    }
+
+    /// The same, where what was written of late may be lost besides: any content of that time may be there.
+    pub fn reopen_rotten(&mut self) {
+        let late = self.late.take().unwrap_or_default();
+        self.reopen_with(|lbn| late.get(&lbn).map_or(&[], Vec::as_slice));
+    }
+
+    fn reopen_with<'a>(&mut self, further: impl Fn(u64) -> &'a [Shared]) {
         self.reads = 0;
-        for history in self.blocks.values_mut() {
-            let mut contents: Vec<Shared> = history.since(history.floor).cloned().collect();
+        for (&lbn, history) in &mut self.blocks {
+            let mut contents: Vec<Shared> = history.since(history.floor).chain(further(lbn)).cloned().collect();
             distinct(&mut contents);
             let point = Point { group: history.last() + 1, set: 0 };
             *history = History { groups: vec![Group::of(contents)], first: point.group, floor: point, acknowledged: point };

@@ -6,14 +6,16 @@
 //! 4. Of a live log, what is spoilt is a unit that others say was flushed: the last epoch's cannot be told from what a crash leaves (L2). Where that is
 //!    told, a block may have become one of its own former versions.
 //! 5. A condensed unit is spoilt in the same way.
+//! 6. What rots in the newest epochs may take them back: a block that they wrote may have its own former content again, never another's (L5, L6).
 
 use crate::content::Content;
+use crate::cuts::Cuts;
 use crate::disk::{Choice, SimDisk};
 use crate::explore::Explorer;
 use crate::life::Left;
 use crate::machine::open_engine;
 use crate::options::Options;
-use crate::record::record;
+use crate::record::{self, record};
 use crate::sin::{BlankDevice, FullDevice, MisdirectingDevice, RottenDevice, Sin};
 use crate::violation::{Violation, violation};
 use crate::volume::Place;
@@ -36,8 +38,12 @@ pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Resu
     let prepared = explorer.prepared(options.shape);
     let setting = prepared.setting(Rc::new(options));
     let left = Left::new(prepared.disk.clone(), prepared.oracle.clone());
-    if setting.options.settings.commit_mode == CommitMode::Log && rng.bool() {
-        return run_with_live_log(explorer, &setting, left, rng);
+    if setting.options.settings.commit_mode == CommitMode::Log {
+        match rng.u8(0..4) {
+            0 => return run_with_live_log(explorer, &setting, left, rng),
+            1 | 2 => return run_with_rot(explorer, &setting, left, rng),
+            _ => {}
+        }
     }
     let sound = life_before(&setting, left, rng)?;
     for _ in 0..8 {
@@ -64,8 +70,8 @@ fn life_before(setting: &Setting, left: Left, rng: &mut Rng) -> Result<Left, Vio
     Ok(Left::new(world.disk.cut(&Choice::new()), oracle))
 }
 
-/// The same, but the volume was not closed: its log is live, and one of the log's units is spoilt.
-fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: Left, rng: &mut Rng) -> Result<(), Violation> {
+/// A volume that was worked with and is open; it is remembered what its blocks held. All is durable.
+fn open_and_flushed(setting: &Setting, left: Left, rng: &mut Rng) -> Result<World, Violation> {
     let machine = open_engine(&left.disk, setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
     let mut world = World::new(setting.clone(), left.disk, left.oracle, machine, rng.fork());
     world.oracle.remember_all();
@@ -75,6 +81,56 @@ fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: Left, rng
     let flush = world.client.flush(&world.oracle);
     world.send(flush)?;
     world.settle()?;
+    Ok(world)
+}
+
+/// The power is cut while a volume is worked with, and of what was written lately one block has rotted.
+fn run_with_rot(explorer: &mut Explorer, setting: &Setting, left: Left, rng: &mut Rng) -> Result<(), Violation> {
+    let mut world = open_and_flushed(setting, left, rng)?;
+    let before = world.disk.clone();
+    world.oracle.remember_late();
+    for _ in 0..8 {
+        let events = world.traffic.events + rng.u64(1..30);
+        world.run_until(true, |w| w.traffic.events >= events)?;
+        for choice in Cuts::of(&world.disk, &setting.volume).choices(&world.disk, 4, rng) {
+            let mark = record::mark();
+            let mut disk = world.disk.cut(&choice);
+            let setting = &explorer.in_another_life(setting, rng);
+            if rot_of_late(setting, &before, &mut disk, rng) {
+                let mut oracle = world.oracle.clone();
+                oracle.reopen_rotten();
+                let sound = Left::new(disk.clone(), oracle);
+                life_after(explorer, setting, disk, None, &sound, rng)?;
+            }
+            record::forget(mark);
+        }
+    }
+    Ok(())
+}
+
+/// One bit flips in a block of the data region that holds something else than before. False where there is none.
+fn rot_of_late(setting: &Setting, before: &SimDisk, disk: &mut SimDisk, rng: &mut Rng) -> bool {
+    let is_new = |&block: &u64| {
+        let (then, now) = (before.cell(block).durable(), disk.cell(block).durable());
+        matches!(setting.volume.place(block), Place::Data(_)) && now.id() != then.id() && now.id() != Content::zero().id()
+    };
+    let blocks: Vec<u64> = (0..disk.blocks()).filter(is_new).collect();
+    let Some(&block) = blocks.get(rng.usize(0..blocks.len().max(1))) else { return false };
+    flip(disk, block, &format!("{:?}, of late", setting.volume.place(block)), rng);
+    true
+}
+
+/// Flips a bit of a block.
+fn flip(disk: &mut SimDisk, block: u64, what: &str, rng: &mut Rng) {
+    let bit = rng.usize(0..4096 * 8);
+    record!("spoilt: bit {bit} of {what}");
+    let content = disk.cell(block).durable().clone();
+    disk.plant(block, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ (1 << (bit % 8))]));
+}
+
+/// The same, but the volume was not closed: its log is live, and one of the log's units is spoilt.
+fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: Left, rng: &mut Rng) -> Result<(), Violation> {
+    let world = open_and_flushed(setting, left, rng)?;
     let mut oracle = world.oracle;
     oracle.reopen();
     let sound = Left::new(world.disk.cut(&Choice::new()), oracle);
@@ -82,7 +138,6 @@ fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: Left, rng
     for &(block, sequence) in &units {
         let setting = &explorer.in_another_life(setting, rng);
         let mut disk = sound.disk.clone();
-        let content = disk.cell(block).durable().clone();
         match rng.u8(0..3) {
             0 => {
                 record!("spoilt: unit {sequence} of the log is zeros");
@@ -93,11 +148,7 @@ fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: Left, rng
                 record!("spoilt: unit {sequence} of the log is unit {of}");
                 disk.plant(block, disk.cell(other).durable().clone());
             }
-            _ => {
-                let bit = rng.usize(0..4096 * 8);
-                record!("spoilt: bit {bit} of unit {sequence} of the log");
-                disk.plant(block, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ (1 << (bit % 8))]));
-            }
+            _ => flip(&mut disk, block, &format!("unit {sequence} of the log"), rng),
         }
         life_after(explorer, setting, disk, None, &sound, rng)?;
     }
@@ -145,11 +196,7 @@ fn spoil(setting: &Setting, disk: &mut SimDisk, rng: &mut Rng) -> bool {
             record!("spoilt: block {page} ({}) is zeros", region.name());
             disk.plant(page, Content::zero());
         }
-        2 => {
-            let bit = rng.usize(0..4096 * 8);
-            record!("spoilt: bit {bit} of block {page} ({})", region.name());
-            disk.plant(page, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ (1 << (bit % 8))]));
-        }
+        2 => flip(disk, page, &format!("block {page} ({})", region.name()), rng),
         3 => {
             // A sector of another page of the same region: valid, but not there.
             let Some((other, _)) = (0..20).filter_map(|_| written_page(setting, disk, rng)).find(|&(b, r)| r == region && b != page) else {
@@ -163,10 +210,7 @@ fn spoil(setting: &Setting, disk: &mut SimDisk, rng: &mut Rng) -> bool {
             let data: Vec<u64> =
                 (0..disk.blocks()).filter(|&b| !is_zero(disk, b) && matches!(setting.volume.place(b), Place::Data(_))).collect();
             let Some(&block) = data.get(rng.usize(0..data.len().max(1))) else { return false };
-            let content = disk.cell(block).durable().clone();
-            let bit = rng.usize(0..4096 * 8);
-            record!("spoilt: bit {bit} of {:?}", setting.volume.place(block));
-            disk.plant(block, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ (1 << (bit % 8))]));
+            flip(disk, block, &format!("{:?}", setting.volume.place(block)), rng);
         }
     }
     true

@@ -6,7 +6,7 @@ use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit::open;
 use crate::format::{Opened, PageId, Superblock};
-use crate::log::{Limits, Live, Unchained, Walk};
+use crate::log::{Limits, Live, Unchained, Walk, holds};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeSet;
 
@@ -67,6 +67,14 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
         found.bytes_read += count(block.bytes().len());
         if !is(superblock, &name, &block) {
             wrong.insert(pbn);
+        }
+    }
+    for id in ended.pages_naming(&wrong) {
+        let at = superblock.geometry.page_at(id);
+        // A page that cannot be read is told of when it is judged.
+        if medium.read(at, block.bytes_mut()).is_ok() && holds(&superblock.uuid, id, block.block(0), ended.epoch) {
+            wrong.clear();
+            break;
         }
     }
     ended.replay(&wrong, &mut |epoch, effect| live.push(epoch, effect));

@@ -15,15 +15,6 @@ const READ_RETRIES: u8 = 2;
 /// The most page writes in flight that nobody waits for.
 const EARLY_WRITES: usize = 64;
 
-fn class(region: Region) -> Class {
-    match region {
-        Region::Written => Class::Written,
-        Region::Refs => Class::Refs,
-        Region::Fingerprints => Class::Fingerprints,
-        Region::Map => Class::Map,
-    }
-}
-
 impl Engine {
     /// Makes sure of a page: it is in memory, or on its way.
     pub(crate) fn ensure(&mut self, id: PageId) -> Got {
@@ -102,7 +93,7 @@ impl Engine {
 
     fn read_page(&mut self, id: PageId) {
         let at = self.geometry.page_at(id);
-        self.read_in(IoFor::PageLoad(id), at, 1, false, class(id.region));
+        self.read_in(IoFor::PageLoad(id), at, 1, false, id.region.into());
     }
 
     /// The page with this page's *written* bit has come.
@@ -173,15 +164,17 @@ impl Engine {
 
     /// Sends a page as it is in memory.
     pub(crate) fn write_page(&mut self, id: PageId) {
+        debug_assert!(self.may_be_written(id), "what a page holds is vouched for");
         let mut sealed = self.home.clone().take(1);
+        let tag = self.log.as_ref().filter(|_| id.region != Region::Written).map(|log| log.vouched_upto());
         let page = self.pages.expect(id);
         assert!(!page.writing, "one write of a page at a time (R6)");
         page.dirty = None;
         page.unsaved = false;
         page.writing = true;
         let bit = page.bit;
-        if let Some(log) = self.log.as_ref().filter(|_| id.region != Region::Written) {
-            (0..page::SECTORS).for_each(|sector| page.content.set_tag(sector, log.epoch.0.max(page.content.tag(sector))));
+        if let Some(tag) = tag {
+            (0..page::SECTORS).for_each(|sector| page.content.set_tag(sector, tag.0.max(page.content.tag(sector))));
         }
         page::seal(&self.superblock.uuid, id, &mut page.content, sealed.block_mut(0));
         self.pages.dirty.remove(&id);
@@ -193,7 +186,7 @@ impl Engine {
         self.reclaim.sent += count(removed.len());
         self.page_writes += 1;
         let at = self.geometry.page_at(id);
-        self.write_out(IoFor::PageWrite { id, removed }, at, vec![sealed.freeze().slice(0, 1)], class(id.region));
+        self.write_out(IoFor::PageWrite { id, removed }, at, vec![sealed.freeze().slice(0, 1)], id.region.into());
     }
 
     pub(crate) fn page_written(&mut self, id: PageId, removed: Vec<crate::units::Pbn>, stamp: u64, result: Result<(), IoFailure>) {
@@ -261,7 +254,7 @@ impl Engine {
             let due = page.dirty.map_or(Time(u64::MAX), |since| since.plus_ms(delay));
             if due > self.now {
                 next = next.min(due);
-            } else if !page.writing {
+            } else if !page.writing && self.may_be_written(id) {
                 self.write_page(id);
             }
         }
@@ -283,12 +276,20 @@ impl Engine {
 
     fn write_dirty(&mut self, most: usize) {
         let ids: Vec<PageId> = self.pages.dirty.iter().copied().take(most.saturating_mul(2).max(1)).collect();
-        let mut sent = 0;
+        let (mut sent, mut waits) = (0, false);
         for id in ids {
-            if sent < most && !self.pages.expect(id).writing {
+            if sent >= most || self.pages.expect(id).writing {
+                continue;
+            }
+            if self.may_be_written(id) {
                 self.write_page(id);
                 sent += 1;
+            } else {
+                waits = true;
             }
+        }
+        if waits && sent == 0 {
+            self.vouch();
         }
     }
 

@@ -36,7 +36,7 @@ pub struct Anchor {
     pub incarnation: u64,
     /// The last epoch before it.
     pub epoch: Epoch,
-    /// The last unit before it that is known to be flushed.
+    /// The last unit that is known to be flushed: the last one before the walk, or one that lies further.
     pub flushed_upto: u64,
     /// Where the units from here on lie, in order; at most [`PLACES_MAX`].
     pub places: Vec<Places>,
@@ -73,12 +73,11 @@ impl Anchor {
     /// Writes the field of a superblock: all zero where no log was ever begun.
     ///
     /// # Panics
-    /// When the next unit is known to be flushed, the places are too many or none that a volume can have, the barrier lies before the anchor, or
+    /// When the places are too many or none that a volume can have, the barrier lies before the anchor, or
     /// what was condensed behind it.
     pub(super) fn encode(anchor: Option<&Self>, out: &mut [u8]) {
         out.fill(0);
         let Some(anchor) = anchor else { return };
-        assert!(anchor.flushed_upto < anchor.sequence, "unit {} is flushed before it is written", anchor.sequence);
         at::SEQUENCE.set(out, anchor.sequence);
         at::INCARNATION.set(out, anchor.incarnation);
         at::EPOCH.set(out, anchor.epoch.get());
@@ -102,9 +101,8 @@ impl Anchor {
             return Ok(None);
         }
         let (sequence, flushed_upto) = (at::SEQUENCE.get(bytes), at::FLUSHED_UPTO.get(bytes));
-        let limit = sequence.checked_sub(1).ok_or(SuperblockError::UnknownValue { field: at::SEQUENCE.name, value: sequence })?;
-        if flushed_upto > limit {
-            return Err(SuperblockError::OutOfRange { field: at::FLUSHED_UPTO.name, value: flushed_upto, limit });
+        if sequence == 0 {
+            return Err(SuperblockError::UnknownValue { field: at::SEQUENCE.name, value: sequence });
         }
         let runs = |of: Field, runs: Field| {
             let unknown = SuperblockError::UnknownValue { field: of.name, value: of.get(bytes) };

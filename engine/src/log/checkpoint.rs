@@ -47,6 +47,8 @@ pub(super) struct Checkpoint {
     pub sequence: u64,
     due: VecDeque<PageId>,
     loading: Vec<PageId>,
+    /// In memory, with what nothing vouches for yet (`vouch.rs`).
+    pub(super) not_yet: Vec<PageId>,
     writing: BTreeSet<PageId>,
     /// It began after a recount: what that changed is among its pages, so its superblock may say so.
     ends_recount: bool,
@@ -62,8 +64,8 @@ impl Checkpoint {
     /// Up to this epoch and unit, by way of these pages; a condensing, where there are copies.
     pub fn new(epoch: Epoch, sequence: u64, due: VecDeque<PageId>, copies: Option<Copies>) -> Self {
         let at = if copies.is_some() { At::Places } else { At::Pages };
-        let (loading, writing) = (Vec::new(), BTreeSet::new());
-        Self { at, epoch, sequence, due, loading, writing, ends_recount: false, copies, is_spill: false, lacks_page: false }
+        let (loading, not_yet, writing) = (Vec::new(), Vec::new(), BTreeSet::new());
+        Self { at, epoch, sequence, due, loading, not_yet, writing, ends_recount: false, copies, is_spill: false, lacks_page: false }
     }
 
     /// Of an opening: these pages, with what is committed up to this epoch.
@@ -140,13 +142,14 @@ impl Engine {
         let most = PAGES_IN_FLIGHT_MAX.min(self.pages.waiting_max());
         let mut loading = std::mem::take(&mut self.checkpoint().loading);
         let mut again = Vec::new();
-        while self.checkpoint().writing.len() < most && again.len() < most {
+        while self.checkpoint().writing.len() < most && again.len() < most && self.checkpoint().not_yet.len() < most {
             let Some(id) = loading.pop().or_else(|| self.checkpoint().due.pop_front()) else { break };
             match self.ensure(id) {
                 // It is asked again when that write is over.
                 Got::Ready if self.pages.expect(id).writing => again.push(id),
                 // Somebody sent it since its last record.
                 Got::Ready if !self.pages.expect(id).unsaved && self.pages.expect(id).dirty.is_none() => {}
+                Got::Ready if !self.may_be_written(id) => self.checkpoint().not_yet.push(id),
                 Got::Ready => {
                     self.write_page(id);
                     self.checkpoint().writing.insert(id);
@@ -162,10 +165,25 @@ impl Engine {
         let checkpoint = self.checkpoint();
         checkpoint.loading = again;
         checkpoint.loading.append(&mut loading);
-        let is_sent = checkpoint.due.is_empty() && checkpoint.loading.is_empty();
-        if is_sent && checkpoint.writing.is_empty() && checkpoint.copies.as_ref().is_none_or(Copies::are_written) {
+        let is_blocked = checkpoint.not_yet.len() >= most || checkpoint.due.is_empty() && checkpoint.loading.is_empty();
+        if !is_blocked || !checkpoint.writing.is_empty() || checkpoint.copies.as_ref().is_some_and(|copies| !copies.are_written()) {
+            return;
+        }
+        if checkpoint.not_yet.is_empty() {
             checkpoint.at = At::PagesFlush;
             self.flush(FlushFor::Checkpoint);
+        } else if self.commit.is_none() || self.log.as_ref().is_some_and(|log| log.starves.is_some()) {
+            self.vouch();
+        }
+    }
+
+    /// Sends a page that has waited to be vouched for, if it is still there.
+    pub(super) fn send_page_of_checkpoint(&mut self, id: PageId) {
+        if self.pages.get(id).is_some_and(|page| !page.writing) && self.may_be_written(id) {
+            self.write_page(id);
+            self.checkpoint().writing.insert(id);
+        } else {
+            self.checkpoint().loading.push(id);
         }
     }
 
@@ -249,9 +267,11 @@ impl Engine {
 
     /// A superblock update is over: perhaps the checkpoint's, perhaps one that it waited for.
     pub(crate) fn checkpoint_after_superblock(&mut self) {
+        self.superblock_vouches();
         let Some(at) = self.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at) else { return };
         match at {
-            At::SuperblockDue => self.ready.push_back(Task::Checkpoint),
+            // It may have to vouch for something.
+            At::Pages | At::SuperblockDue => self.ready.push_back(Task::Checkpoint),
             At::Superblock if !self.failed => self.end_checkpoint(),
             _ => {}
         }

@@ -1,12 +1,23 @@
 //! An opening compares what may not have been flushed with its records (L5).
+//!
+//! 1. Content that is not what its record says was lost in the crash; then that record is dropped.
+//! 2. Or it has rotted since. Where a page that the record changes holds its epoch already, by its tag, the epoch was flushed (L2): nothing of it is
+//!    dropped, for some pages would have its effects and others not. The block is damaged then, and a read of it finds that.
 
 use super::open::READS_MAX;
 use crate::buffer::BufferMut;
 use crate::engine::{Engine, IoFor};
 use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
-use crate::interface::{Class, IoFailure};
-use crate::units::Pbn;
+use crate::format::page::{self, PageId, SECTORS};
+use crate::interface::{Class, IoFailure, Notice};
+use crate::units::{BLOCK_SIZE, Epoch, Pbn};
+
+/// Whether a page, as the medium has it, holds this epoch or a later one.
+pub(crate) fn holds(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], epoch: Epoch) -> bool {
+    let content = page::open(uuid, id, bytes, false).content;
+    (0..SECTORS).any(|sector| content.tag(sector) >= epoch.get())
+}
 
 impl Engine {
     /// Reads what is to be compared; when all of it was, the opening goes on.
@@ -17,11 +28,43 @@ impl Engine {
             let at = self.geometry.block_at(pbn);
             self.read_in(IoFor::DoubtRead { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
         }
-        if self.log_opening().reads == 0 {
-            let opening = self.log_opening();
+        let opening = self.log_opening();
+        if opening.reads == 0 {
+            let ended = opening.ended.as_ref().expect("the walk was read");
+            opening.witnesses = ended.pages_naming(&opening.wrong).into_iter().collect();
+            self.read_witnesses();
+        }
+    }
+
+    /// Reads the pages that could say that nothing is to be dropped (invariant 2); when none of them does, the opening goes on.
+    fn read_witnesses(&mut self) {
+        while self.log_opening().reads < READS_MAX {
+            let Some(id) = self.log_opening().witnesses.pop() else { break };
+            self.log_opening().reads += 1;
+            self.read_in(IoFor::WitnessRead(id), self.geometry.page_at(id), 1, false, id.region.into());
+        }
+        let opening = self.log_opening();
+        if opening.reads == 0 {
             let (ended, wrong) = (opening.ended.take().expect("the walk was read"), std::mem::take(&mut opening.wrong));
             self.adopt(ended, &wrong, true);
         }
+    }
+
+    pub(crate) fn witness_arrived(&mut self, id: PageId, buffer: &BufferMut, result: Result<(), IoFailure>) {
+        if result.is_err() {
+            return self.opening_read_failed(IoFor::WitnessRead(id), self.geometry.page_at(id), false, id.region.into());
+        }
+        let uuid = self.superblock.uuid;
+        let Some(opening) = self.log_opening.as_mut() else { return };
+        opening.reads -= 1;
+        let epoch = opening.ended.as_ref().expect("it is adopted when all were read").epoch;
+        if holds(&uuid, id, buffer.block(0), epoch) {
+            opening.witnesses.clear();
+            for pbn in std::mem::take(&mut opening.wrong) {
+                self.notice(Notice::Damage { what: "content differs from its record, which was flushed", at: pbn.0 });
+            }
+        }
+        self.read_witnesses();
     }
 
     pub(crate) fn doubt_arrived(
@@ -33,7 +76,8 @@ impl Engine {
         result: Result<(), IoFailure>,
     ) {
         if result.is_err() {
-            return self.opening_read_failed(IoFor::DoubtRead { pbn, name }, pbn, name.kind == Kind::Fingerprint, Class::Data);
+            let at = self.geometry.block_at(pbn);
+            return self.opening_read_failed(IoFor::DoubtRead { pbn, name }, at, name.kind == Kind::Fingerprint, Class::Data);
         }
         if self.log_opening.is_none() {
             return;

@@ -3,7 +3,8 @@
 //! 1. A page in memory holds what the medium holds and every live record (`live/mod.rs`), and nothing of an epoch that is not durable (L7). So it
 //!    may leave the memory unwritten: loaded again, it is put right again.
 //! 2. What the epochs in memory do to counts stands beside the pages, in `Engine::pending`, until their commit.
-//! 3. Pages are written by a checkpoint (`checkpoint.rs`), each sector tagged with the last epoch that it holds.
+//! 3. Pages are written by a checkpoint (`checkpoint.rs`), each sector tagged with the last epoch that it holds, and only while something else than
+//!    the last units vouches for all of it (`vouch.rs`).
 //! 4. A block that a unit unlinks is let go of one commit later (L6): when a unit or a superblock is durable that says that unit was flushed.
 //! 5. A unit's block is let go of when both pairs of superblock copies have their anchor behind it: were the newer one lost, or destroyed by a format
 //!    that is cut off, the older one would else lead to units that are gone.
@@ -39,11 +40,13 @@ mod sizes;
 mod spill;
 mod superblock;
 mod units;
+mod vouch;
 mod walk;
 #[cfg(test)]
 mod walk_tests;
 
 pub(crate) use beside::CountsBeside;
+pub(crate) use doubts::holds;
 pub(crate) use live::{Live, Unchained};
 pub(crate) use open::Opening;
 pub use progress::Progress;
@@ -56,6 +59,7 @@ use blocks::Use;
 use checkpoint::Checkpoint;
 use condense::Segments;
 use std::collections::VecDeque;
+use vouch::Vouched;
 
 /// The log of an open volume.
 pub(crate) struct Log {
@@ -63,6 +67,8 @@ pub(crate) struct Log {
     pub live: Live,
     /// The last epoch that is committed.
     pub epoch: Epoch,
+    /// How far pages may go.
+    vouched: Vouched,
     /// The sequence of the next unit.
     next: u64,
     /// The sequence of the last unit that is flushed.
@@ -115,6 +121,7 @@ impl Log {
         Self {
             live: Live::new(0),
             epoch,
+            vouched: Vouched::upto(epoch),
             next,
             flushed: next - 1,
             places: VecDeque::new(),
@@ -136,6 +143,11 @@ impl Log {
     /// The sequence of the walk's first unit, which need not be there yet.
     fn first(&self) -> u64 {
         self.next - crate::units::count(self.walk.len())
+    }
+
+    /// The last epoch that pages on the medium may hold.
+    pub fn vouched_upto(&self) -> Epoch {
+        self.vouched.upto
     }
 
     /// Records that are held back, for the account of memory.

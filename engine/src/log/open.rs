@@ -24,12 +24,13 @@ use crate::engine::{Engine, Fresh, IoFor};
 use crate::epoch::Epoch;
 use crate::format::anchor::Barrier;
 use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::page::PageId;
 use crate::format::record::Record;
 use crate::format::superblock::CommitMode;
 use crate::format::unit::{UnitKind, UnitWriter, open};
 use crate::interface::{Class, IoFailure, Notice};
 use crate::pages::Task;
-use crate::units::{Epoch as Number, Pbn, Time};
+use crate::units::{Bytes, Epoch as Number, Pbn, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads under way at once.
@@ -53,6 +54,8 @@ pub(crate) struct Opening {
     /// New blocks whose content is to be compared, and what it should be.
     pub(super) doubts: Vec<(Pbn, FingerprintEntry)>,
     pub(super) wrong: BTreeSet<Pbn>,
+    /// Pages that could say that nothing is to be dropped for that (`doubts.rs`).
+    pub(super) witnesses: Vec<PageId>,
     /// What the first unit has to say, if one is needed.
     closing: Option<Record>,
     /// The log was closed after a crash before, and nothing counts behind.
@@ -63,8 +66,8 @@ pub(crate) struct Opening {
     units: BTreeMap<u64, (Pbn, Slice)>,
     /// What was found and counts, though nobody knows that it was flushed: to be written again.
     pub(super) again: Vec<(Pbn, Slice)>,
-    /// Failed reads, by block.
-    failures: BTreeMap<Pbn, u8>,
+    /// Failed reads, by where the block lies.
+    failures: BTreeMap<Bytes, u8>,
     /// The places are chosen.
     is_ready: bool,
     /// Where the log ends is durable.
@@ -84,6 +87,7 @@ impl Opening {
             reads: 0,
             doubts: Vec::new(),
             wrong: BTreeSet::new(),
+            witnesses: Vec::new(),
             closing: None,
             is_closed: false,
             blocks_left: 0,
@@ -148,7 +152,7 @@ impl Engine {
 
     pub(crate) fn walk_arrived(&mut self, which: Which, pbn: Pbn, buffer: BufferMut, result: Result<(), IoFailure>) {
         if result.is_err() {
-            return self.opening_read_failed(IoFor::WalkRead { which, pbn }, pbn, false, Class::Log);
+            return self.opening_read_failed(IoFor::WalkRead { which, pbn }, self.geometry.block_at(pbn), false, Class::Log);
         }
         let unit = open(&self.authenticator, pbn, buffer.block(0));
         let Some(opening) = self.log_opening.as_mut() else { return };
@@ -190,16 +194,15 @@ impl Engine {
     }
 
     /// A read failed: it is tried again, twice for each block. What cannot be read may be what was acknowledged last, so it is no end.
-    pub(super) fn opening_read_failed(&mut self, what: IoFor, pbn: Pbn, digest: bool, class: Class) {
+    pub(super) fn opening_read_failed(&mut self, what: IoFor, at: Bytes, digest: bool, class: Class) {
         let Some(opening) = self.log_opening.as_mut() else { return };
-        let failures = opening.failures.entry(pbn).or_default();
+        let failures = opening.failures.entry(at).or_default();
         *failures += 1;
         if *failures > READ_RETRIES {
-            self.notice(Notice::Damage { what: "the log cannot be read", at: pbn.0 });
+            self.notice(Notice::Damage { what: "the log cannot be read", at: at.0 });
             // Nothing is replayed: what cannot be read may be anything.
             return self.log_is_damaged(Number(0));
         }
-        let at = self.geometry.block_at(pbn);
         self.read_in(what, at, 1, digest, class);
     }
 

@@ -10,6 +10,14 @@ use crate::format::unit::{Unit, UnitHeader};
 use crate::units::{Epoch, Lbn, Pbn};
 use std::ops::Range;
 
+/// The block to which a record links that goes if the block's content is not there.
+pub(super) fn named_by(record: &Record) -> Option<Pbn> {
+    match record {
+        Record::New { pbn, .. } | Record::Link { to: MapEntry::Block { pbn, .. }, .. } => Some(*pbn),
+        _ => None,
+    }
+}
+
 /// What units do, one after the other.
 #[derive(Default)]
 pub(super) struct Replay {
@@ -45,11 +53,8 @@ impl Replay {
     }
 
     fn is_dropped(&self, sequence: u64, record: &Record) -> bool {
-        let names = match record {
-            Record::New { pbn, .. } | Record::Link { to: MapEntry::Block { pbn, .. }, .. } => pbn,
-            _ => return false,
-        };
-        self.dropped.get(names).is_some_and(|units| units.iter().any(|units| units.contains(&sequence)))
+        let dropped = named_by(record).and_then(|pbn| self.dropped.get(&pbn));
+        dropped.is_some_and(|units| units.iter().any(|units| units.contains(&sequence)))
     }
 
     /// Hands on what the next unit does.

@@ -18,10 +18,11 @@
 use super::condensed::Condensed;
 use super::effect::Effect;
 use super::records::effects_of;
-use super::replay::Replay;
+use super::replay::{Replay, named_by};
 use crate::format::anchor::Anchor;
 use crate::format::entry::FingerprintEntry;
 use crate::format::geometry::Geometry;
+use crate::format::page::PageId;
 use crate::format::places::{PLACES_BLOCKS_MAX, PLACES_MAX, Places};
 use crate::format::record::Record;
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
@@ -307,11 +308,25 @@ impl Walk {
 }
 
 impl Ended {
+    /// Records of the epoch that may not have been flushed.
+    fn beyond(&self) -> impl Iterator<Item = &Record> {
+        let beyond = self.pending.iter().filter(|unit| unit.header.sequence > self.flushed && !unit.header.content_flushed);
+        beyond.flat_map(|unit| &unit.records)
+    }
+
     /// New blocks of the epoch that may not have been flushed: their content has to be compared (L5).
     pub fn doubtful(&self) -> Vec<(Pbn, FingerprintEntry)> {
-        let beyond = self.pending.iter().filter(|unit| unit.header.sequence > self.flushed && !unit.header.content_flushed);
-        let records = beyond.flat_map(|unit| &unit.records);
-        records.filter_map(|record| if let Record::New { pbn, name, .. } = record { Some((*pbn, *name)) } else { None }).collect()
+        let name = |record: &Record| if let Record::New { pbn, name, .. } = record { Some((*pbn, *name)) } else { None };
+        self.beyond().filter_map(name).collect()
+    }
+
+    /// The pages that records of that epoch change which name these blocks.
+    pub fn pages_naming(&self, wrong: &BTreeSet<Pbn>) -> BTreeSet<PageId> {
+        let mut pages = BTreeSet::new();
+        for record in self.beyond().filter(|record| named_by(record).is_some_and(|pbn| wrong.contains(&pbn))) {
+            effects_of(record, &mut |effect| pages.extend(effect.pages()));
+        }
+        pages
     }
 
     /// Where the unit of this sequence lies, if it counts.

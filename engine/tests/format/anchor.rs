@@ -50,9 +50,9 @@ fn places_outside_the_volume_are_refused() {
 }
 
 #[test]
-fn the_next_unit_is_not_flushed() {
-    let error = forged(&eventful(), |page| page[ANCHOR + at::FLUSHED_UPTO.offset] = 30);
-    assert_eq!(error, Err(SuperblockError::OutOfRange { field: "FLUSHED_UPTO", value: 30, limit: 29 }));
+fn units_of_the_walk_may_be_known_to_be_flushed_and_are_numbered_from_one() {
+    let decoded = forged(&eventful(), |page| page[ANCHOR + at::FLUSHED_UPTO.offset] = 31).expect("a superblock that vouches");
+    assert_eq!(decoded.anchor.map(|anchor| (anchor.sequence, anchor.flushed_upto)), Some((30, 31)));
     let error = forged(&of(Vec::new()), |page| {
         page[ANCHOR + at::SEQUENCE.offset] = 0;
         page[ANCHOR + at::EPOCH.offset] = 1;

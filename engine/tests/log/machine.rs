@@ -127,7 +127,7 @@ impl Machine {
 
     fn read_in(&mut self, at: Bytes, buffer: &mut BufferMut) -> Result<(), IoFailure> {
         self.now = Time(self.now).plus_ms(self.volume.read_ms).0;
-        if let Some(left) = self.pbn_at(at).and_then(|pbn| self.volume.failing.get_mut(&pbn)).filter(|left| **left > 0) {
+        if let Some(left) = self.volume.failing.get_mut(&at).filter(|left| **left > 0) {
             *left -= 1;
             return Err(IoFailure);
         }

@@ -2,7 +2,9 @@
 
 mod condense;
 mod damaged;
+mod forged;
 mod machine;
+mod rot;
 mod spill;
 mod volume;
 
@@ -139,14 +141,14 @@ fn each_block_is_read_three_times() {
         volume.store(20 + i);
         let record = volume.new_block(i, 20 + i, None);
         volume.unit(i, vec![record]);
-        volume.failing.insert(place(i), 2);
+        volume.fail_reads_of(place(i), 2);
     }
-    volume.failing.insert(Pbn(24), 2);
+    volume.fail_reads_of(Pbn(24), 2);
     let mut machine = volume.clone().open();
     assert_eq!([1, 4].map(|lbn| machine.read(lbn)), [Some(21), Some(24)]);
     for failing in [place(2), Pbn(24)] {
         let mut volume = volume.clone();
-        volume.failing.insert(failing, 3);
+        volume.fail_reads_of(failing, 3);
         let mut machine = volume.open();
         assert_eq!((machine.read(1), machine.damage()), (None, vec!["the log cannot be read"]));
     }

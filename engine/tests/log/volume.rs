@@ -6,8 +6,8 @@ use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::page::{open, seal};
 use onefold_engine::format::{
-    Anchor, CommitMode, Condensed, FingerprintEntry, FormatStep, Geometry, PageContent, PageId, Places, Record, Region, Superblock,
-    UnitHeader, UnitKind, UnitWriter, Wish, choose, copies, format,
+    Anchor, Authenticator, CommitMode, Condensed, FingerprintEntry, FormatStep, Geometry, PageContent, PageId, Places, Record, Region,
+    Superblock, UnitHeader, UnitKind, UnitWriter, Wish, choose, copies, format,
 };
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
@@ -48,10 +48,12 @@ pub fn place(sequence: u64) -> Pbn {
 pub struct Volume {
     pub superblock: Superblock,
     blocks: BTreeMap<u64, Box<Block>>,
+    /// Of whoever makes units.
+    pub authenticator: Authenticator,
     pub mode: CommitMode,
     pub condense_beyond: u64,
-    /// How often reads of a block fail from now on.
-    pub failing: BTreeMap<Pbn, u32>,
+    /// How often reads fail from now on, by where.
+    pub failing: BTreeMap<Bytes, u32>,
     /// How long a read takes.
     pub read_ms: u64,
     pub memory_bytes: u64,
@@ -70,6 +72,7 @@ impl Volume {
         let geometry = Geometry::plan(Bytes(bytes), &Wish::default()).expect("a geometry");
         let superblock = Superblock::new(geometry, [5; 16], [6; 32], Algorithm::Blake3, &Settings::default());
         let mut volume = Self {
+            authenticator: superblock.authenticator(),
             superblock,
             blocks: BTreeMap::new(),
             mode: CommitMode::Log,
@@ -119,6 +122,11 @@ impl Volume {
         self.block_at(at)
     }
 
+    /// So many reads of a block fail from now on.
+    pub fn fail_reads_of(&mut self, pbn: Pbn, reads: u32) {
+        self.failing.insert(self.superblock.geometry.block_at(pbn), reads);
+    }
+
     /// The entry of a block with this content.
     pub fn name(&self, block: &Block) -> FingerprintEntry {
         let Digest::Of(fingerprint) = self.superblock.fingerprinter().digest(block) else { panic!("content is not zero") };
@@ -158,8 +166,7 @@ impl Volume {
         change(&mut header);
         let mut writer = UnitWriter::new(places);
         records.into_iter().for_each(|record| assert_eq!(writer.push(record), None, "they fit"));
-        let auth = self.superblock.authenticator();
-        let _ = writer.seal(&auth, &header, place(sequence), self.data(place(sequence)));
+        let _ = writer.seal(&self.authenticator.clone(), &header, place(sequence), self.data(place(sequence)));
     }
 
     /// The anchor lies behind this unit and epoch, and leads to condensed units at so many places from the first on.

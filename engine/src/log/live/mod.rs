@@ -146,6 +146,13 @@ impl Live {
         changes
     }
 
+    /// The last epoch up to this one that changed this page, if a live record did.
+    pub fn newest_on(&self, id: PageId, upto: Epoch) -> Option<Epoch> {
+        let pieces = self.of(id.region);
+        let epochs = |chain| Iterator::map(chain, |place| pieces.nodes.get(place).epoch());
+        pieces.chains_on(id).filter_map(|chain| epochs(chain).find(|&epoch| epoch <= upto)).max()
+    }
+
     /// Whether live records change this page.
     pub fn touches(&self, id: PageId) -> bool {
         self.of(id.region).on(id).next().is_some()
@@ -233,8 +240,13 @@ impl Pieces {
         self.nodes.bytes() + self.heads.bytes()
     }
 
-    /// The nodes that change a page, chain for chain, in each the newest first.
+    /// The nodes that change a page, chain for chain.
     fn on(&self, id: PageId) -> impl Iterator<Item = Place> {
+        self.chains_on(id).flatten()
+    }
+
+    /// The chains of nodes that change a page, in each the newest first.
+    fn chains_on(&self, id: PageId) -> impl Iterator<Item = impl Iterator<Item = Place>> {
         let (chains, keys): (&[Chain], _) = match id.region {
             Region::Written => (&[], 0..0),
             Region::Map => (&[Chain::Map], id.index..id.index + 1),
@@ -242,7 +254,7 @@ impl Pieces {
             Region::Refs => (&[Chain::New, Chain::Old], id.index * GRANULES..(id.index + 1) * GRANULES),
         };
         keys.filter_map(|key| u32::try_from(key).ok())
-            .flat_map(move |key| chains.iter().flat_map(move |&chain| self.heads.chain(&self.nodes, chain, key)))
+            .flat_map(move |key| chains.iter().map(move |&chain| self.heads.chain(&self.nodes, chain, key)))
     }
 
     /// All, oldest first.

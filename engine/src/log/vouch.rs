@@ -1,0 +1,65 @@
+//! What pages on the medium may hold: nothing that the last units alone vouch for.
+//!
+//! 1. An epoch is *vouched for* when something else than its own units says, durably, that it was flushed: a unit behind it, or a superblock. Then
+//!    the loss of its units is told as damage (L2). Of the last epoch nothing tells it: each LBN has its own former content again.
+//! 2. A page is written only while all that it holds is vouched for, and its tag is the last such epoch. Else a unit that rots would take back an epoch
+//!    that some pages hold and others do not: counts would lack links, and blocks that are linked to would be handed out anew.
+//! 3. A page that every epoch changes would never be written: it is sent when the next epoch is durable, before the effects of that enter.
+//! 4. Where no epoch comes, a superblock vouches for the last one: its anchor stays where it is, and says how far units are flushed.
+
+use crate::engine::Engine;
+use crate::format::page::{PageId, Region};
+use crate::pages::Task;
+use crate::units::Epoch;
+
+/// How far the log is vouched for.
+pub(super) struct Vouched {
+    /// The last epoch that is.
+    pub upto: Epoch,
+    /// A superblock is on its way that vouches for this epoch, and for the units up to this sequence.
+    under_way: Option<(Epoch, u64)>,
+}
+
+impl Vouched {
+    pub fn upto(epoch: Epoch) -> Self {
+        Self { upto: epoch, under_way: None }
+    }
+}
+
+impl Engine {
+    /// Whether a page may be written (invariant 2).
+    pub(crate) fn may_be_written(&self, id: PageId) -> bool {
+        let Some(log) = self.log.as_ref().filter(|_| id.region != Region::Written) else { return true };
+        log.live.newest_on(id, log.epoch).is_none_or(|newest| newest <= log.vouched.upto)
+    }
+
+    /// Has a superblock vouch for what is committed (invariant 4).
+    pub(crate) fn vouch(&mut self) {
+        let Some(log) = self.log.as_mut().filter(|log| log.vouched.upto < log.epoch && log.vouched.under_way.is_none()) else { return };
+        let Some(anchor) = self.superblock.anchor.as_mut().filter(|_| !self.superblock_busy && !self.failed) else { return };
+        anchor.flushed_upto = log.flushed;
+        log.vouched.under_way = Some((log.epoch, log.flushed));
+        self.write_superblock();
+    }
+
+    /// A superblock update is over.
+    pub(super) fn superblock_vouches(&mut self) {
+        let Some(log) = self.log.as_mut().filter(|_| !self.failed) else { return };
+        if let Some((epoch, sequence)) = log.vouched.under_way.take() {
+            self.is_vouched_for(epoch);
+            self.release_held(sequence);
+        }
+    }
+
+    /// All up to this epoch is: what waited for that is sent.
+    pub(super) fn is_vouched_for(&mut self, epoch: Epoch) {
+        let log = self.log.as_mut().expect("only a log is vouched for");
+        log.vouched.upto = log.vouched.upto.max(epoch);
+        self.writeback_at = self.now;
+        let Some(checkpoint) = log.checkpoint.as_mut() else { return };
+        for id in std::mem::take(&mut checkpoint.not_yet) {
+            self.send_page_of_checkpoint(id);
+        }
+        self.ready.push_back(Task::Checkpoint);
+    }
+}

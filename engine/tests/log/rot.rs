@@ -1,0 +1,112 @@
+//! Content of the newest epoch is not what its record says: lost in the crash, or rotted since. The pages' tags tell which.
+
+use super::link;
+use super::volume::{Block, Volume, content};
+use onefold_engine::check::{ReadMedium, read_log};
+use onefold_engine::format::entry::MapEntry;
+use onefold_engine::format::{PageId, Region};
+use onefold_engine::interface::IoFailure;
+use onefold_engine::units::{BLOCK_SIZE, Bytes, Pbn};
+
+const ROTTED: &str = "content differs from its record, which was flushed";
+const MAP: PageId = PageId { region: Region::Map, index: 0 };
+
+fn block(pbn: u64) -> MapEntry {
+    MapEntry::Block { pbn: Pbn(pbn), slot: 0 }
+}
+
+/// LBN 3 means block 20, then block 21, whose content is not there, and so does LBN 4; all of it is in the log, and nothing says that the second
+/// epoch was flushed.
+fn in_doubt() -> Volume {
+    let mut volume = Volume::new();
+    volume.store(20);
+    volume.unit(1, vec![volume.new_block(3, 20, None)]);
+    volume.unit(2, vec![volume.new_block(3, 21, Some(20)), link(4, 21)]);
+    *volume.data(Pbn(21)) = content(99);
+    volume
+}
+
+/// The page of LBN 3 and 4 as a checkpoint wrote it when so many epochs were durable.
+fn with_map_page(volume: &mut Volume, epochs: u64) {
+    volume.change_page(MAP, |page| {
+        page.set_map(3, block(19 + epochs));
+        page.set_map(4, if epochs > 1 { block(21) } else { MapEntry::Unmapped });
+        page.set_tag(0, epochs);
+    });
+}
+
+impl ReadMedium for Volume {
+    fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
+        for (i, bytes) in buffer.chunks_mut(BLOCK_SIZE).enumerate() {
+            bytes.copy_from_slice(&self.block_at(at + (i * BLOCK_SIZE) as u64)[..]);
+        }
+        Ok(())
+    }
+}
+
+/// What LBN 3 means, as `check` has it.
+fn checked(volume: &Volume) -> MapEntry {
+    let (mut medium, superblock) = (volume.clone(), volume.superblock.clone());
+    let log = read_log(&mut medium, &superblock).expect("nothing of the log is missing");
+    let bytes: Block = *medium.block_at(superblock.geometry.page_at(MAP));
+    let mut opened = onefold_engine::format::page::open(&superblock.uuid, MAP, &bytes, false);
+    log.put_right(MAP, &mut opened);
+    opened.content.map(3)
+}
+
+#[test]
+fn what_no_page_holds_was_lost() {
+    for pages_of in [0, 1] {
+        let mut volume = in_doubt();
+        if pages_of > 0 {
+            with_map_page(&mut volume, pages_of);
+        }
+        assert_eq!(checked(&volume), block(20));
+        let mut machine = volume.open();
+        assert_eq!([3, 4].map(|lbn| machine.read(lbn)), [Some(20), Some(0)]);
+        assert_eq!(machine.damage(), <[&str; 0]>::default());
+    }
+}
+
+/// Was the record dropped, the page would go on to name a block that counts nothing, and the next to be written there would be read as its LBN's.
+#[test]
+fn what_a_page_holds_was_flushed_and_is_not_dropped() {
+    let mut volume = in_doubt();
+    with_map_page(&mut volume, 2);
+    assert_eq!(checked(&volume), block(21));
+    let mut machine = volume.open();
+    assert_eq!(machine.damage(), [ROTTED]);
+    (0..200).for_each(|i| machine.write(100 + i, 1000 + i));
+    assert_eq!([3, 4].map(|lbn| machine.read(lbn)), [None; 2], "an error, and nobody else's content");
+    machine.write(3, 22);
+    let mut machine = machine.crash().open();
+    assert_eq!([3, 4, 100].map(|lbn| machine.read(lbn)), [Some(22), None, Some(1000)]);
+    assert_eq!(machine.damage().iter().filter(|what| **what == ROTTED).count(), 0, "it was told once: the log was closed since");
+}
+
+/// A page of counts says so as well.
+#[test]
+fn counts_tell_it_too() {
+    let mut volume = in_doubt();
+    volume.change_page(PageId { region: Region::Refs, index: 0 }, |page| {
+        page.set_refs(21, 3);
+        page.set_tag(0, 2);
+    });
+    assert_eq!(checked(&volume), block(21));
+    let mut machine = volume.open();
+    assert_eq!(machine.damage(), [ROTTED]);
+    assert_eq!(machine.read(3), None);
+}
+
+/// Whether it says so is not known where the page cannot be read: nothing is guessed.
+#[test]
+fn a_page_that_cannot_be_read_makes_the_log_a_damaged_one() {
+    for (failures, told) in [(2, ROTTED), (3, "the log cannot be read")] {
+        let mut volume = in_doubt();
+        with_map_page(&mut volume, 2);
+        volume.failing.insert(volume.superblock.geometry.page_at(MAP), failures);
+        let mut machine = volume.open();
+        assert_eq!(machine.damage(), [told]);
+        assert_eq!(machine.read(3), None);
+    }
+}
