@@ -172,7 +172,8 @@ impl Engine {
         if checkpoint.not_yet.is_empty() {
             checkpoint.at = At::PagesFlush;
             self.flush(FlushFor::Checkpoint);
-        } else if self.commit.is_none() || self.log.as_ref().is_some_and(|log| log.starves.is_some()) {
+        } else if !self.commit.as_ref().is_some_and(|commit| commit.log.is_sent()) {
+            // No epoch does it soon.
             self.vouch();
         }
     }

@@ -8,6 +8,7 @@
 //! 4. Where no epoch comes, a superblock vouches for the last one: its anchor stays where it is, and says how far units are flushed.
 
 use crate::engine::Engine;
+use crate::format::anchor::Anchor;
 use crate::format::page::{PageId, Region};
 use crate::pages::Task;
 use crate::units::Epoch;
@@ -35,10 +36,13 @@ impl Engine {
 
     /// Has a superblock vouch for what is committed (invariant 4).
     pub(crate) fn vouch(&mut self) {
-        let Some(log) = self.log.as_mut().filter(|log| log.vouched.upto < log.epoch && log.vouched.under_way.is_none()) else { return };
-        let Some(anchor) = self.superblock.anchor.as_mut().filter(|_| !self.superblock_busy && !self.failed) else { return };
-        anchor.flushed_upto = log.flushed;
-        log.vouched.under_way = Some((log.epoch, log.flushed));
+        let Some(log) = self.log.as_ref().filter(|log| log.vouched.upto < log.epoch && log.vouched.under_way.is_none()) else { return };
+        let Some(anchor) = self.superblock.anchor.as_ref().filter(|_| !self.superblock_busy && !self.failed) else { return };
+        let (epoch, flushed_upto) = (log.epoch, log.flushed);
+        // A crash may have moved places since.
+        let same = self.anchor_behind(anchor.sequence - 1, anchor.epoch, anchor.condensed.clone());
+        self.superblock.anchor = Some(Anchor { flushed_upto, barrier: anchor.barrier, ..same });
+        self.log.as_mut().expect("it was just there").vouched.under_way = Some((epoch, flushed_upto));
         self.write_superblock();
     }
 
