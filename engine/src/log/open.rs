@@ -17,7 +17,7 @@ use super::places::{RECORDS_A_UNIT, Reserved};
 use super::progress::Telling;
 use super::units::PLACES_LEFT_MIN;
 use super::walk::{Ended, Limits, Taken, Walk, Which};
-use super::{Log, Segments, Walked};
+use super::{Log, Segments, Vouched, Walked};
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::{FlushFor, Stage};
 use crate::engine::{Engine, Fresh, IoFor};
@@ -229,6 +229,9 @@ impl Engine {
         // Where no place is named there is no next one.
         log.is_cut_off = ended.come.is_empty();
         let needs_closing = crashed && !ended.is_closed() && !log.is_cut_off;
+        if !needs_closing {
+            log.vouched = Vouched::upto(ended.vouched);
+        }
         self.log_opening().closing = needs_closing.then(|| ended.closing(wrong));
         self.log_opening().is_closed = ended.is_closed();
         let last = self.superblock.last_epoch.max(ended.epoch_seen);

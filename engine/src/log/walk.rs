@@ -128,8 +128,9 @@ pub(crate) struct Ended {
     pub flushed: u64,
     /// The sequence of the last unit that counts.
     pub end: u64,
-    /// The last epoch that counts.
+    /// The last epoch that counts, and the last of which that is not told by its own units alone.
     pub epoch: Epoch,
+    pub vouched: Epoch,
     /// The highest epoch that any valid unit has, counted or not.
     pub epoch_seen: Epoch,
     /// Places that the last unit names, in order: the first is that of the next unit.
@@ -274,15 +275,18 @@ impl Walk {
         }
         self.taken.truncate(index(end + 1 - first));
         self.pending.retain(|unit| unit.header.sequence <= end);
-        let epoch = self.taken.last().map_or(self.anchor.epoch, |unit| unit.epoch);
+        let flushed = self.flushed.min(end);
+        let before = |units: &[Taken]| units.last().map_or(self.anchor.epoch, |unit| unit.epoch);
+        let (epoch, vouched) = (before(&self.taken), before(&self.taken[..index(flushed + 1 - first)]));
         let outside = self.pending.iter().find(|unit| !self.limits.hold(unit)).map(|unit| unit.header.sequence);
         Ended {
             condensed_missing: self.condensed.missing(),
             condensed: self.condensed.into_places(),
             first,
-            flushed: self.flushed.min(end),
+            flushed,
             end,
             epoch,
+            vouched,
             epoch_seen: self.epoch_seen,
             come: each(self.pending.back().map_or(&self.replay.named, |unit| &unit.places)).collect(),
             missing,

@@ -239,6 +239,8 @@ impl LogChecker {
 
     /// It is durable that units up to this one were flushed.
     pub(super) fn let_go(&mut self, flushed_upto: u64) {
+        let told = self.ends.range(..=flushed_upto).next_back().map_or(0, |(_, &epoch)| epoch);
+        self.vouched = self.vouched.max(told);
         while self.held_by.front().is_some_and(|(sequence, _)| *sequence <= flushed_upto) {
             let (_, olds) = self.held_by.pop_front().expect("it was seen");
             for pbn in olds {

@@ -5,7 +5,8 @@
 //! epoch's units are on their way, those that have some of its records too. So it checks, at each write and discard that is issued and each flush or
 //! write with FUA that completes,
 //!
-//! 1. **Pages** (L7, L1): each sector holds what the records up to its tag make of it, and no epoch that is not durable. Fingerprints may be the
+//! 1. **Pages** (L7, L1): each sector holds what the records up to its tag make of it, and no epoch but such as a later unit or a superblock says
+//!    is durable. Fingerprints may be the
 //!    names that blocks of large epochs got later; counts may have fallen to no less than the links where garbage is possible.
 //! 2. **Reuse** (R4, L6, L8): nothing is written over and nothing discarded that the last durable epoch links to or names, or that is born in the
 //!    one on its way, or that was unlinked and not let go of; nor a unit, condensed unit or place that a superblock leads to which may be there.
@@ -52,6 +53,8 @@ pub struct LogChecker {
     model: Model,
     /// The last durable epoch, and its last unit.
     durable: (u64, u64),
+    /// The last epoch that more than its own units says is durable.
+    vouched: u64,
     /// The sequence of the next unit.
     next: u64,
     pending: Option<Pending>,
@@ -87,6 +90,7 @@ impl LogChecker {
             volume,
             model,
             durable: (0, 0),
+            vouched: 0,
             next: 1,
             pending: None,
             said: Vec::new(),
@@ -125,7 +129,7 @@ impl LogChecker {
         match self.volume.place(block) {
             Place::Superblock => self.superblock_written(block, content, view),
             Place::Page(id) if id.region == Region::Written => self.bits_written(id, content, view.disk),
-            Place::Page(id) => self.model.page_written(id, content, self.durable.0, self.garbage_possible, view.disk),
+            Place::Page(id) => self.model.page_written(id, content, self.vouched, self.garbage_possible, view.disk),
             Place::Data(pbn) => match self.volume.unit(pbn, content).filter(|unit| unit.header.kind == UnitKind::Log) {
                 Some(unit) => self.unit_written(pbn, &unit, content, view),
                 None => self.content_written(pbn, content),

@@ -9,12 +9,12 @@ use onefold_engine::format::page::ENTRY_BYTES;
 use onefold_engine::format::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, PageId, REFS_UNKNOWN, Region};
 
 impl Model {
-    /// A page is written while this epoch is the last durable one: each sector holds what its tag says (L7).
+    /// A page is written while this epoch is the last that is vouched for: each sector holds what its tag says (L7).
     pub fn page_written(
         &mut self,
         id: PageId,
         content: &Shared,
-        durable: u64,
+        vouched: u64,
         garbage_possible: bool,
         disk: &SimDisk,
     ) -> Result<(), Violation> {
@@ -22,8 +22,8 @@ impl Model {
             let (entries, tag) = self.open(id, i, content)?;
             let at = (id.region, to_index(id.sector(i)));
             let what = || format!("sector {i} of {} page {}, written with tag {tag}", id.region.name(), id.index);
-            if tag > durable {
-                return Err(violation!("L7: {} while the last durable epoch is {durable}", what()));
+            if tag > vouched {
+                return Err(violation!("L7: {} while epoch {vouched} is the last that more than its own units vouches for", what()));
             }
             let sector = self.sector(at);
             if tag < sector.tag {

@@ -155,6 +155,8 @@ impl LogChecker {
             self.ends.insert(sequence, epoch);
             self.history.insert(sequence, (epoch, changes));
         }
+        let told = units.iter().map(|(_, unit)| unit.header.flushed_upto).max().unwrap_or(0);
+        self.let_go(told);
         self.model.begin_epoch();
         // What an epoch of this opening unlinked is held; what was before it, not.
         let own = units.last().filter(|(_, unit)| unit.header.incarnation == superblock.incarnation);

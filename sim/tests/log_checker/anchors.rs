@@ -14,6 +14,7 @@ fn copied(since_epoch: u64) -> Vec<Record> {
 /// Writes a condensed unit to a block, and flushes where that is wanted; the fingerprints are on their page, with its bit.
 fn condense(bench: &mut Bench, pbn: u64, records: Vec<Record>, flushes: bool) {
     let name = bench.name("a");
+    bench.vouch().unwrap();
     bench.page(Region::Fingerprints, 6, |page| page.set_fingerprint(3, name)).unwrap();
     bench.flush().unwrap();
     let (_, bit) = bench.volume.geometry.written_of(onefold_engine::format::PageId { region: Region::Fingerprints, index: 0 });
@@ -48,6 +49,7 @@ fn l8_pages_that_lack_records_before_the_anchor() {
     says(bench.move_anchor(2, 6, Condensed::default()), "L8: the anchor moves behind epoch 6, and sector 0 of");
     let name = bench.name("a");
     let mut bench = Bench::with_two_links();
+    bench.vouch().unwrap();
     bench.page(Region::Refs, 6, |page| page.set_refs(3, 3)).unwrap();
     bench.page(Region::Fingerprints, 6, |page| page.set_fingerprint(3, name)).unwrap();
     bench.flush().unwrap();
@@ -63,6 +65,7 @@ fn l8_pages_that_lack_records_before_the_anchor() {
 #[test]
 fn l8_bits_behind_the_anchor() {
     let mut bench = Bench::with_two_links();
+    bench.vouch().unwrap();
     let name = bench.name("a");
     bench
         .page(Region::Map, 6, |page| {

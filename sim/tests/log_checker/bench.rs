@@ -232,6 +232,7 @@ impl Bench {
 
     /// The pages as [`Bench::with_two_links`] makes them, each with its bit, durable.
     pub fn pages(&mut self) -> Checked {
+        self.vouch()?;
         let name = self.name("a");
         self.page(Region::Map, 6, |page| {
             page.set_map(5, block(3));
@@ -269,6 +270,12 @@ impl Bench {
             self.copy(copy)?;
         }
         self.flush()
+    }
+
+    /// A superblock says that all units so far are flushed.
+    pub fn vouch(&mut self) -> Checked {
+        let flushed = self.header.sequence - 1;
+        self.say(|superblock| superblock.anchor.as_mut().expect("it has a log").flushed_upto = flushed)
     }
 
     /// The anchor behind this unit and epoch, with places from there on.

@@ -9,14 +9,19 @@ use onefold_sim::violation::Violation;
 #[test]
 fn l7_an_epoch_that_is_not_durable() {
     let mut bench = Bench::with_two_links();
+    bench.vouch().unwrap();
     bench.epoch(vec![link(7, MapEntry::Zero, None)]).unwrap();
     let says_all = |page: &mut PageContent| {
         page.set_map(5, block(3));
         page.set_map(6, block(3));
         page.set_map(7, MapEntry::Zero);
     };
-    says(bench.page(Region::Map, 7, says_all), "written with tag 7 while the last durable epoch is 6");
+    says(bench.page(Region::Map, 7, says_all), "written with tag 7 while epoch 6 is the last");
     says(bench.page(Region::Map, 6, says_all), "differs in entry 7");
+    bench.flush().unwrap();
+    says(bench.page(Region::Map, 7, says_all), "written with tag 7 while epoch 6 is the last that more than its own units vouches for");
+    bench.epoch(vec![link(8, MapEntry::Zero, None)]).unwrap();
+    says(bench.page(Region::Map, 7, says_all), "written with tag 7 while epoch 6 is the last");
     bench.flush().unwrap();
     bench.page(Region::Map, 7, says_all).unwrap();
 }
@@ -34,6 +39,7 @@ fn the_epoch_before_the_last_is_right_with_its_own_tag() {
 #[test]
 fn l7_records_that_a_page_leaves_out() {
     let mut bench = Bench::with_two_links();
+    bench.vouch().unwrap();
     says(bench.page(Region::Map, 6, |page| page.set_map(5, block(3))), "differs in entry 6");
     says(bench.page(Region::Refs, 6, |page| page.set_refs(3, 2)), "differs in entry 3");
     says(bench.page(Region::Refs, 6, |page| page.set_refs(3, 4)), "differs in entry 3");
@@ -77,6 +83,7 @@ fn counts_that_fall_where_garbage_is_possible() {
 fn counts_that_fall_in_a_page_without_the_last_epoch() {
     let mut bench = with_garbage(true).unwrap();
     bench.link_twice();
+    bench.vouch().unwrap();
     let counts = |of_three: u8, of_nine: u8| {
         move |page: &mut PageContent| {
             page.set_refs(3, of_three);
@@ -100,6 +107,7 @@ fn names_of_large_epochs_that_come_later() {
     let extent = Record::Extent { lbn: Lbn(5), pbn: Pbn(3), olds: vec![OldRun { first: None, blocks: 1 }] };
     bench.change_unit(vec![extent], |header, _, _| header.content_flushed = true).unwrap();
     bench.flush().unwrap();
+    bench.vouch().unwrap();
     let (right, wrong) = (bench.name("a"), bench.name("b"));
     says(bench.page(Region::Fingerprints, 5, |page| page.set_fingerprint(3, wrong)), "differs in entry 3");
     says(bench.page(Region::Fingerprints, 5, |page| page.set_fingerprint(3, Bench::kind_two(1))), "differs in entry 3");
@@ -119,6 +127,7 @@ fn p6_a_sector_that_fails_its_check() {
 fn p6_a_written_bit_before_its_page_is_durable() {
     let mut bench = Bench::with_two_links();
     let (_, bit) = bench.volume.geometry.written_of(PageId { region: Region::Refs, index: 0 });
+    bench.vouch().unwrap();
     bench.page(Region::Refs, 6, |page| page.set_refs(3, 3)).unwrap();
     says(bench.bits(|page| page.set_bit(bit, true)), "P6: refs page 0 gets its written bit");
     bench.flush().unwrap();
