@@ -276,8 +276,10 @@ impl Walk {
         self.taken.truncate(index(end + 1 - first));
         self.pending.retain(|unit| unit.header.sequence <= end);
         let flushed = self.flushed.min(end);
-        let before = |units: &[Taken]| units.last().map_or(self.anchor.epoch, |unit| unit.epoch);
-        let (epoch, vouched) = (before(&self.taken), before(&self.taken[..index(flushed + 1 - first)]));
+        // What a unit says that does not count is written over soon.
+        let told = self.pending.back().map_or(0, |unit| unit.header.flushed_upto).max(self.anchor.flushed_upto).clamp(first - 1, end);
+        let at_end = |units: &[Taken]| units.last().map_or(self.anchor.epoch, |unit| unit.epoch);
+        let (epoch, vouched) = (at_end(&self.taken), at_end(&self.taken[..index(told + 1 - first)]));
         let outside = self.pending.iter().find(|unit| !self.limits.hold(unit)).map(|unit| unit.header.sequence);
         Ended {
             condensed_missing: self.condensed.missing(),
