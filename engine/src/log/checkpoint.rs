@@ -252,7 +252,7 @@ impl Engine {
         let condensed = self.condensed_by_then();
         self.superblock.anchor = Some(self.anchor_behind(sequence, epoch, condensed));
         self.superblock.last_log_sequence = self.log.as_ref().expect("it is there").next - 1;
-        self.write_superblock();
+        self.write_superblock_that_vouches();
     }
 
     /// The walk begins behind the unit of this sequence.
@@ -263,7 +263,9 @@ impl Engine {
         // than the unit before.
         let incarnation = log.walk.get(before).map_or(self.superblock.incarnation, |unit| unit.incarnation);
         let places = log.walk.iter().skip(before).map(|unit| unit.pbn).chain(log.places.iter().copied());
-        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto: sequence, places: runs(places), barrier: None, condensed }
+        // Never less than a superblock said before.
+        let flushed_upto = log.flushed.max(sequence);
+        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto, places: runs(places), barrier: None, condensed }
     }
 
     /// A superblock update is over: perhaps the checkpoint's, perhaps one that it waited for.

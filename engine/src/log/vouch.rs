@@ -36,13 +36,18 @@ impl Engine {
 
     /// Has a superblock vouch for what is committed (invariant 4).
     pub(crate) fn vouch(&mut self) {
-        let Some(log) = self.log.as_ref().filter(|log| log.vouched.upto < log.epoch && log.vouched.under_way.is_none()) else { return };
-        let Some(anchor) = self.superblock.anchor.as_ref().filter(|_| !self.superblock_busy && !self.failed) else { return };
-        let (epoch, flushed_upto) = (log.epoch, log.flushed);
+        let is_due = self.log.as_ref().is_some_and(|log| log.vouched.upto < log.epoch && log.vouched.under_way.is_none());
+        let Some(anchor) = self.superblock.anchor.as_ref().filter(|_| is_due && !self.superblock_busy && !self.failed) else { return };
         // A crash may have moved places since.
         let same = self.anchor_behind(anchor.sequence - 1, anchor.epoch, anchor.condensed.clone());
-        self.superblock.anchor = Some(Anchor { flushed_upto, barrier: anchor.barrier, ..same });
-        self.log.as_mut().expect("it was just there").vouched.under_way = Some((epoch, flushed_upto));
+        self.superblock.anchor = Some(Anchor { barrier: anchor.barrier, ..same });
+        self.write_superblock_that_vouches();
+    }
+
+    /// Its anchor is of this moment.
+    pub(super) fn write_superblock_that_vouches(&mut self) {
+        let log = self.log.as_mut().expect("only a log is vouched for");
+        log.vouched.under_way = Some((log.epoch, log.flushed));
         self.write_superblock();
     }
 

@@ -98,6 +98,38 @@ fn counts_tell_it_too() {
     assert_eq!(machine.read(3), None);
 }
 
+/// Rot-only run 584 of seed 9001: a checkpoint had written a page with the last epoch, whose only unit rotted. The page linked to a block that no
+/// count knew of.
+#[test]
+fn pages_hold_what_more_than_the_last_unit_vouches_for() {
+    let mut volume = Volume::new();
+    volume.condense_beyond = 4;
+    let mut machine = volume.open();
+    let (mut pages, mut vouched) = (0, 0);
+    for i in 0..200 {
+        machine.write(40 * i, 1000 + i);
+        // The closing unit is the first of all; each write is a unit and an epoch.
+        let (last, anchor) = (i + 2, machine.volume.newest_anchor());
+        let told = anchor.flushed_upto.max(last - 1);
+        let tag = newest_tag(&mut machine.volume);
+        assert!(tag <= told, "a page holds epoch {tag}, and more than its own units tell of {told}");
+        pages = machine.told.iter().filter(|what| *what == "Fingerprints").count();
+        vouched += u64::from(anchor.flushed_upto >= anchor.sequence);
+    }
+    assert!(pages > 20 && vouched > 0, "{pages} pages, {vouched} times a superblock vouched");
+}
+
+/// Of the pages of fingerprints.
+fn newest_tag(volume: &mut Volume) -> u64 {
+    let tag = |index| {
+        let id = PageId { region: Region::Fingerprints, index };
+        let bytes: Block = *volume.block_at(volume.superblock.geometry.page_at(id));
+        let page = onefold_engine::format::page::open(&volume.superblock.uuid, id, &bytes, false).content;
+        (0..8).map(|sector| page.tag(sector)).max().unwrap_or(0)
+    };
+    (0..8).map(tag).max().unwrap_or(0)
+}
+
 /// Whether it says so is not known where the page cannot be read: nothing is guessed.
 #[test]
 fn a_page_that_cannot_be_read_makes_the_log_a_damaged_one() {

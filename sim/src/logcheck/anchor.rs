@@ -86,6 +86,14 @@ impl LogChecker {
         if anchor.places.is_empty() {
             return Err(violation!("L9: the anchor names no place"));
         }
+        if anchor.flushed_upto.max(self.told_by_units) < self.told {
+            return Err(violation!(
+                "L7: the anchor says that {} is flushed, units that {} is, and pages rely on it that {} was said to be",
+                anchor.flushed_upto,
+                self.told_by_units,
+                self.told
+            ));
+        }
         let (behind, named) = (behind.len(), each(&anchor.places).collect::<Vec<_>>());
         let unknown = named.iter().skip(behind + self.places.len());
         unknown.copied().try_for_each(|pbn| self.must_be_free(pbn, "a place"))

@@ -217,7 +217,8 @@ impl LogChecker {
         pending.changes.iter().try_for_each(|change| self.model.apply(epoch, change))?;
         let sequence = self.next - 1;
         self.durable = (epoch, sequence);
-        self.let_go(pending.header.flushed_upto);
+        self.told_by_units = pending.header.flushed_upto;
+        self.let_go(self.told_by_units);
         self.hold(sequence, &pending.changes);
         let lbns: Vec<u64> = pending.means.keys().copied().collect();
         self.ends.insert(sequence, epoch);
@@ -240,7 +241,7 @@ impl LogChecker {
     /// It is durable that units up to this one were flushed.
     pub(super) fn let_go(&mut self, flushed_upto: u64) {
         let told = self.ends.range(..=flushed_upto).next_back().map_or(0, |(_, &epoch)| epoch);
-        self.vouched = self.vouched.max(told);
+        (self.vouched, self.told) = (self.vouched.max(told), self.told.max(flushed_upto));
         while self.held_by.front().is_some_and(|(sequence, _)| *sequence <= flushed_upto) {
             let (_, olds) = self.held_by.pop_front().expect("it was seen");
             for pbn in olds {

@@ -53,8 +53,10 @@ pub struct LogChecker {
     model: Model,
     /// The last durable epoch, and its last unit.
     durable: (u64, u64),
-    /// The last epoch that more than its own units says is durable.
+    /// The last epoch that more than its own units says is durable; the last unit that is said to be flushed, and that a unit says is.
     vouched: u64,
+    told: u64,
+    told_by_units: u64,
     /// The sequence of the next unit.
     next: u64,
     pending: Option<Pending>,
@@ -91,6 +93,8 @@ impl LogChecker {
             model,
             durable: (0, 0),
             vouched: 0,
+            told: 0,
+            told_by_units: 0,
             next: 1,
             pending: None,
             said: Vec::new(),

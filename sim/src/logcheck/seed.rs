@@ -156,6 +156,7 @@ impl LogChecker {
             self.history.insert(sequence, (epoch, changes));
         }
         let told = units.iter().map(|(_, unit)| unit.header.flushed_upto).max().unwrap_or(0);
+        self.told_by_units = told;
         self.let_go(told);
         self.model.begin_epoch();
         // What an epoch of this opening unlinked is held; what was before it, not.
