@@ -71,6 +71,7 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     }
     for id in ended.pages_naming(&wrong) {
         let at = superblock.geometry.page_at(id);
+        found.bytes_read += count(block.bytes().len());
         // A page that cannot be read is told of when it is judged.
         if medium.read(at, block.bytes_mut()).is_ok() && holds(&superblock.uuid, id, block.block(0), ended.epoch) {
             wrong.clear();

@@ -251,11 +251,15 @@ impl Engine {
         let mut next = self.now.plus_ms(delay.max(1));
         for id in ids {
             let page = self.pages.expect(id);
-            let due = page.dirty.map_or(Time(u64::MAX), |since| since.plus_ms(delay));
+            let (due, is_writing) = (page.dirty.map_or(Time(u64::MAX), |since| since.plus_ms(delay)), page.writing);
             if due > self.now {
                 next = next.min(due);
-            } else if !page.writing && self.may_be_written(id) {
+            } else if is_writing {
+                continue;
+            } else if self.may_be_written(id) {
                 self.write_page(id);
+            } else {
+                self.page_waits();
             }
         }
         self.writeback_at = next;

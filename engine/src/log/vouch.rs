@@ -19,11 +19,13 @@ pub(super) struct Vouched {
     pub upto: Epoch,
     /// A superblock is on its way that vouches for this epoch, and for the units up to this sequence.
     under_way: Option<(Epoch, u64)>,
+    /// A page whose time has come waits for it.
+    is_awaited: bool,
 }
 
 impl Vouched {
     pub fn upto(epoch: Epoch) -> Self {
-        Self { upto: epoch, under_way: None }
+        Self { upto: epoch, under_way: None, is_awaited: false }
     }
 }
 
@@ -32,6 +34,11 @@ impl Engine {
     pub(crate) fn may_be_written(&self, id: PageId) -> bool {
         let Some(log) = self.log.as_ref().filter(|_| id.region != Region::Written) else { return true };
         log.live.newest_on(id, log.epoch).is_none_or(|newest| newest <= log.vouched.upto)
+    }
+
+    /// A page whose time has come may not be written yet: it is looked at again when more is vouched for.
+    pub(crate) fn page_waits(&mut self) {
+        self.log.as_mut().expect("only a log's pages wait").vouched.is_awaited = true;
     }
 
     /// Has a superblock vouch for what is committed (invariant 4).
@@ -64,7 +71,9 @@ impl Engine {
     pub(super) fn is_vouched_for(&mut self, epoch: Epoch) {
         let log = self.log.as_mut().expect("only a log is vouched for");
         log.vouched.upto = log.vouched.upto.max(epoch);
-        self.writeback_at = self.now;
+        if std::mem::take(&mut log.vouched.is_awaited) {
+            self.writeback_at = self.now;
+        }
         let Some(checkpoint) = log.checkpoint.as_mut() else { return };
         for id in std::mem::take(&mut checkpoint.not_yet) {
             self.send_page_of_checkpoint(id);
