@@ -171,7 +171,7 @@ impl Engine {
         self.count_epoch(&part.counts, part.sent);
         // Its units say that the epoch before was flushed, and nothing of its own has entered a page.
         let before = self.log.as_ref().expect("it is the log's").epoch;
-        self.is_vouched_for(before);
+        self.when_vouched_for(before);
         let log = self.log.as_mut().expect("it is the log's");
         log.flushed = log.next - 1;
         log.epoch = number;

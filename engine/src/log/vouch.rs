@@ -62,13 +62,13 @@ impl Engine {
     pub(super) fn superblock_vouches(&mut self) {
         let Some(log) = self.log.as_mut().filter(|_| !self.failed) else { return };
         if let Some((epoch, sequence)) = log.vouched.under_way.take() {
-            self.is_vouched_for(epoch);
+            self.when_vouched_for(epoch);
             self.release_held(sequence);
         }
     }
 
     /// All up to this epoch is: what waited for that is sent.
-    pub(super) fn is_vouched_for(&mut self, epoch: Epoch) {
+    pub(super) fn when_vouched_for(&mut self, epoch: Epoch) {
         let log = self.log.as_mut().expect("only a log is vouched for");
         log.vouched.upto = log.vouched.upto.max(epoch);
         if std::mem::take(&mut log.vouched.is_awaited) {
