@@ -55,10 +55,10 @@ impl Explorer {
 
 /// Serves until the call has failed, and a little longer. Returns where the engine was.
 fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Step, Violation> {
-    if rng.u8(..) < 132 && !world.weather.errors {
+    if rng.u8(..) < 190 && !world.weather.errors {
         // In a step in which the engine seldom is.
-        let (call, rare) =
-            (world.fault.take().unwrap_or(0), [Step::Reclaim, Step::Reclaim, Step::Idle, Step::Flush1, Step::Flush1][rng.usize(0..5)]);
+        let call = world.fault.take().unwrap_or(0);
+        let rare = [Step::Reclaim, Step::Idle, Step::Flush1][[0, 0, 0, 1, 2, 2, 2][rng.usize(0..7)]];
         let is_rare = |w: &World| w.traffic.step() == rare || w.traffic.beside() == Some(rare);
         world.run_until(true, |w| is_rare(w) || w.traffic.events >= RARE_EVENTS || w.weather.failed)?;
         world.fault = Some(world.calls + call % 2);

@@ -21,6 +21,8 @@ use std::rc::Rc;
 
 /// Lives of one run, at most about this many: stops beyond them are passed over, so that no run takes for ever.
 const LIVES: u64 = 1200;
+/// Of them for crashes of the first life alone, whose closing would else find none left.
+const LIVES_OF_THE_FIRST: u64 = 300;
 /// Steps without a device event after which a life is thought to have nothing more to show.
 const IDLE_STEPS: u32 = 300;
 
@@ -63,22 +65,23 @@ impl Plan {
     }
 
     pub(crate) fn may_crash(&self, depth: usize) -> bool {
-        depth < DEPTH_MAX && self.lives.get() > 0
+        depth < DEPTH_MAX && self.lives.get() > if depth == 0 { 0 } else { LIVES_OF_THE_FIRST }
     }
 }
 
 /// How likely a crash is here beyond the planned ones, in 4096: more where the engine seldom is.
-fn odds(traffic: &Traffic, mode: CommitMode) -> u32 {
+fn odds(traffic: &Traffic, mode: CommitMode, depth: usize) -> u32 {
+    let reclaims = traffic.step() == Step::Reclaim || mode == CommitMode::Log && traffic.beside() == Some(Step::Reclaim);
     let step = match traffic.step() {
         // Only the checkpoints of a log are there.
         Step::Refs | Step::Flush1 | Step::NonCritical if mode == CommitMode::Log => 1000,
-        Step::Reclaim => 420,
+        _ if reclaims => [1600, 420][depth.min(1)],
         Step::Recount | Step::Content | Step::Flush1 | Step::Flush2 => 40,
         Step::NonCritical | Step::Idle => 60,
         _ => 0,
     };
     let situation = |situation, odds| if traffic.is_on(situation) { odds } else { 0 };
-    step + situation(Situation::NoSpace, 1200) + situation(Situation::DeviceDiscard, 60) + situation(Situation::Reuse, 20)
+    step + situation(Situation::NoSpace, 2000) + situation(Situation::DeviceDiscard, 60) + situation(Situation::Reuse, 20)
 }
 
 /// What is left when a life has ended, and the next begins.
@@ -193,7 +196,7 @@ impl Explorer {
         // Recovery may be cut off before anything is read.
         let reads_at = if depth == 0 || rng.bool() { 0 } else { rng.u64(0..12) };
         let mut has_read = false;
-        let (mut seen, mut idle) = (0, 0);
+        let (mut seen, mut idle, mode) = (0, 0, world.setting.options.settings.commit_mode);
         while world.traffic.events < plan.events[depth] && idle < IDLE_STEPS {
             if !has_read && world.traffic.events >= reads_at {
                 has_read = true;
@@ -206,8 +209,7 @@ impl Explorer {
             let events = world.traffic.events;
             if events != seen {
                 if stops.iter().any(|&at| seen < at && at <= events)
-                    || rng.u32(0..4096)
-                        < odds(&world.traffic, world.setting.options.settings.commit_mode) + plan.odds_at(world.traffic.step())
+                    || rng.u32(0..4096) < odds(&world.traffic, mode, depth) + plan.odds_at(world.traffic.step())
                 {
                     self.crash(plan, world, depth, rng)?;
                 }

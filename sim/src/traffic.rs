@@ -357,15 +357,13 @@ impl Traffic {
         if !self.serving || self.closing {
             return None;
         }
-        let step = if self.flushes_in_flight > 0 && self.covered.has(Purpose::Increments) {
-            Step::Flush1
-        } else if self.since_flush.has(Purpose::Increments) {
-            Step::Refs
-        } else if has(Purpose::NonCritical) {
-            Step::NonCritical
-        } else {
-            return None;
-        };
+        let steps = [
+            (self.flushes_in_flight > 0 && self.covered.has(Purpose::Increments), Step::Flush1),
+            (has(Purpose::Removals), Step::Reclaim),
+            (self.since_flush.has(Purpose::Increments), Step::Refs),
+            (has(Purpose::NonCritical), Step::NonCritical),
+        ];
+        let (_, step) = steps.into_iter().find(|&(is_on, _)| is_on)?;
         (step != self.step()).then_some(step)
     }
 
