@@ -22,7 +22,7 @@ use std::rc::Rc;
 /// Lives of one run, at most about this many: stops beyond them are passed over, so that no run takes for ever.
 const LIVES: u64 = 1200;
 /// Of them for crashes of the first life alone, whose closing would else find none left.
-const LIVES_OF_THE_FIRST: u64 = 300;
+const LIVES_OF_THE_FIRST: u64 = 160;
 /// Steps without a device event after which a life is thought to have nothing more to show.
 const IDLE_STEPS: u32 = 300;
 
@@ -75,7 +75,7 @@ fn odds(traffic: &Traffic, mode: CommitMode, depth: usize) -> u32 {
     let step = match traffic.step() {
         // Only the checkpoints of a log are there.
         Step::Refs | Step::Flush1 | Step::NonCritical if mode == CommitMode::Log => 1000,
-        _ if reclaims => [1600, 420][depth.min(1)],
+        _ if reclaims => [800, 420][depth.min(1)],
         Step::Recount | Step::Content | Step::Flush1 | Step::Flush2 => 40,
         Step::NonCritical | Step::Idle => 60,
         _ => 0,
