@@ -22,7 +22,7 @@ use std::rc::Rc;
 /// Lives of one run, at most about this many: stops beyond them are passed over, so that no run takes for ever.
 const LIVES: u64 = 1200;
 /// Of them for crashes of the first life alone, whose closing would else find none left.
-const LIVES_OF_THE_FIRST: u64 = 160;
+const LIVES_OF_THE_FIRST: u64 = 60;
 /// Steps without a device event after which a life is thought to have nothing more to show.
 const IDLE_STEPS: u32 = 300;
 
@@ -70,18 +70,18 @@ impl Plan {
 }
 
 /// How likely a crash is here beyond the planned ones, in 4096: more where the engine seldom is.
-fn odds(traffic: &Traffic, mode: CommitMode, depth: usize) -> u32 {
-    let reclaims = traffic.step() == Step::Reclaim || mode == CommitMode::Log && traffic.beside() == Some(Step::Reclaim);
+fn odds(traffic: &Traffic, mode: CommitMode) -> u32 {
     let step = match traffic.step() {
         // Only the checkpoints of a log are there.
         Step::Refs | Step::Flush1 | Step::NonCritical if mode == CommitMode::Log => 1000,
-        _ if reclaims => [800, 420][depth.min(1)],
+        Step::Reclaim => 420,
+        _ if mode == CommitMode::Log && traffic.beside() == Some(Step::Reclaim) => 60,
         Step::Recount | Step::Content | Step::Flush1 | Step::Flush2 => 40,
         Step::NonCritical | Step::Idle => 60,
         _ => 0,
     };
     let situation = |situation, odds| if traffic.is_on(situation) { odds } else { 0 };
-    step + situation(Situation::NoSpace, 2000) + situation(Situation::DeviceDiscard, 60) + situation(Situation::Reuse, 20)
+    step + situation(Situation::NoSpace, 1200) + situation(Situation::DeviceDiscard, 60) + situation(Situation::Reuse, 20)
 }
 
 /// What is left when a life has ended, and the next begins.
@@ -164,7 +164,7 @@ impl Explorer {
     /// # Errors
     /// The violation that it found.
     pub fn live(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
-        if plan.may_crash(depth) && depth > 0 && rng.u8(..) < 20 {
+        if plan.may_crash(depth) && depth > 0 && rng.u8(..) < 40 {
             let call = rng.u64(0..60);
             return self.fail(plan, left, depth, call, rng);
         }
@@ -209,7 +209,7 @@ impl Explorer {
             let events = world.traffic.events;
             if events != seen {
                 if stops.iter().any(|&at| seen < at && at <= events)
-                    || rng.u32(0..4096) < odds(&world.traffic, mode, depth) + plan.odds_at(world.traffic.step())
+                    || rng.u32(0..4096) < odds(&world.traffic, mode) + plan.odds_at(world.traffic.step())
                 {
                     self.crash(plan, world, depth, rng)?;
                 }
@@ -236,7 +236,7 @@ impl Explorer {
             }
             if world.traffic.events != seen {
                 seen = world.traffic.events;
-                if rng.u8(..) < if depth == 0 { 160 } else { 8 } {
+                if rng.u8(..) < if depth == 0 { 60 } else { 8 } {
                     self.crash(plan, world, depth, rng)?;
                 }
             }
