@@ -2,7 +2,7 @@
 
 use crate::explore::Explorer;
 use crate::life::{Left, Plan};
-use crate::states::Crash;
+use crate::states::{Crash, Where};
 use crate::traffic::Step;
 use crate::violation::{Violation, violation};
 use crate::world::World;
@@ -32,7 +32,7 @@ impl Explorer {
     fn fail_in(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
         world.send_reads()?;
         let closing = rng.u8(..) < 48 && !world.weather.errors;
-        let step = if closing { close_with_a_failure(world, rng)? } else { serve_with_a_failure(world, rng)? };
+        let at = if closing { close_with_a_failure(world, rng)? } else { serve_with_a_failure(world, rng)? };
         let says_so = world.notices.iter().filter(|n| matches!(n, Notice::WentReadOnly { .. })).count();
         if says_so != usize::from(world.weather.failed) {
             return Err(violation!("A5: the device failed: {}; notices of it: {says_so}", world.weather.failed));
@@ -49,12 +49,12 @@ impl Explorer {
         if !plan.may_crash(depth) {
             return Ok(());
         }
-        self.cut(plan, world, Crash::Failure, step, depth, 3, rng)
+        self.cut(plan, world, Crash::Failure, at, depth, 3, rng)
     }
 }
 
 /// Serves until the call has failed, and a little longer. Returns where the engine was.
-fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Step, Violation> {
+fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Where, Violation> {
     if rng.u8(..) < 190 && !world.weather.errors {
         // In a step in which the engine seldom is.
         let call = world.fault.take().unwrap_or(0);
@@ -63,10 +63,10 @@ fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Step, Violat
         world.run_until(true, |w| is_rare(w) || w.traffic.events >= RARE_EVENTS || w.weather.failed)?;
         world.fault = Some(world.calls + call % 2);
     }
-    let mut step = world.traffic.step();
+    let mut at = Where::of(world);
     world.run_until(true, |w| {
         let over = w.weather.errors || w.calls > w.fault.unwrap_or(0) + 20;
-        step = if over { step } else { w.traffic.step() };
+        at = if over { at } else { Where::of(w) };
         over
     })?;
     let mut more = rng.u32(1..40);
@@ -74,23 +74,23 @@ fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Step, Violat
         more -= 1;
         more == 0
     })?;
-    Ok(step)
+    Ok(at)
 }
 
 /// Serves for a while without a failure, and closes with one: the call is counted from there.
-fn close_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Step, Violation> {
+fn close_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Where, Violation> {
     let call = world.fault.take().unwrap_or(0);
     let events = rng.u64(1..60);
     world.run_until(true, |w| w.traffic.events >= events || w.weather.failed)?;
     world.run_until(false, |w| w.client.waiting() == 0)?;
     world.fault = Some(world.calls + call % CLOSING_CALLS);
     world.begin_close()?;
-    let mut step = world.traffic.step();
+    let mut at = Where::of(world);
     world.run_until(false, |w| {
         let over = w.weather.errors || w.closed().is_some();
-        step = if over { step } else { w.traffic.step() };
+        at = if over { at } else { Where::of(w) };
         over
     })?;
     world.run_until(false, |w| w.closed().is_some())?;
-    Ok(step)
+    Ok(at)
 }

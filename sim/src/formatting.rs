@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::oracle::Oracle;
 use crate::prepare::stretches;
 use crate::record::{self, record};
-use crate::states::Crash;
+use crate::states::{Crash, Where};
 use crate::traffic::{Situation, Step};
 use crate::violation::{Violation, violation};
 use crate::volume::Volume;
@@ -170,7 +170,7 @@ fn crash_here(explorer: &mut Explorer, volumes: &Volumes, disk: &SimDisk, flushe
         record!("--- power cut after {flushes} flushes of the format: {choice:?}");
         let after = disk.cut(&choice);
         let name = state_name(disk, &choice, &after, volume) ^ (u64::from(flushes) << 60);
-        explorer.coverage.count(Step::Format, Crash::Power, 0, std::iter::once(Situation::Format), name);
+        explorer.coverage.count(Where { step: Step::Format, beside: None }, Crash::Power, 0, std::iter::once(Situation::Format), name);
         let found = superblock_of(&after, rng).map(|c| c.superblock.uuid);
         let (new, empty) = volumes.new.clone();
         match found {

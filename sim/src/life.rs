@@ -7,7 +7,7 @@ use crate::machine::{open_engine, superblock_of};
 use crate::oracle::Oracle;
 use crate::record::{self, record};
 use crate::ring::Ring;
-use crate::states::{Crash, DEPTH_MAX};
+use crate::states::{Crash, DEPTH_MAX, Where};
 use crate::traffic::{Situation, Step, Traffic};
 use crate::violation::{Violation, violation};
 use crate::volume::Place;
@@ -116,7 +116,7 @@ struct Death {
     ring: RingLeft,
     disk: SimDisk,
     crash: Crash,
-    step: Step,
+    at: Where,
     /// The state's name.
     name: u64,
     torn: Option<Situation>,
@@ -265,9 +265,9 @@ impl Explorer {
         if !plan.may_crash(depth) {
             return Ok(());
         }
-        let step = world.traffic.step();
+        let at = Where::of(world);
         // A first life closes and reclaims seldom, and few of its crashes are kills.
-        let kills = match step {
+        let kills = match at.step {
             Step::Closing if depth == 0 => 190,
             Step::Reclaim if depth == 0 => 220,
             _ => 90,
@@ -277,12 +277,12 @@ impl Explorer {
                 let disk = world.disk.kill(rng);
                 // The cache is part of the state, and is not named: a kill adds nothing to the distinct ones beyond its durable medium.
                 let name = disk.media() ^ 1;
-                let death = Death { ring: ring_left(world, rng), disk, crash: Crash::Kill, step, name, torn: None };
+                let death = Death { ring: ring_left(world, rng), disk, crash: Crash::Kill, at, name, torn: None };
                 self.after(plan, world, death, depth, rng)?;
             }
             return Ok(());
         }
-        self.cut(plan, world, Crash::Power, step, depth, plan.states >> (2 * depth), rng)
+        self.cut(plan, world, Crash::Power, at, depth, plan.states >> (2 * depth), rng)
     }
 
     /// Cuts the power here, in several ways, and lives on after each.
@@ -292,7 +292,7 @@ impl Explorer {
         plan: &Plan,
         world: &World,
         crash: Crash,
-        step: Step,
+        at: Where,
         depth: usize,
         limit: u64,
         rng: &mut Rng,
@@ -309,7 +309,7 @@ impl Explorer {
             let disk = world.disk.cut(&choice);
             let name = state_name(&world.disk, &choice, &disk, &world.setting.volume);
             record!("--- power cut: {}", describe(world, &choice));
-            let death = Death { ring: RingLeft::None, disk, crash, step, name, torn: torn(world, &choice) };
+            let death = Death { ring: RingLeft::None, disk, crash, at, name, torn: torn(world, &choice) };
             self.after(plan, world, death, depth, rng)?;
             record::forget(before);
         }
@@ -319,18 +319,15 @@ impl Explorer {
     fn after(&mut self, plan: &Plan, world: &World, death: Death, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
         plan.lives.set(plan.lives.get().saturating_sub(1));
         let before = record::mark();
-        record!("--- {} in step {}", death.crash.name(), death.step.name());
+        record!("--- {} in step {}", death.crash.name(), death.at.step.name());
         let mut oracle = world.oracle.clone();
         oracle.reopen();
         let on = Situation::ALL.into_iter().filter(|&s| match s {
-            Situation::Recovery => death.step == Step::Opening && depth > 0,
+            Situation::Recovery => death.at.step == Step::Opening && depth > 0,
             s if Some(s) == death.torn => true,
             _ => world.traffic.is_on(s),
         });
-        self.coverage.count(death.step, death.crash, depth, on, death.name);
-        if let Some(step) = world.traffic.beside().filter(|_| world.setting.options.settings.commit_mode == CommitMode::Log) {
-            self.coverage.count_beside(step, death.crash, depth);
-        }
+        self.coverage.count(death.at, death.crash, depth, on, death.name);
         let mut left = Left { disk: death.disk, oracle, ring: death.ring };
         if rng.u8(..) < 8 && matches!(left.ring, RingLeft::None) {
             left = self.look_only(plan, left, rng)?;

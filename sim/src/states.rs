@@ -2,6 +2,8 @@
 
 use crate::options::Modes;
 use crate::traffic::{Situation, Step};
+use crate::world::World;
+use onefold_engine::format::CommitMode;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -32,6 +34,23 @@ impl Crash {
     }
 }
 
+/// Where the engine was when a life ended: at an I/O error, where the failing call was sent.
+#[derive(Clone, Copy)]
+pub struct Where {
+    pub step: Step,
+    /// What a checkpoint of the log was at meanwhile.
+    pub beside: Option<Step>,
+}
+
+impl Where {
+    /// Where it is now.
+    #[must_use]
+    pub fn of(world: &World) -> Self {
+        let is_log = world.setting.options.settings.commit_mode == CommitMode::Log;
+        Self { step: world.traffic.step(), beside: world.traffic.beside().filter(|_| is_log) }
+    }
+}
+
 /// Situations that only a life with a log has.
 const OF_THE_LOG: [Situation; 2] = [Situation::Condensing, Situation::SingleFua];
 
@@ -58,18 +77,15 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// A state after a crash at this step, the `depth`th in a row (from 0), is about to be opened.
-    pub fn count(&mut self, step: Step, crash: Crash, depth: usize, on: impl Iterator<Item = Situation>, name: u64) {
+    /// A state after a crash at this place, the `depth`th in a row (from 0), is about to be opened.
+    pub fn count(&mut self, at: Where, crash: Crash, depth: usize, on: impl Iterator<Item = Situation>, name: u64) {
         let depth = depth.min(DEPTH_MAX - 1);
         self.opened += 1;
-        *self.steps.entry((step, crash, depth)).or_default() += 1;
+        for step in std::iter::once(at.step).chain(at.beside) {
+            *self.steps.entry((step, crash, depth)).or_default() += 1;
+        }
         on.for_each(|s| *self.situations.entry((s, depth)).or_default() += 1);
         self.names.insert(name);
-    }
-
-    /// The state counted last was at this step as well.
-    pub fn count_beside(&mut self, step: Step, crash: Crash, depth: usize) {
-        *self.steps.entry((step, crash, depth.min(DEPTH_MAX - 1))).or_default() += 1;
     }
 
     /// Adds what another run covered.
