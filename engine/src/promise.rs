@@ -78,7 +78,7 @@ impl Engine {
         if !self.settings.keeps_promises || self.stage == Stage::Recalling {
             return;
         }
-        let (is_held_back, contents_max) = (self.is_held_back(pbn), self.contents_max());
+        let (is_held_back, has_block, contents_max) = (self.is_held_back(pbn), self.content_has_block(), self.contents_max());
         let pending = self.requests.get_mut(&request).expect("the request was begun");
         if pending.durable.is_some() {
             return;
@@ -93,7 +93,7 @@ impl Engine {
             return self.promise(request, epoch, Promised::Link { lbn, pbn, slot });
         }
         let standing = self.promises.of(epoch, self.open.number);
-        if standing.contents >= contents_max {
+        if standing.contents >= contents_max || !has_block {
             pending.durable = Some(Wanted::Space);
             return;
         }
@@ -103,7 +103,22 @@ impl Engine {
 
     /// Whether the ring has room for one more content of the open epoch, where one is kept.
     pub(crate) fn may_promise_content(&self) -> bool {
-        !self.settings.keeps_promises || self.promises.open.contents < self.contents_max()
+        !self.settings.keeps_promises || self.promises.open.contents < self.contents_max() && self.content_has_block()
+    }
+
+    /// Contents that the ring holds. The next server, whose index is empty, may need a free block for each, although it is a duplicate here, or lies in
+    /// a slot (docs/decisions/0076, 8).
+    pub(crate) fn contents_promised(&self) -> u64 {
+        if self.stage == Stage::Recalling {
+            return 0;
+        }
+        let of_open = if self.open.is_empty() { 0 } else { self.promises.open.contents };
+        of_open + if self.commit.is_some() { self.promises.committing.contents } else { 0 }
+    }
+
+    /// Whether a content more would find a block when it is recalled.
+    fn content_has_block(&self) -> bool {
+        self.space.census.free > self.contents_promised()
     }
 
     /// Contents that the ring holds of one epoch: two are in memory at once.

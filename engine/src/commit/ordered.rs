@@ -112,6 +112,8 @@ impl Engine {
         self.anticipation.durable(self.now);
         if self.settings.keeps_promises {
             self.promises.durable();
+            // Blocks were kept for them.
+            self.space.changes += 1;
             self.out.push(Action::Forget { epoch: commit.epoch.number });
         }
         for request in commit.epoch.waiters {

@@ -22,6 +22,11 @@ impl Engine {
         if !self.may_take_from_reserve(lbn)? {
             return Err(Blocked::Space);
         }
+        // A commit comes first: with it the promises go.
+        let promised = self.contents_promised();
+        if promised > 0 && self.space.census.free <= promised {
+            return Err(Blocked::Space);
+        }
         self.take_free_block().map_err(Blocked::Page)?.ok_or(Blocked::Space)
     }
 
