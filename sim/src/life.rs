@@ -70,7 +70,7 @@ impl Plan {
 }
 
 /// How likely a crash is here beyond the planned ones, in 4096: more where the engine seldom is.
-fn odds(traffic: &Traffic, mode: CommitMode) -> u32 {
+fn odds(traffic: &Traffic, mode: CommitMode, depth: usize) -> u32 {
     let step = match traffic.step() {
         // Only the checkpoints of a log are there.
         Step::Refs | Step::Flush1 | Step::NonCritical if mode == CommitMode::Log => 1000,
@@ -81,7 +81,9 @@ fn odds(traffic: &Traffic, mode: CommitMode) -> u32 {
         _ => 0,
     };
     let situation = |situation, odds| if traffic.is_on(situation) { odds } else { 0 };
-    step + situation(Situation::NoSpace, 1200) + situation(Situation::DeviceDiscard, 60) + situation(Situation::Reuse, 20)
+    step + situation(Situation::NoSpace, if depth == 0 { 1200 } else { 3600 })
+        + situation(Situation::DeviceDiscard, 60)
+        + situation(Situation::Reuse, 20)
 }
 
 /// What is left when a life has ended, and the next begins.
@@ -187,6 +189,7 @@ impl Explorer {
         let result = act(self, &mut world, rng);
         self.count_events(&world);
         result?;
+        self.no_recount(&world)?;
         record::forget(before);
         Ok(())
     }
@@ -209,7 +212,7 @@ impl Explorer {
             let events = world.traffic.events;
             if events != seen {
                 if stops.iter().any(|&at| seen < at && at <= events)
-                    || rng.u32(0..4096) < odds(&world.traffic, mode) + plan.odds_at(world.traffic.step())
+                    || rng.u32(0..4096) < odds(&world.traffic, mode, depth) + plan.odds_at(world.traffic.step())
                 {
                     self.crash(plan, world, depth, rng)?;
                 }
