@@ -58,7 +58,7 @@ fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<Where, Viola
     if rng.u8(..) < 190 && !world.weather.errors {
         // In a step in which the engine seldom is.
         let call = world.fault.take().unwrap_or(0);
-        let rare = [Step::Reclaim, Step::Flush1, Step::Flush1, Step::Flush1][rng.usize(0..4)];
+        let rare = if rng.bool() { Step::Reclaim } else { Step::Flush1 };
         let is_rare = |w: &World| w.traffic.step() == rare || w.traffic.beside() == Some(rare);
         world.run_until(true, |w| is_rare(w) || w.traffic.events >= RARE_EVENTS || w.weather.failed)?;
         world.fault = Some(world.calls + call % 2);
