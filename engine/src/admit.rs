@@ -355,7 +355,7 @@ impl Engine {
         if let Expect::Page(id) = expect {
             return self.wait(id, Task::Write(op));
         }
-        match self.verified(pbn, slot, &expect, digest, buffer) {
+        match self.verified(pbn, slot, &expect, digest, &buffer) {
             Some(content) => self.merge(op, Some(&content)),
             None => {
                 self.content_damaged(pbn);

@@ -13,7 +13,7 @@ use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, Notice, Reply, Request, Segment};
 use crate::memory::Part;
 use crate::pages::{Got, Task};
-use crate::slot::in_slot;
+use crate::slot::{Judged, in_slot};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 
 /// What a block's content should be.
@@ -45,6 +45,8 @@ struct FromRun {
 struct RunRead {
     first: Pbn,
     blocks: usize,
+    /// Whether some LBN means a whole block of it, which is verified by its digest; slots are by their carrier's authenticator.
+    has_whole: bool,
     arrived: Option<(Slice, Vec<Digest>)>,
 }
 
@@ -84,11 +86,12 @@ impl ReadOp {
             }
             if run.first + count(run.blocks) == pbn && run.blocks < RUN_BLOCKS_MAX {
                 run.blocks += 1;
+                run.has_whole |= slot == 0;
                 self.pieces.push(Piece::Run(FromRun { run: last, at: at + 1, slot }));
                 return true;
             }
         }
-        self.runs.push(RunRead { first: pbn, blocks: 1, arrived: None });
+        self.runs.push(RunRead { first: pbn, blocks: 1, has_whole: slot == 0, arrived: None });
         self.pieces.push(Piece::Run(FromRun { run: self.runs.len() - 1, at: 0, slot }));
         true
     }
@@ -181,8 +184,8 @@ impl Engine {
             return;
         }
         read.runs_left = read.runs.len();
-        let runs: Vec<(Pbn, usize)> = read.runs.iter().map(|r| (r.first, r.blocks)).collect();
-        for (run, (pbn, blocks)) in runs.into_iter().enumerate() {
+        let runs: Vec<(Pbn, usize, bool)> = read.runs.iter().map(|r| (r.first, r.blocks, r.has_whole)).collect();
+        for (run, (pbn, blocks, has_whole)) in runs.into_iter().enumerate() {
             if self.settings.verify_reads {
                 let last = self.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
                 let first = self.geometry.fingerprint_of(pbn).0;
@@ -191,7 +194,7 @@ impl Engine {
                 });
             }
             let at = self.geometry.block_at(pbn);
-            self.read_in(IoFor::Read { op, run }, at, blocks, self.settings.verify_reads, Class::Data);
+            self.read_in(IoFor::Read { op, run }, at, blocks, self.settings.verify_reads && has_whole, Class::Data);
         }
     }
 
@@ -209,6 +212,8 @@ impl Engine {
             self.reads[op].bad = true;
         }
         let pieces: Vec<(usize, FromRun)> = if self.reads[op].bad { Vec::new() } else { self.reads[op].device_pieces().collect() };
+        // Slots of one block mostly follow each other: it is judged once for all of them.
+        let mut judged: Option<((usize, usize), Judged)> = None;
         for (piece, from) in pieces {
             // Whole blocks that nobody verifies are answered as they came.
             if piece < self.reads[op].verified || (from.slot == 0 && !self.settings.verify_reads) {
@@ -236,7 +241,12 @@ impl Engine {
                 }
                 Err(page) => return self.wait(page, Task::Read(op)),
             }
-            match self.verified(pbn, from.slot, &expect, digest, block) {
+            let found = match judged {
+                Some((at, found)) if at == (from.run, from.at) => found,
+                _ => self.judge(pbn, from.slot, &expect, digest, block.block(0)),
+            };
+            judged = Some(((from.run, from.at), found));
+            match self.slot_as_judged(pbn, &block, from.slot, found) {
                 Some(content) => self.reads[op].pieces[piece] = Piece::Here(content),
                 None => {
                     self.content_damaged(pbn);
@@ -311,16 +321,25 @@ impl Engine {
     }
 
     /// The content of a block that came from the device, or of a slot of it, if it is what it should be.
-    pub(crate) fn verified(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: Slice) -> Option<Slice> {
-        if slot == 0 {
-            return self.content_is(expect, digest, block.block(0)).then_some(block);
+    pub(crate) fn verified(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: &Slice) -> Option<Slice> {
+        let found = self.judge(pbn, slot, expect, digest, block.block(0));
+        self.slot_as_judged(pbn, block, slot, found)
+    }
+
+    /// What a block that came from the device is found to be, for all of its slots if one of them is wanted: that costs as much as reading it.
+    fn judge(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> Judged {
+        match expect {
+            _ if slot == 0 => {
+                if self.content_is(expect, digest, block) {
+                    Judged::Right
+                } else {
+                    Judged::Wrong
+                }
+            }
+            Expect::Unknown | Expect::Page(_) => self.judge_carrier(pbn, block, None),
+            Expect::Carrier(value) => self.judge_carrier(pbn, block, Some(FingerprintEntry { kind: Kind::Carrier, value: *value })),
+            Expect::Fingerprint(_) | Expect::Checksum(_) => Judged::Wrong,
         }
-        let entry = match expect {
-            Expect::Unknown | Expect::Page(_) => None,
-            Expect::Carrier(value) => Some(FingerprintEntry { kind: Kind::Carrier, value: *value }),
-            Expect::Fingerprint(_) | Expect::Checksum(_) => return None,
-        };
-        self.verified_slot(pbn, &block, slot, entry)
     }
 
     /// Whether a block's bytes are what they should be.

@@ -35,31 +35,56 @@ pub(crate) fn slot_of(block: &[u8; BLOCK_SIZE], fingerprint: &Fingerprint) -> Op
     u8::try_from(at + 1).ok()
 }
 
+/// What a block that came from the device was found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// What it should be.
+    Right,
+    /// A carrier, the right one by its name, and some byte of it has changed: perhaps none of the wanted slot's.
+    Spoilt,
+    /// Something else: another unit, or content that differs.
+    Wrong,
+}
+
 impl Engine {
     /// The authenticator of a block that came from the device, if this volume made it for that place.
     pub(crate) fn authentic(&self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> Option<Fingerprint> {
         unit::is_authentic(&self.authenticator, pbn, block).then(|| unit::claims(block))
     }
 
-    /// The content of a slot of a block that came from the device. `entry`: what is known of the block; none where that is unknown.
-    pub(crate) fn verified_slot(&mut self, pbn: Pbn, block: &Slice, slot: u8, entry: Option<FingerprintEntry>) -> Option<Slice> {
-        let bytes = block.block(0);
-        if entry.is_some_and(|entry| entry != FingerprintEntry { kind: Kind::Carrier, value: unit::claims(bytes) }) {
-            return None;
+    /// What a block that came from the device, and that may be a carrier, is found to be. `entry`: what is known of it; none where that is unknown.
+    pub(crate) fn judge_carrier(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], entry: Option<FingerprintEntry>) -> Judged {
+        if entry.is_some_and(|entry| entry != FingerprintEntry { kind: Kind::Carrier, value: unit::claims(block) }) {
+            return Judged::Wrong;
         }
-        if self.authentic(pbn, bytes).is_some() {
-            if entry.is_some() {
-                self.offer_slots(pbn, bytes);
+        if self.authentic(pbn, block).is_none() {
+            return if entry.is_some() { Judged::Spoilt } else { Judged::Wrong };
+        }
+        if entry.is_some() {
+            self.offer_slots(pbn, block);
+        }
+        Judged::Right
+    }
+
+    /// The content of a slot of a block that was judged; slot 0 is the block itself.
+    pub(crate) fn slot_as_judged(&mut self, pbn: Pbn, block: &Slice, slot: u8, judged: Judged) -> Option<Slice> {
+        match judged {
+            Judged::Right => in_slot(block, slot),
+            Judged::Wrong => None,
+            Judged::Spoilt => {
+                let bytes = block.block(0);
+                let slots = unit::slots(bytes)?;
+                let slot = slots.get(usize::from(slot).checked_sub(1)?)?;
+                let content =
+                    unpack(bytes, slot).filter(|content| self.fingerprinter.digest(content.block(0)) == Digest::Of(slot.fingerprint))?;
+                self.notice(Notice::Damage {
+                    what: "a carrier differs from its authenticator, but not in the block that was read",
+                    at: pbn.0,
+                });
+                self.suspects.insert(pbn);
+                Some(content)
             }
-            return in_slot(block, slot);
         }
-        // The right unit by its name, and some byte of it has changed: perhaps none of this slot's.
-        let slots = unit::slots(bytes).filter(|_| entry.is_some())?;
-        let slot = slots.get(usize::from(slot).checked_sub(1)?)?;
-        let content = unpack(bytes, slot).filter(|content| self.fingerprinter.digest(content.block(0)) == Digest::Of(slot.fingerprint))?;
-        self.notice(Notice::Damage { what: "a carrier differs from its authenticator, but not in the block that was read", at: pbn.0 });
-        self.suspects.insert(pbn);
-        Some(content)
     }
 
     /// Offers the slots of a carrier, which is the one that its entry names, to the index. How many it took.

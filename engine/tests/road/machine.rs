@@ -35,6 +35,8 @@ pub struct Machine {
     pub fua_writes: u64,
     /// Blocks written, by class.
     pub written: BTreeMap<Class, u64>,
+    /// Blocks whose digests were wanted with what was read.
+    pub digested: u64,
     closed: bool,
     wake: u64,
     /// Blocks that were to be compressed.
@@ -79,6 +81,7 @@ impl Machine {
             flushes: 0,
             fua_writes: 0,
             written: BTreeMap::new(),
+            digested: 0,
             closed: false,
             wake: 0,
             asked: 0,
@@ -98,8 +101,9 @@ impl Machine {
                     Action::Read { io, at, mut buffer, digest, .. } => {
                         let bytes = buffer.bytes().len();
                         buffer.bytes_mut().copy_from_slice(&self.medium[index(at.0)..index(at.0) + bytes]);
-                        let digests =
+                        let digests: Vec<Digest> =
                             if digest { (0..buffer.blocks()).map(|i| fingerprinter.digest(buffer.block(i))).collect() } else { Vec::new() };
+                        self.digested += digests.len() as u64;
                         events.push_back(Event::Read { io, buffer, digests, result: Ok(()) });
                     }
                     Action::Write { io, at, data, class, fua } => {

@@ -43,6 +43,23 @@ fn what_does_not_compress_goes_out_side_by_side_with_the_packs() {
     assert_eq!(m.read(4096 * 400, 4096 * 2), mixed[4096 * 100..][..4096 * 2]);
 }
 
+/// What slots hold is vouched for by their block's authenticator.
+#[test]
+fn a_read_of_packs_alone_has_no_block_named() {
+    let mut m = served(blank(32 << 20, None));
+    let (packed, plain) = (soft(1, 99), pattern(2, 4096 * 70));
+    m.write(0, &packed);
+    m.flush();
+    m.write(4096 * 200, &plain);
+    m.flush();
+    let mut m = served(std::mem::take(&mut m.medium));
+    m.digested = 0;
+    assert_eq!(m.read(0, 4096 * 99), packed);
+    assert_eq!(m.digested, 0);
+    assert_eq!(m.read(4096 * 200, 4096 * 70), plain);
+    assert_eq!(m.digested, 70);
+}
+
 #[test]
 fn large_epochs_are_packed_only_where_all_is_compressed() {
     let mut m = Machine::open(blank(32 << 20, None), Settings { compression: Compression::Carriers, ..settings() });
