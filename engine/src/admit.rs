@@ -8,6 +8,7 @@
 use crate::buffer::{BufferMut, Slice};
 use crate::engine::{Engine, IoFor};
 use crate::epoch::Wanted;
+use crate::expect::Expect;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::interface::{Action, Class, Failure, Op, Reply, Request, RequestId};
@@ -15,7 +16,6 @@ use crate::link::{Blocked, Compared};
 use crate::memory::Part;
 use crate::pages::Task;
 use crate::promise::Unspoken;
-use crate::read::Expect;
 use crate::recall::RECALLED;
 use crate::slot::{in_slot, slot_of};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, SECTOR_BYTES, count, index};

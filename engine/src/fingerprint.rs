@@ -28,6 +28,12 @@ impl Fingerprint {
     pub fn head(&self) -> u64 {
         u64::from_le_bytes(self.0[..8].try_into().expect("eight bytes"))
     }
+
+    /// Its first 32 bits, and 1 where they are all zero: enough to tell content that has rotted, not enough to tell contents apart.
+    #[must_use]
+    pub fn short(&self) -> u32 {
+        u32::from_le_bytes(self.0[..4].try_into().expect("four bytes")).max(1)
+    }
 }
 
 impl fmt::Debug for Fingerprint {

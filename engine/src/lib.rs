@@ -23,6 +23,7 @@ mod unmap;
 
 mod by_block;
 mod epoch;
+mod expect;
 mod pages;
 
 mod log;

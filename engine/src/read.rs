@@ -7,25 +7,15 @@
 
 use crate::buffer::{BufferMut, Slice};
 use crate::engine::{Engine, IoFor};
-use crate::fingerprint::{Digest, Fingerprint};
-use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
+use crate::expect::Expect;
+use crate::fingerprint::Digest;
+use crate::format::entry::MapEntry;
 use crate::format::page::PageId;
-use crate::interface::{Class, Failure, IoFailure, Notice, Reply, Request, Segment};
+use crate::interface::{Class, Failure, IoFailure, Reply, Request, Segment};
 use crate::memory::Part;
-use crate::pages::{Got, Task};
+use crate::pages::Task;
 use crate::slot::{Judged, in_slot};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
-
-/// What a block's content should be.
-pub(crate) enum Expect {
-    /// That page has to come first.
-    Page(PageId),
-    Unknown,
-    Fingerprint(Fingerprint),
-    Checksum(Fingerprint),
-    /// The authenticator of a carrier.
-    Carrier(Fingerprint),
-}
 
 #[derive(Clone)]
 enum Piece {
@@ -293,73 +283,6 @@ impl Engine {
         if let Some(next) = self.reads_queued.pop_front() {
             self.begin_read(next);
         }
-    }
-
-    /// What a block's content should be, as the fingerprint table or a birth says.
-    pub(crate) fn expect_content(&mut self, pbn: Pbn) -> Expect {
-        let known = self.fresh.get(pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));
-        let (kind, value) = match known {
-            Some(known) => known,
-            None => {
-                let (page, at) = self.geometry.fingerprint_of(pbn);
-                match self.ensure(page) {
-                    Got::Wait => return Expect::Page(page),
-                    Got::Unreadable => return Expect::Unknown,
-                    Got::Ready => {
-                        let entry = self.pages.expect(page).content.fingerprint(at);
-                        (entry.kind, entry.value)
-                    }
-                }
-            }
-        };
-        match kind {
-            Kind::Fingerprint => Expect::Fingerprint(value),
-            Kind::Checksum if value != Fingerprint([0; 20]) => Expect::Checksum(value),
-            Kind::Carrier => Expect::Carrier(value),
-            _ => Expect::Unknown,
-        }
-    }
-
-    /// The content of a block that came from the device, or of a slot of it, if it is what it should be.
-    pub(crate) fn verified(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: &Slice) -> Option<Slice> {
-        let found = self.judge(pbn, slot, expect, digest, block.block(0));
-        self.slot_as_judged(pbn, block, slot, found)
-    }
-
-    /// What a block that came from the device is found to be, for all of its slots if one of them is wanted: that costs as much as reading it.
-    fn judge(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> Judged {
-        match expect {
-            _ if slot == 0 => {
-                if self.content_is(expect, digest, block) {
-                    Judged::Right
-                } else {
-                    Judged::Wrong
-                }
-            }
-            Expect::Unknown | Expect::Page(_) => self.judge_carrier(pbn, block, None),
-            Expect::Carrier(value) => self.judge_carrier(pbn, block, Some(FingerprintEntry { kind: Kind::Carrier, value: *value })),
-            Expect::Fingerprint(_) | Expect::Checksum(_) => Judged::Wrong,
-        }
-    }
-
-    /// Whether a block's bytes are what they should be.
-    fn content_is(&self, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> bool {
-        match expect {
-            Expect::Fingerprint(value) => digest == Digest::Of(*value),
-            Expect::Checksum(value) => self.fingerprinter.checksum(block) == *value,
-            Expect::Unknown | Expect::Page(_) => true,
-            // No map entry means a carrier as a whole.
-            Expect::Carrier(_) => false,
-        }
-    }
-
-    /// A block's content is not what its fingerprint says (P6).
-    pub(crate) fn content_damaged(&mut self, pbn: Pbn) {
-        self.notice(Notice::Damage { what: "content differs from its fingerprint", at: pbn.0 });
-        if let Expect::Fingerprint(value) = self.expect_content(pbn) {
-            self.index.remove(&value, pbn);
-        }
-        self.suspects.insert(pbn);
     }
 }
 

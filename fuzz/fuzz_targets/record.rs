@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::unit::{at, parse};
-use onefold_engine::format::{OldRun, RECORD_BYTES_MAX, Record, UNIT_ROOM_BYTES, UnitWriter};
+use onefold_engine::format::{EXTENT_PART_BLOCKS_MAX, OldRun, RECORD_BYTES_MAX, Record, UNIT_ROOM_BYTES, UnitWriter};
 use onefold_engine::units::BLOCK_SIZE;
 
 fuzz_target!(|data: &[u8]| {
@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
     let mut read = Vec::new();
     while !waiting.is_empty() {
         let mut writer = UnitWriter::new(Vec::new());
-        let filler = UNIT_ROOM_BYTES - RECORD_BYTES_MAX - usize::from(mode) - 24;
+        let filler = UNIT_ROOM_BYTES - RECORD_BYTES_MAX - 4 * EXTENT_PART_BLOCKS_MAX as usize - usize::from(mode) - 24;
         assert_eq!(writer.push_slot(Fingerprint([0; 20]), &[1; BLOCK_SIZE][..filler]), Some(1));
         while let Some(record) = waiting.pop() {
             if let Some(rest) = writer.push(record) {
@@ -46,7 +46,10 @@ fn parts(record: &Record) -> Vec<Record> {
         olds.iter().enumerate().map(|(i, run)| make(before(i), *run)).collect()
     };
     match record {
-        Record::Extent { lbn, pbn, olds } => runs(olds, &|n, run| Record::Extent { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run] }),
+        Record::Extent { lbn, pbn, olds, shorts } => runs(olds, &|n, run| {
+            let shorts = shorts[n as usize..(n + run.blocks) as usize].to_vec();
+            Record::Extent { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run], shorts }
+        }),
         Record::Clear { lbn, to, olds } => runs(olds, &|n, run| Record::Clear { lbn: *lbn + n, to: *to, olds: vec![run] }),
         Record::Closing { first, lost } if !lost.is_empty() => {
             lost.iter().map(|&pbn| Record::Closing { first: *first, lost: vec![pbn] }).collect()

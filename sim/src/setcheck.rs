@@ -18,7 +18,6 @@ use crate::oracle::Oracle;
 use crate::tables::{self, FINGERPRINTS, MAP, MapSector, REFS, Target, WRITTEN_BITS};
 use crate::violation::{Violation, violation};
 use crate::volume::{Place, Volume};
-use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::Superblock;
 use onefold_engine::format::copies::copies;
 use onefold_engine::format::{FingerprintEntry, Kind, PageId, REFS_UNKNOWN, Region};
@@ -431,8 +430,7 @@ impl SetChecker {
         };
         let right = match entry.kind {
             Kind::None => true,
-            Kind::Fingerprint => self.volume.digest(content) == Digest::Of(entry.value),
-            Kind::Checksum => entry.value.0 == [0; 20] || self.volume.fingerprinter.checksum(content.bytes()) == entry.value,
+            Kind::Fingerprint | Kind::Checksum => self.volume.says(entry, content),
             Kind::Carrier => self.volume.is_carrier(pbn, content, entry.value),
         };
         if !right && !self.damage_expected {

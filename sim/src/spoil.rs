@@ -7,27 +7,23 @@
 //!    told, a block may have become one of its own former versions.
 //! 5. A condensed unit is spoilt in the same way.
 //! 6. What rots in the newest epochs may take them back: a block that they wrote may have its own former content again, never another's (L5, L6).
-//!    Content of a large epoch whose name a crash keeps from its page has no check any more, and may be served as it rots: P6 asks nothing of it.
 
 use crate::content::Content;
 use crate::cuts::Cuts;
-use crate::disk::{Choice, SimDisk, to_index};
+use crate::disk::{Choice, SimDisk};
 use crate::explore::Explorer;
 use crate::life::Left;
 use crate::machine::open_engine;
 use crate::options::Options;
 use crate::record::{self, record};
 use crate::sin::{BlankDevice, FullDevice, MisdirectingDevice, RottenDevice, Sin};
-use crate::tables;
 use crate::violation::{Violation, violation};
-use crate::volume::{Place, Volume};
+use crate::volume::Place;
 use crate::world::{Setting, World};
 use fastrand::Rng;
-use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::unit::parse;
-use onefold_engine::format::{CommitMode, Kind, PageId, Record, Region, UnitHeader};
+use onefold_engine::format::{CommitMode, Region, UnitHeader};
 use onefold_engine::interface::Notice;
-use rustc_hash::FxHashSet;
 use std::rc::Rc;
 
 /// Device events of the lives before and after the damage, at most.
@@ -112,39 +108,16 @@ fn run_with_rot(explorer: &mut Explorer, setting: &Setting, left: Left, rng: &mu
     Ok(())
 }
 
-/// One bit flips in a block of the data region that holds something else than before, and whose content something vouches for. False where there is
-/// none.
+/// One bit flips in a block of the data region that holds something else than before. False where there is none.
 fn rot_of_late(setting: &Setting, before: &SimDisk, disk: &mut SimDisk, rng: &mut Rng) -> bool {
-    let unnamed = unnamed(&setting.volume, disk);
     let is_new = |&block: &u64| {
         let (then, now) = (before.cell(block).durable(), disk.cell(block).durable());
-        let is_checked = matches!(setting.volume.place(block), Place::Data(pbn) if !unnamed.contains(&pbn));
-        is_checked && now.id() != then.id() && now.id() != Content::zero().id()
+        matches!(setting.volume.place(block), Place::Data(_)) && now.id() != then.id() && now.id() != Content::zero().id()
     };
     let blocks: Vec<u64> = (0..disk.blocks()).filter(is_new).collect();
     let Some(&block) = blocks.get(rng.usize(0..blocks.len().max(1))) else { return false };
     flip(disk, block, &format!("{:?}, of late", setting.volume.place(block)), rng);
     true
-}
-
-/// Blocks of large epochs whose fingerprints, which no record has, are not on their pages either (docs/log.md, *The way of an epoch*, 4).
-fn unnamed(volume: &Volume, disk: &SimDisk) -> FxHashSet<u64> {
-    let data = (0..disk.blocks()).filter(|&block| matches!(volume.place(block), Place::Data(_)));
-    let records = data.filter_map(|block| parse(disk.cell(block).durable().bytes())).flat_map(|unit| unit.records);
-    let born = records.filter_map(|record| {
-        let Record::Extent { pbn, olds, .. } = record else { return None };
-        Some(pbn.get()..pbn.get() + olds.iter().map(|run| run.blocks).sum::<u64>())
-    });
-    born.flatten().filter(|&pbn| !is_named(volume, disk, pbn)).collect()
-}
-
-/// Whether the fingerprint table on the medium names the content that a block has.
-fn is_named(volume: &Volume, disk: &SimDisk, pbn: u64) -> bool {
-    let (number, at) = (pbn / Region::Fingerprints.entries_per_sector(), pbn % Region::Fingerprints.entries_per_sector());
-    let page = disk.cell(volume.block_of_page(PageId { region: Region::Fingerprints, index: number / 8 })).durable();
-    let Ok(table) = tables::fingerprints(volume, page.sector(to_index(number % 8)), number, true) else { return false };
-    let entry = table[to_index(at)];
-    entry.kind == Kind::Fingerprint && volume.digest(disk.cell(volume.block_of(pbn)).durable()) == Digest::Of(entry.value)
 }
 
 /// Flips a bit of a block.

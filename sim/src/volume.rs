@@ -6,7 +6,7 @@ use onefold_engine::fingerprint::{Digest, Fingerprint, Fingerprinter};
 use onefold_engine::format::authenticator::Authenticator;
 use onefold_engine::format::copies::copies;
 use onefold_engine::format::superblock::Superblock;
-use onefold_engine::format::{Geometry, PageId, Region, Unit, unit};
+use onefold_engine::format::{FingerprintEntry, Geometry, Kind, PageId, Region, Unit, unit};
 use onefold_engine::units::{BLOCK_BYTES, Pbn};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -86,6 +86,17 @@ impl Volume {
         unit::is_authentic(&self.authenticator, Pbn(pbn), content.bytes()) && unit::claims(content.bytes()) == authenticator
     }
 
+    /// Whether an entry of kind 1 or 2 names a content.
+    #[must_use]
+    pub fn says(&self, entry: &FingerprintEntry, content: &Shared) -> bool {
+        match (entry.kind, self.digest(content)) {
+            (Kind::Fingerprint, digest) => digest == Digest::Of(entry.value),
+            (Kind::Checksum, Digest::Of(value)) if *entry == short_entry(short_of(&value)) => true,
+            (Kind::Checksum, _) => self.fingerprinter.checksum(content.bytes()) == entry.value,
+            (Kind::None | Kind::Carrier, _) => false,
+        }
+    }
+
     /// The block of the device that holds a PBN.
     #[must_use]
     pub fn block_of(&self, pbn: u64) -> u64 {
@@ -142,6 +153,22 @@ impl Volume {
         }
         *known.entry(content.id()).or_insert_with(|| self.fingerprinter.digest(content.bytes()))
     }
+}
+
+/// The short name of a block with this fingerprint.
+#[must_use]
+pub fn short_of(fingerprint: &Fingerprint) -> u32 {
+    let [a, b, c, d, ..] = fingerprint.0;
+    u32::from_le_bytes([a, b, c, d]).max(1)
+}
+
+/// The entry of a block that has a short name and nothing else.
+#[must_use]
+pub fn short_entry(short: u32) -> FingerprintEntry {
+    let [a, b, c, d] = short.to_le_bytes();
+    let mut value = [0; 20];
+    (value[0], value[1], value[2], value[3]) = (a, b, c, d);
+    FingerprintEntry { kind: Kind::Checksum, value: Fingerprint(value) }
 }
 
 /// What is known already, or is found out now.

@@ -1,6 +1,6 @@
 //! The set checker says each thing that it is there to say: writes by hand, right and wrong, on a real volume's device.
 
-use onefold_engine::fingerprint::{Digest, Fingerprint};
+use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::page::{self, PageContent};
 use onefold_engine::format::{FingerprintEntry, MapEntry, PageId, Region};
 use onefold_engine::interface::IoId;
@@ -12,7 +12,7 @@ use onefold_sim::oracle::{Oracle, Patch};
 use onefold_sim::prepare::Prepared;
 use onefold_sim::setcheck::{SetChecker, View};
 use onefold_sim::violation::Violation;
-use onefold_sim::volume::Volume;
+use onefold_sim::volume::{Volume, short_entry, short_of};
 use std::rc::Rc;
 
 /// A device, its checker, and hands that write.
@@ -246,13 +246,17 @@ fn p4_a_fingerprint_of_other_content() {
 }
 
 #[test]
-fn p4_a_checksum_of_other_content_and_one_that_is_not_known() {
+fn p4_a_checksum_or_a_short_name_of_other_content() {
     let mut bench = Bench::with_content_and_count();
     let entry = |value| FingerprintEntry { kind: onefold_engine::format::Kind::Checksum, value };
     let wrong = bench.volume.fingerprinter.checksum(pattern("b").bytes());
     says(bench.change(Region::Fingerprints, |page| page.set_fingerprint(3, entry(wrong))), "P4");
-    let mut bench = Bench::with_content_and_count();
-    bench.change(Region::Fingerprints, |page| page.set_fingerprint(3, entry(Fingerprint([0; 20])))).expect("lost in a crash, and says so");
+    for (of, is_right) in [("a", true), ("b", false)] {
+        let mut bench = Bench::with_content_and_count();
+        let Digest::Of(name) = bench.volume.digest(&pattern(of)) else { panic!("no zeros") };
+        let found = bench.change(Region::Fingerprints, |page| page.set_fingerprint(3, short_entry(short_of(&name))));
+        if is_right { found.expect("its own") } else { says(found, "P4") }
+    }
 }
 
 #[test]

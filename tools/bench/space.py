@@ -56,25 +56,27 @@ class Tree:
 
 
 class Writer:
-    """Writes with a few under way."""
+    """Writes with a few under way, out of the same few buffers: libnbd's binding keeps hold of each that it was given."""
 
     def __init__(self, handle):
-        self.handle, self.flying, self.failed = handle, 0, 0
+        self.handle, self.failed = handle, 0
+        self.spare = [bytearray(PIECE) for _ in range(FLYING)]
 
     def write(self, data, at):
-        while self.flying >= FLYING:
+        while not self.spare:
             self.handle.poll(-1)
+        buffer = self.spare.pop()
+        buffer[: len(data)] = data
 
         def done(error):
-            self.flying -= 1
+            self.spare.append(buffer)
             self.failed += bool(error)
             return 1
 
-        self.flying += 1
-        self.handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(data)), at, completion=done)
+        self.handle.aio_pwrite(nbd.Buffer.from_buffer(memoryview(buffer)[: len(data)]), at, completion=done)
 
     def flush(self):
-        while self.flying:
+        while len(self.spare) < FLYING:
             self.handle.poll(-1)
         if self.failed:
             raise onefold.Failed(f"{self.failed} writes failed")

@@ -4,7 +4,7 @@ use super::scan::Scan;
 use super::tell::Teller;
 use super::{Counts, Finding};
 use crate::buffer::BufferMut;
-use crate::fingerprint::{Digest, Fingerprint, Fingerprinter};
+use crate::fingerprint::{Digest, Fingerprinter};
 use crate::format::authenticator::Authenticator;
 use crate::format::{FingerprintEntry, Geometry, Kind, Superblock, codec, unit};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Pbn, count, index};
@@ -16,15 +16,6 @@ pub(super) struct Content {
     buffer: BufferMut,
     /// With the highest slot that is linked to.
     waiting: Vec<(Pbn, FingerprintEntry, u8)>,
-}
-
-/// Whether an entry says anything of the content. A checksum lost in a crash does not.
-pub(super) fn is_comparable(entry: FingerprintEntry) -> bool {
-    match entry.kind {
-        Kind::Fingerprint | Kind::Carrier => true,
-        Kind::Checksum => entry.value != Fingerprint([0; 20]),
-        Kind::None => false,
-    }
 }
 
 impl Content {
@@ -68,13 +59,11 @@ impl Content {
     fn agrees(&self, pbn: Pbn, entry: FingerprintEntry, slot_max: u8, i: usize) -> bool {
         let block = self.buffer.block(i);
         match entry.kind {
-            // A block of zeros is never stored, so no fingerprint names one.
-            Kind::Fingerprint => self.fingerprinter.digest(block) == Digest::Of(entry.value),
-            Kind::Checksum => self.fingerprinter.checksum(block) == entry.value,
             Kind::Carrier => self.is_carrier(pbn, entry, slot_max, block),
-            Kind::None => true,
+            _ => entry.is_of(&self.fingerprinter, block).unwrap_or(true),
         }
     }
+
     /// Whether a block is the carrier that its entry says, and each of its slots what its fingerprint says.
     fn is_carrier(&self, pbn: Pbn, entry: FingerprintEntry, slot_max: u8, block: &[u8; BLOCK_SIZE]) -> bool {
         if !unit::is_authentic(&self.authenticator, pbn, block) || unit::claims(block) != entry.value {

@@ -1,6 +1,6 @@
 //! The recount: all links of one window of blocks, then their counts, then the next window.
 
-use super::content::{Content, is_comparable};
+use super::content::Content;
 use super::judge::{Block, Verdict};
 use super::links::Links;
 use super::log::LiveLog;
@@ -282,7 +282,7 @@ impl<'a> Recount<'a> {
                     Verdict::Excess(excess) => *garbage = (garbage.0 + 1, garbage.1 + excess),
                     Verdict::Broken(finding) => teller.tell(finding),
                 }
-                match (entry.filter(|&e| is_comparable(e)), content.as_mut()) {
+                match (entry.filter(|e| !e.is_none()), content.as_mut()) {
                     (Some(entry), Some(content)) => content.add(pbn, entry, block.links.slot_max()),
                     (None, _) if block.links.number() > 0 => counts.not_comparable += 1,
                     _ => (),

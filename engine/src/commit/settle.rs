@@ -169,9 +169,9 @@ impl Engine {
         let entry = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
         debug_assert!(entry.kind != Kind::None);
         let page = self.pages.expect(id);
-        // In the log's mode it has an entry that counts and names nothing.
+        // In the log's mode it has an entry already, of its short name.
         let before = page.content.fingerprint(at);
-        if before.is_none() || before == FingerprintEntry::LOST {
+        if before.is_none() || before.short() == Some(entry.value.short()) {
             page.content.set_fingerprint(at, entry);
             self.pages.touch(id, self.now);
         } else {

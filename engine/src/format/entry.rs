@@ -1,12 +1,14 @@
 //! The entries of the tables: where a logical block lies, what a physical block holds, how many links it has.
 
-use crate::fingerprint::Fingerprint;
-use crate::units::Pbn;
+use crate::fingerprint::{Digest, Fingerprint, Fingerprinter};
+use crate::units::{BLOCK_SIZE, Pbn};
 
 /// Bytes of a map entry.
 pub const MAP_ENTRY_SIZE: usize = 5;
 /// Bytes of a fingerprint entry.
 pub const FINGERPRINT_ENTRY_SIZE: usize = 20;
+/// Bytes of a short name ([`Fingerprint::short`]).
+pub const SHORT_NAME_SIZE: usize = 4;
 
 /// A count that is not known, after damage: the block is not free, not decremented and not linked to.
 pub const REFS_UNKNOWN: u8 = 255;
@@ -110,7 +112,7 @@ pub enum Kind {
     None,
     /// The first 158 bits of the digest of its content.
     Fingerprint,
-    /// The checksum of content that is not for dedup; all zero where a crash lost it.
+    /// The checksum of content that is not for dedup; or the short name of content whose fingerprint a crash kept from its page.
     Checksum,
     /// The first 158 bits of the authenticator of a carrier or pack.
     Carrier,
@@ -151,8 +153,6 @@ impl Default for FingerprintEntry {
 }
 
 impl FingerprintEntry {
-    /// A block's entry that counts, and whose value a crash may have lost.
-    pub const LOST: Self = Self { kind: Kind::Checksum, value: Fingerprint([0; 20]) };
     /// No entry.
     pub const NONE: Self = Self { kind: Kind::None, value: Fingerprint([0; FINGERPRINT_ENTRY_SIZE]) };
 
@@ -160,6 +160,33 @@ impl FingerprintEntry {
     #[must_use]
     pub const fn of(value: Fingerprint) -> Self {
         Self { kind: Kind::Fingerprint, value }
+    }
+
+    /// The entry of a block of which no more than its short name is known ([`Fingerprint::short`]).
+    #[must_use]
+    pub fn of_short(short: u32) -> Self {
+        let mut value = [0; FINGERPRINT_ENTRY_SIZE];
+        value[..SHORT_NAME_SIZE].copy_from_slice(&short.to_le_bytes());
+        Self { kind: Kind::Checksum, value: Fingerprint(value) }
+    }
+
+    /// The short name that it is, if it is one: a checksum as short as that would be the work of 2^96 blocks.
+    #[must_use]
+    pub fn short(&self) -> Option<u32> {
+        let (short, rest) = self.value.0.split_first_chunk().expect("an entry has more bytes");
+        (self.kind == Kind::Checksum && rest.iter().all(|&byte| byte == 0)).then(|| u32::from_le_bytes(*short))
+    }
+
+    /// Whether a block's bytes are what an entry of kind 1 or 2 says; none of another kind's.
+    #[must_use]
+    pub fn is_of(&self, fingerprinter: &Fingerprinter, block: &[u8; BLOCK_SIZE]) -> Option<bool> {
+        match (self.kind, self.short()) {
+            (Kind::Checksum, None) => Some(fingerprinter.checksum(block) == self.value),
+            // A block of zeros is never stored, so nothing names one.
+            (Kind::Checksum, Some(short)) => Some(matches!(fingerprinter.digest(block), Digest::Of(value) if value.short() == short)),
+            (Kind::Fingerprint, _) => Some(fingerprinter.digest(block) == Digest::Of(self.value)),
+            (Kind::None | Kind::Carrier, _) => None,
+        }
     }
 
     /// Whether there is no entry, so that none counts in refs.

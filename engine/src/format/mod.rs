@@ -28,6 +28,6 @@ pub use entry::{BadEntry, FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_EN
 pub use geometry::{Extent, ExtentKind, Geometry, GeometryError, Wish};
 pub use page::{Opened, PageContent, PageId, Region};
 pub use places::{PLACES_BLOCKS_MAX, PLACES_BYTES, PLACES_MAX, Places};
-pub use record::{OldRun, RECORD_BYTES_MAX, Record};
+pub use record::{EXTENT_PART_BLOCKS_MAX, OldRun, RECORD_BYTES_MAX, Record};
 pub use superblock::{ClassTotals, CommitMode, Features, Key, Lifetime, ProtectedRange, StartSettings, Superblock, SuperblockError};
 pub use unit::{SLOTS_MAX, Slot, UNIT_ROOM_BYTES, Unit, UnitHeader, UnitKind, UnitWriter};

@@ -8,10 +8,10 @@
 
 mod coding;
 
-use super::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MapEntry, PBN_MAX, SLOT_MAX};
+use super::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MapEntry, PBN_MAX, SHORT_NAME_SIZE, SLOT_MAX};
 use super::geometry::LOGICAL_BLOCKS_MAX;
 use crate::fingerprint::Fingerprint;
-use crate::units::{Lbn, Pbn};
+use crate::units::{Lbn, Pbn, count, index};
 
 pub(super) use coding::Coder;
 
@@ -23,6 +23,18 @@ pub const LATER_BYTES_MAX: usize = 1 + 10;
 
 /// The most bytes of a link.
 pub const LINK_BYTES_MAX: usize = RECORD_BYTES_MAX - FINGERPRINT_ENTRY_SIZE;
+
+/// The most blocks of one part of an extent: a unit is cut between parts, and what stays empty for a part that finds no room is little.
+pub const EXTENT_PART_BLOCKS_MAX: u64 = SHORT_NAMES_MAX as u64;
+const SHORT_NAMES_MAX: usize = 32;
+
+/// The most bytes of an extent, but for its parts; of each of these, but for its short names; and of the short names of one.
+pub const EXTENT_BYTES_MAX: usize = 1 + 2 * 6;
+pub const EXTENT_PART_BYTES_MAX: usize = 2 + 6;
+pub const SHORT_NAMES_BYTES_MAX: usize = SHORT_NAMES_MAX * SHORT_NAME_SIZE;
+
+// A new block of a run takes no more than one that has a record of its own.
+const _: () = assert!(EXTENT_BYTES_MAX + EXTENT_PART_BYTES_MAX + SHORT_NAME_SIZE <= RECORD_BYTES_MAX);
 
 /// What a run of neighbouring LBNs was mapped to before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +52,9 @@ pub enum Record {
     New { lbn: Lbn, pbn: Pbn, old: Option<Pbn>, name: FingerprintEntry },
     /// A link to a block that is there, or to none: a duplicate, zeros, a discard. Never `Lost`.
     Link { lbn: Lbn, to: MapEntry, old: Option<Pbn> },
-    /// A run of new blocks whose fingerprints stand in no record, as long as what it replaces. Counts two in refs of each.
-    Extent { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun> },
+    /// A run of new blocks, as long as what it replaces, of at most [`EXTENT_PART_BLOCKS_MAX`] a part, and the short name of each
+    /// ([`Fingerprint::short`]). Counts two in refs of each.
+    Extent { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun>, shorts: Vec<u32> },
     /// A run of LBNs that now are all `Unmapped` or all `Zero`.
     Clear { lbn: Lbn, to: MapEntry, olds: Vec<OldRun> },
     /// The fingerprint entries of a run of blocks go, so many, at least 1.
@@ -53,6 +66,8 @@ pub enum Record {
     Closing { first: u64, lost: Vec<Pbn> },
     /// In a condensed unit: a link to a block that is born, or to a slot of one. It counts two in refs, and the block's entry is on its page.
     Born { lbn: Lbn, to: MapEntry, old: Option<Pbn> },
+    /// In a condensed unit: the same of a run of whole blocks, as long as what it replaces.
+    BornRun { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun> },
     /// In a condensed unit: the records behind are of an epoch that is later by so much.
     Later { epochs: u64 },
 }
@@ -81,7 +96,11 @@ impl Record {
                 };
                 possible && lbns(lbn, 1) && old(before)
             }
-            Self::Extent { lbn, pbn, olds } => length(olds).is_some_and(|blocks| lbns(lbn, blocks) && pbns(pbn, blocks)),
+            Self::Extent { lbn, pbn, olds, shorts } => length(olds).is_some_and(|blocks| {
+                let named = count(shorts.len()) == blocks && shorts.iter().all(|&short| short > 0);
+                named && olds.iter().all(|run| run.blocks <= EXTENT_PART_BLOCKS_MAX) && lbns(lbn, blocks) && pbns(pbn, blocks)
+            }),
+            Self::BornRun { lbn, pbn, olds } => length(olds).is_some_and(|blocks| lbns(lbn, blocks) && pbns(pbn, blocks)),
             Self::Clear { lbn, to, olds } => {
                 matches!(to, MapEntry::Unmapped | MapEntry::Zero) && length(olds).is_some_and(|blocks| lbns(lbn, blocks))
             }
@@ -104,9 +123,14 @@ impl Record {
         match self {
             Self::New { .. } | Self::Link { .. } | Self::Removed { .. } => None,
             Self::Carrier { .. } | Self::Born { .. } | Self::Later { .. } => None,
-            Self::Extent { lbn, pbn, mut olds } => {
+            Self::Extent { lbn, pbn, mut olds, mut shorts } => {
                 let blocks = cut(&mut olds);
-                (!olds.is_empty()).then(|| Self::Extent { lbn: lbn + blocks, pbn: pbn + blocks, olds })
+                shorts.drain(..index(blocks));
+                (!olds.is_empty()).then(|| Self::Extent { lbn: lbn + blocks, pbn: pbn + blocks, olds, shorts })
+            }
+            Self::BornRun { lbn, pbn, mut olds } => {
+                let blocks = cut(&mut olds);
+                (!olds.is_empty()).then(|| Self::BornRun { lbn: lbn + blocks, pbn: pbn + blocks, olds })
             }
             Self::Clear { lbn, to, mut olds } => {
                 let blocks = cut(&mut olds);

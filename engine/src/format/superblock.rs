@@ -22,7 +22,7 @@ pub use settings::{CommitMode, StartSettings};
 /// How every superblock begins.
 pub const MAGIC: [u8; 8] = *b"ONEFOLD\0";
 /// The version of the format that this program reads and writes. Until the first release there is no other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of a label, in UTF-8.
 pub const LABEL_BYTES_MAX: usize = 64;
 /// The most protected ranges.

@@ -88,11 +88,11 @@ impl UnitKind {
         }
     }
 
-    /// Whether it can have this record. Records of a unit of the walk are all of its epoch; what a recovery closed is not copied.
+    /// Whether it can have this record. Records of a unit of the walk are all of its epoch; what a recovery closed is not copied, nor are names.
     const fn may_say(self, record: &Record) -> bool {
         match record {
-            Record::Born { .. } | Record::Later { .. } => matches!(self, Self::Condensed),
-            Record::Closing { .. } => !matches!(self, Self::Condensed),
+            Record::Born { .. } | Record::BornRun { .. } | Record::Later { .. } => matches!(self, Self::Condensed),
+            Record::Extent { .. } | Record::Closing { .. } => !matches!(self, Self::Condensed),
             _ => true,
         }
     }

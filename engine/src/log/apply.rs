@@ -23,7 +23,7 @@ impl Engine {
 
     /// An effect of an epoch that is durable: it enters the pages in memory. What clients see of counts stays: what it links counted already, and
     /// what it unlinks, which goes to `unlinked`, counts until it is let go of.
-    pub(super) fn commit_effect(&mut self, epoch: Epoch, effect: &Effect, unlinked: &mut Vec<Pbn>) {
+    pub(super) fn commit_effect(&mut self, epoch: Epoch, effect: &Effect<'_>, unlinked: &mut Vec<Pbn>) {
         self.log.as_mut().expect("effects are the log's").live.push(epoch, effect);
         for id in effect.pages() {
             if let Some(page) = self.pages.get(id) {

@@ -58,7 +58,7 @@ impl Condensed {
     }
 
     /// What lies at the place of one. What its records do is handed on in order, as far as it is known.
-    pub fn arrived(&mut self, number: usize, unit: Option<Unit>, limits: Limits, push: &mut dyn FnMut(Epoch, &Effect)) {
+    pub fn arrived(&mut self, number: usize, unit: Option<Unit>, limits: Limits, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         self.arrived.insert(number, unit.filter(|unit| limits.hold(unit)));
         while let Some(unit) = self.arrived.remove(&self.next) {
             let pbn = self.places[self.next];
@@ -93,7 +93,7 @@ impl Condensed {
         unit.header.epoch >= self.epoch && last.is_some_and(|last| last <= self.epoch_max.get())
     }
 
-    fn take(&mut self, unit: &Unit, push: &mut dyn FnMut(Epoch, &Effect)) {
+    fn take(&mut self, unit: &Unit, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         self.epoch = unit.header.epoch;
         for record in &unit.records {
             if let Record::Later { epochs } = record {

@@ -2,52 +2,54 @@
 //!
 //! 1. Map: the LBN means `to`. Refs: that is one link more for the block of `to`, and a birth's fingerprint entry counts one besides; `old` has
 //!    one link less. Fingerprints: the block of `to` gets the entry that it is born with, `old` loses its own where that is removed.
-//! 2. In a run, block i does this i blocks behind the first: of the LBN, of `to`, of `old`.
+//! 2. In a run, block i does this i blocks behind the first: of the LBN, of `to`, of `old`, of the short names.
 //! 3. Replay is for each sector apart: it happens where the sector's tag is older than the effect's epoch, and nowhere else. So an effect enters a
 //!    page once, whatever of it the medium holds.
 //! 4. A count that is not known stays so. One that would leave 0..=254 becomes so: no right log asks for that, but a medium that lost a page's
 //!    write makes a right log seem to.
 
 use crate::format::entry::{FingerprintEntry, MapEntry, REFS_UNKNOWN};
-use crate::format::geometry::entry_of;
+use crate::format::geometry;
 use crate::format::page::{PageContent, PageId, Region};
-use crate::units::{Epoch, Lbn, Pbn, index};
+use crate::units::{self, Epoch, Lbn, Pbn, index};
 use std::iter;
+use std::ops::Range;
 
 /// What becomes of a fingerprint entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
+pub(crate) enum Name<'a> {
     /// Nothing.
     None,
     /// The block of `to` is born with this entry.
     Of(FingerprintEntry),
-    /// The block of `to` is born, and no record has its entry: it gets one that counts and names nothing, of kind 2, all zero.
-    Lost,
+    /// The blocks of a run are born, each with an entry that has its short name, until its page gets the fingerprint.
+    Short(&'a [u32]),
     /// The entry of `old` goes.
     Removed,
     /// The block of `to` is born, and its entry, which counts, is told of elsewhere, or is on its page already.
     Counted,
 }
 
-impl Name {
-    /// The entry that the block of `to` is born with.
-    pub fn birth(self) -> Option<FingerprintEntry> {
-        match self {
-            Self::Of(entry) => Some(entry),
-            Self::Lost => Some(FingerprintEntry::LOST),
-            Self::None | Self::Removed | Self::Counted => None,
-        }
-    }
-
+impl Name<'_> {
     /// Whether the block of `to` is born.
     pub fn is_birth(self) -> bool {
-        matches!(self, Self::Of(_) | Self::Lost | Self::Counted)
+        self.has_entry() || self == Self::Counted
+    }
+
+    /// Whether this is where its entry is told.
+    fn has_entry(self) -> bool {
+        matches!(self, Self::Of(_) | Self::Short(_))
+    }
+
+    /// Of some blocks of a run.
+    fn of(self, blocks: Range<u64>) -> Self {
+        if let Self::Short(shorts) = self { Self::Short(&shorts[index(blocks.start)..index(blocks.end)]) } else { self }
     }
 }
 
 /// What one record does, to one block or to a run of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Effect {
+pub(crate) struct Effect<'a> {
     /// None: no map entry changes, and `to` gets no link.
     pub lbn: Option<Lbn>,
     /// Its length, at least 1; 1 where a fingerprint is given.
@@ -56,10 +58,10 @@ pub(crate) struct Effect {
     pub to: MapEntry,
     /// The block that loses a link: what the first LBN meant before, or, where there is no LBN, whose fingerprint entry goes.
     pub old: Option<Pbn>,
-    pub name: Name,
+    pub name: Name<'a>,
 }
 
-impl Effect {
+impl<'a> Effect<'a> {
     /// What `to` counts for its block: the link, and a birth's fingerprint.
     pub fn gains(&self) -> i16 {
         i16::from(self.lbn.is_some()) + i16::from(self.name.is_birth())
@@ -73,7 +75,8 @@ impl Effect {
         let makes_sense = match self.name {
             Name::None => self.lbn.is_some() || (self.old.is_some() && self.to == MapEntry::Unmapped),
             Name::Of(entry) => self.blocks == 1 && !entry.is_none() && self.to.pbn().is_some(),
-            Name::Lost | Name::Counted => self.to.pbn().is_some(),
+            Name::Short(shorts) => self.blocks == units::count(shorts.len()) && self.to.pbn().is_some(),
+            Name::Counted => self.to.pbn().is_some(),
             Name::Removed => self.lbn.is_none() && self.to == MapEntry::Unmapped && self.old.is_some(),
         };
         assert!(self.blocks > 0 && makes_sense, "{self:?} is no effect");
@@ -84,23 +87,30 @@ impl Effect {
         let nowhere = Self { lbn: None, ..*self };
         match self.name {
             Name::None | Name::Counted => (*self, None),
-            Name::Of(_) | Name::Lost => (Self { name: Name::Counted, ..*self }, Some(Self { old: None, ..nowhere })),
+            Name::Of(_) | Name::Short(_) => (Self { name: Name::Counted, ..*self }, Some(Self { old: None, ..nowhere })),
             Name::Removed => (Self { name: Name::None, ..*self }, Some(nowhere)),
         }
     }
 
     /// Its blocks from `first` on, so many.
     pub fn part(&self, first: u64, blocks: u64) -> Self {
-        Self { blocks, ..self.behind(first) }
+        let (lbn, old) = (self.lbn.map(|lbn| lbn + first), self.old.map(|pbn| pbn + first));
+        Self { lbn, blocks, to: self.meaning_of(first), old, name: self.name.of(first..first + blocks) }
     }
 
-    /// What is left of it behind its first `n` blocks.
-    fn behind(&self, n: u64) -> Self {
-        let to = match self.to {
-            MapEntry::Block { pbn, slot } => MapEntry::Block { pbn: pbn + n, slot },
-            other => other,
-        };
-        Self { lbn: self.lbn.map(|l| l + n), blocks: self.blocks - n, to, old: self.old.map(|p| p + n), name: self.name }
+    /// What block i means from now on.
+    fn meaning_of(&self, i: u64) -> MapEntry {
+        if let MapEntry::Block { pbn, slot } = self.to { MapEntry::Block { pbn: pbn + i, slot } } else { self.to }
+    }
+
+    /// The fingerprint entry that block i gets, if its blocks get any.
+    fn entry_of(&self, i: u64) -> Option<FingerprintEntry> {
+        match self.name {
+            Name::Of(entry) => Some(entry),
+            Name::Short(shorts) => Some(FingerprintEntry::of_short(shorts[index(i)])),
+            Name::Removed => Some(FingerprintEntry::NONE),
+            Name::None | Name::Counted => None,
+        }
     }
 
     /// Its pieces, in order: the LBNs of each stand in one map page, the fingerprints of its new blocks in one page of theirs, those of its old
@@ -117,8 +127,8 @@ impl Effect {
                 .min(left(Region::Fingerprints, rest.old.map(Pbn::get)))
                 .min(rest.blocks);
             (blocks > 0).then(|| {
-                let piece = Self { blocks, ..rest };
-                rest = rest.behind(blocks);
+                let piece = rest.part(0, blocks);
+                rest = rest.part(blocks, rest.blocks - blocks);
                 piece
             })
         })
@@ -128,7 +138,7 @@ impl Effect {
     pub fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
         let blocks = self.blocks;
         let pages = |region: Region, first: Option<Pbn>| pages_of(region, first.map(Pbn::get), blocks);
-        let born = self.to.pbn().filter(|_| self.name.birth().is_some());
+        let born = self.to.pbn().filter(|_| self.name.has_entry());
         let removed = self.old.filter(|_| self.name == Name::Removed);
         let (refs, fewer) = (pages(Region::Refs, self.to.pbn()), pages(Region::Refs, self.old));
         let elsewhere = refs.clone();
@@ -142,18 +152,17 @@ impl Effect {
         let (lbn, to, old) = (self.lbn.map(Lbn::get), self.to.pbn().map(Pbn::get), self.old.map(Pbn::get));
         match id.region {
             Region::Written => {}
-            Region::Map => self.each(lbn, epoch, id, content, |content, at, i| content.set_map(at, self.behind(i).to)),
+            Region::Map => self.each(lbn, epoch, id, content, |content, at, i| content.set_map(at, self.meaning_of(i))),
             Region::Refs => {
                 // First the link that goes, so that a block of 254 links keeps them when an LBN is written with what it held.
                 self.each(old, epoch, id, content, |content, at, _| count(content, at, -1));
                 self.each(to, epoch, id, content, |content, at, _| count(content, at, self.gains()));
             }
             Region::Fingerprints => {
-                if let Some(entry) = self.name.birth() {
-                    self.each(to, epoch, id, content, |content, at, _| content.set_fingerprint(at, entry));
-                } else if self.name == Name::Removed {
-                    self.each(old, epoch, id, content, |content, at, _| content.set_fingerprint(at, FingerprintEntry::NONE));
-                }
+                let named = if self.name == Name::Removed { old } else { to };
+                self.each(named, epoch, id, content, |content, at, i| {
+                    self.entry_of(i).into_iter().for_each(|entry| content.set_fingerprint(at, entry));
+                });
             }
         }
     }
@@ -175,7 +184,8 @@ impl Effect {
 
 /// The pages of some entries, if there are any.
 fn pages_of(region: Region, first: Option<u64>, entries: u64) -> impl Iterator<Item = PageId> + Clone {
-    let pages = first.map_or(0..0, |first| entry_of(region, first).0.index..entry_of(region, first + entries - 1).0.index + 1);
+    let pages =
+        first.map_or(0..0, |first| geometry::entry_of(region, first).0.index..geometry::entry_of(region, first + entries - 1).0.index + 1);
     pages.map(move |index| PageId { region, index })
 }
 

@@ -1,6 +1,6 @@
 //! What an epoch's records say: for each LBN what it means from now on, and the block that it meant before.
 //!
-//! The records of a large epoch name runs of new blocks without their fingerprints: those enter their pages after the commit, as in mode
+//! The records of a large epoch name runs of new blocks by short names only: the fingerprints enter their pages after the commit, as in mode
 //! `ordered`, and a crash may lose them.
 //!
 //! A map page in memory holds what is committed, so that is where the old blocks stand; its pages come first.
@@ -9,7 +9,7 @@ use super::LogPart;
 use crate::engine::Engine;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::page::{PageId, Region};
-use crate::format::record::{OldRun, Record};
+use crate::format::record::{EXTENT_PART_BLOCKS_MAX, OldRun, Record};
 use crate::units::{Lbn, Pbn, index};
 use std::collections::BTreeSet;
 
@@ -27,23 +27,27 @@ impl Clearing {
 
     fn push(&mut self, old: Option<Pbn>) {
         self.end += 1;
-        push_old(&mut self.olds, old);
+        push_old(&mut self.olds, old, u64::MAX);
     }
 }
 
-fn push_old(olds: &mut Vec<OldRun>, old: Option<Pbn>) {
+/// Adds to the last of the runs, which have at most so many blocks, or begins one.
+fn push_old(olds: &mut Vec<OldRun>, old: Option<Pbn>, most: u64) {
     match olds.last_mut() {
-        Some(run) if run.first.map(|first| first + run.blocks) == old => run.blocks += 1,
+        Some(run) if run.blocks < most && run.first.map(|first| first + run.blocks) == old => run.blocks += 1,
         _ => olds.push(OldRun { first: old, blocks: 1 }),
     }
 }
 
 /// Adds a new block to the run that it goes on, or begins one with it.
-fn add_to_extent(log: &mut LogPart, lbn: Lbn, pbn: Pbn, old: Option<Pbn>) {
+fn add_to_extent(log: &mut LogPart, lbn: Lbn, (pbn, short): (Pbn, u32), old: Option<Pbn>) {
     let goes_on = log.extent_end.replace((lbn + 1, pbn + 1)) == Some((lbn, pbn));
     match log.records.last_mut() {
-        Some(Record::Extent { olds, .. }) if goes_on => push_old(olds, old),
-        _ => log.records.push(Record::Extent { lbn, pbn, olds: vec![OldRun { first: old, blocks: 1 }] }),
+        Some(Record::Extent { olds, shorts, .. }) if goes_on => {
+            push_old(olds, old, EXTENT_PART_BLOCKS_MAX);
+            shorts.push(short);
+        }
+        _ => log.records.push(Record::Extent { lbn, pbn, olds: vec![OldRun { first: old, blocks: 1 }], shorts: vec![short] }),
     }
 }
 
@@ -87,7 +91,7 @@ impl Engine {
             }
             let record = match newborn.and_then(|pbn| Some((pbn, self.fresh.get(pbn)?))) {
                 Some((pbn, fresh)) if commit.log.is_large && fresh.kind == Kind::Fingerprint => {
-                    add_to_extent(&mut commit.log, lbn, pbn, old);
+                    add_to_extent(&mut commit.log, lbn, (pbn, fresh.fingerprint.short()), old);
                     continue;
                 }
                 Some((pbn, fresh)) => {
@@ -135,21 +139,33 @@ mod tests {
     #[test]
     fn a_new_block_goes_on_the_run_that_ends_where_it_begins_in_both() {
         let mut log = LogPart::default();
-        let mut add = |lbn, pbn, old: Option<u64>| add_to_extent(&mut log, Lbn(lbn), Pbn(pbn), old.map(Pbn));
+        let short = |pbn: u64| u32::try_from(pbn).unwrap();
+        let mut add = |lbn, pbn, old: Option<u64>| add_to_extent(&mut log, Lbn(lbn), (Pbn(pbn), short(pbn)), old.map(Pbn));
         add(5, 70, Some(3));
         add(6, 71, Some(4));
         add(7, 72, None);
         add(8, 80, None);
         add(10, 81, None);
         log.records.push(Record::Removed { pbn: Pbn(1), blocks: 1 });
-        add_to_extent(&mut log, Lbn(11), Pbn(82), None);
+        add_to_extent(&mut log, Lbn(11), (Pbn(82), 82), None);
         let run = |first: Option<u64>, blocks| OldRun { first: first.map(Pbn), blocks };
-        let extent = |lbn, pbn, olds| Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds };
+        let extent = |lbn, pbn, olds: Vec<OldRun>| {
+            let blocks = olds.iter().map(|run| run.blocks).sum::<u64>();
+            Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds, shorts: (pbn..pbn + blocks).map(short).collect() }
+        };
         let one = || vec![run(None, 1)];
         let first = extent(5, 70, vec![run(Some(3), 2), run(None, 1)]);
         assert_eq!(
             log.records,
             [first, extent(8, 80, one()), extent(10, 81, one()), Record::Removed { pbn: Pbn(1), blocks: 1 }, extent(11, 82, one())]
         );
+    }
+    #[test]
+    fn a_run_has_parts_that_fit_a_unit() {
+        let mut log = LogPart::default();
+        (0..70).for_each(|i| add_to_extent(&mut log, Lbn(i), (Pbn(i), 7), Some(Pbn(100 + i))));
+        let old = |first, blocks| OldRun { first: Some(Pbn(first)), blocks };
+        let olds = vec![old(100, 32), old(132, 32), old(164, 6)];
+        assert_eq!(log.records, [Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds, shorts: vec![7; 70] }]);
     }
 }

@@ -5,23 +5,23 @@ use crate::Map;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::record::{OldRun, Record};
-use crate::units::{Lbn, Pbn};
+use crate::units::{Lbn, Pbn, index};
 
 /// Hands over each effect of a record, in order.
-pub(crate) fn effects_of(record: &Record, push: &mut dyn FnMut(Effect)) {
-    let one = |lbn: Option<Lbn>, to: MapEntry, old: Option<Pbn>, name: Name| Effect { lbn, blocks: 1, to, old, name };
+pub(crate) fn effects_of(record: &Record, push: &mut dyn FnMut(Effect<'_>)) {
+    let one = |lbn: Option<Lbn>, to: MapEntry, old: Option<Pbn>, name: Name<'static>| Effect { lbn, blocks: 1, to, old, name };
     match record {
         Record::New { lbn, pbn, old, name } => push(one(Some(*lbn), MapEntry::Block { pbn: *pbn, slot: 0 }, *old, Name::Of(*name))),
         Record::Link { lbn, to, old } => push(one(Some(*lbn), *to, *old, Name::None)),
         Record::Removed { pbn, blocks } => push(Effect { blocks: *blocks, ..one(None, MapEntry::Unmapped, Some(*pbn), Name::Removed) }),
-        Record::Extent { lbn, pbn, olds } => runs(*lbn, olds, &mut |lbn, i, old| {
-            push(Effect {
-                lbn: Some(lbn),
-                blocks: old.blocks,
-                to: MapEntry::Block { pbn: *pbn + i, slot: 0 },
-                old: old.first,
-                name: Name::Lost,
-            });
+        Record::Extent { lbn, pbn, olds, shorts } => runs(*lbn, olds, &mut |lbn, i, old| {
+            let to = MapEntry::Block { pbn: *pbn + i, slot: 0 };
+            let name = Name::Short(&shorts[index(i)..index(i + old.blocks)]);
+            push(Effect { lbn: Some(lbn), blocks: old.blocks, to, old: old.first, name });
+        }),
+        Record::BornRun { lbn, pbn, olds } => runs(*lbn, olds, &mut |lbn, i, old| {
+            let to = MapEntry::Block { pbn: *pbn + i, slot: 0 };
+            push(Effect { lbn: Some(lbn), blocks: old.blocks, to, old: old.first, name: Name::Counted });
         }),
         Record::Clear { lbn, to, olds } => runs(*lbn, olds, &mut |lbn, _, old| {
             push(Effect { lbn: Some(lbn), blocks: old.blocks, to: *to, old: old.first, name: Name::None });
@@ -44,7 +44,7 @@ impl Births {
     }
 
     /// Hands over each effect of the epoch's next record.
-    pub fn effects_of(&mut self, record: &Record, push: &mut dyn FnMut(Effect)) {
+    pub fn effects_of(&mut self, record: &Record, push: &mut dyn FnMut(Effect<'_>)) {
         if let Record::Carrier { pbn, authenticator } = record {
             return self.of_carrier(*pbn, *authenticator);
         }
@@ -58,7 +58,7 @@ impl Births {
     }
 
     /// The epoch is over: hands over what nothing links to.
-    pub fn rest(&mut self, push: &mut dyn FnMut(Effect)) {
+    pub fn rest(&mut self, push: &mut dyn FnMut(Effect<'_>)) {
         let mut rest: Vec<_> = self.0.drain().collect();
         rest.sort_unstable_by_key(|(pbn, _)| *pbn);
         rest.into_iter().for_each(|(pbn, entry)| push(birth_of_carrier(pbn, entry.value)));
@@ -66,19 +66,19 @@ impl Births {
 }
 
 /// The entry of a carrier or pack.
-fn birth_of_carrier(pbn: Pbn, authenticator: Fingerprint) -> Effect {
+fn birth_of_carrier(pbn: Pbn, authenticator: Fingerprint) -> Effect<'static> {
     let entry = FingerprintEntry { kind: Kind::Carrier, value: authenticator };
     Effect { lbn: None, blocks: 1, to: MapEntry::Block { pbn, slot: 0 }, old: None, name: Name::Of(entry) }
 }
 
-/// The record that says what a piece does to map and refs, where its fingerprints are on their pages already: those of a run, and one that goes,
-/// would be written there again, but for the tags. None where no record says that.
-pub(super) fn record_of(piece: &Effect) -> Option<Record> {
+/// The record that says what a piece does to map and refs, where its fingerprints are on their pages already: one that goes would go there again,
+/// but for the tags. None where no record says that.
+pub(super) fn record_of(piece: &Effect<'_>) -> Option<Record> {
     let Effect { lbn, blocks, to, old, name } = *piece;
     let olds = || vec![OldRun { first: old, blocks }];
     Some(match (lbn, to, name) {
         (Some(lbn), MapEntry::Block { .. }, Name::Counted) if blocks == 1 => Record::Born { lbn, to, old },
-        (Some(lbn), MapEntry::Block { pbn, slot: 0 }, Name::Counted) => Record::Extent { lbn, pbn, olds: olds() },
+        (Some(lbn), MapEntry::Block { pbn, slot: 0 }, Name::Counted) => Record::BornRun { lbn, pbn, olds: olds() },
         (Some(lbn), to, Name::None) if blocks == 1 && to != MapEntry::Lost => Record::Link { lbn, to, old },
         (Some(lbn), MapEntry::Zero | MapEntry::Unmapped, Name::None) => Record::Clear { lbn, to, olds: olds() },
         (None, MapEntry::Unmapped, Name::None) => Record::Removed { pbn: old?, blocks },
@@ -86,12 +86,13 @@ pub(super) fn record_of(piece: &Effect) -> Option<Record> {
     })
 }
 
-/// Each run of old blocks: its first LBN, how far from the record's first that is, and the run.
+/// Each run of old blocks, whole, in however many parts it stands in a record: its first LBN, how far from the record's first that is, and the run.
 fn runs(lbn: Lbn, olds: &[OldRun], visit: &mut dyn FnMut(Lbn, u64, OldRun)) {
     let mut done = 0;
-    for old in olds {
-        visit(lbn + done, done, *old);
-        done += old.blocks;
+    for parts in olds.chunk_by(|part, next| part.first.map(|first| first + part.blocks) == next.first) {
+        let run = OldRun { first: parts[0].first, blocks: parts.iter().map(|part| part.blocks).sum() };
+        visit(lbn + done, done, run);
+        done += run.blocks;
     }
 }
 
@@ -116,18 +117,20 @@ mod tests {
             of(MapEntry::Unmapped, Some(Pbn(3)), Name::None),
             run(MapEntry::Zero, Some(Pbn(3)), Name::None),
             run(MapEntry::Unmapped, None, Name::None),
-            run(block(0), Some(Pbn(3)), Name::Lost),
-            of(block(0), None, Name::Lost),
+            run(block(0), Some(Pbn(3)), Name::Short(&[1, 2, 3, 4, 5])),
+            of(block(0), None, Name::Short(&[7])),
             Effect { lbn: None, ..of(MapEntry::Unmapped, Some(Pbn(3)), Name::Removed) },
             Effect { lbn: None, ..run(MapEntry::Unmapped, Some(Pbn(3)), Name::Removed) },
         ];
         for effect in effects {
             let (links, names) = effect.apart();
-            let mut again = Vec::new();
-            effects_of(&record_of(&links).expect("a record says that"), &mut |effect| again.push(effect));
-            assert_eq!(again.iter().map(|effect| effect.apart().0).collect::<Vec<_>>(), [links]);
-            let added = again[0].apart().1;
-            assert!(added.is_none_or(|added| names.is_some_and(|names| names.name == added.name)), "{added:?}");
+            let removal = names.filter(|names| names.name == Name::Removed);
+            let mut said = 0;
+            effects_of(&record_of(&links).expect("a record says that"), &mut |effect| {
+                said += 1;
+                assert!(effect.apart() == (links, removal), "{effect:?} is not {links:?}");
+            });
+            assert_eq!(said, 1);
         }
         assert_eq!(record_of(&of(MapEntry::Lost, None, Name::None)), None);
         assert_eq!(record_of(&Effect { lbn: None, ..of(block(0), None, Name::Counted) }), None);

@@ -58,7 +58,7 @@ impl Replay {
     }
 
     /// Hands on what the next unit does.
-    pub fn hand_on(&mut self, unit: &Unit, pbn: Pbn, push: &mut dyn FnMut(Epoch, &Effect)) {
+    pub fn hand_on(&mut self, unit: &Unit, pbn: Pbn, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         self.named.clone_from(&unit.places);
         if self.outside.is_some() {
             return;
@@ -70,7 +70,7 @@ impl Replay {
         for record in &unit.records {
             let is_dropped = !self.dropped.is_empty() && self.is_dropped(sequence, record);
             let former = &mut self.former;
-            self.births.effects_of(record, &mut |effect: Effect| match effect.lbn {
+            self.births.effects_of(record, &mut |effect: Effect<'_>| match effect.lbn {
                 Some(lbn) if is_dropped => {
                     former.entry(lbn).or_insert(effect.old);
                 }
@@ -84,7 +84,7 @@ impl Replay {
 }
 
 /// Hands on an effect, its old blocks put right where the records before it were dropped.
-fn put_right(effect: Effect, former: &mut Map<Lbn, Option<Pbn>>, push: &mut dyn FnMut(Effect)) {
+fn put_right(effect: Effect<'_>, former: &mut Map<Lbn, Option<Pbn>>, push: &mut dyn FnMut(Effect<'_>)) {
     let Some(lbn) = effect.lbn.filter(|_| !former.is_empty()) else { return push(effect) };
     let mut from = 0;
     for i in 0..effect.blocks {

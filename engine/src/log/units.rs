@@ -14,7 +14,10 @@ use super::sizes::Counting;
 use crate::commit::{FlushFor, Step};
 use crate::engine::Engine;
 use crate::fingerprint::Fingerprint;
-use crate::format::record::{LINK_BYTES_MAX, RECORD_BYTES_MAX, Record};
+use crate::format::entry::SHORT_NAME_SIZE;
+use crate::format::places::{PLACES_BYTES, PLACES_MAX};
+use crate::format::record::{EXTENT_BYTES_MAX, EXTENT_PART_BYTES_MAX, LINK_BYTES_MAX, RECORD_BYTES_MAX, Record, SHORT_NAMES_BYTES_MAX};
+use crate::format::unit::UNIT_ROOM_BYTES;
 use crate::pages::Task;
 use crate::units::{Epoch, Lbn, Pbn, count};
 use std::collections::BTreeSet;
@@ -25,6 +28,11 @@ pub(super) const SMALL_BLOCKS_MAX: usize = 64;
 pub(super) const PLACES_LEFT_MIN: usize = 2;
 /// Bytes that records take in a unit at the least, whatever else stands there.
 pub(super) const UNIT_RECORD_BYTES: usize = 3600;
+// Where the next part of an extent finds no room, no more than this stays empty.
+const _: () = assert!(
+    UNIT_RECORD_BYTES + EXTENT_BYTES_MAX + EXTENT_PART_BYTES_MAX + SHORT_NAMES_BYTES_MAX <= UNIT_ROOM_BYTES - PLACES_MAX * PLACES_BYTES
+);
+
 /// Bytes of one more run of old blocks in a record, at the most.
 pub(super) const OLD_RUN_BYTES_MAX: usize = 12;
 
@@ -72,7 +80,8 @@ impl LogPart {
         let bytes = |record: &Record| match record {
             Record::New { pbn, .. } if rides(*pbn) => LINK_BYTES_MAX,
             Record::Link { .. } => LINK_BYTES_MAX,
-            Record::Extent { olds, .. } | Record::Clear { olds, .. } => RECORD_BYTES_MAX + olds.len() * OLD_RUN_BYTES_MAX,
+            Record::Extent { olds, shorts, .. } => EXTENT_BYTES_MAX + olds.len() * EXTENT_PART_BYTES_MAX + shorts.len() * SHORT_NAME_SIZE,
+            Record::Clear { olds, .. } => RECORD_BYTES_MAX + olds.len() * OLD_RUN_BYTES_MAX,
             _ => RECORD_BYTES_MAX,
         };
         self.records.iter().map(bytes).sum()

@@ -181,7 +181,7 @@ impl Walk {
     }
 
     /// What lies at the place of a unit. What is known to count is handed on, in order; what is left in the end, [`Ended::replay`] says.
-    pub fn arrived(&mut self, which: Which, pbn: Pbn, unit: Option<Unit>, push: &mut dyn FnMut(Epoch, &Effect)) {
+    pub fn arrived(&mut self, which: Which, pbn: Pbn, unit: Option<Unit>, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         match which {
             Which::Condensed(number) => self.condensed.arrived(number, unit, self.limits, push),
             Which::Log(sequence) if self.places.get(&sequence) == Some(&pbn) => self.unit_arrived(sequence, unit),
@@ -224,7 +224,7 @@ impl Walk {
     }
 
     /// Invariant 6.
-    fn hand_on(&mut self, push: &mut dyn FnMut(Epoch, &Effect)) {
+    fn hand_on(&mut self, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         let Some(last) = self.pending.back() else { return };
         let flushed = last.header.flushed_upto;
         while self.pending.front().is_some_and(|unit| unit.header.sequence <= flushed) {
@@ -353,7 +353,7 @@ impl Ended {
 
     /// Hands on what the last units do, which the walk has not handed on, in order, where the content of `wrong` blocks is not what their records
     /// say.
-    pub fn replay(&mut self, wrong: &BTreeSet<Pbn>, push: &mut dyn FnMut(Epoch, &Effect)) {
+    pub fn replay(&mut self, wrong: &BTreeSet<Pbn>, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         self.replay.drop_in(self.flushed + 1..self.end + 1, wrong.iter());
         for unit in std::mem::take(&mut self.pending) {
             let pbn = self.units[index(unit.header.sequence - self.first)].pbn;

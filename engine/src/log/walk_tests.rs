@@ -105,7 +105,7 @@ impl Medium {
     }
 
     /// Besides, what was handed on meanwhile.
-    fn all_walked_from(&self, anchor: Anchor, oldest_first: bool) -> (Ended, Vec<(Epoch, Effect)>) {
+    fn all_walked_from(&self, anchor: Anchor, oldest_first: bool) -> (Ended, Vec<(Epoch, Effect<'static>)>) {
         let mut walk = Walk::new(anchor, LIMITS);
         let mut handed_on = Vec::new();
         loop {
@@ -120,12 +120,24 @@ impl Medium {
                 under_way.reverse();
             }
             for (which, pbn) in under_way {
-                walk.arrived(which, pbn, self.0.get(&pbn).cloned(), &mut |epoch, effect| handed_on.push((epoch, *effect)));
+                walk.arrived(which, pbn, self.0.get(&pbn).cloned(), &mut |epoch, effect| handed_on.push((epoch, kept(effect))));
             }
         }
         assert!(walk.is_done());
         (walk.end(), handed_on)
     }
+}
+
+/// An effect that outlives its record.
+fn kept(effect: &Effect<'_>) -> Effect<'static> {
+    let name = match effect.name {
+        Name::None => Name::None,
+        Name::Of(entry) => Name::Of(entry),
+        Name::Short(shorts) => Name::Short(shorts.to_vec().leak()),
+        Name::Removed => Name::Removed,
+        Name::Counted => Name::Counted,
+    };
+    Effect { lbn: effect.lbn, blocks: effect.blocks, to: effect.to, old: effect.old, name }
 }
 
 /// (last unit that counts, last one that is known to be flushed, first one that is damaged)

@@ -149,6 +149,13 @@ impl Volume {
         self.add_refs(pbn, 1);
     }
 
+    /// A stored block of which no more than its short name is known.
+    pub fn store_short(&mut self, pbn: u64) {
+        self.store(pbn, Kind::Fingerprint);
+        let Digest::Of(name) = self.superblock.fingerprinter().digest(&content(pbn)) else { panic!("no zeros") };
+        self.set_fingerprint(pbn, FingerprintEntry::of_short(name.short()));
+    }
+
     /// Maps a logical block to a stored one, counted.
     pub fn link(&mut self, lbn: u64, pbn: u64) {
         self.set_map(lbn, MapEntry::Block { pbn: Pbn(pbn), slot: 0 });

@@ -170,8 +170,8 @@ fn with_version(page: &mut Page, version: u8) {
 #[test]
 fn another_version_is_refused_even_beside_sound_copies() {
     let mut pages = all(&of_generation(5));
-    with_version(pages[3].as_mut().expect("a page"), 3);
-    assert_eq!(chosen(&pages, DEVICE), Err(OpenError::OtherVersion { found: 3 }));
+    with_version(pages[3].as_mut().expect("a page"), 9);
+    assert_eq!(chosen(&pages, DEVICE), Err(OpenError::OtherVersion { found: 9 }));
 }
 
 #[test]

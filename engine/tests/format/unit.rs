@@ -35,21 +35,26 @@ pub fn places() -> Vec<Places> {
 /// One of each.
 pub fn records() -> Vec<Record> {
     let name = FingerprintEntry::of(Fingerprint::of_digest(&[0xab; 20]));
-    let lost = FingerprintEntry { kind: Kind::Checksum, ..FingerprintEntry::NONE };
+    let checksum = FingerprintEntry { kind: Kind::Checksum, ..FingerprintEntry::NONE };
     let block = |pbn, slot| MapEntry::Block { pbn: Pbn(pbn), slot };
     let run = |first: Option<u64>, blocks| OldRun { first: first.map(Pbn), blocks };
     vec![
         Record::New { lbn: Lbn(1000), pbn: Pbn(70), old: None, name },
-        Record::New { lbn: Lbn(1001), pbn: Pbn(71), old: Some(Pbn(3)), name: lost },
+        Record::New { lbn: Lbn(1001), pbn: Pbn(71), old: Some(Pbn(3)), name: checksum },
         Record::Link { lbn: Lbn(5), to: block(70, 0), old: Some(Pbn(4)) },
         Record::Link { lbn: Lbn(7), to: block(0x1_2345_6789, 11), old: None },
         Record::Link { lbn: Lbn(8), to: MapEntry::Zero, old: Some(Pbn(900)) },
         Record::Link { lbn: Lbn(9), to: MapEntry::Unmapped, old: None },
-        Record::Extent { lbn: Lbn(1 << 39), pbn: Pbn(1 << 30), olds: vec![run(None, 100), run(Some(1), 300)] },
+        Record::Extent {
+            lbn: Lbn(1 << 39),
+            pbn: Pbn(1 << 30),
+            olds: vec![run(None, 2), run(Some(1), 1)],
+            shorts: vec![1, 0x0403_0201, u32::MAX],
+        },
         Record::Clear { lbn: Lbn(0), to: MapEntry::Zero, olds: vec![run(Some(0), 1)] },
         Record::Clear { lbn: Lbn(2), to: MapEntry::Unmapped, olds: vec![run(None, 1 << 35), run(Some(77), 2)] },
         // All three count on from the runs.
-        Record::Link { lbn: Lbn((1 << 35) + 4), to: block((1 << 30) + 400, 1), old: Some(Pbn(79)) },
+        Record::Link { lbn: Lbn((1 << 35) + 4), to: block((1 << 30) + 3, 1), old: Some(Pbn(79)) },
         Record::Removed { pbn: Pbn(78), blocks: 400 },
         Record::Closing { first: 0, lost: Vec::new() },
         Record::Closing { first: 17, lost: vec![Pbn(0), Pbn(9), Pbn(300)] },
@@ -244,13 +249,14 @@ fn records_have_these_lengths() {
     let longest = [
         Record::New { lbn, pbn, old: Some(pbn), name },
         Record::Link { lbn, to: MapEntry::Block { pbn, slot: 15 }, old: Some(pbn) },
-        Record::Extent { lbn, pbn, olds: olds.clone() },
+        Record::Extent { lbn, pbn, olds: olds.clone(), shorts: vec![1] },
+        Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds: vec![OldRun { first: Some(Pbn(0)), blocks: 32 }], shorts: vec![9; 32] },
         Record::Clear { lbn: Lbn(0), to: MapEntry::Zero, olds: vec![OldRun { first: None, blocks: 1 << 40 }] },
         Record::Clear { lbn, to: MapEntry::Zero, olds },
         Record::Removed { pbn, blocks: 1 },
         Record::Closing { first: u64::MAX, lost: vec![PBN_MAX] },
     ];
-    assert_eq!(longest.map(bytes), [RECORD_BYTES_MAX, 19, 20, 9, 14, 8, 17]);
+    assert_eq!(longest.map(bytes), [RECORD_BYTES_MAX, 19, 24, 133, 9, 14, 8, 17]);
 }
 
 #[test]
@@ -269,6 +275,8 @@ fn records_that_nobody_writes_are_refused() {
         &[7, 0, 3, 0, 2, 1],
         &[8, 0, 1],
         &[9],
+        &[5, 0, 0, 4, 0, 1, 0, 0, 0, 0, 0, 0, 1],
+        &[&[5, 0, 0, 64, 0][..], &[1; 128]].concat(),
         &[0x19, 1, 0],
         &[0x19, 1, 1, 0],
         &new(1),
@@ -279,9 +287,12 @@ fn records_that_nobody_writes_are_refused() {
     for (bytes, why) in [
         (&[0][..], "no kind"),
         (&[10, 0, 0, 0], "a kind that is kept"),
-        (&[15, 0, 0, 0], "no kind"),
+        (&[15, 0, 0, 2, 0], "a birth outside of condensed units"),
+        (&[5, 0, 0, 2, 0, 1, 0, 0], "half a short name"),
+        (&[5, 0, 0, 2, 0, 0, 0, 0, 0], "a short name of zeros"),
+        (&[&[5, 0, 0, 66, 0][..], &[1; 132]].concat(), "a part of 33 blocks"),
         (&[0x13, 0, 0], "a slot of zeros"),
-        (&[0x15, 0, 0, 2, 0], "a slot of a run"),
+        (&[0x15, 0, 0, 2, 0, 1, 0, 0, 0], "a slot of a run"),
         (&[0x29, 0, 0], "a closing record of another kind"),
         (&[9, 0, 0], "a closing record that drops nothing, and more"),
         (&[0x19], "a closing record that drops what?"),
@@ -318,9 +329,13 @@ fn what_no_log_says_is_a_bug() {
         Record::New { lbn: Lbn(0), pbn: Pbn(0), old: None, name: FingerprintEntry::NONE },
         Record::New { lbn: Lbn(0), pbn: Pbn(0), old: None, name: FingerprintEntry { kind: Kind::Carrier, ..name } },
         Record::New { lbn: Lbn(0), pbn: PBN_MAX + 1, old: None, name },
-        Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds: Vec::new() },
-        Record::Extent { lbn: Lbn(0), pbn: PBN_MAX, olds: vec![run(2)] },
-        Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds: vec![run(1), run(0)] },
+        Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds: Vec::new(), shorts: Vec::new() },
+        Record::Extent { lbn: Lbn(0), pbn: PBN_MAX, olds: vec![run(2)], shorts: vec![1, 1] },
+        Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds: vec![run(1), run(0)], shorts: vec![1] },
+        Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds: vec![run(33)], shorts: vec![1; 33] },
+        Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds: vec![run(2)], shorts: vec![1] },
+        Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds: vec![run(2)], shorts: vec![1, 0] },
+        Record::BornRun { lbn: Lbn(0), pbn: PBN_MAX, olds: vec![run(2)] },
         Record::Clear { lbn: Lbn(0), to: MapEntry::Block { pbn: Pbn(0), slot: 0 }, olds: vec![run(1)] },
         Record::Clear { lbn: Lbn(1), to: MapEntry::Zero, olds: vec![run(1 << 40)] },
         Record::Clear { lbn: Lbn(1), to: MapEntry::Zero, olds: vec![run(1), run(u64::MAX)] },

@@ -5,10 +5,10 @@ use super::unit::{authenticator, eventful_unit, header, sealed};
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::unit::{at, open, parse};
 use onefold_engine::format::{
-    FingerprintEntry, Kind, MapEntry, OldRun, PBN_MAX, Places, RECORD_BYTES_MAX, Record, UNIT_ROOM_BYTES, Unit, UnitHeader, UnitKind,
-    UnitWriter,
+    EXTENT_PART_BLOCKS_MAX, FingerprintEntry, Kind, MapEntry, OldRun, PBN_MAX, Places, RECORD_BYTES_MAX, Record, UNIT_ROOM_BYTES, Unit,
+    UnitHeader, UnitKind, UnitWriter,
 };
-use onefold_engine::units::{BLOCK_SIZE, Epoch, Lbn, Pbn};
+use onefold_engine::units::{BLOCK_SIZE, Epoch, Lbn, Pbn, index};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
@@ -46,6 +46,14 @@ fn name() -> impl Strategy<Value = FingerprintEntry> {
     (kind, any::<[u8; 20]>()).prop_map(|(kind, bytes)| FingerprintEntry { kind, value: Fingerprint::of_digest(&bytes) })
 }
 
+/// A run of new blocks in parts that a record may have, each with some short name.
+fn extent(lbn: Lbn, pbn: Pbn, olds: Vec<OldRun>, seed: u32) -> Record {
+    let olds: Vec<OldRun> = olds.into_iter().map(|run| OldRun { blocks: run.blocks.min(EXTENT_PART_BLOCKS_MAX), ..run }).collect();
+    let shorts =
+        (0..olds.iter().map(|run| run.blocks).sum()).map(|i: u64| seed.rotate_left(u32::try_from(i % 32).unwrap()).max(1)).collect();
+    Record::Extent { lbn, pbn, olds, shorts }
+}
+
 fn record() -> impl Strategy<Value = Record> {
     let to =
         prop_oneof![Just(MapEntry::Zero), Just(MapEntry::Unmapped), (pbn(), 0..16u8).prop_map(|(pbn, slot)| MapEntry::Block { pbn, slot })];
@@ -55,7 +63,7 @@ fn record() -> impl Strategy<Value = Record> {
         (lbn(), to, old()).prop_map(|(lbn, to, old)| Record::Link { lbn, to, old }),
         (lbn(), pbn()).prop_flat_map(|(lbn, pbn)| {
             let room = (LBNS - lbn.get()).min(PBN_MAX - pbn + 1);
-            olds(room).prop_map(move |olds| Record::Extent { lbn, pbn, olds })
+            (olds(room), any::<u32>()).prop_map(move |(olds, seed)| extent(lbn, pbn, olds, seed))
         }),
         (lbn(), clear).prop_flat_map(|(lbn, to)| olds(LBNS - lbn.get()).prop_map(move |olds| Record::Clear { lbn, to, olds })),
         pbn().prop_flat_map(|pbn| (1..=PBN_MAX - pbn + 1).prop_map(move |blocks| Record::Removed { pbn, blocks })),
@@ -86,7 +94,11 @@ fn parts(record: &Record) -> Vec<Record> {
         olds.iter().map(part).collect()
     };
     match record {
-        Record::Extent { lbn, pbn, olds } => each(olds, &|n, run| Record::Extent { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run] }),
+        Record::Extent { lbn, pbn, olds, shorts } => each(olds, &|n, run| {
+            let shorts = shorts[index(n)..index(n + run.blocks)].to_vec();
+            Record::Extent { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run], shorts }
+        }),
+        Record::BornRun { lbn, pbn, olds } => each(olds, &|n, run| Record::BornRun { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run] }),
         Record::Clear { lbn, to, olds } => each(olds, &|n, run| Record::Clear { lbn: *lbn + n, to: *to, olds: vec![run] }),
         Record::Closing { first, lost } if !lost.is_empty() => {
             lost.iter().map(|&pbn| Record::Closing { first: *first, lost: vec![pbn] }).collect()
@@ -122,6 +134,7 @@ proptest! {
         };
         let fitting = |record| match record {
             Record::Closing { first, .. } if is_condensed => Record::Later { epochs: first.max(1) },
+            Record::Extent { lbn, pbn, olds, .. } if is_condensed => Record::BornRun { lbn, pbn, olds },
             Record::Link { lbn, to: to @ MapEntry::Block { .. }, old } if is_condensed && lbn.get() % 2 == 0 => Record::Born { lbn, to, old },
             other => other,
         };
@@ -135,7 +148,7 @@ proptest! {
                 let rest = writer.push(record.clone());
                 pushed += u32::from(rest.as_ref() != Some(&record));
                 if let Some(rest) = rest {
-                    prop_assert!(writer.room_left() < RECORD_BYTES_MAX, "it was full");
+                    prop_assert!(writer.room_left() < RECORD_BYTES_MAX + index(4 * EXTENT_PART_BLOCKS_MAX), "it was full");
                     waiting.push(rest);
                     break;
                 }

@@ -6,8 +6,8 @@ use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::page::{open, seal};
 use onefold_engine::format::{
-    Anchor, Authenticator, CommitMode, Condensed, FingerprintEntry, FormatStep, Geometry, PageContent, PageId, Places, Record, Region,
-    Superblock, UnitHeader, UnitKind, UnitWriter, Wish, choose, copies, format,
+    Anchor, Authenticator, CommitMode, Condensed, FingerprintEntry, FormatStep, Geometry, OldRun, PageContent, PageId, Places, Record,
+    Region, Superblock, UnitHeader, UnitKind, UnitWriter, Wish, choose, copies, format,
 };
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
@@ -136,6 +136,12 @@ impl Volume {
     /// A record of a new block with this content, which may be there or not.
     pub fn new_block(&self, lbn: u64, pbn: u64, old: Option<u64>) -> Record {
         Record::New { lbn: Lbn(lbn), pbn: Pbn(pbn), old: old.map(Pbn), name: self.name(&content(pbn)) }
+    }
+
+    /// A record of new blocks of a large epoch, neighbours on either side.
+    pub fn extent(&self, lbn: u64, pbn: u64, blocks: u64) -> Record {
+        let shorts = (pbn..pbn + blocks).map(|pbn| self.name(&content(pbn)).value.short()).collect();
+        Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds: vec![OldRun { first: None, blocks }], shorts }
     }
 
     pub fn store(&mut self, pbn: u64) {

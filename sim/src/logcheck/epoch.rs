@@ -5,8 +5,8 @@ use super::seed::each;
 use super::{LogChecker, UnitAt, View};
 use crate::content::Shared;
 use crate::violation::{Violation, violation};
-use onefold_engine::fingerprint::Digest;
-use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, Record, Unit, UnitHeader};
+use crate::volume::short_entry;
+use onefold_engine::format::{FingerprintEntry, MapEntry, Record, Unit, UnitHeader};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
@@ -132,8 +132,10 @@ impl LogChecker {
             if matches!(record, Record::Closing { .. }) {
                 return Err(violation!("L4: unit {} closes a log that is open", unit.header.sequence));
             }
-            if let Record::New { pbn, name, .. } = record {
-                pending.new.push((pbn.get(), *name));
+            match record {
+                Record::New { pbn, name, .. } => pending.new.push((pbn.get(), *name)),
+                Record::Extent { pbn, shorts, .. } => pending.new.extend((pbn.get()..).zip(shorts.iter().map(|&short| short_entry(short)))),
+                _ => {}
             }
             changes.extend(changes_of(record));
         }
@@ -185,18 +187,10 @@ impl LogChecker {
     }
 
     fn check_new(&self, pbn: u64, name: &FingerprintEntry, content: &Shared) -> Result<(), Violation> {
-        if self.volume_says(name, content) {
+        if self.volume.says(name, content) {
             Ok(())
         } else {
             Err(violation!("L5: the record of PBN {pbn} is not of its content {content:?}"))
-        }
-    }
-
-    pub(super) fn volume_says(&self, name: &FingerprintEntry, content: &Shared) -> bool {
-        match name.kind {
-            Kind::Fingerprint => self.volume.digest(content) == Digest::Of(name.value),
-            Kind::Checksum => self.volume.fingerprinter.checksum(content.bytes()) == name.value,
-            Kind::None | Kind::Carrier => false,
         }
     }
 

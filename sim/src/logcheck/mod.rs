@@ -144,7 +144,7 @@ impl LogChecker {
 
     fn content_written(&self, pbn: u64, content: &Shared) -> Result<(), Violation> {
         // Content of a small epoch may come behind its units.
-        let is_awaited = self.pending.as_ref().is_some_and(|pending| pending.says(pbn, |name| self.volume_says(name, content)));
+        let is_awaited = self.pending.as_ref().is_some_and(|pending| pending.says(pbn, |name| self.volume.says(name, content)));
         if is_awaited { Ok(()) } else { self.must_be_free(pbn, "a write") }
     }
 

@@ -4,6 +4,7 @@ use super::model::{BLANK, Model, SectorId, bytes};
 use crate::content::Shared;
 use crate::disk::{SimDisk, to_index};
 use crate::violation::{Violation, violation};
+use crate::volume::{short_entry, short_of};
 use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::page::ENTRY_BYTES;
 use onefold_engine::format::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, PageId, REFS_UNKNOWN, Region};
@@ -101,7 +102,7 @@ impl Model {
                 let content = disk.cell(self.volume.block_of(pbn)).settled()?;
                 (self.volume.digest(content) == Digest::Of(name.value)).then_some(())
             };
-            now == then || (entry(then) == Some(FingerprintEntry::LOST) && named().is_some())
+            now == then || (entry(then) == entry(now).map(|now| short_entry(short_of(&now.value))) && named().is_some())
         })
     }
 }

@@ -1,5 +1,6 @@
 //! What records say, block by block: written here a second time, so that the checker does not lean on the engine's own reading of them.
 
+use crate::volume::short_entry;
 use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, OldRun, Record, Unit};
 use onefold_engine::units::Pbn;
 
@@ -31,10 +32,17 @@ pub(super) fn changes_of(record: &Record) -> Vec<Change> {
             vec![link(lbn.get(), MapEntry::Block { pbn: *pbn, slot: 0 }, old), birth(*pbn, Some(*name))]
         }
         Record::Link { lbn, to, old } => vec![link(lbn.get(), *to, old)],
-        Record::Extent { lbn, pbn, olds } => {
+        Record::Extent { lbn, pbn, olds, shorts } => {
+            let one = |(i, (old, short)): (u64, (Option<Pbn>, &u32))| {
+                let pbn = *pbn + i;
+                [link(lbn.get() + i, MapEntry::Block { pbn, slot: 0 }, &old), birth(pbn, Some(short_entry(*short)))]
+            };
+            (0..).zip(each(olds).zip(shorts)).flat_map(one).collect()
+        }
+        Record::BornRun { lbn, pbn, olds } => {
             let one = |(i, old): (u64, Option<Pbn>)| {
                 let pbn = *pbn + i;
-                [link(lbn.get() + i, MapEntry::Block { pbn, slot: 0 }, &old), birth(pbn, Some(FingerprintEntry::LOST))]
+                [link(lbn.get() + i, MapEntry::Block { pbn, slot: 0 }, &old), birth(pbn, None)]
             };
             (0..).zip(each(olds)).flat_map(one).collect()
         }

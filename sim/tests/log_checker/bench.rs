@@ -1,9 +1,10 @@
 //! A device, its checker, and hands that write.
 
-use onefold_engine::fingerprint::Digest;
+use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::format::page::{self, PageContent};
 use onefold_engine::format::{
-    Anchor, Condensed, FingerprintEntry, Kind, MapEntry, PageId, Places, Record, Region, Superblock, UnitHeader, UnitKind, UnitWriter,
+    Anchor, Condensed, FingerprintEntry, Kind, MapEntry, OldRun, PageId, Places, Record, Region, Superblock, UnitHeader, UnitKind,
+    UnitWriter,
 };
 use onefold_engine::interface::IoId;
 use onefold_engine::units::{Epoch, Lbn, Pbn};
@@ -15,7 +16,7 @@ use onefold_sim::oracle::{Oracle, Patch};
 use onefold_sim::prepare::Prepared;
 use onefold_sim::setcheck::View;
 use onefold_sim::violation::Violation;
-use onefold_sim::volume::Volume;
+use onefold_sim::volume::{Volume, short_of};
 use std::rc::Rc;
 
 pub type Checked = Result<(), Violation>;
@@ -152,6 +153,12 @@ impl Bench {
         Record::New { lbn: Lbn(lbn), pbn: Pbn(pbn), old: old.map(Pbn), name: self.name(label) }
     }
 
+    /// A new block, as the record of a large epoch has it.
+    pub fn extent(&self, lbn: u64, pbn: u64, label: &str) -> Record {
+        let shorts = vec![short_of(&self.name(label).value)];
+        Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds: vec![OldRun { first: None, blocks: 1 }], shorts }
+    }
+
     /// A unit with this header, as it lies at a place.
     pub fn unit(&self, header: &UnitHeader, pbn: u64, places: &[u64], records: Vec<Record>) -> Shared {
         let mut writer = UnitWriter::new(runs(places));
@@ -250,10 +257,7 @@ impl Bench {
     }
 
     pub fn kind_two(value: u8) -> FingerprintEntry {
-        let mut entry = FingerprintEntry::LOST;
-        entry.value.0[0] = value;
-        assert_eq!(entry.kind, Kind::Checksum);
-        entry
+        FingerprintEntry { kind: Kind::Checksum, value: Fingerprint::of_digest(&[value; 16]) }
     }
 
     /// Writes one copy of the next generation.

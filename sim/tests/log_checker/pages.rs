@@ -1,10 +1,11 @@
 //! Pages hold what the records up to their tags make of them.
 
 use super::bench::{Bench, block, link, says};
-use onefold_engine::format::{FingerprintEntry, MapEntry, OldRun, PageContent, PageId, Record, Region};
-use onefold_engine::units::{Lbn, Pbn};
+use onefold_engine::format::{FingerprintEntry, MapEntry, PageContent, PageId, Region};
+use onefold_engine::units::Pbn;
 use onefold_sim::content::{Content, pattern};
 use onefold_sim::violation::Violation;
+use onefold_sim::volume::{short_entry, short_of};
 
 #[test]
 fn l7_an_epoch_that_is_not_durable() {
@@ -104,14 +105,16 @@ fn names_of_large_epochs_that_come_later() {
     bench.client(5, "a");
     bench.data(3, &pattern("a")).unwrap();
     bench.flush().unwrap();
-    let extent = Record::Extent { lbn: Lbn(5), pbn: Pbn(3), olds: vec![OldRun { first: None, blocks: 1 }] };
+    let extent = bench.extent(5, 3, "a");
     bench.change_unit(vec![extent], |header, _, _| header.content_flushed = true).unwrap();
     bench.flush().unwrap();
     bench.vouch().unwrap();
     let (right, wrong) = (bench.name("a"), bench.name("b"));
     says(bench.page(Region::Fingerprints, 5, |page| page.set_fingerprint(3, wrong)), "differs in entry 3");
     says(bench.page(Region::Fingerprints, 5, |page| page.set_fingerprint(3, Bench::kind_two(1))), "differs in entry 3");
-    bench.page(Region::Fingerprints, 5, |page| page.set_fingerprint(3, FingerprintEntry::LOST)).unwrap();
+    let [right_short, wrong_short] = [right, wrong].map(|name| short_entry(short_of(&name.value)));
+    says(bench.page(Region::Fingerprints, 5, |page| page.set_fingerprint(3, wrong_short)), "differs in entry 3");
+    bench.page(Region::Fingerprints, 5, |page| page.set_fingerprint(3, right_short)).unwrap();
     bench.page(Region::Fingerprints, 5, |page| page.set_fingerprint(3, right)).unwrap();
     says(bench.page(Region::Fingerprints, 5, |page| page.set_fingerprint(3, FingerprintEntry::NONE)), "differs in entry 3");
 }

@@ -134,17 +134,27 @@ fn l5_a_record_of_other_content() {
 
 #[test]
 fn r1_a_large_epoch_before_its_content_is_durable() {
-    let extent = || Record::Extent { lbn: Lbn(5), pbn: Pbn(3), olds: vec![OldRun { first: None, blocks: 1 }] };
     let mut bench = Bench::new();
+    let extent = bench.extent(5, 3, "a");
     bench.client(5, "a");
     bench.data(3, &pattern("a")).unwrap();
-    says(bench.change_unit(vec![extent()], |header, _, _| header.content_flushed = true), "R1: large epoch 5 names PBN 3");
+    says(bench.change_unit(vec![extent.clone()], |header, _, _| header.content_flushed = true), "R1: large epoch 5 names PBN 3");
     let mut bench = Bench::new();
     bench.client(5, "a");
     bench.data(3, &pattern("a")).unwrap();
     bench.flush().unwrap();
-    bench.change_unit(vec![extent()], |header, _, _| header.content_flushed = true).unwrap();
+    bench.change_unit(vec![extent], |header, _, _| header.content_flushed = true).unwrap();
     bench.flush().unwrap();
+}
+
+#[test]
+fn l5_a_short_name_of_other_content() {
+    let mut bench = Bench::new();
+    bench.client(5, "b");
+    bench.data(3, &pattern("b")).unwrap();
+    bench.flush().unwrap();
+    let extent = bench.extent(5, 3, "a");
+    says(bench.change_unit(vec![extent], |header, _, _| header.content_flushed = true), "L5: the record of PBN 3");
 }
 
 #[test]

@@ -8,7 +8,6 @@ use crate::output::Report;
 use crate::output::table::Table;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::check::{LiveLog, read_log};
-use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::format::page::{Opened, PageId, SECTORS, open};
 use onefold_engine::format::unit::claims;
 use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN, Region, SLOTS_MAX, Superblock};
@@ -204,6 +203,7 @@ impl<'a> Reader<'a> {
             kind: match print.kind {
                 Kind::None => "none",
                 Kind::Fingerprint => "fingerprint",
+                Kind::Checksum if print.short().is_some() => "short name",
                 Kind::Checksum => "checksum",
                 Kind::Carrier => "carrier",
             },
@@ -222,13 +222,12 @@ impl<'a> Reader<'a> {
         }
         let block = self.buffer.block(0);
         let story = UnitStory::of(self.superblock, pbn, block);
-        let fingerprinter = self.superblock.fingerprinter();
         let agrees = match entry.kind {
             Kind::Carrier => story.is_some() && claims(block) == entry.value,
-            Kind::None => return ("not comparable", story),
-            _ if entry.value == Fingerprint([0; 20]) => return ("not comparable", story),
-            Kind::Fingerprint => fingerprinter.digest(block) == Digest::Of(entry.value),
-            Kind::Checksum => fingerprinter.checksum(block) == entry.value,
+            _ => match entry.is_of(&self.superblock.fingerprinter(), block) {
+                Some(agrees) => agrees,
+                None => return ("not comparable", story),
+            },
         };
         (if agrees { "agrees" } else { "differs" }, story)
     }
@@ -307,6 +306,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
     use onefold_engine::fingerprint::Algorithm;
+    use onefold_engine::fingerprint::Digest;
     use onefold_engine::format::{Anchor, FormatStep, Geometry, Places, Record, UnitHeader, UnitKind, UnitWriter, Wish, copies, format};
     use onefold_engine::settings::Settings;
     use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch};

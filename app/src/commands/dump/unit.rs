@@ -118,7 +118,7 @@ fn text(record: &Record) -> String {
             format!("{lbn} means the new {pbn}, {kind} {:?}; before, {}", name.value, block(*old))
         }
         Record::Link { lbn, to, old } => format!("{lbn} means {}; before, {}", meaning(*to), block(*old)),
-        Record::Extent { lbn, pbn, olds } => {
+        Record::Extent { lbn, pbn, olds, .. } | Record::BornRun { lbn, pbn, olds } => {
             format!("{} blocks from {lbn} on mean new ones from {pbn} on; before, {}", length(olds), before(olds))
         }
         Record::Clear { lbn, to, olds } => format!("{} blocks from {lbn} on mean {}; before, {}", length(olds), meaning(*to), before(olds)),

@@ -1,9 +1,9 @@
 //! The bytes of records (`docs/format.md`, "Records").
 
-use super::{OldRun, Record};
-use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
+use super::{EXTENT_PART_BLOCKS_MAX, OldRun, Record};
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry, SHORT_NAME_SIZE};
 use crate::format::varint::{beyond, difference, put, take};
-use crate::units::{Lbn, Pbn};
+use crate::units::{Lbn, Pbn, index};
 
 // Kind numbers: the lower four bits of a record's first byte. 0 is never a record, so that no padding reads as one. 13 and 14 are kept for
 // settings, and a link to a slot of the very unit.
@@ -19,6 +19,7 @@ const CLOSING: u8 = 9;
 const BORN: u8 = 10;
 const CARRIER: u8 = 11;
 const LATER: u8 = 12;
+const BORN_RUN: u8 = 15;
 
 /// The upper four bits of a record's first byte: the slot of a link or a birth; 1 where a closing record names a block.
 const UPPER_SHIFT: u32 = 4;
@@ -67,18 +68,29 @@ impl Coder {
                 self.put_old(*old, 1, out);
                 Some(0)
             }
-            Record::Extent { lbn, pbn, olds } => {
+            Record::Extent { lbn, pbn, olds, shorts } => {
                 out.push(EXTENT);
-                self.put_lbn(*lbn, 0, out);
-                self.put_pbn(*pbn, 0, out);
-                let parts = self.put_parts(olds, limit, out, Self::put_old_run);
-                self.pbn += self.lbn - lbn.get();
-                parts
+                let mut rest = shorts.as_slice();
+                let parts = olds.iter().map(|&run| {
+                    let (these, others) = rest.split_at(index(run.blocks));
+                    rest = others;
+                    (run, these)
+                });
+                self.put_run(*lbn, *pbn, out, |coder, out| {
+                    coder.put_parts(parts, limit, out, |coder, (run, shorts), follows, out| {
+                        coder.put_old_run(run, follows, out);
+                        shorts.iter().for_each(|short| out.extend_from_slice(&short.to_le_bytes()));
+                    })
+                })
+            }
+            Record::BornRun { lbn, pbn, olds } => {
+                out.push(BORN_RUN);
+                self.put_run(*lbn, *pbn, out, |coder, out| coder.put_parts(olds.iter().copied(), limit, out, Self::put_old_run))
             }
             Record::Clear { lbn, to, olds } => {
                 out.push(if *to == MapEntry::Zero { CLEAR_ZERO } else { CLEAR_UNMAPPED });
                 self.put_lbn(*lbn, 0, out);
-                self.put_parts(olds, limit, out, Self::put_old_run)
+                self.put_parts(olds.iter().copied(), limit, out, Self::put_old_run)
             }
             Record::Removed { pbn, blocks } => {
                 out.push(REMOVED);
@@ -114,7 +126,7 @@ impl Coder {
                 out.push(CLOSING | (1 << UPPER_SHIFT));
                 put(out, *first);
                 self.lost = 0;
-                self.put_parts(lost, limit, out, Self::put_lost)
+                self.put_parts(lost.iter().copied(), limit, out, Self::put_lost)
             }
         };
         if parts.is_none() || out.len() > limit {
@@ -133,6 +145,15 @@ impl Coder {
     fn put_pbn(&mut self, pbn: Pbn, blocks: u64, out: &mut Vec<u8>) {
         put(out, difference(self.pbn, pbn.get()));
         self.pbn = pbn.get() + blocks;
+    }
+
+    /// A run of LBNs that mean a run of new blocks, in parts.
+    fn put_run<T>(&mut self, lbn: Lbn, pbn: Pbn, out: &mut Vec<u8>, put_parts: impl FnOnce(&mut Self, &mut Vec<u8>) -> T) -> T {
+        self.put_lbn(lbn, 0, out);
+        self.put_pbn(pbn, 0, out);
+        let parts = put_parts(self, out);
+        self.pbn += self.lbn - lbn.get();
+        parts
     }
 
     fn put_old(&mut self, old: Option<Pbn>, blocks: u64, out: &mut Vec<u8>) {
@@ -154,27 +175,27 @@ impl Coder {
 
     /// Appends parts up to a length of `limit`; how many there were, none if not one. That another follows is the lowest bit of a number, so the
     /// part that turns out to be the last is mended without a change of its length.
-    fn put_parts<T: Copy>(
+    fn put_parts<T>(
         &mut self,
-        parts: &[T],
+        parts: impl Iterator<Item = T>,
         limit: usize,
         out: &mut Vec<u8>,
         put_part: impl Fn(&mut Self, T, u64, &mut Vec<u8>),
     ) -> Option<usize> {
-        let mut last = None;
-        for (i, &part) in parts.iter().enumerate() {
+        let (mut parts, mut done, mut last) = (parts.peekable(), 0, None);
+        while let Some(part) = parts.next() {
             let (before, begin) = (*self, out.len());
-            put_part(self, part, u64::from(i + 1 < parts.len()), out);
+            put_part(self, part, u64::from(parts.peek().is_some()), out);
             if out.len() > limit {
                 *self = before;
                 out.truncate(begin);
                 let last: usize = last?;
                 out[last] &= !PART_FOLLOWS;
-                return Some(i);
+                return Some(done);
             }
-            last = Some(begin);
+            (done, last) = (done + 1, Some(begin));
         }
-        Some(parts.len())
+        Some(done)
     }
 
     /// Takes a record from the front of `bytes`; none where no encoder made them.
@@ -200,10 +221,17 @@ impl Coder {
             LINK_ZERO => Record::Link { lbn: self.take_lbn(1, bytes)?, to: MapEntry::Zero, old: self.take_old(1, bytes)? },
             LINK_UNMAPPED => Record::Link { lbn: self.take_lbn(1, bytes)?, to: MapEntry::Unmapped, old: self.take_old(1, bytes)? },
             EXTENT => {
-                let (lbn, pbn) = (self.take_lbn(0, bytes)?, self.take_pbn(0, bytes)?);
-                let olds = self.take_parts(bytes, Self::take_old_run)?;
-                self.pbn = pbn.get().wrapping_add(self.lbn.wrapping_sub(lbn.get()));
-                Record::Extent { lbn, pbn, olds }
+                let mut shorts = Vec::new();
+                let (lbn, pbn, olds) = self.take_run(bytes, |coder, blocks, bytes| {
+                    let run = coder.take_old_run(blocks, bytes)?;
+                    take_shorts(blocks, bytes, &mut shorts)?;
+                    Some(run)
+                })?;
+                Record::Extent { lbn, pbn, olds, shorts }
+            }
+            BORN_RUN => {
+                let (lbn, pbn, olds) = self.take_run(bytes, Self::take_old_run)?;
+                Record::BornRun { lbn, pbn, olds }
             }
             CLEAR_ZERO | CLEAR_UNMAPPED => Record::Clear {
                 lbn: self.take_lbn(0, bytes)?,
@@ -250,6 +278,17 @@ impl Coder {
         Some(Pbn(pbn))
     }
 
+    fn take_run<T>(
+        &mut self,
+        bytes: &mut &[u8],
+        take_part: impl FnMut(&mut Self, u64, &mut &[u8]) -> Option<T>,
+    ) -> Option<(Lbn, Pbn, Vec<T>)> {
+        let (lbn, pbn) = (self.take_lbn(0, bytes)?, self.take_pbn(0, bytes)?);
+        let parts = self.take_parts(bytes, take_part)?;
+        self.pbn = pbn.get().wrapping_add(self.lbn.wrapping_sub(lbn.get()));
+        Some((lbn, pbn, parts))
+    }
+
     fn take_old(&mut self, blocks: u64, bytes: &mut &[u8]) -> Option<Option<Pbn>> {
         let Some(folded) = take(bytes)?.checked_sub(1) else { return Some(None) };
         let pbn = beyond(self.old, folded);
@@ -270,7 +309,7 @@ impl Coder {
     }
 
     /// Each part takes a byte or more, so there are never many.
-    fn take_parts<T>(&mut self, bytes: &mut &[u8], take_part: impl Fn(&mut Self, u64, &mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
+    fn take_parts<T>(&mut self, bytes: &mut &[u8], mut take_part: impl FnMut(&mut Self, u64, &mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
         let mut parts = Vec::new();
         loop {
             let first = take(bytes)?;
@@ -280,6 +319,14 @@ impl Coder {
             }
         }
     }
+}
+
+fn take_shorts(blocks: u64, bytes: &mut &[u8], out: &mut Vec<u32>) -> Option<()> {
+    let blocks = index(Some(blocks).filter(|&blocks| blocks <= EXTENT_PART_BLOCKS_MAX)?);
+    let (shorts, rest) = bytes.split_at_checked(blocks * SHORT_NAME_SIZE)?;
+    *bytes = rest;
+    out.extend(shorts.chunks_exact(SHORT_NAME_SIZE).map(|short| u32::from_le_bytes(short.try_into().expect("four bytes"))));
+    Some(())
 }
 
 fn take_name(bytes: &mut &[u8]) -> Option<FingerprintEntry> {

@@ -145,7 +145,7 @@ mod tests {
         for page in 0..pages {
             let lbn = Some(Lbn(page * apart * Region::Map.entries_per_page()));
             let piece = Effect { lbn, blocks: 1, to: MapEntry::Zero, old: None, name: Name::None };
-            let place = nodes.next(Epoch(1));
+            let place = nodes.next(Epoch(1), &piece);
             let links = heads.put(keys(&piece), place);
             nodes.push(Epoch(1), &piece, links);
             heads.grow(&mut nodes);

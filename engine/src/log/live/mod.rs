@@ -4,7 +4,8 @@
 //!    the page as it is after the last commit.
 //! 2. Effects are kept in pieces, as [`Effect::pieces`] cuts them, and what each does to map and refs apart from what it does to fingerprints: the
 //!    second is forgotten earlier, when what it is for has been condensed.
-//! 3. They take little: 16 to 32 bytes a piece, 20 more with a fingerprint entry, and four at most for their place in chains.
+//! 3. They take little: 16 to 32 bytes a piece, 20 more with a fingerprint entry, four for each short name, and four at most for their place in
+//!    chains.
 //!
 //! The pieces are the nodes of [`nodes`]; [`chains`] finds those that touch a page.
 
@@ -68,7 +69,7 @@ impl Unchained {
     ///
     /// # Panics
     /// As there.
-    pub fn push(&mut self, epoch: Epoch, effect: &Effect) {
+    pub fn push(&mut self, epoch: Epoch, effect: &Effect<'_>) {
         self.0.each_piece(epoch, effect, |pieces, piece| pieces.nodes.add(epoch, piece));
     }
 
@@ -109,11 +110,11 @@ impl Live {
     ///
     /// # Panics
     /// When the epoch is older than the last one, the effect is none, or 8 GiB of them live: bugs of the caller, who has a budget.
-    pub fn push(&mut self, epoch: Epoch, effect: &Effect) {
+    pub fn push(&mut self, epoch: Epoch, effect: &Effect<'_>) {
         self.each_piece(epoch, effect, |pieces, piece| pieces.push(epoch, piece));
     }
 
-    fn each_piece(&mut self, epoch: Epoch, effect: &Effect, push: impl Fn(&mut Pieces, &Effect)) {
+    fn each_piece(&mut self, epoch: Epoch, effect: &Effect<'_>, push: impl Fn(&mut Pieces, &Effect<'_>)) {
         assert!(epoch >= self.newest, "{epoch} is committed after {}", self.newest);
         effect.check();
         self.newest = epoch;
@@ -188,7 +189,7 @@ impl Live {
     }
 
     /// What epochs did to map and refs and no condensed unit says, oldest first.
-    pub fn uncondensed(&self) -> impl Iterator<Item = (Epoch, Effect)> {
+    pub fn uncondensed(&self) -> impl Iterator<Item = (Epoch, Effect<'_>)> {
         self.links.nodes.iter_from(self.condensed).map(|node| (node.epoch(), node.effect()))
     }
 
@@ -224,8 +225,8 @@ impl Pieces {
         Self { heads: Heads::new(&nodes, expected), nodes }
     }
 
-    fn push(&mut self, epoch: Epoch, piece: &Effect) {
-        let place = self.nodes.next(epoch);
+    fn push(&mut self, epoch: Epoch, piece: &Effect<'_>) {
+        let place = self.nodes.next(epoch, piece);
         let links = self.heads.put(keys(piece), place);
         self.nodes.push(epoch, piece, links);
         self.heads.grow(&mut self.nodes);
@@ -259,7 +260,7 @@ impl Pieces {
 
     /// All, oldest first.
     #[cfg(test)]
-    fn iter(&self) -> impl Iterator<Item = (Epoch, Effect)> {
+    fn iter(&self) -> impl Iterator<Item = (Epoch, Effect<'_>)> {
         self.nodes.iter().map(|node| (node.epoch(), node.effect()))
     }
 

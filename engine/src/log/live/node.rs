@@ -1,18 +1,16 @@
-//! A node of the live records: a piece of an effect, in 4 to 13 words.
+//! A node of the live records: a piece of an effect, in 4 to 13 words, or, with short names, 4 and one for each block.
 //!
 //! Word 0: blocks, which of LBN, new and old block there are, what becomes of the fingerprint, epoch since the chunk's. Word 1: the upper bytes of
 //! these three numbers, or a map entry that is no block. For each number that there is: its lower four bytes, and the link to the node before in
-//! its chain. Last, the fingerprint entry that a block is born with.
+//! its chain. Last, the fingerprint entry that a block is born with, or the short names of all its blocks.
 
 use crate::format::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MapEntry, PBN_MAX};
 use crate::format::page::Region;
 use crate::log::effect::{Effect, Name};
-use crate::units::{Epoch, Lbn, Pbn};
+use crate::units::{Epoch, Lbn, Pbn, index};
 
 /// Words of a fingerprint entry.
 const ENTRY_SIZE: usize = FINGERPRINT_ENTRY_SIZE / 4;
-/// Words of the largest node.
-pub(super) const NODE_SIZE_MAX: usize = 2 + 2 * Chain::ALL.len() + ENTRY_SIZE;
 /// The most epochs between a chunk's and its nodes'.
 pub(super) const EPOCHS_MAX: u64 = (1 << (u32::BITS - EPOCH_SHIFT)) - 1;
 
@@ -21,6 +19,13 @@ const BLOCKS_BITS: u32 = 11;
 const NAME_SHIFT: u32 = BLOCKS_BITS + 3;
 const NAME_MASK: u32 = 7;
 const EPOCH_SHIFT: u32 = NAME_SHIFT + 3;
+
+// What becomes of the fingerprint.
+const NO_NAME: u32 = 0;
+const ENTRY: u32 = 1;
+const SHORT_NAMES: u32 = 2;
+const REMOVED: u32 = 3;
+const COUNTED: u32 = 4;
 
 /// Bits of a new block's number below its slot.
 const SLOT_SHIFT: u32 = 36;
@@ -57,7 +62,7 @@ fn block(number: u64) -> Pbn {
 }
 
 /// The numbers that a piece is chained by, as [`Chain::ALL`] has them.
-fn numbers(piece: &Effect) -> [Option<u64>; 3] {
+fn numbers(piece: &Effect<'_>) -> [Option<u64>; 3] {
     let (lbn, old) = (piece.lbn.map(Lbn::get), piece.old.map(Pbn::get));
     match piece.to {
         _ if piece.name == Name::Removed => [lbn, old, None],
@@ -67,25 +72,36 @@ fn numbers(piece: &Effect) -> [Option<u64>; 3] {
 }
 
 /// What a piece of an effect is chained by.
-pub(super) fn keys(piece: &Effect) -> [Option<u32>; 3] {
+pub(super) fn keys(piece: &Effect<'_>) -> [Option<u32>; 3] {
     let numbers = numbers(piece);
     Chain::ALL.map(|chain| numbers[chain as usize].map(|number| chain.key(number)))
 }
 
-/// The words of a piece, and how many there are.
-pub(super) fn encode(piece: &Effect, epochs: u64, links: [u32; 3]) -> ([u32; NODE_SIZE_MAX], usize) {
+/// Words that a piece takes.
+pub(super) fn size(piece: &Effect<'_>) -> usize {
     let name = match piece.name {
-        Name::None => 0,
-        Name::Of(_) => 1,
-        Name::Lost => 2,
-        Name::Removed => 3,
-        Name::Counted => 4,
+        Name::Of(_) => ENTRY_SIZE,
+        Name::Short(shorts) => shorts.len(),
+        Name::None | Name::Removed | Name::Counted => 0,
+    };
+    2 + 2 * numbers(piece).into_iter().flatten().count() + name
+}
+
+/// Appends the words of a piece.
+pub(super) fn encode(piece: &Effect<'_>, epochs: u64, links: [u32; 3], words: &mut Vec<u32>) {
+    let name = match piece.name {
+        Name::None => NO_NAME,
+        Name::Of(_) => ENTRY,
+        Name::Short(_) => SHORT_NAMES,
+        Name::Removed => REMOVED,
+        Name::Counted => COUNTED,
     };
     let epochs = u32::try_from(epochs).expect("a chunk ends where they are too many");
     let blocks = u32::try_from(piece.blocks).expect("a piece lies in a page");
     assert!(blocks < 1 << BLOCKS_BITS, "{piece:?} is larger than a page");
 
-    let (mut words, mut end) = ([0; NODE_SIZE_MAX], 2);
+    let begin = words.len();
+    words.extend([0; 2]);
     let mut head = blocks | (name << NAME_SHIFT) | (epochs << EPOCH_SHIFT);
     let mut uppers = [0, if piece.to.pbn().is_none() { piece.to.encode()[0] } else { 0 }, 0, 0];
     let numbers = numbers(piece);
@@ -94,20 +110,17 @@ pub(super) fn encode(piece: &Effect, epochs: u64, links: [u32; 3]) -> ([u32; NOD
             let [a, b, c, d, upper, ..] = number.to_le_bytes();
             head |= 1 << (BLOCKS_BITS + chain as u32);
             uppers[chain as usize] = upper;
-            words[end] = u32::from_le_bytes([a, b, c, d]);
-            words[end + 1] = links[chain as usize];
-            end += 2;
+            words.extend([u32::from_le_bytes([a, b, c, d]), links[chain as usize]]);
         }
     }
-    words[0] = head;
-    words[1] = u32::from_le_bytes(uppers);
-    if let Name::Of(entry) = piece.name {
-        for (word, bytes) in words[end..].iter_mut().zip(entry.encode().chunks_exact(4)) {
-            *word = u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+    words[begin..begin + 2].copy_from_slice(&[head, u32::from_le_bytes(uppers)]);
+    match piece.name {
+        Name::Of(entry) => {
+            words.extend(entry.encode().chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes"))));
         }
-        end += ENTRY_SIZE;
+        Name::Short(shorts) => words.extend_from_slice(shorts),
+        Name::None | Name::Removed | Name::Counted => {}
     }
-    (words, end)
 }
 
 /// A node, and what follows it in its chunk.
@@ -127,8 +140,17 @@ impl<'a> Node<'a> {
         self.words[0] & (1 << (BLOCKS_BITS + chain as u32)) != 0
     }
 
-    fn has_entry(self) -> bool {
-        (self.words[0] >> NAME_SHIFT) & NAME_MASK == 1
+    fn name_number(self) -> u32 {
+        (self.words[0] >> NAME_SHIFT) & NAME_MASK
+    }
+
+    fn blocks(self) -> u64 {
+        u64::from(self.words[0] & ((1 << BLOCKS_BITS) - 1))
+    }
+
+    /// Where what it names begins: behind the words of its chains.
+    fn name_at(self) -> usize {
+        2 + 2 * Chain::ALL.iter().filter(|&&c| self.has(c)).count()
     }
 
     /// Words before those of a chain.
@@ -162,26 +184,31 @@ impl<'a> Node<'a> {
 
     /// Its length.
     pub fn words(self) -> usize {
-        2 + 2 * Chain::ALL.iter().filter(|&&c| self.has(c)).count() + if self.has_entry() { ENTRY_SIZE } else { 0 }
+        let name = match self.name_number() {
+            ENTRY => ENTRY_SIZE,
+            SHORT_NAMES => index(self.blocks()),
+            _ => 0,
+        };
+        self.name_at() + name
     }
 
-    fn name(self) -> Name {
-        match (self.words[0] >> NAME_SHIFT) & NAME_MASK {
-            0 => Name::None,
-            1 => {
+    fn name(self) -> Name<'a> {
+        let words = &self.words[self.name_at()..self.words()];
+        match self.name_number() {
+            ENTRY => {
                 let mut bytes = [0; FINGERPRINT_ENTRY_SIZE];
-                let words = &self.words[self.words() - ENTRY_SIZE..];
                 bytes.chunks_exact_mut(4).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
                 Name::Of(FingerprintEntry::decode(&bytes).expect("an entry that was encoded"))
             }
-            2 => Name::Lost,
-            3 => Name::Removed,
-            _ => Name::Counted,
+            SHORT_NAMES => Name::Short(words),
+            REMOVED => Name::Removed,
+            COUNTED => Name::Counted,
+            _ => Name::None,
         }
     }
 
     /// The piece that it was made of.
-    pub fn effect(self) -> Effect {
+    pub fn effect(self) -> Effect<'a> {
         let name = self.name();
         let new = self.number(Chain::New);
         let (to, old) = match new {
@@ -196,7 +223,6 @@ impl<'a> Node<'a> {
                 (to, self.number(Chain::Old))
             }
         };
-        let blocks = u64::from(self.words[0] & ((1 << BLOCKS_BITS) - 1));
-        Effect { lbn: self.number(Chain::Map).map(Lbn), blocks, to, old: old.map(Pbn), name }
+        Effect { lbn: self.number(Chain::Map).map(Lbn), blocks: self.blocks(), to, old: old.map(Pbn), name }
     }
 }

@@ -4,7 +4,7 @@
 //! 2. Fewer than 2^31 words live. So a place just before the oldest node is no node's as long as one lives that could be linked to it.
 //! 3. A node lies in one chunk. A chunk ends early where the epochs of its nodes would be too far from its own.
 
-use super::node::{Chain, EPOCHS_MAX, NODE_SIZE_MAX, Node, encode};
+use super::node::{Chain, EPOCHS_MAX, Node, encode, size};
 use crate::log::effect::Effect;
 use crate::units::{Epoch, count, index};
 use std::collections::VecDeque;
@@ -112,12 +112,12 @@ impl Nodes {
         self.chunks[at].words[word] = to.0;
     }
 
-    /// Makes room for a node and says where it will be.
+    /// Makes room for the node of a piece and says where it will be.
     ///
     /// # Panics
     /// When 8 GiB of nodes live.
-    pub fn next(&mut self, epoch: Epoch) -> Place {
-        let fits = |chunk: &Chunk| chunk.words.len() + NODE_SIZE_MAX <= CHUNK_SIZE && epoch - chunk.since <= EPOCHS_MAX;
+    pub fn next(&mut self, epoch: Epoch, piece: &Effect<'_>) -> Place {
+        let fits = |chunk: &Chunk| chunk.words.len() + size(piece) <= CHUNK_SIZE && epoch - chunk.since <= EPOCHS_MAX;
         if !self.chunks.back().is_some_and(fits) {
             self.end = if self.end.word() == 0 { self.end } else { self.end.next_chunk() };
             self.chunks.push_back(Chunk { since: epoch, nodes: 0, words: Vec::with_capacity(CHUNK_SIZE) });
@@ -127,18 +127,18 @@ impl Nodes {
     }
 
     /// Puts a node to where [`Self::next`] has just said. The links of chains that it is not in are not looked at.
-    pub fn push(&mut self, epoch: Epoch, piece: &Effect, links: [Place; 3]) {
+    pub fn push(&mut self, epoch: Epoch, piece: &Effect<'_>, links: [Place; 3]) {
         let chunk = self.chunks.back_mut().expect("next made room");
-        let (words, end) = encode(piece, epoch - chunk.since, links.map(|place| place.0));
-        chunk.words.extend_from_slice(&words[..end]);
+        let begin = chunk.words.len();
+        encode(piece, epoch - chunk.since, links.map(|place| place.0), &mut chunk.words);
         chunk.nodes += 1;
         self.len += 1;
-        self.end = self.end.plus(end);
+        self.end = self.end.plus(chunk.words.len() - begin);
     }
 
     /// Puts a node behind the others; it is in no chain before [`Self::link_all`].
-    pub fn add(&mut self, epoch: Epoch, piece: &Effect) {
-        let place = self.next(epoch);
+    pub fn add(&mut self, epoch: Epoch, piece: &Effect<'_>) {
+        let place = self.next(epoch, piece);
         self.push(epoch, piece, [place; 3]);
     }
 

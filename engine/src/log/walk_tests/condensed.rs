@@ -32,7 +32,7 @@ fn copies() -> [(u64, Unit); 3] {
 }
 
 /// What is missing, and what the rest does.
-fn read_of(anchor: &Anchor, copies: impl IntoIterator<Item = (u64, Unit)>) -> (Option<Pbn>, Vec<(Epoch, Effect)>) {
+fn read_of(anchor: &Anchor, copies: impl IntoIterator<Item = (u64, Unit)>) -> (Option<Pbn>, Vec<(Epoch, Effect<'static>)>) {
     let mut medium = Medium::of([unit(11, vec![link(9, 40, None)])]);
     for (pbn, copy) in copies {
         medium = medium.with(Pbn(pbn), copy);

@@ -2,22 +2,22 @@
 
 use super::*;
 
-fn born(lbn: u64, pbn: u64, old: Option<u64>) -> Effect {
+fn born(lbn: u64, pbn: u64, old: Option<u64>) -> Effect<'static> {
     Effect { lbn: Some(Lbn(lbn)), blocks: 1, to: block(pbn), old: old.map(Pbn), name: Name::Of(name(pbn)) }
 }
 
-fn linked(lbn: u64, pbn: u64, old: Option<u64>) -> Effect {
+fn linked(lbn: u64, pbn: u64, old: Option<u64>) -> Effect<'static> {
     Effect { name: Name::None, ..born(lbn, pbn, old) }
 }
 
-fn cleared(lbn: u64, blocks: u64, old: Option<u64>) -> Effect {
+fn cleared(lbn: u64, blocks: u64, old: Option<u64>) -> Effect<'static> {
     Effect { lbn: Some(Lbn(lbn)), blocks, to: MapEntry::Unmapped, old: old.map(Pbn), name: Name::None }
 }
 
-fn replayed(log: &Medium, wrong: &[u64]) -> Vec<(u64, Effect)> {
+fn replayed(log: &Medium, wrong: &[u64]) -> Vec<(u64, Effect<'static>)> {
     let wrong: BTreeSet<Pbn> = wrong.iter().copied().map(Pbn).collect();
     let (mut ended, mut effects) = log.all_walked_from(anchor(), true);
-    ended.replay(&wrong, &mut |epoch, effect| effects.push((epoch, *effect)));
+    ended.replay(&wrong, &mut |epoch, effect| effects.push((epoch, kept(effect))));
     effects.into_iter().map(|(epoch, effect)| (epoch.get(), effect)).collect()
 }
 
@@ -81,10 +81,11 @@ fn runs_are_split_where_old_blocks_are_put_right() {
     let closing = unit(12, vec![closing(11, &[20, 21])]);
     let old = |first: u64, blocks| OldRun { first: Some(Pbn(first)), blocks };
     let clear = Record::Clear { lbn: Lbn(10), to: MapEntry::Unmapped, olds: vec![old(60, 4), old(90, 2)] };
-    let extent = Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds: vec![OldRun { first: None, blocks: 6 }] };
+    let extent =
+        Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds: vec![OldRun { first: None, blocks: 6 }], shorts: vec![1, 2, 3, 4, 5, 6] };
     let log = Medium::of([first, closing, unit(13, vec![clear, extent])]);
     let effects = replayed(&log, &[]);
-    let fresh = Effect { lbn: Some(Lbn(10)), blocks: 6, to: block(200), old: None, name: Name::Lost };
+    let fresh = Effect { lbn: Some(Lbn(10)), blocks: 6, to: block(200), old: None, name: Name::Short(&[1, 2, 3, 4, 5, 6]) };
     let expected = [
         cleared(10, 1, Some(60)),
         cleared(11, 1, Some(7)),
@@ -101,10 +102,11 @@ fn a_run_of_new_blocks_keeps_its_blocks_when_it_is_split() {
     let first = unit(11, vec![new(12, 20, Some(7))]);
     let closing = unit(12, vec![closing(11, &[20])]);
     let olds = vec![OldRun { first: Some(Pbn(60)), blocks: 3 }];
-    let extent = Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds };
+    let extent = Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds, shorts: vec![1, 2, 3] };
     let log = Medium::of([first, closing, unit(13, vec![extent])]);
-    let run = |lbn, blocks, pbn, old| Effect { lbn: Some(Lbn(lbn)), blocks, to: block(pbn), old: Some(Pbn(old)), name: Name::Lost };
-    assert_eq!(replayed(&log, &[]), [(13, run(10, 2, 200, 60)), (13, run(12, 1, 202, 7))]);
+    let run = |lbn, blocks, pbn, old, name| Effect { lbn: Some(Lbn(lbn)), blocks, to: block(pbn), old: Some(Pbn(old)), name };
+    let named = [Name::Short(&[1, 2]), Name::Short(&[3])];
+    assert_eq!(replayed(&log, &[]), [(13, run(10, 2, 200, 60, named[0])), (13, run(12, 1, 202, 7, named[1]))]);
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn what_is_known_to_be_flushed_is_handed_on_at_once() {
     let mut after = Vec::new();
     for unit in units {
         let (which, pbn) = walk.ask().expect("it is named");
-        walk.arrived(which, pbn, Some(unit), &mut |epoch, effect| handed_on.push((epoch.get(), *effect)));
+        walk.arrived(which, pbn, Some(unit), &mut |epoch, effect| handed_on.push((epoch.get(), kept(effect))));
         after.push(handed_on.len());
     }
     assert_eq!(after, [0, 1, 2]);

@@ -43,13 +43,13 @@ fn random(n: u64, below: u64) -> u64 {
 }
 
 /// Overwrites a random block of 64 GiB.
-fn overwrite(n: u64, name: Name) -> Effect {
+fn overwrite(n: u64, name: Name<'static>) -> Effect<'static> {
     const BLOCKS: u64 = (64 << 30) / 4096;
     Effect { name, ..link(random(3 * n, BLOCKS), block(random(3 * n + 1, BLOCKS)), Some(random(3 * n + 2, BLOCKS))) }
 }
 
 /// Pushes this many, an epoch each, and looks all the time.
-fn takes_at_most(bytes_each: u64, effects: u64, name: impl Fn(u64) -> Name) {
+fn takes_at_most(bytes_each: u64, effects: u64, name: impl Fn(u64) -> Name<'static>) {
     let before = held();
     let mut live = Live::new(0);
     for n in 1..=effects {

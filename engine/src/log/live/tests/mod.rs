@@ -16,17 +16,28 @@ fn block(pbn: u64) -> MapEntry {
     MapEntry::Block { pbn: Pbn(pbn), slot: 0 }
 }
 
-fn link(lbn: u64, to: MapEntry, old: Option<u64>) -> Effect {
+fn link(lbn: u64, to: MapEntry, old: Option<u64>) -> Effect<'static> {
     Effect { lbn: Some(Lbn(lbn)), blocks: 1, to, old: old.map(Pbn), name: Name::None }
 }
 
-fn removed(pbn: u64) -> Effect {
+fn removed(pbn: u64) -> Effect<'static> {
     Effect { lbn: None, blocks: 1, to: MapEntry::Unmapped, old: Some(Pbn(pbn)), name: Name::Removed }
 }
 
-fn named(n: u64) -> Name {
+fn named(n: u64) -> Name<'static> {
     Name::Of(FingerprintEntry::of(Fingerprint::of_digest(blake3::hash(&n.to_le_bytes()).as_bytes())))
 }
+
+/// Short names, all different.
+static SHORTS: [u32; 500] = {
+    let mut shorts = [1; 500];
+    let mut i = 1;
+    while i < shorts.len() {
+        shorts[i] = shorts[i - 1] + 1;
+        i += 1;
+    }
+    shorts
+};
 
 fn page(region: Region, index: u64) -> PageId {
     PageId { region, index }
@@ -44,7 +55,7 @@ fn all_that_an_effect_says_comes_back() {
     let last = MapEntry::Block { pbn: PBN_MAX, slot: 15 };
     let effects = [
         whole(named(1), last, Some(PBN_MAX)),
-        whole(Name::Lost, last, None),
+        whole(Name::Short(&[u32::MAX]), last, None),
         whole(Name::None, last, Some(Pbn(0))),
         whole(Name::None, MapEntry::Zero, Some(PBN_MAX)),
         whole(Name::None, MapEntry::Lost, None),
@@ -55,7 +66,9 @@ fn all_that_an_effect_says_comes_back() {
     ];
     let mut live = Live::new(0);
     effects.iter().for_each(|effect| live.push(Epoch(7), effect));
-    let all = |pieces: &Pieces| pieces.iter().collect::<Vec<_>>();
+    fn all(pieces: &Pieces) -> Vec<(Epoch, Effect<'_>)> {
+        pieces.iter().collect()
+    }
     assert_eq!(all(&live.links), effects.map(|effect| (Epoch(7), effect.apart().0)));
     let names: Vec<_> = effects.iter().filter_map(|effect| Some((Epoch(7), effect.apart().1?))).collect();
     assert_eq!((all(&live.names), names.len()), (names.clone(), 4));
@@ -64,7 +77,7 @@ fn all_that_an_effect_says_comes_back() {
 #[test]
 fn runs_are_cut_where_a_page_or_a_granule_ends() {
     let mut live = Live::new(0);
-    let run = Effect { lbn: Some(Lbn(700)), blocks: 500, to: block(150), old: Some(Pbn(3990)), name: Name::Lost };
+    let run = Effect { lbn: Some(Lbn(700)), blocks: 500, to: block(150), old: Some(Pbn(3990)), name: Name::Short(&SHORTS) };
     live.push(Epoch(1), &run);
     let pieces: Vec<_> =
         live.links.iter().map(|(_, e)| (e.lbn.unwrap().get(), e.blocks, e.to.pbn().unwrap().get(), e.old.unwrap().get())).collect();

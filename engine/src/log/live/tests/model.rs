@@ -1,6 +1,6 @@
 //! What the tables are after each epoch, by doing what the records say, block by block, in plain vectors.
 
-use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_MAX, REFS_UNKNOWN};
+use crate::format::entry::{FingerprintEntry, MapEntry, REFS_MAX, REFS_UNKNOWN};
 use crate::format::page::{PageContent, PageId, Region, SECTORS};
 use crate::log::effect::{Effect, Name};
 use crate::units::{Lbn, Pbn, count, index};
@@ -74,7 +74,7 @@ impl Tables {
     }
 
     /// Does what an effect says.
-    pub fn do_it(&mut self, effect: &Effect) {
+    pub fn do_it(&mut self, effect: &Effect<'_>) {
         for i in 0..effect.blocks {
             let old = effect.old.map(|pbn| pbn + i);
             if let Some(pbn) = old {
@@ -97,7 +97,7 @@ impl Tables {
                     continue;
                 }
                 Name::Of(entry) => (to.pbn().unwrap(), entry),
-                Name::Lost => (to.pbn().unwrap(), FingerprintEntry { kind: Kind::Checksum, value: FingerprintEntry::NONE.value }),
+                Name::Short(shorts) => (to.pbn().unwrap(), FingerprintEntry::of_short(shorts[index(i)])),
                 Name::Removed => (old.unwrap(), FingerprintEntry::NONE),
                 Name::Counted => unreachable!("no step makes one"),
             };

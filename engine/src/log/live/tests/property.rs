@@ -1,13 +1,13 @@
 //! Random histories: effects in epochs, pages that come into memory and leave it, sectors written each at its own time, checkpoints.
 
 use super::model::{LBNS, Origin, PBNS, Tables};
-use super::{Live, Pieces, Unchained, named};
+use super::{Live, Pieces, SHORTS, Unchained, named};
 use crate::Map;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 use crate::format::geometry::LOGICAL_BLOCKS_MAX;
 use crate::format::page::{PageContent, PageId, Region, SECTORS};
 use crate::log::effect::{Effect, Name};
-use crate::units::{Epoch, count};
+use crate::units::{Epoch, count, index};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -98,8 +98,8 @@ struct World {
     now: Tables,
     after: Vec<(Epoch, Tables)>,
     /// Of the epoch that is not committed; of those that are, since the last checkpoint.
-    open: Vec<Effect>,
-    done: Vec<(Epoch, Effect)>,
+    open: Vec<Effect<'static>>,
+    done: Vec<(Epoch, Effect<'static>)>,
     /// The last epoch that was condensed.
     named: Epoch,
     medium: Map<PageId, PageContent>,
@@ -137,7 +137,7 @@ impl World {
     }
 
     /// What a step does to the tables, if it can now.
-    fn effect(&self, step: Step) -> Option<Effect> {
+    fn effect(&self, step: Step) -> Option<Effect<'static>> {
         let free = |pbn| self.now.refs[pbn] == 0;
         let to = |pbn, slot| MapEntry::Block { pbn: self.origin.pbn(pbn), slot };
         let mapped = |lbn: usize, blocks: usize, to, name| {
@@ -151,8 +151,10 @@ impl World {
         match step {
             Step::New { lbn, pbn, blocks } => {
                 let (first, free) = Self::run(pbn, blocks, free)?;
-                let name = if blocks == 1 { named(count(self.done.len() + self.open.len())) } else { Name::Lost };
-                Some(mapped(lbn, free, to(first, 0), name))
+                let (new, before) = (mapped(lbn, free, to(first, 0), Name::None), self.done.len() + self.open.len());
+                let shorts = &SHORTS[before % 100..][..index(new.blocks)];
+                let name = if blocks == 1 { named(count(before)) } else { Name::Short(shorts) };
+                Some(Effect { name, ..new })
             }
             Step::Link { lbn, pbn, blocks, slot } => {
                 let (old, _) = self.olds(lbn, 1);
@@ -260,7 +262,7 @@ impl World {
     /// What is told of all live records.
     fn look_at_all(&mut self) {
         let is_live = |epoch: Epoch, id: &PageId| id.region != Region::Fingerprints || epoch > self.named;
-        let pages = |(epoch, effect): &(Epoch, Effect)| effect.pages().filter(|id| is_live(*epoch, id)).collect::<Vec<_>>();
+        let pages = |(epoch, effect): &(Epoch, Effect<'_>)| effect.pages().filter(|id| is_live(*epoch, id)).collect::<Vec<_>>();
         let touched: BTreeSet<_> = self.done.iter().flat_map(pages).collect();
         assert!(self.live.pages(Epoch(u64::MAX)).eq(touched.iter().copied()), "the pages that effects touch");
         for id in self.ids.clone() {
