@@ -18,11 +18,11 @@ use crate::options::Options;
 use crate::record::{self, record};
 use crate::sin::{BlankDevice, FullDevice, MisdirectingDevice, RottenDevice, Sin};
 use crate::violation::{Violation, violation};
-use crate::volume::Place;
+use crate::volume::{Place, Volume};
 use crate::world::{Setting, World};
 use fastrand::Rng;
 use onefold_engine::format::unit::parse;
-use onefold_engine::format::{CommitMode, Region, UnitHeader};
+use onefold_engine::format::{CommitMode, Record, Region, UnitHeader};
 use onefold_engine::interface::Notice;
 use std::rc::Rc;
 
@@ -115,9 +115,21 @@ fn rot_of_late(setting: &Setting, before: &SimDisk, disk: &mut SimDisk, rng: &mu
         matches!(setting.volume.place(block), Place::Data(_)) && now.id() != then.id() && now.id() != Content::zero().id()
     };
     let blocks: Vec<u64> = (0..disk.blocks()).filter(is_new).collect();
+    // Large epochs are few, and what a crash keeps from the page of fingerprints is only theirs.
+    let of_large: Vec<u64> = if rng.bool() { in_runs(&setting.volume, disk).filter(is_new).collect() } else { Vec::new() };
+    let blocks = if of_large.is_empty() { blocks } else { of_large };
     let Some(&block) = blocks.get(rng.usize(0..blocks.len().max(1))) else { return false };
     flip(disk, block, &format!("{:?}, of late", setting.volume.place(block)), rng);
     true
+}
+
+/// Blocks that units of the log name in runs, whose fingerprints no record has.
+fn in_runs<'a>(volume: &'a Volume, disk: &'a SimDisk) -> impl Iterator<Item = u64> + 'a {
+    let data = (0..disk.blocks()).filter(|&block| matches!(volume.place(block), Place::Data(_)));
+    let records = data.filter_map(|block| parse(disk.cell(block).durable().bytes())).flat_map(|unit| unit.records);
+    let runs =
+        records.filter_map(|record| if let Record::Extent { pbn, shorts, .. } = record { Some((pbn.get(), shorts.len())) } else { None });
+    runs.flat_map(|(pbn, blocks)| (pbn..).take(blocks)).map(|pbn| volume.block_of(pbn))
 }
 
 /// Flips a bit of a block.
