@@ -78,7 +78,8 @@ impl Explorer {
             9 => self.run_failing(options.filling(), &mut rng),
             1..=3 => self.run_failing(options, &mut rng),
             4 | 5 if self.modes.log() => self.run_with_large_epochs(options.with_large_epochs(&mut rng), &mut rng),
-            4 | 5 => self.run_long(options, &mut rng),
+            4 => self.run_long(options, &mut rng),
+            5 => self.run_turning_pages_out(options.turning_pages_out(&mut rng), &mut rng),
             6 | 11 => self.run_in_little_memory(options.in_little_memory(&mut rng), &mut rng),
             _ => self.run_crashing(options, &mut rng),
         }
@@ -131,6 +132,17 @@ impl Explorer {
         plan.states = 4;
         plan.stops = [4, 1, 0];
         plan.events = [rng.u64(20..200), rng.u64(1000..4000), 400, 1];
+        plan.check_sets = true;
+        self.start(&plan, rng)
+    }
+
+    /// Epochs of few writes among many reads, which need hundreds of steps to turn a page out.
+    fn run_turning_pages_out(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
+        let mut plan = self.plan(options);
+        plan.states = 4;
+        plan.stops = [4, 1, 0];
+        plan.events = [rng.u64(200..800), rng.u64(20..100), 40, 1];
+        plan.idle_steps = 2000;
         plan.check_sets = true;
         self.start(&plan, rng)
     }

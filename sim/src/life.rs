@@ -23,7 +23,7 @@ use std::rc::Rc;
 const LIVES: u64 = 1200;
 /// Of them for crashes of the first life alone, whose closing would else find none left.
 const LIVES_OF_THE_FIRST: u64 = 60;
-/// Steps without a device event after which a life is thought to have nothing more to show.
+/// Steps without a device event after which most lives are thought to have nothing more to show.
 const IDLE_STEPS: u32 = 300;
 
 /// How the lives of a run go.
@@ -36,6 +36,8 @@ pub struct Plan {
     /// Device events of a life, by depth.
     pub events: [u64; DEPTH_MAX + 1],
     pub check_sets: bool,
+    /// Steps without a device event after which a life ends before its time.
+    pub idle_steps: u32,
     /// In 4096: a crash where an epoch's units are on their way, or their flush is, beyond the others.
     pub odds_of_units: u32,
     lives: Cell<u64>,
@@ -46,7 +48,7 @@ impl Plan {
     #[must_use]
     pub fn new(setting: Setting) -> Self {
         let (stops, events) = ([0; DEPTH_MAX], [100; DEPTH_MAX + 1]);
-        Self { setting, states: 4, stops, events, check_sets: true, odds_of_units: 0, lives: Cell::new(LIVES) }
+        Self { setting, states: 4, stops, events, check_sets: true, idle_steps: IDLE_STEPS, odds_of_units: 0, lives: Cell::new(LIVES) }
     }
 
     /// The device events of a life after which to crash.
@@ -200,7 +202,7 @@ impl Explorer {
         let reads_at = if depth == 0 || rng.bool() { 0 } else { rng.u64(0..12) };
         let mut has_read = false;
         let (mut seen, mut idle, mode) = (0, 0, world.setting.options.settings.commit_mode);
-        while world.traffic.events < plan.events[depth] && idle < IDLE_STEPS {
+        while world.traffic.events < plan.events[depth] && idle < plan.idle_steps {
             if !has_read && world.traffic.events >= reads_at {
                 has_read = true;
                 world.send_reads()?;

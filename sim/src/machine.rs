@@ -104,10 +104,11 @@ pub fn open_engine(disk: &SimDisk, setting: &Setting, rng: &mut Rng) -> Result<B
     let superblock = superblock_of(disk, rng)?.into_service();
     let settings = setting.options.settings.clone();
     let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
-    if let Some(pages) = setting.options.pages {
-        // The share of the smallest budget would hold every page of so small a volume.
-        let limit = accountant.limit(Part::Pages);
-        accountant.take(Part::Pages, limit.saturating_sub(pages * BLOCK_BYTES));
+    // The share of the smallest budget would hold every page, and every block, of so small a volume.
+    for (part, most) in [(Part::Pages, setting.options.pages), (Part::ReadCache, setting.options.cached)] {
+        if let Some(blocks) = most {
+            accountant.take(part, accountant.limit(part).saturating_sub(blocks * BLOCK_BYTES));
+        }
     }
     Ok(Box::new(Engine::open(superblock, settings, Arc::new(PlainHome), accountant, Time(1_000_000_000))))
 }

@@ -91,6 +91,8 @@ pub struct Options {
     pub lbns: usize,
     /// Metadata pages that memory has room for; none: the whole share.
     pub pages: Option<u64>,
+    /// Blocks that the read cache has room for, about; none: the whole share.
+    pub cached: Option<u64>,
 }
 
 impl Options {
@@ -153,6 +155,7 @@ impl Options {
             blocks: [1, 1, 2, 4][rng.usize(0..4)],
             lbns: [4, 8, 24, 64][rng.usize(0..4)],
             pages: (shape == Shape::Wide).then(|| pages_of_little_memory(rng)),
+            cached: None,
         }
     }
 
@@ -164,6 +167,21 @@ impl Options {
         (self.mix.read, self.mix.flush, self.unique, self.zero) = (20, 1, 0, 0);
         self.settings.noncritical_delay_ms = [0, 5][rng.usize(0..2)];
         self
+    }
+
+    /// The same, but a refs page goes out early with an open epoch's increments, leaves memory, and is back, unchanged, when the epoch commits.
+    /// Few writes among many reads turn it out, and time does not jump to the epoch's end before they have. All content repeats, so nothing but
+    /// the page asks for the flush; and a duplicate is compared with a block that has to be read: while that is under way its page is back.
+    #[must_use]
+    pub fn turning_pages_out(self, rng: &mut Rng) -> Self {
+        let mut options = self.in_little_memory(rng);
+        (options.pages, options.cached) = (Some(rng.u64(16..30)), Some(8));
+        options.mix = Mix { write: 2, part: 0, read: 100, flush: 1, discard: 0, zeroes: 0 };
+        (options.alphabet, options.lbns, options.blocks, options.depth) = (20, 64, 1, 8);
+        (options.fua, options.delay, options.jump) = (0, 100, 0);
+        (options.settings.persistence, options.settings.commit_period_ms) = (Persistence::Weak, 1000);
+        (options.settings.verify_duplicates, options.settings.refs_limit) = (true, 254);
+        options
     }
 
     /// The same, but epochs become large: several units of the log, and content that is flushed before them.

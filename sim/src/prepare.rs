@@ -175,5 +175,6 @@ pub fn quiet_options(shape: Shape) -> Options {
         blocks: 1,
         lbns: USED as usize,
         pages: None,
+        cached: None,
     }
 }
