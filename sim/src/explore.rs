@@ -26,7 +26,7 @@ pub struct Explorer {
     pub coverage: Coverage,
     /// What makes epochs durable.
     pub modes: Modes,
-    /// When to leave the rest of a run alone.
+    /// When a run is to end at once: what it would find with fewer crashes than it drew, it would not find again.
     pub deadline: Option<Instant>,
 }
 

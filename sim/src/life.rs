@@ -217,6 +217,9 @@ impl Explorer {
                     || rng.u32(0..4096) < odds(&world.traffic, mode, depth) + plan.odds_at(world.traffic.step())
                 {
                     self.crash(plan, world, depth, rng)?;
+                    if self.is_late() {
+                        return Ok(());
+                    }
                 }
                 (seen, idle) = (events, 0);
             }
@@ -243,6 +246,9 @@ impl Explorer {
                 seen = world.traffic.events;
                 if rng.u8(..) < if depth == 0 { 60 } else { 8 } {
                     self.crash(plan, world, depth, rng)?;
+                    if self.is_late() {
+                        return Ok(());
+                    }
                 }
             }
         }
@@ -279,6 +285,9 @@ impl Explorer {
         };
         if rng.u8(..) < kills {
             for _ in 0..4 {
+                if self.is_late() {
+                    break;
+                }
                 let disk = world.disk.kill(rng);
                 // The cache is part of the state, and is not named: a kill adds nothing to the distinct ones beyond its durable medium.
                 let name = disk.media() ^ 1;
