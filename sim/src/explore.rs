@@ -5,14 +5,16 @@
 //! 3. A life that is not cut off ends with a clean close: then everything acknowledged is durable, and the counts on the medium are the links
 //!    exactly, or *garbage possible* is set.
 
-use crate::life::{Left, Plan};
+use crate::life::Left;
 use crate::options::{Modes, Options, Shape};
+use crate::plan::Plan;
 use crate::prepare::Prepared;
 use crate::record::record;
 use crate::states::Coverage;
 use crate::violation::{Violation, violation};
 use crate::world::{Setting, World};
 use fastrand::Rng;
+use onefold_engine::format::CommitMode;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -77,6 +79,9 @@ impl Explorer {
             8 | 10 => self.run_filling(options.filling(), &mut rng),
             9 => self.run_failing(options.filling(), &mut rng),
             1..=3 => self.run_failing(options, &mut rng),
+            5 if options.settings.commit_mode == CommitMode::Log && rng.bool() => {
+                crate::spoil::run_with_large_epochs(self, options, &mut rng)
+            }
             4 | 5 if self.modes.log() => self.run_with_large_epochs(options.with_large_epochs(&mut rng), &mut rng),
             4 => self.run_long(options, &mut rng),
             5 => self.run_turning_pages_out(options.turning_pages_out(&mut rng), &mut rng),

@@ -1,7 +1,8 @@
 //! Lives in which one device call fails (A5): while the volume opens, serves or closes.
 
 use crate::explore::Explorer;
-use crate::life::{Left, Plan};
+use crate::life::Left;
+use crate::plan::Plan;
 use crate::states::{Crash, Where};
 use crate::traffic::Step;
 use crate::violation::{Violation, violation};

@@ -37,6 +37,7 @@ pub mod failing;
 pub mod formatting;
 pub mod life;
 pub mod mutants;
+pub mod plan;
 pub mod spoil;
 
 #[cfg(feature = "measure")]

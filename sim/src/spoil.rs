@@ -35,19 +35,15 @@ const EVENTS: u64 = 150;
 /// The first violation.
 pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
     options.settings.verify_reads = true;
-    let in_log = options.settings.commit_mode == CommitMode::Log;
-    let kind = if in_log { rng.u8(0..5) } else { 4 };
-    if let 2 | 3 = kind {
-        // Their fingerprints are in no record, so something else has to tell what has rotted.
-        options = options.with_large_epochs(rng);
-    }
     let prepared = explorer.prepared(options.shape);
     let setting = prepared.setting(Rc::new(options));
     let left = Left::new(prepared.disk.clone(), prepared.oracle.clone());
-    match kind {
-        0 => return run_with_live_log(explorer, &setting, left, rng),
-        1..=3 => return run_with_rot(explorer, &setting, left, rng),
-        _ => {}
+    if setting.options.settings.commit_mode == CommitMode::Log {
+        match rng.u8(0..4) {
+            0 => return run_with_live_log(explorer, &setting, left, rng),
+            1 | 2 => return run_with_rot(explorer, &setting, left, rng),
+            _ => {}
+        }
     }
     let sound = life_before(&setting, left, rng)?;
     for _ in 0..8 {
@@ -60,6 +56,18 @@ pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Resu
         life_after(explorer, &setting, disk, sin, &sound, rng)?;
     }
     Ok(())
+}
+
+/// Rot in large epochs: the fingerprints of their content are in no record, so something else has to tell.
+///
+/// # Errors
+/// The first violation.
+pub fn run_with_large_epochs(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(), Violation> {
+    let mut options = options.with_large_epochs(rng);
+    options.settings.verify_reads = true;
+    let prepared = explorer.prepared(options.shape);
+    let left = Left::new(prepared.disk.clone(), prepared.oracle.clone());
+    run_with_rot(explorer, &prepared.setting(Rc::new(options)), left, rng)
 }
 
 fn life_before(setting: &Setting, left: Left, rng: &mut Rng) -> Result<Left, Violation> {
