@@ -305,8 +305,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onefold_engine::fingerprint::Algorithm;
-    use onefold_engine::fingerprint::Digest;
+    use onefold_engine::fingerprint::{Algorithm, Digest};
     use onefold_engine::format::{Anchor, FormatStep, Geometry, Places, Record, UnitHeader, UnitKind, UnitWriter, Wish, copies, format};
     use onefold_engine::settings::Settings;
     use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch};
