@@ -6,6 +6,7 @@ use crate::record;
 use crate::states::Coverage;
 use crate::violation::Violation;
 use crate::watchdog;
+use crate::words::{above_zero, minutes, number};
 use onefold_engine::format::CommitMode;
 use std::io;
 use std::process::ExitCode;
@@ -45,7 +46,7 @@ struct Wanted {
 /// # Errors
 /// When an argument is none.
 pub fn command(words: &[String]) -> io::Result<ExitCode> {
-    let wanted = parse(words)?;
+    let wanted = parse(words).map_err(io::Error::other)?;
     if let Some(run) = wanted.only {
         return Ok(tell(&wanted, run));
     }
@@ -76,30 +77,28 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
     Ok(if covers(&coverage, &wanted) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn parse(words: &[String]) -> io::Result<Wanted> {
+fn parse(words: &[String]) -> Result<Wanted, String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut wanted = Wanted { seed: 1, only: None, minutes: 1.0, threads, lines: 120, all: false, modes: Modes::One(CommitMode::Ordered) };
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let bad = || io::Error::other(format!("{word} wants a number"));
-        let mut value = || words.next().ok_or_else(bad);
         match word.as_str() {
-            "--seed" => wanted.seed = value()?.parse().map_err(|_| bad())?,
-            "--only" => wanted.only = Some(value()?.parse().map_err(|_| bad())?),
-            "--minutes" => wanted.minutes = value()?.parse().map_err(|_| bad())?,
-            "--threads" => wanted.threads = value()?.parse::<usize>().map_err(|_| bad())?.clamp(1, watchdog::THREADS_MAX),
-            "--lines" => wanted.lines = value()?.parse().map_err(|_| bad())?,
+            "--seed" => wanted.seed = number(word, words.next())?,
+            "--only" => wanted.only = Some(number(word, words.next())?),
+            "--minutes" => wanted.minutes = minutes(word, words.next())?,
+            "--threads" => wanted.threads = above_zero::<usize>(word, words.next())?.min(watchdog::THREADS_MAX),
+            "--lines" => wanted.lines = number(word, words.next())?,
             "--all" => wanted.all = true,
             "--commit-mode" => {
-                let name = value()?;
-                wanted.modes = match name.as_str() {
+                let name = words.next().map_or("", String::as_str);
+                wanted.modes = match name {
                     "ordered" => Modes::One(CommitMode::Ordered),
                     "log" => Modes::One(CommitMode::Log),
                     "any" => Modes::Any,
-                    _ => return Err(io::Error::other(format!("--commit-mode {name}: there are ordered, log and any"))),
+                    _ => return Err(format!("--commit-mode {name}: there are ordered, log and any")),
                 };
             }
-            _ => return Err(io::Error::other(format!("there is no option {word}"))),
+            _ => return Err(format!("there is no option {word}")),
         }
     }
     Ok(wanted)

@@ -4,6 +4,7 @@ pub mod content;
 pub mod record;
 pub mod violation;
 pub mod watchdog;
+pub mod words;
 
 pub mod disk;
 pub mod oracle;

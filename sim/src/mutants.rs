@@ -6,6 +6,7 @@
 //! 2. The unchanged copy is explored first, in each mode: while that finds something, no mutant proves anything.
 //! 3. A mutant that does not build, or that is not found in time, is a failure of the kit.
 
+use crate::words::{minutes, number};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -40,7 +41,7 @@ struct Wanted {
 /// # Errors
 /// When the copy cannot be made, or an argument is none.
 pub fn command(words: &[String]) -> io::Result<ExitCode> {
-    let wanted = parse(words)?;
+    let wanted = parse(words).map_err(io::Error::other)?;
     let mut mutants = Vec::new();
     for (folder, mode) in HUNTS {
         mutants.extend(mutants_in(folder, mode)?);
@@ -109,16 +110,15 @@ fn chosen(mut mutants: Vec<Mutant>, only: &[String]) -> io::Result<Vec<Mutant>> 
     Ok(mutants)
 }
 
-fn parse(words: &[String]) -> io::Result<Wanted> {
+fn parse(words: &[String]) -> Result<Wanted, String> {
     let mut wanted = Wanted { only: Vec::new(), seed: 1, minutes: MINUTES, baseline: true };
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let bad = || io::Error::other(format!("{word} wants a number"));
         match word.as_str() {
-            "--seed" => wanted.seed = words.next().and_then(|w| w.parse().ok()).ok_or_else(bad)?,
-            "--minutes" => wanted.minutes = words.next().and_then(|w| w.parse().ok()).ok_or_else(bad)?,
+            "--seed" => wanted.seed = number(word, words.next())?,
+            "--minutes" => wanted.minutes = minutes(word, words.next())?,
             "--no-baseline" => wanted.baseline = false,
-            name if name.starts_with("--") => return Err(io::Error::other(format!("there is no option {name}"))),
+            name if name.starts_with("--") => return Err(format!("there is no option {name}")),
             name => wanted.only.push(name.to_owned()),
         }
     }

@@ -9,6 +9,7 @@
 use crate::counts::names::digest_of;
 use crate::counts::pool::Pool;
 use crate::figure::{Figure, Relation, say};
+use crate::words::{above_zero, number};
 use fastrand::Rng;
 use onefold_engine::Engine;
 use onefold_engine::buffer::{Buffer, BufferMut};
@@ -236,10 +237,10 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
         let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
         match word.as_str() {
             "--json" => json = true,
-            "--seed" => seed = value()?.parse().map_err(|_| "--seed wants a number".to_owned())?,
+            "--seed" => seed = number(word, words.next())?,
             "--only" => only = Some(value()?.parse::<usize>().ok().filter(|i| *i < CASES.len()).ok_or("--only wants 0 to 3")?),
-            "--rounds" => rounds = value()?.parse().ok().filter(|r| *r > 0).ok_or("--rounds wants a number above 0")?,
-            "--writes" => writes = value()?.parse().ok().filter(|w| *w > 0).ok_or("--writes wants a number above 0")?,
+            "--rounds" => rounds = above_zero(word, words.next())?,
+            "--writes" => writes = above_zero(word, words.next())?,
             "engine-steps" => {}
             other => return Err(format!("steps knows no {other}; it takes --json, --seed N, --only CASE, --rounds N, --writes N")),
         }

@@ -51,7 +51,7 @@ def measure(name, row, options):
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(prog="./dev bench")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--list", action="store_true")
@@ -65,11 +65,15 @@ def main():
             print(f"{name:20} {wanted(row)} {row['unit']:12} {row['runner']:9} {row['what']}")
         return 0
     names = [name for name, row in rows.items() if row["runner"] != "papers"] if options.all else options.names
+    if not names:
+        parser.error("which one? ./dev bench --list has the names")
+    if not os.path.isdir(options.dir):
+        parser.error(f"--dir {options.dir}: no folder is there")
     for name in names:
         if name not in rows:
-            sys.exit(f"bench: there is no '{name}'; ./dev bench --list has the names")
+            parser.error(f"there is no '{name}'; ./dev bench --list has the names")
         if rows[name]["runner"] == "papers":
-            sys.exit(f"bench: {name} has options of its own and is run alone: ./dev bench {name}")
+            parser.error(f"{name} has options of its own and is run alone: ./dev bench {name}")
     missed = 0
     for name in names:
         row = rows[name]

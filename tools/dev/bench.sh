@@ -19,7 +19,7 @@ help_if_asked "$0" "$@"
 if [[ " $* " == *" --list "* ]]; then
     exec python3 tools/bench/bench.py --list
 fi
-[[ $# -gt 0 ]] || die "bench: which one? ./dev bench --list has the names"
+[[ $# -gt 0 ]] || misused "bench: which one? ./dev bench --list has the names"
 if [[ $1 == papers ]]; then
     bash tools/dev/setup.sh build >/dev/null
     cargo build --release --locked --quiet -p onefold-sim

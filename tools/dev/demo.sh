@@ -20,7 +20,7 @@ while [[ $# -gt 0 ]]; do
     case "$1" in
     --keep) keep=yes && shift ;;
     --dir) parent="${2:?--dir needs a directory}" && shift 2 ;;
-    *) die "demo: what is '$1'? ./dev demo --help says more" ;;
+    *) misused "demo: what is '$1'? ./dev demo --help says more" ;;
     esac
 done
 

@@ -24,7 +24,7 @@ while [[ $# -gt 0 ]]; do
     --only) commands=("${2:?--only needs demo or test}") && shift 2 ;;
     --keep) keep=yes && shift ;;
     --dir) parent="${2:?--dir needs a directory}" && shift 2 ;;
-    *) die "fresh: what is '$1'? ./dev fresh --help says more" ;;
+    *) misused "fresh: what is '$1'? ./dev fresh --help says more" ;;
     esac
 done
 [[ ${#releases[@]} -gt 0 ]] || releases=(trixie bookworm)

@@ -18,7 +18,7 @@ while [[ $# -gt 0 ]]; do
     case "$1" in
     --seconds) seconds="${2:?--seconds needs a number}" && shift 2 ;;
     --list) basename -a -s .rs fuzz/fuzz_targets/*.rs && exit 0 ;;
-    -*) die "fuzz: what is '$1'? ./dev fuzz --help says more" ;;
+    -*) misused "fuzz: what is '$1'? ./dev fuzz --help says more" ;;
     *) targets+=("$1") && shift ;;
     esac
 done

@@ -11,6 +11,11 @@ die() {
     warn "$*"
     exit 1
 }
+# What was typed is wrong: nothing was tried, so nothing has failed.
+misused() {
+    warn "$*"
+    exit 2
+}
 
 # Prints the comment block that opens the calling script, as its help.
 print_help() {

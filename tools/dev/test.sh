@@ -19,7 +19,7 @@ while [[ $# -gt 0 ]]; do
     case "$1" in
     --crash-minutes) crash_minutes="${2:?--crash-minutes needs a number}" && shift 2 ;;
     --only) only+=("${2:?--only needs a stage}") && shift 2 ;;
-    *) die "test: what is '$1'? ./dev test --help says more" ;;
+    *) misused "test: what is '$1'? ./dev test --help says more" ;;
     esac
 done
 

@@ -15,7 +15,7 @@ help_if_asked "$0" "$@"
 case "${1:-}" in
 list) exec python3 tools/workloads/workloads.py "$@" ;;
 record) ;;
-*) die "workloads: list or record? ./dev workloads --help says more" ;;
+*) misused "workloads: list or record? ./dev workloads --help says more" ;;
 esac
 need_root "recording workloads"
 if why="$(blocks_unavailable)"; then

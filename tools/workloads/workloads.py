@@ -124,10 +124,12 @@ def main():
         for name, (_, _, _, shipped, what) in PROGRAMS.items():
             print(f"{name:14} {what}{f'; as {shipped}' if shipped else ''}")
         return 0
+    if not os.path.isdir(options.dir):
+        parser.error(f"--dir {options.dir}: no folder is there")
     names = options.names or list(PROGRAMS)
     for name in names:
         if name not in PROGRAMS:
-            sys.exit(f"workloads: there is no '{name}'; ./dev workloads list has the names")
+            parser.error(f"there is no '{name}'; ./dev workloads list has the names")
     out = os.path.abspath(options.out)
     os.makedirs(out, exist_ok=True)
     cache = os.path.join(out, ".cache")

@@ -7,6 +7,7 @@ pub mod data;
 pub mod timing;
 pub mod units;
 
+use crate::words::above_zero;
 use codec::{Block, Codec, KINDS, Kind};
 use data::Data;
 use std::path::Path;
@@ -97,10 +98,7 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
     let (mut paths, mut blocks, mut timed, mut rounds) = (Vec::new(), usize::MAX, 4096, 9);
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let mut number = || {
-            let value = words.next().ok_or_else(|| format!("{word} wants a number"))?;
-            value.parse().ok().filter(|&number| number > 0).ok_or_else(|| format!("{word} wants a number, not {value}"))
-        };
+        let mut number = || above_zero(word, words.next());
         match word.as_str() {
             "--blocks" => blocks = number()?,
             "--timed" => timed = number()?,

@@ -4,6 +4,7 @@ use crate::counts::drive::{Outcome, Plan, run};
 use crate::counts::load::{End, Load, Random, Sequential};
 use crate::counts::pace::Pace;
 use crate::figure::{Figure, Relation, say};
+use crate::words::number;
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::Class;
 use onefold_engine::settings::Settings;
@@ -244,7 +245,7 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
         let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
         match word.as_str() {
             "--json" => json = true,
-            "--seed" => seed = value()?.parse().map_err(|_| "--seed wants a number".to_owned())?,
+            "--seed" => seed = number(word, words.next())?,
             "--pace" => {
                 let name = value()?;
                 let known = || Pace::all().iter().map(|p| p.model.name).collect::<Vec<_>>().join(", ");

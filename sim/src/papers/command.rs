@@ -8,6 +8,7 @@ use crate::papers::workloads::{WORKLOADS, of_trace};
 use crate::papers::{csv, page};
 use crate::replay::scheme::Scheme;
 use crate::replay::timed::name_of;
+use crate::words::above_zero;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -66,12 +67,10 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
         match word.as_str() {
             "--out" => options.out = value()?.into(),
             "--traces" => options.traces = value()?.into(),
-            "--recorded" => options.recorded = value()?.into(),
+            "--recorded" => options.recorded = folder_of_traces(value()?)?,
             "--trace" => options.only.push(value()?.clone()),
             "--scheme" => options.schemes.push(Scheme::named(value()?)?),
-            "--jobs" => {
-                options.threads = value()?.parse().ok().filter(|&n| n > 0).ok_or("--jobs wants a number above 0")?;
-            }
+            "--jobs" => options.threads = above_zero(word, words.next())?,
             "--json" => options.json = true,
             "--help" => {
                 println!("{HELP}");
@@ -146,6 +145,12 @@ pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Tar
     write(&options.out, "results.csv", &csv::csv(&results))?;
     write(&options.out, "index.html", &page::page(&results, &targets))?;
     Ok(targets)
+}
+
+/// One that was named has to be there; the default one need not.
+fn folder_of_traces(typed: &str) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(typed);
+    if folder.is_dir() { Ok(folder) } else { Err(format!("--recorded {typed}: no folder is there; ./dev workloads record makes such")) }
 }
 
 /// The folders there, in the order of their names.
