@@ -2,8 +2,9 @@
 //!
 //! 1. A request is answered once, when its last part is in its place and, where it asked for that (FUA, strong), durable.
 //! 2. Requests that have not been answered have no order between them; what was answered is seen by everything that comes later.
-//! 3. A write of part of a block reads the block, lays its bytes over it, and takes its place only if the LBN still means what was read;
-//!    else it begins again. So sub-block writes to one LBN never lose each other's bytes.
+//! 3. A write of part of a block reads the block, lays its bytes over it, and takes its place only if nothing has changed the LBN since, and it still
+//!    means what was read; else it begins again. So sub-block writes to one LBN never lose each other's bytes. The block's number alone does not tell:
+//!    other content, which the LBN means by then, may have come to lie there.
 
 use crate::buffer::{BufferMut, Slice};
 use crate::engine::{Engine, IoFor};
@@ -70,6 +71,11 @@ pub(crate) struct WriteOp {
     pub stage: WriteStage,
 }
 
+/// Whether such a request changes what LBNs mean: it takes records, which memory has to have room for.
+fn changes(op: Op) -> bool {
+    matches!(op, Op::Write | Op::Discard | Op::WriteZeroes)
+}
+
 impl Engine {
     /// Takes in a request. Everything waits until the volume is open.
     pub(crate) fn admit(&mut self, request: Request) {
@@ -77,10 +83,7 @@ impl Engine {
             self.admission.push_back(request);
             return;
         }
-        match request.op {
-            Op::Write => self.admission.push_back(request),
-            _ => self.dispatch(request),
-        }
+        if changes(request.op) { self.admission.push_back(request) } else { self.dispatch(request) }
     }
 
     /// Lets in what memory allows.
@@ -89,7 +92,7 @@ impl Engine {
             return;
         }
         while let Some(request) = self.admission.front() {
-            if request.op == Op::Write && !self.failed && self.backlogged() {
+            if changes(request.op) && !self.failed && self.backlogged() {
                 return;
             }
             let request = self.admission.pop_front().expect("it was seen in front");
@@ -97,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// Whether a further write has to wait: for records to be committed, or for those that wait already.
+    /// Whether a further write, or discard, has to wait: for records to be committed, or for those that wait already.
     fn backlogged(&mut self) -> bool {
         (self.open_bytes() > self.accountant.limit(Part::Dirty) / 2 || !self.accountant.within(Part::Dirty))
             && (self.commit.is_some() || !self.open.is_empty())
@@ -118,8 +121,7 @@ impl Engine {
         if self.unflushed {
             return self.fail_request(request.id, Failure::Io);
         }
-        let writes = matches!(request.op, Op::Write | Op::Discard | Op::WriteZeroes);
-        if writes && (self.failed || self.settings.read_only) {
+        if changes(request.op) && (self.failed || self.settings.read_only) {
             return self.fail_request(request.id, Failure::ReadOnly);
         }
         match request.op {
@@ -246,9 +248,10 @@ impl Engine {
         let write = &self.writes[op];
         let (Some(base), lbn) = (write.base, write.lbn) else { return Some(true) };
         match self.lookup(lbn) {
-            Ok(Some(entry)) if entry == base => Some(true),
+            Ok(Some(entry)) if entry == base && !self.parts.is_overtaken(lbn, op) => Some(true),
             Ok(Some(_)) => {
                 self.unpin_for(op);
+                self.parts.end(lbn, op);
                 let write = &mut self.writes[op];
                 write.whole = None;
                 write.base = None;
@@ -275,14 +278,12 @@ impl Engine {
             Ok(None) => return self.end_write(op, Some(Failure::Io)),
             Err(page) => return self.wait(page, Task::Write(op)),
         };
+        self.writes[op].base = Some(entry);
+        self.parts.begin(lbn, op);
         match entry {
-            MapEntry::Unmapped | MapEntry::Zero => {
-                self.writes[op].base = Some(entry);
-                self.merge(op, None);
-            }
+            MapEntry::Unmapped | MapEntry::Zero => self.merge(op, None),
             MapEntry::Lost => self.end_write(op, Some(Failure::Io)),
             MapEntry::Block { pbn, slot } => {
-                self.writes[op].base = Some(entry);
                 self.pin_for(op, pbn);
                 if let Some(here) = self.in_memory(pbn).and_then(|block| in_slot(&block, slot)) {
                     self.merge(op, Some(&here));
@@ -420,6 +421,7 @@ impl Engine {
     fn end_write(&mut self, op: usize, failure: Option<Failure>) {
         self.unpin_for(op);
         let write = self.writes.remove(op);
+        self.parts.end(write.lbn, op);
         self.finish_part(write.request, failure);
     }
 

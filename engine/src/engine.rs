@@ -23,13 +23,14 @@ use crate::link::Run;
 use crate::log::{CountsBeside, Log, Opening, Unchained, Which};
 use crate::memory::{Accountant, Part};
 use crate::pages::{Pages, Task};
+use crate::part::Parts;
 use crate::promise::Promises;
 use crate::read::ReadOp;
 use crate::recover::{Recount, Refill};
 use crate::settings::Settings;
 use crate::space::{Reclaim, Space};
 use crate::stats::Ledger;
-use crate::units::{Blocks, Bytes, Pbn, Time, count};
+use crate::units::{Blocks, Bytes, Lbn, Pbn, Time, count};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -76,6 +77,17 @@ pub(crate) enum IoFor {
     },
     DigestForWrite {
         op: usize,
+    },
+    /// Of blocks that recalled promises name.
+    ReadForProof {
+        first: Pbn,
+        blocks: u64,
+    },
+    /// Of a block that a recalled promise names and that takes no more links: its content is written again.
+    ReadForRecall {
+        pbn: Pbn,
+        slot: u8,
+        lbn: Lbn,
     },
     /// Of the content of a new block.
     Compress {
@@ -156,6 +168,7 @@ pub struct Engine {
     pub(crate) requests: Map<RequestId, Pending>,
     pub(crate) admission: VecDeque<Request>,
     pub(crate) writes: Slab<WriteOp>,
+    pub(crate) parts: Parts,
     /// Those that wait for a stored block to be compared with, by block: one read is under way for all of them.
     pub(crate) comparing: Map<Pbn, Vec<usize>>,
     pub(crate) reads: Slab<ReadOp>,
@@ -250,6 +263,7 @@ impl Engine {
             requests: Map::default(),
             admission: VecDeque::new(),
             writes: Slab::new(),
+            parts: Parts::default(),
             comparing: Map::default(),
             reads: Slab::new(),
             reads_queued: VecDeque::new(),
@@ -377,6 +391,8 @@ impl Engine {
             Some(IoFor::PageLoad(id)) => self.page_loaded(id, &buffer, result),
             Some(IoFor::Read { op, run }) => self.read_arrived(op, run, buffer, digests, result),
             Some(IoFor::ReadForWrite { op, pbn }) => self.write_base_arrived(op, pbn, buffer, &digests, result),
+            Some(IoFor::ReadForProof { first, blocks }) => self.proof_arrived(first, blocks, &buffer, &digests, result),
+            Some(IoFor::ReadForRecall { pbn, slot, lbn }) => self.copy_arrived(lbn, pbn, slot, buffer, &digests, result),
             Some(IoFor::ReadForIndex { pbn, authenticator }) => self.carrier_arrived(pbn, authenticator, buffer, result),
             Some(IoFor::WalkRead { which, pbn }) => self.walk_arrived(which, pbn, buffer, result),
             Some(IoFor::DoubtRead { pbn, name }) => self.doubt_arrived(pbn, name, buffer, &digests, result),

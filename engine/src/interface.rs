@@ -6,7 +6,7 @@
 //! 3. Fingerprints are computed outside, on the thread that received the bytes.
 
 use crate::buffer::{Buffer, BufferMut, Slice};
-use crate::fingerprint::Digest;
+use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::page::Region;
 use crate::log::Progress;
 use crate::stats::Unpacked;
@@ -178,9 +178,10 @@ pub enum Action {
     Notice(Notice),
     /// Put these into the ring, in order, before any later action (`promise.rs`).
     Remember(Vec<Promise>),
-    /// Everything up to this epoch is durable: drop its promises before any later action.
+    /// Everything up to this epoch is durable: drop its promises before any later action, and keep these traces of it.
     Forget {
         epoch: Epoch,
+        traces: Traces,
     },
     /// What the last server had promised, if anything, is durable: its ring may go, a new one begins.
     Recalled,
@@ -231,8 +232,9 @@ pub enum Event {
 /// What an acknowledged weak operation means.
 #[derive(Clone, Debug)]
 pub enum Promised {
-    /// The LBN holds the content of this block, which is on the device; or, of a carrier, that of this slot.
-    Link { lbn: Lbn, pbn: Pbn, slot: u8 },
+    /// The LBN holds the content of this block, which is on the device; or, of a carrier, that of this slot. `proof` is its fingerprint: a device
+    /// that has failed since may hold something else there.
+    Link { lbn: Lbn, pbn: Pbn, slot: u8, proof: Fingerprint },
     /// The LBN holds this block, which may be nowhere else.
     Content { lbn: Lbn, content: Slice },
     /// The LBN holds zeros.
@@ -246,6 +248,26 @@ pub enum Promised {
 pub struct Promise {
     pub epoch: Epoch,
     pub what: Promised,
+}
+
+/// What a durable epoch left on the medium. A store that was set back to an older copy of itself does not have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trace {
+    /// The log reaches this sequence.
+    Log { sequence: u64 },
+    /// A sector of the map, counted from the region's first, has this sum.
+    Map { sector: u64, sum: u32 },
+}
+
+/// The traces of the last durable epoch: the medium has one of them. None: it left none since the volume was opened.
+pub type Traces = [Option<Trace>; 2];
+
+/// What a server leaves to the next one, where the device that clients hold outlives it.
+#[derive(Clone, Debug, Default)]
+pub struct Legacy {
+    /// What it had acknowledged and is not known to be durable, in order.
+    pub promises: Vec<Promised>,
+    pub traces: Traces,
 }
 
 /// Something that its owner should hear of.
@@ -265,6 +287,10 @@ pub enum Notice {
     IndexRefilled { entries: u64 },
     /// Mode `log` was asked for, and there is no free block for it: mode `ordered` until the next opening.
     NoRoomForLog,
+    /// What the last server had acknowledged is lost for so many writes: nothing on the device proves it, or it cannot be kept.
+    AcknowledgedLost { writes: u64 },
+    /// The store lacks what the last server had made durable: it was set back to an older copy, or has lost it.
+    SetBack,
     /// Excess counts left by a crash were returned.
     Recounted { blocks: u64 },
 }

@@ -13,6 +13,7 @@ use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
 use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, IoId, Notice, Promised, RequestId};
 use crate::pages::Got;
+use crate::promise::Named;
 use crate::slot::{in_slot, slot_of};
 use crate::units::{Epoch as Number, Lbn, Pbn};
 
@@ -79,23 +80,24 @@ impl Engine {
             Digest::Of(fingerprint) => fingerprint,
             Digest::Partial => return Err(Blocked::Failed(Failure::Invalid)),
         };
+        let content = Named { slice, fingerprint };
         if self.superblock.is_protected(lbn) {
-            let checksum = self.fingerprinter.checksum(slice.block(0));
-            return self.link_new(request, lbn, slice, Kind::Checksum, checksum);
+            let value = self.fingerprinter.checksum(slice.block(0));
+            return self.link_new(request, lbn, content, FingerprintEntry { kind: Kind::Checksum, value });
         }
         match self.find_duplicate(lbn, slice, &fingerprint, compared)? {
             Known::Duplicate(pbn, slot) => {
-                self.link_duplicate(request, lbn, (pbn, slot), slice);
+                self.link_duplicate(request, lbn, (pbn, slot), content);
                 Ok(())
             }
             Known::Unchanged(pbn, slot, since) => {
                 self.ledger.unchanged += 1;
                 if let Since::Epoch(epoch) = since {
-                    self.promise_block(request, epoch, lbn, (pbn, slot), slice);
+                    self.promise_block(request, epoch, lbn, (pbn, slot), content);
                 }
                 Ok(())
             }
-            Known::New => self.link_new(request, lbn, slice, Kind::Fingerprint, fingerprint),
+            Known::New => self.link_new(request, lbn, content, FingerprintEntry::of(fingerprint)),
         }
     }
 
@@ -190,16 +192,17 @@ impl Engine {
         (entry == MapEntry::Block { pbn, slot }).then_some(since)
     }
 
-    fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, (pbn, slot): (Pbn, u8), slice: &Slice) {
+    fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, (pbn, slot): (Pbn, u8), content: Named<'_>) {
         self.ledger.duplicates += 1;
-        self.promise_block(request, self.open.number, lbn, (pbn, slot), slice);
+        self.promise_block(request, self.open.number, lbn, (pbn, slot), content);
         self.change_refs(pbn, 1);
         self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.set_point(lbn, MapEntry::Block { pbn, slot });
     }
 
     /// Stores the content in a new block. Its count begins at two: the LBN's link and the fingerprint's (section 2.1).
-    fn link_new(&mut self, request: RequestId, lbn: Lbn, slice: &Slice, kind: Kind, fingerprint: Fingerprint) -> Result<(), Blocked> {
+    fn link_new(&mut self, request: RequestId, lbn: Lbn, content: Named<'_>, entry: FingerprintEntry) -> Result<(), Blocked> {
+        let (slice, FingerprintEntry { kind, value: fingerprint }) = (content.slice, entry);
         let pbn = self.allocate(lbn)?;
         self.ledger.new_blocks += 1;
         self.cache.forget(pbn);
@@ -214,7 +217,7 @@ impl Engine {
         if kind == Kind::Fingerprint {
             self.index.insert(&fingerprint, pbn);
         }
-        self.promise_block(request, self.open.number, lbn, (pbn, 0), slice);
+        self.promise_block(request, self.open.number, lbn, (pbn, 0), content);
         if goes {
             self.add_to_run(request, pbn, slice.clone());
         }
@@ -227,6 +230,7 @@ impl Engine {
     /// From the open epoch on, `lbn` means `entry`.
     pub(crate) fn set_point(&mut self, lbn: Lbn, entry: MapEntry) {
         self.open.opened.get_or_insert(self.now);
+        self.parts.overtake(lbn, lbn + 1);
         if let Some(MapEntry::Block { pbn, .. }) = self.open.points.insert(lbn, entry) {
             self.cancel(pbn);
         }
@@ -235,6 +239,7 @@ impl Engine {
     /// Unmaps a range, from the open epoch on.
     pub(crate) fn unmap(&mut self, first: Lbn, end: Lbn) {
         self.open.opened.get_or_insert(self.now);
+        self.parts.overtake(first, end);
         for (lbn, entry) in self.open.unmap(first, end) {
             self.overtake(lbn);
             if let MapEntry::Block { pbn, .. } = entry {

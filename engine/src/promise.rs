@@ -9,15 +9,19 @@
 //! 4. A promise stands only for an epoch that has records: what the medium says already is not promised, and what the committing epoch says is
 //!    promised for that one. So there is always a commit to come that makes room in the ring.
 //! 5. What an epoch puts off to the next is promised again, for that one, before its own promises are forgotten.
-//! 6. Recalled promises (`recall.rs`) are committed before the first request is served.
+//! 6. Recalled promises (`recall.rs`) are committed before the first request is served. A promise of a block says by which fingerprint its content is
+//!    proved, and with the end of an epoch goes what it left on the medium (`proof.rs`).
 
 use crate::Map;
 use crate::buffer::Slice;
 use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::epoch::Wanted;
-use crate::interface::{Action, Promise, Promised, RequestId};
-use crate::units::{Epoch, Lbn, Pbn};
+use crate::fingerprint::Fingerprint;
+use crate::format::page::{PageId, SECTORS};
+use crate::interface::{Action, Promise, Promised, RequestId, Trace, Traces};
+use crate::proof::Proofs;
+use crate::units::{Epoch, Lbn, Pbn, count, index};
 use std::collections::VecDeque;
 
 /// What has been promised, and what is left of the last server's promises.
@@ -31,6 +35,15 @@ pub(crate) struct Promises {
     pub recalled: VecDeque<Promised>,
     /// Blocks that these name: free, as far as counts say, and nobody's to take until the links are committed.
     pub named: Map<Pbn, ()>,
+    /// What the store has to show before any of them counts; then what proves each.
+    pub traces: Traces,
+    pub proofs: Proofs,
+    /// Those that could not be kept.
+    pub broken: u64,
+    /// Where the log was found to end, if one was read.
+    pub log_end: Option<u64>,
+    /// What the last durable epoch left on the medium.
+    trace: Option<Trace>,
 }
 
 /// The promises of one epoch.
@@ -42,6 +55,13 @@ struct Standing {
     records: u64,
     /// Contents among them, those that are still to be remembered included.
     contents: u64,
+}
+
+/// The content of a block, with its fingerprint.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<'a> {
+    pub slice: &'a Slice,
+    pub fingerprint: Fingerprint,
 }
 
 /// A promise of a request that is not acknowledged yet.
@@ -56,11 +76,6 @@ impl Promises {
         self.committing = std::mem::take(&mut self.open);
     }
 
-    /// The committing epoch is durable.
-    pub fn durable(&mut self) {
-        self.committing = Standing::default();
-    }
-
     /// Those of an epoch in memory.
     fn of(&mut self, epoch: Epoch, open: Epoch) -> &mut Standing {
         if epoch == open { &mut self.open } else { &mut self.committing }
@@ -73,8 +88,8 @@ impl Promises {
 }
 
 impl Engine {
-    /// Notes what a request will promise of an LBN that means this block, or a slot of it, from this epoch on.
-    pub(crate) fn promise_block(&mut self, request: RequestId, epoch: Epoch, lbn: Lbn, (pbn, slot): (Pbn, u8), content: &Slice) {
+    /// Notes what a request will promise of an LBN that means this block, or a slot of it, from this epoch on: the content with that fingerprint.
+    pub(crate) fn promise_block(&mut self, request: RequestId, epoch: Epoch, lbn: Lbn, (pbn, slot): (Pbn, u8), content: Named<'_>) {
         if !self.settings.keeps_promises || self.stage == Stage::Recalling {
             return;
         }
@@ -90,7 +105,7 @@ impl Engine {
                 pending.left += 1;
                 self.content_waiters.entry(pbn).or_default().push(request);
             }
-            return self.promise(request, epoch, Promised::Link { lbn, pbn, slot });
+            return self.promise(request, epoch, Promised::Link { lbn, pbn, slot, proof: content.fingerprint });
         }
         let standing = self.promises.of(epoch, self.open.number);
         if standing.contents >= contents_max || !has_block {
@@ -98,7 +113,26 @@ impl Engine {
             return;
         }
         standing.contents += 1;
-        self.promise(request, epoch, Promised::Content { lbn, content: content.clone() });
+        self.promise(request, epoch, Promised::Content { lbn, content: content.slice.clone() });
+    }
+
+    /// An epoch is durable, and left this on the medium, if anything: its promises go.
+    pub(crate) fn promises_are_kept(&mut self, epoch: Epoch, trace: Option<Trace>) {
+        self.promises.committing = Standing::default();
+        self.promises.trace = trace.or(self.promises.trace);
+        // Blocks were kept for them.
+        self.space.changes += 1;
+        self.out.push(Action::Forget { epoch, traces: [self.promises.trace, None] });
+    }
+
+    /// A page of the map is about to be written. Where the trace of the last durable epoch changes with it, either will be found there.
+    pub(crate) fn trace_changes(&mut self, id: PageId) {
+        let Some(Trace::Map { sector, .. }) = self.promises.trace else { return };
+        if sector / count(SECTORS) == id.index {
+            let sum = self.pages.expect(id).content.sum(index(sector % count(SECTORS)));
+            let traces = [self.promises.trace, Some(Trace::Map { sector, sum })];
+            self.out.push(Action::Forget { epoch: self.superblock.last_epoch, traces });
+        }
     }
 
     /// Whether the ring has room for one more content of the open epoch, where one is kept.

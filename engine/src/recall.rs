@@ -2,53 +2,82 @@
 //!
 //! 1. One after the other: of two promises for one LBN the later one counts.
 //! 2. The epoch of a promise may be durable although its server did not live to say so. What an LBN means already stays.
-//! 3. A promise that cannot be kept is told of by the next flush.
+//! 3. A promise of a block counts if its content is proved (`proof.rs`): else the LBN stays as it is on the medium.
+//! 4. The count of a block may be at its limit because the dead server's increments reached the medium and its links did not. Then its content is
+//!    written again.
+//! 5. A promise that cannot be kept is reported by the next flush.
 
 use crate::admit::{Pending, WriteOp, WriteStage};
-use crate::buffer::Slice;
+use crate::buffer::{BufferMut, Slice};
 use crate::commit::Stage;
 use crate::engine::{Engine, IoFor};
-use crate::fingerprint::Digest;
-use crate::format::entry::{MapEntry, REFS_MAX};
-use crate::interface::{Action, Notice, Promised, RequestId};
+use crate::fingerprint::{Digest, Fingerprint};
+use crate::format::entry::MapEntry;
+use crate::interface::{Action, Class, IoFailure, Legacy, Notice, Promised, RequestId};
 use crate::link::Compared;
 use crate::pages::{Got, Task};
+use crate::proof::Proofs;
+use crate::slot::in_slot;
 use crate::units::{BLOCK_SIZE, Lbn, Pbn};
 
 /// Stands for whoever wrote what is recalled.
 pub(crate) const RECALLED: RequestId = RequestId(u64::MAX);
 
 impl Engine {
-    /// Hands over what the last server had promised, in order, before the first event.
-    pub fn recall(&mut self, promises: Vec<Promised>) {
+    /// Hands over what the last server has left, before the first event.
+    pub fn recall(&mut self, legacy: Legacy) {
         debug_assert!(self.stage == Stage::Created, "promises are recalled before anything else");
+        let Legacy { promises, traces } = legacy;
         let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
         self.promises.named = named.collect();
+        self.promises.proofs = Proofs::of(&promises, self.geometry.data_blocks);
+        self.promises.traces = traces;
         self.promises.recalled = promises.into();
     }
 
-    /// Applies recalled promises, as far as pages in memory allow.
+    /// Proves recalled promises, then applies them, as far as pages in memory allow.
     pub(crate) fn go_on_recalling(&mut self) {
+        if self.stage != Stage::Recalling {
+            return;
+        }
+        match self.is_traced(self.promises.traces) {
+            Err(page) => return self.wait(page, Task::Recall),
+            // Once: what is recalled changes the sector that is the trace.
+            Ok(true) => self.promises.traces = [None; 2],
+            Ok(false) => self.refuse_promises(),
+        }
+        if !self.read_proofs() {
+            return;
+        }
         while let (Stage::Recalling, Some(what)) = (self.stage, self.promises.recalled.front().cloned()) {
             let (logical, data) = (self.geometry.logical_blocks, self.geometry.data_blocks);
             match what {
-                Promised::Unmap { first, end } if end.0 <= logical => self.unmap(first, end),
+                Promised::Unmap { first, end } if first < end && end.0 <= logical => self.unmap(first, end),
                 Promised::Zero { lbn } if lbn.0 < logical => self.set_point(lbn, MapEntry::Zero),
                 Promised::Content { lbn, content } if lbn.0 < logical => return self.recall_content(lbn, content),
-                Promised::Link { lbn, pbn, slot } if lbn.0 < logical && pbn.0 < data => {
-                    if !self.recall_link(lbn, pbn, slot) {
+                Promised::Link { lbn, pbn, slot, proof } if lbn.0 < logical && pbn.0 < data => {
+                    if !self.recall_link(lbn, pbn, slot, &proof) {
                         return;
                     }
                 }
-                _ => self.break_promise(),
+                _ => self.promises.broken += 1,
             }
             self.promises.recalled.pop_front();
         }
         self.serve_when_recalled();
     }
 
-    /// False: a page has to come first.
-    fn recall_link(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) -> bool {
+    /// The store is not the one that the last server left.
+    fn refuse_promises(&mut self) {
+        self.promises_lost = true;
+        self.promises.traces = [None; 2];
+        self.promises.recalled.clear();
+        self.promises.proofs = Proofs::default();
+        self.notice(Notice::SetBack);
+    }
+
+    /// False: something has to come first.
+    fn recall_link(&mut self, lbn: Lbn, pbn: Pbn, slot: u8, proof: &Fingerprint) -> bool {
         let to = MapEntry::Block { pbn, slot };
         match self.lookup(lbn) {
             Ok(Some(now)) if now == to => return true,
@@ -58,25 +87,58 @@ impl Engine {
                 return false;
             }
         }
+        if !self.promises.proofs.has(pbn, slot, proof) {
+            self.promises.broken += 1;
+            return true;
+        }
         let (page, _) = self.geometry.refs_of(pbn);
         match self.ensure(page) {
             Got::Wait => {
                 self.wait(page, Task::Recall);
-                return false;
+                false
             }
-            Got::Unreadable => self.break_promise(),
-            Got::Ready => {
-                let refs = self.refs_now(pbn);
-                if refs >= REFS_MAX {
-                    self.break_promise();
-                } else {
-                    self.change_refs(pbn, 1);
-                    self.open.refs_pages.insert(page.index);
-                    self.set_point(lbn, to);
-                }
+            Got::Ready if self.refs_now(pbn) < self.settings.refs_limit => {
+                self.change_refs(pbn, 1);
+                self.open.refs_pages.insert(page.index);
+                self.set_point(lbn, to);
+                true
+            }
+            Got::Ready | Got::Unreadable => {
+                self.recall_copy(lbn, pbn, slot);
+                false
             }
         }
-        true
+    }
+
+    /// A block takes no link any more: what it holds is read, to be written again.
+    fn recall_copy(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) {
+        if !self.requests.contains_key(&RECALLED) {
+            self.requests.insert(RECALLED, Pending { left: 1, failure: None, durable: None, unspoken: Vec::new() });
+            let at = self.geometry.block_at(pbn);
+            self.read_in(IoFor::ReadForRecall { pbn, slot, lbn }, at, 1, true, Class::Data);
+        }
+    }
+
+    pub(crate) fn copy_arrived(
+        &mut self,
+        lbn: Lbn,
+        pbn: Pbn,
+        slot: u8,
+        buffer: BufferMut,
+        digests: &[Digest],
+        result: Result<(), IoFailure>,
+    ) {
+        self.requests.remove(&RECALLED);
+        let Some(Promised::Link { proof, .. }) = self.promises.recalled.front() else { return };
+        let block = buffer.freeze().slice(0, 1);
+        let is_right = match slot {
+            0 => digests.first() == Some(&Digest::Of(*proof)),
+            _ => self.authentic(pbn, block.block(0)).is_some(),
+        };
+        match in_slot(&block, slot).filter(|_| result.is_ok() && is_right) {
+            Some(content) => self.recall_content(lbn, content),
+            None => self.content_is_recalled(false),
+        }
     }
 
     /// Begins to write what was acknowledged. The next promise follows when it has found its place.
@@ -115,17 +177,22 @@ impl Engine {
 
     /// Recalled content has found its place, or never will.
     pub(crate) fn content_is_recalled(&mut self, good: bool) {
+        self.ready.push_back(Task::Recall);
         if !good && !self.failed {
-            self.break_promise();
+            // There was no block for a copy; but what made room for others, a recount, may have made room for a link.
+            if self.takes_link_now() {
+                return;
+            }
+            self.promises.broken += 1;
         }
         self.promises.recalled.pop_front();
-        self.ready.push_back(Task::Recall);
     }
 
-    /// Something acknowledged is lost: the next flush says so.
-    fn break_promise(&mut self) {
-        self.promises_lost = true;
-        self.notice(Notice::Damage { what: "an acknowledged write of the last server could not be recalled", at: 0 });
+    /// Whether the next promise names a block whose count was at its limit, and is not any more.
+    fn takes_link_now(&mut self) -> bool {
+        let Some(&Promised::Link { pbn, .. }) = self.promises.recalled.front() else { return false };
+        let (page, _) = self.geometry.refs_of(pbn);
+        self.pages.get(page).is_some() && self.refs_now(pbn) < self.settings.refs_limit
     }
 
     /// Serves once everything recalled is durable.
@@ -134,6 +201,11 @@ impl Engine {
         if self.stage != Stage::Recalling || !(done || self.failed) {
             return;
         }
+        if self.promises.broken > 0 {
+            self.promises_lost = true;
+            let writes = std::mem::take(&mut self.promises.broken);
+            self.notice(Notice::AcknowledgedLost { writes });
+        }
         if self.failed {
             // What was applied may not be durable: no answer that the next opening might contradict (P7). The promises stand.
             self.unflushed = true;
@@ -141,6 +213,7 @@ impl Engine {
             self.out.push(Action::Recalled);
         }
         self.promises.named.clear();
+        self.promises.proofs = Proofs::default();
         self.serve();
     }
 }

@@ -15,7 +15,7 @@ use crate::volume::Place;
 use crate::world::{Setting, World};
 use fastrand::Rng;
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::Promised;
+use onefold_engine::interface::Legacy;
 use onefold_engine::settings::Persistence;
 use std::rc::Rc;
 
@@ -33,7 +33,7 @@ pub enum RingLeft {
     #[default]
     None,
     /// It is there.
-    Kept(Ring, Vec<Promised>),
+    Kept(Ring, Legacy),
     /// It is not, and somebody's device has outlived the server.
     Lost,
 }
@@ -76,8 +76,8 @@ impl Explorer {
         let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
         let mut world = World::new(setting, left.disk, left.oracle, machine, rng.fork());
         world.weather.lost = lost;
-        if let RingLeft::Kept(ring, promises) = left.ring {
-            world.take_over(ring, promises);
+        if let RingLeft::Kept(ring, legacy) = left.ring {
+            world.take_over(ring, legacy);
         }
         world.traffic.recounting = depth > 0;
         if plan.check_sets && is_in_order {
@@ -331,8 +331,8 @@ fn ring_left(world: &World, rng: &mut Rng) -> RingLeft {
     if rng.u8(..) < 32 || world.weather.lost {
         return RingLeft::Lost;
     }
-    let (ring, promises) = world.ring.left(&world.oracle);
-    RingLeft::Kept(ring, promises)
+    let (ring, legacy) = world.ring.left(&world.oracle);
+    RingLeft::Kept(ring, legacy)
 }
 
 /// Which blocks a cut leaves how.

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::format::copies::{Chosen, OpenError, choose, end_copies};
-use onefold_engine::interface::{Action, Event, Promised};
+use onefold_engine::interface::{Action, Event, Legacy};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Time};
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,7 @@ pub trait Machine {
     /// Takes in one event and appends what is to be done to `out`.
     fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>);
     /// Hands over what the last server had promised, before the first event.
-    fn recall(&mut self, promises: Vec<Promised>);
+    fn recall(&mut self, legacy: Legacy);
 
     /// What it tells of its own work so far.
     fn account(&self) -> Account {
@@ -75,8 +75,8 @@ impl Machine for Engine {
         Self::step(self, now, event, out);
     }
 
-    fn recall(&mut self, promises: Vec<Promised>) {
-        Self::recall(self, promises);
+    fn recall(&mut self, legacy: Legacy) {
+        Self::recall(self, legacy);
     }
 
     fn account(&self) -> Account {

@@ -2,7 +2,7 @@
 
 use crate::content::Shared;
 use crate::oracle::Oracle;
-use onefold_engine::interface::{Promise, Promised};
+use onefold_engine::interface::{Legacy, Promise, Promised, Traces};
 use onefold_engine::units::Epoch;
 
 /// A server's ring.
@@ -11,6 +11,8 @@ pub struct Ring {
     /// What the last server left; stays until it is durable.
     copied: Vec<Promised>,
     standing: Vec<Promise>,
+    /// What the last durable epoch has left on the medium.
+    traces: Traces,
     /// What clients may find once the copied promises are durable: each block's contents.
     expected: Vec<(u64, Vec<Shared>)>,
 }
@@ -21,8 +23,9 @@ impl Ring {
         self.standing.extend(promises);
     }
 
-    /// Every epoch up to this one is durable.
-    pub fn forget(&mut self, epoch: Epoch) {
+    /// Every epoch up to this one is durable, and has left these traces on the medium.
+    pub fn forget(&mut self, epoch: Epoch, traces: Traces) {
+        self.traces = traces;
         self.standing.retain(|p| p.epoch > epoch);
     }
 
@@ -42,10 +45,11 @@ impl Ring {
 
     /// The ring that the next server finds, and what it is to recall. `oracle` is that of the server that died.
     #[must_use]
-    pub fn left(&self, oracle: &Oracle) -> (Self, Vec<Promised>) {
+    pub fn left(&self, oracle: &Oracle) -> (Self, Legacy) {
         let copied: Vec<Promised> = self.copied.iter().cloned().chain(self.standing.iter().map(|p| p.what.clone())).collect();
         // Where an earlier server's promises are not durable yet, nothing has been acknowledged on top of them.
         let expected = if self.expected.is_empty() { oracle.after_acknowledged() } else { self.expected.clone() };
-        (Self { copied: copied.clone(), standing: Vec::new(), expected }, copied)
+        let legacy = Legacy { promises: copied.clone(), traces: self.traces };
+        (Self { copied, standing: Vec::new(), traces: [None; 2], expected }, legacy)
     }
 }

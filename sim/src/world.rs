@@ -25,7 +25,7 @@ use crate::volume::{Place, Volume};
 use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::format::unit::SLOT_DATA_MAX;
-use onefold_engine::interface::{Action, Class, Event, IoFailure, IoId, Notice, Op, Promised, Request};
+use onefold_engine::interface::{Action, Class, Event, IoFailure, IoId, Legacy, Notice, Op, Request};
 use onefold_engine::units::{BLOCK_BYTES, Time};
 use std::rc::Rc;
 
@@ -120,10 +120,10 @@ impl World {
     }
 
     /// The machine takes over from one that was killed. Before the first step.
-    pub fn take_over(&mut self, ring: Ring, promises: Vec<Promised>) {
-        record!("recall: {promises:?}");
+    pub fn take_over(&mut self, ring: Ring, legacy: Legacy) {
+        record!("recall: {legacy:?}");
         self.ring = ring;
-        self.machine.recall(promises);
+        self.machine.recall(legacy);
     }
 
     /// Checks all states of the device from here on.
@@ -236,9 +236,9 @@ impl World {
                 record!("ring: {promises:?}");
                 self.ring.remember(promises);
             }
-            Action::Forget { epoch } => {
-                record!("ring: forget up to {epoch}");
-                self.ring.forget(epoch);
+            Action::Forget { epoch, traces } => {
+                record!("ring: forget up to {epoch}, {traces:?}");
+                self.ring.forget(epoch, traces);
             }
             Action::Recalled => {
                 record!("ring: recalled");
@@ -272,6 +272,9 @@ impl World {
             }
             Notice::Damage { what, at } if !self.weather.errors => {
                 return Err(violation!("P6: damage is reported ({what} at {at}) where none was done"));
+            }
+            Notice::AcknowledgedLost { .. } | Notice::SetBack if !self.weather.errors => {
+                return Err(violation!("P1: what was acknowledged is lost ({notice:?}), and nothing had failed"));
             }
             Notice::WentReadOnly { what } if !self.weather.errors => {
                 return Err(violation!("A5: the volume went read-only for {what}, and nothing had failed"));

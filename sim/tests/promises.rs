@@ -4,7 +4,7 @@ mod scene;
 
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::format::{CommitMode, Wish};
-use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Promised, Reply, Segment};
+use onefold_engine::interface::{Class, Event, Failure, Legacy, Notice, Op, Promised, Reply, Segment};
 use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::Lbn;
 use onefold_sim::counts::device::Device;
@@ -29,7 +29,7 @@ fn recalling(device: Device, settings: Settings, fails: scene::Hold, promises: V
     let superblock = device.superblock();
     let mut next = Scene::before_opening(device, superblock, Order::FirstFirst, settings);
     next.fails = fails;
-    next.engine.recall(promises);
+    next.engine.recall(Legacy { promises, traces: [None; 2] });
     next.begin()
 }
 

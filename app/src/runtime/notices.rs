@@ -26,7 +26,9 @@ impl Notices {
             self.recounted_blocks.fetch_add(*blocks, Ordering::Relaxed);
         }
         match notice {
-            Notice::WentReadOnly { .. } | Notice::Damage { .. } => tracing::error!("{text}"),
+            Notice::WentReadOnly { .. } | Notice::Damage { .. } | Notice::AcknowledgedLost { .. } | Notice::SetBack => {
+                tracing::error!("{text}")
+            }
             Notice::Filling { .. } => tracing::warn!("{text}"),
             _ => tracing::info!("{text}"),
         }
@@ -87,6 +89,14 @@ fn text(notice: &Notice) -> String {
         Notice::Serving => "serving".to_owned(),
         Notice::IndexRefilled { entries } => format!("the index is filled again: {entries} entries"),
         Notice::NoRoomForLog => "there is no free block for a log: mode `ordered` until the volume is opened again".to_owned(),
+        Notice::AcknowledgedLost { writes } => {
+            format!("{writes} writes that the last server had acknowledged, and that no flush covered, are lost: the device does not prove them. The next flush fails once to say so")
+        }
+        Notice::SetBack => {
+            "the store lacks what the last server had made durable: it was set back to an older copy, or has lost it. What was acknowledged since is not \
+             applied, and the next flush fails once to say so. Check the file system above"
+                .to_owned()
+        }
         Notice::Recounted { blocks } => format!("a recount gave {blocks} blocks back"),
     }
 }

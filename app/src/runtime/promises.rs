@@ -5,11 +5,11 @@
 //! 2. Copied promises stay until the engine has said that they are durable; the others until their epoch is.
 //! 3. A ring that could not take a promise is taken away: then the next server knows that it does not know.
 
-use super::ring::{RECORD_BYTES, Record, ReplayError, Ring, Seq};
+use super::ring::{LINK_BYTES, RECORD_BYTES, Record, ReplayError, Ring, Seq};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::format::Superblock;
-use onefold_engine::interface::{Promise, Promised};
-use onefold_engine::units::{BLOCK_BYTES, Blocks, Epoch};
+use onefold_engine::interface::{Legacy, Promise, Promised, Traces};
+use onefold_engine::units::{BLOCK_BYTES, Blocks, Epoch, Lbn};
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,8 +42,8 @@ impl Room {
     /// Bytes of a ring that holds them, and what is left of the last one.
     fn bytes(self, left: &[Promised]) -> u64 {
         // What was promised for an epoch goes when all before it has gone, and the last record of a lap may find no room in it.
-        let new = self.records * 2 * RECORD_BYTES + self.contents * 2 * CONTENT_BYTES;
-        let bytes_of = |what: &Promised| if matches!(what, Promised::Content { .. }) { CONTENT_BYTES } else { RECORD_BYTES };
+        let new = self.records * 2 * LINK_BYTES + self.contents * 2 * CONTENT_BYTES;
+        let bytes_of = |what: &Promised| if matches!(what, Promised::Content { .. }) { CONTENT_BYTES } else { LINK_BYTES };
         new + left.iter().map(bytes_of).sum::<u64>() * 2
     }
 }
@@ -51,7 +51,7 @@ impl Room {
 /// What the last server left.
 #[derive(Debug, Default)]
 pub struct Left {
-    pub promises: Vec<Promised>,
+    pub legacy: Legacy,
     /// Some of what it had acknowledged is not known any more.
     pub lost: bool,
 }
@@ -70,10 +70,11 @@ impl Promises {
                 left.lost = replay.damaged;
                 for record in replay.open_promises() {
                     match promised(record) {
-                        Some(promise) => left.promises.push(promise),
+                        Some(promise) => left.legacy.promises.push(promise),
                         None => left.lost = true,
                     }
                 }
+                left.legacy.traces = replay.traces();
             }
             Ok(_) => left.lost = resumed,
             Err(ReplayError::Missing) => left.lost = resumed && !superblock.clean,
@@ -83,9 +84,9 @@ impl Promises {
             }
         }
         let path = named(base, superblock.incarnation + 1);
-        let ring = Ring::create(&path, room.bytes(&left.promises), superblock.uuid, superblock.incarnation + 1)?;
+        let ring = Ring::create(&path, room.bytes(&left.legacy.promises), superblock.uuid, superblock.incarnation + 1)?;
         let mut promises = Self { ring: Some(ring), path, old: Some(old), copied_upto: None, standing: VecDeque::new() };
-        for promise in &left.promises {
+        for promise in &left.legacy.promises {
             promises.copied_upto = promises.append(COPIED, promise);
         }
         Ok((promises, left))
@@ -102,7 +103,7 @@ impl Promises {
 
     fn append(&mut self, epoch: Epoch, what: &Promised) -> Option<Seq> {
         let record = match *what {
-            Promised::Link { lbn, pbn, slot } => Record::Link { lbn, pbn, slot },
+            Promised::Link { lbn, pbn, slot, proof } => Record::Link { lbn, pbn, slot, proof },
             Promised::Content { lbn, ref content } => Record::Content { lbn, content: content.block(0) },
             Promised::Zero { lbn } => Record::Zero { first: lbn, blocks: Blocks(1) },
             Promised::Unmap { first, end } => Record::Unmap { first, blocks: Blocks(end - first) },
@@ -119,16 +120,15 @@ impl Promises {
         seq.ok()
     }
 
-    /// Every epoch up to this one is durable.
-    pub fn forget(&mut self, epoch: Epoch) {
-        self.put(epoch, &Record::Durable);
+    /// Every epoch up to this one is durable, and has left these traces on the medium.
+    pub fn forget(&mut self, epoch: Epoch, traces: Traces) {
         let mut upto = None;
         while self.standing.front().is_some_and(|&(_, of)| of <= epoch) {
             upto = self.standing.pop_front().map(|(seq, _)| seq);
         }
-        // Copied promises stand before all others.
-        if let (Some(ring), Some(upto), None) = (&mut self.ring, upto, self.copied_upto) {
-            ring.committed(upto);
+        if let Some(ring) = &mut self.ring {
+            // Copied promises stand before all others.
+            ring.kept(epoch, traces, upto.filter(|_| self.copied_upto.is_none()));
         }
     }
 
@@ -155,15 +155,14 @@ impl Promises {
 /// What a record says to an engine; none where that is nothing that a server promises.
 fn promised(record: Record<'_>) -> Option<Promised> {
     Some(match record {
-        Record::Link { lbn, pbn, slot } => Promised::Link { lbn, pbn, slot },
+        Record::Link { lbn, pbn, slot, proof } => Promised::Link { lbn, pbn, slot, proof },
         Record::Content { lbn, content } => {
             let mut block = BufferMut::zeroed(1);
             *block.block_mut(0) = content.try_into().ok()?;
             Promised::Content { lbn, content: block.freeze().slice(0, 1) }
         }
         Record::Zero { first, .. } => Promised::Zero { lbn: first },
-        Record::Unmap { first, blocks } => Promised::Unmap { first, end: first + blocks.get() },
-        Record::Durable => return None,
+        Record::Unmap { first, blocks } => Promised::Unmap { first, end: Lbn(first.get().checked_add(blocks.get())?) },
     })
 }
 

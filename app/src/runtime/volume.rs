@@ -112,7 +112,7 @@ impl Volume {
         let compresses = settings.commit_mode == CommitMode::Log && settings.compression != Compression::Off;
         let mut engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
         let promises = promises.map(|(promises, left)| {
-            engine.recall(left.promises);
+            engine.recall(left.legacy);
             promises
         });
         let volume = Arc::new(Self {
@@ -229,7 +229,7 @@ impl Volume {
             Action::Wake { at } => self.timer.set(at),
             Action::Notice(notice) => self.notices.tell(&notice),
             Action::Remember(promises) => core.promises.iter_mut().for_each(|kept| kept.remember(&promises)),
-            Action::Forget { epoch } => core.promises.iter_mut().for_each(|kept| kept.forget(epoch)),
+            Action::Forget { epoch, traces } => core.promises.iter_mut().for_each(|kept| kept.forget(epoch, traces)),
             Action::Recalled => core.promises.iter_mut().for_each(Promises::recalled),
             Action::Closed { clean } => {
                 if clean {

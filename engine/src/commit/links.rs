@@ -4,6 +4,7 @@ use crate::commit::{FlushFor, Step};
 use crate::engine::Engine;
 use crate::format::entry::MapEntry;
 use crate::format::page::{PageId, Region};
+use crate::interface::Trace;
 use crate::pages::{Got, Task};
 use crate::units::{Lbn, index};
 
@@ -58,7 +59,7 @@ impl Engine {
         let first = self.geometry.first_lbn(id);
         let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.geometry.logical_blocks));
         let page = self.pages.expect(id);
-        let mut changed = false;
+        let mut changed = None;
         let mut set = |lbn: Lbn, entry: MapEntry, unlinked: &mut Vec<crate::units::Pbn>| {
             let at = index(lbn - first);
             let old = page.content.map(at);
@@ -68,7 +69,7 @@ impl Engine {
             }
             if old != entry {
                 page.content.set_map(at, entry);
-                changed = true;
+                changed = Some(at / index(Region::Map.entries_per_sector()));
             }
             self.recount.relinked(lbn, old.pbn(), entry.pbn());
         };
@@ -82,9 +83,13 @@ impl Engine {
         for (&lbn, &entry) in commit.epoch.points.range(first..end) {
             set(lbn, entry, &mut commit.unlinked);
         }
-        if changed {
+        if let Some(sector) = changed {
             commit.map_written = true;
             commit.map_writing.insert(id);
+            if self.settings.keeps_promises {
+                commit.trace = Some(Trace::Map { sector: id.sector(sector), sum: page.content.sum(sector) });
+                self.trace_changes(id);
+            }
             self.write_page(id);
         }
     }

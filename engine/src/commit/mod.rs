@@ -26,7 +26,7 @@ pub(crate) use settle::Settle;
 use crate::engine::Engine;
 use crate::epoch::Epoch;
 use crate::format::page::PageId;
-use crate::interface::IoId;
+use crate::interface::{IoId, Trace};
 use crate::log::LogPart;
 use crate::units::Pbn;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -84,6 +84,8 @@ pub(crate) struct Commit {
     /// Map pages on their way to the device.
     map_writing: BTreeSet<PageId>,
     map_written: bool,
+    /// A sector of the map as it was written for this epoch.
+    trace: Option<Trace>,
     /// One for each link that the composed pages no longer hold.
     unlinked: Vec<Pbn>,
     /// In the log's mode: its records and units.

@@ -3,7 +3,7 @@
 use crate::commit::{Due, FlushFor, Step};
 use crate::engine::Engine;
 use crate::format::page::{PageId, Region};
-use crate::interface::{Action, Reply};
+use crate::interface::{Reply, Trace};
 use crate::pages::Task;
 
 impl Engine {
@@ -111,10 +111,9 @@ impl Engine {
         self.superblock.last_epoch = commit.epoch.number;
         self.anticipation.durable(self.now);
         if self.settings.keeps_promises {
-            self.promises.durable();
-            // Blocks were kept for them.
-            self.space.changes += 1;
-            self.out.push(Action::Forget { epoch: commit.epoch.number });
+            let log = self.log.as_ref().filter(|_| commit.log.is_sent());
+            let trace = log.map_or(commit.trace, |log| Some(Trace::Log { sequence: log.last_sequence() }));
+            self.promises_are_kept(commit.epoch.number, trace);
         }
         for request in commit.epoch.waiters {
             self.reply(request, Reply::Done);

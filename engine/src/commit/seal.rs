@@ -134,6 +134,7 @@ impl Engine {
             map_loading: Vec::new(),
             map_writing: BTreeSet::new(),
             map_written: false,
+            trace: None,
             unlinked: Vec::new(),
             log,
         });

@@ -229,6 +229,15 @@ impl PageContent {
         self.0.tags[sector] = tag;
     }
 
+    /// The CRC32C of the entries and the tag of one sector.
+    pub fn sum(&mut self, sector: usize) -> u32 {
+        if self.0.summed & (1 << sector) == 0 {
+            self.0.sums[sector] = crc32c::crc32c_append(crc32c::crc32c(self.sector(sector)), &self.tag(sector).to_le_bytes());
+            self.0.summed |= 1 << sector;
+        }
+        self.0.sums[sector]
+    }
+
     /// The entries of one sector, as they stand on the medium.
     #[must_use]
     pub fn sector(&self, sector: usize) -> &[u8; ENTRY_BYTES] {
@@ -280,11 +289,7 @@ pub fn seal(uuid: &[u8; 16], id: PageId, content: &mut PageContent, out: &mut [u
     for (i, sector) in out.chunks_exact_mut(SECTOR_SIZE).enumerate() {
         sector[..TAG_AT].copy_from_slice(content.sector(i));
         sector[TAG_AT..CHECK_AT].copy_from_slice(&content.tag(i).to_le_bytes());
-        if content.0.summed & (1 << i) == 0 {
-            content.0.sums[i] = sum_of(sector);
-            content.0.summed |= 1 << i;
-        }
-        let check = place.check(id.sector(i), content.0.sums[i]);
+        let check = place.check(id.sector(i), content.sum(i));
         sector[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
     }
 }

@@ -48,7 +48,7 @@ mod walk_tests;
 pub(crate) use beside::CountsBeside;
 pub(crate) use doubts::holds;
 pub(crate) use live::{Live, Unchained};
-pub(crate) use open::Opening;
+pub(crate) use open::{Opening, READ_RETRIES};
 pub use progress::Progress;
 pub(crate) use units::LogPart;
 pub(crate) use walk::{Limits, Walk, Which};
@@ -143,6 +143,11 @@ impl Log {
     /// The sequence of the walk's first unit, which need not be there yet.
     fn first(&self) -> u64 {
         self.next - crate::units::count(self.walk.len())
+    }
+
+    /// The sequence of the last unit that was composed.
+    pub fn last_sequence(&self) -> u64 {
+        self.next - 1
     }
 
     /// The last epoch that pages on the medium may hold.

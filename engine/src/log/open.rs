@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Reads under way at once.
 pub(super) const READS_MAX: usize = 64;
 /// Failed reads of one block that are tried again.
-const READ_RETRIES: u8 = 2;
+pub(crate) const READ_RETRIES: u8 = 2;
 
 /// A log that is being opened.
 pub(crate) struct Opening {
@@ -211,6 +211,7 @@ impl Engine {
         let units = std::mem::take(&mut self.log_opening().units);
         let beyond = units.into_iter().filter(|(sequence, (pbn, _))| *sequence > ended.flushed && ended.place_of(*sequence) == Some(*pbn));
         self.log_opening().again.extend(beyond.map(|(_, unit)| unit));
+        self.promises.log_end = Some(ended.end);
         let mut log = Log::new(ended.end + 1, ended.epoch);
         let mut live = self.log_opening().live.take().expect("what was read is live");
         ended.replay(wrong, &mut |epoch, effect| live.push(epoch, effect));

@@ -5,7 +5,7 @@
 //!    all of them.
 //! 2. Neighbours by LBN are packed together, so that they are read together: each block into the first pack that has room for it, of those that
 //!    one of the sixteen blocks before it began.
-//! 3. Only what one LBN means is packed or moved; what else came to mean it goes with it in no step of its own.
+//! 3. Only what one LBN means, and nothing in flight has pinned, is packed or moved.
 
 use super::carry::Rider;
 use super::gain::TRIAL_BLOCKS;
@@ -112,9 +112,9 @@ impl Engine {
         let mut loose = 0;
         for (pbn, held) in self.log.as_ref().expect("only a log holds content back").holding.answered(epoch) {
             loose += usize::from(matches!(held.state, Holding::Loose));
-            // Two: the LBN's link and the fingerprint's.
+            // Two: the LBN's link and the fingerprint's. What is pinned stays, too: its place is not for other content (R7).
             let means_it = self.open.points.get(&held.lbn) == Some(&MapEntry::Block { pbn, slot: 0 });
-            let is_lone = means_it && self.pending.get(pbn) == 2;
+            let is_lone = means_it && self.pending.get(pbn) == 2 && !self.pins.contains_key(&pbn);
             match &held.state {
                 _ if !is_lone => others.push(pbn),
                 Holding::Small(data) => small.push((held.lbn, pbn, data.len())),

@@ -6,7 +6,9 @@ use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::format::{self, FormatStep, Geometry, Superblock, Wish};
-use onefold_engine::interface::{Action, Class, Event, Hint, Notice, Op, Payload, Reply, Request, RequestId, Segment};
+use onefold_engine::interface::{
+    Action, Class, Event, Hint, Legacy, Notice, Op, Payload, Promise, Reply, Request, RequestId, Segment, Traces,
+};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Time, index};
@@ -26,6 +28,7 @@ impl Home for Heap {
 pub struct Machine {
     pub medium: Vec<u8>,
     pub engine: Engine,
+    pub accountant: Arc<Accountant>,
     superblock: Superblock,
     now: u64,
     next: u64,
@@ -44,6 +47,15 @@ pub struct Machine {
     /// So many blocks may stay with the codec while requests come and go.
     pub codec_keeps: usize,
     compressed: VecDeque<Event>,
+    /// Digests stay with whoever makes them, until they are fed by hand.
+    pub keeps_digests: bool,
+    pub digests: Vec<Event>,
+    /// What the server has promised, and by what the next one knows its store.
+    pub ring: Vec<Promise>,
+    pub traces: Traces,
+    /// The server is killed just before a write of this class.
+    pub dies_at: Option<Class>,
+    pub is_dead: bool,
 }
 
 pub fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
@@ -61,6 +73,16 @@ pub fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
 }
 
 impl Machine {
+    /// The server after this one, which was killed: on `medium`, with what was promised.
+    pub fn next(&self, medium: Vec<u8>, settings: Settings) -> Self {
+        let mut next = Self::open(medium, settings);
+        let promises = self.ring.iter().map(|promise| promise.what.clone()).collect();
+        next.engine.recall(Legacy { promises, traces: self.traces });
+        next.feed(Event::Tick);
+        next.wait(3);
+        next
+    }
+
     pub fn open(medium: Vec<u8>, settings: Settings) -> Self {
         let bytes = u64::try_from(medium.len()).expect("fits");
         let places = format::copies(Bytes(bytes));
@@ -69,10 +91,11 @@ impl Machine {
         let chosen = format::choose([Some(&pages[0]), Some(&pages[1]), Some(&pages[2]), Some(&pages[3])], Bytes(bytes)).expect("a volume");
         let superblock = chosen.into_service();
         let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
-        let engine = Engine::open(superblock.clone(), settings, Arc::new(Heap), accountant, Time(0));
+        let engine = Engine::open(superblock.clone(), settings, Arc::new(Heap), accountant.clone(), Time(0));
         Self {
             medium,
             engine,
+            accountant,
             superblock,
             now: 0,
             next: 1,
@@ -87,6 +110,12 @@ impl Machine {
             asked: 0,
             codec_keeps: 0,
             compressed: VecDeque::new(),
+            keeps_digests: false,
+            digests: Vec::new(),
+            ring: Vec::new(),
+            traces: [None; 2],
+            dies_at: None,
+            is_dead: false,
         }
     }
 
@@ -97,6 +126,10 @@ impl Machine {
             let mut out = Vec::new();
             self.engine.step(Time(self.now), event, &mut out);
             for action in out {
+                self.is_dead |= matches!(&action, Action::Write { class, .. } if self.dies_at == Some(*class));
+                if self.is_dead {
+                    return;
+                }
                 match action {
                     Action::Read { io, at, mut buffer, digest, .. } => {
                         let bytes = buffer.bytes().len();
@@ -129,7 +162,12 @@ impl Machine {
                         self.compressed.push_back(Event::Compressed { io, data: compress(block.block(0), SLOT_DATA_MAX) });
                     }
                     Action::Digest { io, block } => {
-                        events.push_back(Event::Digested { io, digest: fingerprinter.digest(block.block(0)) });
+                        let digested = Event::Digested { io, digest: fingerprinter.digest(block.block(0)) };
+                        if self.keeps_digests {
+                            self.digests.push(digested);
+                        } else {
+                            events.push_back(digested);
+                        }
                     }
                     Action::Reply { request, reply } => {
                         assert!(self.replies.insert(request.0, reply).is_none(), "one reply a request");
@@ -141,7 +179,12 @@ impl Machine {
                         self.wake = at.0;
                     }
                     Action::Notice(notice) => self.notices.push(notice),
-                    Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}
+                    Action::Remember(promises) => self.ring.extend(promises),
+                    Action::Forget { epoch, traces } => {
+                        self.ring.retain(|promise| promise.epoch > epoch);
+                        self.traces = traces;
+                    }
+                    Action::Recalled => {}
                     Action::Closed { clean } => {
                         assert!(clean);
                         self.closed = true;
@@ -155,7 +198,7 @@ impl Machine {
         if self.compressed.len() > self.codec_keeps { self.compressed.pop_front() } else { None }
     }
 
-    fn begin(&mut self, op: Op, offset: u64, length: u64, payload: Option<Payload>, fua: bool) -> RequestId {
+    pub fn begin(&mut self, op: Op, offset: u64, length: u64, payload: Option<Payload>, fua: bool) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
         self.now += 1_000;
@@ -233,6 +276,15 @@ impl Machine {
             self.now = self.wake;
             self.feed(Event::Tick);
         }
+    }
+
+    /// Whether a read of a block fails.
+    pub fn fails_to_read(&mut self, lbn: u64) -> bool {
+        matches!(self.request(Op::Read, lbn * 4096, 4096, None, false), Reply::Failed(_))
+    }
+
+    pub fn flush_fails(&mut self) -> bool {
+        matches!(self.request(Op::Flush, 0, 0, None, false), Reply::Failed(_))
     }
 
     pub fn flush(&mut self) {

@@ -5,10 +5,13 @@ mod carriers;
 mod fua;
 mod machine;
 mod packs;
+mod recall;
 mod sizes;
 
 use machine::{Machine, blank, pattern};
+use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Event, Notice, Op};
+use onefold_engine::memory::Part;
 use onefold_engine::settings::Settings;
 
 #[test]
@@ -85,4 +88,26 @@ fn a_small_volume_is_overwritten_many_times() {
     }
     assert!(m.notices.iter().all(|n| !matches!(n, Notice::Damage { .. })), "{:?}", m.notices);
     m.close();
+}
+
+/// Discards take records as writes do, and wait for room as they do (`--memory`).
+#[test]
+fn discards_in_any_order_stay_within_their_memory() {
+    for commit_mode in [CommitMode::Log, CommitMode::Ordered] {
+        let settings = Settings { commit_mode, memory_bytes: 2 << 20, commit_period_ms: 3_600_000, ..Settings::default() };
+        let mut m = Machine::open(blank(256 << 20, None), settings);
+        let blocks = 50_000u64;
+        let peak_of = |m: &Machine| m.accountant.peak(Part::Dirty);
+        (0..blocks / 500).for_each(|i| m.write(4096 * 500 * i, &pattern(i, 4096 * 500)));
+        m.flush();
+        let before = peak_of(&m);
+        // Each second block, so that no two ranges touch, in an order without neighbours.
+        let ids: Vec<_> = (0..blocks / 2).map(|i| m.begin(Op::Discard, i * 7919 % (blocks / 2) * 2 * 4096, 4096, None, false)).collect();
+        ids.into_iter().for_each(|id| m.finish(id));
+        let (peak, limit) = (peak_of(&m), m.accountant.limit(Part::Dirty));
+        assert!(peak <= before.max(limit * 5 / 4), "{commit_mode:?}: {peak} bytes of records, {limit} allowed");
+        m.flush();
+        assert_eq!(m.read(0, 4096), [0; 4096]);
+        assert_eq!(m.read(4096, 4096), pattern(0, 8192)[4096..]);
+    }
 }

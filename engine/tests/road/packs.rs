@@ -94,9 +94,10 @@ fn what_packs_save_nothing_of_is_seldom_compressed_and_what_they_do_always() {
     assert_eq!(m.read(4096 * 1900, 4096 * 200), [firm(19, 100), soft(100, 100)].concat());
 }
 
-/// A commit is due because there are many records, and waits for what is being compressed; meanwhile a discard leaves few records.
+/// A commit is due because there are many records, and waits for what is being compressed: a discard, which takes records too, waits as a write does, and
+/// both go on when their turn comes.
 #[test]
-fn a_commit_that_nobody_wants_any_more_keeps_no_write_waiting() {
+fn a_discard_waits_behind_a_write_that_memory_holds_back() {
     let mut m = served(blank(256 << 20, None));
     m.write(0, &pattern(1, 4096 * 200));
     m.flush();
@@ -111,8 +112,107 @@ fn a_commit_that_nobody_wants_any_more_keeps_no_write_waiting() {
     let (i, id, _) =
         (0..50_000).map(&mut write).find(|&(.., is_answered)| !is_answered).expect("sooner or later there are too many records");
     assert!(i > 1000, "{i}: it waits for something else");
-    m.request(Op::Discard, 4096 * 300, 4096 * i, None, false);
+    let discard = m.begin(Op::Discard, 4096 * 300, 4096 * i, None, false);
+    assert!(!m.is_answered(discard));
     m.finish(id);
-    let ledger = m.engine.ledger();
-    assert_eq!((ledger.epochs_timer, ledger.epochs_pressure), (0, 0), "it was let in at once");
+    m.finish(discard);
+    assert_eq!(m.read(4096 * 300, 4096), [0; 4096]);
+}
+
+/// Two writes of different sectors of one LBN. The second is acknowledged and flushed while the first waits for its digest. Packing puts what another
+/// LBN holds to where the first write has read, and the result of the second is just that: the LBN means the block of that number again.
+#[test]
+fn writes_of_different_sectors_do_not_undo_each_other_where_blocks_are_packed() {
+    let (lbn, other) = (40usize, 87usize);
+    let mut blocks: Vec<Vec<u8>> = [soft(1, 70), pattern(2, 4096 * 30)].concat().chunks(4096).map(<[u8]>::to_vec).collect();
+    let tail = pattern(77, 3072);
+    blocks[other] = [&blocks[lbn][..1024], &tail].concat();
+    let mut m = served(blank(32 << 20, None));
+    for (i, block) in blocks.iter().enumerate() {
+        m.write(4096 * i as u64, block);
+    }
+    let at = 4096 * lbn as u64;
+    m.keeps_digests = true;
+    let first = m.begin_write(at, &[0x5A; 512]);
+    m.flush();
+    let second = m.begin_write(at + 1024, &tail);
+    let of_second = m.digests.pop().expect("it is under way");
+    m.feed(of_second);
+    m.finish(second);
+    m.flush();
+    assert_eq!(m.read(at, 4096), blocks[other]);
+    let of_first = m.digests.pop().expect("it is under way");
+    m.feed(of_first);
+    m.keeps_digests = false;
+    // It begins again, on what the second has left.
+    std::mem::take(&mut m.digests).into_iter().for_each(|digested| m.feed(digested));
+    m.finish(first);
+    m.flush();
+    let now = m.read(at, 4096);
+    assert_eq!(now[..512], [0x5A; 512]);
+    assert!(now[1024..] == tail, "3072 bytes that were acknowledged, flushed and read are gone");
+}
+
+/// What a write in flight has read is nobody else's place, although what lay there has moved into a carrier since (R7).
+#[test]
+fn a_pinned_block_that_was_carried_away_is_not_handed_out() {
+    let mut m = served(blank(32 << 20, None));
+    m.write(0, &soft(1, 2));
+    m.keeps_digests = true;
+    let first = m.begin_write(0, &[0x5A; 512]);
+    m.flush();
+    // Its own block is free again, and would be the next one.
+    let noise = [&soft(1, 1)[..1024], &pattern(77, 3072)].concat();
+    m.write(4096 * 50, &noise);
+    m.write(0, &noise);
+    m.flush();
+    let of_first = m.digests.pop().expect("it is under way");
+    m.feed(of_first);
+    m.keeps_digests = false;
+    std::mem::take(&mut m.digests).into_iter().for_each(|digested| m.feed(digested));
+    m.finish(first);
+    m.flush();
+    assert_eq!(m.read(0, 4096), [&[0x5A; 512][..], &noise[512..]].concat());
+}
+
+#[test]
+fn a_pinned_block_is_not_packed() {
+    for pinned in [false, true] {
+        let mut m = served(blank(32 << 20, None));
+        m.write(0, &soft(1, 66));
+        m.keeps_digests = true;
+        let first = pinned.then(|| m.begin_write(0, &[0x5A; 512]));
+        m.flush();
+        // Three fit a block; the pinned one keeps its own.
+        assert_eq!(written(&mut m).0, 22 + u64::from(pinned));
+        m.keeps_digests = false;
+        std::mem::take(&mut m.digests).into_iter().for_each(|digested| m.feed(digested));
+        first.into_iter().for_each(|first| m.finish(first));
+    }
+}
+
+#[test]
+fn a_write_of_a_part_that_was_overtaken_begins_again_though_the_block_is_the_same() {
+    for means_zero in [false, true] {
+        let mut m = served(blank(32 << 20, None));
+        let (before, between) = (pattern(1, 4096), pattern(2, 4096));
+        if !means_zero {
+            m.write(0, &before);
+            m.flush();
+        }
+        m.keeps_digests = true;
+        let first = m.begin_write(512, &[0x5A; 512]);
+        m.write(0, &between);
+        if means_zero {
+            m.request(Op::Discard, 0, 4096, None, false);
+        } else {
+            m.write(0, &before);
+        }
+        let digested = m.digests.pop().expect("it is under way");
+        m.feed(digested);
+        assert!(!m.is_answered(first));
+        let again = m.digests.pop().expect("it has begun again");
+        m.feed(again);
+        m.finish(first);
+    }
 }

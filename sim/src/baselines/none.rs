@@ -9,7 +9,7 @@ use super::reads::{Piece, Reads};
 use super::{Baseline, Report, Settings, name_of};
 use crate::machine::Machine;
 use onefold_engine::buffer::{BufferMut, Slice};
-use onefold_engine::interface::{Action, Class, Event, Failure, IoFailure, Notice, Op, Promised, Reply, Request, RequestId};
+use onefold_engine::interface::{Action, Class, Event, Failure, IoFailure, Legacy, Notice, Op, Reply, Request, RequestId};
 use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
 use rustc_hash::FxHashSet;
 
@@ -145,8 +145,8 @@ impl Machine for Plain {
         self.go_on(out);
     }
 
-    fn recall(&mut self, promises: Vec<Promised>) {
-        assert!(promises.is_empty(), "no ring stands before a rival");
+    fn recall(&mut self, legacy: Legacy) {
+        assert!(legacy.promises.is_empty(), "no ring stands before a rival");
     }
 }
 

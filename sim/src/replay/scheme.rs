@@ -10,7 +10,7 @@ use onefold_engine::Engine;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::geometry::{RESERVE_BLOCKS_MIN, RESERVE_FRACTION};
 use onefold_engine::format::{CommitMode, Geometry, Superblock, Wish};
-use onefold_engine::interface::{Action, Event, Promised};
+use onefold_engine::interface::{Action, Event, Legacy};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Compression, Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
@@ -106,8 +106,8 @@ impl<B: Baseline> Machine for Rival<B> {
         self.0.step(now, event, out);
     }
 
-    fn recall(&mut self, promises: Vec<Promised>) {
-        self.0.recall(promises);
+    fn recall(&mut self, legacy: Legacy) {
+        self.0.recall(legacy);
     }
 
     fn account(&self) -> Account {

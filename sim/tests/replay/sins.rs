@@ -1,7 +1,7 @@
 //! What a replay must not let pass: a machine that lies, and one that loses a write.
 
 use crate::{on, records, trace};
-use onefold_engine::interface::{Action, Event, Op, Promised, Reply};
+use onefold_engine::interface::{Action, Event, Legacy, Op, Reply};
 use onefold_engine::units::Time;
 use onefold_sim::account::Account;
 use onefold_sim::machine::Machine;
@@ -35,8 +35,8 @@ impl Machine for Sinner {
         }
     }
 
-    fn recall(&mut self, promises: Vec<Promised>) {
-        self.machine.recall(promises);
+    fn recall(&mut self, legacy: Legacy) {
+        self.machine.recall(legacy);
     }
 
     fn account(&self) -> Account {

@@ -1,6 +1,6 @@
 //! The real engine, watched: what its client sends while what is unanswered.
 
-use onefold_engine::interface::{Action, Event, Op, Promised, RequestId};
+use onefold_engine::interface::{Action, Event, Legacy, Op, RequestId};
 use onefold_engine::units::Time;
 use onefold_sim::account::Account;
 use onefold_sim::machine::Machine;
@@ -50,8 +50,8 @@ impl Machine for Watched {
         }
     }
 
-    fn recall(&mut self, promises: Vec<Promised>) {
-        self.machine.recall(promises);
+    fn recall(&mut self, legacy: Legacy) {
+        self.machine.recall(legacy);
     }
 
     fn account(&self) -> Account {

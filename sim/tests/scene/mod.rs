@@ -212,7 +212,7 @@ impl Scene {
                     self.told.extend(promises.iter().map(|p| format!("ring {:?}", p.what)));
                     self.ring.extend(promises);
                 }
-                Action::Forget { epoch } => self.ring.retain(|promise| promise.epoch > epoch),
+                Action::Forget { epoch, .. } => self.ring.retain(|promise| promise.epoch > epoch),
                 Action::Wake { at } => self.wake = Some(at.0),
                 Action::Discard { io, at, length } => {
                     self.device.discard(at, length);

@@ -8,7 +8,9 @@
 //!    each append first writes the zero that ends the ring behind it. So nothing stale is ever taken for a record, whatever it looks like.
 //! 2. Records lie one behind the other and none is overwritten before it was [committed](Ring::committed).
 //! 3. Positions never repeat: they count the bytes since the ring was made, padding included.
-//! 4. A killed process leaves what its program had stored up to some instruction, in program order: a store that the compiler does not move is
+//! 4. What is durable stands in the first page: up to which epoch, and by which trace on the medium the next server knows that its store is the one
+//!    that was left. Two slots are written in turn, so that one of them is whole at any instruction.
+//! 5. A killed process leaves what its program had stored up to some instruction, in program order: a store that the compiler does not move is
 //!    not moved. A matter of the compiler only, since processors interrupt precisely.
 //!
 //! | bytes | of the first page |
@@ -18,7 +20,15 @@
 //! | 24–31 | incarnation of the volume that the records belong to |
 //! | 32–39 | bytes of the ring behind this page |
 //! | 40–43 | CRC32C of all that |
-//! | 64–79, 128–143 | position up to which it is trimmed, and its check; written in turn, the higher one counts |
+//! | 64–127, 128–191 | what is durable; written in turn, the one that was written later counts |
+//!
+//! | bytes | of what is durable |
+//! |---|---|
+//! | 0–7 | counts how often it was written |
+//! | 8–15 | position up to which the ring is trimmed |
+//! | 16–23 | epoch up to which promises are kept |
+//! | 24–55 | two traces: sequence in the log, or sector of the map; kind (none, log, map) in the upper half of a word and the sector's sum in the lower |
+//! | 56–63 | CRC32C of UUID, incarnation and all of the above, and 1 in the upper half |
 //!
 //! | bytes | of a record |
 //! |---|---|
@@ -30,7 +40,7 @@
 //! | 32–35 | CRC32C of UUID, incarnation, all of the above, the epoch and the content |
 //! | 36–39 | zero |
 //! | 40–47 | epoch |
-//! | 48– | content, padded to 8 bytes |
+//! | 48– | content, or the fingerprint of a linked block; padded to 8 bytes |
 //!
 //! Integers are the machine's own: a ring never leaves it.
 
@@ -39,6 +49,8 @@ mod replay;
 pub use replay::{Replay, ReplayError};
 
 use memmap2::MmapMut;
+use onefold_engine::fingerprint::Fingerprint;
+use onefold_engine::interface::{Trace, Traces};
 use onefold_engine::units::{Blocks, Epoch, Lbn, Pbn, count, index};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -46,12 +58,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-const MAGIC: &[u8; 8] = b"1FRING01";
+const MAGIC: &[u8; 8] = b"1FRING02";
 const PAGE: usize = 4096;
 const IDENTITY: std::ops::Range<usize> = 0..40;
-const TRIM_SLOTS: [usize; 2] = [64, 128];
+const DURABLE_SLOTS: [usize; 2] = [64, 128];
+const DURABLE_BYTES: usize = 64;
 /// Bytes of a record, without its content.
 pub const RECORD_BYTES: u64 = 48;
+/// Bytes of one that names a block: with the fingerprint that proves it.
+pub const LINK_BYTES: u64 = RECORD_BYTES + 24;
+const PROOF_BYTES: usize = 20;
 /// Where the slot stands in the word of a PBN.
 const SLOT_SHIFT: u32 = 56;
 const PBN_MASK: u64 = (1 << SLOT_SHIFT) - 1;
@@ -65,22 +81,19 @@ mod kind {
     pub const ZERO: u32 = 3;
     pub const UNMAP: u32 = 4;
     pub const CONTENT: u32 = 5;
-    pub const DURABLE: u32 = 6;
 }
 
 /// One promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// The content of a logical block is that of a physical one, which was written completely, or that of its slot.
-    Link { lbn: Lbn, pbn: Pbn, slot: u8 },
+    /// The content of a logical block is that of a physical one, which was written completely, or that of its slot; it has this fingerprint.
+    Link { lbn: Lbn, pbn: Pbn, slot: u8, proof: Fingerprint },
     /// Logical blocks read as zeros, written so by the client.
     Zero { first: Lbn, blocks: Blocks },
     /// Logical blocks were discarded.
     Unmap { first: Lbn, blocks: Blocks },
     /// The content of a logical block is this, and it may stand nowhere else.
     Content { lbn: Lbn, content: &'a [u8] },
-    /// Every epoch up to the record's own is durable: the promises of those before it are kept.
-    Durable,
 }
 
 /// Names a record of one ring. Later ones are greater.
@@ -118,6 +131,49 @@ impl Identity {
     }
 }
 
+/// What is durable, as the first page says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Durable {
+    /// How often it was written.
+    turn: u64,
+    /// Position of the oldest record that counts.
+    tail: u64,
+    /// Promises of epochs up to this one are kept.
+    epoch: Epoch,
+    traces: Traces,
+}
+
+impl Durable {
+    fn encode(&self, seed: u32) -> [u8; DURABLE_BYTES] {
+        let mut bytes = [0; DURABLE_BYTES];
+        let traces = self.traces.map(|trace| match trace {
+            None => [0, 0],
+            Some(Trace::Log { sequence }) => [sequence, 1 << 32],
+            Some(Trace::Map { sector, sum }) => [sector, 2 << 32 | u64::from(sum)],
+        });
+        let words = [self.turn, self.tail, self.epoch.get()].into_iter().chain(traces.into_iter().flatten());
+        words.zip(bytes.chunks_exact_mut(8)).for_each(|(word, place)| place.copy_from_slice(&word.to_ne_bytes()));
+        let check = 1 << 32 | u64::from(crc32c::crc32c_append(seed, &bytes[..DURABLE_BYTES - 8]));
+        bytes[DURABLE_BYTES - 8..].copy_from_slice(&check.to_ne_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; DURABLE_BYTES], seed: u32) -> Option<Self> {
+        let word = |i: usize| u64::from_ne_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes"));
+        let trace = |i: usize| {
+            let sum = u32::try_from(word(i + 1) & u64::from(u32::MAX)).expect("half a word");
+            match word(i + 1) >> 32 {
+                1 => Some(Trace::Log { sequence: word(i) }),
+                2 => Some(Trace::Map { sector: word(i), sum }),
+                _ => None,
+            }
+        };
+        let durable = Self { turn: word(0), tail: word(1), epoch: Epoch(word(2)), traces: [trace(3), trace(5)] };
+        // One encoding for each: so the check is checked too.
+        (durable.encode(seed) == *bytes).then_some(durable)
+    }
+}
+
 /// The ring of a running server.
 pub struct Ring {
     map: MmapMut,
@@ -125,10 +181,7 @@ pub struct Ring {
     seed: u32,
     /// Position of the next record.
     head: u64,
-    /// Position of the oldest record that counts.
-    tail: u64,
-    /// Which of the trim slots is written next.
-    turn: usize,
+    durable: Durable,
 }
 
 impl Ring {
@@ -148,9 +201,10 @@ impl Ring {
         // Not a sparse file: a store into a page that the tmpfs cannot give would be a SIGBUS.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, count(PAGE) + bytes)?;
         let identity = Identity { volume, incarnation, bytes };
-        let mut ring = Self { map: map(&file)?, identity, seed: identity.seed(), head: bytes, tail: bytes, turn: 0 };
+        let durable = Durable { tail: bytes, ..Durable::default() };
+        let mut ring = Self { map: map(&file)?, identity, seed: identity.seed(), head: bytes, durable };
         ring.map[..44].copy_from_slice(&identity.encode());
-        ring.write_trim();
+        ring.write_durable();
         compiler_fence(Ordering::SeqCst);
         std::fs::rename(&fresh, path)?;
         Ok(ring)
@@ -165,7 +219,7 @@ impl Ring {
     /// Bytes taken by records that are not committed yet.
     #[must_use]
     pub fn used(&self) -> u64 {
-        self.head - self.tail
+        self.head - self.durable.tail
     }
 
     /// Bytes for records.
@@ -179,19 +233,18 @@ impl Ring {
     /// # Errors
     /// When there is no room. A record whose content is larger than the whole ring never finds any.
     pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<Seq, Full> {
-        let (code, first, value, content) = match *record {
-            Record::Link { lbn, pbn, slot } => (kind::LINK, lbn, pbn.get() | u64::from(slot) << SLOT_SHIFT, &[][..]),
-            Record::Zero { first, blocks } => (kind::ZERO, first, blocks.get(), &[][..]),
-            Record::Unmap { first, blocks } => (kind::UNMAP, first, blocks.get(), &[][..]),
-            Record::Content { lbn, content } => (kind::CONTENT, lbn, 0, content),
-            Record::Durable => (kind::DURABLE, Lbn(0), 0, &[][..]),
+        let (code, first, value, content) = match record {
+            Record::Link { lbn, pbn, slot, proof } => (kind::LINK, *lbn, pbn.get() | u64::from(*slot) << SLOT_SHIFT, &proof.0[..]),
+            Record::Zero { first, blocks } => (kind::ZERO, *first, blocks.get(), &[][..]),
+            Record::Unmap { first, blocks } => (kind::UNMAP, *first, blocks.get(), &[][..]),
+            Record::Content { lbn, content } => (kind::CONTENT, *lbn, 0, *content),
         };
         let bytes = RECORD_BYTES + count(content.len()).next_multiple_of(8);
         let left = self.left_in_lap(self.head);
         let skip = if bytes > left { left } else { 0 };
         let end = self.settle(self.head + skip + bytes);
         // Less, not equal: the zero behind the last record must not lie on the first one.
-        if bytes > self.identity.bytes || end - self.tail >= self.identity.bytes {
+        if bytes > self.identity.bytes || end - self.durable.tail >= self.identity.bytes {
             return Err(Full);
         }
         if skip > 0 {
@@ -209,10 +262,21 @@ impl Ring {
     /// When `upto` is of another ring.
     pub fn committed(&mut self, upto: Seq) {
         assert!(upto.0 <= self.head, "record {} is not of this ring, which ends at {}", upto.0, self.head);
-        if upto.0 > self.tail {
-            self.tail = upto.0;
-            self.write_trim();
+        if upto.0 > self.durable.tail {
+            self.durable.tail = upto.0;
+            self.write_durable();
         }
+    }
+
+    /// Promises of epochs up to this one are kept, which has left these traces on the medium. Those up to `upto` are gone.
+    ///
+    /// # Panics
+    /// When `upto` is of another ring.
+    pub fn kept(&mut self, epoch: Epoch, traces: Traces, upto: Option<Seq>) {
+        let tail = upto.map_or(0, |upto| upto.0);
+        assert!(tail <= self.head, "record {tail} is not of this ring, which ends at {}", self.head);
+        self.durable = Durable { epoch, traces, tail: self.durable.tail.max(tail), ..self.durable };
+        self.write_durable();
     }
 
     /// Writes the record at the head and moves the head to `end`.
@@ -237,12 +301,15 @@ impl Ring {
         self.head = end;
     }
 
-    fn write_trim(&mut self) {
-        let slot = TRIM_SLOTS[self.turn];
-        self.turn = 1 - self.turn;
-        self.store(slot, 0);
-        self.store(slot + 8, trim_check(self.tail));
-        self.store(slot, self.tail);
+    fn write_durable(&mut self) {
+        self.durable.turn += 1;
+        let slot = DURABLE_SLOTS[index(self.durable.turn % 2)];
+        let bytes = self.durable.encode(self.seed);
+        let (fields, check) = bytes.split_at(DURABLE_BYTES - 8);
+        // The check last: invariant 4.
+        self.store(slot + fields.len(), 0);
+        self.map[slot..slot + fields.len()].copy_from_slice(fields);
+        self.store(slot + fields.len(), u64::from_ne_bytes(check.try_into().expect("eight bytes")));
     }
 
     /// Stores a word, after everything before and before everything after it in the program.
@@ -286,10 +353,6 @@ fn settle(position: u64, ring_bytes: u64) -> u64 {
 fn record_check(seed: u32, fixed: &[u8], content: &[u8]) -> u32 {
     let named = crc32c::crc32c_append(crc32c::crc32c_append(seed, &fixed[..32]), &fixed[40..]);
     crc32c::crc32c_append(named, content)
-}
-
-fn trim_check(position: u64) -> u64 {
-    !position.rotate_left(17)
 }
 
 #[allow(unsafe_code)]

@@ -1,8 +1,11 @@
 //! Reading a ring that its writer has left: total over any bytes, and believing nothing that is not checked.
 
 use super::{
-    BYTES_MIN, Identity, PAGE, PBN_MASK, RECORD_BYTES, Record, Ring, Seq, TRIM_SLOTS, kind, left_in_lap, record_check, settle, trim_check,
+    BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, Identity, PAGE, PBN_MASK, PROOF_BYTES, RECORD_BYTES, Record, Ring, Seq, kind,
+    left_in_lap, record_check, settle,
 };
+use onefold_engine::fingerprint::Fingerprint;
+use onefold_engine::interface::Traces;
 use onefold_engine::units::{Blocks, Lbn, Pbn, count, index};
 use std::io;
 use std::path::Path;
@@ -29,6 +32,7 @@ pub struct Replay {
     /// A finished record does not match its check, which no kill explains. It and what followed is not replayed.
     pub damaged: bool,
     ring: Vec<u8>,
+    durable: Durable,
     /// Where each record begins in it.
     starts: Vec<(Seq, usize)>,
 }
@@ -67,14 +71,15 @@ impl Replay {
         if count(file.len() - PAGE) != bytes || bytes < BYTES_MIN || bytes % 8 != 0 {
             return Err(damaged("it has another length than its header says"));
         }
-        let trims = TRIM_SLOTS.map(|slot| (word(found, slot), word(found, slot + 8)));
+        let seed = identity.seed();
+        let slots = DURABLE_SLOTS.map(|slot| found[slot..slot + DURABLE_BYTES].try_into().expect("a slot"));
         // (No ring lives long enough to reach the upper bound; it keeps the arithmetic below from overflowing.)
-        let in_range = |position: u64| position >= bytes && position % 8 == 0 && position < u64::MAX / 2;
-        let valid = trims.into_iter().filter(|&(position, check)| in_range(position) && check == trim_check(position));
-        let tail = valid.map(|(position, _)| position).max().ok_or(damaged("it does not say where it begins"))?;
+        let in_range = |durable: &Durable| durable.tail >= bytes && durable.tail % 8 == 0 && durable.tail < u64::MAX / 2;
+        let valid = slots.iter().filter_map(|slot| Durable::decode(slot, seed)).filter(in_range);
+        let durable = valid.max_by_key(|durable| durable.turn).ok_or(damaged("it does not say where it begins"))?;
 
-        let mut replay = Self { incarnation: identity.incarnation, damaged: false, ring: file, starts: Vec::new() };
-        replay.walk(tail, bytes, identity.seed());
+        let mut replay = Self { incarnation: identity.incarnation, damaged: false, ring: file, durable, starts: Vec::new() };
+        replay.walk(durable.tail, bytes, seed);
         Ok(replay)
     }
 
@@ -91,7 +96,8 @@ impl Replay {
             let is_skip = code == kind::SKIP;
             let content = if is_skip || !fits { 0..0 } else { at + 48..at + 48 + content_bytes as usize };
             let check = record_check(seed, &self.ring[at..at + 48], &self.ring[content]);
-            if !fits || half(&self.ring, at + 32) != check || half(&self.ring, at + 36) != 0 {
+            let is_kind = code != kind::LINK || content_bytes as usize == PROOF_BYTES;
+            if !fits || !is_kind || half(&self.ring, at + 32) != check || half(&self.ring, at + 36) != 0 {
                 self.damaged = true;
                 return;
             }
@@ -107,21 +113,27 @@ impl Replay {
         self.starts.iter().map(|&(seq, at)| (seq, self.record(at)))
     }
 
-    /// The promises that are not known to be kept: those of epochs that no [`Record::Durable`] covers.
+    /// The promises that are not known to be kept: those of epochs behind the last one that is durable.
     pub fn open_promises(&self) -> impl Iterator<Item = Record<'_>> {
-        let epoch = |at: usize| word(&self.ring, at + 40);
-        let records = || self.starts.iter().map(move |&(_, at)| (epoch(at), self.record(at)));
-        let durable = records().filter(|(_, r)| *r == Record::Durable).map(|(epoch, _)| epoch).max();
-        records().filter(move |(epoch, r)| *r != Record::Durable && Some(*epoch) > durable).map(|(_, record)| record)
+        let is_open = |&&(_, at): &&(Seq, usize)| word(&self.ring, at + 40) > self.durable.epoch.get();
+        self.starts.iter().filter(is_open).map(|&(_, at)| self.record(at))
+    }
+
+    /// What the last durable epoch has left on the medium.
+    #[must_use]
+    pub fn traces(&self) -> Traces {
+        self.durable.traces
     }
 
     fn record(&self, at: usize) -> Record<'_> {
         let (first, value) = (Lbn(word(&self.ring, at + 16)), word(&self.ring, at + 24));
         match half(&self.ring, at + 8) {
-            kind::LINK => Record::Link { lbn: first, pbn: Pbn(value & PBN_MASK), slot: value.to_be_bytes()[0] },
+            kind::LINK => {
+                let proof = self.ring[at + 48..at + 48 + PROOF_BYTES].try_into().expect("its length was checked");
+                Record::Link { lbn: first, pbn: Pbn(value & PBN_MASK), slot: value.to_be_bytes()[0], proof: Fingerprint(proof) }
+            }
             kind::ZERO => Record::Zero { first, blocks: Blocks(value) },
             kind::UNMAP => Record::Unmap { first, blocks: Blocks(value) },
-            kind::DURABLE => Record::Durable,
             _ => Record::Content { lbn: first, content: &self.ring[at + 48..at + 48 + half(&self.ring, at + 12) as usize] },
         }
     }

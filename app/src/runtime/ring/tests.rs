@@ -9,7 +9,11 @@ fn directory() -> tempfile::TempDir {
 }
 
 fn link(n: u64) -> Record<'static> {
-    Record::Link { lbn: Lbn(n), pbn: Pbn((n * 3) & PBN_MASK), slot: n.to_ne_bytes()[0] % 16 }
+    Record::Link { lbn: Lbn(n), pbn: Pbn((n * 3) & PBN_MASK), slot: n.to_ne_bytes()[0] % 16, proof: Fingerprint([n.to_ne_bytes()[0]; 20]) }
+}
+
+fn zero(n: u64) -> Record<'static> {
+    Record::Zero { first: Lbn(n), blocks: Blocks(1) }
 }
 
 fn replayed(path: &Path) -> Replay {
@@ -20,7 +24,6 @@ fn first_of(record: Record<'_>) -> u64 {
     match record {
         Record::Link { lbn, .. } | Record::Content { lbn, .. } => lbn.get(),
         Record::Zero { first, .. } | Record::Unmap { first, .. } => first.get(),
-        Record::Durable => u64::MAX,
     }
 }
 
@@ -57,8 +60,8 @@ fn a_full_ring_says_so_and_goes_on_after_a_commit() {
     while let Ok(seq) = ring.append(EPOCH, &link(count(seqs.len()))) {
         seqs.push(seq);
     }
-    // 48 bytes each, less what keeps the end apart from the beginning.
-    assert_eq!(seqs.len(), 16 * 1024 / 48 - 1);
+    // 72 bytes each, less what keeps the end apart from the beginning.
+    assert_eq!(seqs.len(), 16 * 1024 / 72 - 1);
     assert_eq!(numbers(&replayed(&path)), (0..count(seqs.len())).collect::<Vec<_>>());
     ring.committed(seqs[99]);
     assert_eq!(numbers(&replayed(&path)), (100..count(seqs.len())).collect::<Vec<_>>());
@@ -243,7 +246,7 @@ fn held_content_that_is_a_forged_record_is_never_taken_for_one() {
     let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
     let mut forged = [0; 4000];
     forged[..8].copy_from_slice(&(2 * BYTES_MIN + 48).to_ne_bytes());
-    forged[8..12].copy_from_slice(&kind::LINK.to_ne_bytes());
+    forged[8..12].copy_from_slice(&kind::ZERO.to_ne_bytes());
     forged[16..24].copy_from_slice(&666_u64.to_ne_bytes());
     forged[40..48].copy_from_slice(&EPOCH.get().to_ne_bytes());
     let check = record_check(ring.seed, &forged[..48], &[]);
@@ -255,10 +258,10 @@ fn held_content_that_is_a_forged_record_is_never_taken_for_one() {
     }
     for n in 4..8 {
         ring.committed(last);
-        last = ring.append(EPOCH, &link(n)).unwrap();
+        last = ring.append(EPOCH, &zero(n)).unwrap();
     }
     ring.committed(last);
-    ring.append(EPOCH, &link(9)).unwrap();
+    ring.append(EPOCH, &zero(9)).unwrap();
     assert_eq!(ring.head, 2 * BYTES_MIN + 48, "the forged record lies right behind the last one");
     assert_eq!(numbers(&replayed(&path)), [9]);
 }
@@ -270,8 +273,19 @@ fn promises_of_durable_epochs_are_kept_and_the_others_are_not() {
     let mut ring = Ring::create(&path, BYTES_MIN, VOLUME, 1).unwrap();
     ring.append(Epoch(8), &link(1)).unwrap();
     ring.append(Epoch(7), &link(2)).unwrap();
-    ring.append(Epoch(7), &Record::Durable).unwrap();
+    let traces = [Some(Trace::Map { sector: 3, sum: u32::MAX }), Some(Trace::Log { sequence: u64::MAX })];
+    ring.kept(Epoch(7), traces, None);
     ring.append(Epoch(9), &link(3)).unwrap();
     let open: Vec<u64> = replayed(&path).open_promises().map(first_of).collect();
     assert_eq!(open, [1, 3], "the promise of epoch 7 is kept, though one of epoch 8 stands before it");
+    assert_eq!(replayed(&path).traces(), traces);
+}
+
+/// Commits that promise nothing, as of a client that writes with FUA alone, take no room.
+#[test]
+fn what_is_kept_takes_no_room() {
+    let directory = directory();
+    let mut ring = Ring::create(&directory.path().join("ring"), BYTES_MIN, VOLUME, 1).unwrap();
+    (0..10_000).for_each(|epoch| ring.kept(Epoch(epoch), [None; 2], None));
+    assert_eq!(ring.used(), 0);
 }

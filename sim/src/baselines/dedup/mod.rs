@@ -22,7 +22,7 @@ use super::{Baseline, Report, Settings, name_of};
 use crate::machine::Machine;
 use epoch::{Epoch, Stage};
 use onefold_engine::buffer::Slice;
-use onefold_engine::interface::{Action, Event, Failure, IoFailure, Notice, Promised, Reply, Request, RequestId};
+use onefold_engine::interface::{Action, Event, Failure, IoFailure, Legacy, Notice, Reply, Request, RequestId};
 use onefold_engine::units::{Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -240,8 +240,8 @@ impl<S: Scheme> Machine for Dedup<S> {
         self.go_on(now, out);
     }
 
-    fn recall(&mut self, promises: Vec<Promised>) {
-        assert!(promises.is_empty(), "no ring stands before a rival");
+    fn recall(&mut self, legacy: Legacy) {
+        assert!(legacy.promises.is_empty(), "no ring stands before a rival");
     }
 }
 

@@ -1,0 +1,185 @@
+//! What a server left to the next one: believed where the medium proves it, and kept where it can be.
+
+use crate::machine::{Machine, blank, pattern};
+use onefold_engine::format::CommitMode;
+use onefold_engine::interface::{Class, Notice, Op, Promise, Promised};
+use onefold_engine::settings::Settings;
+
+const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
+
+fn settings(commit_mode: CommitMode) -> Settings {
+    Settings { commit_mode, keeps_promises: true, ..Settings::default() }
+}
+
+/// LBNs `first..first + blocks` hold noise of that seed.
+fn noise(seed: u64, blocks: usize) -> Vec<u8> {
+    pattern(seed, 4096 * blocks)
+}
+
+/// A hundred blocks are flushed, then overwritten without a flush; the device fails, and is as its last flush left it (A1, A5).
+#[test]
+fn flushed_blocks_are_there_when_the_device_has_lost_what_overwrote_them() {
+    for mode in MODES {
+        let (old, new) = (noise(1, 100), noise(2, 100));
+        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
+        m.write(0, &old);
+        m.flush();
+        let flushed = m.medium.clone();
+        m.write(0, &new);
+        assert!(m.ring.len() >= 100, "they were promised");
+        let mut next = m.next(flushed, settings(mode));
+        assert!(next.read(0, 4096 * 100) == old, "{mode:?}");
+        assert!(next.notices.contains(&Notice::AcknowledgedLost { writes: 100 }), "{:?}", next.notices);
+        assert!(next.flush_fails() && !next.flush_fails(), "the first flush reports it");
+    }
+}
+
+/// The same, where some of it has reached the device.
+#[test]
+fn what_the_device_proves_comes_back_and_nothing_else() {
+    for mode in MODES {
+        let (old, new) = (noise(1, 40), noise(2, 40));
+        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
+        m.write(0, &old);
+        m.flush();
+        let mut medium = m.medium.clone();
+        m.write(0, &new);
+        // Every other block of what was written since.
+        for (i, (now, then)) in m.medium.chunks_exact(4096).zip(medium.chunks_exact_mut(4096)).enumerate() {
+            if i % 2 == 0 && new.chunks_exact(4096).any(|block| block == now) {
+                then.copy_from_slice(now);
+            }
+        }
+        let mut next = m.next(medium, settings(mode));
+        for lbn in 0..40 {
+            let at = lbn * 4096;
+            let found = next.read(at as u64, 4096);
+            assert!(found == old[at..at + 4096] || found == new[at..at + 4096], "{mode:?}, {lbn}");
+        }
+        let (read, lost) = (next.read(0, 4096 * 40), Notice::AcknowledgedLost { writes: 20 });
+        assert_eq!(read.chunks(4096).zip(new.chunks(4096)).filter(|(a, b)| a == b).count(), 20);
+        assert!(next.notices.contains(&lost), "{:?}", next.notices);
+        next.flush_fails();
+        next.close();
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_a_kill() {
+    for mode in MODES {
+        let (old, new) = (noise(1, 100), noise(2, 100));
+        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
+        m.write(0, &old);
+        m.flush();
+        m.write(4096 * 50, &new);
+        let mut next = m.next(m.medium.clone(), settings(mode));
+        assert!(next.read(0, 4096 * 50) == old[..4096 * 50] && next.read(4096 * 50, 4096 * 100) == new, "{mode:?}");
+        next.flush();
+        next.close();
+    }
+}
+
+/// A store that was set back to a copy of this very incarnation: what was promised on top of what it has lost is not laid over it.
+#[test]
+fn a_store_that_was_set_back_is_told_from_the_one_that_was_left() {
+    for mode in MODES {
+        for passes in 0..3 {
+            let mut m = Machine::open(blank(32 << 20, None), settings(mode));
+            m.write(0, &noise(1, 8));
+            m.flush();
+            let copy = m.medium.clone();
+            // The same sector of the map, or another one.
+            (0..=passes).for_each(|pass| {
+                m.write(4096 * 900 * pass, &noise(10 + pass, 8));
+                m.flush();
+            });
+            m.write(4096 * 20, &noise(3, 8));
+            m.write(4096 * 30, &[b'x'; 4096]);
+            let mut right = m.next(m.medium.clone(), settings(mode));
+            assert!(right.read(4096 * 20, 4096 * 8) == noise(3, 8) && !right.notices.contains(&Notice::SetBack), "{mode:?}");
+            let mut next = m.next(copy, settings(mode));
+            assert!(next.notices.contains(&Notice::SetBack), "{mode:?}: {:?}", next.notices);
+            assert!(next.read(0, 4096 * 8) == noise(1, 8) && next.read(4096 * 20, 4096 * 16) == [0; 4096 * 16], "{mode:?}");
+            assert!(next.flush_fails() && !next.flush_fails());
+        }
+    }
+}
+
+/// While the next epoch's links are on their way, the sector that was the trace may be as before or as after.
+#[test]
+fn a_commit_that_is_under_way_leaves_the_store_the_one_that_was_left() {
+    for dies_at in [Class::Map, Class::Refs] {
+        let mut m = Machine::open(blank(32 << 20, None), settings(CommitMode::Ordered));
+        m.write(0, &noise(1, 8));
+        m.flush();
+        let before = m.medium.clone();
+        m.write(4096, &noise(2, 8));
+        m.dies_at = Some(dies_at);
+        m.begin(Op::Flush, 0, 0, None, false);
+        m.wait(3);
+        assert!(m.is_dead);
+        let mut next = m.next(m.medium.clone(), settings(CommitMode::Ordered));
+        assert!(next.read(4096, 4096 * 8) == noise(2, 8), "{dies_at:?}");
+        if dies_at == Class::Refs {
+            continue;
+        }
+        // The write that died may have reached the medium as well.
+        let mut whole = Machine::open(before, settings(CommitMode::Ordered));
+        whole.write(4096, &noise(2, 8));
+        whole.flush();
+        (whole.ring, whole.traces) = (m.ring.clone(), m.traces);
+        let mut next = whole.next(whole.medium.clone(), settings(CommitMode::Ordered));
+        assert!(next.read(4096, 4096 * 8) == noise(2, 8) && !next.notices.contains(&Notice::SetBack), "{dies_at:?}");
+    }
+}
+
+/// Killed between the write of counts and the write of links, with a content near its limit of links.
+#[test]
+fn acknowledged_links_are_kept_where_the_counts_are_at_their_limit() {
+    for limit in [254, 4] {
+        let settings = || Settings { refs_limit: limit, ..settings(CommitMode::Ordered) };
+        let mut m = Machine::open(blank(32 << 20, None), settings());
+        let content = noise(5, 1);
+        for lbn in 0..u64::from(limit) - 3 {
+            m.write(4096 * lbn, &content);
+        }
+        m.flush();
+        // Two more links are the last that the content takes.
+        (300..302).for_each(|lbn| m.write(4096 * lbn, &content));
+        m.dies_at = Some(Class::Map);
+        m.begin(Op::Flush, 0, 0, None, false);
+        m.wait(3);
+        assert!(m.is_dead, "the links were on their way");
+        let mut next = m.next(m.medium.clone(), settings());
+        for lbn in 300..302 {
+            assert!(next.read(4096 * lbn, 4096) == content, "limit {limit}: LBN {lbn} is lost by a kill");
+        }
+        next.flush();
+        next.close();
+    }
+}
+
+#[test]
+fn a_promise_of_a_slot_is_proved_by_its_carrier() {
+    let soft = |n: u64| crate::carriers::soft(n, 1);
+    let mut m = Machine::open(blank(32 << 20, None), settings(CommitMode::Log));
+    m.read(0, 512);
+    m.write(0, &soft(1));
+    m.flush();
+    // What was a carrier is ordinary data now, and its slots are found again.
+    let mut m = Machine::open(m.close(), settings(CommitMode::Log));
+    m.read(0, 512);
+    m.wait(200);
+    m.write(4096 * 5, &soft(1));
+    assert!(matches!(m.ring[..], [Promise { what: Promised::Link { slot: 1.., .. }, .. }]), "{:?}", m.ring);
+    let mut next = m.next(m.medium.clone(), settings(CommitMode::Log));
+    assert!(next.read(4096 * 5, 4096) == soft(1));
+    // A flipped bit of the carrier, as it lies on the medium.
+    let mut medium = m.medium.clone();
+    let tail = &pattern(1000, 1000)[500..600];
+    let at = medium.windows(tail.len()).position(|w| w == tail).expect("it lies there, packed");
+    medium[at] ^= 1;
+    let mut next = m.next(medium, settings(CommitMode::Log));
+    assert!(next.notices.contains(&Notice::AcknowledgedLost { writes: 1 }), "{:?}", next.notices);
+    assert!(next.fails_to_read(0) && next.read(4096 * 5, 4096) == [0; 4096]);
+}
