@@ -50,6 +50,9 @@ pub struct Machine {
     /// Digests stay with whoever makes them, until they are fed by hand.
     pub keeps_digests: bool,
     pub digests: Vec<Event>,
+    /// Flushes take their time, until they are fed by hand.
+    pub keeps_flushes: bool,
+    pub flushed: Vec<Event>,
     /// What the server has promised, and by what the next one knows its store.
     pub ring: Vec<Promise>,
     pub traces: Traces,
@@ -112,6 +115,8 @@ impl Machine {
             compressed: VecDeque::new(),
             keeps_digests: false,
             digests: Vec::new(),
+            keeps_flushes: false,
+            flushed: Vec::new(),
             ring: Vec::new(),
             traces: [None; 2],
             dies_at: None,
@@ -151,7 +156,12 @@ impl Machine {
                     }
                     Action::Flush { io } => {
                         self.flushes += 1;
-                        events.push_back(Event::Flushed { io, result: Ok(()) });
+                        let flushed = Event::Flushed { io, result: Ok(()) };
+                        if self.keeps_flushes {
+                            self.flushed.push(flushed);
+                        } else {
+                            events.push_back(flushed);
+                        }
                     }
                     Action::Discard { io, at, length } => {
                         self.medium[index(at.0)..index(at.0 + length.0)].fill(0);
