@@ -1,6 +1,6 @@
 //! A backing store, opened: a file or a block device, locked, measured, and read and written by one descriptor.
 //!
-//! 1. One open file carries the lock and all I/O (R7).
+//! 1. One open file carries the lock and all I/O (R7). Files that it lies on are locked besides, and held as long.
 //! 2. A flush is honest: files are always fdatasync'ed; a block device is left alone only where its queue says "write through".
 //! 3. O_DIRECT wherever the kernel has it; the alignment is asked of the kernel.
 
@@ -98,6 +98,8 @@ const PATIENCE_WITH_THE_DEAD: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Backing {
     file: File,
+    /// Locked like it: what it lies on.
+    guards: Vec<File>,
     facts: Facts,
     /// The device turned a discard down: it is not asked again.
     has_no_discard: AtomicBool,
@@ -109,9 +111,9 @@ impl Backing {
     /// # Errors
     /// When it is not there, may not be opened, is in use, or is no store.
     pub fn open(path: &Path, is_read_only: bool) -> Result<Self, OpenError> {
-        let (file, stat) = open_locked(path, is_read_only)?;
+        let (file, stat, guards) = open_locked(path, is_read_only)?;
         let facts = Facts { is_read_only, ..measure(path, &file, &stat).map_err(|e| OpenError::of_errno(path, "measure", e))? };
-        Ok(Self { file, facts, has_no_discard: AtomicBool::new(false) })
+        Ok(Self { file, guards, facts, has_no_discard: AtomicBool::new(false) })
     }
 
     /// As [`open`](Self::open), but where the store is in use, tries for `patience`, and longer where its user has ended: a server that died
@@ -297,8 +299,10 @@ impl Backing {
         (bytes > length || at > length - bytes).then(|| format!("{bytes} bytes at {at}: beyond the end at {length}"))
     }
 
-    pub(super) fn raw(&self) -> RawFd {
-        self.file.as_raw_fd()
+    /// The file that carries the I/O, then the others that are locked: whoever lets the kernel work for longer than this process lives has to let
+    /// it hold all of them (R7).
+    pub(super) fn files(&self) -> Vec<RawFd> {
+        std::iter::once(&self.file).chain(&self.guards).map(AsRawFd::as_raw_fd).collect()
     }
 
     pub(super) fn file(&self) -> &File {
