@@ -273,6 +273,11 @@ impl World {
             Notice::Damage { what, at } if !self.weather.errors => {
                 return Err(violation!("P6: damage is reported ({what} at {at}) where none was done"));
             }
+            Notice::OtherServer { generation, .. } => {
+                return Err(violation!(
+                    "A5: the volume stopped for another server's superblock (generation {generation}), and there is no other"
+                ));
+            }
             Notice::WentReadOnly { what } if !self.weather.errors => {
                 return Err(violation!("A5: the volume went read-only for {what}, and nothing had failed"));
             }

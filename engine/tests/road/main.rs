@@ -6,6 +6,7 @@ mod fua;
 mod machine;
 mod packs;
 mod sizes;
+mod two_servers;
 
 use machine::{Machine, blank, pattern};
 use onefold_engine::interface::{Event, Notice, Op};
