@@ -55,7 +55,10 @@ fn exclude_each_other(home: &Home, paths: &[&str]) {
     let other = Home::new();
     for first in paths {
         home.attach(first, &[]);
-        paths.iter().filter(|second| *second != first).for_each(|second| refused(&other, second));
+        for second in paths.iter().filter(|second| *second != first) {
+            // Each refusal takes the second that commands wait for a server that lives.
+            other.complaint(4, &["attach", "--nbd", second], "(onefold)");
+        }
         home.expect(0, &["detach", first]);
     }
     // And readers share, one after the other here, with nobody's lock left behind.
@@ -72,6 +75,9 @@ fn a_file_and_a_loop_device_over_it_have_one_server() {
     let file = home.path("two.img");
     let device = Loop::over(&file, &[]);
     exclude_each_other(&home, &[&file, &device.0]);
+    home.attach(&file, &[]);
+    refused(&Home::new(), &device.0);
+    home.expect(0, &["detach", &file]);
 }
 
 #[test]
