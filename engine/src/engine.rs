@@ -9,7 +9,7 @@ use crate::admit::{Pending, WriteOp};
 use crate::buffer::{Home, Slice};
 use crate::by_block::ByBlock;
 use crate::cache::ReadCache;
-use crate::commit::{Anticipation, Commit, Durability, FlushFor, Settle, Stage};
+use crate::commit::{Anticipation, Commit, Durability, FlushFor, Settle, Stage, Updates};
 use crate::epoch::{Epoch, RECORD_COST_BYTES};
 use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::format::authenticator::Authenticator;
@@ -98,6 +98,8 @@ pub(crate) enum IoFor {
         mark: u64,
     },
     Superblock,
+    /// Of the front copies, before an update.
+    SuperblockRead,
     Discard {
         first: Pbn,
         blocks: u64,
@@ -151,6 +153,7 @@ pub struct Engine {
     pub(crate) durability: Durability,
     pub(crate) superblock_writes: u32,
     pub(crate) superblock_busy: bool,
+    pub(crate) superblock_updates: Updates,
     pub(crate) opening_updates: u8,
     pub(crate) page_writes: usize,
     /// When pages whose delay has passed are looked for next.
@@ -249,6 +252,7 @@ impl Engine {
             durability: Durability::default(),
             superblock_writes: 0,
             superblock_busy: false,
+            superblock_updates: Updates::default(),
             opening_updates: 0,
             page_writes: 0,
             writeback_at: now,
@@ -396,6 +400,7 @@ impl Engine {
             Some(IoFor::ReadForIndex { pbn, authenticator }) => self.carrier_arrived(pbn, authenticator, buffer, result),
             Some(IoFor::WalkRead { which, pbn }) => self.walk_arrived(which, pbn, buffer, result),
             Some(IoFor::DoubtRead { pbn, name }) => self.doubt_arrived(pbn, name, buffer, &digests, result),
+            Some(IoFor::SuperblockRead) => self.superblock_read(&buffer, result),
             Some(IoFor::WitnessRead(id)) => self.witness_arrived(id, &buffer, result),
             _ => debug_assert!(false, "a read that nobody asked for ended"),
         }
@@ -493,11 +498,16 @@ impl Engine {
 
     /// Goes read-only (A5).
     pub(crate) fn fail(&mut self, what: &'static str) {
+        self.fail_with(Notice::WentReadOnly { what });
+    }
+
+    /// Goes read-only for the reason that the notice gives.
+    pub(crate) fn fail_with(&mut self, notice: Notice) {
         if self.failed {
             return;
         }
         self.failed = true;
-        self.notice(Notice::WentReadOnly { what });
+        self.notice(notice);
         self.run = None;
         self.fail_writers();
         // An opening may wait for it.

@@ -275,6 +275,8 @@ pub struct Legacy {
 pub enum Notice {
     /// A write or flush failed: read-only from here on (A5).
     WentReadOnly { what: &'static str },
+    /// Another server has written a superblock, of this generation and opening: read-only from here on. It may have formatted the store.
+    OtherServer { generation: u64, incarnation: u64, is_formatted: bool },
     /// Damage that no crash explains (P6).
     Damage { what: &'static str, at: u64 },
     /// A thin volume fills: percent of the data blocks in use, at 80 and every 5 above.

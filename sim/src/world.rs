@@ -276,6 +276,11 @@ impl World {
             Notice::AcknowledgedLost { .. } | Notice::SetBack if !self.weather.errors => {
                 return Err(violation!("P1: what was acknowledged is lost ({notice:?}), and nothing had failed"));
             }
+            Notice::OtherServer { generation, .. } => {
+                return Err(violation!(
+                    "A5: the volume stopped for another server's superblock (generation {generation}), and there is no other"
+                ));
+            }
             Notice::WentReadOnly { what } if !self.weather.errors => {
                 return Err(violation!("A5: the volume went read-only for {what}, and nothing had failed"));
             }

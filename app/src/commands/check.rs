@@ -1,6 +1,6 @@
 //! `check`: reads a volume that is not attached, recounts everything, changes nothing.
 
-use crate::device::backing::{Backing, PATIENCE};
+use crate::device::backing::{Access, Backing, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
@@ -190,7 +190,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
         return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", arguments.memory, Size(MEMORY_BYTES_MIN))));
     }
     let Found { path, .. } = volume::find(&arguments.volume)?;
-    let backing = Backing::open_patiently(&path, true, PATIENCE)?;
+    let backing = Backing::open_patiently(&path, Access::Read, PATIENCE)?;
     let length = Bytes(backing.facts().length);
     let settings = CheckSettings { memory_bytes: arguments.memory.0, data: arguments.data };
     let mut listener = Listener { lines: Vec::new(), is_watched: std::io::stderr().is_terminal(), shown: Instant::now() };

@@ -1,7 +1,7 @@
 //! `create`: formats a file or block device as a volume.
 
 use super::status::OnMedium;
-use crate::device::backing::{Allocation, Backing, Kind, PATIENCE};
+use crate::device::backing::{Access, Allocation, Backing, Kind, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
@@ -58,6 +58,9 @@ pub struct Arguments {
     /// Give a new file all its space at once. The default up to 4 GiB.
     #[arg(long)]
     preallocate: bool,
+    /// Use a backing store that has no direct I/O (O_DIRECT) all the same. `attach` has to be told so, too.
+    #[arg(long)]
+    buffered: bool,
     /// Format even over what is there.
     #[arg(long)]
     force: bool,
@@ -67,6 +70,12 @@ pub struct Arguments {
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
+}
+
+impl Arguments {
+    fn access(&self) -> Access {
+        Access::of(false, self.buffered)
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -132,7 +141,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             }
             backing
         }
-        None => Backing::create_file(&arguments.path, ground.length, ground.allocation)?,
+        None => Backing::create_file(&arguments.path, ground.length, ground.allocation, arguments.access())?,
     };
     let formatted = carry_out(&backing, &superblock).and_then(|()| if is_new { sync_directory(&arguments.path) } else { Ok(()) });
     if let Err(error) = formatted {
@@ -172,7 +181,7 @@ fn survey(arguments: &Arguments) -> Outcome<Ground> {
         }
         return Ok(Ground { backing: None, kind: Kind::File, length, content: None, allocation: allocation_of(length) });
     }
-    let backing = Backing::open_patiently(path, false, PATIENCE)?;
+    let backing = Backing::open_patiently(path, arguments.access(), PATIENCE)?;
     let facts = backing.facts();
     let length = match arguments.size {
         Some(Size(size)) if facts.kind == Kind::Block && size != facts.length => {

@@ -3,7 +3,7 @@
 mod story;
 mod unit;
 
-use crate::device::backing::{Backing, PATIENCE};
+use crate::device::backing::{Access, Backing, PATIENCE};
 use crate::exit::Outcome;
 use crate::output::size::Size;
 use crate::output::table::Table;
@@ -194,7 +194,7 @@ impl Report for Whole {
 /// When the volume is in use, there is none, or the block is beyond its end.
 pub fn run(arguments: &Arguments) -> Outcome {
     let path = volume::find(&arguments.volume)?.path;
-    let backing = Backing::open_patiently(&path, true, PATIENCE)?;
+    let backing = Backing::open_patiently(&path, Access::Read, PATIENCE)?;
     let chosen = volume::load(&backing)?;
     let style = Style::of(arguments.json);
     let reader = || Reader::new(&backing, &chosen.superblock);

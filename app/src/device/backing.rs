@@ -1,15 +1,16 @@
 //! A backing store, opened: a file or a block device, locked, measured, and read and written by one descriptor.
 //!
-//! 1. One open file carries the lock and all I/O (R7).
+//! 1. One open file carries the lock and all I/O (R7). Files that it lies on are locked besides, and held as long.
 //! 2. A flush is honest: files are always fdatasync'ed; a block device is left alone only where its queue says "write through".
-//! 3. O_DIRECT wherever the kernel has it; the alignment is asked of the kernel.
+//! 3. O_DIRECT wherever the kernel has it; the alignment is asked of the kernel. Where it has none, a store is written only on request, and what is
+//!    cached of it is dropped before anything is read.
 
 use super::lock::open_locked;
 use super::sysfs::DeviceNumber;
 use super::transfer::{self, Direction};
 use onefold_engine::buffer::{BufferMut, Frame};
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
-use rustix::fs::{AtFlags, FallocateFlags, FileType, OFlags, Stat, StatxFlags, statx};
+use rustix::fs::{Advice, AtFlags, FallocateFlags, FileType, OFlags, Stat, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::ioctl;
 use std::fs::File;
@@ -49,6 +50,29 @@ pub struct Facts {
     pub identity: (u64, u64),
 }
 
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// With other readers.
+    Read,
+    /// Alone, past the page cache or not at all.
+    Write,
+    /// Alone; by way of the page cache where there is no other way, with what that risks.
+    WriteBuffered,
+}
+
+impl Access {
+    /// For a server, as its user chose.
+    #[must_use]
+    pub fn of(is_read_only: bool, is_buffered: bool) -> Self {
+        match (is_read_only, is_buffered) {
+            (true, _) => Self::Read,
+            (false, true) => Self::WriteBuffered,
+            (false, false) => Self::Write,
+        }
+    }
+}
+
 /// Why a backing store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -65,6 +89,9 @@ pub enum OpenError {
     },
     #[error("{path} is neither a file nor a block device")]
     NotAStore { path: PathBuf },
+    /// After a failed flush the page cache may show what never reached the device.
+    #[error("{path} has no direct I/O (O_DIRECT): after a failed flush the page cache could show what never reached the device")]
+    NotDirect { path: PathBuf },
     #[error("cannot {what} {path}")]
     System { path: PathBuf, what: &'static str, source: io::Error },
 }
@@ -98,20 +125,37 @@ const PATIENCE_WITH_THE_DEAD: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Backing {
     file: File,
+    /// Locked like it: what it lies on.
+    guards: Vec<File>,
     facts: Facts,
     /// The device turned a discard down: it is not asked again.
     has_no_discard: AtomicBool,
 }
 
 impl Backing {
-    /// Opens and locks a store: alone, or `is_read_only`, together with other readers.
+    /// Opens and locks a store. Where I/O goes through the page cache, what that holds of the store is dropped first.
     ///
     /// # Errors
-    /// When it is not there, may not be opened, is in use, or is no store.
-    pub fn open(path: &Path, is_read_only: bool) -> Result<Self, OpenError> {
-        let (file, stat) = open_locked(path, is_read_only)?;
+    /// When it is not there, may not be opened, is in use, or is no store; for writing, when it has no direct I/O and that was not allowed for, and
+    /// when what was cached of it cannot be written.
+    pub fn open(path: &Path, access: Access) -> Result<Self, OpenError> {
+        let is_read_only = access == Access::Read;
+        let (file, stat, guards) = open_locked(path, is_read_only)?;
         let facts = Facts { is_read_only, ..measure(path, &file, &stat).map_err(|e| OpenError::of_errno(path, "measure", e))? };
-        Ok(Self { file, facts, has_no_discard: AtomicBool::new(false) })
+        if !facts.is_direct {
+            if access == Access::Write {
+                return Err(OpenError::NotDirect { path: path.to_owned() });
+            }
+            match drop_cached(&file, facts.kind) {
+                // The next opening finds what is on the device: the kernel tells of this loss once, and nothing of it is cached any more.
+                Err(error) if !is_read_only => return Err(OpenError::of_errno(path, "write what was cached of", error)),
+                Err(error) => {
+                    tracing::error!(%error, path = %path.display(), "what was cached of this store could not be written, and is lost")
+                }
+                Ok(()) => tracing::warn!(path = %path.display(), "no direct I/O here: reads and writes go through the page cache"),
+            }
+        }
+        Ok(Self { file, guards, facts, has_no_discard: AtomicBool::new(false) })
     }
 
     /// As [`open`](Self::open), but where the store is in use, tries for `patience`, and longer where its user has ended: a server that died
@@ -119,10 +163,10 @@ impl Backing {
     ///
     /// # Errors
     /// As `open`.
-    pub fn open_patiently(path: &Path, is_read_only: bool, patience: Duration) -> Result<Self, OpenError> {
+    pub fn open_patiently(path: &Path, access: Access, patience: Duration) -> Result<Self, OpenError> {
         let began = Instant::now();
         loop {
-            match Self::open(path, is_read_only) {
+            match Self::open(path, access) {
                 Err(OpenError::InUse { may_be_dead, .. })
                     if began.elapsed() < if may_be_dead { PATIENCE_WITH_THE_DEAD.max(patience) } else { patience } =>
                 {
@@ -136,8 +180,8 @@ impl Backing {
     /// Creates a file of `length` bytes that only its owner may read, and opens it.
     ///
     /// # Errors
-    /// When it exists, or the file system has no room.
-    pub fn create_file(path: &Path, length: u64, allocation: Allocation) -> Result<Self, OpenError> {
+    /// When it exists, or the file system has no room; and as [`open`](Self::open). Then there is no file.
+    pub fn create_file(path: &Path, length: u64, allocation: Allocation, access: Access) -> Result<Self, OpenError> {
         let error = |what, source| OpenError::System { path: path.to_owned(), what, source };
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         let fd = rustix::fs::open(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, mode)
@@ -152,7 +196,7 @@ impl Backing {
             return Err(error("allocate", errno.into()));
         }
         drop(fd);
-        Self::open(path, false)
+        Self::open(path, access).inspect_err(|_| drop(std::fs::remove_file(path)))
     }
 
     /// Size and manners.
@@ -297,8 +341,10 @@ impl Backing {
         (bytes > length || at > length - bytes).then(|| format!("{bytes} bytes at {at}: beyond the end at {length}"))
     }
 
-    pub(super) fn raw(&self) -> RawFd {
-        self.file.as_raw_fd()
+    /// The file that carries the I/O, then the others that are locked: whoever lets the kernel work for longer than this process lives has to let
+    /// it hold all of them (R7).
+    pub(super) fn files(&self) -> Vec<RawFd> {
+        std::iter::once(&self.file).chain(&self.guards).map(AsRawFd::as_raw_fd).collect()
     }
 
     pub(super) fn file(&self) -> &File {
@@ -329,7 +375,6 @@ fn measure(path: &Path, file: &File, stat: &Stat) -> Result<Facts, Errno> {
     }
     if !is_direct {
         (memory_align, offset_align) = (1, 1);
-        tracing::warn!(path = %path.display(), "no direct I/O here: reads and writes go through the page cache, which costs memory and time");
     }
     let number = DeviceNumber::of(stat.st_rdev);
     let is_write_through = is_block && is_direct && number.is_write_through();
@@ -360,6 +405,28 @@ fn direct_alignment(file: &File, is_block: bool) -> Result<(u64, u64), Errno> {
         }
         // An older kernel, or a file system that does not say: a block is right on nearly all, and setting O_DIRECT will tell.
         _ => Ok((BLOCK_BYTES, BLOCK_BYTES)),
+    }
+}
+
+/// Writes what the page cache holds of a store that is newer, and drops all of it: what a failed write has left there is marked as written, and a read
+/// would believe it. It is dropped even where the writing fails.
+fn drop_cached(file: &File, kind: Kind) -> Result<(), Errno> {
+    let written = rustix::fs::fdatasync(file);
+    let dropped = match kind {
+        Kind::File => rustix::fs::fadvise(file, 0, None, Advice::DontNeed),
+        Kind::Block => block_drop_cached(file.as_fd()),
+    };
+    written.and(dropped)
+}
+
+fn block_drop_cached(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    // BLKFLSBUF, linux/fs.h: takes nothing.
+    const BLKFLSBUF: ioctl::Opcode = ioctl::opcode::none(0x12, 97);
+    // SAFETY: the kernel neither reads nor writes memory of ours.
+    match unsafe { ioctl::ioctl(fd, ioctl::NoArg::<BLKFLSBUF>::new()) } {
+        // For root only; the advice does as much for pages that are clean.
+        Err(Errno::ACCESS | Errno::PERM) => rustix::fs::fadvise(fd, 0, None, Advice::DontNeed),
+        other => other,
     }
 }
 

@@ -1,19 +1,21 @@
 //! The lock on a backing store (R7): held by the open file that carries the I/O, so that a dead server's last requests are over before the
-//! next server begins. The kernel lets go of it when the last request on that open file has ended, whatever became of the process.
+//! next server begins. The kernel lets go of it when the last request on that open file has ended, whatever became of the process. What the store
+//! lies on is locked besides (`guard.rs`).
 
 use super::backing::OpenError;
-use super::sysfs::{DeviceNumber, command_of, has_ended, lock_holder, sees_every_process};
+use super::guard::{Span, guard};
+use super::sysfs::{DeviceNumber, command_of, device_opener, has_ended, lock_holder, range_holder};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::path::Path;
 
 /// Opens `path` and locks it: alone for writing, with other readers for reading. Block devices are claimed (`O_EXCL`) besides, which keeps
-/// mounts and stacked devices away too.
+/// mounts and stacked devices away too. With the file come those that keep others away from what it lies on.
 ///
 /// # Errors
 /// When it is not there, is in use, or is neither a file nor a block device.
-pub fn open_locked(path: &Path, is_read_only: bool) -> Result<(File, Stat), OpenError> {
+pub fn open_locked(path: &Path, is_read_only: bool) -> Result<(File, Stat, Vec<File>), OpenError> {
     let system = |what, errno: Errno| OpenError::of_errno(path, what, errno);
     let before = rustix::fs::stat(path).map_err(|e| system("look at", e))?;
     let kind = FileType::from_raw_mode(before.st_mode);
@@ -36,13 +38,17 @@ pub fn open_locked(path: &Path, is_read_only: bool) -> Result<(File, Stat), Open
         Errno::WOULDBLOCK => in_use(path, &stat),
         other => system("lock", other),
     })?;
-    Ok((File::from(fd), stat))
+    let file = File::from(fd);
+    let guards = guard(path, &file, &stat, is_read_only)?;
+    Ok((file, stat, guards))
 }
 
 fn in_use(path: &Path, stat: &Stat) -> OpenError {
-    let pid = lock_holder(stat.st_dev, stat.st_ino);
+    // A server whose store lies on this one has no `flock` here, and one that came by another node of the device no lock at all.
+    let pid = lock_holder(stat.st_dev, stat.st_ino).or_else(|| range_holder(stat, Span::WHOLE)).or_else(|| device_opener(stat));
     let has_ended = pid.is_some_and(has_ended);
-    let may_be_dead = has_ended || pid.is_none() && !sees_every_process();
+    // What no process has is held by the last requests of one that has ended; or we may not see whose it is.
+    let may_be_dead = has_ended || pid.is_none();
     let holder = pid.map(|pid| match command_of(pid) {
         _ if has_ended => format!("process {pid}, which has ended, has requests under way"),
         Some(command) => format!("process {pid} ({command})"),

@@ -5,10 +5,13 @@
 //! 3. A flush says that it is done only when everything that was completed before its submission is durable (A1). Nothing is retried after an
 //!    error, except what a signal interrupted and the rest of a transfer that the kernel cut short (A5).
 //! 4. A write with FUA says that it is done only when its own bytes are durable.
-//! 5. The lock on a backing store is held by the very open file that carries the I/O (R7), see [`backing::Backing`].
+//! 5. The lock on a backing store is held by the very open file that carries the I/O, and the locks on what it lies on are held as long (R7), see
+//!    [`backing::Backing`].
 
 pub mod backing;
+mod guard;
 mod lock;
+pub mod loop_status;
 pub mod paced;
 pub mod plain;
 pub mod signature;

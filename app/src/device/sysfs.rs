@@ -1,6 +1,10 @@
 //! What the kernel says of block devices in /sys and /proc.
 
+use super::guard::Span;
+use rustix::fs::{FileType, Stat};
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// A device number.
@@ -31,6 +35,52 @@ impl DeviceNumber {
     #[must_use]
     pub fn takes_fua(self) -> bool {
         queue_says(&self.directory(), "fua").is_some_and(|text| text == "1")
+    }
+
+    /// As `st_rdev` has it.
+    #[must_use]
+    pub fn raw(self) -> u64 {
+        rustix::fs::makedev(self.major, self.minor)
+    }
+
+    /// The node that udev, or the kernel's own /dev, has for it.
+    #[must_use]
+    pub fn node(self) -> PathBuf {
+        let event = fs::read_to_string(self.directory().join("uevent")).unwrap_or_default();
+        let name = event.lines().find_map(|line| line.strip_prefix("DEVNAME="));
+        name.map_or_else(|| format!("/dev/block/{}:{}", self.major, self.minor).into(), |name| Path::new("/dev").join(name))
+    }
+
+    /// Of a partition: its first byte on the disk, and its size.
+    #[must_use]
+    pub fn partition(self) -> Option<(u64, u64)> {
+        let number = |what: &str| fs::read_to_string(self.directory().join(what)).ok()?.trim().parse::<u64>().ok();
+        number("partition")?;
+        // In sectors of 512 bytes, whatever the disk's are.
+        Some((number("start")?.saturating_mul(512), number("size")?.saturating_mul(512)))
+    }
+
+    /// Of a loop device, or a partition of one: the path of the file behind it, as whoever made it saw it.
+    #[must_use]
+    pub fn loop_file(self) -> Option<PathBuf> {
+        let disk = if self.partition().is_some() { self.directory().join("..") } else { self.directory() };
+        let path = fs::read(disk.join("loop/backing_file")).ok()?;
+        Some(PathBuf::from(std::ffi::OsString::from_vec(path.strip_suffix(b"\n").unwrap_or(&path).to_vec())))
+    }
+
+    /// The devices of which a device-mapper or md device, or the disk of this partition, is made.
+    #[must_use]
+    pub fn slaves(self) -> Vec<Self> {
+        let disk = if self.partition().is_some() { self.directory().join("..") } else { self.directory() };
+        let entries = fs::read_dir(disk.join("slaves")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Self::in_directory(&entry.path())).collect()
+    }
+
+    /// Of the device that has this directory in /sys.
+    fn in_directory(path: &Path) -> Option<Self> {
+        let text = fs::read_to_string(path.join("dev")).ok()?;
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
 
     /// Who has the block device: a mount, or devices stacked on it.
@@ -73,11 +123,48 @@ pub fn lock_holder(dev: u64, inode: u64) -> Option<u32> {
     })
 }
 
-/// Whether the kernel's lists name every process of this machine. In a PID namespace of one's own, as in most containers, they leave out what
-/// is held by processes that live elsewhere or have ended.
+/// A process that has a lock on this range of a file (an OFD lock, for which the kernel's list names nobody), as far as we may look.
 #[must_use]
-pub fn sees_every_process() -> bool {
-    fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
+pub fn range_holder(stat: &Stat, span: Span) -> Option<u32> {
+    let DeviceNumber { major, minor } = DeviceNumber::of(stat.st_dev);
+    let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+    let has_it = |line: &str| {
+        // lock:	1: OFDLCK ADVISORY  WRITE -1 fe:00:5678 0 EOF
+        let fields: Vec<&str> = line.strip_prefix("lock:").into_iter().flat_map(str::split_whitespace).collect();
+        let [_, "OFDLCK", .., file, first, last] = fields[..] else { return false };
+        file == place && span.meets(first.parse().unwrap_or(0), last.parse().ok())
+    };
+    processes().find(|pid| {
+        let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| fs::read_to_string(entry.path()).ok()).any(|text| text.lines().any(has_it))
+    })
+}
+
+/// A process, other than this, that has a block device or a partition of it open, as far as we may look.
+#[must_use]
+pub fn device_opener(stat: &Stat) -> Option<u32> {
+    let is_block = |mode| FileType::from_raw_mode(mode) == FileType::BlockDevice;
+    let number = DeviceNumber::of(stat.st_rdev);
+    let entries = fs::read_dir(number.directory()).into_iter().flatten().flatten().map(|entry| entry.path());
+    let partitions = entries.filter(|path| path.join("partition").exists()).filter_map(|path| DeviceNumber::in_directory(&path));
+    let numbers: Vec<u64> = partitions.chain([number]).map(DeviceNumber::raw).collect();
+    let is_it = |open: PathBuf| rustix::fs::stat(open).is_ok_and(|s| is_block(s.st_mode) && numbers.contains(&s.st_rdev));
+    let has_it = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().any(|entry| is_it(entry.path()));
+    processes().filter(|&pid| is_block(stat.st_mode) && pid != std::process::id()).find(has_it)
+}
+
+/// The root directories of the mount namespaces of this machine that are not ours, as far as we may look.
+#[must_use]
+pub fn mount_roots() -> Vec<PathBuf> {
+    let mut seen: BTreeSet<PathBuf> = fs::read_link("/proc/self/ns/mnt").into_iter().collect();
+    processes()
+        .filter(|pid| fs::read_link(format!("/proc/{pid}/ns/mnt")).is_ok_and(|name| seen.insert(name)))
+        .map(|pid| format!("/proc/{pid}/root").into())
+        .collect()
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// The command of a process, for people.

@@ -1,7 +1,6 @@
 //! Both back-ends against files of this machine.
 
-use super::backing::{Allocation, Backing, OpenError};
-use super::sysfs::sees_every_process;
+use super::backing::{Access, Allocation, Backing, OpenError};
 use super::{Command, Completed, Completions, Device, Method, Work, start};
 use crate::runtime::pool::Pool;
 use crate::test_kit::skipped;
@@ -70,7 +69,7 @@ struct Rig {
 fn on_every_back_end(length: u64, test: impl Fn(&Rig)) {
     for method in [Method::Uring, Method::Plain] {
         let scratch = Scratch::new();
-        let backing = Arc::new(Backing::create_file(&scratch.0, length, Allocation::Sparse).unwrap());
+        let backing = Arc::new(Backing::create_file(&scratch.0, length, Allocation::Sparse, Access::Write).unwrap());
         let pool = Pool::new(Accountant::new(16 << 20));
         let device = match start(backing, &pool, method) {
             Ok(device) => device,
@@ -227,10 +226,10 @@ fn parts_of_a_buffer_move_alone() {
 #[test]
 fn a_second_open_is_refused_and_names_the_holder() {
     let scratch = Scratch::new();
-    let first = Backing::create_file(&scratch.0, 1 << 20, Allocation::Whole).unwrap();
+    let first = Backing::create_file(&scratch.0, 1 << 20, Allocation::Whole, Access::Write).unwrap();
     assert!(first.is_allocated().unwrap());
-    for is_read_only in [false, true] {
-        match Backing::open(&scratch.0, is_read_only) {
+    for access in [Access::Write, Access::Read] {
+        match Backing::open(&scratch.0, access) {
             Err(OpenError::InUse { holder: Some(holder), .. }) => {
                 assert!(holder.contains(&std::process::id().to_string()), "{holder}");
             }
@@ -238,10 +237,10 @@ fn a_second_open_is_refused_and_names_the_holder() {
         }
     }
     drop(first);
-    let readers = [Backing::open(&scratch.0, true).unwrap(), Backing::open(&scratch.0, true).unwrap()];
-    assert!(matches!(Backing::open(&scratch.0, false), Err(OpenError::InUse { .. })));
+    let readers = [Backing::open(&scratch.0, Access::Read).unwrap(), Backing::open(&scratch.0, Access::Read).unwrap()];
+    assert!(matches!(Backing::open(&scratch.0, Access::Write), Err(OpenError::InUse { .. })));
     drop(readers);
-    Backing::open(&scratch.0, false).unwrap();
+    Backing::open(&scratch.0, Access::Write).unwrap();
 }
 
 /// A killed server's last requests hold its lock for a while. Here its open file is held on to by another; `flock` takes the lock and ends.
@@ -254,7 +253,7 @@ fn who_waits_for_a_store_of_a_dead_process_waits_longer() {
     if let Err(error) = flock.args(["-x", "0"]).stdin(file.try_clone().unwrap()).status() {
         return skipped(&format!("flock: {error}"));
     }
-    let refused = Backing::open(&scratch.0, false);
+    let refused = Backing::open(&scratch.0, Access::Write);
     let Err(OpenError::InUse { may_be_dead: true, holder, .. }) = &refused else { panic!("{refused:?}") };
     // In a PID namespace of one's own the kernel does not name who has ended.
     assert_eq!(holder.as_ref().is_some_and(|holder| holder.contains("has ended")), sees_every_process(), "{holder:?}");
@@ -263,17 +262,17 @@ fn who_waits_for_a_store_of_a_dead_process_waits_longer() {
         drop(file);
     });
     drop(flock);
-    Backing::open_patiently(&scratch.0, false, Duration::ZERO).expect("it waits for the dead");
+    Backing::open_patiently(&scratch.0, Access::Write, Duration::ZERO).expect("it waits for the dead");
     held.join().unwrap();
 }
 
 #[test]
 fn what_is_no_store_is_refused() {
-    assert!(matches!(Backing::open("/dev/null".as_ref(), false), Err(OpenError::NotAStore { .. })));
-    assert!(matches!(Backing::open("/nowhere/at/all".as_ref(), false), Err(OpenError::Missing { .. })));
+    assert!(matches!(Backing::open("/dev/null".as_ref(), Access::Write), Err(OpenError::NotAStore { .. })));
+    assert!(matches!(Backing::open("/nowhere/at/all".as_ref(), Access::Write), Err(OpenError::Missing { .. })));
     let scratch = Scratch::new();
-    drop(Backing::create_file(&scratch.0, 1 << 20, Allocation::Sparse).unwrap());
-    assert!(Backing::create_file(&scratch.0, 1 << 20, Allocation::Sparse).is_err(), "an existing file was created anew");
+    drop(Backing::create_file(&scratch.0, 1 << 20, Allocation::Sparse, Access::Write).unwrap());
+    assert!(Backing::create_file(&scratch.0, 1 << 20, Allocation::Sparse, Access::Write).is_err(), "an existing file was created anew");
 }
 
 #[test]
@@ -294,4 +293,10 @@ fn no_call_is_lost() {
             (0..call % 512).for_each(|_| std::hint::spin_loop());
         }
     });
+}
+
+/// Whether the kernel's lists name every process of this machine. In a PID namespace of one's own, as in most containers, they leave out what is
+/// held by processes that live elsewhere or have ended.
+fn sees_every_process() -> bool {
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
 }

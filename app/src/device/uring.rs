@@ -182,7 +182,8 @@ impl Reactor {
         if !needed.iter().all(|&code| probe.is_supported(code)) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's io_uring is too old"));
         }
-        ring.submitter().register_files(&[shared.backing.raw()])?;
+        // All that is locked: the ring outlives this process by its last request, and lets go of its files then (R7).
+        ring.submitter().register_files(&shared.backing.files())?;
         let fixed = [opcode::ReadFixed::CODE, opcode::WriteFixed::CODE].iter().all(|&code| probe.is_supported(code));
         let registers = fixed && ring.submitter().register_buffers_sparse(REGISTERED_MAX).is_ok();
         shared.registers.store(registers, Ordering::Relaxed);

@@ -26,9 +26,11 @@ impl Notices {
             self.recounted_blocks.fetch_add(*blocks, Ordering::Relaxed);
         }
         match notice {
-            Notice::WentReadOnly { .. } | Notice::Damage { .. } | Notice::AcknowledgedLost { .. } | Notice::SetBack => {
-                tracing::error!("{text}")
-            }
+            Notice::WentReadOnly { .. }
+            | Notice::OtherServer { .. }
+            | Notice::Damage { .. }
+            | Notice::AcknowledgedLost { .. }
+            | Notice::SetBack => tracing::error!("{text}"),
             Notice::Filling { .. } => tracing::warn!("{text}"),
             _ => tracing::info!("{text}"),
         }
@@ -74,6 +76,14 @@ fn text(notice: &Notice) -> String {
         Notice::WentReadOnly { what } => {
             format!("{what} failed: read-only from here on. What was synced before is safe. Detach, look after the device, attach again")
         }
+        Notice::OtherServer { is_formatted: true, .. } => {
+            "somebody has formatted the store while this server had it: read-only from here on, and nothing more is written. Detach"
+                .to_owned()
+        }
+        Notice::OtherServer { generation, incarnation, .. } => format!(
+            "another server has this volume, too: it has written superblock {generation}, of opening {incarnation}. Read-only from here on, and \
+             nothing more is written. Detach here, end the other server, and run `onefold check`"
+        ),
         Notice::Damage { what, at } => format!("damage: {what} at {at}. `onefold check` tells more"),
         Notice::Filling { percent, unpacked } => {
             let unpacked = match unpacked {

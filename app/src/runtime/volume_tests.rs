@@ -136,7 +136,7 @@ fn every_back_end_carries_a_volume() {
         let (memory, superblock) = formatted();
         let path = std::env::temp_dir().join(format!("onefold-volume-{}-{method:?}", std::process::id()));
         std::fs::write(&path, &*memory.lock().unwrap()).unwrap();
-        let store = Arc::new(backing::Backing::open(&path, false).unwrap());
+        let store = Arc::new(backing::Backing::open(&path, backing::Access::Write).unwrap());
         let pool = Pool::new(Accountant::new(8 << 20));
         match start(store, &pool, method) {
             Ok(device) => {

@@ -23,6 +23,10 @@ pub struct Options {
     /// How to read and write the backing store.
     #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
     pub io: Method,
+    /// Use a backing store that has no direct I/O (O_DIRECT) all the same. After a failed flush the page cache may show what never reached the device.
+    #[arg(long)]
+    #[serde(default)]
+    pub buffered: bool,
     /// Slow the backing store to the pace of a model, to measure what is not here: tablet, 850pro, emmc, ufs, sata, nvme.
     #[arg(long, value_name = "NAME", value_parser = parse_model)]
     pub device_model: Option<String>,

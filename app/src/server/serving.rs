@@ -11,7 +11,7 @@ use super::process::Process;
 use super::record::{Places, Record, clear};
 use super::recording::Desk;
 use crate::device::Device;
-use crate::device::backing::{Backing, Kind, PATIENCE};
+use crate::device::backing::{Access, Backing, Kind, PATIENCE};
 use crate::device::paced::Paced;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
@@ -112,7 +112,7 @@ pub fn serve_in_background(plan: &Plan, inherited: Option<Inherited>) -> Outcome
 fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
     let patience = if plan.is_replacement { REPLACEMENT_PATIENCE } else { PATIENCE };
     let options = &plan.options;
-    let backing = Arc::new(Backing::open_patiently(&plan.path, options.read_only, patience)?);
+    let backing = Arc::new(Backing::open_patiently(&plan.path, Access::of(options.read_only, options.buffered), patience)?);
     if options.passthrough {
         let pool = Pool::new(Accountant::new(options.memory.0));
         return Ok(Passthrough::new(device(backing, &pool, options)?, pool));

@@ -16,12 +16,14 @@ mod open_close;
 mod ordered;
 mod seal;
 mod settle;
+mod superblock;
 mod writeback;
 
 pub(crate) use anticipate::Anticipation;
 pub(crate) use flush::{Durability, FlushFor};
 pub(crate) use open_close::Stage;
 pub(crate) use settle::Settle;
+pub(crate) use superblock::Updates;
 
 use crate::engine::Engine;
 use crate::epoch::Epoch;

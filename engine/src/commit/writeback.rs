@@ -3,10 +3,9 @@
 //! 1. An all-zero sector means "empty" only while its page's bit is clear. The bit is set after a flush has covered the page's first write.
 //! 2. Refs, fingerprint and *written* pages may be written at any time (`pages.rs`), so delay and merging are free to choose.
 
-use crate::commit::FlushFor;
 use crate::engine::{Engine, IoFor};
 use crate::format::page::{self, PageContent, PageId, Region};
-use crate::interface::{Class, IoFailure, Notice};
+use crate::interface::{IoFailure, Notice};
 use crate::pages::{Got, Page, Slot, Task};
 use crate::units::{Time, count};
 
@@ -294,30 +293,6 @@ impl Engine {
         }
         if waits && sent == 0 {
             self.vouch();
-        }
-    }
-
-    /// Writes the superblock: one copy at the front and one at the end; the other pair stays whole.
-    pub(crate) fn write_superblock(&mut self) {
-        debug_assert!(!self.superblock_busy, "superblock updates go one at a time");
-        self.superblock_busy = true;
-        self.superblock.generation += 1;
-        let places = crate::format::copies(self.superblock.geometry.device_bytes);
-        for copy in crate::format::pair_of(self.superblock.generation) {
-            let mut buffer = self.home.clone().take(1);
-            self.superblock.encode(copy, buffer.block_mut(0));
-            self.superblock_writes += 1;
-            self.write_out(IoFor::Superblock, places[copy], vec![buffer.freeze().slice(0, 1)], Class::Superblock);
-        }
-    }
-
-    /// Both copies have been sent and have come down.
-    pub(crate) fn superblock_written(&mut self) {
-        if self.superblock_writes == 0 && !self.failed {
-            self.flush(FlushFor::Superblock);
-        }
-        if self.failed {
-            self.superblock_flushed();
         }
     }
 }

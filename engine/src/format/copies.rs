@@ -13,6 +13,9 @@ use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
 /// How many copies there are.
 pub const COPIES: usize = 4;
 
+/// How many of them lie at the front, one behind the other.
+pub const FRONT_COPIES: usize = 2;
+
 /// One page of a device, or none where it could not be read.
 pub type Page<'a> = Option<&'a [u8; BLOCK_SIZE]>;
 

@@ -22,7 +22,7 @@ mod varint;
 
 pub use anchor::{Anchor, Barrier, CONDENSED_RUNS_MAX, Condensed};
 pub use authenticator::Authenticator;
-pub use copies::{Chosen, CopyState, OpenError, choose, claimed_bytes, copies, end_copies, pair_of};
+pub use copies::{Chosen, CopyState, FRONT_COPIES, OpenError, choose, claimed_bytes, copies, end_copies, pair_of};
 pub use create::{FormatStep, format};
 pub use entry::{BadEntry, FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 pub use geometry::{Extent, ExtentKind, Geometry, GeometryError, Wish};

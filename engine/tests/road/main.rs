@@ -7,6 +7,7 @@ mod machine;
 mod packs;
 mod recall;
 mod sizes;
+mod two_servers;
 
 use machine::{Machine, blank, pattern};
 use onefold_engine::format::CommitMode;

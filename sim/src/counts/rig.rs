@@ -173,7 +173,7 @@ impl Rig {
             Action::Wake { at } => self.wake_ns = Some(at.0),
             Action::Remember(_) | Action::Forget { .. } | Action::Recalled => {}
             Action::Notice(Notice::Serving) => self.serving = true,
-            Action::Notice(notice @ (Notice::Damage { .. } | Notice::WentReadOnly { .. })) => {
+            Action::Notice(notice @ (Notice::Damage { .. } | Notice::WentReadOnly { .. } | Notice::OtherServer { .. })) => {
                 return Err(format!("{notice:?}, and nothing was damaged"));
             }
             Action::Notice(_) => {}

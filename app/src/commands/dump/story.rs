@@ -357,7 +357,7 @@ mod tests {
         let file = std::fs::File::options().create_new(true).read(true).write(true).open(&path).unwrap();
         file.set_len(32 << 20).unwrap();
         let superblock = with_live_log(&file, 32 << 20);
-        let backing = Backing::open(&path, true).unwrap();
+        let backing = Backing::open(&path, crate::device::backing::Access::Read).unwrap();
         let mut reader = Reader::new(&backing, &superblock).unwrap();
         let story = reader.logical(Lbn(5)).unwrap();
         let block = story.leads_to.expect("it is mapped");

@@ -3,7 +3,7 @@
 use super::replay::Arguments;
 use super::{failed, stopped_by_signals, teller};
 use crate::device::Method;
-use crate::device::backing::{Backing, PATIENCE};
+use crate::device::backing::{Access, Backing, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::live::figures::Figures;
 use crate::live::{self, Failure, Found, Plan};
@@ -137,7 +137,8 @@ pub fn run(arguments: &Arguments, on: &Path, mut source: Source) -> Outcome {
 
 /// Opens a store that holds nothing, or any, where the user insists.
 fn open(path: &Path, force: bool) -> Outcome<Backing> {
-    let backing = Backing::open_patiently(path, false, PATIENCE)?;
+    // What is written there is to be measured, and nobody's to keep.
+    let backing = Backing::open_patiently(path, Access::WriteBuffered, PATIENCE)?;
     let content = volume::content(path, &backing).map_err(|e| Failed::system(format!("cannot read {}", path.display()), e))?;
     match content {
         Some(content) if !force => Err(Failed::new(Exit::Refused, format!("{} holds something: {content}", path.display()))

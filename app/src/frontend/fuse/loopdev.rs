@@ -5,6 +5,7 @@
 //! 3. A device that somebody uses is never taken away. The check is an exclusive open, which the kernel refuses while it is mounted.
 
 use super::session::system;
+use crate::device::loop_status::{LoopInfo, loop_status};
 use crate::frontend::Error;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -18,7 +19,6 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 mod uapi {
     pub const MAJOR: u32 = 7;
     pub const CLR_FD: u64 = 0x4C01;
-    pub const GET_STATUS64: u64 = 0x4C05;
     pub const CONFIGURE: u64 = 0x4C0A;
     pub const CTL_GET_FREE: u64 = 0x4C82;
     pub const READ_ONLY: u32 = 1;
@@ -27,32 +27,14 @@ mod uapi {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-struct Info {
-    device: u64,
-    inode: u64,
-    rdevice: u64,
-    offset: u64,
-    size_limit: u64,
-    number: u32,
-    encrypt_type: u32,
-    encrypt_key_size: u32,
-    flags: u32,
-    file_name: [u8; 64],
-    crypt_name: [u8; 64],
-    encrypt_key: [u8; 32],
-    init: [u64; 2],
-}
-
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
 struct Config {
     descriptor: u32,
     block_size: u32,
-    info: Info,
+    info: LoopInfo,
     reserved: [u64; 8],
 }
 
-const _: () = assert!(size_of::<Info>() == 232 && size_of::<Config>() == 304);
+const _: () = assert!(size_of::<Config>() == 304);
 
 /// How long to wait for users that only look (udev probes each new device) and for the kernel to let go.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -120,14 +102,8 @@ fn tagged(tag: &str) -> [u8; 64] {
     name
 }
 
-fn status(device: &OwnedFd) -> Result<Info, Errno> {
-    let mut info = Info::new_zeroed();
-    ioctl(device, uapi::GET_STATUS64, info.as_mut_bytes().as_mut_ptr())?;
-    Ok(info)
-}
-
 fn check_direct(device: &OwnedFd) -> Result<(), Error> {
-    let info = status(device).map_err(|e| system("cannot ask for a loop device's status".into(), e))?;
+    let info = loop_status(device).map_err(|e| system("cannot ask for a loop device's status".into(), e))?;
     if info.flags & uapi::DIRECT_IO == 0 {
         return Err(Error::Setting("the kernel refuses direct I/O for the loop device: use NBD instead".into()));
     }
@@ -144,7 +120,7 @@ pub fn find(tag: &str) -> Result<Vec<PathBuf>, Error> {
     let mut found: Vec<_> = devices
         .filter(|device| {
             let open = rustix::fs::open(device, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
-            open.and_then(|open| status(&open)).is_ok_and(|info| info.file_name == tagged(tag))
+            open.and_then(|open| loop_status(&open)).is_ok_and(|info| info.file_name == tagged(tag))
         })
         .collect();
     found.sort();
@@ -215,7 +191,7 @@ fn is_mounted(device: &Path) -> bool {
 #[allow(unsafe_code)]
 fn ioctl(device: &OwnedFd, request: u64, argument: *mut u8) -> Result<i32, Errno> {
     // SAFETY: the callers pass null for requests that take no argument, else a pointer to all of the structure that the request reads or
-    // writes; both structures are plain bytes.
+    // writes; that is plain bytes.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), request, argument) };
     if result < 0 { Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)) } else { Ok(result) }
 }

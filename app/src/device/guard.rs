@@ -1,0 +1,268 @@
+//! The guard of a store for the whole host: what a store lies on is locked too, down to the bottom of loop devices, partitions and stacks. So
+//! two servers never have one store, by whatever paths they came to it.
+//!
+//! 1. The locks are on ranges of bytes, and belong to open files (OFD locks): volumes in two partitions of one file, or at two offsets of it,
+//!    do not meet. They are on inodes, so no run directory, name, mount or mount namespace matters.
+//! 2. A whole block device is also claimed (`O_EXCL`): the kernel knows that claim by the device, whatever node it was opened by.
+//! 3. Only device-mapper, md and their like know which bytes below them a device of theirs has. Their users lock what is below together, against
+//!    everybody who has it alone; the drivers themselves have claimed the devices that they use.
+//! 4. What cannot be opened is not locked, and said so: it is no reason to refuse a store that can be used.
+//!
+//! The files are held as long as I/O may be under way (R7): see [`Backing::files`](super::backing::Backing::files).
+
+use super::backing::OpenError;
+use super::loop_status::loop_status;
+use super::sysfs::{DeviceNumber, command_of, device_opener, has_ended, mount_roots, range_holder};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+/// Deeper stacks than this are not followed; the kernel allows no loop in them.
+const DEPTH_MAX: usize = 16;
+
+/// How a range is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// For a writer that knows its bytes.
+    Alone,
+    /// For readers, and for users of devices that share what is below (invariant 3).
+    Together,
+}
+
+/// A range of bytes of a file or device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    start: u64,
+    /// None: to the end, wherever that is.
+    bytes: Option<u64>,
+}
+
+impl Span {
+    pub const WHOLE: Self = Self { start: 0, bytes: None };
+
+    /// This range of a device that shows `bytes` (none: all) of what is below it from `offset` on: as a range of that.
+    fn below(self, offset: u64, bytes: Option<u64>) -> Self {
+        let rest = bytes.map(|bytes| bytes.saturating_sub(self.start));
+        let bytes = match (self.bytes, rest) {
+            (Some(own), Some(rest)) => Some(own.min(rest)),
+            (own, rest) => own.or(rest),
+        };
+        Self { start: offset.saturating_add(self.start), bytes }
+    }
+
+    /// As the kernel numbers it: start, and length, where 0 is to the end.
+    fn numbers(self) -> (i64, i64) {
+        let start = i64::try_from(self.start).unwrap_or(i64::MAX);
+        (start, self.bytes.and_then(|bytes| i64::try_from(bytes).ok()).filter(|bytes| start.checked_add(*bytes).is_some()).unwrap_or(0))
+    }
+
+    /// Whether a locked range, first byte and last (none: to the end), reaches into this one.
+    #[must_use]
+    pub fn meets(self, first: u64, last: Option<u64>) -> bool {
+        self.bytes.is_none_or(|bytes| first < self.start.saturating_add(bytes)) && last.is_none_or(|last| last >= self.start)
+    }
+}
+
+/// Locks a range of an open file, which has to be writable for [`Hold::Alone`]. False where somebody else's lock stands in the way.
+#[allow(unsafe_code)]
+fn lock_range(file: &File, span: Span, hold: Hold) -> Result<bool, Errno> {
+    let kind = if hold == Hold::Alone { libc::F_WRLCK } else { libc::F_RDLCK };
+    let (l_start, l_len) = span.numbers();
+    // SAFETY: a `flock` of zeros is a valid one; the kernel reads it.
+    let result = unsafe {
+        let mut lock: libc::flock = std::mem::zeroed();
+        lock.l_type = kind.try_into().expect("kinds of locks are small");
+        lock.l_whence = libc::SEEK_SET.try_into().expect("SEEK_SET is 0");
+        (lock.l_start, lock.l_len) = (l_start, l_len);
+        libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock)
+    };
+    if result == 0 {
+        return Ok(true);
+    }
+    match Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO) {
+        Errno::AGAIN | Errno::ACCESS => Ok(false),
+        other => Err(other),
+    }
+}
+
+/// Locks an open store, and all that it lies on. What has to stay open besides the store's own file.
+///
+/// # Errors
+/// When somebody else has any of it.
+pub fn guard(path: &Path, file: &File, stat: &Stat, is_read_only: bool) -> Result<Vec<File>, OpenError> {
+    let mut guard = Guard { path, held: Vec::new() };
+    let hold = if is_read_only { Hold::Together } else { Hold::Alone };
+    guard.lock(path, file, stat, Span::WHOLE, hold)?;
+    guard.descend(file.as_fd(), stat, Span::WHOLE, hold, 0)?;
+    Ok(guard.held)
+}
+
+/// What tells a file or device below from others that its path may lead to.
+#[derive(Clone, Copy, Debug)]
+enum Identity {
+    /// `st_dev` and `st_ino`.
+    File(u64, u64),
+    /// `st_rdev`.
+    Device(u64),
+}
+
+impl Identity {
+    fn is_of(self, stat: &Stat) -> bool {
+        let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+        match self {
+            Self::File(device, inode) => !is_device && (stat.st_dev, stat.st_ino) == (device, inode),
+            Self::Device(number) => is_device && stat.st_rdev == number,
+        }
+    }
+}
+
+struct Guard<'a> {
+    /// The store, as the user named it.
+    path: &'a Path,
+    held: Vec<File>,
+}
+
+impl Guard<'_> {
+    /// Locks what an open file lies on, where that is a block device.
+    fn descend(&mut self, file: BorrowedFd<'_>, stat: &Stat, span: Span, hold: Hold, depth: usize) -> Result<(), OpenError> {
+        if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice || depth == DEPTH_MAX {
+            return Ok(());
+        }
+        let number = DeviceNumber::of(stat.st_rdev);
+        let span = number.partition().map_or(span, |(start, bytes)| span.below(start, Some(bytes)));
+        if let Some(shown) = number.loop_file() {
+            match loop_status(file) {
+                Ok(info) => {
+                    let span = span.below(info.offset, Some(info.size_limit).filter(|&bytes| bytes != 0));
+                    let identity = if info.rdevice == 0 { Identity::File(info.device, info.inode) } else { Identity::Device(info.rdevice) };
+                    self.layer(&shown, identity, span, hold, depth)?;
+                }
+                Err(error) => tracing::warn!(%error, path = %self.path.display(), "cannot ask what is behind this loop device"),
+            }
+        }
+        for slave in number.slaves() {
+            self.layer(&slave.node(), Identity::Device(slave.raw()), Span::WHOLE, Hold::Together, depth)?;
+        }
+        Ok(())
+    }
+
+    /// Locks what lies below at `place`, and what that lies on.
+    fn layer(&mut self, place: &Path, identity: Identity, span: Span, hold: Hold, depth: usize) -> Result<(), OpenError> {
+        let Some(place) = reach(place, identity) else {
+            // So it is with a session of ours, whose file nobody else can reach either.
+            tracing::info!(path = %self.path.display(), below = %place.display(), "what this store lies on cannot be reached, and is not locked");
+            return Ok(());
+        };
+        let is_device = matches!(identity, Identity::Device(_));
+        let access = match hold {
+            Hold::Alone if is_device && span == Span::WHOLE => OFlags::RDWR | OFlags::EXCL,
+            Hold::Alone => OFlags::RDWR,
+            Hold::Together => OFlags::RDONLY,
+        };
+        let opened = rustix::fs::open(&place, access | OFlags::CLOEXEC, Mode::empty());
+        let opened = opened.and_then(|fd| Ok((rustix::fs::fstat(&fd)?, File::from(fd))));
+        match opened {
+            Ok((stat, file)) if identity.is_of(&stat) => {
+                self.lock(&place, &file, &stat, span, hold)?;
+                self.descend(file.as_fd(), &stat, span, hold, depth + 1)?;
+                self.held.push(file);
+            }
+            Err(Errno::BUSY) => {
+                let stat = rustix::fs::stat(&place).ok();
+                let user = stat.and_then(|stat| DeviceNumber::of(stat.st_rdev).user());
+                let pid = stat.and_then(|stat| range_holder(&stat, span).or_else(|| device_opener(&stat)));
+                return Err(self.in_use(&place, pid, user));
+            }
+            Ok(_) => tracing::warn!(path = %self.path.display(), below = %place.display(), "what this store lies on was replaced just now"),
+            Err(error) => {
+                tracing::warn!(%error, path = %self.path.display(), below = %place.display(), "what this store lies on cannot be opened to lock it");
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks one layer.
+    fn lock(&self, place: &Path, file: &File, stat: &Stat, span: Span, hold: Hold) -> Result<(), OpenError> {
+        match lock_range(file, span, hold) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.in_use(place, range_holder(stat, span), None)),
+            Err(error) => {
+                tracing::warn!(%error, place = %place.display(), "this file system locks no ranges: only `flock` keeps others away");
+                Ok(())
+            }
+        }
+    }
+
+    fn in_use(&self, place: &Path, pid: Option<u32>, user: Option<String>) -> OpenError {
+        let process = pid.map(|pid| match command_of(pid) {
+            Some(command) => format!("process {pid} ({command})"),
+            None => format!("process {pid}"),
+        });
+        let holder = match (process, user) {
+            (Some(process), _) => {
+                Some(if place == self.path { process } else { format!("{process} has {}, on which it lies", place.display()) })
+            }
+            (None, Some(user)) => Some(format!("it lies on {}, {user}", place.display())),
+            (None, None) if place != self.path => Some(format!("somebody has {}, on which it lies", place.display())),
+            (None, None) => None,
+        };
+        // A lock that no process has is a dead one's, until its last requests are over; or we may not see whose it is.
+        OpenError::InUse { path: self.path.to_owned(), holder, may_be_dead: pid.is_none_or(has_ended) }
+    }
+}
+
+/// Where the file or device of this identity can be opened: by its path; or by that path in another mount namespace of this machine.
+fn reach(place: &Path, identity: Identity) -> Option<PathBuf> {
+    let is_it = |place: &Path| rustix::fs::stat(place).is_ok_and(|stat| identity.is_of(&stat));
+    if is_it(place) {
+        return Some(place.to_owned());
+    }
+    let elsewhere = place.strip_prefix("/").ok()?;
+    mount_roots().into_iter().map(|root| root.join(elsewhere)).find(|place| is_it(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn span(start: u64, bytes: u64) -> Span {
+        Span { start, bytes: Some(bytes) }
+    }
+
+    #[test]
+    fn a_range_of_a_device_is_a_range_of_what_is_below() {
+        assert_eq!(Span::WHOLE.below(0, None), Span::WHOLE);
+        assert_eq!(Span::WHOLE.below(4096, Some(100)), span(4096, 100));
+        // A partition of a loop device that begins within its file.
+        assert_eq!(span(512, 1024).below(4096, None), span(4608, 1024));
+        assert_eq!(span(512, 1024).below(4096, Some(1000)), span(4608, 488), "no more than the device shows");
+    }
+
+    #[test]
+    fn ranges_meet_where_they_share_a_byte() {
+        assert!(span(100, 10).meets(109, Some(200)) && span(100, 10).meets(0, Some(100)) && span(100, 10).meets(0, None));
+        assert!(!span(100, 10).meets(110, None) && !span(100, 10).meets(0, Some(99)));
+        assert!(Span::WHOLE.meets(u64::MAX, None));
+    }
+
+    #[test]
+    fn locks_of_two_open_files_meet_only_in_bytes_that_they_share() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let open = || File::options().read(true).write(true).open(file.path()).unwrap();
+        let (a, b, c, d) = (open(), open(), open(), open());
+        assert_eq!(lock_range(&a, span(0, 4096), Hold::Alone), Ok(true));
+        assert_eq!(lock_range(&b, span(4096, 4096), Hold::Alone), Ok(true));
+        assert_eq!(lock_range(&c, span(4095, 2), Hold::Alone), Ok(false));
+        assert_eq!(lock_range(&c, Span::WHOLE, Hold::Together), Ok(false));
+        assert_eq!(lock_range(&c, span(8192, 1), Hold::Together), Ok(true));
+        assert_eq!(lock_range(&d, span(8192, 1), Hold::Together), Ok(true));
+        assert_eq!(lock_range(&d, span(8192, 1), Hold::Alone), Ok(false));
+        let stat = rustix::fs::fstat(&a).unwrap();
+        assert_eq!(range_holder(&stat, span(4095, 1)), Some(std::process::id()));
+        assert_eq!(range_holder(&stat, span(8193, 1)), None);
+        drop(a);
+        assert_eq!(lock_range(&c, span(0, 4096), Hold::Alone), Ok(true));
+    }
+}

@@ -1,0 +1,90 @@
+//! Updates of the superblock.
+//!
+//! 1. They go one at a time, each to one copy at the front and one at the end; the other pair stays whole.
+//! 2. What an update says is fixed when it begins.
+//! 3. Before it writes, the server reads both front copies. Where another server has written one, this server fails for good, as by A5, and writes
+//!    nothing more: the other's superblock is not lost. A server writes
+//!    both front copies when it opens, in two updates, and one of them with each update after that.
+//! 4. A copy that cannot be read or decoded says nothing of others: updates have always gone over damage.
+
+use crate::buffer::{BufferMut, Slice};
+use crate::commit::FlushFor;
+use crate::engine::{Engine, IoFor};
+use crate::format::{FRONT_COPIES, Superblock, copies, pair_of};
+use crate::interface::{Class, IoFailure, Notice};
+use crate::units::{BLOCK_SIZE, Bytes};
+
+/// The update under way, and the front copies that this server has written.
+#[derive(Default)]
+pub(crate) struct Updates {
+    /// What waits for the front copies to be read.
+    due: Vec<(Bytes, Slice)>,
+    /// The last of this opening, by copy, with its generation.
+    written: [Option<(u64, Box<[u8; BLOCK_SIZE]>)>; FRONT_COPIES],
+}
+
+impl Engine {
+    /// Begins an update.
+    pub(crate) fn write_superblock(&mut self) {
+        debug_assert!(!self.superblock_busy, "superblock updates go one at a time");
+        self.superblock_busy = true;
+        self.superblock.generation += 1;
+        let places = copies(self.superblock.geometry.device_bytes);
+        for copy in pair_of(self.superblock.generation) {
+            let mut buffer = self.home.clone().take(1);
+            self.superblock.encode(copy, buffer.block_mut(0));
+            self.superblock_updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
+        }
+        self.read_in(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
+    }
+
+    /// The front copies have been read: the update is written, unless they are another server's.
+    pub(crate) fn superblock_read(&mut self, front: &BufferMut, result: Result<(), IoFailure>) {
+        let other = (0..FRONT_COPIES).filter(|_| result.is_ok()).find_map(|copy| self.others_copy(copy, front.block(copy)));
+        if let Some(other) = other {
+            self.fail_with(Notice::OtherServer {
+                generation: other.generation,
+                incarnation: other.incarnation,
+                is_formatted: other.uuid != self.superblock.uuid,
+            });
+        }
+        let due = std::mem::take(&mut self.superblock_updates.due);
+        if self.failed {
+            return self.superblock_flushed();
+        }
+        let generation = self.superblock.generation;
+        let [front, _] = pair_of(generation);
+        self.superblock_updates.written[front] = Some((generation, Box::new(*due[0].1.block(0))));
+        for (at, copy) in due {
+            self.superblock_writes += 1;
+            self.write_out(IoFor::Superblock, at, vec![copy], Class::Superblock);
+        }
+    }
+
+    /// What stands in a front copy, where another server has written it.
+    fn others_copy(&self, copy: usize, found: &[u8; BLOCK_SIZE]) -> Option<Superblock> {
+        let own = self.superblock_updates.written[copy].as_ref();
+        if own.is_some_and(|(_, own)| **own == *found) {
+            return None;
+        }
+        let other = Superblock::decode(found, copy).ok()?;
+        let is_of_this_volume = other.uuid == self.superblock.uuid;
+        let is_others = match own {
+            // What is older has not been written since: the device has lost this server's own.
+            Some((generation, _)) => !is_of_this_volume || other.generation >= *generation,
+            // Before this server has written a copy, an older one may be there, even of another volume. (The update under way has its generation.)
+            None => is_of_this_volume && other.generation >= self.superblock.generation,
+        };
+        is_others.then_some(other)
+    }
+
+    /// Both copies have been sent and have come down.
+    pub(crate) fn superblock_written(&mut self) {
+        if self.superblock_writes == 0 && !self.failed {
+            self.flush(FlushFor::Superblock);
+        }
+        if self.failed {
+            self.superblock_flushed();
+        }
+    }
+}
