@@ -180,7 +180,7 @@ impl Ring {
     /// When there is no room. A record whose content is larger than the whole ring never finds any.
     pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<Seq, Full> {
         let (code, first, value, content) = match *record {
-            Record::Link { lbn, pbn, slot } => (kind::LINK, lbn, pbn.get() | u64::from(slot) << SLOT_SHIFT, &[][..]),
+            Record::Link { lbn, pbn, slot } => (kind::LINK, lbn, pbn.get() | (u64::from(slot) << SLOT_SHIFT), &[][..]),
             Record::Zero { first, blocks } => (kind::ZERO, first, blocks.get(), &[][..]),
             Record::Unmap { first, blocks } => (kind::UNMAP, first, blocks.get(), &[][..]),
             Record::Content { lbn, content } => (kind::CONTENT, lbn, 0, content),
