@@ -155,7 +155,7 @@ impl Machine {
         if self.compressed.len() > self.codec_keeps { self.compressed.pop_front() } else { None }
     }
 
-    fn begin(&mut self, op: Op, offset: u64, length: u64, payload: Option<Payload>, fua: bool) -> RequestId {
+    pub fn begin(&mut self, op: Op, offset: u64, length: u64, payload: Option<Payload>, fua: bool) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
         self.now += 1_000;
@@ -208,6 +208,15 @@ impl Machine {
         let whole = |i: usize| i * BLOCK_SIZE >= head && (i + 1) * BLOCK_SIZE <= head + bytes.len();
         let digests = (0..blocks).map(|i| if whole(i) { fingerprinter.digest(buffer.block(i)) } else { Digest::Partial }).collect();
         self.begin(Op::Write, offset, length, Some(Payload { buffer: buffer.freeze(), digests }), false)
+    }
+
+    /// Writes a block whose fingerprint is that of another.
+    pub fn write_as(&mut self, offset: u64, block: &[u8], other: &[u8]) {
+        let mut buffer = BufferMut::zeroed(1);
+        buffer.bytes_mut().copy_from_slice(block);
+        let digests = vec![self.superblock.fingerprinter().digest(other.try_into().expect("a block"))];
+        let reply = self.request(Op::Write, offset, 4096, Some(Payload { buffer: buffer.freeze(), digests }), false);
+        assert!(matches!(reply, Reply::Done), "{reply:?}");
     }
 
     pub fn read(&mut self, offset: u64, length: u64) -> Vec<u8> {

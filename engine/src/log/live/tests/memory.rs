@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 thread_local! {
     /// Bytes that this thread has taken and not given back. Negative where it gave back what another had taken for it: Rust's test harness hands a
-    /// test its name and its closure, and from version to version frees more or less of that on the test's own thread before the test begins.
+    /// test things from another thread, and from version to version frees more or less of them on the test's own before the test begins.
     static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
