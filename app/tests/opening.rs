@@ -5,7 +5,6 @@ mod common;
 use common::Dice;
 use common::home::Home;
 use common::nbd_client::{Client, FUA};
-use std::process::Command;
 
 const BLOCK: usize = 4096;
 /// A unit each, and not so many that they are condensed. The slowed store reads one after the other, each in 0.27 ms at the least: more than half a
@@ -23,8 +22,8 @@ fn an_opening_with_little_memory_on_a_slow_store_says_how_far_it_is() {
         dice.fill(&mut block);
         client.write(FUA, (i * 37 % SYNCED_WRITES) * BLOCK as u64, &block).unwrap();
     }
-    let pid = home.json(&["status", "disk"])["attached"]["condition"]["pid"].to_string();
-    common::run(Command::new("kill").args(["-KILL", &pid]));
+    let pid = home.json(&["status", "disk"])["attached"]["condition"]["pid"].as_i64();
+    common::kill(pid.and_then(|pid| i32::try_from(pid).ok()).expect("a process serves it"));
     home.attach("disk", &["--device-model", "tablet", "--memory", "2M"]);
     let mut states: Vec<String> = Vec::new();
     let notices = loop {

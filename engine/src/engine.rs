@@ -47,9 +47,6 @@ pub(crate) struct Fresh {
     pub waits: bool,
 }
 
-// Births are charged as records are, but for those that lie scattered.
-const _: () = assert!(ByBlock::<Fresh>::BYTES_IN_A_RUN <= RECORD_COST_BYTES);
-
 /// What a device operation was for.
 pub(crate) enum IoFor {
     PageLoad(PageId),
@@ -535,6 +532,8 @@ impl Engine {
 
     /// Bytes charged for the open epoch's records and for births. Births that lie scattered take the room of their neighbours too.
     pub(crate) fn open_bytes(&self) -> u64 {
+        // Births are charged as records are, but for those that lie scattered. Asserted here: Rust 1.85 takes what only a `const _` uses for dead.
+        const { assert!(ByBlock::<Fresh>::BYTES_IN_A_RUN <= RECORD_COST_BYTES) };
         let births = (count(self.fresh.len()) * RECORD_COST_BYTES).max(self.fresh.bytes());
         count(self.open.records()) * RECORD_COST_BYTES + births
     }

@@ -37,7 +37,6 @@ pub mod explore;
 pub mod failing;
 pub mod formatting;
 pub mod life;
-pub mod mutants;
 pub mod plan;
 pub mod spoil;
 

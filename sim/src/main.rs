@@ -1,4 +1,4 @@
-//! The test kit's own command: `crash`, `counts`, `bound`, `codecs`, `papers`, `steps`, `mutants`.
+//! The test kit's own command: `crash`, `counts`, `bound`, `codecs`, `papers`, `steps`.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,6 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(2).collect();
     let done = match verb.as_deref() {
         Some("crash") => onefold_sim::crash::command(&words),
-        Some("mutants") => onefold_sim::mutants::command(&words),
         #[cfg(feature = "measure")]
         Some("counts") => onefold_sim::counts::figures::command(&words).map_err(std::io::Error::other),
         #[cfg(feature = "measure")]
@@ -19,7 +18,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "measure")]
         Some("steps") => onefold_sim::steps::command(&words).map_err(std::io::Error::other),
         _ => {
-            eprintln!("usage: onefold-sim crash | mutants | counts | bound | codecs | papers | steps [OPTIONS]");
+            eprintln!("usage: onefold-sim crash | counts | bound | codecs | papers | steps [OPTIONS]");
             return ExitCode::from(2);
         }
     };

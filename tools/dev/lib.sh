@@ -101,6 +101,16 @@ version_at_least() {
     [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]
 }
 
+# named_for_ci TOOL: its version in .ci/toolchain.
+named_for_ci() { awk -v tool="$1" '$1 == tool { print $2 }' .ci/toolchain; }
+
+# is_of_ci TOOL VERSION: whether it is a release of the version that CI names.
+is_of_ci() {
+    local named
+    named="$(named_for_ci "$1")"
+    [[ -n $named && $2 =~ ^${named//./\\.}(\.[0-9]+)?$ ]]
+}
+
 rust_version() { { rustc --version 2>/dev/null || true; } | awk '{ print $2 }'; }
 
 # Makes cargo, rustc, clippy and rustfmt available, or says how to get them. An installer from the network is never run.

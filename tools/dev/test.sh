@@ -5,6 +5,8 @@
 #
 # Stages, in order: fmt, clippy, fuzz, doc, shell, deny, tests, crash, kill9, cuts. `fuzz` asks whether the targets of ./dev fuzz compile;
 # `tests` are all tests of cargo: unit, property, end to end, style; crash, kill9 and cuts are short runs of those commands.
+# Warnings of the compiler, lints, formatting and shellcheck's warnings are errors on the versions that .ci/toolchain names, and on no others:
+# there they are shown and counted, as new versions have new rules.
 # Each line `test result:` of cargo is counted; a stage that is no cargo test counts as one. A test that cannot run here says
 # `SKIPPED name: reason` on stderr and is counted as skipped. With CI=true every skip is a failure, except that of cargo-deny.
 # The last line reads `N passed, N failed, N skipped`; the exit code is 1 where anything failed.
@@ -73,6 +75,31 @@ stage() {
     fi
 }
 
+# lint_stage NAME TOOL VERSION COMMAND...: as `stage`. The command has lint_errors in its environment: "yes" where warnings are errors. Elsewhere
+# it passes as long as it runs, and its warnings are counted.
+lint_stage() {
+    local name="$1" tool="$2" version="$3" began=$SECONDS warnings
+    shift 3
+    wanted "$name" || return 0
+    if is_of_ci "$tool" "$version"; then
+        lint_errors=yes stage "$name" "$@"
+    elif lint_errors='' "$@" >"$logs/$name.log" 2>&1; then
+        passed=$((passed + 1))
+        warnings="$(warnings_in "$logs/$name.log")"
+        finish "$name" $((SECONDS - began)) "ok, $warnings warnings on $tool $version, errors on $(named_for_ci "$tool") only"
+        [[ $warnings -eq 0 ]] || show_log "$name"
+    else
+        failed=$((failed + 1))
+        finish "$name" $((SECONDS - began)) FAILED
+        show_log "$name"
+    fi
+}
+
+# What rustc, clippy and rustdoc print for each, without their sums; what rustfmt prints for each place; what shellcheck prints for each.
+warnings_in() { # LOG
+    grep -E '^warning|^Diff in |^In .* line [0-9]+:$' "$1" | grep -cvE '^warning: `.*` \(.*\) generated [0-9]+ warning' || true
+}
+
 # cargo_tests NAME ARGUMENTS...: counts each test.
 cargo_tests() {
     local name="$1" began=$SECONDS code=0
@@ -100,18 +127,43 @@ cargo_tests() {
     return 0
 }
 
-# A workspace of their own, and without the fuzzer's runtime no C++ compiler is needed.
-fuzz_targets() {
-    cargo fmt --manifest-path fuzz/Cargo.toml --check &&
-        cargo clippy --manifest-path fuzz/Cargo.toml --no-default-features --locked --target-dir "$(target_dir)" -- -D warnings
+# What differs in form is no error elsewhere; what cannot be read is.
+formatting() { # ARGUMENTS...
+    cargo fmt "$@" --check && return 0
+    [[ -z $lint_errors ]] && ! cargo fmt "$@" --check 2>&1 >/dev/null | grep -q '^error'
 }
 
+lints() { # ARGUMENTS...
+    cargo clippy "$@" --locked -- "${as_lints[@]}"
+}
+
+documentation() {
+    RUSTDOCFLAGS="${as_lints[*]}" cargo doc --workspace --no-deps --locked
+}
+
+# A workspace of their own, and without the fuzzer's runtime no C++ compiler is needed.
+fuzz_targets() {
+    formatting --manifest-path fuzz/Cargo.toml &&
+        lints --manifest-path fuzz/Cargo.toml --no-default-features --target-dir "$(target_dir)"
+}
+
+shell_scripts() {
+    local code=0
+    shellcheck -x -S warning dev .ci/run tools/dev/*.sh || code=$?
+    # 1: it has something to say. Above: it could not look.
+    [[ $code -eq 0 || ($code -eq 1 && -z $lint_errors) ]]
+}
+
+rust="$(rust_version)"
+as_lints=(--cap-lints warn)
+is_of_ci rust "$rust" && as_lints=(-D warnings)
+
 say "stages:"
-stage fmt cargo fmt --all --check
-stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
-stage fuzz fuzz_targets
-stage doc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-stage shell shellcheck -x -S warning dev .ci/run tools/dev/*.sh
+lint_stage fmt rust "$rust" formatting --all
+lint_stage clippy rust "$rust" lints --workspace --all-targets
+lint_stage fuzz rust "$rust" fuzz_targets
+lint_stage doc rust "$rust" documentation
+lint_stage shell shellcheck "$(shellcheck --version 2>/dev/null | awk '/^version:/ { print $2 }')" shell_scripts
 if wanted deny; then
     if cargo deny --version >/dev/null 2>&1; then
         stage deny cargo deny --offline check bans licenses sources

@@ -128,7 +128,7 @@ mod tests {
         let mut out = [0; BLOCK_SIZE];
         // One block of a frame: the last, of one byte repeated so often.
         for (length, sound) in [(0, false), (1, false), (4095, false), (4096, true), (4097, false), (131_072, false)] {
-            let [low, middle, high, _] = (1u32 | 1 << 1 | length << 3).to_le_bytes();
+            let [low, middle, high, _] = (1u32 | (1 << 1) | (length << 3)).to_le_bytes();
             assert_eq!(decompress(&[low, middle, high, 7], &mut out), sound, "{length} bytes");
         }
         assert_eq!(out, [7; BLOCK_SIZE]);

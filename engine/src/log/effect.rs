@@ -61,7 +61,7 @@ pub(crate) struct Effect<'a> {
     pub name: Name<'a>,
 }
 
-impl<'a> Effect<'a> {
+impl Effect<'_> {
     /// What `to` counts for its block: the link, and a birth's fingerprint.
     pub fn gains(&self) -> i16 {
         i16::from(self.lbn.is_some()) + i16::from(self.name.is_birth())

@@ -271,6 +271,15 @@ impl Machine {
         self.begin(Op::Write, offset, length, Some(Payload { buffer: buffer.freeze(), digests }), false)
     }
 
+    /// Writes a block whose fingerprint is that of another.
+    pub fn write_as(&mut self, offset: u64, block: &[u8], other: &[u8]) {
+        let mut buffer = BufferMut::zeroed(1);
+        buffer.bytes_mut().copy_from_slice(block);
+        let digests = vec![self.superblock.fingerprinter().digest(other.try_into().expect("a block"))];
+        let reply = self.request(Op::Write, offset, 4096, Some(Payload { buffer: buffer.freeze(), digests }), false);
+        assert!(matches!(reply, Reply::Done), "{reply:?}");
+    }
+
     pub fn read(&mut self, offset: u64, length: u64) -> Vec<u8> {
         let reply = self.request(Op::Read, offset, length, None, false);
         let Reply::Data(segments) = reply else { panic!("{reply:?}") };

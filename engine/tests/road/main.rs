@@ -2,6 +2,7 @@
 //! opening finds it all.
 
 mod carriers;
+mod edges;
 mod fua;
 mod machine;
 mod packs;

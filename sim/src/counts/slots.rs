@@ -68,7 +68,7 @@ fn frame(block: &[u8; BLOCK_SIZE], bytes: usize) -> Vec<u8> {
     let mut put = |repeats: bool, from: usize, to: usize| {
         let is_last = to == BLOCK_SIZE;
         let length = u32::try_from(to - from).expect("within a block");
-        let header = u32::from(is_last) | u32::from(repeats) << 1 | length << 3;
+        let header = u32::from(is_last) | (u32::from(repeats) << 1) | (length << 3);
         out.extend_from_slice(&header.to_le_bytes()[..HEADER_BYTES]);
         out.extend_from_slice(&block[from..if repeats { from + 1 } else { to }]);
     };

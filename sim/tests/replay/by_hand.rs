@@ -103,8 +103,8 @@ fn a_log_pays_one_unit_and_one_flush_an_epoch_and_none_for_nothing() {
 /// Of 100 new blocks four fit a block; what reads find in packs is compared.
 #[test]
 fn sizes_that_the_trace_tells_are_those_of_slots() {
-    let lines: String = (0..100).map(|i| format!("{i} W {i} 1 W {:016x}\n", i + 1)).collect();
-    let mut trace = trace(&format!("0 M 0 0 run\n{lines}200 F 0 0\n300 W 200 1 W {:016x}\n301 F 0 0\n400 R 0 100\n", 7777));
+    let lines: Vec<String> = (0..100).map(|i| format!("{i} W {i} 1 W {:016x}\n", i + 1)).collect();
+    let mut trace = trace(&format!("0 M 0 0 run\n{}200 F 0 0\n300 W 200 1 W {:016x}\n301 F 0 0\n400 R 0 100\n", lines.concat(), 7777));
     trace.iter_mut().for_each(|record| record.blocks.iter_mut().for_each(|block| block.compressed = Some(940)));
     let of = |scheme| {
         let plan = Plan { scheme, ..on("instant") };

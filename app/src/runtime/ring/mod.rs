@@ -149,11 +149,11 @@ impl Durable {
         let traces = self.traces.map(|trace| match trace {
             None => [0, 0],
             Some(Trace::Log { sequence }) => [sequence, 1 << 32],
-            Some(Trace::Map { sector, sum }) => [sector, 2 << 32 | u64::from(sum)],
+            Some(Trace::Map { sector, sum }) => [sector, (2 << 32) | u64::from(sum)],
         });
         let words = [self.turn, self.tail, self.epoch.get()].into_iter().chain(traces.into_iter().flatten());
         words.zip(bytes.chunks_exact_mut(8)).for_each(|(word, place)| place.copy_from_slice(&word.to_ne_bytes()));
-        let check = 1 << 32 | u64::from(crc32c::crc32c_append(seed, &bytes[..DURABLE_BYTES - 8]));
+        let check = (1 << 32) | u64::from(crc32c::crc32c_append(seed, &bytes[..DURABLE_BYTES - 8]));
         bytes[DURABLE_BYTES - 8..].copy_from_slice(&check.to_ne_bytes());
         bytes
     }
@@ -234,7 +234,7 @@ impl Ring {
     /// When there is no room. A record whose content is larger than the whole ring never finds any.
     pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<Seq, Full> {
         let (code, first, value, content) = match record {
-            Record::Link { lbn, pbn, slot, proof } => (kind::LINK, *lbn, pbn.get() | u64::from(*slot) << SLOT_SHIFT, &proof.0[..]),
+            Record::Link { lbn, pbn, slot, proof } => (kind::LINK, *lbn, pbn.get() | (u64::from(*slot) << SLOT_SHIFT), &proof.0[..]),
             Record::Zero { first, blocks } => (kind::ZERO, *first, blocks.get(), &[][..]),
             Record::Unmap { first, blocks } => (kind::UNMAP, *first, blocks.get(), &[][..]),
             Record::Content { lbn, content } => (kind::CONTENT, *lbn, 0, *content),

@@ -2,17 +2,17 @@
 //! or, those in the folder `log`, in the log's mode. A patch whose words name a `cargo test …` is hunted by that: what it breaks another rule covers,
 //! as long as the engine is as it is, so no medium shows it.
 //!
-//! 1. The copy holds the tracked files, so nothing of a mutant can get into the tree.
+//! 1. The copy holds the files that git tracks or does not ignore, so nothing of a mutant can get into the tree.
 //! 2. The unchanged copy is explored first, in each mode: while that finds something, no mutant proves anything.
 //! 3. A mutant that does not build, or that is not found in time, is a failure of the kit.
 
-use crate::words::{minutes, number};
+use crate::scratch::{Scratch, text};
+use onefold_sim::words::{minutes, number};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitCode};
 
 /// The explorer's time for each mutant, in minutes.
 const MINUTES: f64 = 2.0;
@@ -125,88 +125,7 @@ fn parse(words: &[String]) -> Result<Wanted, String> {
     Ok(wanted)
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// What an exploration found.
-struct Found {
-    violation: Option<String>,
-    took: Duration,
-}
-
-/// A copy of the tracked files, and a place for what is built from it.
-struct Scratch {
-    copy: PathBuf,
-    built: PathBuf,
-}
-
 impl Scratch {
-    fn new(under: &Path) -> io::Result<Self> {
-        let under = std::path::absolute(under)?;
-        fs::create_dir_all(&under)?;
-        Ok(Self { copy: under.join("tree"), built: under.join("built") })
-    }
-
-    /// Makes the copy as the tracked files are now. Files that did not change keep their times, so that little is built again.
-    fn fresh(&self) -> io::Result<()> {
-        let listed = Command::new("git").args(["ls-files", "-z"]).output()?;
-        for name in text(&listed.stdout).split('\0').filter(|n| !n.is_empty()) {
-            let (from, to) = (Path::new(name), self.copy.join(name));
-            let Ok(bytes) = fs::read(from) else { continue };
-            if fs::read(&to).is_ok_and(|there| there == bytes) {
-                continue;
-            }
-            fs::create_dir_all(to.parent().expect("a file lies in a folder"))?;
-            fs::write(to, bytes)?;
-        }
-        Ok(())
-    }
-
-    fn cargo<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> io::Result<Output> {
-        Command::new("cargo")
-            .args(words)
-            .current_dir(&self.copy)
-            .env("CARGO_TARGET_DIR", &self.built)
-            // Each is built once and runs for seconds.
-            .envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")])
-            .output()
-    }
-
-    fn build(&self) -> io::Result<Output> {
-        self.cargo(["build", "--release", "--quiet", "-p", "onefold-sim", "--no-default-features"])
-    }
-
-    /// Runs a test: the first that fails.
-    fn test(&self, test: &[String]) -> io::Result<Found> {
-        let began = Instant::now();
-        let output = self.cargo(std::iter::once("test").chain(test.iter().map(String::as_str)))?;
-        let said = text(&output.stdout);
-        let failed = said.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
-        if !output.status.success() && failed.is_none() {
-            return Err(io::Error::other(format!(
-                "no test failed, and cargo test ended with {}:\n{}",
-                output.status,
-                text(&output.stderr)
-            )));
-        }
-        Ok(Found { violation: failed.map(|name| format!(": test {name}")), took: began.elapsed() })
-    }
-
-    fn explore(&self, mode: &str, seed: u64, minutes: f64) -> io::Result<Found> {
-        let began = Instant::now();
-        let output = Command::new(self.built.join("release/onefold-sim"))
-            .args(["crash", "--commit-mode", mode, "--minutes", &minutes.to_string(), "--seed", &seed.to_string(), "--lines", "0"])
-            .output()?;
-        let said = text(&output.stdout);
-        let violation =
-            said.lines().find_map(|line| line.split_once("VIOLATION").map(|(_, what)| what.chars().take(160).collect::<String>()));
-        if violation.is_none() && !output.status.success() {
-            return Err(io::Error::other(format!("the explorer ended with {}:\n{}", output.status, text(&output.stderr))));
-        }
-        Ok(Found { violation, took: began.elapsed() })
-    }
-
     fn try_mutant(&self, mutant: &Mutant, wanted: &Wanted) -> io::Result<Result<String, String>> {
         self.fresh()?;
         let applied = Command::new("patch")

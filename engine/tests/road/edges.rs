@@ -1,0 +1,147 @@
+//! What lies on an edge: the last link that a block may have, the last byte of a volume, the first part of two, content that only a comparison tells
+//! apart.
+
+use crate::carriers::{served, settings, soft};
+use crate::machine::{Machine, blank, pattern};
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::fingerprint::Digest;
+use onefold_engine::format::CommitMode;
+use onefold_engine::interface::{Failure, Op, Payload, Reply};
+use onefold_engine::settings::Settings;
+
+const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
+
+fn in_mode(commit_mode: CommitMode) -> Settings {
+    Settings { commit_mode, ..Settings::default() }
+}
+
+/// The second half of one block and the first half of the next, of which one cannot be read.
+#[test]
+fn a_write_fails_whichever_of_its_blocks_fails() {
+    for damaged in [0, 1] {
+        let content = pattern(3, 8192);
+        let mut m = Machine::open(blank(32 << 20, None), Settings::default());
+        m.write(0, &content);
+        m.flush();
+        let mut medium = m.close();
+        let block = &content[damaged * 4096..][..4096];
+        let at = medium.windows(4096).position(|stored| stored == block).expect("it is stored as it is");
+        medium[at + 9] ^= 1;
+
+        let mut m = Machine::open(medium, Settings::default());
+        m.read(4096 * 100, 512);
+        let mut buffer = BufferMut::zeroed(2);
+        buffer.bytes_mut().fill(7);
+        let payload = Payload { buffer: buffer.freeze(), digests: vec![Digest::Partial; 2] };
+        let reply = m.request(Op::Write, 2048, 4096, Some(payload), false);
+        assert!(matches!(reply, Reply::Failed(Failure::Io)), "block {damaged} is damaged: {reply:?}");
+    }
+}
+
+#[test]
+fn content_that_has_all_the_links_a_count_holds_goes_to_another_block() {
+    const COPIES: u64 = 600;
+    for (mode, content) in MODES.into_iter().flat_map(|mode| [(mode, soft(1, 1)), (mode, pattern(1, 4096))]) {
+        for writes_a_flush in [1, 50] {
+            let mut m = Machine::open(blank(32 << 20, None), in_mode(mode));
+            for lbn in 0..COPIES {
+                m.write(4096 * lbn, &content);
+                if (lbn + 1) % writes_a_flush == 0 {
+                    m.flush();
+                }
+            }
+            // A count is at most 254, of which the fingerprint is one.
+            assert_eq!((m.engine.ledger().new_blocks, m.engine.ledger().duplicates), (3, COPIES - 3), "{mode:?}");
+            let mut m = Machine::open(m.close(), in_mode(mode));
+            assert!((0..COPIES).all(|lbn| m.read(4096 * lbn, 4096) == content), "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn contents_of_one_fingerprint_in_slots_are_told_apart() {
+    let (one, other) = (soft(1, 1), soft(2, 1));
+    let settings = || Settings { verify_duplicates: true, ..settings() };
+    let mut m = Machine::open(blank(32 << 20, None), settings());
+    m.write(0, &one);
+    m.flush();
+    let medium = m.close();
+    for (written, duplicates) in [(&one, 1), (&other, 0)] {
+        // Its slot is known again, and nothing of it is in memory.
+        let mut m = Machine::open(medium.clone(), settings());
+        m.read(4096 * 100, 512);
+        m.wait(200);
+        m.write_as(4096 * 7, written, &one);
+        m.flush();
+        assert!(m.read(4096 * 7, 4096) == *written && m.read(0, 4096) == one);
+        assert_eq!(m.engine.ledger().duplicates, duplicates);
+    }
+}
+
+/// A block is linked to and no more so within the open epoch, while the last epoch packs it: the link is taken from where it went.
+#[test]
+fn a_link_that_was_cancelled_moves_with_its_block() {
+    let mut m = Machine::open(blank(32 << 20, None), Settings { keeps_promises: true, ..settings() });
+    m.read(0, 512);
+    let (content, later) = (soft(1, 1), soft(2, 1));
+    m.codec_keeps = 1;
+    m.write(0, &content);
+    let flush = m.begin(Op::Flush, 0, 0, None, false);
+    assert!(!m.is_answered(flush), "its content is with the codec");
+    m.codec_keeps = 3;
+    let overwritten = [m.begin_write(4096 * 5, &content), m.begin_write(4096 * 5, &later)];
+    assert!(overwritten.iter().all(|&write| m.is_answered(write)) && !m.is_answered(flush));
+    m.codec_keeps = 0;
+    m.finish(flush);
+    m.flush();
+    assert!(m.read(0, 4096) == content && m.read(4096 * 5, 4096) == later);
+    // All that counted the block has gone: nothing is left of it.
+    m.write(0, &later);
+    m.flush();
+    m.flush();
+    assert_eq!(m.read(0, 4096), later);
+    m.close();
+}
+
+#[test]
+fn no_request_reaches_behind_the_end() {
+    const END: u64 = 4000 * 4096;
+    for mode in MODES {
+        let mut m = Machine::open(blank(32 << 20, Some(4000)), in_mode(mode));
+        m.write(END - 4096, &soft(1, 1));
+        for (offset, length) in
+            [(END, 512), (END - 512, 1024), (END - 4096, 8192), (END + 4096, 512), (u64::MAX - 511, 512), (u64::MAX - 511, 1024)]
+        {
+            for op in [Op::Read, Op::Discard, Op::WriteZeroes] {
+                let reply = m.request(op, offset, length, None, false);
+                assert!(matches!(reply, Reply::Failed(Failure::Invalid)), "{op:?} of {length} bytes at {offset}: {reply:?}");
+            }
+            let payload = Payload { buffer: BufferMut::zeroed(3).freeze(), digests: vec![Digest::Partial; 3] };
+            let reply = m.request(Op::Write, offset, length, Some(payload), false);
+            assert!(matches!(reply, Reply::Failed(Failure::Invalid)), "a write of {length} bytes at {offset}: {reply:?}");
+        }
+        assert_eq!(m.read(END - 4096, 4096), soft(1, 1), "the last block is still there");
+    }
+}
+
+/// Its block has all the links that it may have, so one more would take another block.
+#[test]
+fn what_is_there_already_is_written_once() {
+    for content in [soft(1, 1), pattern(1, 4096)] {
+        let open = |medium| Machine::open(medium, Settings { refs_limit: 4, ..settings() });
+        let mut m = open(blank(32 << 20, None));
+        (5000..5003).for_each(|lbn| m.write(4096 * lbn, &content));
+        let mut medium = m.close();
+        for opening in 0..3 {
+            let mut m = open(medium);
+            assert_eq!(m.read(4096 * 5000, 4096), content);
+            m.wait(200);
+            m.write(4096 * 5000, &content);
+            m.flush();
+            let ledger = m.engine.ledger();
+            assert_eq!((ledger.new_blocks, ledger.duplicates, ledger.unchanged), (0, 0, 1), "opening {opening}");
+            medium = m.close();
+        }
+        assert_eq!(served(medium).read(4096 * 5000, 4096), content);
+    }
+}
