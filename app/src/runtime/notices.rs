@@ -100,7 +100,10 @@ fn text(notice: &Notice) -> String {
         Notice::IndexRefilled { entries } => format!("the index is filled again: {entries} entries"),
         Notice::NoRoomForLog => "there is no free block for a log: mode `ordered` until the volume is opened again".to_owned(),
         Notice::AcknowledgedLost { writes } => {
-            format!("{writes} writes that the last server had acknowledged, and that no flush covered, are lost: the device does not prove them. The next flush fails once to say so")
+            format!(
+                "{writes} writes that the last server had acknowledged, and that no flush covered, are lost: the device does not prove them. The next \
+                 flush fails once to say so"
+            )
         }
         Notice::SetBack => {
             "the store lacks what the last server had made durable: it was set back to an older copy, or has lost it. What was acknowledged since is not \

@@ -142,7 +142,7 @@ fn every_prefix_of_an_append_is_the_ring_before_or_after() {
         let seq = ring.append(EPOCH, &Record::Content { lbn: Lbn(n), content: &content }).unwrap();
         ring.committed(seq);
     }
-    ring.append(EPOCH, &link(100)).unwrap();
+    ring.append(EPOCH, &zero(100)).unwrap();
     let before = std::fs::read(&path).unwrap();
     let end = ring.head;
     ring.append(EPOCH, &Record::Content { lbn: Lbn(101), content: &content[..1000] }).unwrap();
