@@ -2,11 +2,13 @@
 //! opening finds it all.
 
 mod carriers;
+mod checked;
 mod edges;
 mod fua;
 mod machine;
 mod packs;
 mod sizes;
+mod space;
 
 use machine::{Machine, blank, pattern};
 use onefold_engine::interface::{Event, Notice, Op};
