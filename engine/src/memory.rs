@@ -125,3 +125,29 @@ impl Accountant {
         self.used(part) <= self.limit(part)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_share_the_whole_budget_and_no_more() {
+        for (mode, log) in [(CommitMode::Ordered, 0), (CommitMode::Log, 4)] {
+            let accountant = Accountant::for_mode(64 << 20, mode);
+            assert_eq!(Part::ALL.map(|part| accountant.limit(part)).iter().sum::<u64>(), 64 << 20, "{mode:?}");
+            assert_eq!(accountant.limit(Part::Log), log * (4 << 20), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_takes_what_its_share_has_room_for_or_one_thing_of_any_size() {
+        let accountant = Accountant::new(0);
+        let limit = accountant.limit(Part::Work);
+        assert_eq!(limit, Accountant::BYTES_MIN / 16, "the least budget");
+        assert!(accountant.try_take(Part::Work, limit) && !accountant.try_take(Part::Work, 1));
+        accountant.give(Part::Work, limit);
+        assert!(accountant.try_take(Part::Work, limit + 1) && !accountant.try_take(Part::Work, 1));
+        assert_eq!((accountant.used(Part::Work), accountant.peak(Part::Work)), (limit + 1, limit + 1));
+        assert_eq!(accountant.used(Part::Log), 0, "each has its own");
+    }
+}

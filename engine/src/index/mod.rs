@@ -143,4 +143,16 @@ mod tests {
         assert_eq!(index.get(&fp(0)), Some(Pbn(0)));
         assert_eq!(index.len(), 64);
     }
+
+    #[test]
+    fn what_is_offered_takes_no_name_away_and_names_nothing_twice() {
+        let mut index = Index::new(1 << 20, 1 << 20);
+        index.insert(&fp(1), Pbn(5));
+        assert!(!index.offer(&fp(1), Pbn(9)));
+        assert_eq!((index.len(), index.get(&fp(1))), (1, Some(Pbn(5))));
+        index.remove(&fp(1), Pbn(5));
+        assert_eq!((index.len(), index.get(&fp(1))), (0, None));
+        assert!(index.offer(&fp(1), Pbn(9)));
+        assert_eq!((index.len(), index.get(&fp(1))), (1, Some(Pbn(9))));
+    }
 }

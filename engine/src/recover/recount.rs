@@ -282,3 +282,16 @@ impl Engine {
         self.write_superblock();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a clean detach writes down is what the next opening is given.
+    #[test]
+    fn an_interrupted_recount_goes_on_with_its_window() {
+        let from = Pbn(3 << 20);
+        let recount = Recount::new(true, from);
+        assert_eq!((recount.position(), recount.running()), (from, true));
+    }
+}

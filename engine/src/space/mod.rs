@@ -318,4 +318,22 @@ mod tests {
         space.reclaimed(3);
         assert_eq!(space.take_most_kept(), Some((6, 3)));
     }
+
+    #[test]
+    fn each_granule_is_tried_once_but_those_under_way() {
+        let mut even = 0;
+        for mib in 256..272 {
+            let geometry = Geometry::plan(Bytes(mib << 20), &Wish::default()).unwrap();
+            let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
+            (0..9).for_each(|_| space.kept_more(4));
+            assert_eq!(space.take_most_kept(), Some((9, 4)));
+            let granules = space.granules();
+            even += u64::from(granules % 2 == 0);
+            let mut tried: Vec<u64> = (0..granules).filter_map(|_| space.next_trial()).collect();
+            tried.sort_unstable();
+            assert_eq!(tried, (0..granules).filter(|&granule| granule != 4).collect::<Vec<_>>());
+            assert_eq!(space.next_trial(), None, "until a block is freed");
+        }
+        assert!((1..16).contains(&even), "their number is even and odd");
+    }
 }

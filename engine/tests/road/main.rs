@@ -2,12 +2,14 @@
 //! opening finds it all.
 
 mod carriers;
+mod checked;
 mod edges;
 mod fua;
 mod machine;
 mod packs;
 mod recall;
 mod sizes;
+mod space;
 mod two_servers;
 
 use machine::{Machine, blank, pattern};

@@ -8,6 +8,9 @@
 mod drawn;
 mod named;
 mod scratch;
+// The kit's, without the kit: it would be built anew after each change of the engine.
+#[path = "../../../sim/src/words.rs"]
+mod words;
 
 use std::process::ExitCode;
 

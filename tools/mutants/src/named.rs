@@ -7,7 +7,7 @@
 //! 3. A mutant that does not build, or that is not found in time, is a failure of the kit.
 
 use crate::scratch::{Scratch, text};
-use onefold_sim::words::{minutes, number};
+use crate::words::{minutes, number};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;

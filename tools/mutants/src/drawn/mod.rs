@@ -14,9 +14,9 @@ mod table;
 mod trial;
 
 use crate::scratch::text;
+use crate::words::{above_zero, minutes, number};
 use equivalent::Equivalent;
 use mutation::Mutation;
-use onefold_sim::words::{above_zero, minutes, number};
 use results::{Results, Verdict};
 use std::fs;
 use std::io;
