@@ -121,7 +121,7 @@ impl Engine {
         if self.unflushed {
             return self.fail_request(request.id, Failure::Io);
         }
-        if changes(request.op) && (self.failed || self.settings.read_only) {
+        if changes(request.op) && self.is_read_only() {
             return self.fail_request(request.id, Failure::ReadOnly);
         }
         match request.op {

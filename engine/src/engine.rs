@@ -140,6 +140,8 @@ pub struct Engine {
     pub(crate) ready: VecDeque<Task>,
     pub(crate) stage: Stage,
     pub(crate) failed: bool,
+    /// A counter of the volume is used up (`counters.rs`).
+    pub(crate) used_up: bool,
     /// The flush of the opening failed.
     pub(crate) unflushed: bool,
     /// The log is a damaged one: its last epoch that counts.
@@ -224,7 +226,7 @@ impl Engine {
         let cleanly = superblock.clean || superblock.is_log_live();
         let mut engine = Self {
             space: Space::new(&geometry, superblock.allocation_cursor, accountant.limit(Part::Work)),
-            refill: Refill::new(superblock.allocation_cursor, geometry.pages(Region::Fingerprints)),
+            refill: Refill::new(superblock.allocation_cursor, geometry.pages_of_blocks(Region::Fingerprints)),
             recount: Recount::new(superblock.garbage_possible || !cleanly, if cleanly { superblock.recount_position } else { Pbn(0) }),
             pages: Pages::new(accountant.clone()),
             cache: ReadCache::new(accountant.clone()),
@@ -242,6 +244,7 @@ impl Engine {
             ready: VecDeque::new(),
             stage: Stage::Created,
             failed: false,
+            used_up: false,
             unflushed: false,
             log_counts_upto: None,
             ios: Map::default(),

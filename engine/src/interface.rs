@@ -277,6 +277,8 @@ pub enum Notice {
     WentReadOnly { what: &'static str },
     /// Another server has written a superblock, of this generation and opening: read-only from here on. It may have formatted the store.
     OtherServer { generation: u64, incarnation: u64, is_formatted: bool },
+    /// A counter of the volume has come to its end: read-only from here on (`counters.rs`).
+    CountersUsedUp,
     /// Damage that no crash explains (P6).
     Damage { what: &'static str, at: u64 },
     /// A thin volume fills: percent of the data blocks in use, at 80 and every 5 above.

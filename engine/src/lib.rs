@@ -31,6 +31,7 @@ mod pages;
 mod log;
 
 mod commit;
+mod counters;
 mod recover;
 
 mod cache;

@@ -186,7 +186,7 @@ impl Engine {
             Some((entry, epoch)) => (entry, Since::Epoch(epoch)),
             None => {
                 let (page, at) = self.geometry.map_of(lbn);
-                (self.pages.get(page)?.content.map(at), Since::Durable)
+                (self.geometry.known(self.pages.get(page)?.content.map(at)), Since::Durable)
             }
         };
         (entry == MapEntry::Block { pbn, slot }).then_some(since)
@@ -348,7 +348,7 @@ impl Engine {
         }
         let (page, at) = self.geometry.map_of(lbn);
         match self.ensure(page) {
-            Got::Ready => Ok(Some(self.pages.expect(page).content.map(at))),
+            Got::Ready => Ok(Some(self.geometry.known(self.pages.expect(page).content.map(at)))),
             Got::Wait => Err(page),
             Got::Unreadable => Ok(None),
         }
@@ -356,8 +356,7 @@ impl Engine {
 
     /// Adds to a block's count, on its page in memory or, in the log's mode, beside it; and to the census. The page is in memory.
     ///
-    /// # Panics
-    /// When the count would leave 0..=254: a bug, never a client's doing.
+    /// A count that would leave 0..=254 is a wrong one, or a block has more links than it can: the medium is damaged. It is not known from then on.
     pub(crate) fn change_refs(&mut self, pbn: Pbn, by: i16) {
         let (id, at) = self.geometry.refs_of(pbn);
         let before = self.refs_now(pbn);
@@ -367,8 +366,10 @@ impl Engine {
         if before == REFS_UNKNOWN {
             return;
         }
-        let after = u8::try_from(i16::from(before) + by).expect("a count stays within its byte");
-        assert!(after != REFS_UNKNOWN, "{pbn}: the count of {before} cannot take {by} more");
+        let after = u8::try_from(i16::from(before) + by).unwrap_or(REFS_UNKNOWN);
+        if after == REFS_UNKNOWN {
+            self.notice(Notice::Damage { what: "a block's count does not agree with its links", at: pbn.0 });
+        }
         if self.log.is_none() {
             self.pages.expect(id).content.set_refs(at, after);
             self.pages.touch(id, self.now);

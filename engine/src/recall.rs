@@ -12,7 +12,7 @@ use crate::buffer::{BufferMut, Slice};
 use crate::commit::Stage;
 use crate::engine::{Engine, IoFor};
 use crate::fingerprint::{Digest, Fingerprint};
-use crate::format::entry::MapEntry;
+use crate::format::entry::{MapEntry, SLOT_MAX};
 use crate::interface::{Action, Class, IoFailure, Legacy, Notice, Promised, RequestId};
 use crate::link::Compared;
 use crate::pages::{Got, Task};
@@ -55,7 +55,7 @@ impl Engine {
                 Promised::Unmap { first, end } if first < end && end.0 <= logical => self.unmap(first, end),
                 Promised::Zero { lbn } if lbn.0 < logical => self.set_point(lbn, MapEntry::Zero),
                 Promised::Content { lbn, content } if lbn.0 < logical => return self.recall_content(lbn, content),
-                Promised::Link { lbn, pbn, slot, proof } if lbn.0 < logical && pbn.0 < data => {
+                Promised::Link { lbn, pbn, slot, proof } if lbn.0 < logical && pbn.0 < data && slot <= SLOT_MAX => {
                     if !self.recall_link(lbn, pbn, slot, &proof) {
                         return;
                     }

@@ -217,7 +217,7 @@ impl Engine {
             ledger: self.ledger.clone(),
             phase: self.phase(),
             opening: self.progress(),
-            read_only: self.failed || self.settings.read_only,
+            read_only: self.is_read_only(),
             data_blocks: self.geometry.data_blocks,
             logical_blocks: self.geometry.logical_blocks,
             reserve_blocks: self.geometry.reserve_blocks,

@@ -98,10 +98,10 @@ impl Bytes {
 }
 
 impl Time {
-    /// This time and `ms` milliseconds.
+    /// This time and `ms` milliseconds, or the last time there is.
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Self {
-        Self(self.0 + ms * 1_000_000)
+        Self(self.0.saturating_add(ms.saturating_mul(1_000_000)))
     }
 }
 

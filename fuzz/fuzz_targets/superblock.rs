@@ -1,15 +1,23 @@
-//! Superblocks: the four copies of a device whose every byte is hostile. Whatever is accepted encodes to what was read.
+//! Superblocks: the four copies of a device whose every byte is hostile. Whatever is accepted encodes to what was read, and an engine serves it.
 //!
-//! The input is laid over a sound superblock or over zeros; the checksum is repaired half of the time, so that the fields are reached.
+//! Half of the inputs are laid over a sound superblock or over zeros, with the checksum repaired half of the time; what is accepted encodes again. The
+//! others put hostile numbers into the fields of volumes that hold something, with every checksum repaired, and open them.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onefold_engine::format::{Superblock, choose, claimed_bytes, end_copies};
+use onefold_engine::format::{CommitMode, Superblock, choose, claimed_bytes, end_copies};
+use onefold_engine::interface::Legacy;
 use onefold_engine::units::{BLOCK_SIZE, Bytes};
+use onefold_fuzz::craft::{Draw, change_superblock};
+use onefold_fuzz::volume::{Changed, Input, bases, is_checked, is_served, superblocks};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&mode, data)) = data.split_first() else { return };
+    if mode & 0x80 == 0 { decode(mode, data) } else { serve(mode, data) }
+});
+
+fn decode(mode: u8, data: &[u8]) {
     let copy = usize::from((mode >> 1) & 3);
     let mut page = if mode & 8 == 0 { onefold_fuzz::sound_superblock(copy) } else { Box::new([0; BLOCK_SIZE]) };
     onefold_fuzz::overlay(&mut page, data);
@@ -25,4 +33,22 @@ fuzz_target!(|data: &[u8]| {
     let _ = claimed_bytes(&page);
     let _ = end_copies([Some(&page), Some(&page)], bytes);
     let _ = choose([Some(&page), None, Some(&page), None], bytes);
-});
+}
+
+fn serve(mode: u8, data: &[u8]) {
+    let (bases, mut input) = (bases(), Input::new(data));
+    let base = usize::from(mode & 0x0f) % bases.len();
+    let (mut medium, superblock) = (Changed::of(&bases[base]), &superblocks()[base]);
+    for _ in 0..=input.below(4) {
+        let _ = change_superblock(&mut medium, superblock, &mut input);
+    }
+    if medium.superblock().is_none() || !input.is_chosen(16) {
+        return;
+    }
+    let medium = medium.whole();
+    if input.is_chosen(64) {
+        is_checked(&medium);
+    }
+    let commit_mode = [None, Some(CommitMode::Log), Some(CommitMode::Ordered)][usize::from(mode >> 4 & 7) % 3];
+    let _ = is_served(medium, commit_mode, Legacy::default(), &mut input);
+}

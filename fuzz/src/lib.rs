@@ -1,5 +1,15 @@
 //! What the fuzz targets share.
 
+/// An engine over a medium in memory, as its own tests have it.
+#[path = "../../engine/tests/road/machine.rs"]
+pub mod machine;
+
+/// The hostile hands, as `./dev hostile` has them.
+#[path = "../../app/examples/hostile/craft.rs"]
+pub mod craft;
+
+pub mod volume;
+
 use onefold_engine::fingerprint::{Algorithm, Fingerprint};
 use onefold_engine::format::superblock::at;
 use onefold_engine::format::{

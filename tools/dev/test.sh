@@ -3,8 +3,8 @@
 #
 # usage: ./dev test [--crash-minutes N] [--only STAGE]...
 #
-# Stages, in order: fmt, clippy, fuzz, doc, shell, deny, tests, crash, kill9, cuts. `fuzz` asks whether the targets of ./dev fuzz compile;
-# `tests` are all tests of cargo: unit, property, end to end, style; crash, kill9 and cuts are short runs of those commands.
+# Stages, in order: fmt, clippy, fuzz, doc, shell, deny, tests, crash, hostile, kill9, cuts. `fuzz` asks whether the targets of ./dev fuzz compile;
+# `tests` are all tests of cargo: unit, property, end to end, style; crash, hostile, kill9 and cuts are short runs of those commands.
 # Warnings of the compiler, lints, formatting and shellcheck's warnings are errors on the versions that .ci/toolchain names, and on no others:
 # there they are shown and counted, as new versions have new rules.
 # Each line `test result:` of cargo is counted; a stage that is no cargo test counts as one. A test that cannot run here says
@@ -181,6 +181,7 @@ crash_stage() {
     done
 }
 stage crash crash_stage
+stage hostile bash tools/dev/hostile.sh --images 100
 
 # blocks_stage NAME COMMAND...: a stage that needs FUSE and loop devices.
 blocks_stage() {

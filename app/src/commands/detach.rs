@@ -40,6 +40,14 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
         FrontendKind::Nbd => {
             control::ask(&places.control, Ask::Detach)?;
         }
+        FrontendKind::Fuse if !loopdev::has_tag(record.location.as_ref(), &record.id) => {
+            let (device, place) = (record.location, places.record);
+            return Err(Failed::new(
+                Exit::System,
+                format!("{device} is not the device of {}, though {} says so", record.path.display(), place.display()),
+            )
+            .next("`losetup --list` shows what it is. Remove that file if it is wrong."));
+        }
         FrontendKind::Fuse => loopdev::detach(record.location.as_ref()).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) })?,
     }
     if !record.process.wait_end(Duration::from_secs(arguments.timeout)) {

@@ -69,7 +69,7 @@ impl Lived {
         let classes = Class::ALL.iter().zip(&lifetime.classes);
         Self {
             client_units: lifetime.client_write_units,
-            device_units: lifetime.classes.iter().map(|c| c.units).sum(),
+            device_units: lifetime.classes.iter().fold(0, |sum, class| sum.saturating_add(class.units)),
             device_flushes: lifetime.device_flushes,
             classes: classes
                 .map(|(class, c)| LivedClass { class: name(*class), units: c.units, bytes: c.bytes, commands: c.commands })
@@ -81,15 +81,15 @@ impl Lived {
 impl Lived {
     /// With what was counted since the volume was attached, which the superblock gets at its close.
     fn and(mut self, volume: &VolumeCounts, device: &[Count]) -> Self {
-        self.client_units += volume.ledger.client_units;
-        self.device_units += volume.ledger.device_units;
-        self.device_flushes += volume.ledger.device_flushes;
+        self.client_units = self.client_units.saturating_add(volume.ledger.client_units);
+        self.device_units = self.device_units.saturating_add(volume.ledger.device_units);
+        self.device_flushes = self.device_flushes.saturating_add(volume.ledger.device_flushes);
         for lived in &mut self.classes {
             let what = format!("write {}", lived.class);
             if let Some(count) = device.iter().find(|count| count.what == what) {
-                lived.units += count.bytes.div_ceil(BLOCK_BYTES);
-                lived.bytes += count.bytes;
-                lived.commands += count.operations;
+                lived.units = lived.units.saturating_add(count.bytes.div_ceil(BLOCK_BYTES));
+                lived.bytes = lived.bytes.saturating_add(count.bytes);
+                lived.commands = lived.commands.saturating_add(count.operations);
             }
         }
         self

@@ -27,6 +27,7 @@ impl Notices {
         }
         match notice {
             Notice::WentReadOnly { .. }
+            | Notice::CountersUsedUp
             | Notice::OtherServer { .. }
             | Notice::Damage { .. }
             | Notice::AcknowledgedLost { .. }
@@ -84,6 +85,11 @@ fn text(notice: &Notice) -> String {
             "another server has this volume, too: it has written superblock {generation}, of opening {incarnation}. Read-only from here on, and \
              nothing more is written. Detach here, end the other server, and run `onefold check`"
         ),
+        Notice::CountersUsedUp => {
+            "a counter of the volume has come to its end: read-only from here on. What was written is safe. Attach it with \
+            `--read-only` and copy its content to a new volume"
+                .to_owned()
+        }
         Notice::Damage { what, at } => format!("damage: {what} at {at}. `onefold check` tells more"),
         Notice::Filling { percent, unpacked } => {
             let unpacked = match unpacked {

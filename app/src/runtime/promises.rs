@@ -5,7 +5,7 @@
 //! 2. Copied promises stay until the engine has said that they are durable; the others until their epoch is.
 //! 3. A ring that could not take a promise is taken away: then the next server knows that it does not know.
 
-use super::ring::{LINK_BYTES, RECORD_BYTES, Record, ReplayError, Ring, Seq};
+use super::ring::{LINK_BYTES, RECORD_BYTES, Record, Replay, ReplayError, Ring, Seq};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::format::Superblock;
 use onefold_engine::interface::{Legacy, Promise, Promised, Traces};
@@ -56,6 +56,22 @@ pub struct Left {
     pub lost: bool,
 }
 
+impl Left {
+    /// What a ring holds that no epoch is known to have made good.
+    #[must_use]
+    pub fn of(replay: &Replay) -> Self {
+        let legacy = Legacy { promises: Vec::new(), traces: replay.traces() };
+        let mut left = Self { legacy, lost: replay.damaged };
+        for record in replay.open_promises() {
+            match promised(record) {
+                Some(promise) => left.legacy.promises.push(promise),
+                None => left.lost = true,
+            }
+        }
+        left
+    }
+}
+
 impl Promises {
     /// Makes the ring for the incarnation that is about to begin, with `room`. `resumed`: the device that clients hold has
     /// outlived a server, so a missing ring means that acknowledgements are lost.
@@ -66,16 +82,7 @@ impl Promises {
         let old = named(base, superblock.incarnation);
         let mut left = Left::default();
         match Ring::replay(&old, superblock.uuid) {
-            Ok(replay) if replay.incarnation == superblock.incarnation => {
-                left.lost = replay.damaged;
-                for record in replay.open_promises() {
-                    match promised(record) {
-                        Some(promise) => left.legacy.promises.push(promise),
-                        None => left.lost = true,
-                    }
-                }
-                left.legacy.traces = replay.traces();
-            }
+            Ok(replay) if replay.incarnation == superblock.incarnation => left = Left::of(&replay),
             Ok(_) => left.lost = resumed,
             Err(ReplayError::Missing) => left.lost = resumed && !superblock.clean,
             Err(error) => {
@@ -161,7 +168,8 @@ fn promised(record: Record<'_>) -> Option<Promised> {
             *block.block_mut(0) = content.try_into().ok()?;
             Promised::Content { lbn, content: block.freeze().slice(0, 1) }
         }
-        Record::Zero { first, .. } => Promised::Zero { lbn: first },
+        Record::Zero { first, blocks: Blocks(1) } => Promised::Zero { lbn: first },
+        Record::Zero { .. } => return None,
         Record::Unmap { first, blocks } => Promised::Unmap { first, end: Lbn(first.get().checked_add(blocks.get())?) },
     })
 }
@@ -176,5 +184,54 @@ fn remove(path: &Path) {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => tracing::warn!(%error, path = %path.display(), "cannot remove the ring"),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onefold_engine::fingerprint::Fingerprint;
+    use onefold_engine::units::Pbn;
+
+    #[test]
+    fn what_no_server_promises_is_none() {
+        let (far, first) = (Lbn(u64::MAX - 3), Lbn(4));
+        assert!(matches!(promised(Record::Unmap { first: far, blocks: Blocks(3) }), Some(Promised::Unmap { end: Lbn(u64::MAX), .. })));
+        assert!(promised(Record::Unmap { first: far, blocks: Blocks(4) }).is_none());
+        assert!(promised(Record::Unmap { first, blocks: Blocks(u64::MAX) }).is_none());
+        assert!(
+            promised(Record::Zero { first, blocks: Blocks(0) }).is_none() && promised(Record::Zero { first, blocks: Blocks(2) }).is_none()
+        );
+        assert!(promised(Record::Content { lbn: first, content: &[1; 4095] }).is_none());
+        let proof = Fingerprint([0; 20]);
+        assert!(promised(Record::Link { lbn: first, pbn: Pbn(1), slot: 255, proof }).is_some(), "the engine knows its slots");
+    }
+
+    /// As the fuzz target has it, by a seed.
+    #[test]
+    fn no_ring_of_hostile_numbers_makes_its_reader_panic() {
+        use crate::runtime::ring::exercise::{Forged, Said, forge};
+        const VOLUME: [u8; 16] = [5; 16];
+        let mut state = 1_u64;
+        let mut draw = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            state >> 16
+        };
+        let mut kept = 0;
+        for _ in 0..20_000 {
+            let edges = [0, 1, 1 << 16, 1 << 40, (1 << 56) - 1, 1 << 56, 1 << 63, u64::MAX - 1, u64::MAX, draw()];
+            let mut edge = || edges[usize::try_from(draw() % 10).unwrap()];
+            let (first, value, epoch, tail, many) = (edge(), edge(), edge(), edge(), edge() % 6);
+            let code = Forged::KINDS[usize::try_from(draw() % 6).unwrap()];
+            let content_bytes = [0, 4096, 20, 40, u32::MAX][usize::try_from(draw() % 5).unwrap()];
+            let content = vec![1; if content_bytes == u32::MAX { 0 } else { content_bytes as usize }];
+            let records =
+                vec![Forged { code, first, value, epoch: epoch.saturating_add(1), content, content_bytes }; usize::try_from(many).unwrap()];
+            let tail = if tail < 1 << 16 { 1 << 14 } else { tail };
+            let ring = forge(VOLUME, &Said { incarnation: 3, tail, epoch, traces: [None; 2] }, &records);
+            let Ok(replay) = Replay::parse(ring, VOLUME) else { continue };
+            kept += Left::of(&replay).legacy.promises.len();
+        }
+        assert!(kept > 1000, "{kept}");
     }
 }

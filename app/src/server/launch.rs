@@ -2,7 +2,7 @@
 
 use super::control::{self, Ask};
 use super::plan::Plan;
-use super::record::Places;
+use super::record::{Places, small_file};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::notices::OPENING;
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,7 @@ impl End {
     /// Takes it from `place`, if it is there.
     #[must_use]
     pub fn take(place: &Path) -> Option<Self> {
-        let text = fs::read(place).ok()?;
+        let text = small_file(place)?;
         let _ = fs::remove_file(place);
         serde_json::from_slice(&text).ok()
     }

@@ -2,7 +2,7 @@
 
 use crate::device::Method;
 use crate::output::size::Size;
-use onefold_engine::format::{CommitMode, StartSettings};
+use onefold_engine::format::{CommitMode, DELAY_MS_MAX, StartSettings};
 use onefold_engine::settings::{Compression, Persistence, Settings};
 use onefold_trace::model::Model;
 use serde::{Deserialize, Serialize};
@@ -40,13 +40,13 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "MODE")]
     pub persistence: Option<PersistenceName>,
     /// How long decrements and fingerprints may wait for a page write to join.
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = parse_delay())]
     pub noncritical_delay: Option<u64>,
     /// How long a write may wait for its commit when nobody asks for one.
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = parse_delay())]
     pub commit_period: Option<u64>,
     /// How long a commit may wait for further writes; 0 for not at all.
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = parse_delay())]
     pub anticipation: Option<u64>,
     /// Compare what is read with its fingerprint.
     #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
@@ -60,6 +60,11 @@ pub struct Options {
     /// Tell the backing store of freed blocks. Default: not where that would give up the space of a preallocated file.
     #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
     pub discard: Option<bool>,
+}
+
+/// As long as a volume can remember it.
+fn parse_delay() -> impl clap::builder::TypedValueParser<Value = u64> {
+    clap::value_parser!(u64).range(..=DELAY_MS_MAX)
 }
 
 fn parse_model(typed: &str) -> Result<String, String> {

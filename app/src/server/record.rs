@@ -1,14 +1,21 @@
 //! The record of an attached volume: a small JSON file, written whole when it is served and removed when it is not.
+//!
+//! A record is believed no further than it has to be: it is the record of `id` only where it is called `id.json`, so it names no file outside of the
+//! directory; its process counts only with the moment of its start, and nobody ever signals it; its loop device is taken away only where it has the
+//! volume's tag.
 
 use super::plan::{FrontendPlan, Plan};
 use super::process::Process;
 use crate::exit::{Failed, Outcome};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// No file of ours in the run directory is larger.
+const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Which front-end serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,6 +122,23 @@ impl Record {
     }
 }
 
+/// What a file of the run directory holds; none where it is no plain file, or larger than any of ours.
+#[must_use]
+pub fn small_file(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // Anything else that stands there, a pipe among others, could keep its reader waiting for ever.
+    let file = fs::metadata(path).ok().filter(fs::Metadata::is_file).and_then(|_| fs::File::open(path).ok())?;
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+    (read as u64 <= FILE_BYTES_MAX).then_some(bytes)
+}
+
+/// The record that stands in this file, if one does.
+#[must_use]
+pub fn parse(path: &Path, text: &[u8]) -> Option<Record> {
+    let record: Record = serde_json::from_slice(text).ok()?;
+    (path.file_stem()?.to_str()? == record.id).then_some(record)
+}
+
 /// All records in `directory`, dead ones too, by path. Files that are none are passed over.
 ///
 /// # Errors
@@ -125,7 +149,7 @@ pub fn all(directory: &Path) -> Outcome<Vec<Record>> {
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|e| e == "json"))
-        .filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok())
+        .filter_map(|path| parse(&path, &small_file(&path)?))
         .collect();
     records.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(records)
@@ -136,5 +160,75 @@ pub fn clear(directory: &Path, id: &str) {
     let places = Places::of(directory, id);
     for path in [places.record, places.control, places.socket] {
         let _ = fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(id: &str, pid: u32) -> Record {
+        Record {
+            id: id.to_owned(),
+            uuid: None,
+            label: None,
+            path: "/store".into(),
+            process: Process { pid, start_ticks: 0 },
+            frontend: FrontendKind::Nbd,
+            location: "nbd+unix:///?socket=/s".to_owned(),
+            is_passthrough: false,
+            is_read_only: false,
+            since: u64::MAX,
+        }
+    }
+
+    fn found(directory: &Path) -> Vec<String> {
+        all(directory).unwrap().into_iter().map(|record| record.id).collect()
+    }
+
+    #[test]
+    fn a_record_is_called_by_its_id() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("run");
+        fs::create_dir(&directory).unwrap();
+        let outside = scratch.path().join("outside.json");
+        fs::write(&outside, "somebody's").unwrap();
+        record("good", 1).store(&directory.join("good.json")).unwrap();
+        for id in ["../outside", "/etc/passwd", "", ".", "..", "good"] {
+            record(id, 1).store(&directory.join("hostile.json")).unwrap();
+            assert_eq!(found(&directory), ["good"], "{id}");
+        }
+        assert!(outside.exists());
+    }
+
+    #[test]
+    fn what_is_no_record_is_passed_over() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = scratch.path().join("id.json");
+        let text = serde_json::to_string(&record("id", 7)).unwrap();
+        for pid in ["-1", "4294967296", "18446744073709551616", "1e9", "\"7\"", "null", "[7]", "7.5"] {
+            fs::write(&place, text.replace("\"pid\":7", &format!("\"pid\":{pid}"))).unwrap();
+            assert!(found(scratch.path()).is_empty(), "pid {pid}");
+        }
+        let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
+        for text in ["", "{}", "null", &text[..text.len() - 1], &deep, &format!("{text}{}", " ".repeat(65 << 10))] {
+            fs::write(&place, text).unwrap();
+            assert!(found(scratch.path()).is_empty(), "{:.40}", text);
+        }
+        fs::remove_file(&place).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &place, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR, 0)
+            .unwrap();
+        assert!(found(scratch.path()).is_empty(), "a pipe");
+        fs::remove_file(&place).unwrap();
+        fs::create_dir(&place).unwrap();
+        assert!(found(scratch.path()).is_empty(), "a directory");
+    }
+
+    /// Numbers that mean many processes to `kill`, and one that runs but began at another time.
+    #[test]
+    fn no_number_alone_is_a_process_of_ours() {
+        for pid in [0, 1, std::process::id(), i32::MAX as u32, i32::MAX as u32 + 1, u32::MAX] {
+            assert!(!record("id", pid).is_alive(), "{pid}");
+        }
     }
 }

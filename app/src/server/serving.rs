@@ -118,6 +118,11 @@ fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
         return Ok(Passthrough::new(device(backing, &pool, options)?, pool));
     }
     let chosen = volume::load(&backing)?;
+    if let Some((counter, at)) = chosen.superblock.used_up().filter(|_| !options.read_only) {
+        let message =
+            format!("{}: its counter {counter} has come to its end, at {at}: the volume can be read, but not written", plan.path.display());
+        return Err(Failed::new(Exit::Damaged, message).next("Attach it with `--read-only`, and copy its content to a new volume."));
+    }
     let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
     let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
     let pool = Pool::new(Accountant::for_mode(options.memory.0, settings.commit_mode));

@@ -44,7 +44,7 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     let Some(anchor) = superblock.anchor.clone().filter(|_| superblock.is_log_live()) else { return Ok(found) };
     let auth = superblock.authenticator();
     let mut block = BufferMut::zeroed(1);
-    let mut walk = Walk::new(anchor, Limits::of(&superblock.geometry));
+    let mut walk = Walk::new(anchor, Limits::of(superblock));
     let mut live = Unchained::default();
     while let Some((which, pbn)) = walk.ask() {
         medium.read(superblock.geometry.block_at(pbn), block.bytes_mut()).map_err(|_| Finding::UnreadableBlock { pbn })?;

@@ -62,7 +62,7 @@ impl Engine {
         let mut changed = None;
         let mut set = |lbn: Lbn, entry: MapEntry, unlinked: &mut Vec<crate::units::Pbn>| {
             let at = index(lbn - first);
-            let old = page.content.map(at);
+            let old = self.geometry.known(page.content.map(at));
             // The increment of a link that was there already goes again, like that of any link that is gone.
             if let Some(pbn) = old.pbn() {
                 unlinked.push(pbn);

@@ -61,6 +61,7 @@ impl Stage {
 impl Engine {
     pub(crate) fn begin_opening(&mut self) {
         self.stage = Stage::Opening;
+        self.look_at_counters();
         self.flush(FlushFor::Opening);
     }
 
@@ -207,12 +208,12 @@ impl Engine {
         self.superblock.garbage_possible &= !self.recount.is_unsaid;
         let lifetime = &mut self.superblock.lifetime;
         for (total, count) in lifetime.classes.iter_mut().zip(&self.ledger.written) {
-            total.units += count.units;
-            total.bytes += count.bytes;
-            total.commands += count.commands;
+            total.units = total.units.saturating_add(count.units);
+            total.bytes = total.bytes.saturating_add(count.bytes);
+            total.commands = total.commands.saturating_add(count.commands);
         }
-        lifetime.client_write_units += self.ledger.client_units;
-        lifetime.device_flushes += self.ledger.device_flushes;
+        lifetime.client_write_units = lifetime.client_write_units.saturating_add(self.ledger.client_units);
+        lifetime.device_flushes = lifetime.device_flushes.saturating_add(self.ledger.device_flushes);
     }
 
     fn closed(&mut self) {

@@ -109,6 +109,7 @@ impl Engine {
     fn seal(&mut self) {
         self.pack_before_seal();
         self.anticipation.sealed(self.now);
+        self.look_at_counters();
         let next = crate::units::Epoch(self.open.number.0 + 1);
         let mut epoch = std::mem::replace(&mut self.open, Epoch::new(next));
         self.promises.sealed();

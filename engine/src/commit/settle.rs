@@ -11,6 +11,9 @@ use crate::pages::{Got, Task};
 use crate::units::{Pbn, index};
 use std::collections::BTreeMap;
 
+/// A block has fewer links than this.
+const LINKS_MAX: u32 = 255;
+
 /// What waits to enter its page: as it came, and by block what had to wait for its page.
 #[derive(Default)]
 pub(crate) struct Settle {
@@ -91,8 +94,8 @@ impl Engine {
                 Got::Ready => {
                     for (pbn, times) in self.take_unlinked(pbn, from) {
                         if times > 0 {
-                            let by = i16::try_from(times).expect("a block has at most 254 links");
-                            self.change_refs(pbn, -by);
+                            // No right count admits more than that.
+                            self.change_refs(pbn, -i16::try_from(times.min(LINKS_MAX)).expect("it is small"));
                         }
                         self.let_leave_log(pbn);
                     }

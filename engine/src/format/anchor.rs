@@ -95,7 +95,7 @@ impl Anchor {
         places::encode(&anchor.condensed.places, at::CONDENSED.of_mut(out));
     }
 
-    /// Reads the field of a superblock; whether the rest is zero, the superblock says.
+    /// Reads the field of a superblock, which says whether the rest is zero and whether the numbers are within its bounds.
     pub(super) fn decode(bytes: &[u8]) -> Result<Option<Self>, SuperblockError> {
         if bytes.iter().all(|&byte| byte == 0) {
             return Ok(None);
@@ -132,6 +132,6 @@ impl Anchor {
 impl Condensed {
     /// Whether it can stand before a walk that begins with this unit.
     fn is_sound(&self, sequence: u64) -> bool {
-        if self.places.is_empty() { self.since == 0 } else { self.since + 1 < sequence }
+        if self.places.is_empty() { self.since == 0 } else { self.since < sequence.saturating_sub(1) }
     }
 }

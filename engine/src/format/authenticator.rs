@@ -31,7 +31,7 @@ impl Authenticator {
 
     /// Writes a unit's authenticator into its field: the beginning of the keyed BLAKE3 of the unit, with its PBN, zero-padded, in that field.
     /// Returns it as an entry has it.
-    pub(super) fn sign(&self, pbn: Pbn, unit: &mut [u8; BLOCK_SIZE]) -> Fingerprint {
+    pub fn sign(&self, pbn: Pbn, unit: &mut [u8; BLOCK_SIZE]) -> Fingerprint {
         let field = at::AUTHENTICATOR.of_mut(unit);
         field.fill(0);
         field[..8].copy_from_slice(&pbn.get().to_le_bytes());

@@ -5,7 +5,7 @@
 //! 3. The bits of *written* number the pages of refs, fingerprints and map in the order of the table. Growing appends extents, so a page keeps
 //!    its bit. Pages of *written* have none: formatting writes them all.
 
-use super::entry::PBN_MAX;
+use super::entry::{MapEntry, PBN_MAX};
 use super::page::{PageId, Region};
 use crate::units::{BLOCK_BYTES, Bytes, Lbn, Pbn, index};
 
@@ -295,6 +295,12 @@ impl Geometry {
         self.spans[region as usize].last().map_or(0, |s| s.first_page + s.pages)
     }
 
+    /// Pages of refs or fingerprints with an entry that stands for a block. A region may have more, whose entries stand for nothing.
+    #[must_use]
+    pub fn pages_of_blocks(&self, region: Region) -> u64 {
+        self.data_blocks.div_ceil(region.entries_per_page())
+    }
+
     fn span(&self, id: PageId) -> &Span {
         span_of(&self.spans[id.region as usize], id.index)
             .unwrap_or_else(|| panic!("{} page {} of {}", id.region.name(), id.index, self.pages(id.region)))
@@ -339,6 +345,12 @@ impl Geometry {
     pub fn map_of(&self, lbn: Lbn) -> (PageId, usize) {
         debug_assert!(lbn.get() < self.logical_blocks);
         entry_of(Region::Map, lbn.get())
+    }
+
+    /// What a map entry that was read means on this volume: one that names a block which the volume does not have is lost.
+    #[must_use]
+    pub fn known(&self, entry: MapEntry) -> MapEntry {
+        if entry.pbn().is_some_and(|pbn| pbn.get() >= self.data_blocks) { MapEntry::Lost } else { entry }
     }
 
     /// The page that holds a page's *written* bit, and the bit in it.

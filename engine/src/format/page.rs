@@ -3,8 +3,9 @@
 //! 1. No entry crosses a sector, so a torn page (A2) is old and new entries side by side, all valid.
 //! 2. A sector's check covers its entries, its tag, and its place: volume, region, instance, index. A sector that lies elsewhere fails it.
 //! 3. A sealed sector is never all zero, so zeros are "never written" or damage, and the *written* bit says which.
-//! 4. A sector that failed its check opens as what promises nothing: lost, unknown, none; its neighbours are as they were.
+//! 4. A sector that failed its check, or whose tag no epoch can have, opens as what promises nothing: lost, unknown, none; its neighbours are as they were.
 
+use super::counter::COUNTER_MAX;
 use super::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MAP_ENTRY_SIZE, MapEntry, REFS_UNKNOWN};
 use super::layout::layout;
 use crate::units::{BLOCK_SIZE, SECTOR_SIZE, count};
@@ -283,6 +284,10 @@ fn sum_of(sector: &[u8]) -> u32 {
     crc32c::crc32c(&sector[..CHECK_AT])
 }
 
+fn tag_of(sector: &[u8]) -> u64 {
+    u64::from_le_bytes(sector[TAG_AT..CHECK_AT].try_into().expect("eight bytes"))
+}
+
 /// Writes a page's bytes, each sector with its check.
 pub fn seal(uuid: &[u8; 16], id: PageId, content: &mut PageContent, out: &mut [u8; BLOCK_SIZE]) {
     let mut place = Place::of(uuid, id.region);
@@ -323,12 +328,12 @@ pub fn open(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], written: bool
             continue;
         }
         blank = false;
-        let sum = sum_of(sector);
-        if stored == place.check(id.sector(i), sum) {
+        let (sum, tag) = (sum_of(sector), tag_of(sector));
+        if stored == place.check(id.sector(i), sum) && tag <= COUNTER_MAX {
             content.0.sums[i] = sum;
             content.0.summed |= 1 << i;
             content.0.entries[i * ENTRY_BYTES..][..ENTRY_BYTES].copy_from_slice(&sector[..TAG_AT]);
-            content.0.tags[i] = u64::from_le_bytes(sector[TAG_AT..CHECK_AT].try_into().expect("eight bytes"));
+            content.0.tags[i] = tag;
         } else {
             damaged |= 1 << i;
             content.lose_sector(id.region, i);
@@ -337,15 +342,12 @@ pub fn open(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], written: bool
     Opened { content, damaged, blank }
 }
 
-/// The entries and the tag of a single sector, where its check is right. `sector` counts from the region's first.
+/// The entries and the tag of a single sector, where its check is right, and the tag an epoch that there can be. `sector` counts from the region's first.
 #[must_use]
 pub fn open_sector(uuid: &[u8; 16], region: Region, sector: u64, bytes: &[u8; SECTOR_SIZE]) -> Option<([u8; ENTRY_BYTES], u64)> {
     let stored = u32::from_le_bytes(bytes[CHECK_AT..].try_into().expect("four bytes"));
-    (stored == Place::of(uuid, region).check(sector, sum_of(bytes))).then(|| {
-        let entries = bytes[..TAG_AT].try_into().expect("a sector's entries");
-        let tag = u64::from_le_bytes(bytes[TAG_AT..CHECK_AT].try_into().expect("eight bytes"));
-        (entries, tag)
-    })
+    let is_sound = stored == Place::of(uuid, region).check(sector, sum_of(bytes)) && tag_of(bytes) <= COUNTER_MAX;
+    is_sound.then(|| (bytes[..TAG_AT].try_into().expect("a sector's entries"), tag_of(bytes)))
 }
 
 #[cfg(test)]

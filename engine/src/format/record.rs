@@ -8,6 +8,7 @@
 
 mod coding;
 
+use super::counter::COUNTER_MAX;
 use super::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MapEntry, PBN_MAX, SHORT_NAME_SIZE, SLOT_MAX};
 use super::geometry::LOGICAL_BLOCKS_MAX;
 use crate::fingerprint::Fingerprint;
@@ -108,12 +109,12 @@ impl Record {
             Self::Carrier { pbn, authenticator } => pbns(pbn, 1) && *authenticator == Fingerprint::of_digest(&authenticator.0),
             Self::Closing { first, lost } => {
                 let ascends = lost.windows(2).all(|pair| pair[0] < pair[1]) && lost.last().is_none_or(|last| pbns(last, 1));
-                ascends && lost.is_empty() == (*first == 0)
+                ascends && lost.is_empty() == (*first == 0) && *first <= COUNTER_MAX
             }
             Self::Born { lbn, to, old: before } => {
                 matches!(to, MapEntry::Block { pbn, slot } if pbns(pbn, 1) && *slot <= SLOT_MAX) && lbns(lbn, 1) && old(before)
             }
-            Self::Later { epochs } => *epochs > 0,
+            Self::Later { epochs } => (1..=COUNTER_MAX).contains(epochs),
         }
     }
 

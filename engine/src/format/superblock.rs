@@ -3,8 +3,10 @@
 //! 1. In every version of the format the magic stands at byte 0, the version at byte 8, and the CRC32C of all before it in the last four bytes.
 //! 2. The checksum covers the number of the copy, so that a copy at another's place is found.
 //! 3. One superblock has one encoding: what decodes, encodes to the same bytes. So reserved bytes are zero.
-//! 4. What decodes is consistent in itself; whether it fits the device is for `copies` to say.
+//! 4. What decodes is consistent in itself, and each of its numbers lies within its bounds (`superblock/bounds.rs`); whether it fits the device is
+//!    for `copies` to say.
 
+mod bounds;
 mod settings;
 
 use super::anchor::{Anchor, LOG_ANCHOR_BYTES};
@@ -308,30 +310,13 @@ impl Superblock {
         self.features.read_only & !READ_ONLY_KNOWN
     }
 
-    /// What must hold of places, on the way in and on the way out.
-    fn check_places(&self) -> Result<(), SuperblockError> {
-        let at_most = |field: Field, value, limit| {
-            if value > limit { Err(SuperblockError::OutOfRange { field: field.name, value, limit }) } else { Ok(()) }
-        };
-        at_most(at::RECOUNT_POSITION, self.recount_position.get(), self.geometry.data_blocks)?;
-        at_most(at::ALLOCATION_CURSOR, self.allocation_cursor.get(), self.geometry.data_blocks)?;
-        let mut places = self.anchor.iter().flat_map(Anchor::runs);
-        places.try_for_each(|run| at_most(at::LOG_ANCHOR, run.end().get(), self.geometry.data_blocks))?;
-        if self.is_log_live() && self.anchor.is_none() {
-            return Err(SuperblockError::NoAnchor);
-        }
-        self.protected.iter().try_for_each(|range| {
-            at_most(at::PROTECTED, range.first.get().saturating_add(u64::from(range.blocks)), self.geometry.logical_blocks)
-        })
-    }
-
     /// Writes copy number `copy` (0 to 3).
     ///
     /// # Panics
-    /// When there are more extents, protected ranges or places than a superblock holds, when the label is too long or holds a zero byte, when the
-    /// recount position, the allocation cursor, a protected range or a place lies outside the volume, and when the log is live without an anchor.
+    /// When there are more extents, protected ranges or places than a superblock holds, when the label is too long or holds a zero byte, when a
+    /// number is out of its bounds (`bounds.rs`), and when the log is live without an anchor.
     pub fn encode(&self, copy: usize, out: &mut [u8; BLOCK_SIZE]) {
-        assert_eq!(self.check_places(), Ok(()));
+        assert_eq!(self.check_bounds(), Ok(()));
         assert!(self.label.len() <= LABEL_BYTES_MAX && !self.label.contains('\0'), "no label: {:?}", self.label);
         out.fill(0);
         at::MAGIC.of_mut(out).copy_from_slice(&MAGIC);
@@ -388,7 +373,7 @@ impl Superblock {
             return Err(SuperblockError::Misplaced { found, expected: copy });
         }
         let superblock = Self::decode_fields(bytes)?;
-        superblock.check_places()?;
+        superblock.check_bounds()?;
         // Invariant 3: whatever differs was not written by this version.
         let mut again = [0; BLOCK_SIZE];
         superblock.encode(copy, &mut again);

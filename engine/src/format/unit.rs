@@ -8,6 +8,7 @@
 mod writer;
 
 use super::authenticator::{AUTHENTICATOR_BYTES, Authenticator};
+use super::counter::COUNTER_MAX;
 use super::layout::layout;
 use super::places::{self, PLACES_BYTES, PLACES_MAX, Places};
 use super::record::{Coder, LINK_BYTES_MAX, Record};
@@ -130,7 +131,10 @@ impl UnitHeader {
     /// On the way in and on the way out. A unit of the walk is no further in its epoch than it is beyond the epochs that are flushed.
     fn is_sound(&self) -> bool {
         let first = self.sequence.checked_sub(u64::from(self.unit));
-        self.unit < self.units && (self.kind != UnitKind::Log || first.is_some_and(|first| first > self.flushed_upto))
+        let counters = [self.incarnation, self.sequence, self.epoch.get(), self.flushed_upto];
+        counters.into_iter().all(|counter| counter <= COUNTER_MAX)
+            && self.unit < self.units
+            && (self.kind != UnitKind::Log || first.is_some_and(|first| first > self.flushed_upto))
     }
 }
 

@@ -13,12 +13,12 @@ impl Engine {
         self.with_pending(pbn, committed)
     }
 
-    /// The same, where the committed count is known.
+    /// The same, where the committed count is known. What the medium says may be less than what is taken from it: then nothing is known.
     pub(crate) fn with_pending(&self, pbn: Pbn, committed: u8) -> u8 {
         if committed == REFS_UNKNOWN {
             return committed;
         }
-        u8::try_from(i16::from(committed) + self.pending.get(pbn)).expect("a count stays within its byte")
+        u8::try_from(i16::from(committed).saturating_add(self.pending.get(pbn))).unwrap_or(REFS_UNKNOWN)
     }
 
     /// An effect of an epoch that is durable: it enters the pages in memory. What clients see of counts stays: what it links counted already, and

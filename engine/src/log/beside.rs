@@ -37,7 +37,7 @@ impl CountsBeside {
             let upto = (group + 1) * GROUP_BLOCKS;
             let some = index(end.get().min(upto) - from.get());
             let counts = self.groups.entry(group).or_default();
-            counts[at..at + some].iter_mut().for_each(|count| *count += by);
+            counts[at..at + some].iter_mut().for_each(|count| *count = count.saturating_add(by));
             if *counts == Group::default() {
                 self.groups.remove(&group);
             }

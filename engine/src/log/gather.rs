@@ -63,7 +63,7 @@ impl Engine {
         let mut clearing: Option<Clearing> = None;
         for (range_first, range_end) in before.into_iter().chain(within) {
             for lbn in (range_first.max(first).0..range_end.min(end).0).map(Lbn) {
-                let old = page.content.map(index(lbn - first));
+                let old = self.geometry.known(page.content.map(index(lbn - first)));
                 if old == MapEntry::Unmapped || commit.epoch.points.contains_key(&lbn) {
                     continue;
                 }
@@ -75,7 +75,7 @@ impl Engine {
         }
         commit.log.records.extend(clearing.map(Clearing::take));
         for (&lbn, &to) in commit.epoch.points.range(first..end) {
-            let old = page.content.map(index(lbn - first));
+            let old = self.geometry.known(page.content.map(index(lbn - first)));
             if old == to {
                 // The increment of a link that was there already goes again.
                 commit.epoch.cancelled.extend(to.pbn());

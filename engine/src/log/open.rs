@@ -107,12 +107,12 @@ impl Engine {
         self.log_opening = Some(Opening::new(self.now));
         match self.superblock.anchor.clone() {
             Some(anchor) if self.superblock.is_log_live() => {
-                self.log_opening().walk = Some(Walk::new(anchor, Limits::of(&self.geometry)));
+                self.log_opening().walk = Some(Walk::new(anchor, Limits::of(&self.superblock)));
                 self.log_opening().live = Some(Unchained::default());
                 self.read_walk();
             }
             Some(anchor) if wanted => {
-                let ended = Walk::new(anchor, Limits::of(&self.geometry)).end();
+                let ended = Walk::new(anchor, Limits::of(&self.superblock)).end();
                 self.log_opening().live = Some(Unchained::default());
                 self.adopt(ended, &BTreeSet::new(), false);
             }
@@ -239,6 +239,7 @@ impl Engine {
         self.superblock.last_epoch = last;
         self.open = Epoch::new(last + 1);
         self.log = Some(log);
+        self.look_at_counters();
         self.log_is_read();
     }
 

@@ -6,7 +6,7 @@
 //! 2. **End (L2).** Let F be the highest `flushed_upto` among the valid units and the anchor. Every unit up to F must be there: a missing one is
 //!    damage. Behind F at most one epoch counts, and only if all of its units are there (L10). A unit behind a hole is never used.
 //! 3. Incarnations never fall along the walk (L3): a unit of a lower one is left from before a crash, and is not there. Behind the anchor's barrier
-//!    stands no unit from before the opening that set it.
+//!    stands no unit from before the opening that set it. Nor do epochs fall, and no unit is of an incarnation that the superblock does not know yet.
 //! 4. **Drops (L5).** A record of the epoch beyond F whose content is not what it says is dropped, and nothing else; the next record of its LBN
 //!    then has the dropped record's old block as its old one. What was dropped stays dropped: closing records name its blocks.
 //! 5. What counts names only LBNs and blocks that the volume has, or the log is damaged.
@@ -22,12 +22,17 @@ use super::replay::{Replay, named_by};
 use crate::format::anchor::Anchor;
 use crate::format::entry::FingerprintEntry;
 use crate::format::geometry::Geometry;
-use crate::format::page::PageId;
+use crate::format::page::{PageId, Region};
 use crate::format::places::{PLACES_BLOCKS_MAX, PLACES_MAX, Places};
 use crate::format::record::Record;
+use crate::format::superblock::Superblock;
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
 use crate::units::{Epoch, Pbn, count, index};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The most pages, each counted for each run, in which records of one unit change something. An epoch's records are gathered by page of the map, at
+/// most 800 LBNs each, in no less than four bytes; names are removed in 64 pages a commit, at most.
+const UNIT_PAGES_MAX: u64 = 1 << 14;
 
 /// Which unit is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +60,9 @@ pub(crate) struct Walk {
     replay: Replay,
     /// The next to be taken.
     next: u64,
+    /// Of the last unit that was there.
     incarnation: u64,
+    epoch: Epoch,
     /// The highest that any unit says was flushed; that the last one which was handed on says; and the highest epoch of any.
     flushed: u64,
     certain: u64,
@@ -83,32 +90,37 @@ impl Taken {
     }
 }
 
-/// How many LBNs and how many blocks a volume has.
+/// How many LBNs and how many blocks a volume has, and the last incarnation that its superblock knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub lbns: u64,
     pub pbns: u64,
+    pub incarnation: u64,
 }
 
 impl Limits {
-    pub fn of(geometry: &Geometry) -> Self {
-        Self { lbns: geometry.logical_blocks, pbns: geometry.data_blocks }
+    pub fn of(superblock: &Superblock) -> Self {
+        let Geometry { logical_blocks: lbns, data_blocks: pbns, .. } = superblock.geometry;
+        Self { lbns, pbns, incarnation: superblock.incarnation }
     }
 
     fn has(self, first: Option<Pbn>, blocks: u64) -> bool {
         first.is_none_or(|first| first.get() + blocks <= self.pbns)
     }
 
-    /// Whether all that a unit names is the volume's.
+    /// Whether all that a unit names is the volume's, and no more of it than the records of one unit can mean: of runs that are longer, few bytes
+    /// would take any memory there is.
     pub(super) fn hold(self, unit: &Unit) -> bool {
-        let is_inside = |effect: &Effect| {
+        let mut pages = 0;
+        let mut is_inside = |effect: &Effect| {
+            pages += effect.blocks / Region::Fingerprints.entries_per_page() + 1;
             effect.lbn.is_none_or(|lbn| lbn.get() + effect.blocks <= self.lbns)
                 && self.has(effect.to.pbn(), effect.blocks)
                 && self.has(effect.old, effect.blocks)
         };
         let mut inside = unit.places.iter().all(|run| self.has(Some(run.first), run.blocks.into()));
         unit.records.iter().for_each(|record| effects_of(record, &mut |effect| inside &= is_inside(&effect)));
-        inside
+        inside && pages <= UNIT_PAGES_MAX
     }
 }
 
@@ -150,7 +162,7 @@ impl Walk {
         let places = (anchor.sequence..).zip(each(&anchor.places)).collect();
         let (next, incarnation, condensed) = (anchor.sequence, anchor.incarnation, Condensed::new(&anchor));
         // The anchor lies behind what is flushed, whatever else it says.
-        let (flushed, epoch_seen) = (anchor.flushed_upto.max(next - 1), anchor.epoch);
+        let (flushed, epoch) = (anchor.flushed_upto.max(next - 1), anchor.epoch);
         let replay = Replay::behind(&anchor.places);
         Self {
             anchor,
@@ -164,9 +176,10 @@ impl Walk {
             replay,
             next,
             incarnation,
+            epoch,
             flushed,
             certain: 0,
-            epoch_seen,
+            epoch_seen: epoch,
         }
     }
 
@@ -201,9 +214,10 @@ impl Walk {
             self.asked.remove(&sequence);
             let pbn = self.places.remove(&sequence).expect("it was asked for");
             let barrier = self.anchor.barrier.filter(|barrier| sequence > barrier.sequence).map_or(0, |barrier| barrier.incarnation);
-            let least = self.incarnation.max(barrier);
-            let Some(unit) = unit.filter(|unit| unit.header.incarnation >= least) else { continue };
-            self.incarnation = unit.header.incarnation;
+            let incarnations = self.incarnation.max(barrier)..=self.limits.incarnation;
+            let follows = |unit: &Unit| incarnations.contains(&unit.header.incarnation) && unit.header.epoch >= self.epoch;
+            let Some(unit) = unit.filter(follows) else { continue };
+            (self.incarnation, self.epoch) = (unit.header.incarnation, unit.header.epoch);
             let places = each(&unit.places).take_while(|&pbn| self.limits.has(Some(pbn), 1));
             for (sequence, pbn) in (sequence + 1..).zip(places) {
                 // After a crash the new incarnation may name other places than the units that it left behind.

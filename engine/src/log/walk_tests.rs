@@ -19,7 +19,7 @@ const FIRST: u64 = 11;
 /// Places that each unit names.
 const NAMED: u64 = 3;
 
-const LIMITS: Limits = Limits { lbns: 5000, pbns: 3000 };
+const LIMITS: Limits = Limits { lbns: 5000, pbns: 3000, incarnation: 20 };
 
 /// Where a unit lies if nothing says otherwise.
 fn place(sequence: u64) -> Pbn {
@@ -151,6 +151,31 @@ fn places_of(ended: &Ended) -> Vec<Pbn> {
 
 fn three() -> Medium {
     Medium::of((FIRST..FIRST + 3).map(|sequence| unit(sequence, Vec::new())))
+}
+
+#[test]
+fn a_unit_that_means_more_than_there_is_memory_is_outside() {
+    const LBNS: u64 = 1 << 30;
+    let limits = Limits { lbns: LBNS, ..LIMITS };
+    let clears = |records: usize, blocks: u64| {
+        let clear = Record::Clear { lbn: Lbn(0), to: MapEntry::Unmapped, olds: vec![OldRun { first: None, blocks }] };
+        limits.hold(&unit(11, vec![clear; records]))
+    };
+    assert!(clears(1000, 800), "all that fits a unit");
+    assert!(!clears(1, LBNS) && !clears(4000, 800));
+}
+
+#[test]
+fn a_unit_of_an_earlier_epoch_or_of_an_incarnation_to_come_is_not_there() {
+    let falls = Medium::of([unit(11, Vec::new()), unit(12, Vec::new()), changed(unit(13, Vec::new()), |h| h.epoch = Epoch(11))]).end();
+    assert_eq!((falls.end, falls.epoch, falls.missing), (12, Epoch(12), None));
+    let before_the_anchor = Medium::of([changed(unit(11, Vec::new()), |h| h.epoch = Epoch(FIRST - 2))]).end();
+    assert_eq!((before_the_anchor.end, before_the_anchor.epoch), (10, Epoch(10)));
+    let [known, unknown] = [20, 21].map(|incarnation| {
+        let later = changed(unit(12, Vec::new()), |h| h.incarnation = incarnation);
+        Medium::of([unit(11, Vec::new()), later]).end().end
+    });
+    assert_eq!((known, unknown), (12, 11), "the superblock knows 20");
 }
 
 #[test]
@@ -288,7 +313,7 @@ fn an_anchor_that_does_not_know_what_was_flushed_before_it_is_one_that_does() {
 
 #[test]
 fn what_counts_names_what_the_volume_has() {
-    let Limits { lbns, pbns } = LIMITS;
+    let Limits { lbns, pbns, .. } = LIMITS;
     let outside = |record| Medium::of([unit(11, Vec::new()), unit(12, vec![record])]).end().outside;
     let clear = |lbn, old| Record::Clear { lbn: Lbn(lbn), to: MapEntry::Unmapped, olds: vec![OldRun { first: old, blocks: 2 }] };
     let inside = [

@@ -170,7 +170,7 @@ impl Engine {
                     return self.recount_blind();
                 }
                 for i in 0..index(Region::Map.entries_per_page()) {
-                    if let MapEntry::Block { pbn, .. } = page.content.map(i) {
+                    if let MapEntry::Block { pbn, .. } = self.geometry.known(page.content.map(i)) {
                         if let Some(links) = self.recount.links_of(pbn) {
                             *links += 1;
                         }

@@ -48,11 +48,13 @@ impl Census {
         }
     }
 
+    /// Where a page says something else of a block than the log does, no block of that kind was added: the census is as wrong as the page.
     fn take(&mut self, refs: u8, of_log: bool) {
-        *self.kind(refs, of_log) -= 1;
+        let kind = self.kind(refs, of_log);
+        *kind = kind.saturating_sub(1);
         match refs {
-            REFS_UNKNOWN => self.unknown -= 1,
-            _ => self.links -= u64::from(refs.saturating_sub(1)),
+            REFS_UNKNOWN => self.unknown = self.unknown.saturating_sub(1),
+            _ => self.links = self.links.saturating_sub(u64::from(refs.saturating_sub(1))),
         }
     }
 
@@ -117,7 +119,7 @@ fn rank(kept: u32) -> u32 {
 
 impl Space {
     pub fn new(geometry: &Geometry, newest: Pbn, work_bytes: u64) -> Self {
-        let refs_pages = geometry.pages(Region::Refs);
+        let refs_pages = geometry.pages_of_blocks(Region::Refs);
         let group_pages = refs_pages.div_ceil((work_bytes / 4 / 4).max(1)).max(1);
         let granule = newest.0 / GRANULE_BLOCKS;
         Self {
@@ -200,7 +202,7 @@ impl Space {
         self.census.take(before.0, before.1);
         self.census.add(after.0, after.1);
         let group = &mut self.free_in[index(refs_page / self.group_pages)];
-        *group -= u32::from(before == (0, false));
+        *group = group.saturating_sub(u32::from(before == (0, false)));
         *group += u32::from(after == (0, false));
     }
 

@@ -3,8 +3,11 @@
 use super::superblock::forged;
 use super::{encoded, eventful, fresh};
 use onefold_engine::format::anchor::at;
+use onefold_engine::format::layout::Field;
 use onefold_engine::format::superblock::at as at_superblock;
-use onefold_engine::format::{Anchor, Barrier, CONDENSED_RUNS_MAX, Condensed, PLACES_MAX, Places, Superblock, SuperblockError};
+use onefold_engine::format::{
+    Anchor, Barrier, CONDENSED_RUNS_MAX, COUNTER_MAX, Condensed, PLACES_MAX, Places, Superblock, SuperblockError,
+};
 use onefold_engine::units::{Epoch, Pbn};
 use proptest::prelude::*;
 
@@ -112,21 +115,56 @@ fn a_live_log_without_an_anchor_is_a_bug() {
     let _ = encoded(&s, 0);
 }
 
+#[test]
+fn no_number_of_the_anchor_is_ahead_of_the_superblock() {
+    let s = eventful();
+    let of =
+        |field: Field, value: u64| forged(&s, |page| page[ANCHOR + field.offset..][..8].copy_from_slice(&value.to_le_bytes())).map(|_| ());
+    let blocks = s.geometry.data_blocks;
+    for (field, limit) in [
+        (at::SEQUENCE, s.last_log_sequence + 1),
+        (at::INCARNATION, s.incarnation),
+        (at::EPOCH, s.last_epoch.get()),
+        // No more units than blocks, the first of them number 30.
+        (at::FLUSHED_UPTO, 29 + blocks),
+    ] {
+        assert_eq!(of(field, limit), Ok(()), "{} {limit}", field.name);
+        for value in [limit + 1, 1 << 62, u64::MAX - 1, u64::MAX] {
+            assert_eq!(of(field, value), Err(SuperblockError::OutOfRange { field: field.name, value, limit }));
+        }
+    }
+    let barred = |sequence: u64, incarnation: u64| {
+        forged(&s, |page| {
+            page[ANCHOR + at::BARRIER_SEQUENCE.offset..][..8].copy_from_slice(&sequence.to_le_bytes());
+            page[ANCHOR + at::BARRIER_INCARNATION.offset..][..8].copy_from_slice(&incarnation.to_le_bytes());
+        })
+        .map(|_| ())
+    };
+    assert_eq!(barred(29 + blocks, 17), Ok(()));
+    for value in [30 + blocks, u64::MAX] {
+        assert_eq!(barred(value, 17), Err(SuperblockError::OutOfRange { field: "BARRIER_SEQUENCE", value, limit: 29 + blocks }));
+    }
+    assert_eq!(barred(30, 18), Err(SuperblockError::OutOfRange { field: "BARRIER_INCARNATION", value: 18, limit: 17 }));
+    let since = of(at::CONDENSED_SINCE, u64::MAX);
+    assert_eq!(since, Err(SuperblockError::UnknownValue { field: "CONDENSED_SINCE", value: u64::MAX }));
+}
+
 proptest! {
     #[test]
     fn anchors_come_back(
-        ahead in 1..1000u64, incarnation: u64, epoch: u64, flushed_upto in 0..1u64 << 63,
+        sequence in 1..COUNTER_MAX / 2, incarnation in 0..COUNTER_MAX / 2, epoch in 0..COUNTER_MAX, flushed in 0..1000u64,
         places in proptest::collection::vec((0..10_000u64, 1..=64u8), 0..=PLACES_MAX),
-        barrier in proptest::option::of((0..1000u64, 1..u64::MAX)),
+        barrier in proptest::option::of((0..1000u64, 0..1000u64)),
         copies in proptest::collection::vec((0..10_000u64, 1..=64u8), 0..=CONDENSED_RUNS_MAX), back in 1..1000u64,
     ) {
         let places = places.into_iter().map(|(first, blocks)| Places { first: Pbn(first), blocks }).collect();
-        let barrier = barrier.map(|(behind, incarnation)| Barrier { sequence: flushed_upto + ahead + behind, incarnation });
+        let barrier = barrier.map(|(behind, later)| Barrier { sequence: sequence + behind, incarnation: incarnation + later + 1 });
         let copies: Vec<_> = copies.into_iter().map(|(first, blocks)| Places { first: Pbn(first), blocks }).collect();
-        let since = if copies.is_empty() { 0 } else { (flushed_upto + ahead).saturating_sub(1 + back) };
-        let condensed = Condensed { since, places: if flushed_upto + ahead < 2 { Vec::new() } else { copies } };
+        let since = if copies.is_empty() { 0 } else { sequence.saturating_sub(1 + back) };
+        let condensed = Condensed { since, places: if sequence < 2 { Vec::new() } else { copies } };
         let mut s = eventful();
-        s.anchor = Some(Anchor { sequence: flushed_upto + ahead, incarnation, epoch: Epoch(epoch), flushed_upto, places, barrier, condensed });
+        let anchor = Anchor { sequence, incarnation, epoch: Epoch(epoch), flushed_upto: sequence - 1 + flushed, places, barrier, condensed };
+        (s.last_log_sequence, s.last_epoch, s.incarnation, s.anchor) = (sequence - 1, Epoch(epoch), incarnation + 1000, Some(anchor));
         prop_assert_eq!(Superblock::decode(&encoded(&s, 3), 3), Ok(s));
     }
 }

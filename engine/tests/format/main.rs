@@ -40,7 +40,7 @@ fn eventful() -> Superblock {
     s.incarnation = 17;
     s.mount_count = 18;
     s.last_epoch = Epoch(19);
-    s.last_log_sequence = 20;
+    s.last_log_sequence = 30;
     s.clean = false;
     s.garbage_possible = true;
     s.recount_position = Pbn(21);

@@ -6,7 +6,8 @@ use onefold_engine::format::layout::LAYOUTS;
 use onefold_engine::format::page::{open, open_sector, seal};
 use onefold_engine::format::superblock::at;
 use onefold_engine::format::{
-    FingerprintEntry, Geometry, Kind, MapEntry, PBN_MAX, PageContent, PageId, Region, Superblock, Wish, choose, claimed_bytes, end_copies,
+    COUNTER_MAX, FingerprintEntry, Geometry, Kind, MapEntry, PBN_MAX, PageContent, PageId, Region, Superblock, Wish, choose, claimed_bytes,
+    end_copies,
 };
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Lbn, Pbn, index};
 use proptest::collection::vec;
@@ -77,7 +78,7 @@ proptest! {
         region in region(),
         index in 0..1u64 << 40,
         sets in vec((0..32_000usize, any::<u8>(), map_entry(), fingerprint_entry()), 0..64),
-        tags: [u64; 8],
+        tags in proptest::array::uniform8(0..=COUNTER_MAX),
     ) {
         let entries = usize::try_from(region.entries_per_page()).unwrap();
         let mut page = PageContent::empty();
@@ -112,6 +113,19 @@ proptest! {
                 Region::Map => prop_assert_eq!(page.map(i), map),
             }
         }
+    }
+
+    /// A sector is as good as its tag: one of no epoch that there can be makes it a damaged one, and no other.
+    #[test]
+    fn a_sector_whose_tag_could_wrap_is_damaged(region in region(), sector in 0..8usize, tag in COUNTER_MAX + 1..=u64::MAX) {
+        let id = PageId { region, index: 5 };
+        let mut page = PageContent::empty();
+        page.set_tag(sector, tag);
+        let mut bytes = [0; BLOCK_SIZE];
+        seal(&UUID, id, &mut page, &mut bytes);
+        let opened = open(&UUID, id, &bytes, true);
+        prop_assert_eq!((opened.damaged, opened.content.tag(sector)), (1 << sector, 0));
+        prop_assert_eq!(open_sector(&UUID, region, id.sector(sector), bytes[sector * 512..][..512].try_into().unwrap()), None);
     }
 
     /// Up to four changed bits of a sector are found for certain: CRC32C tells apart all messages of this length that differ in so few.

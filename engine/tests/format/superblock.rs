@@ -3,8 +3,8 @@
 use super::{Page, encoded, eventful, fresh};
 use onefold_engine::format::anchor::at as at_anchor;
 use onefold_engine::format::superblock::{INCOMPATIBLE_SLOTS, at, at_extent};
-use onefold_engine::format::{Superblock, SuperblockError};
-use onefold_engine::units::{Lbn, Pbn};
+use onefold_engine::format::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, Superblock, SuperblockError};
+use onefold_engine::units::{Epoch, Lbn, Pbn};
 
 /// Changes a page and gives it a checksum that fits, as a program of another mind would.
 pub fn forged(s: &Superblock, change: impl FnOnce(&mut Page)) -> Result<Superblock, SuperblockError> {
@@ -116,6 +116,43 @@ fn places_outside_the_volume_are_refused() {
     let mut s = fresh();
     s.allocation_cursor = Pbn(blocks);
     assert_eq!(Superblock::decode(&encoded(&s, 0), 0), Ok(s), "the end itself is a place");
+}
+
+#[test]
+fn counters_that_could_wrap_and_delays_without_end_are_refused() {
+    for (field, limit) in [
+        (at::GENERATION, COUNTER_MAX),
+        (at::INCARNATION, COUNTER_MAX),
+        (at::MOUNT_COUNT, COUNTER_MAX),
+        (at::LAST_EPOCH, COUNTER_MAX),
+        (at::LAST_LOG_SEQUENCE, COUNTER_MAX),
+        (at::NONCRITICAL_DELAY_MS, DELAY_MS_MAX),
+        (at::COMMIT_PERIOD_MS, DELAY_MS_MAX),
+        (at::ANTICIPATION_MS, DELAY_MS_MAX),
+    ] {
+        let of = |value: u64| forged(&fresh(), |page| page[field.offset..][..8].copy_from_slice(&value.to_le_bytes())).map(|_| ());
+        assert_eq!(of(limit), Ok(()), "{}", field.name);
+        for value in [limit + 1, 1 << 63, u64::MAX - 1, u64::MAX] {
+            assert_eq!(of(value), Err(SuperblockError::OutOfRange { field: field.name, value, limit }));
+        }
+    }
+}
+
+#[test]
+fn a_volume_is_used_up_when_one_of_its_counters_is() {
+    assert_eq!(fresh().used_up(), None);
+    let used_up = |change: fn(&mut Superblock, u64)| {
+        [COUNTER_STOP - 1, COUNTER_STOP, COUNTER_MAX].map(|value| {
+            let mut s = fresh();
+            change(&mut s, value);
+            s.used_up().map(|(name, _)| name)
+        })
+    };
+    assert_eq!(used_up(|s, n| s.generation = n), [None, Some("GENERATION"), Some("GENERATION")]);
+    assert_eq!(used_up(|s, n| s.incarnation = n), [None, Some("INCARNATION"), Some("INCARNATION")]);
+    assert_eq!(used_up(|s, n| s.mount_count = n), [None, Some("MOUNT_COUNT"), Some("MOUNT_COUNT")]);
+    assert_eq!(used_up(|s, n| s.last_epoch = Epoch(n)), [None, Some("LAST_EPOCH"), Some("LAST_EPOCH")]);
+    assert_eq!(used_up(|s, n| s.last_log_sequence = n), [None, Some("LAST_LOG_SEQUENCE"), Some("LAST_LOG_SEQUENCE")]);
 }
 
 #[test]

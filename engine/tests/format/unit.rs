@@ -4,8 +4,8 @@ use super::{Page, UUID, fresh};
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::unit::{at, at_slot, open, parse};
 use onefold_engine::format::{
-    Authenticator, FingerprintEntry, Key, Kind, MapEntry, OldRun, PBN_MAX, Places, RECORD_BYTES_MAX, Record, SLOTS_MAX, UNIT_ROOM_BYTES,
-    Unit, UnitHeader, UnitKind, UnitWriter,
+    Authenticator, COUNTER_MAX, FingerprintEntry, Key, Kind, MapEntry, OldRun, PBN_MAX, Places, RECORD_BYTES_MAX, Record, SLOTS_MAX,
+    UNIT_ROOM_BYTES, Unit, UnitHeader, UnitKind, UnitWriter,
 };
 use onefold_engine::units::{BLOCK_SIZE, Epoch, Lbn, Pbn};
 
@@ -177,6 +177,24 @@ fn headers_without_meaning_are_refused() {
 }
 
 #[test]
+fn counters_that_could_wrap_are_refused() {
+    for field in [at::INCARNATION, at::SEQUENCE, at::EPOCH, at::FLUSHED_UPTO] {
+        let of = |value: u64| {
+            refused(UnitWriter::new(places()), |page| {
+                // Whatever was flushed before it lies before it.
+                page[at::SEQUENCE.offset..][..8].copy_from_slice(&COUNTER_MAX.to_le_bytes());
+                page[field.offset..][..8].copy_from_slice(&value.to_le_bytes());
+            })
+        };
+        let limit = if field == at::FLUSHED_UPTO { COUNTER_MAX - 2 } else { COUNTER_MAX };
+        assert!(!of(limit), "{} {limit}", field.name);
+        for value in [limit + 1, 1 << 63, u64::MAX] {
+            assert!(of(value), "{} {value}", field.name);
+        }
+    }
+}
+
+#[test]
 fn places_that_no_volume_has_are_refused() {
     let first = at::LAYOUT.bytes;
     let writer = || UnitWriter::new(places());
@@ -254,9 +272,9 @@ fn records_have_these_lengths() {
         Record::Clear { lbn: Lbn(0), to: MapEntry::Zero, olds: vec![OldRun { first: None, blocks: 1 << 40 }] },
         Record::Clear { lbn, to: MapEntry::Zero, olds },
         Record::Removed { pbn, blocks: 1 },
-        Record::Closing { first: u64::MAX, lost: vec![PBN_MAX] },
+        Record::Closing { first: COUNTER_MAX, lost: vec![PBN_MAX] },
     ];
-    assert_eq!(longest.map(bytes), [RECORD_BYTES_MAX, 19, 24, 133, 9, 14, 8, 17]);
+    assert_eq!(longest.map(bytes), [RECORD_BYTES_MAX, 19, 24, 133, 9, 14, 8, 16]);
 }
 
 #[test]
@@ -346,6 +364,9 @@ fn what_no_log_says_is_a_bug() {
         Record::Closing { first: 0, lost: vec![Pbn(1)] },
         Record::Closing { first: 1, lost: vec![Pbn(1), Pbn(1)] },
         Record::Closing { first: 1, lost: vec![PBN_MAX + 1] },
+        Record::Closing { first: COUNTER_MAX + 1, lost: vec![Pbn(1)] },
+        Record::Later { epochs: 0 },
+        Record::Later { epochs: COUNTER_MAX + 1 },
     ] {
         let shown = format!("{record:?}");
         let pushed = std::panic::catch_unwind(|| drop(UnitWriter::new(Vec::new()).push(record)));

@@ -5,8 +5,8 @@ use super::unit::{authenticator, eventful_unit, header, sealed};
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::unit::{at, open, parse};
 use onefold_engine::format::{
-    EXTENT_PART_BLOCKS_MAX, FingerprintEntry, Kind, MapEntry, OldRun, PBN_MAX, Places, RECORD_BYTES_MAX, Record, UNIT_ROOM_BYTES, Unit,
-    UnitHeader, UnitKind, UnitWriter,
+    COUNTER_MAX, EXTENT_PART_BLOCKS_MAX, FingerprintEntry, Kind, MapEntry, OldRun, PBN_MAX, Places, RECORD_BYTES_MAX, Record,
+    UNIT_ROOM_BYTES, Unit, UnitHeader, UnitKind, UnitWriter,
 };
 use onefold_engine::units::{BLOCK_SIZE, Epoch, Lbn, Pbn, index};
 use proptest::collection::{btree_set, vec};
@@ -68,7 +68,7 @@ fn record() -> impl Strategy<Value = Record> {
         (lbn(), clear).prop_flat_map(|(lbn, to)| olds(LBNS - lbn.get()).prop_map(move |olds| Record::Clear { lbn, to, olds })),
         pbn().prop_flat_map(|pbn| (1..=PBN_MAX - pbn + 1).prop_map(move |blocks| Record::Removed { pbn, blocks })),
         (pbn(), any::<[u8; 20]>()).prop_map(|(pbn, name)| Record::Carrier { pbn, authenticator: Fingerprint::of_digest(&name) }),
-        (1..=u64::MAX, btree_set(pbn(), 0..1200)).prop_map(|(first, lost)| {
+        (1..=COUNTER_MAX, btree_set(pbn(), 0..1200)).prop_map(|(first, lost)| {
             let first = if lost.is_empty() { 0 } else { first };
             Record::Closing { first, lost: lost.into_iter().collect() }
         }),
@@ -196,7 +196,7 @@ proptest! {
     #[test]
     fn headers_come_back(
         kind in proptest::sample::select(vec![UnitKind::Log, UnitKind::Pack, UnitKind::Condensed]),
-        incarnation: u64, ahead in 1..1u64 << 40, epoch: u64, unit: u32, more in 1..1000u32, flushed_upto in 0..1u64 << 60,
+        incarnation in 0..=COUNTER_MAX, ahead in 1..1u64 << 40, epoch in 0..=COUNTER_MAX, unit: u32, more in 1..1000u32, flushed_upto in 0..1u64 << 60,
         content_flushed: bool, pbn in pbn(),
     ) {
         let unit = unit.min(u32::MAX - more);

@@ -180,6 +180,7 @@ impl Volume {
         let run = |i: u64| Places { first: place(i), blocks: u8::try_from((units + 1 - i).min(64)).expect("at most 64") };
         let condensed = Condensed { since: 0, places: (1..=units).step_by(64).map(run).collect() };
         let places = vec![Places { first: place(upto + 1), blocks: 3 }];
+        (self.superblock.last_log_sequence, self.superblock.last_epoch) = (upto, epoch);
         self.superblock.anchor = Some(Anchor { sequence: upto + 1, epoch, flushed_upto: upto, condensed, ..Anchor::of_new_log(1, places) });
         self.write_superblock();
     }

@@ -41,6 +41,8 @@ pub struct Machine {
     /// Blocks whose digests were wanted with what was read.
     pub digested: u64,
     pub closed: Option<bool>,
+    /// How often time passes until an answer is overdue.
+    pub patience: usize,
     wake: u64,
     /// Blocks that were to be compressed.
     pub asked: u64,
@@ -80,26 +82,40 @@ pub fn formatted(uuid: [u8; 16], bytes: u64, logical: Option<u64>) -> Vec<u8> {
     medium
 }
 
+/// The superblock that counts; none where the medium holds no volume that can be used.
+pub fn chosen(medium: &[u8]) -> Option<Superblock> {
+    let bytes = u64::try_from(medium.len()).expect("fits");
+    let page = |at: Bytes| medium.get(usize::try_from(at.get()).ok()?..)?.first_chunk::<BLOCK_SIZE>();
+    let front = [Bytes(0), Bytes(4096)].map(page);
+    let end = format::end_copies(front, Bytes(bytes)).map(page);
+    Some(format::choose([front[0], front[1], end[0], end[1]], Bytes(bytes)).ok()?.into_service())
+}
+
 impl Machine {
     /// The server after this one, which was killed: on `medium`, with what was promised.
     pub fn next(&self, medium: Vec<u8>, settings: Settings) -> Self {
-        let mut next = Self::open(medium, settings);
         let promises = self.ring.iter().map(|promise| promise.what.clone()).collect();
-        next.engine.recall(Legacy { promises, traces: self.traces });
+        let mut next = Self::opened(medium, settings, Legacy { promises, traces: self.traces });
         next.feed(Event::Tick);
         next.wait(3);
         next
     }
 
     pub fn open(medium: Vec<u8>, settings: Settings) -> Self {
-        let bytes = u64::try_from(medium.len()).expect("fits");
-        let places = format::copies(Bytes(bytes));
-        let page = |i: usize| medium[index(places[i].0)..index(places[i].0) + BLOCK_SIZE].try_into().expect("a page");
-        let pages: [[u8; BLOCK_SIZE]; 4] = [page(0), page(1), page(2), page(3)];
-        let chosen = format::choose([Some(&pages[0]), Some(&pages[1]), Some(&pages[2]), Some(&pages[3])], Bytes(bytes)).expect("a volume");
-        let superblock = chosen.into_service();
+        Self::opened(medium, settings, Legacy::default())
+    }
+
+    /// With what the last server has left.
+    pub fn opened(medium: Vec<u8>, settings: Settings, legacy: Legacy) -> Self {
+        let superblock = chosen(&medium).expect("a volume");
+        Self::over(medium, superblock, settings, legacy)
+    }
+
+    /// With the superblock that counts.
+    pub fn over(medium: Vec<u8>, superblock: Superblock, settings: Settings, legacy: Legacy) -> Self {
         let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
-        let engine = Engine::open(superblock.clone(), settings, Arc::new(Heap), accountant.clone(), Time(0));
+        let mut engine = Engine::open(superblock.clone(), settings, Arc::new(Heap), accountant.clone(), Time(0));
+        engine.recall(legacy);
         Self {
             medium,
             engine,
@@ -114,6 +130,7 @@ impl Machine {
             written: BTreeMap::new(),
             digested: 0,
             closed: None,
+            patience: 1,
             wake: 0,
             asked: 0,
             codec_keeps: 0,
@@ -230,7 +247,10 @@ impl Machine {
             self.feed(event);
         }
         self.codec_keeps = keeps;
-        if !self.replies.contains_key(&id.0) {
+        for _ in 0..self.patience {
+            if self.replies.contains_key(&id.0) {
+                break;
+            }
             // Sealing waits for more writes; nothing else comes before that time.
             self.now = self.now.max(self.wake);
             self.feed(Event::Tick);
@@ -251,6 +271,11 @@ impl Machine {
 
     pub fn is_answered(&self, id: RequestId) -> bool {
         self.replies.contains_key(&id.0)
+    }
+
+    /// What a request was answered.
+    pub fn answered(&mut self, id: RequestId) -> Reply {
+        self.answer(id)
     }
 
     /// Waits for a write.
@@ -319,9 +344,21 @@ impl Machine {
         assert!(matches!(reply, Reply::Done), "{reply:?}");
     }
 
-    pub fn close(mut self) -> Vec<u8> {
+    /// Closes; whether the volume is clean then.
+    pub fn ends(&mut self) -> bool {
         self.feed(Event::Close);
-        assert_eq!(self.closed, Some(true), "{}", self.engine.phase());
+        for _ in 1..self.patience {
+            if self.closed.is_some() {
+                break;
+            }
+            self.now = self.now.max(self.wake);
+            self.feed(Event::Tick);
+        }
+        self.closed.unwrap_or_else(|| panic!("everything happens at once, so it is closed: {}", self.engine.phase()))
+    }
+
+    pub fn close(mut self) -> Vec<u8> {
+        assert!(self.ends());
         self.medium
     }
 }

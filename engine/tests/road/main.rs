@@ -3,7 +3,9 @@
 
 mod carriers;
 mod checked;
+mod counters;
 mod edges;
+mod forged;
 mod fua;
 mod machine;
 mod packs;

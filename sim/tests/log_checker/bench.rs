@@ -305,8 +305,13 @@ fn place_of(copy: usize, disk: &SimDisk) -> u64 {
     [0, 1, disk.blocks() - 2, disk.blocks() - 1][copy]
 }
 
+/// As the engine would write it: no number of the anchor is ahead of the superblock's own.
 fn sealed(superblock: &Superblock, copy: usize) -> Shared {
-    let mut bytes = [0; 4096];
+    let (mut bytes, mut superblock) = ([0; 4096], superblock.clone());
+    if let Some(anchor) = &superblock.anchor {
+        superblock.last_epoch = superblock.last_epoch.max(anchor.epoch);
+        superblock.last_log_sequence = superblock.last_log_sequence.max(anchor.sequence - 1);
+    }
     superblock.encode(copy, &mut bytes);
     Content::of(&bytes)
 }

@@ -321,7 +321,7 @@ mod tests {
             }
         }
         let places = vec![Places { first: Pbn(100), blocks: 3 }];
-        s.clean = false;
+        (s.clean, s.incarnation) = (false, 1);
         s.anchor = Some(Anchor::of_new_log(1, places));
         s.set_log_live(true);
         let mut page = [0; BLOCK_SIZE];

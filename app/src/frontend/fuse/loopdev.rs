@@ -127,6 +127,12 @@ pub fn find(tag: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
+/// Whether `device` was attached with `tag`.
+#[must_use]
+pub fn has_tag(device: &Path, tag: &str) -> bool {
+    find(tag).is_ok_and(|found| found.iter().any(|path| path == device))
+}
+
 /// Takes away, without a flush, the loop devices with `tag` that a dead session has left: at once, or when their last user closes them. All
 /// they do is fail. To be called only when no session with that tag lives but the caller's own, which has no device yet or none any more.
 pub fn clear_dead(tag: &str) {

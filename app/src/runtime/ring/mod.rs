@@ -44,6 +44,7 @@
 //!
 //! Integers are the machine's own: a ring never leaves it.
 
+pub mod exercise;
 mod replay;
 
 pub use replay::{Replay, ReplayError};

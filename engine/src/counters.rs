@@ -1,0 +1,30 @@
+//! The volume's counters come to an end long before they would wrap (`format/counter.rs`): from then on nothing new is written.
+//!
+//! 1. A volume that is opened with a counter at the stop is served as one that was opened read-only: no counter moves.
+//! 2. Where a counter comes to the stop while the volume serves, what was admitted is committed and the volume closes as ever; each write that comes
+//!    later is refused. The counters have room for that, and no client can make it last: it is what is in memory.
+
+use crate::commit::Stage;
+use crate::engine::Engine;
+use crate::format::counter::COUNTER_STOP;
+use crate::interface::Notice;
+
+impl Engine {
+    /// Whether writes are refused.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.failed || self.used_up || self.settings.read_only
+    }
+
+    /// Sees whether a counter has come to its end: as the volume opens, when its log was read, and at each seal, for nothing but commits makes
+    /// counters go on and on.
+    pub(crate) fn look_at_counters(&mut self) {
+        let sequence = self.log.as_ref().map_or(0, |log| log.last_sequence());
+        let used_up = self.superblock.used_up().is_some() || self.open.number.0 >= COUNTER_STOP || sequence >= COUNTER_STOP;
+        if !used_up || self.used_up {
+            return;
+        }
+        self.used_up = true;
+        self.settings.read_only |= self.stage == Stage::Opening;
+        self.notice(Notice::CountersUsedUp);
+    }
+}

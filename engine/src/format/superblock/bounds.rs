@@ -1,0 +1,68 @@
+//! The bounds of a superblock's numbers, on the way in and on the way out.
+//!
+//! 1. Places lie in the volume.
+//! 2. Counters stop long before they could wrap ([`counter`](crate::format::counter)), and delays long before a sum with the time could.
+//! 3. What the anchor says of the log was true when the superblock was written: no counter of it is ahead of the superblock's own.
+//! 4. Each unit of the walk lies in a block of its own, so the walk has no more units than the volume has data blocks. No sequence that the anchor
+//!    names lies further ahead: neither what it knows to be flushed nor its barrier.
+
+use super::{Superblock, SuperblockError, at};
+use crate::format::anchor::{Anchor, at as at_anchor};
+use crate::format::counter::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX};
+use crate::format::layout::Field;
+
+fn at_most(field: Field, value: u64, limit: u64) -> Result<(), SuperblockError> {
+    if value > limit { Err(SuperblockError::OutOfRange { field: field.name, value, limit }) } else { Ok(()) }
+}
+
+impl Superblock {
+    fn counters(&self) -> [(Field, u64); 5] {
+        [
+            (at::GENERATION, self.generation),
+            (at::INCARNATION, self.incarnation),
+            (at::MOUNT_COUNT, self.mount_count),
+            (at::LAST_EPOCH, self.last_epoch.get()),
+            (at::LAST_LOG_SEQUENCE, self.last_log_sequence),
+        ]
+    }
+
+    /// The counter for whose sake the volume can be read but not written any more, if there is one, by its name in the format, and where it stands.
+    #[must_use]
+    pub fn used_up(&self) -> Option<(&'static str, u64)> {
+        self.counters().into_iter().find(|&(_, value)| value >= COUNTER_STOP).map(|(field, value)| (field.name, value))
+    }
+
+    pub(super) fn check_bounds(&self) -> Result<(), SuperblockError> {
+        self.check_places()?;
+        self.counters().into_iter().try_for_each(|(field, value)| at_most(field, value, COUNTER_MAX))?;
+        at_most(at::NONCRITICAL_DELAY_MS, self.settings.noncritical_delay_ms, DELAY_MS_MAX)?;
+        at_most(at::COMMIT_PERIOD_MS, self.settings.commit_period_ms, DELAY_MS_MAX)?;
+        at_most(at::ANTICIPATION_MS, self.settings.anticipation_ms, DELAY_MS_MAX)?;
+        self.anchor.as_ref().map_or(Ok(()), |anchor| self.check_anchor(anchor))
+    }
+
+    fn check_places(&self) -> Result<(), SuperblockError> {
+        at_most(at::RECOUNT_POSITION, self.recount_position.get(), self.geometry.data_blocks)?;
+        at_most(at::ALLOCATION_CURSOR, self.allocation_cursor.get(), self.geometry.data_blocks)?;
+        let mut places = self.anchor.iter().flat_map(Anchor::runs);
+        places.try_for_each(|run| at_most(at::LOG_ANCHOR, run.end().get(), self.geometry.data_blocks))?;
+        if self.is_log_live() && self.anchor.is_none() {
+            return Err(SuperblockError::NoAnchor);
+        }
+        self.protected.iter().try_for_each(|range| {
+            at_most(at::PROTECTED, range.first.get().saturating_add(u64::from(range.blocks)), self.geometry.logical_blocks)
+        })
+    }
+
+    /// Invariants 3 and 4. The counters of the superblock are within their bounds, so the sums here are too.
+    fn check_anchor(&self, anchor: &Anchor) -> Result<(), SuperblockError> {
+        at_most(at_anchor::SEQUENCE, anchor.sequence, self.last_log_sequence + 1)?;
+        at_most(at_anchor::INCARNATION, anchor.incarnation, self.incarnation)?;
+        at_most(at_anchor::EPOCH, anchor.epoch.get(), self.last_epoch.get())?;
+        let walk_end = anchor.sequence - 1 + self.geometry.data_blocks;
+        at_most(at_anchor::FLUSHED_UPTO, anchor.flushed_upto, walk_end)?;
+        let Some(barrier) = anchor.barrier else { return Ok(()) };
+        at_most(at_anchor::BARRIER_SEQUENCE, barrier.sequence, walk_end)?;
+        at_most(at_anchor::BARRIER_INCARNATION, barrier.incarnation, self.incarnation)
+    }
+}

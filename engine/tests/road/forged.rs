@@ -1,0 +1,140 @@
+//! Tables whose checks are right and whose numbers are not: damage is told of, and costs what it must, never the server.
+
+use super::machine::{Machine, blank, pattern};
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::fingerprint::Fingerprint;
+use onefold_engine::format::page::{open, seal};
+use onefold_engine::format::{CommitMode, MapEntry, PageContent, PageId, Region, Superblock};
+use onefold_engine::interface::{Event, Failure, Legacy, Notice, Op, Promised, Reply, Trace};
+use onefold_engine::settings::Settings;
+use onefold_engine::units::{BLOCK_SIZE, Lbn, Pbn, index};
+
+const MODES: [CommitMode; 2] = [CommitMode::Ordered, CommitMode::Log];
+
+fn settings(commit_mode: CommitMode) -> Settings {
+    Settings { commit_mode, noncritical_delay_ms: 0, ..Settings::default() }
+}
+
+/// A closed volume with sixteen blocks on it, its first page of this region changed.
+fn forged(mode: CommitMode, region: Region, change: impl Fn(&mut PageContent)) -> Vec<u8> {
+    let mut m = Machine::open(blank(16 << 20, None), settings(mode));
+    m.write(0, &pattern(1, 16 * 4096));
+    m.flush();
+    let (mut medium, id) = (m.close(), PageId { region, index: 0 });
+    let front: &[u8; BLOCK_SIZE] = medium[..BLOCK_SIZE].try_into().expect("a page");
+    let superblock = Superblock::decode(front, 0).expect("a superblock");
+    let at = index(superblock.geometry.page_at(id).get());
+    let page: &mut [u8; BLOCK_SIZE] = (&mut medium[at..at + BLOCK_SIZE]).try_into().expect("a page");
+    let mut content = open(&superblock.uuid, id, page, true).content;
+    change(&mut content);
+    seal(&superblock.uuid, id, &mut content, page);
+    medium
+}
+
+/// Writes over everything, discards some of it, and closes.
+fn work(m: &mut Machine) {
+    m.write(0, &pattern(2, 8 * 4096));
+    m.flush();
+    assert!(matches!(m.request(Op::Discard, 8 * 4096, 8 * 4096, None, false), Reply::Done));
+    m.flush();
+    m.wait(10);
+    assert_eq!(m.read(0, 16 * 4096), [pattern(2, 8 * 4096), vec![0; 8 * 4096]].concat());
+}
+
+fn is_told(m: &Machine, told: &str) -> bool {
+    m.notices.iter().any(|notice| matches!(notice, Notice::Damage { what, .. } if *what == told))
+}
+
+#[test]
+fn a_map_entry_of_a_block_that_the_volume_does_not_have_is_lost_until_it_is_written() {
+    for mode in MODES {
+        let blocks = Machine::open(blank(16 << 20, None), settings(mode)).engine.geometry().data_blocks;
+        for pbn in [blocks, blocks + 4000, 1 << 35] {
+            let medium = forged(mode, Region::Map, |page| page.set_map(3, MapEntry::Block { pbn: Pbn(pbn), slot: 0 }));
+            let mut m = Machine::open(medium, settings(mode));
+            assert!(matches!(m.request(Op::Read, 3 * 4096, 4096, None, false), Reply::Failed(Failure::Io)));
+            assert_eq!(m.read(0, 3 * 4096), pattern(1, 16 * 4096)[..3 * 4096]);
+            work(&mut m);
+            m.close();
+        }
+    }
+}
+
+#[test]
+fn a_count_that_is_less_than_its_links_is_not_known_any_more() {
+    for mode in MODES {
+        for refs in [0, 1] {
+            let mut m = Machine::open(forged(mode, Region::Refs, |page| (0..4000).for_each(|i| page.set_refs(i, refs))), settings(mode));
+            work(&mut m);
+            m.write(4096, &pattern(3, 4096));
+            m.flush();
+            m.close();
+        }
+    }
+}
+
+#[test]
+fn a_block_with_more_links_than_there_can_be_is_told_of() {
+    for mode in MODES {
+        let medium = forged(mode, Region::Map, |page| (0..800).for_each(|i| page.set_map(i, MapEntry::Block { pbn: Pbn(0), slot: 0 })));
+        let mut m = Machine::open(medium, settings(mode));
+        assert!(matches!(m.request(Op::Discard, 0, 800 * 4096, None, false), Reply::Done));
+        m.flush();
+        m.wait(10);
+        assert!(mode == CommitMode::Log || is_told(&m, "a block's count does not agree with its links"), "{:?}", m.notices);
+        work(&mut m);
+        m.close();
+    }
+}
+
+/// Nothing of what the ring could hold names what the volume cannot have.
+#[test]
+fn what_is_recalled_is_bounded() {
+    for mode in MODES {
+        let (block, proof) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint([3; 20]));
+        let far = [1 << 12, 1 << 32, 1 << 56, u64::MAX - 1, u64::MAX];
+        let mut promises = vec![
+            Promised::Link { lbn: Lbn(1), pbn: Pbn(1), slot: 16, proof },
+            Promised::Link { lbn: Lbn(1), pbn: Pbn(1), slot: 255, proof },
+            Promised::Unmap { first: Lbn(5), end: Lbn(5) },
+            Promised::Unmap { first: Lbn(5), end: Lbn(4) },
+            Promised::Unmap { first: Lbn(u64::MAX), end: Lbn(0) },
+        ];
+        promises.extend(far.into_iter().flat_map(|n| {
+            let content = block.clone();
+            [
+                Promised::Link { lbn: Lbn(n), pbn: Pbn(1), slot: 0, proof },
+                Promised::Link { lbn: Lbn(1), pbn: Pbn(n), slot: 0, proof },
+                Promised::Zero { lbn: Lbn(n) },
+                Promised::Content { lbn: Lbn(n), content },
+                Promised::Unmap { first: Lbn(0), end: Lbn(n) },
+            ]
+        }));
+        let count = promises.len();
+        let medium = forged(mode, Region::Map, |_| ());
+        let traces = [Some(Trace::Map { sector: 0, sum: 0 }), Some(Trace::Log { sequence: 0 })];
+        let legacy = Legacy { promises, traces };
+        let mut m = Machine::opened(medium, Settings { keeps_promises: true, ..settings(mode) }, legacy);
+        m.feed(Event::Tick);
+        assert!(m.notices.contains(&Notice::AcknowledgedLost { writes: u64::try_from(count).expect("few") }), "{:?}", m.notices);
+        assert_eq!(m.read(0, 16 * 4096), pattern(1, 16 * 4096));
+        assert!(matches!(m.request(Op::Flush, 0, 0, None, false), Reply::Failed(Failure::Io)), "the first flush says so");
+        work(&mut m);
+        m.close();
+    }
+}
+
+/// Traces of nothing that there can be: the store is not the one that the last server left.
+#[test]
+fn traces_of_hostile_numbers_are_no_traces() {
+    for mode in MODES {
+        for number in [1 << 13, 1 << 40, u64::MAX - 1, u64::MAX] {
+            let traces = [Some(Trace::Map { sector: number, sum: 0 }), Some(Trace::Log { sequence: number })];
+            let legacy = Legacy { promises: vec![Promised::Zero { lbn: Lbn(0) }], traces };
+            let mut m = Machine::opened(forged(mode, Region::Map, |_| ()), Settings { keeps_promises: true, ..settings(mode) }, legacy);
+            m.feed(Event::Tick);
+            assert!(m.notices.contains(&Notice::SetBack), "{:?}", m.notices);
+            assert_eq!(m.read(0, 4096), pattern(1, 16 * 4096)[..4096]);
+        }
+    }
+}

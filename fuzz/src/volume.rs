@@ -1,0 +1,236 @@
+//! Small volumes in memory, what becomes of them in hostile hands, and what their engine makes of that.
+
+use crate::craft::{Draw, Medium, Page, newest};
+use crate::machine::{Machine, chosen, pattern};
+use onefold_engine::check::{CheckSettings, Finding, ReadMedium, check};
+use onefold_engine::fingerprint::{Algorithm, Digest};
+use onefold_engine::format::{CommitMode, FormatStep, Geometry, ProtectedRange, Superblock, Wish, format};
+use onefold_engine::interface::{Event, IoFailure, Legacy, Op, Reply};
+use onefold_engine::settings::Settings;
+use onefold_engine::units::{BLOCK_SIZE, Bytes, Lbn, index};
+use std::sync::OnceLock;
+
+const MEDIUM_BYTES: u64 = 1 << 20;
+const UUID: [u8; 16] = [7; 16];
+/// Memory of an engine: the least that a server takes.
+const MEMORY_BYTES: u64 = 2 << 20;
+/// What is overdue after so many times that something was to happen is a hang.
+const PATIENCE: usize = 10_000;
+
+/// Numbers from the input, and when that is at its end, from what they were.
+pub struct Input<'a> {
+    sum: u32,
+    rest: &'a [u8],
+    state: u64,
+}
+
+impl<'a> Input<'a> {
+    pub fn new(rest: &'a [u8]) -> Self {
+        let sum = crc32c::crc32c(rest);
+        Self { sum, rest, state: u64::from(sum) << 16 | 1 }
+    }
+
+    /// One in so many: for what takes long. By the whole input, so that the fuzzer does not learn to be chosen.
+    pub fn is_chosen(&self, of: u32) -> bool {
+        self.sum % of == 0
+    }
+
+    pub fn byte(&mut self) -> u8 {
+        let Some((&byte, rest)) = self.rest.split_first() else { return self.draw().to_be_bytes()[0] };
+        self.rest = rest;
+        byte
+    }
+}
+
+impl Draw for Input<'_> {
+    fn draw(&mut self) -> u64 {
+        let some = self.rest.len().min(8);
+        let (word, rest) = self.rest.split_at(some);
+        self.rest = rest;
+        let mut wide = [0; 8];
+        wide[..some].copy_from_slice(word);
+        self.state = self.state.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from_le_bytes(wide)) ^ (self.state >> 29);
+        if some == 8 { u64::from_le_bytes(wide) } else { self.state }
+    }
+
+    /// A byte is enough for a small one.
+    fn below(&mut self, n: u64) -> u64 {
+        if n <= 256 { u64::from(self.byte()) % n } else { self.draw() % n }
+    }
+}
+
+/// A medium whose base is shared.
+pub struct Changed {
+    base: &'static [u8],
+    pages: Vec<(usize, Box<Page>)>,
+}
+
+impl Changed {
+    pub fn of(base: &'static [u8]) -> Self {
+        Self { base, pages: Vec::new() }
+    }
+
+    /// All of it.
+    pub fn whole(&self) -> Vec<u8> {
+        let mut whole = self.base.to_vec();
+        self.pages.iter().for_each(|(at, page)| whole[*at..][..BLOCK_SIZE].copy_from_slice(&page[..]));
+        whole
+    }
+
+    /// Whether a volume is there at all, by what the copies of its superblock say.
+    pub fn superblock(&self) -> Option<Superblock> {
+        let bytes = Bytes(self.bytes());
+        let front = [0, 4096].map(|at| self.read(at));
+        let ends = onefold_engine::format::end_copies([Some(&front[0]), Some(&front[1])], bytes);
+        let end = ends.map(|at| (at.get() < bytes.get()).then(|| self.read(at.get())));
+        let pages = [Some(&front[0]), Some(&front[1]), end[0].as_ref(), end[1].as_ref()];
+        Some(onefold_engine::format::choose(pages, bytes).ok()?.into_service())
+    }
+}
+
+impl Medium for Changed {
+    fn bytes(&self) -> u64 {
+        self.base.len() as u64
+    }
+
+    fn read(&self, at: u64) -> Page {
+        let Some(at) = usize::try_from(at).ok().filter(|&at| at + BLOCK_SIZE <= self.base.len()) else { return [0; BLOCK_SIZE] };
+        let changed = self.pages.iter().find(|(place, _)| *place == at);
+        changed.map_or_else(|| self.base[at..][..BLOCK_SIZE].try_into().expect("a page"), |(_, page)| **page)
+    }
+
+    fn write(&mut self, at: u64, page: &Page) {
+        let Some(at) = usize::try_from(at).ok().filter(|&at| at + BLOCK_SIZE <= self.base.len()) else { return };
+        match self.pages.iter_mut().find(|(place, _)| *place == at) {
+            Some((_, changed)) => **changed = *page,
+            None => self.pages.push((at, Box::new(*page))),
+        }
+    }
+}
+
+fn settings(commit_mode: CommitMode) -> Settings {
+    Settings { commit_mode, memory_bytes: MEMORY_BYTES, noncritical_delay_ms: 0, ..Settings::default() }
+}
+
+fn formatted(mode: CommitMode) -> Vec<u8> {
+    let wish = Wish { logical_blocks: Some(400), reserve_blocks: Some(8) };
+    let geometry = Geometry::plan_tiny(Bytes(MEDIUM_BYTES), &wish).expect("it fits");
+    let mut superblock = Superblock::new(geometry, UUID, [9; 32], Algorithm::Blake3, &settings(mode));
+    superblock.protected = vec![ProtectedRange { first: Lbn(30), blocks: 2 }];
+    let mut medium = vec![0; index(MEDIUM_BYTES)];
+    for step in format(&superblock, Bytes(MEDIUM_BYTES), &[]) {
+        if let FormatStep::Write { at, page } = step {
+            medium[index(at.0)..][..BLOCK_SIZE].copy_from_slice(&page[..]);
+        }
+    }
+    medium
+}
+
+/// New, closed and killed volumes of either mode; the killed ones of the log's with a walk, or with what was condensed before it.
+pub fn bases() -> &'static [Vec<u8>] {
+    static BASES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    BASES.get_or_init(|| {
+        let mut bases = Vec::new();
+        for (mode, condense_beyond) in [(CommitMode::Log, 2048), (CommitMode::Log, 4), (CommitMode::Ordered, 2048)] {
+            let mut machine = Machine::open(formatted(mode), Settings { condense_beyond, ..settings(mode) });
+            machine.patience = PATIENCE;
+            for n in 0..24 {
+                let half = [pattern(n, 1500), vec![5; 2596]].concat();
+                machine.write(n * 4096, &half);
+                machine.flush();
+            }
+            machine.write(40 * 4096, &pattern(99, 12 * 4096));
+            machine.write(60 * 4096, &[pattern(3, 1500), vec![5; 2596]].concat());
+            machine.flush();
+            machine.request(Op::Discard, 4 * 4096, 3 * 4096, None, false);
+            machine.request(Op::WriteZeroes, 10 * 4096, 4096, None, true);
+            machine.write(512 * 3, &pattern(5, 1024));
+            machine.flush();
+            bases.push(machine.medium.clone());
+            bases.push(machine.close());
+        }
+        bases.push(formatted(CommitMode::Log));
+        bases
+    })
+}
+
+/// The newest superblock of each base.
+pub fn superblocks() -> &'static [Superblock] {
+    static SUPERBLOCKS: OnceLock<Vec<Superblock>> = OnceLock::new();
+    SUPERBLOCKS.get_or_init(|| bases().iter().map(|base| newest(&Changed::of(base)).expect("a base is a volume")).collect())
+}
+
+/// Fingerprints of what bases hold, and one of nothing.
+pub fn proofs() -> &'static [[u8; 20]] {
+    static PROOFS: OnceLock<Vec<[u8; 20]>> = OnceLock::new();
+    PROOFS.get_or_init(|| {
+        let superblock = &superblocks()[0];
+        let half = |n: u64| [pattern(n, 1500), vec![5; 2596]].concat();
+        let noise = pattern(99, 12 * 4096);
+        let blocks = (0..24).map(half).chain(noise.chunks(4096).map(<[u8]>::to_vec));
+        let proof = |block: Vec<u8>| match superblock.fingerprinter().digest(block[..].try_into().expect("a block")) {
+            Digest::Of(fingerprint) => fingerprint.0,
+            _ => [0; 20],
+        };
+        blocks.map(proof).chain([[0; 20]]).collect()
+    })
+}
+
+struct InMemory<'a>(&'a [u8]);
+
+impl ReadMedium for InMemory<'_> {
+    fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
+        let begin = usize::try_from(at.get()).map_err(|_| IoFailure)?;
+        buffer.copy_from_slice(self.0.get(begin..).and_then(|rest| rest.get(..buffer.len())).ok_or(IoFailure)?);
+        Ok(())
+    }
+}
+
+/// The offline check of what somebody made of a volume: it ends.
+pub fn is_checked(medium: &[u8]) {
+    let settings = CheckSettings { memory_bytes: MEMORY_BYTES, data: true };
+    let _ = check(&mut InMemory(medium), Bytes(MEDIUM_BYTES), &settings, &mut |finding: Finding| drop(finding.to_string()));
+}
+
+/// A server on what somebody made of a volume, with what the ring holds: each request is answered, and the volume closes. Whether it served at all.
+pub fn is_served(medium: Vec<u8>, mode: Option<CommitMode>, legacy: Legacy, draw: &mut dyn Draw) -> bool {
+    let Some(superblock) = chosen(&medium) else { return false };
+    let start = superblock.settings.settings();
+    let settings = Settings {
+        commit_mode: mode.unwrap_or(start.commit_mode),
+        memory_bytes: MEMORY_BYTES,
+        keeps_promises: !legacy.promises.is_empty(),
+        condense_beyond: [2048, 4][index(draw.below(2))],
+        checkpoint_beyond: [4096, 3][index(draw.below(2))],
+        verify_duplicates: draw.below(2) == 0,
+        ..start
+    };
+    let end = superblock.geometry.logical_blocks * 4096;
+    let mut machine = Machine::over(medium, superblock, settings, legacy);
+    machine.patience = PATIENCE;
+    machine.feed(Event::Tick);
+    machine.request(Op::Read, 0, end.min(64 * 4096), None, false);
+    for n in 0..=draw.below(8) {
+        let lbn = draw.below(64);
+        match draw.below(6) {
+            0 => drop(machine.request(Op::Discard, lbn * 4096, draw.below(64) * 4096, None, false)),
+            1 => drop(machine.request(Op::WriteZeroes, lbn * 4096, 4096, None, draw.below(2) == 0)),
+            2 => drop(machine.request(Op::Read, lbn * 4096, 8 * 4096, None, false)),
+            _ => {
+                let bytes = [512, 4096, 4096, 12 * 4096][index(draw.below(4))];
+                let mut content = pattern(n % 5, bytes);
+                content[bytes / 2..].fill(n.to_le_bytes()[0]);
+                let id = machine.begin_write(lbn * 4096, &content);
+                drop(machine.answered(id));
+            }
+        }
+        if draw.below(2) == 0 {
+            drop(machine.request(Op::Flush, 0, 0, None, false));
+        }
+    }
+    let read = machine.request(Op::Read, 0, 4096, None, false);
+    assert!(matches!(read, Reply::Data(_) | Reply::Failed(_)), "{read:?}");
+    machine.wait(20);
+    machine.ends();
+    true
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Attach, check and dump images that somebody crafted: an error or service, within memory.
+#
+# usage: ./dev hostile [--images N] [--seed N] [--threads N] [--only N] [--dir DIRECTORY]
+#
+#   --images N       how many (default 200; about 10 a second on two cores)
+#   --seed N         of what is crafted (default 1)
+#   --threads N      images at once (default 2)
+#   --only N         image number N of the seed alone
+#   --dir DIRECTORY  where the images lie (default: a scratch directory)
+#
+# The program is app/examples/hostile/: it writes hostile numbers into superblocks, pages and units of the log, with every check made right, and
+# runs the built binary on them. Prints seed and count; ends with 1 where something panics, hangs, dies, or takes too much memory.
+set -euo pipefail
+source tools/dev/lib.sh
+help_if_asked "$0" "$@"
+
+directory=
+options=()
+while [[ $# -gt 0 ]]; do
+    case "$1" in
+    --dir) directory="${2:?--dir needs a directory}" && shift 2 ;;
+    --images | --seed | --threads | --only)
+        [[ ${2:-} =~ ^[0-9]+$ ]] || misused "hostile: $1 needs a number"
+        options+=("$1" "$2") && shift 2
+        ;;
+    *) misused "hostile: what is '$1'? ./dev hostile --help says more" ;;
+    esac
+done
+bash tools/dev/setup.sh build
+build_onefold
+cargo build --release --locked --quiet -p onefold --example hostile
+if [[ -z $directory ]]; then
+    directory="$(mktemp -d)"
+    trap 'rm -rf "$directory"' EXIT
+fi
+"$(target_dir)/release/examples/hostile" "$(target_dir)/release/onefold" "$directory" "${options[@]}"
