@@ -7,6 +7,7 @@ pub mod watchdog;
 pub mod words;
 
 pub mod disk;
+mod objection;
 pub mod oracle;
 pub mod ring;
 pub mod sin;

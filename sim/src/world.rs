@@ -12,6 +12,7 @@ use crate::content::{Content, Shared};
 use crate::disk::{End, SimDisk};
 use crate::logcheck::LogChecker;
 use crate::machine::{Machine, quietly};
+use crate::objection::objection;
 use crate::options::Options;
 use crate::oracle::Oracle;
 use crate::record::record;
@@ -258,6 +259,9 @@ impl World {
 
     fn notice(&mut self, notice: Notice) -> Result<(), Violation> {
         record!("notice: {notice:?}");
+        if let Some(objection) = objection(&notice, self.weather.errors) {
+            return Err(objection);
+        }
         match &notice {
             Notice::Serving => {
                 self.traffic.serving = true;
@@ -269,20 +273,6 @@ impl World {
             Notice::Recounted { .. } => {
                 self.traffic.recounting = false;
                 self.traffic.note(Situation::Recount);
-            }
-            Notice::Damage { what, at } if !self.weather.errors => {
-                return Err(violation!("P6: damage is reported ({what} at {at}) where none was done"));
-            }
-            Notice::AcknowledgedLost { .. } | Notice::SetBack if !self.weather.errors => {
-                return Err(violation!("P1: what was acknowledged is lost ({notice:?}), and nothing had failed"));
-            }
-            Notice::OtherServer { generation, .. } => {
-                return Err(violation!(
-                    "A5: the volume stopped for another server's superblock (generation {generation}), and there is no other"
-                ));
-            }
-            Notice::WentReadOnly { what } if !self.weather.errors => {
-                return Err(violation!("A5: the volume went read-only for {what}, and nothing had failed"));
             }
             // A page that has to change and cannot be read is reason enough.
             Notice::WentReadOnly { what } => {

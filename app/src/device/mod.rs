@@ -12,6 +12,7 @@ pub mod backing;
 mod guard;
 mod lock;
 pub mod loop_status;
+mod measure;
 pub mod paced;
 pub mod plain;
 pub mod signature;
