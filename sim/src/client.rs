@@ -5,8 +5,14 @@
 //!    or damage was done) an error; never anything else.
 //! 3. Nothing is acknowledged after the device has failed that would have to be durable (A5).
 
+mod draw;
+
+pub use draw::letter;
+
+use draw::Sought;
+
 use crate::content::{Content, Shared, pattern};
-use crate::options::{Options, Shape};
+use crate::options::Options;
 use crate::oracle::{Mark, Oracle, Patch};
 use crate::record::record;
 use crate::violation::{Violation, violation};
@@ -43,6 +49,8 @@ pub struct Weather {
     pub errors: bool,
     /// The last server's acknowledgements are lost: the first request that waits for durability has to say so.
     pub lost: bool,
+    /// Some of them may be, since the last server's device had failed: it may say so.
+    pub doubted: bool,
 }
 
 /// What a reply did to the floors.
@@ -69,14 +77,25 @@ pub struct Client {
     next: u64,
     unique: u64,
     alphabet: Vec<Shared>,
+    /// What is to come to mean what it meant before, where contents are to coincide.
+    sought: Sought,
 }
 
 impl Client {
     /// Clients of a volume that write to some of its blocks.
     #[must_use]
     pub fn new(volume: Rc<Volume>, options: Rc<Options>, stretches: Rc<Vec<Stretch>>, rng: &mut Rng) -> Self {
-        let alphabet = (0..options.alphabet).map(|i| pattern(&letter(i))).collect();
-        Self { volume, options, stretches, waiting: BTreeMap::new(), next: 1, unique: rng.u64(0..1 << 40), alphabet }
+        let alphabet = (0..options.alphabet).map(|i| draw::with_head(&options, pattern(&letter(i)))).collect();
+        Self {
+            volume,
+            options,
+            stretches,
+            waiting: BTreeMap::new(),
+            next: 1,
+            unique: rng.u64(0..1 << 40),
+            alphabet,
+            sought: Sought::default(),
+        }
     }
 
     /// Requests that wait for a reply.
@@ -96,88 +115,6 @@ impl Client {
     pub fn describe_waiting(&self) -> String {
         let one = |(id, w): (&u64, &Waiting)| format!("{id}: {:?} at {} over {}", w.op, w.offset, w.length);
         self.waiting.iter().map(one).collect::<Vec<_>>().join("; ")
-    }
-
-    fn stretch(&self, rng: &mut Rng) -> Stretch {
-        self.stretches[rng.usize(0..self.stretches.len())]
-    }
-
-    fn content(&mut self, rng: &mut Rng) -> Shared {
-        if rng.u8(..) < self.options.zero {
-            return Content::zero();
-        }
-        if rng.u8(..) < self.options.unique {
-            self.unique += 1;
-            return pattern(&format!("u{}", self.unique % 10_000_000));
-        }
-        self.alphabet[rng.usize(0..self.alphabet.len())].clone()
-    }
-
-    /// Draws the next request and tells the oracle of it.
-    pub fn next(&mut self, oracle: &mut Oracle, rng: &mut Rng) -> Request {
-        let mix = self.options.mix;
-        let kinds = [mix.write, mix.part, mix.read, mix.flush, mix.discard, mix.zeroes];
-        let mut draw = rng.u32(0..kinds.iter().sum());
-        let kind = kinds.iter().position(|&w| {
-            draw < w || {
-                draw -= w;
-                false
-            }
-        });
-        let fua = rng.u8(..) < self.options.fua;
-        let used = || self.stretches.iter().flat_map(|&(first, blocks)| first..first + blocks);
-        if let Some(lbn) = used().find(|&lbn| oracle.is_tangled(lbn)) {
-            let content = self.content(rng);
-            return self.write(lbn, &[content], fua, oracle);
-        }
-        // Where too much is under way for one block already, a read is always possible.
-        let crowded = used().any(|lbn| !oracle.has_room(lbn));
-        let kind = if crowded && kind != Some(3) { Some(2) } else { kind };
-        match kind.expect("a kind was drawn") {
-            0 => {
-                let (first, blocks) = self.part_of_stretch(rng);
-                let contents: Vec<Shared> = (0..blocks).map(|_| self.content(rng)).collect();
-                self.write(first, &contents, fua, oracle)
-            }
-            1 => {
-                let (first, blocks) = self.part_of_stretch(rng);
-                let sectors = blocks * 8;
-                let from = rng.u64(0..sectors);
-                let to = rng.u64(from + 1..=sectors);
-                let contents: Vec<Shared> = (from / 8..to.div_ceil(8)).map(|_| self.content(rng)).collect();
-                self.write_sectors(first * 8 + from, to - from, &contents, fua, oracle)
-            }
-            2 => {
-                let (first, blocks) = self.part_of_stretch(rng);
-                let (from, to) = if rng.u8(..) < 64 { (rng.u64(0..4), blocks * 8 - rng.u64(0..4)) } else { (0, blocks * 8) };
-                self.read((first * 8 + from) * 512, (to - from) * 512, oracle)
-            }
-            3 => self.flush(oracle),
-            4 if self.options.shape != Shape::Spread && rng.u8(..) < 24 => {
-                let first = rng.u64(0..self.volume.geometry.logical_blocks);
-                let (first, blocks) = self.beyond_used(first, rng);
-                self.clear(Op::Discard, first * 8, blocks * 8, fua, oracle)
-            }
-            kind => {
-                let op = if kind == 4 { Op::Discard } else { Op::WriteZeroes };
-                let (first, blocks) = self.part_of_stretch(rng);
-                let (from, to) = if rng.u8(..) < 48 { (rng.u64(0..4), blocks * 8 - rng.u64(0..4)) } else { (0, blocks * 8) };
-                self.clear(op, first * 8 + from, to - from, fua, oracle)
-            }
-        }
-    }
-
-    fn part_of_stretch(&self, rng: &mut Rng) -> (u64, u64) {
-        let (first, blocks) = self.stretch(rng);
-        let from = rng.u64(0..blocks);
-        (first + from, rng.u64(1..=self.options.blocks.min(blocks - from)))
-    }
-
-    /// A long stretch, over blocks that no write goes to as well.
-    fn beyond_used(&self, first: u64, rng: &mut Rng) -> (u64, u64) {
-        let logical = self.volume.geometry.logical_blocks;
-        let end = (first + rng.u64(1..=900)).min(logical);
-        (first, end - first)
     }
 
     fn admit(&mut self, waiting: Waiting, payload: Option<Payload>) -> Request {
@@ -290,7 +227,7 @@ impl Client {
         match (waiting.op, reply) {
             (Op::Read, Reply::Data(segments)) => self.check_data(&waiting, segments, oracle),
             (Op::Read, Reply::Done) | (_, Reply::Data(_)) => Err(violation!("interface: {reply:?} to a {:?}", waiting.op)),
-            (_, Reply::Failed(Failure::Io)) if weather.lost && self.is_durable(&waiting) => {
+            (_, Reply::Failed(Failure::Io)) if (weather.lost || weather.doubted) && self.is_durable(&waiting) => {
                 waiting.marks.iter().for_each(|&mark| oracle.fail(mark));
                 Ok(Raised { said_lost: true, ..Raised::default() })
             }
@@ -325,6 +262,7 @@ impl Client {
                     ));
                 }
                 waiting.marks.iter().for_each(|&mark| oracle.acknowledge(mark));
+                self.sought.written(&waiting);
                 let raised = if durable && op != Op::Flush { waiting.marks } else { waiting.promise };
                 raised.iter().for_each(|&mark| oracle.raise(mark));
                 Ok(Raised { lbns: raised.iter().map(|m| m.lbn).collect(), ..Raised::default() })
@@ -332,7 +270,12 @@ impl Client {
         }
     }
 
-    /// Whether its reply promises durability.
+    /// Whether the reply to a request that waits promises durability.
+    #[must_use]
+    pub fn waits_for_durability(&self, id: RequestId) -> bool {
+        self.waiting.get(&id.0).is_some_and(|waiting| self.is_durable(waiting))
+    }
+
     fn is_durable(&self, waiting: &Waiting) -> bool {
         match waiting.op {
             Op::Read => false,
@@ -389,8 +332,4 @@ impl Client {
         }
         Ok(raised)
     }
-}
-
-fn letter(i: u32) -> String {
-    char::from_u32(u32::from('A') + i % 26).expect("a letter").to_string().repeat(1 + i as usize / 26)
 }

@@ -23,8 +23,8 @@ pub struct Explorer {
     tiny: Prepared,
     spread: Prepared,
     wide: Prepared,
-    /// Where lives may have a log only.
-    roomy: Option<Prepared>,
+    linked: Prepared,
+    roomy: Prepared,
     pub coverage: Coverage,
     /// What makes epochs durable.
     pub modes: Modes,
@@ -38,9 +38,18 @@ impl Explorer {
     /// # Errors
     /// When the machine breaks a rule while they are filled.
     pub fn new(modes: Modes) -> Result<Self, Violation> {
-        let [tiny, spread, wide] = [Shape::Tiny, Shape::Spread, Shape::Wide].map(|shape| Prepared::new(shape, modes.log()));
-        let roomy = if modes.log() { Some(Prepared::new(Shape::Roomy, true)?) } else { None };
-        Ok(Self { tiny: tiny?, spread: spread?, wide: wide?, roomy, coverage: Coverage::default(), modes, deadline: None })
+        let shapes = [Shape::Tiny, Shape::Spread, Shape::Wide, Shape::Linked, Shape::Roomy];
+        let [tiny, spread, wide, linked, roomy] = shapes.map(|shape| Prepared::new(shape, modes.log()));
+        Ok(Self {
+            tiny: tiny?,
+            spread: spread?,
+            wide: wide?,
+            linked: linked?,
+            roomy: roomy?,
+            coverage: Coverage::default(),
+            modes,
+            deadline: None,
+        })
     }
 
     /// Whether the time is up.
@@ -50,16 +59,14 @@ impl Explorer {
     }
 
     /// The volume of a shape.
-    ///
-    /// # Panics
-    /// When it is roomy, and no life has a log.
     #[must_use]
     pub fn prepared(&self, shape: Shape) -> &Prepared {
         match shape {
             Shape::Tiny => &self.tiny,
             Shape::Spread => &self.spread,
             Shape::Wide => &self.wide,
-            Shape::Roomy => self.roomy.as_ref().expect("only the log needs it"),
+            Shape::Linked => &self.linked,
+            Shape::Roomy => &self.roomy,
         }
     }
 
@@ -83,6 +90,7 @@ impl Explorer {
                 crate::spoil::run_with_large_epochs(self, options, &mut rng)
             }
             4 | 5 if self.modes.log() => self.run_with_large_epochs(options.with_large_epochs(&mut rng), &mut rng),
+            4 if rng.u8(..) < 96 => self.run_with_large_epochs(options.with_large_epochs(&mut rng), &mut rng),
             4 => self.run_long(options, &mut rng),
             5 => self.run_turning_pages_out(options.turning_pages_out(&mut rng), &mut rng),
             6 | 11 => self.run_in_little_memory(options.in_little_memory(&mut rng), &mut rng),
@@ -187,6 +195,11 @@ impl Explorer {
         // Epochs are few, and what is wrong with them shows while they commit.
         plan.odds_of_units = 800;
         plan.events = [rng.u64(60..300), rng.u64(60..200), rng.u64(10..100), rng.u64(1..40)];
+        if plan.setting.options.coincide {
+            // What is sought shows while the first life goes on, and parts of blocks are written for long without a device event.
+            (plan.states, plan.stops, plan.odds_of_units) = (4, [1, 1, 0], 40);
+            (plan.events[0], plan.idle_steps) = (rng.u64(200..600), 1500);
+        }
         self.start(&plan, rng)
     }
 

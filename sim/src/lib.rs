@@ -17,6 +17,7 @@ pub mod tell;
 pub mod volume;
 
 pub mod checker;
+pub mod limits;
 pub mod logcheck;
 pub mod setcheck;
 pub mod tables;

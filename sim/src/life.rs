@@ -19,6 +19,9 @@ use onefold_engine::interface::Legacy;
 use onefold_engine::settings::Persistence;
 use std::rc::Rc;
 
+/// In 4096: a crash while what is promised is being committed.
+const ODDS_OF_RING: u32 = 100;
+
 /// What is left when a life has ended, and the next begins.
 pub struct Left {
     pub disk: SimDisk,
@@ -145,7 +148,7 @@ impl Explorer {
             let events = world.traffic.events;
             if events != seen {
                 if stops.iter().any(|&at| seen < at && at <= events)
-                    || rng.u32(0..4096) < odds(&world.traffic, mode, depth) + plan.odds_at(world.traffic.step())
+                    || rng.u32(0..4096) < odds(&world.traffic, mode, depth) + plan.odds_at(world.traffic.step()) + odds_of_ring(world)
                 {
                     self.crash(plan, world, depth, rng)?;
                     if self.is_late() {
@@ -212,6 +215,7 @@ impl Explorer {
         let kills = match at.step {
             Step::Closing if depth == 0 => 190,
             Step::Reclaim if depth == 0 => 220,
+            _ if world.ring.has_promises() => 150,
             _ => 90,
         };
         if rng.u8(..) < kills {
@@ -246,7 +250,13 @@ impl Explorer {
         if cuts.states <= limit {
             self.coverage.enumerated += 1;
         }
-        for choice in cuts.choices(&world.disk, limit.max(2), rng) {
+        let ring = if crash == Crash::Failure && world.weather.failed { ring_left(world, rng) } else { RingLeft::None };
+        let mut choices = cuts.choices(&world.disk, limit.max(2), rng);
+        if matches!(ring, RingLeft::Kept(..)) {
+            // Nothing of what no flush has covered is there, and all of it was promised.
+            choices.insert(0, Choice::new());
+        }
+        for choice in choices {
             if self.is_late() {
                 break;
             }
@@ -254,7 +264,7 @@ impl Explorer {
             let disk = world.disk.cut(&choice);
             let name = state_name(&world.disk, &choice, &disk, &world.setting.volume);
             record!("--- power cut: {}", describe(world, &choice));
-            let death = Death { ring: RingLeft::None, disk, crash, at, name, torn: torn(world, &choice) };
+            let death = Death { ring: ring.clone(), disk, crash, at, name, torn: torn(world, &choice) };
             self.after(plan, world, death, depth, rng)?;
             record::forget(before);
         }
@@ -317,21 +327,28 @@ fn torn(world: &World, choice: &Choice) -> Option<Situation> {
     of(|p| matches!(p, Place::Page(_))).then_some(Situation::TornPage)
 }
 
+/// How likely a crash is here beyond the others, in 4096: what is promised may be on the medium in part.
+fn odds_of_ring(world: &World) -> u32 {
+    let in_part = matches!(world.traffic.step(), Step::Refs | Step::Flush1 | Step::Links | Step::Flush2);
+    if in_part && world.ring.has_promises() { ODDS_OF_RING } else { 0 }
+}
+
 /// Whether the log may say what no page does.
 fn has_live_log(disk: &SimDisk, rng: &mut Rng) -> bool {
     superblock_of(disk, rng).is_ok_and(|found| found.superblock.is_log_live())
 }
 
-/// A kill leaves the ring where there is one; now and then the next server starts on another machine, so to say.
+/// A kill, or the end after a failure of the device, leaves the ring where there is one; now and then the next server starts on another machine, so to
+/// say.
 fn ring_left(world: &World, rng: &mut Rng) -> RingLeft {
     let is_there = world.setting.options.settings.keeps_promises || world.ring.is_being_recalled();
-    if !is_there || world.weather.failed {
+    if !is_there {
         return RingLeft::None;
     }
     if rng.u8(..) < 32 || world.weather.lost {
         return RingLeft::Lost;
     }
-    let (ring, legacy) = world.ring.left(&world.oracle);
+    let (ring, legacy) = world.ring.left(&world.oracle, world.weather.failed);
     RingLeft::Kept(ring, legacy)
 }
 

@@ -1,7 +1,7 @@
 //! What a run does, all of it drawn from the run's seed: some runs do much of one thing and nothing of another, so that rare states are frequent.
 
 use fastrand::Rng;
-use onefold_engine::format::{CommitMode, SLOTS_MAX};
+use onefold_engine::format::{CommitMode, REFS_MAX, SLOTS_MAX};
 use onefold_engine::settings::{Compression, Persistence, Settings};
 use std::fmt;
 
@@ -16,6 +16,8 @@ pub enum Shape {
     Wide,
     /// Thin, with room for epochs of hundreds of new blocks.
     Roomy,
+    /// As tiny, with two contents that have nearly as many links as a real volume's block may.
+    Linked,
 }
 
 /// What makes epochs durable in the lives of a run.
@@ -81,6 +83,10 @@ pub struct Options {
     pub fua: u8,
     /// In 256: a read or discard is held back for long.
     pub delay: u8,
+    /// In 256: a digest or a compression is late by many requests.
+    pub late: u8,
+    /// Contents differ behind their first sector only, and parts of blocks are written so that they come to be what lies elsewhere.
+    pub coincide: bool,
     /// In 256, at each step: time jumps to the next timer.
     pub jump: u8,
     /// Requests at a time.
@@ -106,6 +112,8 @@ impl Options {
     pub fn draw(rng: &mut Rng) -> Self {
         let some = |rng: &mut Rng, most: u32| if rng.bool() { 0 } else { rng.u32(0..=most) };
         let shape = [Shape::Tiny, Shape::Tiny, Shape::Tiny, Shape::Spread, Shape::Spread, Shape::Spread, Shape::Wide][rng.usize(0..7)];
+        let refs_limit = [3, 3, 3, 4, 4, rng.u8(5..=9), REFS_MAX, REFS_MAX][rng.usize(0..8)];
+        let shape = if refs_limit == REFS_MAX && shape != Shape::Wide && rng.bool() { Shape::Linked } else { shape };
         let persistence = if rng.u8(..) < 48 { Persistence::Strong } else { Persistence::Weak };
         let settings = Settings {
             commit_mode: CommitMode::Ordered,
@@ -122,13 +130,13 @@ impl Options {
             verify_duplicates: rng.u8(..) < 32,
             discard_freed: rng.u8(..) < 200,
             discard_batch_blocks: [1, 4, 1024][rng.usize(0..3)],
-            refs_limit: [3, 3, 4, 254][rng.usize(0..4)],
+            refs_limit,
             memory_bytes: 2 << 20,
             recount_window_blocks: [16, 64, 1 << 20][rng.usize(0..3)],
             recount_pages_per_second: [1000, 100_000][rng.usize(0..2)],
             refill_carriers_per_second: [0, 1000, 100_000][rng.usize(0..3)],
             device_takes_fua: rng.u8(..) < 96,
-            keeps_promises: rng.u8(..) < 64,
+            keeps_promises: rng.u8(..) < if shape == Shape::Linked { 128 } else { 64 },
             ring_records_max: [16, 64, 1 << 16][rng.usize(0..3)],
             ring_contents_max: [0, 2, 8, 1 << 10][rng.usize(0..4)],
             promises_lost: false,
@@ -150,6 +158,8 @@ impl Options {
             zero: [0, 10, 40][rng.usize(0..3)],
             fua: [0, 0, 30][rng.usize(0..3)],
             delay: [0, 20, 100][rng.usize(0..3)],
+            late: [0, 0, 0, 20][rng.usize(0..4)],
+            coincide: false,
             jump: [1, 10, 60][rng.usize(0..3)],
             depth: [1, 2, 4, 8][rng.usize(0..4)],
             blocks: [1, 1, 2, 4][rng.usize(0..4)],
@@ -190,6 +200,12 @@ impl Options {
         (self.shape, self.pages) = (Shape::Roomy, None);
         (self.mix.write, self.mix.part, self.mix.flush, self.mix.read) = (60, 0, rng.u32(0..=1), 1);
         (self.depth, self.jump) = (8, 1);
+        // What was read for part of a block grows old while its digest is late.
+        self.coincide = rng.u8(..) < 160;
+        if self.coincide {
+            self.settings.compression = Compression::All;
+            (self.mix.part, self.depth, self.late) = (900, 64, 255);
+        }
         (self.unique, self.zero, self.fua) = ([200, 255][rng.usize(0..2)], 0, 0);
         (self.blocks, self.lbns) = (ROOMY_BLOCKS, ROOMY_LBNS);
         (self.settings.persistence, self.settings.commit_period_ms) = (Persistence::Weak, 1000);

@@ -196,6 +196,12 @@ impl Oracle {
         self.last_group(lbn).is_none_or(|g| g.is_over() || g.states.len() <= STATES_MAX && g.operations.len() < TOGETHER_MAX)
     }
 
+    /// Operations on a block that are under way together.
+    #[must_use]
+    pub fn together(&self, lbn: u64) -> usize {
+        self.last_group(lbn).filter(|g| !g.is_over()).map_or(0, |g| g.operations.len())
+    }
+
     /// Whether a block may hold so much, and nothing is under way for it, that only a write of the whole of it makes it plain again.
     #[must_use]
     pub fn is_tangled(&self, lbn: u64) -> bool {
@@ -392,9 +398,9 @@ impl Oracle {
         all
     }
 
-    /// Of what a block could hold when it was opened, only these are possible after all.
-    pub fn narrow(&mut self, lbn: u64, contents: &[Shared]) {
-        let Some(history) = self.blocks.get_mut(&lbn) else { return };
+    /// Of what a block could hold when it was opened, only these are possible after all. False: a read has found that none of them is.
+    pub fn narrow(&mut self, lbn: u64, contents: &[Shared]) -> bool {
+        let Some(history) = self.blocks.get_mut(&lbn) else { return true };
         let mut base: Vec<Shared> = Vec::new();
         for group in &mut history.groups {
             let first = group.operations.is_empty() && base.is_empty();
@@ -406,7 +412,11 @@ impl Oracle {
             }
             base = group.with(group.all()).cloned().collect();
             distinct(&mut base);
+            if base.is_empty() {
+                return false;
+            }
         }
+        true
     }
 
     /// A read found this. Where nobody wrote to the block while it was under way, that is what the block holds now; and if nobody has written it

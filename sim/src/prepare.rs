@@ -13,7 +13,7 @@ use fastrand::Rng;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::create::{FormatStep, format};
 use onefold_engine::format::superblock::{ProtectedRange, Superblock};
-use onefold_engine::format::{Geometry, Wish};
+use onefold_engine::format::{CommitMode, Geometry, Wish};
 use onefold_engine::interface::IoId;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
@@ -35,6 +35,8 @@ const TINY_DATA: u64 = 40;
 const TINY_LOGICAL: u64 = 2500;
 /// The first of two protected blocks.
 const PROTECTED: u64 = 799;
+/// LBNs of a linked volume that hold one content each: so many that a few more links are the last. Beside what runs write to.
+const LINKED: [(u64, u64); 2] = [(1010, 250), (1300, 252)];
 /// Pages of a wide volume's map.
 const WIDE_PAGES: u64 = 160;
 /// Blocks of a spread volume's data, and how many of them no client can use.
@@ -59,7 +61,9 @@ impl Prepared {
         let more = if for_log { LOG_RESERVE } else { 0 };
         let (blocks, wish) = match shape {
             // Superblocks 2 + 2, written 1, refs 1, fingerprints 1, map 4; data from the next multiple of 16 on.
-            Shape::Tiny => (16 + TINY_DATA + more + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2 + more) }),
+            Shape::Tiny | Shape::Linked => {
+                (16 + TINY_DATA + more + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2 + more) })
+            }
             Shape::Wide => {
                 let wish = Wish { logical_blocks: Some(WIDE_PAGES * 800), reserve_blocks: Some(2 + more) };
                 (16 + WIDE_PAGES + TINY_DATA + more + 2, wish)
@@ -94,20 +98,41 @@ impl Prepared {
             _ => stretches(volume.geometry.logical_blocks),
         };
         let mut prepared = Self { oracle: Oracle::new(Vec::new()), superblock, disk, volume, stretches };
-        if shape == Shape::Spread {
-            prepared.fill()?;
+        match shape {
+            Shape::Spread => prepared.fill_all()?,
+            Shape::Linked => prepared.fill_with_links(for_log)?,
+            Shape::Tiny | Shape::Wide | Shape::Roomy => {}
         }
         Ok(prepared)
     }
 
     /// Writes something unique to each block that no run writes to, and closes.
-    fn fill(&mut self) -> Result<(), Violation> {
+    fn fill_all(&mut self) -> Result<(), Violation> {
         let logical = self.volume.geometry.logical_blocks;
         let mut base: Vec<Shared> = (0..logical).map(|lbn| crate::content::pattern(&format!("s{lbn}"))).collect();
         for &(first, blocks) in &self.stretches {
             (first..first + blocks).for_each(|lbn| base[crate::disk::to_index(lbn)] = Content::zero());
         }
-        let options = Rc::new(quiet_options(Shape::Spread));
+        self.fill(base, quiet_options(Shape::Spread))
+    }
+
+    /// Writes two letters of the runs' alphabet to many blocks; where there is to be a log, with one, so that what compresses of them lies in slots.
+    fn fill_with_links(&mut self, for_log: bool) -> Result<(), Violation> {
+        let mut base = vec![Content::zero(); crate::disk::to_index(LINKED[1].0 + LINKED[1].1)];
+        for (&(first, blocks), i) in LINKED.iter().zip(0..) {
+            let content = crate::content::pattern(&crate::client::letter(i));
+            (first..first + blocks).for_each(|lbn| base[crate::disk::to_index(lbn)] = content.clone());
+        }
+        let mut options = quiet_options(Shape::Linked);
+        if for_log {
+            options.settings.commit_mode = CommitMode::Log;
+        }
+        self.fill(base, options)
+    }
+
+    /// Writes `base`, and closes.
+    fn fill(&mut self, base: Vec<Shared>, options: Options) -> Result<(), Violation> {
+        let options = Rc::new(options);
         let setting = Setting { volume: self.volume.clone(), options, stretches: Rc::new(self.stretches.clone()) };
         let mut rng = Rng::with_seed(1);
         let machine = open_engine(&self.disk, &setting, &mut rng).map_err(|e| violation!("kit: the new volume does not open: {e}"))?;
@@ -170,6 +195,8 @@ pub fn quiet_options(shape: Shape) -> Options {
         zero: 0,
         fua: 0,
         delay: 0,
+        late: 0,
+        coincide: false,
         jump: 0,
         depth: 1,
         blocks: 1,

@@ -1,7 +1,13 @@
-//! The acknowledgement ring as the test kit keeps it: what a server has promised lives on when it is killed, and is gone after a power cut.
+//! The acknowledgement ring as the test kit keeps it: what a server has promised lives on when it is killed or its device fails, and is gone after a
+//! power cut.
+//!
+//! 1. After a kill everything acknowledged is there once the next server says that it is recalled.
+//! 2. After a failure of the device (A5) the ring is there, and of what it names anything may be missing: each block holds what was flushed or a newer
+//!    version of its own. If something acknowledged is missing, the first request that waits for durability fails; if that succeeds, nothing is.
 
 use crate::content::Shared;
 use crate::oracle::Oracle;
+use crate::violation::{Violation, violation};
 use onefold_engine::interface::{Legacy, Promise, Promised, Traces};
 use onefold_engine::units::Epoch;
 
@@ -15,6 +21,10 @@ pub struct Ring {
     traces: Traces,
     /// What clients may find once the copied promises are durable: each block's contents.
     expected: Vec<(u64, Vec<Shared>)>,
+    /// The copied promises are not known to be durable yet.
+    recalling: bool,
+    /// The last server's device had failed, and nobody has heard yet whether anything is lost (2).
+    in_doubt: bool,
 }
 
 impl Ring {
@@ -29,27 +39,64 @@ impl Ring {
         self.standing.retain(|p| p.epoch > epoch);
     }
 
-    /// What the last server had promised is durable: from here on the oracle expects it.
-    pub fn recalled(&mut self, oracle: &mut Oracle) -> Vec<u64> {
+    /// What the last server had promised is durable: from here on the oracle expects it, unless it is in doubt. The blocks of which it does.
+    ///
+    /// # Errors
+    /// When a block was found to hold something else already.
+    pub fn recalled(&mut self, oracle: &mut Oracle) -> Result<Vec<u64>, Violation> {
         self.copied.clear();
+        self.recalling = false;
+        if self.in_doubt { Ok(Vec::new()) } else { self.expect(oracle) }
+    }
+
+    /// The first request that waits for durability has been answered: with an error, or nothing is lost. The blocks of which something is expected.
+    ///
+    /// # Errors
+    /// When a block was found without what was acknowledged.
+    pub fn answered(&mut self, says_lost: bool, oracle: &mut Oracle) -> Result<Vec<u64>, Violation> {
+        self.in_doubt = false;
+        if says_lost {
+            self.expected.clear();
+        }
+        self.expect(oracle)
+    }
+
+    fn expect(&mut self, oracle: &mut Oracle) -> Result<Vec<u64>, Violation> {
         let expected = std::mem::take(&mut self.expected);
-        expected.iter().for_each(|(lbn, contents)| oracle.narrow(*lbn, contents));
-        expected.into_iter().map(|(lbn, _)| lbn).collect()
+        for (lbn, contents) in &expected {
+            if !oracle.narrow(*lbn, contents) {
+                return Err(violation!("P1: LBN {lbn} has lost one of {contents:?}, which was acknowledged, and nothing says so"));
+            }
+        }
+        Ok(expected.into_iter().map(|(lbn, _)| lbn).collect())
+    }
+
+    /// Whether anything stands that this server has promised.
+    #[must_use]
+    pub fn has_promises(&self) -> bool {
+        !self.standing.is_empty()
     }
 
     /// Whether the last server's promises still stand.
     #[must_use]
     pub fn is_being_recalled(&self) -> bool {
-        !self.copied.is_empty() || !self.expected.is_empty()
+        self.recalling
     }
 
-    /// The ring that the next server finds, and what it is to recall. `oracle` is that of the server that died.
+    /// Whether some of what was acknowledged may be lost (2).
     #[must_use]
-    pub fn left(&self, oracle: &Oracle) -> (Self, Legacy) {
+    pub fn is_in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    /// The ring that the next server finds, and what it is to recall. `oracle` is that of the server that ended; `failed`: its device had failed.
+    #[must_use]
+    pub fn left(&self, oracle: &Oracle, failed: bool) -> (Self, Legacy) {
         let copied: Vec<Promised> = self.copied.iter().cloned().chain(self.standing.iter().map(|p| p.what.clone())).collect();
         // Where an earlier server's promises are not durable yet, nothing has been acknowledged on top of them.
-        let expected = if self.expected.is_empty() { oracle.after_acknowledged() } else { self.expected.clone() };
+        let expected = if self.recalling { self.expected.clone() } else { oracle.after_acknowledged() };
+        let in_doubt = failed || self.recalling && self.in_doubt;
         let legacy = Legacy { promises: copied.clone(), traces: self.traces };
-        (Self { copied, standing: Vec::new(), traces: [None; 2], expected }, legacy)
+        (Self { copied, standing: Vec::new(), traces: [None; 2], expected, recalling: true, in_doubt }, legacy)
     }
 }

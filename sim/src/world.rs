@@ -26,12 +26,15 @@ use crate::volume::{Place, Volume};
 use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::format::unit::SLOT_DATA_MAX;
-use onefold_engine::interface::{Action, Class, Event, IoFailure, IoId, Legacy, Notice, Op, Request};
+use onefold_engine::interface::{Action, Class, Event, Failure, IoFailure, IoId, Legacy, Notice, Op, Reply, Request, RequestId};
 use onefold_engine::units::{BLOCK_BYTES, Time};
 use std::rc::Rc;
 
 /// Steps without any end in sight before a run is called stuck.
 const STEPS_STUCK: u64 = 20_000;
+
+/// The most steps by which a digest is late: time for several packs and a commit.
+const LATE_STEPS_MAX: u64 = 300;
 
 enum Work {
     Read { first: u64, buffer: BufferMut, digest: bool, early: Option<Vec<Shared>> },
@@ -123,6 +126,7 @@ impl World {
     /// The machine takes over from one that was killed. Before the first step.
     pub fn take_over(&mut self, ring: Ring, legacy: Legacy) {
         record!("recall: {legacy:?}");
+        self.weather.doubted = ring.is_in_doubt();
         self.ring = ring;
         self.machine.recall(legacy);
     }
@@ -187,6 +191,7 @@ impl World {
             self.carry_out(action)?;
         }
         self.actions = actions;
+        self.client.has_seen_content(&mut self.rng);
         self.begin_checking()
     }
 
@@ -214,22 +219,21 @@ impl World {
                 self.start(io, Work::Flush, fails, false);
             }
             Action::Discard { io, at, length } => self.discard(io, block_of(at.get())?, block_of(length.get())?)?,
-            Action::Digest { io, block } => self.start(io, Work::Digest { block }, false, false),
-            Action::Compress { io, block } => self.start(io, Work::Compress { block }, false, false),
+            Action::Digest { io, block } => self.compute(io, Work::Digest { block }),
+            Action::Compress { io, block } => self.compute(io, Work::Compress { block }),
             Action::Reply { request, reply } => {
+                self.hear_of_doubts(request, &reply)?;
                 let raised = self.client.reply(request, &reply, &mut self.oracle, self.weather)?;
                 self.weather.lost &= !raised.said_lost;
+                self.weather.doubted &= self.ring.is_in_doubt();
                 if raised.no_space {
                     self.traffic.note(Situation::NoSpace);
                 }
                 for (mark, at, found) in &raised.learnt {
                     self.oracle.learn(*mark, *at, found);
                 }
-                if let Some(checker) = &self.checker {
-                    let view = View { disk: &self.disk, oracle: &self.oracle };
-                    let learnt = raised.learnt.iter().map(|(mark, _, _)| mark.lbn);
-                    raised.lbns.iter().copied().chain(learnt).try_for_each(|lbn| checker.floor_raised(lbn, view))?;
-                }
+                let learnt = raised.learnt.iter().map(|(mark, _, _)| mark.lbn);
+                self.floors_raised(raised.lbns.iter().copied().chain(learnt))?;
             }
             Action::Wake { at } => self.wake = Some(at),
             Action::Notice(notice) => self.notice(notice)?,
@@ -243,11 +247,8 @@ impl World {
             }
             Action::Recalled => {
                 record!("ring: recalled");
-                let lbns = self.ring.recalled(&mut self.oracle);
-                if let Some(checker) = &self.checker {
-                    let view = View { disk: &self.disk, oracle: &self.oracle };
-                    lbns.into_iter().try_for_each(|lbn| checker.floor_raised(lbn, view))?;
-                }
+                let lbns = self.ring.recalled(&mut self.oracle)?;
+                self.floors_raised(lbns.into_iter())?;
             }
             Action::Closed { clean } => {
                 record!("closed, clean: {clean}");
@@ -257,9 +258,28 @@ impl World {
         Ok(())
     }
 
+    /// Where acknowledgements are in doubt, the first reply that promises durability tells whether any are lost.
+    fn hear_of_doubts(&mut self, request: RequestId, reply: &Reply) -> Result<(), Violation> {
+        if !self.ring.is_in_doubt() || !self.client.waits_for_durability(request) {
+            return Ok(());
+        }
+        let lbns = match reply {
+            Reply::Done => self.ring.answered(false, &mut self.oracle)?,
+            Reply::Failed(Failure::Io) => self.ring.answered(true, &mut self.oracle)?,
+            _ => return Ok(()),
+        };
+        self.floors_raised(lbns.into_iter())
+    }
+
+    fn floors_raised(&self, mut lbns: impl Iterator<Item = u64>) -> Result<(), Violation> {
+        let Some(checker) = &self.checker else { return Ok(()) };
+        let view = View { disk: &self.disk, oracle: &self.oracle };
+        lbns.try_for_each(|lbn| checker.floor_raised(lbn, view))
+    }
+
     fn notice(&mut self, notice: Notice) -> Result<(), Violation> {
         record!("notice: {notice:?}");
-        if let Some(objection) = objection(&notice, self.weather.errors) {
+        if let Some(objection) = objection(&notice, self.weather) {
             return Err(objection);
         }
         match &notice {
@@ -304,6 +324,15 @@ impl World {
         self.pending.push(Pending { io, work, fails, not_before });
     }
 
+    /// Digests and compressions are made by threads of their own, which may be slow.
+    fn compute(&mut self, io: IoId, work: Work) {
+        // What compresses is waited for by everyone, so that it is late less often.
+        let late = if matches!(work, Work::Digest { .. }) { self.setting.options.late } else { self.setting.options.late / 8 };
+        let is_late = late > 0 && self.rng.u8(..) < late;
+        let not_before = if is_late { self.steps + self.rng.u64(5..LATE_STEPS_MAX) } else { 0 };
+        self.pending.push(Pending { io, work, fails: false, not_before });
+    }
+
     fn write(&mut self, io: IoId, first: u64, contents: &[Shared], class: Class, fua: bool) -> Result<(), Violation> {
         if fua && !self.setting.options.settings.device_takes_fua {
             return Err(violation!("interface: write {} asks for FUA of a device that does not take it", io.0));
@@ -316,6 +345,10 @@ impl World {
             self.describe_write(first, contents)
         );
         let fails = self.call(io, Call::Write { first, blocks: contents.len() as u64 })?;
+        let limit = self.setting.options.settings.refs_limit;
+        (first..).zip(contents).try_for_each(|(block, content)| {
+            crate::limits::check(&self.setting.volume, block, self.disk.cell(block).newest(), content, limit)
+        })?;
         // A metadata page that stays as it was before is sound, only old: nothing without a log can tell, so no promise is made about it.
         let would_be_old =
             !matches!(self.setting.volume.place(first), Place::Data(_)) && self.disk.cell(first).newest().id() != Content::zero().id();
@@ -325,6 +358,9 @@ impl World {
             (first..).zip(contents).try_for_each(|(block, content)| checker.about_to_write(block, content, view))?;
         }
         self.traffic.write(class, first, contents, &self.disk, &self.setting.volume);
+        if class == Class::Data {
+            contents.iter().for_each(|content| self.client.sees_content(content));
+        }
         if fua {
             self.traffic.note(Situation::SingleFua);
         }

@@ -1,0 +1,203 @@
+//! What clients ask for next, drawn by the run's options.
+
+use super::{Client, Stretch, Waiting};
+use crate::content::{Content, Shared, pattern};
+use crate::options::{Options, Shape};
+use crate::oracle::{Oracle, TOGETHER_MAX};
+use fastrand::Rng;
+use onefold_engine::format::unit::MAGIC;
+use onefold_engine::interface::{Op, Request};
+use onefold_engine::units::BLOCK_BYTES;
+use std::sync::LazyLock;
+
+static HEAD: LazyLock<Shared> = LazyLock::new(|| pattern("head"));
+
+impl Client {
+    fn stretch(&self, rng: &mut Rng) -> Stretch {
+        self.stretches[rng.usize(0..self.stretches.len())]
+    }
+
+    fn content(&mut self, rng: &mut Rng) -> Shared {
+        if rng.u8(..) < self.options.zero {
+            return Content::zero();
+        }
+        if rng.u8(..) < self.options.unique {
+            self.unique += 1;
+            return with_head(&self.options, pattern(&format!("u{}", self.unique % 10_000_000)));
+        }
+        self.alphabet[rng.usize(0..self.alphabet.len())].clone()
+    }
+
+    /// Draws the next request and tells the oracle of it.
+    pub fn next(&mut self, oracle: &mut Oracle, rng: &mut Rng) -> Request {
+        let mix = self.options.mix;
+        let kinds = [mix.write, mix.part, mix.read, mix.flush, mix.discard, mix.zeroes];
+        let mut draw = rng.u32(0..kinds.iter().sum());
+        let kind = kinds.iter().position(|&w| {
+            draw < w || {
+                draw -= w;
+                false
+            }
+        });
+        let fua = rng.u8(..) < self.options.fua;
+        let used = || self.stretches.iter().flat_map(|&(first, blocks)| first..first + blocks);
+        if let Some(lbn) = used().find(|&lbn| oracle.is_tangled(lbn)) {
+            let content = self.content(rng);
+            return self.write(lbn, &[content], fua, oracle);
+        }
+        // Where too much is under way for one block already, a read is always possible.
+        let crowded = used().any(|lbn| !oracle.has_room(lbn));
+        let kind = if crowded && kind != Some(3) { Some(2) } else { kind };
+        if let Some(lbn) = self.sought.to_read.pop() {
+            return self.read(lbn * BLOCK_BYTES, BLOCK_BYTES, oracle);
+        }
+        if let Some(request) = self.try_that_coincides(fua, oracle, rng) {
+            return request;
+        }
+        match kind.expect("a kind was drawn") {
+            0 => self.whole_blocks(fua, oracle, rng),
+            1 if self.options.coincide => match self.part_of_recent(fua, oracle, rng) {
+                Some(request) => request,
+                None => self.whole_blocks(fua, oracle, rng),
+            },
+            1 => {
+                let (first, blocks) = self.part_of_stretch(rng);
+                let sectors = blocks * 8;
+                let from = rng.u64(0..sectors);
+                let to = rng.u64(from + 1..=sectors);
+                let contents: Vec<Shared> = (from / 8..to.div_ceil(8)).map(|_| self.content(rng)).collect();
+                self.write_sectors(first * 8 + from, to - from, &contents, fua, oracle)
+            }
+            2 => {
+                let (first, blocks) = self.part_of_stretch(rng);
+                let (from, to) = if rng.u8(..) < 64 { (rng.u64(0..4), blocks * 8 - rng.u64(0..4)) } else { (0, blocks * 8) };
+                self.read((first * 8 + from) * 512, (to - from) * 512, oracle)
+            }
+            3 => self.flush(oracle),
+            4 if self.options.shape != Shape::Spread && rng.u8(..) < 24 => {
+                let first = rng.u64(0..self.volume.geometry.logical_blocks);
+                let (first, blocks) = self.beyond_used(first, rng);
+                self.clear(Op::Discard, first * 8, blocks * 8, fua, oracle)
+            }
+            kind => {
+                let op = if kind == 4 { Op::Discard } else { Op::WriteZeroes };
+                let (first, blocks) = self.part_of_stretch(rng);
+                let (from, to) = if rng.u8(..) < 48 { (rng.u64(0..4), blocks * 8 - rng.u64(0..4)) } else { (0, blocks * 8) };
+                self.clear(op, first * 8 + from, to - from, fua, oracle)
+            }
+        }
+    }
+
+    fn whole_blocks(&mut self, fua: bool, oracle: &mut Oracle, rng: &mut Rng) -> Request {
+        let (first, blocks) = self.part_of_stretch(rng);
+        let contents: Vec<Shared> = (0..blocks).map(|_| self.content(rng)).collect();
+        if self.options.coincide {
+            self.sought.recent.extend(first..first + blocks);
+        }
+        self.write(first, &contents, fua, oracle)
+    }
+
+    fn part_of_stretch(&self, rng: &mut Rng) -> (u64, u64) {
+        let (first, blocks) = self.stretch(rng);
+        let from = rng.u64(0..blocks);
+        (first + from, rng.u64(1..=self.options.blocks.min(blocks - from)))
+    }
+
+    /// A long stretch, over blocks that no write goes to as well.
+    fn beyond_used(&self, first: u64, rng: &mut Rng) -> (u64, u64) {
+        let logical = self.volume.geometry.logical_blocks;
+        let end = (first + rng.u64(1..=900)).min(logical);
+        (first, end - first)
+    }
+
+    /// A block of content is being written: a pack, or what a client wrote.
+    pub fn sees_content(&mut self, content: &Shared) {
+        if self.options.coincide {
+            let is_pack = content.bytes().starts_with(&MAGIC);
+            self.sought.has_packed |= is_pack;
+            self.sought.whole.extend((!is_pack).then(|| content.clone()));
+        }
+    }
+
+    /// All that was to be written is. If there were packs, a block that is being written in part may not lie where it did, and what went out beside the
+    /// packs may: the block is to be written so that it holds that.
+    pub fn has_seen_content(&mut self, rng: &mut Rng) {
+        if self.sought.whole.is_empty() && !self.sought.has_packed {
+            return;
+        }
+        let whole = std::mem::take(&mut self.sought.whole);
+        if std::mem::take(&mut self.sought.has_packed) && !whole.is_empty() {
+            self.sought.recent.clear();
+            for lbn in self.waiting.values().filter(|w| is_part(w)).map(lbn_of) {
+                self.sought.tries.push((lbn, whole[rng.usize(0..whole.len())].clone()));
+            }
+        }
+    }
+
+    /// The next content that a block may come to have as another has it.
+    fn try_that_coincides(&mut self, fua: bool, oracle: &mut Oracle, rng: &mut Rng) -> Option<Request> {
+        while let Some((lbn, content)) = self.sought.tries.pop() {
+            let is_on = self.waiting.values().any(|w| is_part(w) && lbn_of(w) == lbn);
+            if is_on && oracle.has_room(lbn) && oracle.together(lbn) < TOGETHER_MAX - 1 {
+                self.sought.doubted.push(lbn);
+                let (from, sectors) = if rng.u8(..) < 64 { (1, 7) } else { (0, 8) };
+                return Some(self.write_sectors(lbn * 8 + from, sectors, &[content], fua, oracle));
+            }
+        }
+        None
+    }
+
+    /// Part of a block that was written lately, and lies nowhere yet.
+    fn part_of_recent(&mut self, fua: bool, oracle: &mut Oracle, rng: &mut Rng) -> Option<Request> {
+        let plain: Vec<u64> = self.sought.recent.iter().copied().filter(|&lbn| oracle.together(lbn) == 0).collect();
+        let &lbn = plain.get(rng.usize(0..plain.len().max(1)))?;
+        let from = rng.u64(0..8);
+        let (sectors, content) = (rng.u64(1..=(8 - from).min(7)), self.content(rng));
+        Some(self.write_sectors(lbn * 8 + from, sectors, &[content], fua, oracle))
+    }
+}
+
+/// Whether a request writes part of one block.
+fn is_part(waiting: &Waiting) -> bool {
+    waiting.op == Op::Write && waiting.length < BLOCK_BYTES && waiting.marks.len() == 1
+}
+
+fn lbn_of(waiting: &Waiting) -> u64 {
+    waiting.offset / BLOCK_BYTES
+}
+
+/// Seeks blocks that come to mean what they meant before, while part of them is being written.
+#[derive(Default)]
+pub(super) struct Sought {
+    /// Whole blocks that were written since the last pack.
+    recent: Vec<u64>,
+    /// What the last step wrote: whether packs were among it, and what else.
+    has_packed: bool,
+    whole: Vec<Shared>,
+    /// Blocks that are to be written, and what they are to hold.
+    tries: Vec<(u64, Shared)>,
+    /// Blocks that were written anew while part of them was being written; those that are to be read.
+    doubted: Vec<u64>,
+    to_read: Vec<u64>,
+}
+
+impl Sought {
+    /// A request is answered.
+    pub fn written(&mut self, waiting: &Waiting) {
+        if is_part(waiting) && self.doubted.contains(&lbn_of(waiting)) {
+            self.doubted.retain(|&lbn| lbn != lbn_of(waiting));
+            self.to_read.push(lbn_of(waiting));
+        }
+    }
+}
+
+/// The name of a content of the alphabet.
+#[must_use]
+pub fn letter(i: u32) -> String {
+    char::from_u32(u32::from('A') + i % 26).expect("a letter").to_string().repeat(1 + i as usize / 26)
+}
+
+/// Where contents are to coincide, all but zeros have the same head: what differs is behind it.
+pub(super) fn with_head(options: &Options, content: Shared) -> Shared {
+    if options.coincide { content.patched(0, HEAD.sector(0)) } else { content }
+}
