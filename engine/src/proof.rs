@@ -53,13 +53,11 @@ impl Proofs {
         Self { wanted, runs, ..Self::default() }
     }
 
-    /// A block could not be read: it is tried again, as what an opening reads of the log is.
-    fn failed(&mut self, pbn: Pbn) {
+    /// A block could not be read: whether it is tried again, as what an opening reads of the log is.
+    pub fn is_tried_again(&mut self, pbn: Pbn) -> bool {
         let failures = self.failures.entry(pbn).or_default();
-        *failures += 1;
-        if *failures <= READ_RETRIES {
-            self.runs.push_back((pbn, 1));
-        }
+        *failures = failures.saturating_add(1);
+        *failures <= READ_RETRIES
     }
 
     /// Whether the content of a block or slot was found to be this.
@@ -114,8 +112,8 @@ impl Engine {
         } else if blocks > 1 {
             // One of them cannot be read: the others may.
             self.promises.proofs.runs.extend((0..blocks).map(|i| (first + i, 1)));
-        } else {
-            self.promises.proofs.failed(first);
+        } else if self.promises.proofs.is_tried_again(first) {
+            self.promises.proofs.runs.push_back((first, 1));
         }
         self.go_on_recalling();
     }

@@ -129,6 +129,9 @@ impl Engine {
         result: Result<(), IoFailure>,
     ) {
         self.requests.remove(&RECALLED);
+        if result.is_err() && self.promises.proofs.is_tried_again(pbn) {
+            return self.ready.push_back(Task::Recall);
+        }
         let Some(Promised::Link { proof, .. }) = self.promises.recalled.front() else { return };
         let block = buffer.freeze().slice(0, 1);
         let is_right = match slot {

@@ -6,6 +6,8 @@
 //! 4. Whatever the machine does is checked as it does it: the interface's invariants, the device's rules (R6), the set checker where there is
 //!    one, every reply against the oracle.
 
+mod replies;
+
 use crate::checker::Checker;
 use crate::client::{Client, Stretch, Weather};
 use crate::content::{Content, Shared};
@@ -26,7 +28,7 @@ use crate::volume::{Place, Volume};
 use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::format::unit::SLOT_DATA_MAX;
-use onefold_engine::interface::{Action, Class, Event, Failure, IoFailure, IoId, Legacy, Notice, Op, Reply, Request, RequestId};
+use onefold_engine::interface::{Action, Class, Event, IoFailure, IoId, Legacy, Notice, Op, Request};
 use onefold_engine::units::{BLOCK_BYTES, Time};
 use std::rc::Rc;
 
@@ -221,20 +223,7 @@ impl World {
             Action::Discard { io, at, length } => self.discard(io, block_of(at.get())?, block_of(length.get())?)?,
             Action::Digest { io, block } => self.compute(io, Work::Digest { block }),
             Action::Compress { io, block } => self.compute(io, Work::Compress { block }),
-            Action::Reply { request, reply } => {
-                self.hear_of_doubts(request, &reply)?;
-                let raised = self.client.reply(request, &reply, &mut self.oracle, self.weather)?;
-                self.weather.lost &= !raised.said_lost;
-                self.weather.doubted &= self.ring.is_in_doubt();
-                if raised.no_space {
-                    self.traffic.note(Situation::NoSpace);
-                }
-                for (mark, at, found) in &raised.learnt {
-                    self.oracle.learn(*mark, *at, found);
-                }
-                let learnt = raised.learnt.iter().map(|(mark, _, _)| mark.lbn);
-                self.floors_raised(raised.lbns.iter().copied().chain(learnt))?;
-            }
+            Action::Reply { request, reply } => self.replied(request, &reply)?,
             Action::Wake { at } => self.wake = Some(at),
             Action::Notice(notice) => self.notice(notice)?,
             Action::Remember(promises) => {
@@ -256,25 +245,6 @@ impl World {
             }
         }
         Ok(())
-    }
-
-    /// Where acknowledgements are in doubt, the first reply that promises durability tells whether any are lost.
-    fn hear_of_doubts(&mut self, request: RequestId, reply: &Reply) -> Result<(), Violation> {
-        if !self.ring.is_in_doubt() || !self.client.waits_for_durability(request) {
-            return Ok(());
-        }
-        let lbns = match reply {
-            Reply::Done => self.ring.answered(false, &mut self.oracle)?,
-            Reply::Failed(Failure::Io) => self.ring.answered(true, &mut self.oracle)?,
-            _ => return Ok(()),
-        };
-        self.floors_raised(lbns.into_iter())
-    }
-
-    fn floors_raised(&self, mut lbns: impl Iterator<Item = u64>) -> Result<(), Violation> {
-        let Some(checker) = &self.checker else { return Ok(()) };
-        let view = View { disk: &self.disk, oracle: &self.oracle };
-        lbns.try_for_each(|lbn| checker.floor_raised(lbn, view))
     }
 
     fn notice(&mut self, notice: Notice) -> Result<(), Violation> {

@@ -222,7 +222,7 @@ mod tests {
             let edges = [0, 1, 1 << 16, 1 << 40, (1 << 56) - 1, 1 << 56, 1 << 63, u64::MAX - 1, u64::MAX, draw()];
             let mut edge = || edges[usize::try_from(draw() % 10).unwrap()];
             let (first, value, epoch, tail, many) = (edge(), edge(), edge(), edge(), edge() % 6);
-            let code = Forged::KINDS[usize::try_from(draw() % 6).unwrap()];
+            let code = Forged::KINDS[usize::try_from(draw()).unwrap() % Forged::KINDS.len()];
             let content_bytes = [0, 4096, 20, 40, u32::MAX][usize::try_from(draw() % 5).unwrap()];
             let content = vec![1; if content_bytes == u32::MAX { 0 } else { content_bytes as usize }];
             let records =
