@@ -249,9 +249,7 @@ impl World {
 
     fn notice(&mut self, notice: Notice) -> Result<(), Violation> {
         record!("notice: {notice:?}");
-        if let Some(objection) = objection(&notice, self.weather) {
-            return Err(objection);
-        }
+        objection(&notice, self.weather)?;
         match &notice {
             Notice::Serving => {
                 self.traffic.serving = true;
