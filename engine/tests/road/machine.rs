@@ -6,7 +6,7 @@ use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::format::{self, FormatStep, Geometry, Superblock, Wish};
-use onefold_engine::interface::{Action, Class, Event, Hint, Notice, Op, Payload, Reply, Request, RequestId, Segment};
+use onefold_engine::interface::{Action, Class, Event, Hint, IoFailure, IoId, Notice, Op, Payload, Reply, Request, RequestId, Segment};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Time, index};
@@ -44,6 +44,10 @@ pub struct Machine {
     /// So many blocks may stay with the codec while requests come and go.
     pub codec_keeps: usize,
     compressed: VecDeque<Event>,
+    pub flushes_fail: bool,
+    /// Reads stay with the medium, in `kept_reads`.
+    pub keeps_reads: bool,
+    pub kept_reads: Vec<(IoId, BufferMut)>,
 }
 
 pub fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
@@ -87,6 +91,9 @@ impl Machine {
             asked: 0,
             codec_keeps: 0,
             compressed: VecDeque::new(),
+            flushes_fail: false,
+            keeps_reads: false,
+            kept_reads: Vec::new(),
         }
     }
 
@@ -97,6 +104,7 @@ impl Machine {
             let mut out = Vec::new();
             self.engine.step(Time(self.now), event, &mut out);
             for action in out {
+                let Some(action) = self.goes_on(action, &mut events) else { continue };
                 match action {
                     Action::Read { io, at, mut buffer, digest, .. } => {
                         let bytes = buffer.bytes().len();
@@ -151,6 +159,16 @@ impl Machine {
         }
     }
 
+    /// What the medium does at once; the rest waits, or fails.
+    fn goes_on(&mut self, action: Action, events: &mut VecDeque<Event>) -> Option<Action> {
+        match action {
+            Action::Read { io, buffer, .. } if self.keeps_reads => self.kept_reads.push((io, buffer)),
+            Action::Flush { io } if self.flushes_fail => events.push_back(Event::Flushed { io, result: Err(IoFailure) }),
+            other => return Some(other),
+        }
+        None
+    }
+
     fn leaves_codec(&mut self) -> Option<Event> {
         if self.compressed.len() > self.codec_keeps { self.compressed.pop_front() } else { None }
     }
@@ -168,7 +186,7 @@ impl Machine {
         self.answer(id)
     }
 
-    fn answer(&mut self, id: RequestId) -> Reply {
+    pub fn answer(&mut self, id: RequestId) -> Reply {
         let keeps = std::mem::take(&mut self.codec_keeps);
         while !self.replies.contains_key(&id.0) {
             let Some(event) = self.leaves_codec() else { break };

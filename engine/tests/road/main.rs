@@ -4,6 +4,7 @@
 mod carriers;
 mod checked;
 mod edges;
+mod failed;
 mod fua;
 mod machine;
 mod packs;
