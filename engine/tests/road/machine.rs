@@ -7,7 +7,7 @@ use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::format::{self, FormatStep, Geometry, Superblock, Wish};
 use onefold_engine::interface::{
-    Action, Class, Event, Hint, Legacy, Notice, Op, Payload, Promise, Reply, Request, RequestId, Segment, Traces,
+    Action, Class, Event, Hint, IoFailure, IoId, Legacy, Notice, Op, Payload, Promise, Reply, Request, RequestId, Segment, Traces,
 };
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
@@ -61,6 +61,10 @@ pub struct Machine {
     /// The server is killed just before a write of this class.
     pub dies_at: Option<Class>,
     pub is_dead: bool,
+    pub flushes_fail: bool,
+    /// Reads stay with the medium, in `kept_reads`.
+    pub keeps_reads: bool,
+    pub kept_reads: Vec<(IoId, BufferMut)>,
 }
 
 pub fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
@@ -143,6 +147,9 @@ impl Machine {
             traces: [None; 2],
             dies_at: None,
             is_dead: false,
+            flushes_fail: false,
+            keeps_reads: false,
+            kept_reads: Vec::new(),
         }
     }
 
@@ -157,6 +164,7 @@ impl Machine {
                 if self.is_dead {
                     return;
                 }
+                let Some(action) = self.goes_on(action, &mut events) else { continue };
                 match action {
                     Action::Read { io, at, mut buffer, digest, .. } => {
                         let bytes = buffer.bytes().len();
@@ -223,6 +231,16 @@ impl Machine {
         }
     }
 
+    /// What the medium does at once; the rest waits, or fails.
+    fn goes_on(&mut self, action: Action, events: &mut VecDeque<Event>) -> Option<Action> {
+        match action {
+            Action::Read { io, buffer, .. } if self.keeps_reads => self.kept_reads.push((io, buffer)),
+            Action::Flush { io } if self.flushes_fail => events.push_back(Event::Flushed { io, result: Err(IoFailure) }),
+            other => return Some(other),
+        }
+        None
+    }
+
     fn leaves_codec(&mut self) -> Option<Event> {
         if self.compressed.len() > self.codec_keeps { self.compressed.pop_front() } else { None }
     }
@@ -240,7 +258,7 @@ impl Machine {
         self.answer(id)
     }
 
-    fn answer(&mut self, id: RequestId) -> Reply {
+    pub fn answer(&mut self, id: RequestId) -> Reply {
         let keeps = std::mem::take(&mut self.codec_keeps);
         while !self.replies.contains_key(&id.0) {
             let Some(event) = self.leaves_codec() else { break };

@@ -5,6 +5,7 @@ mod carriers;
 mod checked;
 mod counters;
 mod edges;
+mod failed;
 mod forged;
 mod fua;
 mod machine;

@@ -1,6 +1,7 @@
 //! Blocks that are free: which of them the device is told of.
 
 use crate::machine::{Machine, blank, pattern};
+use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Op, Reply};
 use onefold_engine::settings::Settings;
 
@@ -24,4 +25,21 @@ fn discarded(runs: u64, blocks: u64) -> (u64, u64) {
 fn a_run_of_free_blocks_is_worth_a_command_from_eight_on() {
     assert_eq!(discarded(140, 8), (64 * 8, 64), "a batch has 64 commands");
     assert_eq!(discarded(150, 7), (0, 0));
+}
+
+#[test]
+fn the_index_names_nothing_that_was_reclaimed() {
+    for commit_mode in [CommitMode::Ordered, CommitMode::Log] {
+        let mut m = Machine::open(blank(16 << 20, Some(2000)), Settings { commit_mode, ..Settings::default() });
+        for round in 0..5 {
+            (0..20).for_each(|i| m.write(4096 * 100 * i, &pattern(100 * round + i, 4096 * 100)));
+            m.flush();
+        }
+        m.wait(100);
+        let (stats, ledger) = (m.engine.stats(), m.engine.ledger());
+        assert!(ledger.reclaimed_blocks > 1000, "{commit_mode:?}");
+        // Fewer, where buckets were full.
+        let named = ledger.new_blocks - ledger.reclaimed_blocks;
+        assert!(stats.index_entries <= named, "{commit_mode:?}: {} entries for {named} blocks", stats.index_entries);
+    }
 }

@@ -8,6 +8,7 @@ use crate::scratch::{Ended, Scratch, text};
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 /// The engine's tests, without those in documentation.
@@ -90,7 +91,7 @@ impl Bench {
             return Ok(Verdict::Caught(format!("engine: {found}")));
         }
         // Builds of tests hold what those of a release do not, and the reverse holds too.
-        if !self.scratch.build()?.status.success() {
+        if !has_compiled(&self.scratch.build()?)? {
             return Ok(Verdict::Unbuildable);
         }
         let modes = modes(&mutation.change.file);
@@ -110,7 +111,7 @@ impl Bench {
     }
 
     fn is_built(&self, tests: &[&str]) -> io::Result<bool> {
-        Ok(self.scratch.cargo(tests.iter().copied().chain(["--no-run", "--quiet"]))?.status.success())
+        has_compiled(&self.scratch.cargo(tests.iter().copied().chain(["--no-run", "--quiet"]))?)
     }
 
     /// The test that failed, if one did.
@@ -145,6 +146,19 @@ impl Bench {
     }
 }
 
+/// Whether the compiler took the sources.
+///
+/// # Errors
+/// When it was not the sources that it failed at.
+fn has_compiled(output: &Output) -> io::Result<bool> {
+    let said = text(&output.stderr);
+    let is_refused = said.contains("error: could not compile") && !said.contains("No space left on device") && !said.contains("signal: ");
+    match output.status.success() {
+        false if !is_refused => Err(io::Error::other(format!("cargo ended with {}, not for the sources' sake:\n{said}", output.status))),
+        success => Ok(success),
+    }
+}
+
 /// The modes in which a file's code runs.
 fn modes(file: &str) -> &'static [&'static str] {
     if file.contains("/log/") {
@@ -153,5 +167,25 @@ fn modes(file: &str) -> &'static [&'static str] {
         &["ordered"]
     } else {
         &["ordered", "log"]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    #[test]
+    fn a_full_disk_makes_no_mutant_unbuildable() {
+        let compiled = |code: i32, said: &str| {
+            let output = Output { status: ExitStatus::from_raw(code << 8), stdout: Vec::new(), stderr: said.as_bytes().to_vec() };
+            has_compiled(&output).ok()
+        };
+        assert_eq!(compiled(0, "warning: never read"), Some(true));
+        assert_eq!(compiled(101, "error[E0308]: mismatched types\nerror: could not compile `onefold-engine` (lib)"), Some(false));
+        assert_eq!(compiled(101, "error: No space left on device (os error 28)\nerror: could not compile `onefold-engine` (lib)"), None);
+        assert_eq!(compiled(101, "error: could not compile `onefold-engine` (lib)\n(signal: 9, SIGKILL: kill)"), None);
+        assert_eq!(compiled(101, "error: the lock file needs to be updated"), None);
     }
 }
