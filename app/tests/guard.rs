@@ -35,6 +35,18 @@ impl Drop for Loop {
     }
 }
 
+/// Runs a command that wants a device for itself. The kernel takes a moment to close what an ended server had open, and other tests look at all loop
+/// devices now and then.
+fn run_when_free(command: &mut Command) {
+    let began = Instant::now();
+    while !command.output().unwrap().status.success() {
+        if began.elapsed() > Duration::from_secs(10) {
+            run(command);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Makes a node of a block device by its numbers, as in `7:0`. Its path.
 fn node(path: &str, numbers: &str) -> String {
     let (major, minor) = numbers.split_once(':').unwrap();
@@ -143,7 +155,7 @@ fn volumes_in_two_partitions_of_a_disk_have_two_servers() {
     refused(&Home::new(), &again.0);
     for (part, number) in parts.iter().zip(["1", "2"]) {
         home.expect(0, &["detach", part]);
-        run(Command::new("delpart").args([&disk.0, number]));
+        run_when_free(Command::new("delpart").args([&disk.0, number]));
     }
 }
 
@@ -240,7 +252,7 @@ fn a_volume_within_an_attached_volume_is_no_second_server() {
     refused(&other, &home.path("outer"));
     other.expect(0, &["detach", &device]);
     // In two files of a file system on it.
-    run(Command::new("mkfs.ext4").args(["-q", "-F", &device]));
+    run_when_free(Command::new("mkfs.ext4").args(["-q", "-F", &device]));
     let place = home.path("mnt");
     std::fs::create_dir(&place).unwrap();
     run(Command::new("mount").args([&device, &place]));
