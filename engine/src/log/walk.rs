@@ -31,7 +31,8 @@ use crate::units::{Epoch, Pbn, count, index};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The most pages, each counted for each run, in which records of one unit change something. An epoch's records are gathered by page of the map, at
-/// most 800 LBNs each, in no less than four bytes; names are removed in 64 pages a commit, at most.
+/// most 800 LBNs each, in no less than four bytes; names that go are no more than the places of the log have room for, each as a record of its own
+/// (`log_room`), so they come to 1,100 pages.
 const UNIT_PAGES_MAX: u64 = 1 << 14;
 
 /// Which unit is asked for.

@@ -338,4 +338,20 @@ mod tests {
         }
         assert!((1..16).contains(&even), "their number is even and odd");
     }
+
+    /// A refs page that somebody rewrote gives counts to blocks that the log knows to have none.
+    #[test]
+    fn what_the_log_says_of_a_block_that_was_counted_otherwise_does_not_wrap_the_census() {
+        let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
+        for refs in [0, 1, 2, 5, REFS_UNKNOWN] {
+            let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
+            space.scanned_page(0, [(Pbn(0), refs, true), (Pbn(1), refs, false)].into_iter());
+            space.of_log(0, 0, false);
+            space.of_log(0, 0, true);
+            space.counted(0, Pbn(1), 2, 0, false);
+            space.counted(0, Pbn(1), REFS_UNKNOWN, 0, false);
+            let Census { free, kept, unique, shared, of_log, unknown, links } = space.census;
+            assert!([free, kept, unique, shared, of_log, unknown, links].iter().all(|&n| n <= 8), "{refs}: {:?}", space.census);
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! Tables whose checks are right and whose numbers are not: damage is told of, and costs what it must, never the server.
 
-use super::machine::{Machine, blank, pattern};
+use super::machine::{Machine, blank, chosen, pattern};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::page::{open, seal};
-use onefold_engine::format::{CommitMode, MapEntry, PageContent, PageId, Region, Superblock};
+use onefold_engine::format::{CommitMode, ExtentKind, FormatStep, Geometry, MapEntry, PageContent, PageId, Region, format};
 use onefold_engine::interface::{Event, Failure, Legacy, Notice, Op, Promised, Reply, Trace};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Lbn, Pbn, index};
@@ -20,15 +20,19 @@ fn forged(mode: CommitMode, region: Region, change: impl Fn(&mut PageContent)) -
     let mut m = Machine::open(blank(16 << 20, None), settings(mode));
     m.write(0, &pattern(1, 16 * 4096));
     m.flush();
-    let (mut medium, id) = (m.close(), PageId { region, index: 0 });
-    let front: &[u8; BLOCK_SIZE] = medium[..BLOCK_SIZE].try_into().expect("a page");
-    let superblock = Superblock::decode(front, 0).expect("a superblock");
+    let mut medium = m.close();
+    rewrite(&mut medium, region, change);
+    medium
+}
+
+/// Changes the first page of a region.
+fn rewrite(medium: &mut [u8], region: Region, change: impl Fn(&mut PageContent)) {
+    let (superblock, id) = (chosen(medium).expect("a volume"), PageId { region, index: 0 });
     let at = index(superblock.geometry.page_at(id).get());
     let page: &mut [u8; BLOCK_SIZE] = (&mut medium[at..at + BLOCK_SIZE]).try_into().expect("a page");
-    let mut content = open(&superblock.uuid, id, page, true).content;
+    let mut content = open(&superblock.uuid, id, page, false).content;
     change(&mut content);
     seal(&superblock.uuid, id, &mut content, page);
-    medium
 }
 
 /// Writes over everything, discards some of it, and closes.
@@ -136,5 +140,45 @@ fn traces_of_hostile_numbers_are_no_traces() {
             assert!(m.notices.contains(&Notice::SetBack), "{:?}", m.notices);
             assert_eq!(m.read(0, 4096), pattern(1, 16 * 4096)[..4096]);
         }
+    }
+}
+
+/// A table may have room for more blocks than there are: what stands there is nobody's.
+#[test]
+fn tables_of_more_pages_than_blocks_need_are_read_as_far_as_there_are_blocks() {
+    let medium = blank(32 << 20, None);
+    let mut superblock = chosen(&medium).expect("a volume");
+    let mut extents = superblock.geometry.extents.clone();
+    // There is room between the tables and the data.
+    let mut by = 0;
+    for extent in &mut extents {
+        extent.offset += by;
+        if matches!(extent.kind, ExtentKind::Pages(Region::Refs | Region::Fingerprints)) {
+            extent.length += 4096;
+            by += 4096;
+        }
+        if extent.kind == ExtentKind::Pages(Region::Map) {
+            by = 0;
+        }
+    }
+    let Geometry { device_bytes, logical_blocks, reserve_blocks, .. } = superblock.geometry;
+    superblock.geometry = Geometry::of_extents(device_bytes, logical_blocks, reserve_blocks, extents).expect("nothing overlaps");
+    let mut medium = vec![0; medium.len()];
+    for step in format(&superblock, device_bytes, &[]) {
+        if let FormatStep::Write { at, page } = step {
+            medium[index(at.get())..][..BLOCK_SIZE].copy_from_slice(&page[..]);
+        }
+    }
+    for mode in MODES {
+        let mut m = Machine::open(medium.clone(), settings(mode));
+        m.write(0, &pattern(1, 16 * 4096));
+        m.flush();
+        let mut m = Machine::open(m.close(), settings(mode));
+        m.feed(Event::Tick);
+        m.wait(10);
+        assert!(m.notices.contains(&Notice::IndexRefilled { entries: 16 }), "{:?}", m.notices);
+        assert!(m.engine.stats().free_complete);
+        work(&mut m);
+        m.close();
     }
 }
