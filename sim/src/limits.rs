@@ -1,18 +1,32 @@
 //! No block ever counts more links than its limit: the last count that an entry can hold stands for *unknown*.
+//!
+//! Where garbage is possible, replay of the log may count beyond it: a recount has lowered a count in memory, the block was linked to again, and the lowered
+//! page was lost while the link's record was not. On real volumes such a count becomes *unknown*, which the next recount puts right.
 
-use crate::content::Content;
+use crate::content::{Content, Shared};
+use crate::disk::SimDisk;
 use crate::violation::{Violation, violation};
 use crate::volume::{Place, Volume};
+use crate::world::Setting;
 use onefold_engine::format::{REFS_UNKNOWN, Region};
 
 /// Bytes of a sector of refs that are counts.
 const COUNTS: usize = 500;
 
-/// A write of a block, over what was there before.
+/// A write of blocks, from `first` on, over what the device holds.
 ///
 /// # Errors
-/// When it is a page of refs, and a count rises beyond the limit.
-pub fn check(volume: &Volume, block: u64, old: &Content, new: &Content, limit: u8) -> Result<(), Violation> {
+/// When one is a page of refs, and a count rises beyond the limit.
+pub fn check(setting: &Setting, disk: &SimDisk, first: u64, contents: &[Shared]) -> Result<(), Violation> {
+    let (volume, limit) = (&setting.volume, setting.options.settings.refs_limit);
+    let newest = |block: u64| disk.cell(block).newest();
+    let may_replay_garbage = || volume.newest_superblock(newest).is_none_or(|s| s.garbage_possible && s.is_log_live());
+    (first..).zip(contents).try_for_each(|(block, content)| {
+        check_block(volume, block, newest(block), content, limit).or_else(|beyond| if may_replay_garbage() { Ok(()) } else { Err(beyond) })
+    })
+}
+
+fn check_block(volume: &Volume, block: u64, old: &Content, new: &Content, limit: u8) -> Result<(), Violation> {
     let Place::Page(id) = volume.place(block) else { return Ok(()) };
     if id.region != Region::Refs || limit >= REFS_UNKNOWN - 1 {
         return Ok(());

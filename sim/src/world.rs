@@ -12,6 +12,7 @@ use crate::checker::Checker;
 use crate::client::{Client, Stretch, Weather};
 use crate::content::{Content, Shared};
 use crate::disk::{End, SimDisk};
+use crate::limits;
 use crate::logcheck::LogChecker;
 use crate::machine::{Machine, quietly};
 use crate::objection::objection;
@@ -313,10 +314,7 @@ impl World {
             self.describe_write(first, contents)
         );
         let fails = self.call(io, Call::Write { first, blocks: contents.len() as u64 })?;
-        let limit = self.setting.options.settings.refs_limit;
-        (first..).zip(contents).try_for_each(|(block, content)| {
-            crate::limits::check(&self.setting.volume, block, self.disk.cell(block).newest(), content, limit)
-        })?;
+        limits::check(&self.setting, &self.disk, first, contents)?;
         // A metadata page that stays as it was before is sound, only old: nothing without a log can tell, so no promise is made about it.
         let would_be_old =
             !matches!(self.setting.volume.place(first), Place::Data(_)) && self.disk.cell(first).newest().id() != Content::zero().id();
