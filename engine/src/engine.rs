@@ -78,6 +78,10 @@ pub(crate) enum IoFor {
     /// Of blocks that recalled promises name.
     ReadForProof {
         first: Pbn,
+        known: Vec<crate::proof::Known>,
+    },
+    /// Of such blocks, as they were found.
+    ProvedContent {
         blocks: u64,
     },
     /// Of a block that a recalled promise names and that takes no more links: its content is written again.
@@ -395,7 +399,7 @@ impl Engine {
             Some(IoFor::PageLoad(id)) => self.page_loaded(id, &buffer, result),
             Some(IoFor::Read { op, run }) => self.read_arrived(op, run, buffer, digests, result),
             Some(IoFor::ReadForWrite { op, pbn }) => self.write_base_arrived(op, pbn, buffer, &digests, result),
-            Some(IoFor::ReadForProof { first, blocks }) => self.proof_arrived(first, blocks, &buffer, &digests, result),
+            Some(IoFor::ReadForProof { first, known }) => self.proof_arrived(first, known, buffer, &digests, result),
             Some(IoFor::ReadForRecall { pbn, slot, lbn }) => self.copy_arrived(lbn, pbn, slot, buffer, &digests, result),
             Some(IoFor::ReadForIndex { pbn, authenticator }) => self.carrier_arrived(pbn, authenticator, buffer, result),
             Some(IoFor::WalkRead { which, pbn }) => self.walk_arrived(which, pbn, buffer, result),
@@ -413,7 +417,7 @@ impl Engine {
         };
         if result.is_err() {
             self.fail(match &what {
-                IoFor::Content { .. } => "a write of data",
+                IoFor::Content { .. } | IoFor::ProvedContent { .. } => "a write of data",
                 IoFor::Superblock => "a write of the superblock",
                 IoFor::Units { .. } | IoFor::CondensedUnits { .. } => "a write of the log",
                 _ => "a write of metadata",
@@ -422,6 +426,7 @@ impl Engine {
         let stamp = self.durability.completed(result.is_ok());
         match what {
             IoFor::Content { first, blocks } => self.content_written(io, first, blocks, stamp, result),
+            IoFor::ProvedContent { blocks } => self.proved_written(blocks),
             IoFor::PageWrite { id, removed } => self.page_written(id, removed, stamp, result),
             IoFor::Units { units, carriers, .. } => self.units_written(units, carriers, result.is_ok()),
             IoFor::CondensedUnits { units } => self.copies_written(units),

@@ -3,17 +3,21 @@
 //! 1. A store that lacks every trace of the last durable epoch is not the one that the last server left: none of its promises counts.
 //! 2. The content that a promise names is read, behind the flush of the opening (R8), and compared with the promise's fingerprint; of a slot, the
 //!    carrier has to be authentic. What differs, or cannot be read, is no proof.
+//! 3. What is there need not be there for good: a block that the device was told to discard, and whose later write was lost, may read as that write and
+//!    as something else the next time (decision 0071, 8). What was right is written again, and flushed, unless the tables show it to be durable.
 
 use crate::Map;
-use crate::buffer::BufferMut;
+use crate::buffer::{BufferMut, Slice};
+use crate::commit::FlushFor;
 use crate::engine::{Engine, IoFor};
 use crate::fingerprint::{Digest, Fingerprint};
+use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region, SECTORS};
 use crate::format::unit;
 use crate::interface::{Class, IoFailure, Promised, Trace, Traces};
 use crate::log::READ_RETRIES;
-use crate::pages::Got;
-use crate::units::{Pbn, count, index};
+use crate::pages::{Got, Task};
+use crate::units::{BLOCK_SIZE, Pbn, count, index};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Blocks in one read.
@@ -24,26 +28,35 @@ const BLOCKS_UNDER_WAY_MAX: u64 = 64;
 /// What is known of the contents that recalled promises name.
 #[derive(Default)]
 pub(crate) struct Proofs {
-    /// Blocks and slots that are named.
-    wanted: BTreeSet<(Pbn, u8)>,
+    /// Blocks and slots that are named, with the fingerprints of what they should hold.
+    wanted: BTreeSet<(Pbn, u8, Fingerprint)>,
     /// Runs of blocks that are still to be read.
     runs: VecDeque<(Pbn, u64)>,
     blocks_under_way: u64,
     /// Failed reads, by block.
     failures: Map<Pbn, u8>,
-    /// The fingerprints of what is there.
-    found: Map<(Pbn, u8), Fingerprint>,
+    /// Those of the wanted that were found.
+    found: BTreeSet<(Pbn, u8, Fingerprint)>,
+    /// Some of what was found has been written again, and not been flushed.
+    is_unflushed: bool,
+    is_flushing: bool,
+}
+
+/// What the tables say of a block that is read: its fingerprint's entry, and whether it is linked for certain.
+pub(crate) struct Known {
+    entry: FingerprintEntry,
+    is_linked: bool,
 }
 
 impl Proofs {
     pub fn of(promises: &[Promised], data_blocks: u64) -> Self {
         let named = |what: &Promised| match *what {
-            Promised::Link { pbn, slot, .. } if pbn.0 < data_blocks => Some((pbn, slot)),
+            Promised::Link { pbn, slot, proof, .. } if pbn.0 < data_blocks => Some((pbn, slot, proof)),
             _ => None,
         };
-        let wanted: BTreeSet<(Pbn, u8)> = promises.iter().filter_map(named).collect();
+        let wanted: BTreeSet<(Pbn, u8, Fingerprint)> = promises.iter().filter_map(named).collect();
         let mut runs: VecDeque<(Pbn, u64)> = VecDeque::new();
-        for &(pbn, _) in &wanted {
+        for &(pbn, ..) in &wanted {
             match runs.back_mut() {
                 Some((first, blocks)) if *first + *blocks > pbn => {}
                 Some((first, blocks)) if *first + *blocks == pbn && *blocks < RUN_BLOCKS_MAX => *blocks += 1,
@@ -62,7 +75,7 @@ impl Proofs {
 
     /// Whether the content of a block or slot was found to be this.
     pub fn has(&self, pbn: Pbn, slot: u8, proof: &Fingerprint) -> bool {
-        self.found.get(&(pbn, slot)) == Some(proof)
+        self.found.contains(&(pbn, slot, *proof))
     }
 }
 
@@ -92,23 +105,71 @@ impl Engine {
         }
     }
 
-    /// Reads what promises name. Whether all of it has been read.
+    /// Reads what promises name. Whether all of it has been read, and what is believed of it is durable.
     pub(crate) fn read_proofs(&mut self) -> bool {
         while self.promises.proofs.blocks_under_way < BLOCKS_UNDER_WAY_MAX {
-            let Some((first, blocks)) = self.promises.proofs.runs.pop_front() else { break };
+            let Some(&(first, blocks)) = self.promises.proofs.runs.front() else { break };
+            let known = match (0..blocks).map(|i| self.known_of(first + i)).collect() {
+                Ok(known) => known,
+                Err(page) => {
+                    self.wait(page, Task::Recall);
+                    return false;
+                }
+            };
+            self.promises.proofs.runs.pop_front();
             self.promises.proofs.blocks_under_way += blocks;
             let at = self.geometry.block_at(first);
-            self.read_in(IoFor::ReadForProof { first, blocks }, at, index(blocks), true, Class::Data);
+            self.read_in(IoFor::ReadForProof { first, known }, at, index(blocks), true, Class::Data);
         }
-        self.promises.proofs.blocks_under_way == 0
+        let proofs = &mut self.promises.proofs;
+        if proofs.blocks_under_way > 0 || proofs.is_flushing || self.failed {
+            return false;
+        }
+        if std::mem::take(&mut proofs.is_unflushed) {
+            proofs.is_flushing = true;
+            self.flush(FlushFor::Proofs);
+            return false;
+        }
+        true
     }
 
-    pub(crate) fn proof_arrived(&mut self, first: Pbn, blocks: u64, buffer: &BufferMut, digests: &[Digest], result: Result<(), IoFailure>) {
+    /// What the tables say of a block. `Err`: a page has to come first.
+    fn known_of(&mut self, pbn: Pbn) -> Result<Known, PageId> {
+        let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
+        let entry = match self.ensure(names) {
+            Got::Wait => return Err(names),
+            Got::Unreadable => FingerprintEntry::default(),
+            Got::Ready => self.pages.expect(names).content.fingerprint(at),
+        };
+        let is_counted = match self.ensure(counts) {
+            Got::Wait => return Err(counts),
+            Got::Unreadable => false,
+            Got::Ready => self.refs_now(pbn) > 0,
+        };
+        // Where garbage is possible, a count may stand for links that were lost; and their content with them.
+        Ok(Known { entry, is_linked: is_counted && self.log.is_some() && !self.superblock.garbage_possible })
+    }
+
+    pub(crate) fn proof_arrived(
+        &mut self,
+        first: Pbn,
+        known: Vec<Known>,
+        buffer: BufferMut,
+        digests: &[Digest],
+        result: Result<(), IoFailure>,
+    ) {
+        let blocks = count(known.len());
         self.promises.proofs.blocks_under_way -= blocks;
         if result.is_ok() {
-            for (i, &digest) in (0..blocks).zip(digests) {
-                self.note_content(first + i, buffer.block(index(i)), digest);
+            let read = buffer.freeze();
+            let mut again = Vec::new();
+            for (i, (known, &digest)) in known.into_iter().zip(digests).enumerate() {
+                let (pbn, block) = (first + count(i), read.block(i));
+                if self.note_content(pbn, block, digest) && !self.is_durable(&known, pbn, block, digest) {
+                    again.push((pbn, read.slice(i, 1)));
+                }
             }
+            self.write_again(again);
         } else if blocks > 1 {
             // One of them cannot be read: the others may.
             self.promises.proofs.runs.extend((0..blocks).map(|i| (first + i, 1)));
@@ -118,18 +179,54 @@ impl Engine {
         self.go_on_recalling();
     }
 
-    fn note_content(&mut self, pbn: Pbn, block: &[u8; crate::units::BLOCK_SIZE], digest: Digest) {
+    /// Notes what a block was found to hold. Whether a promise asks for any of it.
+    fn note_content(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
         let authentic = self.authentic(pbn, block).is_some();
         let slots = if authentic { unit::slots(block).unwrap_or_default() } else { Vec::new() };
         let proofs = &mut self.promises.proofs;
-        let wanted: Vec<(Pbn, u8)> = proofs.wanted.range((pbn, 0)..=(pbn, u8::MAX)).copied().collect();
-        for (pbn, slot) in wanted {
-            let content = match (slot, digest) {
-                (0, Digest::Of(fingerprint)) => Some(fingerprint),
-                (0, _) => None,
-                _ => slots.get(usize::from(slot) - 1).map(|slot| slot.fingerprint),
-            };
-            proofs.found.extend(content.map(|fingerprint| ((pbn, slot), fingerprint)));
+        let is_there = |&&(_, slot, proof): &&(Pbn, u8, Fingerprint)| match slot {
+            0 => digest == Digest::Of(proof),
+            _ => slots.get(usize::from(slot) - 1).is_some_and(|slot| slot.fingerprint == proof),
+        };
+        let of_block = proofs.wanted.range((pbn, 0, Fingerprint([0; 20]))..).take_while(|(of, ..)| *of == pbn);
+        let found: Vec<_> = of_block.filter(is_there).copied().collect();
+        let is_any = !found.is_empty();
+        proofs.found.extend(found);
+        is_any
+    }
+
+    /// Whether the tables show that this content of a block is durable: a name enters them after what it names (R1), a link of the log with it.
+    fn is_durable(&self, known: &Known, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
+        match known.entry.kind {
+            Kind::None => known.is_linked,
+            Kind::Carrier => self.authentic(pbn, block) == Some(known.entry.value),
+            Kind::Fingerprint => digest == Digest::Of(known.entry.value),
+            Kind::Checksum => known.entry.is_of(&self.fingerprinter, block) == Some(true),
         }
+    }
+
+    /// Writes blocks of a read as they were found, neighbours in one write.
+    fn write_again(&mut self, mut blocks: Vec<(Pbn, Slice)>) {
+        if self.failed {
+            return;
+        }
+        while let Some(&(first, _)) = blocks.first() {
+            let run = blocks.iter().zip(0..).take_while(|&(&(pbn, _), i)| pbn == first + i).count();
+            let data = blocks.drain(..run).map(|(_, block)| block).collect();
+            self.promises.proofs.blocks_under_way += count(run);
+            let at = self.geometry.block_at(first);
+            self.write_out(IoFor::ProvedContent { blocks: count(run) }, at, data, Class::Data);
+        }
+    }
+
+    pub(crate) fn proved_written(&mut self, blocks: u64) {
+        self.promises.proofs.blocks_under_way -= blocks;
+        self.promises.proofs.is_unflushed = true;
+        self.go_on_recalling();
+    }
+
+    pub(crate) fn proofs_flushed(&mut self) {
+        self.promises.proofs.is_flushing = false;
+        self.go_on_recalling();
     }
 }

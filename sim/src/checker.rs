@@ -18,7 +18,7 @@ impl Checker {
     /// When it breaks a rule.
     pub fn about_to_write(&mut self, block: u64, content: &Shared, view: View) -> Result<(), Violation> {
         match self {
-            Self::Ordered(checker) => checker.about_to_change(block, "a write"),
+            Self::Ordered(checker) => checker.about_to_write(block, content, view),
             Self::Log(checker) => checker.about_to_write(block, content, view),
         }
     }
@@ -29,7 +29,7 @@ impl Checker {
     /// When something may yet lead there.
     pub fn about_to_discard(&self, block: u64) -> Result<(), Violation> {
         match self {
-            Self::Ordered(checker) => checker.about_to_change(block, "a discard"),
+            Self::Ordered(checker) => checker.about_to_discard(block),
             Self::Log(checker) => checker.about_to_discard(block),
         }
     }

@@ -13,6 +13,7 @@
 //! It does work for the sectors that an event touched, and only for these.
 //! It does not check: what recovery makes of a state (the explorer does), nor anything about requests that are not acknowledged.
 
+use crate::content::Shared;
 use crate::disk::{Cell, SimDisk, to_index};
 use crate::oracle::Oracle;
 use crate::tables::{self, FINGERPRINTS, MAP, MapSector, REFS, Target, WRITTEN_BITS};
@@ -165,18 +166,31 @@ impl SetChecker {
         }
     }
 
-    /// A write or discard is about to be issued.
+    /// A write is about to be issued.
+    ///
+    /// # Errors
+    /// R4 when content could still be linked, and would change.
+    pub fn about_to_write(&self, block: u64, content: &Shared, view: View) -> Result<(), Violation> {
+        let stays = view.disk.cell(block).settled().is_some_and(|settled| settled.id() == content.id());
+        self.about_to_change(block, "a write", !stays)
+    }
+
+    /// A discard is about to be issued.
     ///
     /// # Errors
     /// R4 when content could still be linked.
-    pub fn about_to_change(&self, block: u64, what: &str) -> Result<(), Violation> {
+    pub fn about_to_discard(&self, block: u64) -> Result<(), Violation> {
+        self.about_to_change(block, "a discard", true)
+    }
+
+    fn about_to_change(&self, block: u64, what: &str, changes: bool) -> Result<(), Violation> {
         let place = self.volume.place(block);
         if self.clean_possible && place != Place::Superblock {
             return Err(violation!("R8: {what} of {place:?} while the volume may be clean on the medium"));
         }
         let Place::Data(pbn) = place else { return Ok(()) };
         let links = self.links[to_index(pbn)];
-        if links > 0 {
+        if links > 0 && changes {
             return Err(violation!("R4: {what} of PBN {pbn} while {links} links to it are possible: {}", self.linkers(pbn)));
         }
         Ok(())

@@ -22,6 +22,8 @@ pub(crate) enum FlushFor {
     Checkpoint,
     /// What the opening found in the log and writes again; then the unit that closes it after a crash.
     OpeningUnits,
+    /// What recalled promises name was written again.
+    Proofs,
 }
 
 /// What is durable.
@@ -99,6 +101,7 @@ impl Engine {
             FlushFor::Closing => self.closing_flushed(),
             FlushFor::Checkpoint => self.checkpoint_flushed(),
             FlushFor::OpeningUnits => self.opening_units_flushed(),
+            FlushFor::Proofs => self.proofs_flushed(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A medium that does everything at once, and the engine over it.
 
 use onefold_engine::Engine;
-use onefold_engine::buffer::{BufferMut, Frame, Home};
+use onefold_engine::buffer::{BufferMut, Frame, Home, Slice};
 use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
@@ -24,6 +24,13 @@ impl Home for Heap {
     fn give_back(&self, _: Box<[Frame]>, _: u32) {}
 }
 
+/// What a device has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    Write { class: Class, first: usize, blocks: usize },
+    Flush,
+}
+
 /// A medium on which everything happens at once, and the engine over it.
 pub struct Machine {
     pub medium: Vec<u8>,
@@ -38,6 +45,8 @@ pub struct Machine {
     pub fua_writes: u64,
     /// Blocks written, by class.
     pub written: BTreeMap<Class, u64>,
+    /// What the device was told to write, by its first block, and to flush.
+    pub history: Vec<Done>,
     /// Blocks whose digests were wanted with what was read.
     pub digested: u64,
     pub closed: Option<bool>,
@@ -132,6 +141,7 @@ impl Machine {
             flushes: 0,
             fua_writes: 0,
             written: BTreeMap::new(),
+            history: Vec::new(),
             digested: 0,
             closed: None,
             patience: 1,
@@ -176,7 +186,9 @@ impl Machine {
                     }
                     Action::Write { io, at, data, class, fua } => {
                         self.fua_writes += u64::from(fua);
-                        *self.written.entry(class).or_default() += data.iter().map(|slice| slice.blocks() as u64).sum::<u64>();
+                        let blocks = data.iter().map(Slice::blocks).sum();
+                        self.history.push(Done::Write { class, first: index(at.0) / BLOCK_SIZE, blocks });
+                        *self.written.entry(class).or_default() += blocks as u64;
                         let mut at = index(at.0);
                         for slice in data {
                             self.medium[at..at + slice.bytes().len()].copy_from_slice(slice.bytes());
@@ -186,6 +198,7 @@ impl Machine {
                     }
                     Action::Flush { io } => {
                         self.flushes += 1;
+                        self.history.push(Done::Flush);
                         let flushed = Event::Flushed { io, result: Ok(()) };
                         if self.keeps_flushes {
                             self.flushed.push(flushed);

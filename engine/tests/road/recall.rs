@@ -1,6 +1,6 @@
 //! What a server left to the next one: believed where the medium proves it, and kept where it can be.
 
-use crate::machine::{Machine, blank, pattern};
+use crate::machine::{Done, Machine, blank, pattern};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Notice, Op, Promise, Promised};
 use onefold_engine::settings::Settings;
@@ -76,6 +76,51 @@ fn what_was_acknowledged_is_there_after_a_kill() {
         assert!(next.read(0, 4096 * 50) == old[..4096 * 50] && next.read(4096 * 50, 4096 * 100) == new, "{mode:?}");
         next.flush();
         next.close();
+    }
+}
+
+/// A device may show a write that was lost, and show something else the next time (it was told to discard the block before). What recovery believes
+/// it has written itself.
+#[test]
+fn what_was_read_once_is_there_the_next_time() {
+    for mode in MODES {
+        let (old, new) = (noise(1, 40), noise(2, 40));
+        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
+        m.write(0, &old);
+        m.flush();
+        let mut medium = m.medium.clone();
+        m.write(4096 * 20, &new);
+        let next = m.next(m.medium.clone(), settings(mode));
+        for done in &next.history {
+            if let Done::Write { first, blocks, .. } = *done {
+                let at = first * 4096..(first + blocks) * 4096;
+                medium[at.clone()].copy_from_slice(&next.medium[at]);
+            }
+        }
+        let mut last = Machine::open(medium, settings(mode));
+        assert!(last.read(0, 4096 * 20) == old[..4096 * 20] && last.read(4096 * 20, 4096 * 40) == new, "{mode:?}");
+        // And it was durable before anything named it.
+        let is_of = |wanted: Class, done: &&Done| matches!(**done, Done::Write { class, .. } if class == wanted);
+        let content = next.history.iter().rposition(|done| is_of(Class::Data, &done)).expect("content was written again");
+        let after = next.history[content..].iter().take_while(|done| **done != Done::Flush);
+        assert!(after.clone().all(|done| !is_of(Class::Map, &done) && !is_of(Class::Log, &done)), "{mode:?}: {:?}", after.collect::<Vec<_>>());
+    }
+}
+
+/// What the tables show to be durable is not written again.
+#[test]
+fn a_promise_of_content_that_is_durable_costs_no_write_of_content() {
+    for mode in MODES {
+        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
+        m.write(0, &noise(1, 40));
+        m.flush();
+        let mut m = Machine::open(m.close(), settings(mode));
+        m.read(0, 4096);
+        m.wait(200);
+        m.write(4096 * 100, &noise(1, 40));
+        assert!(m.ring.iter().all(|promise| matches!(promise.what, Promised::Link { .. })) && m.ring.len() == 40);
+        let mut next = m.next(m.medium.clone(), settings(mode));
+        assert!(next.read(4096 * 100, 4096 * 40) == noise(1, 40) && !next.written.contains_key(&Class::Data), "{mode:?}");
     }
 }
 
