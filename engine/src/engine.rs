@@ -6,12 +6,12 @@
 
 use crate::Map;
 use crate::admit::{Pending, WriteOp};
-use crate::buffer::{Home, Slice};
+use crate::buffer::{BufferMut, Home, Slice};
 use crate::by_block::ByBlock;
 use crate::cache::ReadCache;
 use crate::commit::{Anticipation, Commit, Durability, FlushFor, Settle, Stage, Updates};
 use crate::epoch::{Epoch, RECORD_COST_BYTES};
-use crate::fingerprint::{Fingerprint, Fingerprinter};
+use crate::fingerprint::{Digest, Fingerprint, Fingerprinter};
 use crate::format::authenticator::Authenticator;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::geometry::Geometry;
@@ -80,10 +80,8 @@ pub(crate) enum IoFor {
         first: Pbn,
         known: Vec<crate::proof::Known>,
     },
-    /// Of such blocks, as they were found.
-    ProvedContent {
-        blocks: u64,
-    },
+    /// Of so many such blocks, as they were found.
+    ProvedContent(u64),
     /// Of a block that a recalled promise names and that takes no more links: its content is written again.
     ReadForRecall {
         pbn: Pbn,
@@ -388,13 +386,7 @@ impl Engine {
         }
     }
 
-    fn on_read(
-        &mut self,
-        io: IoId,
-        buffer: crate::buffer::BufferMut,
-        digests: Vec<crate::fingerprint::Digest>,
-        result: Result<(), IoFailure>,
-    ) {
+    fn on_read(&mut self, io: IoId, buffer: BufferMut, digests: Vec<Digest>, result: Result<(), IoFailure>) {
         match self.ios.remove(&io) {
             Some(IoFor::PageLoad(id)) => self.page_loaded(id, &buffer, result),
             Some(IoFor::Read { op, run }) => self.read_arrived(op, run, buffer, digests, result),
@@ -417,7 +409,7 @@ impl Engine {
         };
         if result.is_err() {
             self.fail(match &what {
-                IoFor::Content { .. } | IoFor::ProvedContent { .. } => "a write of data",
+                IoFor::Content { .. } | IoFor::ProvedContent(_) => "a write of data",
                 IoFor::Superblock => "a write of the superblock",
                 IoFor::Units { .. } | IoFor::CondensedUnits { .. } => "a write of the log",
                 _ => "a write of metadata",
@@ -426,7 +418,7 @@ impl Engine {
         let stamp = self.durability.completed(result.is_ok());
         match what {
             IoFor::Content { first, blocks } => self.content_written(io, first, blocks, stamp, result),
-            IoFor::ProvedContent { blocks } => self.proved_written(blocks),
+            IoFor::ProvedContent(blocks) => self.proved_written(blocks),
             IoFor::PageWrite { id, removed } => self.page_written(id, removed, stamp, result),
             IoFor::Units { units, carriers, .. } => self.units_written(units, carriers, result.is_ok()),
             IoFor::CondensedUnits { units } => self.copies_written(units),

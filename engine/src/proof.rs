@@ -215,7 +215,7 @@ impl Engine {
             let data = blocks.drain(..run).map(|(_, block)| block).collect();
             self.promises.proofs.blocks_under_way += count(run);
             let at = self.geometry.block_at(first);
-            self.write_out(IoFor::ProvedContent { blocks: count(run) }, at, data, Class::Data);
+            self.write_out(IoFor::ProvedContent(count(run)), at, data, Class::Data);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Synced writes of what compresses: one unit, and one flush.
 
-use crate::machine::{Machine, blank, pattern};
+use crate::machine::Machine;
+use crate::media::{blank, pattern};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Reply};
 use onefold_engine::settings::{Compression, Settings};

@@ -1,7 +1,7 @@
 //! What `check --data` says of a medium on which content has rotted.
 
 use crate::carriers::{served, soft};
-use crate::machine::blank;
+use crate::media::blank;
 use onefold_engine::check::{CheckSettings, Finding, ReadMedium, check};
 use onefold_engine::interface::IoFailure;
 use onefold_engine::units::{Bytes, index};

@@ -1,6 +1,7 @@
 //! Volumes whose counters come to their end: they are read for ever, and written no more.
 
-use super::machine::{Machine, blank, pattern};
+use super::machine::Machine;
+use super::media::{blank, pattern};
 use onefold_engine::format::{CommitMode, Superblock, pair_of};
 use onefold_engine::interface::{Failure, Notice, Op, Reply};
 use onefold_engine::settings::Settings;

@@ -2,7 +2,8 @@
 //! apart.
 
 use crate::carriers::{served, settings, soft};
-use crate::machine::{Machine, blank, pattern};
+use crate::machine::Machine;
+use crate::media::{blank, pattern};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::CommitMode;

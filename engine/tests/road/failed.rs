@@ -1,6 +1,7 @@
 //! A device that has failed (A5): what it holds for links that were never committed is not to be trusted.
 
-use crate::machine::{Machine, blank, pattern};
+use crate::machine::Machine;
+use crate::media::{blank, pattern};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Event, Failure, Op, Reply};
 use onefold_engine::settings::Settings;

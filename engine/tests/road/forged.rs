@@ -1,6 +1,7 @@
 //! Tables whose checks are right and whose numbers are not: damage is told of, and costs what it must, never the server.
 
-use super::machine::{Machine, blank, chosen, pattern};
+use super::machine::Machine;
+use super::media::{blank, chosen, pattern};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::page::{open, seal};

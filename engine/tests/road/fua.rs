@@ -1,7 +1,8 @@
 //! Epochs that are one unit alone, on a device that takes FUA.
 
 use crate::carriers::{settings, soft};
-use crate::machine::{Machine, blank, pattern};
+use crate::machine::Machine;
+use crate::media::{blank, pattern};
 use onefold_engine::interface::Op;
 use onefold_engine::settings::Settings;
 use onefold_engine::stats::EpochCounts;

@@ -9,13 +9,15 @@ mod failed;
 mod forged;
 mod fua;
 mod machine;
+mod media;
 mod packs;
 mod recall;
 mod sizes;
 mod space;
 mod two_servers;
 
-use machine::{Machine, blank, pattern};
+use machine::Machine;
+use media::{blank, pattern};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Event, Notice, Op};
 use onefold_engine::memory::Part;

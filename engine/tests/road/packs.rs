@@ -1,7 +1,8 @@
 //! Large epochs: what is packed, what is not compressed, and who waits for it.
 
 use crate::carriers::{served, settings, soft, written};
-use crate::machine::{Machine, blank, pattern};
+use crate::machine::Machine;
+use crate::media::{blank, pattern};
 use onefold_engine::interface::{Class, Op};
 use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::index;

@@ -1,6 +1,7 @@
 //! What a server left to the next one: believed where the medium proves it, and kept where it can be.
 
-use crate::machine::{Done, Machine, blank, pattern};
+use crate::machine::{Done, Machine};
+use crate::media::{blank, pattern};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Notice, Op, Promise, Promised};
 use onefold_engine::settings::Settings;
@@ -103,7 +104,11 @@ fn what_was_read_once_is_there_the_next_time() {
         let is_of = |wanted: Class, done: &&Done| matches!(**done, Done::Write { class, .. } if class == wanted);
         let content = next.history.iter().rposition(|done| is_of(Class::Data, &done)).expect("content was written again");
         let after = next.history[content..].iter().take_while(|done| **done != Done::Flush);
-        assert!(after.clone().all(|done| !is_of(Class::Map, &done) && !is_of(Class::Log, &done)), "{mode:?}: {:?}", after.collect::<Vec<_>>());
+        assert!(
+            after.clone().all(|done| !is_of(Class::Map, &done) && !is_of(Class::Log, &done)),
+            "{mode:?}: {:?}",
+            after.collect::<Vec<_>>()
+        );
     }
 }
 

@@ -1,7 +1,8 @@
 //! The log's epochs, counted by what could ride in them; and carriers of one slot.
 
 use crate::carriers::{served, settings, soft, written};
-use crate::machine::{Machine, blank, pattern};
+use crate::machine::Machine;
+use crate::media::{blank, pattern};
 use onefold_engine::settings::Settings;
 use onefold_engine::stats::{EpochCounts, LogEpochs};
 use std::collections::BTreeMap;

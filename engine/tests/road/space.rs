@@ -1,6 +1,7 @@
 //! Blocks that are free: which of them the device is told of.
 
-use crate::machine::{Machine, blank, pattern};
+use crate::machine::Machine;
+use crate::media::{blank, pattern};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Op, Reply};
 use onefold_engine::settings::Settings;

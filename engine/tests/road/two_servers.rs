@@ -1,6 +1,7 @@
 //! Two servers have one volume, which nothing kept apart: the one that finds the other's superblock stops, and leaves it as it is.
 
-use crate::machine::{Machine, blank, formatted, pattern};
+use crate::machine::Machine;
+use crate::media::{blank, formatted, pattern};
 use onefold_engine::format::{CommitMode, choose, copies};
 use onefold_engine::interface::{Event, Notice, Op, Reply};
 use onefold_engine::settings::Settings;

@@ -1,0 +1,46 @@
+//! Media: volumes as they are formatted, and what is written to them.
+
+use onefold_engine::fingerprint::Algorithm;
+use onefold_engine::format::{self, FormatStep, Geometry, Superblock, Wish};
+use onefold_engine::settings::Settings;
+use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
+
+pub fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
+    formatted([7; 16], bytes, logical)
+}
+
+/// A blank volume of this UUID.
+pub fn formatted(uuid: [u8; 16], bytes: u64, logical: Option<u64>) -> Vec<u8> {
+    let geometry = Geometry::plan(Bytes(bytes), &Wish { logical_blocks: logical, reserve_blocks: None }).expect("fits");
+    let superblock = Superblock::new(geometry, uuid, [9; 32], Algorithm::Blake3, &Settings::default());
+    let mut medium = vec![0xA5; index(bytes)];
+    for step in format::format(&superblock, Bytes(bytes), &[]) {
+        match step {
+            FormatStep::Zero { at, length } => medium[index(at.0)..index(at.0 + length.0)].fill(0),
+            FormatStep::Write { at, page } => medium[index(at.0)..index(at.0) + BLOCK_SIZE].copy_from_slice(&page[..]),
+            FormatStep::Flush => {}
+        }
+    }
+    medium
+}
+
+/// The superblock that counts; none where the medium holds no volume that can be used.
+pub fn chosen(medium: &[u8]) -> Option<Superblock> {
+    let bytes = u64::try_from(medium.len()).expect("fits");
+    let page = |at: Bytes| medium.get(usize::try_from(at.get()).ok()?..)?.first_chunk::<BLOCK_SIZE>();
+    let front = [Bytes(0), Bytes(4096)].map(page);
+    let end = format::end_copies(front, Bytes(bytes)).map(page);
+    Some(format::choose([front[0], front[1], end[0], end[1]], Bytes(bytes)).ok()?.into_service())
+}
+
+pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    (0..bytes)
+        .map(|_| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x.to_le_bytes()[3]
+        })
+        .collect()
+}
