@@ -3,6 +3,9 @@
 /// An engine over a medium in memory, as its own tests have it.
 #[path = "../../engine/tests/road/machine.rs"]
 pub mod machine;
+/// What it runs on.
+#[path = "../../engine/tests/road/media.rs"]
+pub mod media;
 
 /// The hostile hands, as `./dev hostile` has them.
 #[path = "../../app/examples/hostile/craft.rs"]

@@ -1,7 +1,8 @@
 //! Small volumes in memory, what becomes of them in hostile hands, and what their engine makes of that.
 
 use crate::craft::{Draw, Medium, Page, newest};
-use crate::machine::{Machine, chosen, pattern};
+use crate::machine::Machine;
+use crate::media::{chosen, pattern};
 use onefold_engine::check::{CheckSettings, Finding, ReadMedium, check};
 use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::{CommitMode, FormatStep, Geometry, ProtectedRange, Superblock, Wish, format};

@@ -45,7 +45,7 @@ impl Bench {
     }
 
     fn write(&mut self, block: u64, content: &Shared) -> Checked {
-        self.checker.about_to_change(block, "a write")?;
+        self.checker.about_to_write(block, content, View { disk: &self.disk, oracle: &self.oracle })?;
         self.io += 1;
         self.disk.write(IoId(self.io), block, std::slice::from_ref(content))?;
         self.disk.finish(IoId(self.io), End::Done);
@@ -207,6 +207,14 @@ fn r4_content_is_overwritten_while_a_link_is_possible() {
     bench.unlink(5).unwrap();
     bench.unname(3).unwrap();
     says(bench.data(3, &pattern("b")), "R4");
+}
+
+/// What recovery believes it writes again.
+#[test]
+fn content_is_written_again_as_it_is_while_it_is_linked() {
+    let mut bench = Bench::committed();
+    bench.data(3, &pattern("a")).expect("nothing changes");
+    bench.flush().expect("nothing has changed");
 }
 
 #[test]
