@@ -86,8 +86,7 @@ impl ReadCache {
         self.insert(pbn, block);
     }
 
-    /// Takes in a block that was just written: who writes the same content soon finds it here. What a read that ended after the block was freed has
-    /// left of it goes.
+    /// Takes in a block that was just written: who writes the same content soon finds it here.
     pub fn fill_written(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) {
         self.forget(pbn);
         if self.written.len() >= self.written_max {

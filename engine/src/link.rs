@@ -205,7 +205,6 @@ impl Engine {
         let (slice, FingerprintEntry { kind, value: fingerprint }) = (content.slice, entry);
         let pbn = self.allocate(lbn)?;
         self.ledger.new_blocks += 1;
-        self.cache.forget(pbn);
         self.change_refs(pbn, 2);
         self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.open.births.push(pbn);

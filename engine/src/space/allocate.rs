@@ -54,6 +54,8 @@ impl Engine {
                 self.space.ready.push_back(pbn);
                 continue;
             }
+            // Reads of what it held are over, for it is not pinned.
+            self.cache.forget(pbn);
             self.superblock.allocation_cursor = pbn;
             return Ok(Some(pbn));
         }
@@ -165,7 +167,6 @@ impl Engine {
 
     /// A block's count fell to zero: it may be handed out again.
     pub(crate) fn freed(&mut self, pbn: Pbn) {
-        self.cache.forget(pbn);
         self.space.changes += 1;
         self.space.fruitless = 0;
         self.space.trials_left = self.space.granules();
