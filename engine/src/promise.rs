@@ -37,13 +37,15 @@ pub(crate) struct Promises {
     pub named: Map<Pbn, ()>,
     /// What the store has to show before any of them counts; then what proves each.
     pub traces: Traces,
+    /// It has shown none of them.
+    pub is_set_back: bool,
     pub proofs: Proofs,
     /// Those that could not be kept.
     pub broken: u64,
     /// Where the log was found to end, if one was read.
     pub log_end: Option<u64>,
     /// What the last durable epoch left on the medium.
-    trace: Option<Trace>,
+    pub trace: Option<Trace>,
 }
 
 /// The promises of one epoch.

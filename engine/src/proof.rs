@@ -14,7 +14,7 @@ use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region, SECTORS};
 use crate::format::unit;
-use crate::interface::{Class, IoFailure, Promised, Trace, Traces};
+use crate::interface::{Action, Class, IoFailure, Promised, Trace, Traces};
 use crate::log::READ_RETRIES;
 use crate::pages::{Got, Task};
 use crate::units::{BLOCK_SIZE, Pbn, count, index};
@@ -82,14 +82,31 @@ impl Proofs {
 impl Engine {
     /// Whether the store has a trace of what the last server had made durable. `Err`: a page has to come first.
     pub(crate) fn is_traced(&mut self, traces: Traces) -> Result<bool, PageId> {
-        let mut is_traced = traces == [None; 2];
         for trace in traces.into_iter().flatten() {
-            is_traced |= match trace {
-                Trace::Log { sequence } => self.promises.log_end.unwrap_or(self.superblock.last_log_sequence) >= sequence,
+            let is_there = match trace {
+                Trace::Log { sequence } => self.log_end() >= sequence,
                 Trace::Map { sector, sum } => self.map_sum(sector)? == Some(sum),
             };
+            if is_there {
+                // It is by this that the store is known until an epoch of this server is durable.
+                self.promises.trace = Some(trace);
+                return Ok(true);
+            }
         }
-        Ok(is_traced)
+        Ok(traces == [None; 2])
+    }
+
+    /// The store is the one that was left. With a log it is known by that from now on: units say what a sector of the map means before it is written.
+    pub(crate) fn store_is_known(&mut self) {
+        if let (Some(Trace::Map { .. }), Some(_)) = (self.promises.trace, &self.log) {
+            self.promises.trace = Some(Trace::Log { sequence: self.log_end() });
+            self.out.push(Action::Forget { epoch: self.superblock.last_epoch, traces: [self.promises.trace, None] });
+        }
+    }
+
+    /// The last sequence of the log as this opening found it.
+    fn log_end(&self) -> u64 {
+        self.promises.log_end.unwrap_or(self.superblock.last_log_sequence)
     }
 
     /// The sum of a sector of the map; none where it cannot be read, or is not there.

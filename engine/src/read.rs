@@ -124,9 +124,8 @@ impl Engine {
             let lbn = Lbn(first + count(self.reads[op].pieces.len()));
             match self.lookup(lbn) {
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.log_counts_upto.is_some() => self.reads[op].bad = true,
-                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.failed && self.overlay(lbn).is_some() => self.reads[op].bad = true,
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.reads[op].pieces.push(Piece::Zeroes),
-                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < self.geometry.data_blocks => self.take_block(op, lbn, pbn, slot),
+                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < self.geometry.data_blocks => self.take_block(op, pbn, slot),
                 Ok(_) => self.reads[op].bad = true,
                 Err(page) => {
                     self.wait(page, Task::Read(op));
@@ -139,13 +138,8 @@ impl Engine {
     }
 
     /// Takes a block's content where it is in memory, else pins the block, for a run.
-    fn take_block(&mut self, op: usize, lbn: Lbn, pbn: Pbn, slot: u8) {
+    fn take_block(&mut self, op: usize, pbn: Pbn, slot: u8) {
         let held = self.fresh.get(pbn).and_then(|f| f.held.clone());
-        // After a failure neither an uncommitted link nor what the device holds for it is to be trusted (A5).
-        if held.is_none() && self.failed && self.overlay(lbn).is_some() {
-            self.reads[op].bad = true;
-            return;
-        }
         // What a damaged log leaves has to be proved anew for each LBN.
         let is_trusted = self.log_counts_upto.is_none();
         if let Some(here) = held.or_else(|| if is_trusted { self.cached(pbn) } else { None }) {
@@ -259,10 +253,12 @@ impl Engine {
         self.go_on_reading(op);
     }
 
-    /// Whether something of it came from the device for a link that no commit has made durable: its bytes are not to be trusted (A5).
+    /// Whether something of it is not in memory, and stands behind what no commit has made durable: after a failure neither that nor what the device
+    /// holds for it is to be trusted (A5).
     fn reads_uncommitted(&self, op: usize) -> bool {
         let read = &self.reads[op];
-        read.device_pieces().any(|(piece, _)| self.overlay(read.lbn(piece)).is_some())
+        let mut pieces = read.pieces.iter().enumerate();
+        pieces.any(|(i, piece)| !matches!(piece, Piece::Here(_)) && self.overlay(read.lbn(i)).is_some())
     }
 
     fn end_read(&mut self, op: usize) {

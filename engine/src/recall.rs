@@ -43,7 +43,10 @@ impl Engine {
         match self.is_traced(self.promises.traces) {
             Err(page) => return self.wait(page, Task::Recall),
             // Once: what is recalled changes the sector that is the trace.
-            Ok(true) => self.promises.traces = [None; 2],
+            Ok(true) => {
+                self.promises.traces = [None; 2];
+                self.store_is_known();
+            }
             Ok(false) => self.refuse_promises(),
         }
         if !self.read_proofs() {
@@ -70,6 +73,7 @@ impl Engine {
     /// The store is not the one that the last server left.
     fn refuse_promises(&mut self) {
         self.promises_lost = true;
+        self.promises.is_set_back = true;
         self.promises.traces = [None; 2];
         self.promises.recalled.clear();
         self.promises.proofs = Proofs::default();
@@ -200,7 +204,8 @@ impl Engine {
 
     /// Serves once everything recalled is durable.
     pub(crate) fn serve_when_recalled(&mut self) {
-        let done = self.promises.recalled.is_empty() && self.open.is_empty() && self.commit.is_none();
+        let is_checked = self.promises.traces == [None; 2];
+        let done = is_checked && self.promises.recalled.is_empty() && self.open.is_empty() && self.commit.is_none();
         if self.stage != Stage::Recalling || !(done || self.failed) {
             return;
         }
@@ -214,6 +219,10 @@ impl Engine {
             self.unflushed = true;
         } else {
             self.out.push(Action::Recalled);
+            if self.promises.is_set_back {
+                // The next server is not to look for what this store lacks.
+                self.out.push(Action::Forget { epoch: self.superblock.last_epoch, traces: [None; 2] });
+            }
         }
         self.promises.named.clear();
         self.promises.proofs = Proofs::default();

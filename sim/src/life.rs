@@ -345,10 +345,6 @@ fn ring_left(world: &World, rng: &mut Rng) -> RingLeft {
     if !is_there {
         return RingLeft::None;
     }
-    // The oracle does not know yet what a ring means whose promises stood when the device failed.
-    if world.weather.failed && world.ring.is_being_recalled() {
-        return RingLeft::None;
-    }
     if rng.u8(..) < 32 || world.weather.lost {
         return RingLeft::Lost;
     }

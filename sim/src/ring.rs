@@ -97,6 +97,6 @@ impl Ring {
         let expected = if self.recalling { self.expected.clone() } else { oracle.after_acknowledged() };
         let in_doubt = failed || self.recalling && self.in_doubt;
         let legacy = Legacy { promises: copied.clone(), traces: self.traces };
-        (Self { copied, standing: Vec::new(), traces: [None; 2], expected, recalling: true, in_doubt }, legacy)
+        (Self { copied, standing: Vec::new(), traces: self.traces, expected, recalling: true, in_doubt }, legacy)
     }
 }

@@ -96,6 +96,10 @@ impl Promises {
         for promise in &left.legacy.promises {
             promises.copied_upto = promises.append(COPIED, promise);
         }
+        if let Some(ring) = &mut promises.ring {
+            // The store is known by them until an epoch of this server is durable.
+            ring.kept(Epoch(0), left.legacy.traces, None);
+        }
         Ok((promises, left))
     }
 

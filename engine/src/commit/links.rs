@@ -86,7 +86,8 @@ impl Engine {
         if let Some(sector) = changed {
             commit.map_written = true;
             commit.map_writing.insert(id);
-            if self.settings.keeps_promises {
+            // A server that makes no promises has those of the last one in its ring until they are committed.
+            if self.settings.keeps_promises || self.promises.trace.is_some() {
                 commit.trace = Some(Trace::Map { sector: id.sector(sector), sum: page.content.sum(sector) });
                 self.trace_changes(id);
             }

@@ -363,10 +363,11 @@ impl Engine {
         self.begin_recalling();
     }
 
-    /// The volume opens read-only. Where its log ends may not be settled: no answer that the next opening might contradict (P7).
+    /// The volume opens read-only. Where its log ends may not be settled, and what was promised is not there: no answer that the next opening might
+    /// contradict (P7).
     pub(crate) fn opening_failed(&mut self) {
         let is_settled = self.log_opening.as_ref().is_none_or(|opening| opening.is_settled);
-        self.unflushed |= self.log.is_some() && !is_settled;
+        self.unflushed |= self.log.is_some() && !is_settled || !self.promises.recalled.is_empty();
         self.log_opening = None;
         self.serve();
     }

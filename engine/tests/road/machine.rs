@@ -80,11 +80,16 @@ pub struct Machine {
 impl Machine {
     /// The server after this one, which was killed: on `medium`, with what was promised.
     pub fn next(&self, medium: Vec<u8>, settings: Settings) -> Self {
-        let promises = self.ring.iter().map(|promise| promise.what.clone()).collect();
-        let mut next = Self::opened(medium, settings, Legacy { promises, traces: self.traces });
+        let mut next = self.left(medium, settings);
         next.feed(Event::Tick);
         next.wait(3);
         next
+    }
+
+    /// The same, before its first step.
+    pub fn left(&self, medium: Vec<u8>, settings: Settings) -> Self {
+        let promises = self.ring.iter().map(|promise| promise.what.clone()).collect();
+        Self::opened(medium, settings, Legacy { promises, traces: self.traces })
     }
 
     pub fn open(medium: Vec<u8>, settings: Settings) -> Self {

@@ -3,8 +3,8 @@
 use crate::machine::{Done, Machine};
 use crate::media::{blank, pattern};
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Class, Notice, Op, Promise, Promised};
-use onefold_engine::settings::Settings;
+use onefold_engine::interface::{Class, Event, IoFailure, Notice, Op, Promise, Promised};
+use onefold_engine::settings::{Persistence, Settings};
 
 const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 
@@ -109,6 +109,60 @@ fn what_was_read_once_is_there_the_next_time() {
             "{mode:?}: {:?}",
             after.collect::<Vec<_>>()
         );
+    }
+}
+
+/// The device fails before anything is recalled: what was promised is not there, and the next opening may have it (P7).
+#[test]
+fn a_server_whose_opening_fails_answers_nothing_while_promises_stand() {
+    for mode in MODES {
+        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
+        m.write(0, &noise(1, 4));
+        m.flush();
+        m.write(0, &noise(2, 4));
+        let mut next = m.left(m.medium.clone(), settings(mode));
+        next.keeps_flushes = true;
+        next.feed(Event::Tick);
+        let first = next.flushed.remove(0);
+        next.feed(first);
+        let Some(&Event::Flushed { io, .. }) = next.flushed.first() else { panic!("the superblock is flushed") };
+        next.feed(Event::Flushed { io, result: Err(IoFailure) });
+        assert!(next.fails_to_read(0), "{mode:?}");
+        assert!(m.next(next.medium.clone(), settings(mode)).read(0, 4096 * 4) == noise(2, 4), "{mode:?}");
+    }
+}
+
+/// Two kills on end: the second server was killed while it committed what it had recalled, perhaps in another mode, or promising nothing itself.
+#[test]
+fn the_store_is_the_one_that_was_left_after_a_second_kill() {
+    let strong = |mode| Settings { persistence: Persistence::Strong, keeps_promises: false, ..settings(mode) };
+    for first in MODES {
+        for second in [settings(CommitMode::Log), settings(CommitMode::Ordered), strong(CommitMode::Log), strong(CommitMode::Ordered)] {
+            let mode = second.commit_mode;
+            let mut m = Machine::open(blank(32 << 20, None), settings(first));
+            m.write(0, &noise(1, 4));
+            m.flush();
+            let copy = m.medium.clone();
+            m.write(4096, &noise(2, 4));
+            m.flush();
+            m.write(4096 * 2, &noise(3, 4));
+            let mut next = m.left(m.medium.clone(), second);
+            (next.ring, next.traces) = (m.ring.clone(), m.traces);
+            next.keeps_flushes = true;
+            next.feed(Event::Tick);
+            // Killed behind each write of what was recalled, as it were: at each flush.
+            while !next.flushed.is_empty() {
+                let mut last = next.next(next.medium.clone(), settings(mode));
+                assert!(!last.notices.contains(&Notice::SetBack), "{first:?}, {mode:?}");
+                assert!(last.read(4096 * 2, 4096 * 4) == noise(3, 4), "{first:?}, {mode:?}");
+                let flushed = next.flushed.remove(0);
+                next.feed(flushed);
+            }
+            // Before anything of it is durable the store is told from one that was set back, as ever.
+            let mut set_back = m.left(copy, settings(mode));
+            set_back.feed(Event::Tick);
+            assert!(set_back.notices.contains(&Notice::SetBack), "{first:?}, {mode:?}");
+        }
     }
 }
 
