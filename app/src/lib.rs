@@ -5,6 +5,7 @@ pub mod commands;
 pub mod device;
 pub mod exit;
 pub mod frontend;
+pub mod heartbeat;
 pub mod live;
 pub mod output;
 pub mod runtime;

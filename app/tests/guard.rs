@@ -1,6 +1,9 @@
-//! One store has one server on a machine, by whatever paths it is reached; and what only looks like one store may have several.
+//! One store has one server on a machine, by whatever paths it is reached, and where it is guarded one among all hosts; and what only looks like one store may
+//! have several.
 
 mod common;
+#[path = "guard/hosts.rs"]
+mod hosts;
 
 use common::home::Home;
 use common::{have, run, skipped};

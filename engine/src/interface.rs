@@ -225,6 +225,10 @@ pub enum Event {
     },
     /// Time has passed.
     Tick,
+    /// Another server has claimed the volume (decision 0086): this one fails for good, as by A5, and writes nothing more.
+    Ousted,
+    /// The guard block could not be read or written: as any failed operation of the device (A5).
+    GuardFailed,
     /// Commit everything, mark the volume clean, then [`Action::Closed`]. No request comes after it.
     Close,
 }
@@ -277,6 +281,8 @@ pub enum Notice {
     WentReadOnly { what: &'static str },
     /// Another server has written a superblock, of this generation and opening: read-only from here on. It may have formatted the store.
     OtherServer { generation: u64, incarnation: u64, is_formatted: bool },
+    /// A server of another host has claimed the volume: read-only from here on.
+    Ousted,
     /// A counter of the volume has come to its end: read-only from here on (`counters.rs`).
     CountersUsedUp,
     /// Damage that no crash explains (P6).

@@ -62,16 +62,18 @@ impl Prepared {
         let (blocks, wish) = match shape {
             // Superblocks 2 + 2, written 1, refs 1, fingerprints 1, map 4; data from the next multiple of 16 on.
             Shape::Tiny | Shape::Linked => {
-                (16 + TINY_DATA + more + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2 + more) })
+                (16 + TINY_DATA + more + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2 + more), guard: false })
             }
             Shape::Wide => {
-                let wish = Wish { logical_blocks: Some(WIDE_PAGES * 800), reserve_blocks: Some(2 + more) };
+                let wish = Wish { logical_blocks: Some(WIDE_PAGES * 800), reserve_blocks: Some(2 + more), guard: false };
                 (16 + WIDE_PAGES + TINY_DATA + more + 2, wish)
             }
-            Shape::Roomy => (16 + ROOMY_DATA + more + 2, Wish { logical_blocks: Some(ROOMY_LOGICAL), reserve_blocks: Some(2 + more) }),
+            Shape::Roomy => {
+                (16 + ROOMY_DATA + more + 2, Wish { logical_blocks: Some(ROOMY_LOGICAL), reserve_blocks: Some(2 + more), guard: false })
+            }
             Shape::Spread => (
                 16 + SPREAD_DATA + more + 2,
-                Wish { logical_blocks: Some(SPREAD_DATA - SPREAD_RESERVE), reserve_blocks: Some(SPREAD_RESERVE + more) },
+                Wish { logical_blocks: Some(SPREAD_DATA - SPREAD_RESERVE), reserve_blocks: Some(SPREAD_RESERVE + more), guard: false },
             ),
         };
         let geometry = Geometry::plan_tiny(Bytes(blocks * BLOCK_BYTES), &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;

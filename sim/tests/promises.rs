@@ -229,7 +229,7 @@ fn contents_are_promised_as_long_as_each_has_a_block() {
 }
 
 fn thin(settings: Settings) -> Scene {
-    let wish = Wish { logical_blocks: Some(6000), reserve_blocks: Some(64) };
+    let wish = Wish { logical_blocks: Some(6000), reserve_blocks: Some(64), guard: false };
     Scene::new(16 << 20, &wish, Order::FirstFirst, settings)
 }
 

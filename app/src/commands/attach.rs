@@ -1,6 +1,7 @@
 //! `attach`: makes a volume a block device.
 
 use crate::exit::{Exit, Failed, Outcome};
+use crate::heartbeat::{self, Purpose};
 use crate::output::size::Size;
 use crate::server::directory::run_directory;
 use crate::server::launch::{self, End};
@@ -80,13 +81,16 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
         return Err(in_use(&record));
     }
     let path = found.path;
-    let (id, uuid, label) = if arguments.options.passthrough {
-        let meta = path.metadata().map_err(|e| Failed::system(format!("cannot look at {}", path.display()), e))?;
-        (format!("bare-{:x}-{:x}-{:x}", meta.dev(), meta.ino(), meta.rdev()), None, None)
-    } else {
-        let superblock = volume::peek(&path)?.superblock;
-        let uuid = Uuid::from_bytes(superblock.uuid).to_string();
-        (uuid.clone(), Some(uuid), Some(superblock.label).filter(|label| !label.is_empty()))
+    let superblock = if arguments.options.passthrough { None } else { Some(volume::peek(&path)?.superblock) };
+    let (id, uuid, label) = match &superblock {
+        None => {
+            let meta = path.metadata().map_err(|e| Failed::system(format!("cannot look at {}", path.display()), e))?;
+            (format!("bare-{:x}-{:x}-{:x}", meta.dev(), meta.ino(), meta.rdev()), None, None)
+        }
+        Some(superblock) => {
+            let uuid = Uuid::from_bytes(superblock.uuid).to_string();
+            (uuid.clone(), Some(uuid), Some(superblock.label.clone()).filter(|label| !label.is_empty()))
+        }
     };
     if let Some(record) = record::all(&directory)?.iter().find(|r| r.id == id) {
         if record.is_alive() {
@@ -97,6 +101,10 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
     known::remember(&path);
     let places = Places::of(&directory, &id);
     let frontend = frontend(arguments, &places)?;
+    if let Some(superblock) = &superblock {
+        let purpose = if arguments.options.read_only { Purpose::Watch } else { Purpose::Claim };
+        heartbeat::announce(&path, superblock, purpose);
+    }
     let (options, in_background) = (arguments.options.clone(), !arguments.foreground);
     Ok(Plan { id, path, uuid, label, directory, options, frontend, in_background, is_replacement: false })
 }

@@ -2,6 +2,7 @@
 
 use crate::device::backing::{Access, Backing, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
+use crate::heartbeat::look_first;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
@@ -191,6 +192,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     }
     let Found { path, .. } = volume::find(&arguments.volume)?;
     let backing = Backing::open_patiently(&path, Access::Read, PATIENCE)?;
+    look_first(&backing)?;
     let length = Bytes(backing.facts().length);
     let settings = CheckSettings { memory_bytes: arguments.memory.0, data: arguments.data };
     let mut listener = Listener { lines: Vec::new(), is_watched: std::io::stderr().is_terminal(), shown: Instant::now() };

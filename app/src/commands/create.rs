@@ -1,8 +1,9 @@
 //! `create`: formats a file or block device as a volume.
 
-use super::status::OnMedium;
+use super::status::{OnMedium, every};
 use crate::device::backing::{Access, Allocation, Backing, Kind, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
+use crate::heartbeat::{Here, look_first};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
@@ -12,7 +13,7 @@ use crate::volume;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::superblock::{LABEL_BYTES_MAX, PROTECTED_MAX};
-use onefold_engine::format::{FormatStep, Geometry, GeometryError, ProtectedRange, Superblock, Wish, format};
+use onefold_engine::format::{FormatStep, Geometry, GeometryError, ProtectedRange, Superblock, Wish, format_guarded};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
 use serde::Serialize;
@@ -22,6 +23,7 @@ use uuid::Uuid;
 
 /// Files up to this size get their space at once.
 const WHOLE_BYTES_MAX: u64 = 4 << 30;
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Format a file or block device as a volume
 #[derive(Debug, clap::Args)]
@@ -52,6 +54,11 @@ pub struct Arguments {
     /// Blocks that are never deduplicated, such as superblock copies of a file system. May be given several times.
     #[arg(long, value_name = "LBN+LEN", value_parser = parse_range)]
     protect: Vec<ProtectedRange>,
+    /// Guard a store that several hosts reach: the server writes a block every so many seconds (1 to 60; 5 where none are given), and a server of another
+    /// host that finds it written stays away. Costs one write of 4 KiB each time.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5", conflicts_with = "buffered",
+        value_parser = clap::value_parser!(u32).range(1..=60))]
+    guard: Option<u32>,
     /// Let a new file grow as it is written. The default above 4 GiB.
     #[arg(long, conflicts_with = "preallocate")]
     sparse: bool,
@@ -103,9 +110,16 @@ impl Report for Created {
         let table = Table::new()
             .row("backing store", format!("{} ({kind}, {})", self.path.display(), Size(self.volume.device_bytes)))
             .row_if("overwritten", self.overwritten.as_ref());
-        let table = self.volume.rows(table).row("metadata", Size(self.metadata_bytes));
+        let table =
+            self.volume.rows(table).row_if("guard", self.volume.guard_ms.map(guard_cost)).row("metadata", Size(self.metadata_bytes));
         if self.dry_run { table.line("Nothing was written.") } else { table }
     }
+}
+
+/// How often a guard block is written, and what that comes to.
+fn guard_cost(interval_ms: u32) -> String {
+    let writes = DAY_MS / u64::from(interval_ms);
+    format!("{}: {writes} writes a day of 4 KiB each, {}", every(interval_ms), Size(writes * BLOCK_BYTES))
 }
 
 /// The store and what is known of it before anything is changed.
@@ -136,6 +150,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let is_new = ground.backing.is_none();
     let backing = match ground.backing.take() {
         Some(mut backing) => {
+            look_first(&backing)?;
             if backing.facts().length != ground.length {
                 backing.resize(ground.length, ground.allocation).map_err(|e| failed(arguments, "resize", e))?;
             }
@@ -143,7 +158,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
         None => Backing::create_file(&arguments.path, ground.length, ground.allocation, arguments.access())?,
     };
-    let formatted = carry_out(&backing, &superblock).and_then(|()| if is_new { sync_directory(&arguments.path) } else { Ok(()) });
+    let here = Here::of(backing.facts().identity)?;
+    let formatted = carry_out(&backing, here, &superblock).and_then(|()| if is_new { sync_directory(&arguments.path) } else { Ok(()) });
     if let Err(error) = formatted {
         if is_new {
             // Half a volume helps nobody.
@@ -212,10 +228,11 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
         Some(Size(bytes)) if bytes % BLOCK_BYTES != 0 => return Err(usage(format!("--logical {bytes} is no multiple of {BLOCK_BYTES}"))),
         other => other.map(|Size(bytes)| bytes / BLOCK_BYTES),
     };
-    let geometry = Geometry::plan(Bytes(length), &Wish { logical_blocks, reserve_blocks: None }).map_err(|error| {
-        let failed = usage(format!("{}: {error}", arguments.path.display()));
-        if matches!(error, GeometryError::DeviceTooSmall { .. }) { failed.next("--size 16M makes the smallest.") } else { failed }
-    })?;
+    let geometry = Geometry::plan(Bytes(length), &Wish { logical_blocks, reserve_blocks: None, guard: arguments.guard.is_some() })
+        .map_err(|error| {
+            let failed = usage(format!("{}: {error}", arguments.path.display()));
+            if matches!(error, GeometryError::DeviceTooSmall { .. }) { failed.next("--size 16M makes the smallest.") } else { failed }
+        })?;
     let (mut uuid, mut key) = ([0; 16], [0; 32]);
     getrandom::fill(&mut uuid).and_then(|()| getrandom::fill(&mut key)).map_err(|e| Failed::system("no random numbers", e))?;
     let uuid = uuid::Builder::from_random_bytes(uuid).into_uuid().into_bytes();
@@ -227,6 +244,9 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
     };
     let mut superblock = Superblock::new(geometry, uuid, key, arguments.algorithm, &settings);
     superblock.label = label;
+    if let Some(seconds) = arguments.guard {
+        superblock.set_guard(seconds * 1000);
+    }
     superblock.sector_bytes = if arguments.sector == "512" { 512 } else { 4096 };
     for range in &arguments.protect {
         if range.first.get() + u64::from(range.blocks) > superblock.geometry.logical_blocks {
@@ -243,9 +263,10 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
 }
 
 /// Carries the steps of formatting out, one after the other.
-fn carry_out(backing: &Backing, superblock: &Superblock) -> std::io::Result<()> {
+fn carry_out(backing: &Backing, here: Here, superblock: &Superblock) -> std::io::Result<()> {
     let mut buffer = BufferMut::zeroed(1);
-    for step in format(superblock, Bytes(backing.facts().length), &volume::traces(backing)) {
+    let guard = superblock.is_guarded().then(|| here.new_guard(superblock.uuid));
+    for step in format_guarded(superblock, guard.as_ref(), Bytes(backing.facts().length), &volume::traces(backing)) {
         match step {
             // On a file this also gives the metadata regions their space, sparse or not.
             FormatStep::Zero { at, length } => backing.zero(at.get(), length.get())?,

@@ -5,6 +5,7 @@ mod unit;
 
 use crate::device::backing::{Access, Backing, PATIENCE};
 use crate::exit::Outcome;
+use crate::heartbeat::look_first;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
@@ -195,6 +196,7 @@ impl Report for Whole {
 pub fn run(arguments: &Arguments) -> Outcome {
     let path = volume::find(&arguments.volume)?.path;
     let backing = Backing::open_patiently(&path, Access::Read, PATIENCE)?;
+    look_first(&backing)?;
     let chosen = volume::load(&backing)?;
     let style = Style::of(arguments.json);
     let reader = || Reader::new(&backing, &chosen.superblock);

@@ -57,6 +57,8 @@ pub struct OnMedium {
     pub garbage_possible: bool,
     pub generation: u64,
     pub mount_count: u64,
+    /// Of a guarded volume: how often its guard block is written.
+    pub guard_ms: Option<u32>,
 }
 
 impl From<&Superblock> for OnMedium {
@@ -73,6 +75,7 @@ impl From<&Superblock> for OnMedium {
             garbage_possible: s.garbage_possible,
             generation: s.generation,
             mount_count: s.mount_count,
+            guard_ms: s.is_guarded().then_some(s.guard_ms),
         }
     }
 }
@@ -88,6 +91,12 @@ impl OnMedium {
             .row("data", format!("{}, {} of it reserve", Size(self.data_bytes), Size(self.reserve_bytes)))
             .row("fingerprints", self.algorithm)
     }
+}
+
+/// An interval of whole seconds, as a guarded volume has it.
+#[must_use]
+pub fn every(interval_ms: u32) -> String {
+    format!("every {} s", interval_ms / 1000)
 }
 
 /// How a store is slowed, in a line.
@@ -106,20 +115,24 @@ impl Report for Status {
         if let Some(medium) = &self.volume {
             table = medium.rows(table);
         }
+        let interval = self.volume.as_ref().and_then(|medium| medium.guard_ms).map(every);
         let Some(Attached { record, condition }) = &self.attached else {
             let state = self.volume.as_ref().map(|m| match (m.clean, m.garbage_possible) {
                 (true, false) => "detached, clean",
                 (true, true) => "detached, clean; some space is garbage until the next attach has recounted it",
                 (false, _) => "detached, not closed in order: the next attach recovers",
             });
-            return table.row_if("state", state);
+            return table.row_if("guard", interval).row_if("state", state);
         };
+        let beats = condition.guard.as_ref().map(|guard| format!("{}, {} writes", every(guard.interval_ms), guard.writes));
+        let guard = beats.or(interval);
         table = table
             .row("attached at", &record.location)
             .row("state", &condition.state)
             .row("size for clients", Size(condition.bytes))
             .row("server", format!("pid {}", condition.pid))
             .row("I/O", &condition.io)
+            .row_if("guard", guard)
             .row_if("slowed", condition.slowed.as_ref().map(slowed));
         let parts = condition.memory.iter().map(|part| {
             vec![

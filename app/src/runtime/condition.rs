@@ -23,11 +23,22 @@ pub struct Condition {
     /// The store is slowed to the pace of a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowed: Option<Slowed>,
+    /// Of a guarded volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<GuardUse>,
     pub memory: Vec<PartUse>,
     /// Bytes that the pool of blocks has from the system.
     pub pool_bytes: u64,
     /// What the volume had to say, newest last.
     pub notices: Vec<String>,
+}
+
+/// How the guard block is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GuardUse {
+    pub interval_ms: u32,
+    /// Since the volume was attached.
+    pub writes: u64,
 }
 
 /// Memory of one part.

@@ -28,6 +28,7 @@ impl Notices {
         match notice {
             Notice::WentReadOnly { .. }
             | Notice::CountersUsedUp
+            | Notice::Ousted
             | Notice::OtherServer { .. }
             | Notice::Damage { .. }
             | Notice::AcknowledgedLost { .. }
@@ -85,6 +86,11 @@ fn text(notice: &Notice) -> String {
             "another server has this volume, too: it has written superblock {generation}, of opening {incarnation}. Read-only from here on, and \
              nothing more is written. Detach here, end the other server, and run `onefold check`"
         ),
+        Notice::Ousted => {
+            "a server of another host has claimed this volume: read-only from here on, and nothing more is written. What was synced before is safe. \
+             Detach here; attach again when that host has detached it"
+                .to_owned()
+        }
         Notice::CountersUsedUp => {
             "a counter of the volume has come to its end: read-only from here on. What was written is safe. Attach it with \
             `--read-only` and copy its content to a new volume"

@@ -125,6 +125,7 @@ impl Served for Passthrough {
             bytes: self.info.bytes,
             io: self.device.method(),
             slowed: self.device.slowed(),
+            guard: None,
             memory: memory(self.pool.accountant()),
             pool_bytes: count(self.pool.bytes()),
             notices: Vec::new(),

@@ -161,7 +161,7 @@ impl Volume {
     }
 
     /// Feeds events, and then requests, to the engine and carries out what comes of them.
-    fn feed(&self, events: &mut Vec<Event>, requests: Vec<(Request, Done)>) {
+    pub(crate) fn feed(&self, events: &mut Vec<Event>, requests: Vec<(Request, Done)>) {
         let mut todo = SPARE.with_borrow_mut(|spare| std::mem::take(&mut spare.1));
         self.step(events, requests, &mut todo);
         loop {
@@ -374,6 +374,7 @@ impl Served for Volume {
             bytes: self.info.bytes,
             io: self.device.method(),
             slowed: self.device.slowed(),
+            guard: None,
             memory: memory(self.pool.accountant()),
             pool_bytes: count(self.pool.bytes()),
             notices: self.notices.all(),

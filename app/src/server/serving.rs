@@ -16,6 +16,7 @@ use crate::device::paced::Paced;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
 use crate::frontend::{self, Frontend, fuse, nbd};
+use crate::heartbeat::{Claim, Guarded, watch};
 use crate::runtime::passthrough::Passthrough;
 use crate::runtime::pool::Pool;
 use crate::runtime::promises::{Left, Promises, Room};
@@ -117,7 +118,13 @@ fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
         let pool = Pool::new(Accountant::new(options.memory.0));
         return Ok(Passthrough::new(device(backing, &pool, options)?, pool));
     }
-    let chosen = volume::load(&backing)?;
+    let mut chosen = volume::load(&backing)?;
+    let claim =
+        if options.read_only { watch(&backing, &chosen.superblock).map(|()| None)? } else { Claim::make(&backing, &chosen.superblock)? };
+    if chosen.superblock.is_guarded() {
+        // Another host may have served it until now.
+        chosen = volume::load(&backing)?;
+    }
     if let Some((counter, at)) = chosen.superblock.used_up().filter(|_| !options.read_only) {
         let message =
             format!("{}: its counter {counter} has come to its end, at {at}: the volume can be read, but not written", plan.path.display());
@@ -129,7 +136,9 @@ fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
     let promises = promises(plan, &chosen.superblock, &mut settings)?;
     let device = device(backing, &pool, options)?;
     settings.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
-    Ok(Volume::open(chosen.into_service(), settings, device, pool, promises))
+    let Some(mut claim) = claim else { return Ok(Volume::open(chosen.into_service(), settings, device, pool, promises)) };
+    claim.confirm()?;
+    Ok(Guarded::start(Volume::open(chosen.into_service(), settings, device, pool, promises), claim))
 }
 
 /// The device over a store, as the user chose.

@@ -5,10 +5,12 @@
 //! 2. The metadata is durably blank before a superblock says that there is a volume.
 //! 3. The pair of copies that the first update leaves alone is durable before the other is written: a format that was cut off between them
 //!    leaves a volume that opens, and whose opening does not overwrite the only copy that can be found.
-//! 4. Pages of *written* are sealed from the beginning: zeros are never trusted there.
+//! 4. The guard block, where there is one, is durable before that too.
+//! 5. Pages of *written* are sealed from the beginning: zeros are never trusted there.
 
 use super::copies::{copies, pair_of};
 use super::geometry::{Extent, ExtentKind};
+use super::guard::{GUARD_AT, Guard};
 use super::page::{PageContent, PageId, Region, seal};
 use super::superblock::Superblock;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
@@ -31,7 +33,24 @@ pub enum FormatStep {
 ///
 /// `device_bytes` is the size of the device, which may be larger than the volume; `old_volumes` are the sizes that superblocks found on the
 /// device give their volumes, whatever else is wrong with them (`copies::claimed_bytes`).
+///
+/// # Panics
+/// When the volume is guarded: [`format_guarded`] formats that.
 pub fn format<'a>(superblock: &'a Superblock, device_bytes: Bytes, old_volumes: &[Bytes]) -> impl Iterator<Item = FormatStep> + use<'a> {
+    format_guarded(superblock, None, device_bytes, old_volumes)
+}
+
+/// As [`format()`]; a guarded volume has to come with what its guard block is to say.
+///
+/// # Panics
+/// When only one of superblock and guard says that the volume is guarded.
+pub fn format_guarded<'a>(
+    superblock: &'a Superblock,
+    guard: Option<&Guard>,
+    device_bytes: Bytes,
+    old_volumes: &[Bytes],
+) -> impl Iterator<Item = FormatStep> + use<'a> {
+    assert_eq!(guard.is_some(), superblock.is_guarded(), "a guarded volume, and no other, has a guard block");
     let geometry = &superblock.geometry;
     let zero = |at| FormatStep::Zero { at, length: Bytes(BLOCK_BYTES) };
     let old = places_of_copies([device_bytes].iter().chain(old_volumes), device_bytes);
@@ -50,6 +69,11 @@ pub fn format<'a>(superblock: &'a Superblock, device_bytes: Bytes, old_volumes: 
         seal(&superblock.uuid, id, &mut PageContent::empty(), &mut page);
         FormatStep::Write { at: geometry.page_at(id), page }
     });
+    let guard = guard.map(|guard| {
+        let mut page = Box::new([0; BLOCK_SIZE]);
+        guard.encode(&mut page);
+        FormatStep::Write { at: GUARD_AT, page }
+    });
     let begin = |generation| {
         pair_of(generation).into_iter().map(move |copy| {
             let mut page = Box::new([0; BLOCK_SIZE]);
@@ -59,7 +83,17 @@ pub fn format<'a>(superblock: &'a Superblock, device_bytes: Bytes, old_volumes: 
     };
     let flush = || std::iter::once(FormatStep::Flush);
     let (first, second) = (begin(superblock.generation), begin(superblock.generation + 1));
-    destroy.chain(flush()).chain(own).chain(blank).chain(written).chain(flush()).chain(first).chain(flush()).chain(second).chain(flush())
+    destroy
+        .chain(flush())
+        .chain(own)
+        .chain(blank)
+        .chain(written)
+        .chain(guard)
+        .chain(flush())
+        .chain(first)
+        .chain(flush())
+        .chain(second)
+        .chain(flush())
 }
 
 /// Where the copies of volumes of these sizes lie on the device.

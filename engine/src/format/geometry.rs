@@ -1,11 +1,12 @@
 //! Where everything lies on a volume: regions as lists of extents.
 //!
-//! 1. Extents do not overlap, nor touch the superblocks; each region's extents follow one another in its entries, without a gap.
+//! 1. Extents do not overlap, nor touch the superblocks or the guard block; each region's extents follow one another in its entries, without a gap.
 //! 2. Metadata extents are whole pages; a region's next extent begins at an entry that begins a page. So pages are numbered through.
 //! 3. The bits of *written* number the pages of refs, fingerprints and map in the order of the table. Growing appends extents, so a page keeps
 //!    its bit. Pages of *written* have none: formatting writes them all.
 
 use super::entry::{MapEntry, PBN_MAX};
+use super::guard::GUARD_AT;
 use super::page::{PageId, Region};
 use crate::units::{BLOCK_BYTES, Bytes, Lbn, Pbn, index};
 
@@ -105,6 +106,8 @@ pub struct Wish {
     pub logical_blocks: Option<u64>,
     /// Blocks never promised to clients. Default: 1/64 of the data blocks, at least 64.
     pub reserve_blocks: Option<u64>,
+    /// Leave room for the guard block (`guard.rs`).
+    pub guard: bool,
 }
 
 /// Why there is no such geometry.
@@ -125,7 +128,7 @@ pub enum GeometryError {
     TooManyExtents { count: usize },
     #[error("the {} region's extent at byte {} does not follow the one before it: it begins at entry {} and has {} bytes", .0.kind.name(), .0.offset, .0.first_entry, .0.length)]
     BadExtent(Extent),
-    #[error("the {} region's extent at byte {} overlaps another or a superblock, or reaches beyond {device_bytes} bytes", .extent.kind.name(), .extent.offset)]
+    #[error("the {} region's extent at byte {} overlaps another, a superblock or the guard block, or reaches beyond {device_bytes} bytes", .extent.kind.name(), .extent.offset)]
     ExtentOverlaps { extent: Extent, device_bytes: u64 },
     #[error("the {region} region has {pages} pages, where {needed} are needed")]
     RegionTooSmall { region: &'static str, pages: u64, needed: u64 },
@@ -205,9 +208,10 @@ impl Geometry {
         let reserve = |data: u64| wish.reserve_blocks.unwrap_or_else(|| (data / RESERVE_FRACTION).max(RESERVE_BLOCKS_MIN));
         let logical = |data: u64| wish.logical_blocks.unwrap_or_else(|| data.saturating_sub(reserve(data)));
         let alignment = if end < SMALL_VOLUME_BYTES { DATA_ALIGNMENT_SMALL } else { DATA_ALIGNMENT };
+        let front = SUPERBLOCKS_BYTES + if wish.guard { BLOCK_BYTES } else { 0 };
         let data_start = |data: u64| {
             let pages: u64 = pages_needed(data, logical(data)).iter().map(|(_, pages)| pages).sum();
-            (SUPERBLOCKS_BYTES + pages * BLOCK_BYTES).next_multiple_of(alignment)
+            (front + pages * BLOCK_BYTES).next_multiple_of(alignment)
         };
         let fits = |data: u64| data_start(data) + data * BLOCK_BYTES + SUPERBLOCKS_BYTES <= end;
 
@@ -227,7 +231,7 @@ impl Geometry {
             return Err(GeometryError::NoRoom { logical_blocks, reserve_blocks, device_bytes: end });
         }
 
-        let mut offset = Bytes(SUPERBLOCKS_BYTES);
+        let mut offset = Bytes(front);
         let mut extents = Vec::with_capacity(5);
         for (region, pages) in pages_needed(data_blocks, logical_blocks) {
             let length = Bytes(pages * BLOCK_BYTES);
@@ -287,6 +291,16 @@ impl Geometry {
             }
         }
         Ok(Self { device_bytes, data_blocks, logical_blocks, reserve_blocks, extents, spans })
+    }
+
+    /// Checks that no extent lies where a guarded volume has its guard block.
+    ///
+    /// # Errors
+    /// When one does.
+    pub(super) fn leaves_room_for_guard(&self) -> Result<(), GeometryError> {
+        let front = GUARD_AT + BLOCK_BYTES;
+        let overlapping = self.extents.iter().find(|extent| extent.offset < front);
+        overlapping.map_or(Ok(()), |&extent| Err(GeometryError::ExtentOverlaps { extent, device_bytes: self.device_bytes.get() }))
     }
 
     /// Pages of a region.
@@ -424,7 +438,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn plan(device_bytes: u64, logical_blocks: Option<u64>) -> Geometry {
-        Geometry::plan(Bytes(device_bytes), &Wish { logical_blocks, reserve_blocks: None }).expect("a geometry")
+        Geometry::plan(Bytes(device_bytes), &Wish { logical_blocks, reserve_blocks: None, guard: false }).expect("a geometry")
     }
 
     #[test]
@@ -491,7 +505,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let wish = |logical_blocks, reserve_blocks| Wish { logical_blocks, reserve_blocks };
+        let wish = |logical_blocks, reserve_blocks| Wish { logical_blocks, reserve_blocks, guard: false };
         let plan = |size, wish: Wish| Geometry::plan(Bytes(size), &wish).expect_err("refused");
         assert!(matches!(plan(16 * MIB - 1, Wish::default()), GeometryError::DeviceTooSmall { .. }));
         assert!(matches!(plan(16 * MIB, wish(Some(0), None)), GeometryError::LogicalOutOfRange { .. }));
@@ -503,7 +517,7 @@ mod tests {
 
     #[test]
     fn simulated_volumes_may_be_tiny() {
-        let wish = Wish { logical_blocks: Some(64), reserve_blocks: Some(4) };
+        let wish = Wish { logical_blocks: Some(64), reserve_blocks: Some(4), guard: false };
         let g = Geometry::plan_tiny(Bytes((16 + 72 + 2) * 4096), &wish).expect("a geometry");
         assert_eq!((g.data_blocks, g.logical_blocks, g.reserve_blocks), (72, 64, 4));
         assert!(Geometry::plan_tiny(Bytes(0), &Wish::default()).is_err());

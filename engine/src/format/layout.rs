@@ -90,6 +90,7 @@ pub const LAYOUTS: &[Layout] = &[
     super::superblock::at_range::LAYOUT,
     super::superblock::at_class::LAYOUT,
     super::anchor::at::LAYOUT,
+    super::guard::at::LAYOUT,
     super::page::at::LAYOUT,
     super::page::at_place::LAYOUT,
     super::unit::at::LAYOUT,

@@ -30,13 +30,15 @@ pub const LABEL_BYTES_MAX: usize = 64;
 /// The most protected ranges.
 pub const PROTECTED_MAX: usize = 64;
 
-/// Incompatible feature bits that are taken: a live log, which may hold what no page does, and slots: client blocks that lie compressed in others.
+/// Incompatible feature bits that are taken: a live log, which may hold what no page does; slots: client blocks that lie compressed in others; and a guard
+/// block, which has to be claimed before anything is written.
 pub const INCOMPATIBLE_LIVE_LOG: u64 = 1;
 pub const INCOMPATIBLE_SLOTS: u64 = 2;
+pub const INCOMPATIBLE_GUARD: u64 = 4;
 /// Compatible feature bits that are taken: an index on the medium.
 pub const COMPATIBLE_INDEX: u64 = 1;
 /// The incompatible features that this version knows.
-const INCOMPATIBLE_KNOWN: u64 = INCOMPATIBLE_LIVE_LOG | INCOMPATIBLE_SLOTS;
+const INCOMPATIBLE_KNOWN: u64 = INCOMPATIBLE_LIVE_LOG | INCOMPATIBLE_SLOTS | INCOMPATIBLE_GUARD;
 /// The features without which a volume can be read but not written, that this version knows.
 const READ_ONLY_KNOWN: u64 = 0;
 
@@ -87,7 +89,8 @@ layout! {
     EXTENTS at_extent::LAYOUT.bytes * EXTENTS_MAX,
     PROTECTED at_range::LAYOUT.bytes * PROTECTED_MAX,
     LOG_ANCHOR LOG_ANCHOR_BYTES,
-    RESERVED 276,
+    GUARD_MS 4,
+    RESERVED 272,
     CHECKSUM 4,
 }
 
@@ -233,6 +236,8 @@ pub struct Superblock {
     pub protected: Vec<ProtectedRange>,
     /// Where the walk through the log begins; none where no log was ever begun.
     pub anchor: Option<Anchor>,
+    /// How often a server writes the guard block, in milliseconds; 0 where the volume has none. [`set_guard`](Self::set_guard) sets it.
+    pub guard_ms: u32,
 }
 
 impl Superblock {
@@ -260,6 +265,7 @@ impl Superblock {
             lifetime: Lifetime::default(),
             protected: Vec::new(),
             anchor: None,
+            guard_ms: 0,
         }
     }
 
@@ -302,6 +308,18 @@ impl Superblock {
     /// Says that client blocks may lie in slots. They may for ever: no count says when the last one is gone.
     pub fn set_slots(&mut self) {
         self.features.incompatible |= INCOMPATIBLE_SLOTS;
+    }
+
+    /// Whether the volume has a guard block.
+    #[must_use]
+    pub const fn is_guarded(&self) -> bool {
+        self.features.incompatible & INCOMPATIBLE_GUARD != 0
+    }
+
+    /// Gives a new volume, whose geometry has room for it, a guard block that is written every so many milliseconds.
+    pub fn set_guard(&mut self, interval_ms: u32) {
+        self.features.incompatible |= INCOMPATIBLE_GUARD;
+        self.guard_ms = interval_ms;
     }
 
     /// The features, unknown to this program, for which it may read the volume but not write it; 0 where it may write.
@@ -348,6 +366,7 @@ impl Superblock {
         encode_extents(&self.geometry.extents, out);
         encode_protected(&self.protected, out);
         Anchor::encode(self.anchor.as_ref(), at::LOG_ANCHOR.of_mut(out));
+        at::GUARD_MS.set(out, u64::from(self.guard_ms));
         let checksum = crc32c::crc32c(&out[..at::CHECKSUM.offset]);
         at::CHECKSUM.set(out, u64::from(checksum));
     }
@@ -425,6 +444,7 @@ impl Superblock {
             lifetime: Lifetime::decode(bytes),
             protected: decode_protected(bytes)?,
             anchor: Anchor::decode(at::LOG_ANCHOR.of(bytes))?,
+            guard_ms: word(at::GUARD_MS, bytes),
         })
     }
 }

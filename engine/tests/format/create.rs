@@ -1,11 +1,11 @@
 //! Formatting, carried out on a volume in memory and cut off at each step.
 
-use super::{MIB, UUID, fresh, geometry};
+use super::{MIB, UUID, fresh, geometry, guarded};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::page::open;
 use onefold_engine::format::{
-    FormatStep, Geometry, OpenError, PageContent, PageId, Region, Superblock, Wish, choose, claimed_bytes, copies, end_copies, format,
-    pair_of,
+    FormatStep, GUARD_AT, Geometry, Guard, OpenError, PageContent, PageId, Region, Superblock, Wish, choose, claimed_bytes, copies,
+    end_copies, format, format_guarded, pair_of,
 };
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, index};
@@ -97,6 +97,22 @@ fn a_format_cut_off_anywhere_leaves_the_old_volume_the_new_one_or_none() {
         since = flush + 1;
     }
     assert_eq!(Medium(durable).open(), Ok(new));
+}
+
+#[test]
+fn the_guard_block_is_durable_before_there_is_a_volume() {
+    let (superblock, guard) = (guarded(), Guard::new(UUID, [1; 16], (2, 3)));
+    let steps: Vec<_> = format_guarded(&superblock, Some(&guard), Bytes(64 * MIB), &[]).collect();
+    let written =
+        |place: u64| steps.iter().position(|s| matches!(s, FormatStep::Write { at, .. } if at.get() == place)).expect("it is written");
+    let (block, first_copy) = (written(GUARD_AT.get()), written(BLOCK_BYTES).min(written(0)));
+    assert!(steps[block..first_copy].contains(&FormatStep::Flush));
+    let mut medium = Medium::full_of(0x55, 64 * MIB);
+    steps.iter().for_each(|step| medium.carry_out(step));
+    let page = medium.0[8192..12288].try_into().expect("a page");
+    assert_eq!(Guard::decode(page, &UUID), Ok(guard), "no region lies over it");
+    let opened = medium.open().expect("a volume");
+    assert!(opened.is_guarded() && opened.guard_ms == 5000);
 }
 
 #[test]

@@ -24,6 +24,14 @@ fn geometry(device_bytes: u64) -> Geometry {
     Geometry::plan(Bytes(device_bytes), &Wish::default()).expect("a geometry")
 }
 
+/// A new volume of 64 MiB that has a guard.
+fn guarded() -> Superblock {
+    let geometry = Geometry::plan(Bytes(64 * MIB), &Wish { guard: true, ..Wish::default() }).expect("a geometry");
+    let mut s = Superblock::new(geometry, UUID, [7; 32], Algorithm::Blake3, &Settings::default());
+    s.set_guard(5000);
+    s
+}
+
 /// A new volume of 64 MiB.
 fn fresh() -> Superblock {
     Superblock::new(geometry(64 * MIB), UUID, [7; 32], Algorithm::Blake3, &Settings::default())

@@ -1,9 +1,9 @@
 //! The superblock's encoding.
 
-use super::{Page, encoded, eventful, fresh};
+use super::{Page, encoded, eventful, fresh, guarded};
 use onefold_engine::format::anchor::at as at_anchor;
-use onefold_engine::format::superblock::{INCOMPATIBLE_SLOTS, at, at_extent};
-use onefold_engine::format::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, Superblock, SuperblockError};
+use onefold_engine::format::superblock::{INCOMPATIBLE_GUARD, at, at_extent};
+use onefold_engine::format::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, GUARD_AT, GeometryError, Superblock, SuperblockError};
 use onefold_engine::units::{Epoch, Lbn, Pbn};
 
 /// Changes a page and gives it a checksum that fits, as a program of another mind would.
@@ -17,7 +17,7 @@ pub fn forged(s: &Superblock, change: impl FnOnce(&mut Page)) -> Result<Superblo
 
 #[test]
 fn superblocks_come_back() {
-    for superblock in [fresh(), eventful()] {
+    for superblock in [fresh(), eventful(), guarded()] {
         for copy in 0..4 {
             assert_eq!(Superblock::decode(&encoded(&superblock, copy), copy), Ok(superblock.clone()));
         }
@@ -73,9 +73,9 @@ fn an_unknown_incompatible_feature_is_refused_others_are_not() {
     s.features.read_only = 1 << 62;
     assert_eq!(s.read_only_because(), 1 << 62);
     assert_eq!(Superblock::decode(&encoded(&s, 0), 0), Ok(s.clone()));
-    s.features.incompatible = INCOMPATIBLE_SLOTS << 1;
+    s.features.incompatible = INCOMPATIBLE_GUARD << 1;
     let error = Superblock::decode(&encoded(&s, 0), 0);
-    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 4, uuid: s.uuid, generation: 1 }));
+    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 8, uuid: s.uuid, generation: 1 }));
 }
 
 #[test]
@@ -136,6 +136,27 @@ fn counters_that_could_wrap_and_delays_without_end_are_refused() {
             assert_eq!(of(value), Err(SuperblockError::OutOfRange { field: field.name, value, limit }));
         }
     }
+}
+
+#[test]
+fn a_guard_has_an_interval_within_its_bounds_and_a_place_of_its_own() {
+    let of = |s: &Superblock, ms: u32| forged(s, |page| page[at::GUARD_MS.offset..][..4].copy_from_slice(&ms.to_le_bytes())).map(|_| ());
+    let field = at::GUARD_MS.name;
+    assert_eq!([1000, 60_000].map(|ms| of(&guarded(), ms)), [Ok(()), Ok(())]);
+    for value in [0, 999] {
+        assert_eq!(of(&guarded(), value), Err(SuperblockError::UnknownValue { field, value: value.into() }));
+    }
+    for value in [60_001, u32::MAX] {
+        assert_eq!(of(&guarded(), value), Err(SuperblockError::OutOfRange { field, value: value.into(), limit: 60_000 }));
+    }
+    assert_eq!(of(&fresh(), 1000), Err(SuperblockError::OutOfRange { field, value: 1000, limit: 0 }), "no guard, and an interval");
+
+    // Its first region begins behind the block; one that covers it is refused.
+    assert_eq!(guarded().geometry.extents[0].offset, GUARD_AT + 4096);
+    assert_eq!(fresh().geometry.extents[0].offset, GUARD_AT);
+    let place = at::EXTENTS.offset + at_extent::OFFSET.offset;
+    let error = forged(&guarded(), |page| page[place..][..8].copy_from_slice(&GUARD_AT.get().to_le_bytes()));
+    assert!(matches!(error, Err(SuperblockError::Geometry(GeometryError::ExtentOverlaps { .. }))), "{error:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
 
 /// A blank volume of this UUID.
 pub fn formatted(uuid: [u8; 16], bytes: u64, logical: Option<u64>) -> Vec<u8> {
-    let geometry = Geometry::plan(Bytes(bytes), &Wish { logical_blocks: logical, reserve_blocks: None }).expect("fits");
+    let geometry = Geometry::plan(Bytes(bytes), &Wish { logical_blocks: logical, reserve_blocks: None, guard: false }).expect("fits");
     let superblock = Superblock::new(geometry, uuid, [9; 32], Algorithm::Blake3, &Settings::default());
     let mut medium = vec![0xA5; index(bytes)];
     for step in format::format(&superblock, Bytes(bytes), &[]) {

@@ -87,6 +87,31 @@ fn writes_are_refused_after_it_and_what_was_read_before_is_read_still() {
 }
 
 #[test]
+fn a_server_that_was_ousted_writes_nothing_more() {
+    for (mode, event, notice) in [
+        (CommitMode::Ordered, Event::Ousted, Notice::Ousted),
+        (CommitMode::Log, Event::Ousted, Notice::Ousted),
+        (CommitMode::Log, Event::GuardFailed, Notice::WentReadOnly { what: "a read or write of the guard block" }),
+    ] {
+        let mut server = Machine::open(blank(BYTES, None), settings(mode));
+        let synced = pattern(7, 8192);
+        server.write(0, &synced);
+        server.flush();
+        server.write(1 << 20, &pattern(8, 64 << 10));
+        server.feed(event);
+        assert!(server.notices.contains(&notice), "{mode:?}: {:?}", server.notices);
+        let before = server.medium.clone();
+        for reply in [server.request_write(0, &pattern(9, 4096)), server.request(Op::Flush, 0, 0, None, false)] {
+            assert!(matches!(reply, Reply::Failed(_)), "{mode:?}: {reply:?}");
+        }
+        assert_eq!(server.read(0, 8192), synced, "{mode:?}: what was synced reads on");
+        server.feed(Event::Close);
+        assert_eq!(server.closed, Some(false), "{mode:?}");
+        assert!(server.medium == before, "{mode:?}: it wrote on");
+    }
+}
+
+#[test]
 fn a_server_whose_store_was_formatted_leaves_the_new_volume_alone() {
     let mut first = Machine::open(blank(BYTES, None), settings(CommitMode::Ordered));
     first.write(0, &pattern(5, 8192));

@@ -143,7 +143,7 @@ fn open(path: &Path, force: bool) -> Outcome<Backing> {
     match content {
         Some(content) if !force => Err(Failed::new(Exit::Refused, format!("{} holds something: {content}", path.display()))
             .next("It would be lost. --force replays all the same.")),
-        _ => Ok(backing),
+        _ => crate::heartbeat::look_first(&backing).map(|()| backing),
     }
 }
 

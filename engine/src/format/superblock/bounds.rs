@@ -5,10 +5,12 @@
 //! 3. What the anchor says of the log was true when the superblock was written: no counter of it is ahead of the superblock's own.
 //! 4. Each unit of the walk lies in a block of its own, so the walk has no more units than the volume has data blocks. No sequence that the anchor
 //!    names lies further ahead: neither what it knows to be flushed nor its barrier.
+//! 5. A guarded volume has an interval within its bounds, and no extent where its guard block lies; another has no interval.
 
 use super::{Superblock, SuperblockError, at};
 use crate::format::anchor::{Anchor, at as at_anchor};
 use crate::format::counter::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX};
+use crate::format::guard::{GUARD_MS_MAX, GUARD_MS_MIN};
 use crate::format::layout::Field;
 
 fn at_most(field: Field, value: u64, limit: u64) -> Result<(), SuperblockError> {
@@ -38,7 +40,20 @@ impl Superblock {
         at_most(at::NONCRITICAL_DELAY_MS, self.settings.noncritical_delay_ms, DELAY_MS_MAX)?;
         at_most(at::COMMIT_PERIOD_MS, self.settings.commit_period_ms, DELAY_MS_MAX)?;
         at_most(at::ANTICIPATION_MS, self.settings.anticipation_ms, DELAY_MS_MAX)?;
+        self.check_guard()?;
         self.anchor.as_ref().map_or(Ok(()), |anchor| self.check_anchor(anchor))
+    }
+
+    fn check_guard(&self) -> Result<(), SuperblockError> {
+        let (least, most) = if self.is_guarded() { (GUARD_MS_MIN, GUARD_MS_MAX) } else { (0, 0) };
+        at_most(at::GUARD_MS, self.guard_ms.into(), most.into())?;
+        if self.guard_ms < least {
+            return Err(SuperblockError::UnknownValue { field: at::GUARD_MS.name, value: self.guard_ms.into() });
+        }
+        if self.is_guarded() {
+            self.geometry.leaves_room_for_guard()?;
+        }
+        Ok(())
     }
 
     fn check_places(&self) -> Result<(), SuperblockError> {

@@ -1,0 +1,112 @@
+//! Claiming a guarded volume, keeping the claim, and giving it up.
+
+use super::{Here, Purpose, WAIT_INTERVALS, failed, in_use, interval, look, read, wait_for_the_dead, without_direct_io};
+use crate::device::backing::Backing;
+use crate::exit::{Failed, Outcome};
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::format::{GUARD_AT, Guard, GuardState, Superblock};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The guard block is this server's, as long as it finds there what it wrote last.
+pub struct Claim {
+    backing: Arc<Backing>,
+    written: Guard,
+    interval: Duration,
+}
+
+/// Why a claim is gone.
+#[derive(Debug)]
+pub enum Lost {
+    /// Another server has written the block. It is left as it is.
+    Ousted,
+    Failed(io::Error),
+}
+
+impl Claim {
+    /// Claims a volume for writing; none where it has no guard. What its superblock says may have changed meanwhile: it has to be read again, and the
+    /// claim to be [confirmed](Self::confirm) before anything is written.
+    ///
+    /// # Errors
+    /// When a server of another host has it, or the block cannot be written.
+    pub fn make(backing: &Arc<Backing>, superblock: &Superblock) -> Outcome<Option<Self>> {
+        if !superblock.is_guarded() {
+            return Ok(None);
+        }
+        if !backing.facts().is_direct {
+            return Err(without_direct_io(backing));
+        }
+        let here = Here::of(backing.facts().identity)?;
+        let found = look(backing, &superblock.uuid);
+        wait_for_the_dead(backing, superblock, here, found)?;
+        let claim = Self { backing: backing.clone(), written: here.claimed(superblock, found)?, interval: interval(superblock) };
+        claim.write().map_err(|e| failed(backing, "write", e))?;
+        if here.intervals(found, Purpose::Claim) > 0 {
+            tracing::info!(path = %backing.facts().path.display(), "the volume is claimed: waiting to see whether the claim stands");
+            std::thread::sleep(claim.interval * WAIT_INTERVALS);
+        }
+        Ok(Some(claim))
+    }
+
+    /// Makes sure that the claim stands, and beats for the first time: the last thing that is done before the volume is opened.
+    ///
+    /// # Errors
+    /// When another server has written the block, or the device fails.
+    pub fn confirm(&mut self) -> Outcome {
+        self.beat().map_err(|lost| match lost {
+            Lost::Ousted => in_use(
+                format!("{} is in use: a server of another host has claimed it, too", self.backing.facts().path.display()),
+                "Detach the volume on that host; where none serves it, attach it again here.",
+            ),
+            Lost::Failed(error) => failed(&self.backing, "keep", error),
+        })
+    }
+
+    /// Writes the block anew, where it is what was written last.
+    ///
+    /// # Errors
+    /// When the claim is gone, or the device fails.
+    pub fn beat(&mut self) -> Result<(), Lost> {
+        self.put(GuardState::Served)
+    }
+
+    /// Says that nobody has the volume, where the claim still stands. Its server has closed it.
+    pub fn release(mut self) {
+        if let Err(lost) = self.put(GuardState::Free).and_then(|()| self.backing.flush().map_err(Lost::Failed)) {
+            tracing::warn!(?lost, "the guard block was not freed: another host will wait before it serves the volume");
+        }
+    }
+
+    fn put(&mut self, state: GuardState) -> Result<(), Lost> {
+        let found = read(&self.backing, &self.written.uuid).map_err(Lost::Failed)?;
+        if found != Some(self.written) {
+            return Err(Lost::Ousted);
+        }
+        self.written = Guard { state, ..self.written.next() };
+        self.write().map_err(Lost::Failed)
+    }
+
+    /// How often the block has to be written.
+    #[must_use]
+    pub const fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let mut buffer = BufferMut::zeroed(1);
+        self.written.encode(buffer.block_mut(0));
+        self.backing.write(GUARD_AT.get(), &buffer)
+    }
+}
+
+impl Here {
+    /// The block that claims a volume, where this one was found.
+    fn claimed(self, superblock: &Superblock, found: Option<Guard>) -> Outcome<Guard> {
+        let mut server = [0; 16];
+        getrandom::fill(&mut server).map_err(|e| Failed::system("no random numbers", e))?;
+        let sequence = found.map_or(0, |guard| guard.sequence);
+        let guard = Guard { sequence, ..self.new_guard(superblock.uuid) };
+        Ok(Guard { server, state: GuardState::Served, ..guard.next() })
+    }
+}

@@ -1,0 +1,238 @@
+//! A guarded volume has one server among all hosts. The other host is this test: it writes into the guard block what a server of another kernel would.
+
+use crate::common;
+use crate::common::home::Home;
+use crate::common::nbd_client::{Client, FLUSH, FUA};
+use onefold_engine::format::{GUARD_AT, Guard, GuardState};
+use onefold_engine::units::{BLOCK_SIZE, index};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+const THEIRS: [u8; 16] = [0xee; 16];
+
+/// The guard block of a volume, as all hosts reach it.
+struct Block {
+    file: File,
+    uuid: [u8; 16],
+}
+
+impl Block {
+    fn of(home: &Home, name: &str) -> Self {
+        let status = home.json(&["status", name]);
+        let uuid = Uuid::parse_str(status["volume"]["uuid"].as_str().unwrap()).unwrap().into_bytes();
+        Self { file: File::options().read(true).write(true).open(home.path(name)).unwrap(), uuid }
+    }
+
+    fn read(&self) -> Guard {
+        let mut found = None;
+        // The page cache may bring half of a write that goes past it.
+        until("a whole guard block", || {
+            let mut page = [0; BLOCK_SIZE];
+            self.file.read_exact_at(&mut page, GUARD_AT.get()).unwrap();
+            found = Guard::decode(&page, &self.uuid).ok();
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    fn write(&self, guard: Guard) {
+        let mut page = [0; BLOCK_SIZE];
+        guard.encode(&mut page);
+        self.file.write_all_at(&page, GUARD_AT.get()).unwrap();
+        self.file.sync_data().unwrap();
+    }
+
+    /// Another host has it in this state.
+    fn becomes_theirs(&self, state: GuardState) -> Guard {
+        let guard = Guard { server: THEIRS, host: THEIRS, state, ..self.read().next() };
+        self.write(guard);
+        guard
+    }
+
+    /// Another host goes on writing it while `meanwhile` is done.
+    fn served_elsewhere(&self, meanwhile: impl FnOnce()) {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    self.write(self.read().next());
+                    std::thread::sleep(Duration::from_millis(300));
+                }
+            });
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(meanwhile));
+            is_over.store(true, Ordering::Relaxed);
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+    }
+}
+
+/// A volume with the shortest interval.
+fn guarded(home: &Home) -> Block {
+    home.expect(0, &["create", "disk", "--size", "32M", "--guard=1"]);
+    Block::of(home, "disk")
+}
+
+/// Attaches over NBD and returns what it said meanwhile.
+fn attach(home: &Home) -> String {
+    home.expect(0, &["attach", "--nbd", "disk"]).1
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(20), "it did not happen: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The store without its guard block.
+fn rest(home: &Home) -> Vec<u8> {
+    let mut bytes = home.read("disk");
+    bytes[index(GUARD_AT.get())..][..BLOCK_SIZE].fill(0);
+    bytes
+}
+
+#[test]
+fn a_volume_that_another_host_serves_is_left_alone() {
+    let home = Home::new();
+    let block = guarded(&home);
+    block.becomes_theirs(GuardState::Served);
+    let before = rest(&home);
+    block.served_elsewhere(|| {
+        for words in [
+            &["attach", "--nbd", "disk"][..],
+            &["attach", "--nbd", "--read-only", "disk"],
+            &["check", "disk"],
+            &["dump", "disk"],
+            &["create", "--force", "disk"],
+        ] {
+            home.complaint(4, words, "another host (boot id eeeeeeee-");
+            home.complaint(4, words, "s to see whether another host serves");
+        }
+    });
+    assert!(rest(&home) == before && block.read().server == THEIRS, "it wrote");
+}
+
+#[test]
+fn a_volume_whose_host_has_died_is_served_after_the_wait() {
+    let home = Home::new();
+    let block = guarded(&home);
+    let theirs = block.becomes_theirs(GuardState::Served);
+    let began = Instant::now();
+    let said = attach(&home);
+    assert!(began.elapsed() >= Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(said.contains("waiting 4 s to see"), "{said}");
+    let ours = block.read();
+    assert!(ours.state == GuardState::Served && ours.host != THEIRS && ours.server != theirs.server, "{ours:?}");
+    until("beats", || block.read().sequence >= ours.sequence + 2);
+    assert_eq!(block.read().server, ours.server);
+    home.expect(0, &["detach", "disk"]);
+    // A reader has nobody to wait for, and a server only whoever begins at this moment.
+    block.becomes_theirs(GuardState::Free);
+    let (_, said) = home.expect(0, &["check", "disk"]);
+    assert!(!said.contains("waiting"), "{said}");
+    assert!(attach(&home).contains("waiting 2 s to see"));
+    home.expect(0, &["detach", "disk"]);
+}
+
+#[test]
+fn a_server_of_this_host_waits_for_nobody_and_leaves_the_block_free() {
+    let home = Home::new();
+    let block = guarded(&home);
+    let new = block.read();
+    assert_eq!((new.state, new.sequence), (GuardState::Free, 0));
+    assert_eq!(attach(&home), "");
+    let killed = block.read();
+    let status = home.json(&["status", "disk"]);
+    common::kill(i32::try_from(status["pid"].as_i64().unwrap()).unwrap());
+    assert_eq!(attach(&home), "", "what a dead server of this kernel left is no reason to wait");
+    let next = block.read();
+    assert!(next.server != killed.server && next.host == new.host && next.store == new.store && next.state == GuardState::Served);
+
+    let guard = || home.json(&["status", "disk"])["attached"]["condition"]["guard"].clone();
+    until("it counts beats", || guard()["writes"].as_u64().unwrap() > 0);
+    assert_eq!(guard()["interval_ms"], 1000);
+    let shown = home.says(0, &["status", "disk"]);
+    assert!(shown.contains("guard") && shown.contains("every 1 s, "), "{shown}");
+    assert!(home.says(0, &["stats", "disk"]).contains("write guard"));
+    home.expect(0, &["detach", "disk"]);
+    assert_eq!((block.read().state, block.read().server), (GuardState::Free, next.server));
+    assert!(home.says(0, &["status", "disk"]).contains("every 1 s"));
+    assert_eq!(home.json(&["check", "disk"])["sound"].as_bool(), Some(true));
+}
+
+#[test]
+fn a_server_whose_claim_is_gone_writes_nothing_more() {
+    let home = Home::new();
+    let block = guarded(&home);
+    let mut client = Client::ready_for(&home.attach("disk", &["--commit-period", "600000"]), true, "");
+    client.write(FUA, 0, &[7; 4096]).unwrap();
+    client.write(0, 8192, &[8; 4096]).unwrap();
+    let mut theirs = block.becomes_theirs(GuardState::Served);
+    let condition = || home.json(&["status", "disk"])["attached"]["condition"].clone();
+    until("it stops", || {
+        // A beat that had read the block already has gone over the claim, as it may.
+        if block.read().server != THEIRS {
+            theirs = block.becomes_theirs(GuardState::Served);
+        }
+        condition()["state"] == "read-only"
+    });
+    let notices = condition()["notices"].to_string();
+    assert!(notices.contains("a server of another host has claimed this volume"), "{notices}");
+    let before = rest(&home);
+    assert!(client.write(0, 16384, &[9; 4096]).is_err() && client.command(FLUSH, 0, 0, 0).is_err());
+    assert_eq!(client.read(0, 4096).unwrap(), [7; 4096], "what was synced reads on");
+    drop(client);
+    // For as long as it would have beaten twice.
+    std::thread::sleep(Duration::from_millis(2200));
+    home.expect(8, &["detach", "disk"]);
+    assert!(rest(&home) == before, "it wrote on");
+    assert_eq!(block.read(), theirs, "it is not freed, either");
+}
+
+#[test]
+fn of_two_hosts_that_claim_at_one_moment_the_last_one_stays() {
+    let home = Home::new();
+    let block = guarded(&home);
+    block.becomes_theirs(GuardState::Free);
+    let before = rest(&home);
+    std::thread::scope(|scope| {
+        let attaching = scope.spawn(|| home.complaint(4, &["attach", "--nbd", "disk"], "another host has claimed it, too"));
+        until("the claim of this host", || block.read().state == GuardState::Served);
+        block.becomes_theirs(GuardState::Served);
+        attaching.join().unwrap();
+    });
+    assert!(rest(&home) == before && block.read().server == THEIRS, "it wrote");
+}
+
+#[test]
+fn a_guard_is_asked_for_in_whole_seconds_up_to_a_minute() {
+    let home = Home::new();
+    for wrong in ["--guard=0", "--guard=61", "--guard=x", "--guard=1.5", "--guard=-1"] {
+        home.complaint(2, &["create", "disk", "--size", "32M", wrong], "--guard");
+    }
+    home.complaint(2, &["create", "disk", "--size", "32M", "--guard", "--buffered"], "--buffered");
+    assert!(home.names().is_empty());
+    let shown = home.says(0, &["create", "disk", "--size", "32M", "--guard"]);
+    assert!(shown.contains("every 5 s: 17280 writes a day of 4 KiB each, 67.50 MiB"), "{shown}");
+    let guard_ms = |name| home.json(&["status", name])["volume"]["guard_ms"].as_u64();
+    home.expect(0, &["create", "longest", "--size", "32M", "--guard=60"]);
+    home.expect(0, &["create", "bare", "--size", "32M"]);
+    assert_eq!(["disk", "longest", "bare"].map(guard_ms), [Some(5000), Some(60_000), None]);
+    assert!(!home.says(0, &["status", "bare"]).contains("guard"));
+}
+
+#[test]
+fn a_damaged_guard_block_is_waited_for_and_written_anew() {
+    let home = Home::new();
+    let block = guarded(&home);
+    block.file.write_all_at(&[0x5a; BLOCK_SIZE], GUARD_AT.get()).unwrap();
+    block.file.sync_data().unwrap();
+    assert_eq!(home.json(&["check", "disk"])["sound"].as_bool(), Some(true), "it is no content of the volume");
+    assert!(attach(&home).contains("waiting 4 s to see"));
+    assert_eq!(block.read().state, GuardState::Served);
+    home.expect(0, &["detach", "disk"]);
+}
