@@ -8,7 +8,7 @@
 
 use crate::Map;
 use crate::buffer::{BufferMut, Slice};
-use crate::commit::FlushFor;
+use crate::commit::{FlushFor, Stage};
 use crate::engine::{Engine, IoFor};
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -175,6 +175,10 @@ impl Engine {
         digests: &[Digest],
         result: Result<(), IoFailure>,
     ) {
+        if self.stage != Stage::Recalling {
+            // The device has failed meanwhile.
+            return;
+        }
         let blocks = count(known.len());
         self.promises.proofs.blocks_under_way -= blocks;
         if result.is_ok() {
@@ -237,9 +241,11 @@ impl Engine {
     }
 
     pub(crate) fn proved_written(&mut self, blocks: u64) {
-        self.promises.proofs.blocks_under_way -= blocks;
-        self.promises.proofs.is_unflushed = true;
-        self.go_on_recalling();
+        if self.stage == Stage::Recalling {
+            self.promises.proofs.blocks_under_way -= blocks;
+            self.promises.proofs.is_unflushed = true;
+            self.go_on_recalling();
+        }
     }
 
     pub(crate) fn proofs_flushed(&mut self) {

@@ -5,6 +5,7 @@
 //! 3. A life that is not cut off ends with a clean close: then everything acknowledged is durable, and the counts on the medium are the links
 //!    exactly, or *garbage possible* is set.
 
+use crate::kind::Kind;
 use crate::life::Left;
 use crate::options::{Modes, Options, Shape};
 use crate::plan::Plan;
@@ -14,7 +15,6 @@ use crate::states::Coverage;
 use crate::violation::{Violation, violation};
 use crate::world::{Setting, World};
 use fastrand::Rng;
-use onefold_engine::format::CommitMode;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -76,25 +76,20 @@ impl Explorer {
     /// The violation that it found.
     pub fn run(&mut self, seed: u64) -> Result<(), Violation> {
         let mut rng = Rng::with_seed(seed);
-        let mut options = Options::draw(&mut rng);
-        options.settings.commit_mode = self.modes.draw(&mut rng);
+        let (kind, options) = Kind::draw(self.modes, &mut rng);
         record!("options: {options}");
         self.coverage.runs += 1;
-        match rng.u8(0..16) {
-            0 => crate::formatting::run(self, options, &mut rng),
-            7 => crate::spoil::run(self, options, &mut rng),
-            8 | 10 => self.run_filling(options.filling(), &mut rng),
-            9 => self.run_failing(options.filling(), &mut rng),
-            1..=3 => self.run_failing(options, &mut rng),
-            5 if options.settings.commit_mode == CommitMode::Log && rng.bool() => {
-                crate::spoil::run_with_large_epochs(self, options, &mut rng)
-            }
-            4 | 5 if self.modes.log() => self.run_with_large_epochs(options.with_large_epochs(&mut rng), &mut rng),
-            4 if rng.u8(..) < 96 => self.run_with_large_epochs(options.with_large_epochs(&mut rng), &mut rng),
-            4 => self.run_long(options, &mut rng),
-            5 => self.run_turning_pages_out(options.turning_pages_out(&mut rng), &mut rng),
-            6 | 11 => self.run_in_little_memory(options.in_little_memory(&mut rng), &mut rng),
-            _ => self.run_crashing(options, &mut rng),
+        match kind {
+            Kind::Formatting => crate::formatting::run(self, options, &mut rng),
+            Kind::Spoiling => crate::spoil::run(self, options, &mut rng),
+            Kind::SpoilingLargeEpochs => crate::spoil::run_with_large_epochs(self, options, &mut rng),
+            Kind::Filling => self.run_filling(options, &mut rng),
+            Kind::Failing => self.run_failing(options, &mut rng),
+            Kind::LargeEpochs => self.run_with_large_epochs(options, &mut rng),
+            Kind::Long => self.run_long(options, &mut rng),
+            Kind::TurningPagesOut => self.run_turning_pages_out(options, &mut rng),
+            Kind::InLittleMemory => self.run_in_little_memory(options, &mut rng),
+            Kind::Crashing => self.run_crashing(options, &mut rng),
         }
     }
 

@@ -38,6 +38,7 @@ pub mod crash;
 pub mod explore;
 pub mod failing;
 pub mod formatting;
+pub mod kind;
 pub mod life;
 pub mod plan;
 pub mod spoil;

@@ -62,8 +62,7 @@ pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Resu
 ///
 /// # Errors
 /// The first violation.
-pub fn run_with_large_epochs(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(), Violation> {
-    let mut options = options.with_large_epochs(rng);
+pub fn run_with_large_epochs(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
     options.settings.verify_reads = true;
     let prepared = explorer.prepared(options.shape);
     let left = Left::new(prepared.disk.clone(), prepared.oracle.clone());

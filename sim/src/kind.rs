@@ -1,0 +1,82 @@
+//! Kinds of runs, and what each is made of.
+
+use crate::options::{Modes, Options};
+use fastrand::Rng;
+use onefold_engine::format::CommitMode;
+
+/// What a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A volume is formatted over another, and cut off.
+    Formatting,
+    /// Something on the device is spoilt.
+    Spoiling,
+    /// The same, among the units of large epochs.
+    SpoilingLargeEpochs,
+    /// The volume fills.
+    Filling,
+    /// A device call fails (A5).
+    Failing,
+    LargeEpochs,
+    /// Few crashes.
+    Long,
+    /// A refs page leaves memory within an epoch, and comes back.
+    TurningPagesOut,
+    InLittleMemory,
+    Crashing,
+}
+
+impl Kind {
+    pub const ALL: [Self; 10] = [
+        Self::Formatting,
+        Self::Spoiling,
+        Self::SpoilingLargeEpochs,
+        Self::Filling,
+        Self::Failing,
+        Self::LargeEpochs,
+        Self::Long,
+        Self::TurningPagesOut,
+        Self::InLittleMemory,
+        Self::Crashing,
+    ];
+
+    /// Its name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Formatting => "formatting",
+            Self::Spoiling => "spoiling",
+            Self::SpoilingLargeEpochs => "spoiling large epochs",
+            Self::Filling => "filling",
+            Self::Failing => "failing",
+            Self::LargeEpochs => "large epochs",
+            Self::Long => "long",
+            Self::TurningPagesOut => "turning pages out",
+            Self::InLittleMemory => "in little memory",
+            Self::Crashing => "crashing",
+        }
+    }
+
+    /// Draws a run.
+    #[must_use]
+    pub fn draw(modes: Modes, rng: &mut Rng) -> (Self, Options) {
+        let mut options = Options::draw(rng);
+        options.settings.commit_mode = modes.draw(rng);
+        match rng.u8(0..16) {
+            0 => (Self::Formatting, options),
+            7 => (Self::Spoiling, options),
+            8 | 10 => (Self::Filling, options.filling()),
+            9 => (Self::Failing, options.filling()),
+            1..=3 => (Self::Failing, options),
+            5 if options.settings.commit_mode == CommitMode::Log && rng.bool() => {
+                (Self::SpoilingLargeEpochs, options.with_large_epochs(rng))
+            }
+            4 | 5 if modes.log() => (Self::LargeEpochs, options.with_large_epochs(rng)),
+            4 if rng.u8(..) < 96 => (Self::LargeEpochs, options.with_large_epochs(rng)),
+            4 => (Self::Long, options),
+            5 => (Self::TurningPagesOut, options.turning_pages_out(rng)),
+            6 | 11 => (Self::InLittleMemory, options.in_little_memory(rng)),
+            _ => (Self::Crashing, options),
+        }
+    }
+}

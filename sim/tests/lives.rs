@@ -1,0 +1,107 @@
+//! What explored lives are made of, as `docs/testing.md` says it: each setting, and each operation, with the values that some life has.
+
+use fastrand::Rng;
+use onefold_engine::format::CommitMode;
+use onefold_engine::interface::Op;
+use onefold_engine::settings::Settings;
+use onefold_sim::kind::Kind;
+use onefold_sim::options::{Mix, Modes, Options};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+const DRAWS: u64 = 4000;
+/// More values than this are told by the least and the most.
+const VALUES_MAX: usize = 8;
+
+/// Settings of which every life has the same, and why that is enough.
+const ONE_VALUE: [(&str, &str); 3] = [
+    ("carrier_slots_max", "fewer are for `onefold-sim codecs`; lives fill carriers by as many as they have"),
+    ("promises_lost", "true where the ring of the last life was lost (`sim/src/life.rs`)"),
+    ("read_only", "true in openings that only look, between two lives (`sim/src/life.rs`)"),
+];
+
+/// The fields of some settings, in their order, with what is shown of each.
+fn fields(settings: &Settings) -> Vec<(String, String)> {
+    let shown = format!("{settings:#?}");
+    let field = |line: &str| {
+        line.strip_prefix("    ")?.strip_suffix(',')?.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()))
+    };
+    let fields: Vec<_> = shown.lines().filter_map(field).collect();
+    assert_eq!(fields.len(), shown.lines().count() - 2, "each setting is one line: {shown}");
+    fields
+}
+
+/// How often a mix has an operation, parts of blocks apart.
+const fn weight(mix: &Mix, op: Op) -> u32 {
+    match op {
+        Op::Read => mix.read,
+        Op::Write => mix.write + mix.part,
+        Op::Flush => mix.flush,
+        Op::Discard => mix.discard,
+        Op::WriteZeroes => mix.zeroes,
+    }
+}
+
+fn drawn() -> Vec<(Kind, Options)> {
+    let modes = [Modes::One(CommitMode::Ordered), Modes::One(CommitMode::Log), Modes::Any];
+    modes.into_iter().flat_map(|modes| (0..DRAWS).map(move |seed| Kind::draw(modes, &mut Rng::with_seed(seed)))).collect()
+}
+
+fn told(values: &BTreeSet<(u64, String)>) -> String {
+    let names: Vec<&str> = values.iter().map(|(_, value)| value.as_str()).collect();
+    match names[..] {
+        [first, .., last] if names.len() > VALUES_MAX => format!("{first} to {last}"),
+        _ => names.join(", "),
+    }
+}
+
+/// The table, and what is wrong with it.
+fn table() -> (String, Vec<String>) {
+    let drawn = drawn();
+    let mut seen: BTreeMap<String, BTreeSet<(u64, String)>> = BTreeMap::new();
+    for (name, value) in drawn.iter().flat_map(|(_, options)| fields(&options.settings)) {
+        // Numbers in their order.
+        seen.entry(name).or_default().insert((value.parse().unwrap_or_default(), value));
+    }
+    let (mut table, mut wrong) = ("| setting | default of the engine | in explored lives |\n|---|---|---|\n".to_owned(), Vec::new());
+    for (name, default) in fields(&Settings::default()) {
+        let values = &seen[&name];
+        let why = ONE_VALUE.iter().find(|(setting, _)| *setting == name).map(|(_, why)| *why);
+        match (values.len(), why) {
+            (1, None) => wrong.push(format!("{name} is the same in every life, and nothing says why")),
+            (2.., Some(_)) => wrong.push(format!("{name} differs between lives: it is no exception any more")),
+            _ => {}
+        }
+        let because = why.map(|why| format!("; {why}")).unwrap_or_default();
+        writeln!(table, "| `{name}` | {default} | {}{because} |", told(values)).unwrap();
+    }
+    table.push_str("\n| operation | its share of requests in kinds of runs that have it, in hundredths |\n|---|---|\n");
+    for op in [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes] {
+        let mut shares: Vec<String> = Vec::new();
+        for kind in Kind::ALL {
+            let of_kind = drawn.iter().filter(|(of, _)| *of == kind).map(|(_, options)| &options.mix);
+            let (mine, all) = of_kind.fold((0, 0), |(mine, all), mix| {
+                let total = mix.write + mix.part + mix.read + mix.flush + mix.discard + mix.zeroes;
+                (mine + u64::from(weight(mix, op)) * 10_000 / u64::from(total), all + 1)
+            });
+            if mine > 0 {
+                shares.push(format!("{} {}", kind.name(), (mine / all).div_ceil(100)));
+            }
+        }
+        if shares.is_empty() {
+            wrong.push(format!("no life has {op:?}"));
+        }
+        writeln!(table, "| {op:?} | {} |", shares.join(", ")).unwrap();
+    }
+    (table, wrong)
+}
+
+#[test]
+fn each_setting_and_operation_is_explored_and_testing_md_says_how() {
+    let (table, wrong) = table();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/testing.md")).expect("the page is there");
+    let (_, rest) = page.split_once("<!-- lives -->\n").expect("the page has the table's place");
+    let (found, _) = rest.split_once("<!-- end of lives -->").expect("and its end");
+    assert!(found.trim() == table.trim(), "docs/testing.md should say:\n{table}");
+}
