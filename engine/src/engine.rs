@@ -78,7 +78,7 @@ pub(crate) enum IoFor {
     /// Of blocks that recalled promises name.
     ReadForProof {
         first: Pbn,
-        known: Vec<crate::proof::Known>,
+        known: Vec<crate::proof::InTables>,
     },
     /// Of so many such blocks, as they were found.
     ProvedContent(u64),

@@ -43,7 +43,7 @@ pub(crate) struct Proofs {
 }
 
 /// What the tables say of a block that is read: its fingerprint's entry, and whether it is linked for certain.
-pub(crate) struct Known {
+pub(crate) struct InTables {
     entry: FingerprintEntry,
     is_linked: bool,
 }
@@ -151,7 +151,7 @@ impl Engine {
     }
 
     /// What the tables say of a block. `Err`: a page has to come first.
-    fn known_of(&mut self, pbn: Pbn) -> Result<Known, PageId> {
+    fn known_of(&mut self, pbn: Pbn) -> Result<InTables, PageId> {
         let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
         let entry = match self.ensure(names) {
             Got::Wait => return Err(names),
@@ -164,13 +164,13 @@ impl Engine {
             Got::Ready => self.refs_now(pbn) > 0,
         };
         // Where garbage is possible, a count may stand for links that were lost; and their content with them.
-        Ok(Known { entry, is_linked: is_counted && self.log.is_some() && !self.superblock.garbage_possible })
+        Ok(InTables { entry, is_linked: is_counted && self.log.is_some() && !self.superblock.garbage_possible })
     }
 
     pub(crate) fn proof_arrived(
         &mut self,
         first: Pbn,
-        known: Vec<Known>,
+        known: Vec<InTables>,
         buffer: BufferMut,
         digests: &[Digest],
         result: Result<(), IoFailure>,
@@ -217,7 +217,7 @@ impl Engine {
     }
 
     /// Whether the tables show that this content of a block is durable: a name enters them after what it names (R1), a link of the log with it.
-    fn is_durable(&self, known: &Known, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
+    fn is_durable(&self, known: &InTables, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
         match known.entry.kind {
             Kind::None => known.is_linked,
             Kind::Carrier => self.authentic(pbn, block) == Some(known.entry.value),
@@ -226,17 +226,11 @@ impl Engine {
         }
     }
 
-    /// Writes blocks of a read as they were found, neighbours in one write.
-    fn write_again(&mut self, mut blocks: Vec<(Pbn, Slice)>) {
-        if self.failed {
-            return;
-        }
-        while let Some(&(first, _)) = blocks.first() {
-            let run = blocks.iter().zip(0..).take_while(|&(&(pbn, _), i)| pbn == first + i).count();
-            let data = blocks.drain(..run).map(|(_, block)| block).collect();
-            self.promises.proofs.blocks_under_way += count(run);
-            let at = self.geometry.block_at(first);
-            self.write_out(IoFor::ProvedContent(count(run)), at, data, Class::Data);
+    /// Writes blocks as they were found.
+    fn write_again(&mut self, blocks: Vec<(Pbn, Slice)>) {
+        if !self.failed {
+            self.promises.proofs.blocks_under_way += count(blocks.len());
+            self.write_blocks(blocks, Class::Data, |_, _, blocks| IoFor::ProvedContent(count(blocks)));
         }
     }
 

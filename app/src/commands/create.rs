@@ -13,7 +13,9 @@ use crate::volume;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::superblock::{LABEL_BYTES_MAX, PROTECTED_MAX};
-use onefold_engine::format::{FormatStep, Geometry, GeometryError, ProtectedRange, Superblock, Wish, format_guarded};
+use onefold_engine::format::{
+    FormatStep, GUARD_MS_MAX, GUARD_MS_MIN, Geometry, GeometryError, ProtectedRange, Superblock, Wish, format_guarded,
+};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
 use serde::Serialize;
@@ -57,7 +59,7 @@ pub struct Arguments {
     /// Guard a store that several hosts reach: the server writes a block every so many seconds (1 to 60; 5 where none are given), and a server of another
     /// host that finds it written stays away. Costs one write of 4 KiB each time.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5", conflicts_with = "buffered",
-        value_parser = clap::value_parser!(u32).range(1..=60))]
+        value_parser = clap::value_parser!(u32).range(i64::from(GUARD_MS_MIN / 1000)..=i64::from(GUARD_MS_MAX / 1000)))]
     guard: Option<u32>,
     /// Let a new file grow as it is written. The default above 4 GiB.
     #[arg(long, conflicts_with = "preallocate")]

@@ -1,4 +1,4 @@
-//! What the log writes goes out: units are sealed for their places, and what lies side by side goes in one write.
+//! What the log writes goes out: units are sealed for their places, and what lies side by side goes in one write. So does what recall writes again.
 
 use super::Walked;
 use crate::buffer::Slice;
@@ -37,7 +37,7 @@ impl Engine {
 
     /// Writes blocks, in the order that they come in, with what follows its neighbour in the same write; `what` says of each, by its first block and
     /// how many there are, what it is. How many writes they are.
-    pub(super) fn write_blocks(&mut self, blocks: Vec<(Pbn, Slice)>, class: Class, what: impl Fn(&Self, Pbn, usize) -> IoFor) -> u64 {
+    pub(crate) fn write_blocks(&mut self, blocks: Vec<(Pbn, Slice)>, class: Class, what: impl Fn(&Self, Pbn, usize) -> IoFor) -> u64 {
         let runs = neighbours(blocks);
         let writes = count(runs.len());
         for (first, run) in runs {
