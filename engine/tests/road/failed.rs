@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Event, Failure, Op, Reply};
+use onefold_engine::interface::{Failure, Op, Reply};
 use onefold_engine::settings::Settings;
 
 /// A volume on which a block was written, and no more: its content is with the device. Nothing would show what a read brings to be wrong.
@@ -23,9 +23,7 @@ fn fail(m: &mut Machine) {
 }
 
 fn bring(m: &mut Machine) {
-    for (io, buffer) in std::mem::take(&mut m.kept_reads) {
-        m.feed(Event::Read { io, buffer, digests: Vec::new(), result: Ok(()) });
-    }
+    std::mem::take(&mut m.kept_reads).into_iter().for_each(|read| m.feed(read));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use onefold_engine::format::Superblock;
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::interface::{
-    Action, Class, Event, Hint, IoFailure, IoId, Legacy, Notice, Op, Payload, Promise, Reply, Request, RequestId, Segment, Traces,
+    Action, Class, Event, Hint, IoFailure, Legacy, Notice, Op, Payload, Promise, Reply, Request, RequestId, Segment, Traces,
 };
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
@@ -72,9 +72,9 @@ pub struct Machine {
     pub dies_at: Option<Class>,
     pub is_dead: bool,
     pub flushes_fail: bool,
-    /// Reads stay with the medium, in `kept_reads`.
+    /// Reads take their time, until they are fed by hand.
     pub keeps_reads: bool,
-    pub kept_reads: Vec<(IoId, BufferMut)>,
+    pub kept_reads: Vec<Event>,
 }
 
 impl Machine {
@@ -106,6 +106,7 @@ impl Machine {
     pub fn over(medium: Vec<u8>, superblock: Superblock, settings: Settings, legacy: Legacy) -> Self {
         let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
         let mut engine = Engine::open(superblock.clone(), settings, Arc::new(Heap), accountant.clone(), Time(0));
+        let traces = legacy.traces;
         engine.recall(legacy);
         Self {
             medium,
@@ -132,7 +133,7 @@ impl Machine {
             keeps_flushes: false,
             flushed: Vec::new(),
             ring: Vec::new(),
-            traces: [None; 2],
+            traces,
             dies_at: None,
             is_dead: false,
             flushes_fail: false,
@@ -160,7 +161,12 @@ impl Machine {
                         let digests: Vec<Digest> =
                             if digest { (0..buffer.blocks()).map(|i| fingerprinter.digest(buffer.block(i))).collect() } else { Vec::new() };
                         self.digested += digests.len() as u64;
-                        events.push_back(Event::Read { io, buffer, digests, result: Ok(()) });
+                        let read = Event::Read { io, buffer, digests, result: Ok(()) };
+                        if self.keeps_reads {
+                            self.kept_reads.push(read);
+                        } else {
+                            events.push_back(read);
+                        }
                     }
                     Action::Write { io, at, data, class, fua } => {
                         self.fua_writes += u64::from(fua);
@@ -225,7 +231,6 @@ impl Machine {
     /// What the medium does at once; the rest waits, or fails.
     fn goes_on(&mut self, action: Action, events: &mut VecDeque<Event>) -> Option<Action> {
         match action {
-            Action::Read { io, buffer, .. } if self.keeps_reads => self.kept_reads.push((io, buffer)),
             Action::Flush { io } if self.flushes_fail => events.push_back(Event::Flushed { io, result: Err(IoFailure) }),
             other => return Some(other),
         }

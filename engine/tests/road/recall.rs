@@ -12,24 +12,30 @@ fn settings(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, keeps_promises: true, ..Settings::default() }
 }
 
-/// LBNs `first..first + blocks` hold noise of that seed.
+/// Noise of that seed.
 fn noise(seed: u64, blocks: usize) -> Vec<u8> {
     pattern(seed, 4096 * blocks)
+}
+
+/// A server whose first blocks were flushed (noise of seed 1), and then as many written from LBN `at` on (of seed 2), which no flush has covered; and
+/// the medium as the flush left it.
+fn written_over(mode: CommitMode, blocks: usize, at: u64) -> (Machine, Vec<u8>) {
+    let mut m = Machine::open(blank(32 << 20, None), settings(mode));
+    m.write(0, &noise(1, blocks));
+    m.flush();
+    let flushed = m.medium.clone();
+    m.write(4096 * at, &noise(2, blocks));
+    (m, flushed)
 }
 
 /// A hundred blocks are flushed, then overwritten without a flush; the device fails, and is as its last flush left it (A1, A5).
 #[test]
 fn flushed_blocks_are_there_when_the_device_has_lost_what_overwrote_them() {
     for mode in MODES {
-        let (old, new) = (noise(1, 100), noise(2, 100));
-        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
-        m.write(0, &old);
-        m.flush();
-        let flushed = m.medium.clone();
-        m.write(0, &new);
+        let (m, flushed) = written_over(mode, 100, 0);
         assert!(m.ring.len() >= 100, "they were promised");
         let mut next = m.next(flushed, settings(mode));
-        assert!(next.read(0, 4096 * 100) == old, "{mode:?}");
+        assert!(next.read(0, 4096 * 100) == noise(1, 100), "{mode:?}");
         assert!(next.notices.contains(&Notice::AcknowledgedLost { writes: 100 }), "{:?}", next.notices);
         assert!(next.flush_fails() && !next.flush_fails(), "the first flush reports it");
     }
@@ -40,11 +46,7 @@ fn flushed_blocks_are_there_when_the_device_has_lost_what_overwrote_them() {
 fn what_the_device_proves_comes_back_and_nothing_else() {
     for mode in MODES {
         let (old, new) = (noise(1, 40), noise(2, 40));
-        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
-        m.write(0, &old);
-        m.flush();
-        let mut medium = m.medium.clone();
-        m.write(0, &new);
+        let (m, mut medium) = written_over(mode, 40, 0);
         // Every other block of what was written since.
         for (i, (now, then)) in m.medium.chunks_exact(4096).zip(medium.chunks_exact_mut(4096)).enumerate() {
             if i % 2 == 0 && new.chunks_exact(4096).any(|block| block == now) {
@@ -69,10 +71,7 @@ fn what_the_device_proves_comes_back_and_nothing_else() {
 fn what_was_acknowledged_is_there_after_a_kill() {
     for mode in MODES {
         let (old, new) = (noise(1, 100), noise(2, 100));
-        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
-        m.write(0, &old);
-        m.flush();
-        m.write(4096 * 50, &new);
+        let (m, _) = written_over(mode, 100, 50);
         let mut next = m.next(m.medium.clone(), settings(mode));
         assert!(next.read(0, 4096 * 50) == old[..4096 * 50] && next.read(4096 * 50, 4096 * 100) == new, "{mode:?}");
         next.flush();
@@ -86,11 +85,7 @@ fn what_was_acknowledged_is_there_after_a_kill() {
 fn what_was_read_once_is_there_the_next_time() {
     for mode in MODES {
         let (old, new) = (noise(1, 40), noise(2, 40));
-        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
-        m.write(0, &old);
-        m.flush();
-        let mut medium = m.medium.clone();
-        m.write(4096 * 20, &new);
+        let (m, mut medium) = written_over(mode, 40, 20);
         let next = m.next(m.medium.clone(), settings(mode));
         for done in &next.history {
             if let Done::Write { first, blocks, .. } = *done {
@@ -116,10 +111,7 @@ fn what_was_read_once_is_there_the_next_time() {
 #[test]
 fn a_server_whose_opening_fails_answers_nothing_while_promises_stand() {
     for mode in MODES {
-        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
-        m.write(0, &noise(1, 4));
-        m.flush();
-        m.write(0, &noise(2, 4));
+        let (m, _) = written_over(mode, 4, 0);
         let mut next = m.left(m.medium.clone(), settings(mode));
         next.keeps_flushes = true;
         next.feed(Event::Tick);
@@ -147,7 +139,7 @@ fn the_store_is_the_one_that_was_left_after_a_second_kill() {
             m.flush();
             m.write(4096 * 2, &noise(3, 4));
             let mut next = m.left(m.medium.clone(), second);
-            (next.ring, next.traces) = (m.ring.clone(), m.traces);
+            next.ring = m.ring.clone();
             next.keeps_flushes = true;
             next.feed(Event::Tick);
             // Killed behind each write of what was recalled, as it were: at each flush.
@@ -163,6 +155,67 @@ fn the_store_is_the_one_that_was_left_after_a_second_kill() {
             set_back.feed(Event::Tick);
             assert!(set_back.notices.contains(&Notice::SetBack), "{first:?}, {mode:?}");
         }
+    }
+}
+
+/// There is nothing to recall, and the sector that tells the store is not in memory yet.
+#[test]
+fn a_server_with_nothing_to_recall_looks_at_its_store_before_it_serves() {
+    for mode in MODES {
+        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
+        m.write(0, &noise(1, 4));
+        m.flush();
+        let copy = m.medium.clone();
+        m.write(0, &noise(2, 4));
+        m.flush();
+        assert!(m.ring.is_empty());
+        let mut next = m.next(copy, settings(mode));
+        assert!(next.notices.contains(&Notice::SetBack) && next.flush_fails(), "{mode:?}: {:?}", next.notices);
+        assert!(!m.next(m.medium.clone(), settings(mode)).notices.contains(&Notice::SetBack), "{mode:?}");
+    }
+}
+
+/// A store that was refused is the store from then on: what is acknowledged on it counts.
+#[test]
+fn what_is_promised_on_a_store_that_was_set_back_is_kept() {
+    for mode in MODES {
+        let (m, _) = written_over(mode, 4, 0);
+        let copy = blank(32 << 20, None);
+        let mut set_back = m.next(Machine::open(copy, settings(mode)).medium, settings(mode));
+        assert!(set_back.notices.contains(&Notice::SetBack) && set_back.flush_fails(), "{mode:?}");
+        set_back.write(4096 * 8, &noise(3, 4));
+        let mut last = set_back.next(set_back.medium.clone(), settings(mode));
+        assert!(!last.notices.contains(&Notice::SetBack) && last.read(4096 * 8, 4096 * 4) == noise(3, 4), "{mode:?}");
+    }
+}
+
+/// Feeds the oldest read that has not ended; false where there is none.
+fn bring_one(m: &mut Machine) -> bool {
+    let is_any = !m.kept_reads.is_empty();
+    m.kept_reads.drain(..usize::from(is_any)).collect::<Vec<_>>().into_iter().for_each(|read| m.feed(read));
+    is_any
+}
+
+/// Whatever was read when the device failed arrives later, and counts for nothing.
+#[test]
+fn reads_of_proofs_may_end_after_the_device_has_failed() {
+    for mode in MODES {
+        let (m, _) = written_over(mode, 100, 0);
+        let mut had_several = false;
+        for before in 0..16 {
+            let mut next = m.left(m.medium.clone(), settings(mode));
+            next.keeps_reads = true;
+            next.feed(Event::Tick);
+            for _ in 0..before {
+                bring_one(&mut next);
+            }
+            had_several |= next.kept_reads.len() >= 4;
+            next.feed(Event::GuardFailed);
+            while bring_one(&mut next) {}
+            next.ring = m.ring.clone();
+            assert!(next.next(next.medium.clone(), settings(mode)).read(0, 4096 * 100) == noise(2, 100), "{mode:?}, {before}");
+        }
+        assert!(had_several, "{mode:?}: reads of several runs were under way");
     }
 }
 
