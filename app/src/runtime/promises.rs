@@ -211,6 +211,33 @@ mod tests {
         assert!(promised(Record::Link { lbn: first, pbn: Pbn(1), slot: 255, proof }).is_some(), "the engine knows its slots");
     }
 
+    /// Two servers are killed, one behind the other, and the second has made nothing durable: the third knows the store by what the first left.
+    #[test]
+    fn a_ring_takes_over_what_its_store_is_known_by() {
+        use onefold_engine::fingerprint::Algorithm;
+        use onefold_engine::format::{Geometry, Wish};
+        use onefold_engine::interface::Trace;
+        use onefold_engine::settings::Settings;
+        use onefold_engine::units::Bytes;
+        let geometry = Geometry::plan(Bytes(16 << 20), &Wish::default()).unwrap();
+        let mut superblock = Superblock::new(geometry, [5; 16], [6; 32], Algorithm::Blake3, &Settings::default());
+        let folder = std::env::temp_dir().join(format!("onefold-promises-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (base, room) = (folder.join("ring"), Room { records: 16, contents: 4 });
+        let traces = [Some(Trace::Map { sector: 3, sum: 7 }), None];
+        let promise = Promise { epoch: Epoch(2), what: Promised::Zero { lbn: Lbn(9) } };
+        let (mut first, _) = Promises::open(&base, &superblock, room, false).unwrap();
+        first.forget(Epoch(1), traces);
+        first.remember(std::slice::from_ref(&promise));
+        for _ in 0..2 {
+            superblock.incarnation += 1;
+            let (_, left) = Promises::open(&base, &superblock, room, true).unwrap();
+            assert_eq!(left.legacy.traces, traces);
+            assert!(matches!(left.legacy.promises[..], [Promised::Zero { lbn: Lbn(9) }]) && !left.lost);
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
     /// As the fuzz target has it, by a seed.
     #[test]
     fn no_ring_of_hostile_numbers_makes_its_reader_panic() {
