@@ -4,7 +4,8 @@
 //! ```text
 //! cutfs MOUNTPOINT MIB SEED      serve until SIGTERM; prints "ready", then a line for each cut
 //!   SIGUSR1                      cut the power: drop sectors, and fail every request from now on
-//!   SIGUSR2                      power on again
+//!   SIGHUP                       fail writes, flushes or both from some request on: that one alone, or all that follow
+//!   SIGUSR2                      power on again, with nothing failing
 //! ```
 //!
 //! 1. A sector survives as its durable version or as any version written since (A1, A2, A3 of `docs/ordering.md`); what a completed flush
@@ -12,7 +13,8 @@
 //! 2. Requests are carried out one at a time, so each write that has returned was issued before whatever is issued later. Only a flush takes its
 //!    time, as on a real device: a cut may come while it lasts, and it covers what was written before it began and nothing since.
 //! 3. A synced write (`O_DSYNC`, as a write with FUA to a file is) is durable when it returns, it alone.
-//! 4. The same seed and the same requests drop the same sectors.
+//! 4. A write that fails may have been written, in whole, in part or not at all; a flush that fails has flushed nothing (A5).
+//! 5. The same seed and the same requests drop the same sectors.
 
 use onefold::frontend::Frontend;
 use onefold::frontend::fuse::session::Session;
@@ -20,10 +22,10 @@ use onefold::frontend::fuse::{Config, Fuse};
 use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
-use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES, index};
+use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES, count, index};
 use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -39,6 +41,8 @@ use std::time::Duration;
 const THREADS: usize = 2;
 const SECTOR: usize = 512;
 const FLUSH_US_MAX: u64 = 4000;
+/// Writes or flushes that are still carried out before one fails.
+const SPARED_MAX: u64 = 24;
 
 /// A device with a volatile cache that loses any part of what it holds.
 struct ForgetfulDisk {
@@ -56,6 +60,18 @@ struct State {
     /// How long flushes take.
     pauses: Random,
     cuts: u64,
+    failing: Option<Failing>,
+}
+
+/// What fails.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    writes: bool,
+    flushes: bool,
+    /// One of them alone.
+    once: bool,
+    /// So many of them do not fail yet.
+    spared: u64,
 }
 
 /// splitmix64: enough to choose sectors, and the same everywhere.
@@ -145,6 +161,31 @@ impl State {
         Duration::from_micros(if short { 0 } else { self.pauses.below(FLUSH_US_MAX) })
     }
 
+    /// Draws what fails from now on.
+    fn fail(&mut self) -> String {
+        let which = self.random.below(3);
+        let (writes, flushes) = (which != 0, which != 1);
+        let failing = Failing { writes, flushes, once: self.random.below(2) == 0, spared: self.random.below(SPARED_MAX) };
+        self.failing = Some(failing);
+        format!("failing: {failing:?}")
+    }
+
+    /// Whether a write or flush is one that fails.
+    fn fails(&mut self, op: Op) -> bool {
+        let Some(failing) = &mut self.failing else { return false };
+        if !(if op == Op::Flush { failing.flushes } else { failing.writes }) {
+            return false;
+        }
+        if failing.spared > 0 {
+            failing.spared -= 1;
+            return false;
+        }
+        if failing.once {
+            self.failing = None;
+        }
+        true
+    }
+
     fn cut(&mut self) -> String {
         let manner = match self.random.below(8) {
             0 => Manner::Newest(0),
@@ -196,6 +237,7 @@ impl ForgetfulDisk {
             random: Random(seed),
             pauses: Random(!seed),
             cuts: 0,
+            failing: None,
         };
         Self { state: Mutex::new(state), bytes }
     }
@@ -220,11 +262,17 @@ impl ForgetfulDisk {
             Op::Write => {
                 let Some(buffer) = request.buffer.take() else { return Reply::Failed(Failure::Invalid) };
                 let lead = index(request.offset % BLOCK_BYTES);
+                if state.fails(Op::Write) {
+                    let written = index(state.random.below(count(bytes / SECTOR) + 1)) * SECTOR;
+                    state.write(at, &buffer.bytes()[lead..lead + written]);
+                    return Reply::Failed(Failure::Io);
+                }
                 state.write(at, &buffer.bytes()[lead..lead + bytes]);
                 if request.fua {
                     state.settle_newest(at / SECTOR..(at + bytes) / SECTOR);
                 }
             }
+            Op::Flush if state.fails(Op::Flush) => return Reply::Failed(Failure::Io),
             Op::Flush => {
                 let (upto, pause) = (state.writes, state.pause());
                 drop(state);
@@ -269,7 +317,7 @@ fn say(line: &str) -> std::io::Result<()> {
 
 fn run(mountpoint: &Path, mib: &str, seed: &str) -> Result<(), Box<dyn Error>> {
     let disk = Arc::new(ForgetfulDisk::new(mib.parse::<u64>()? << 20, seed.parse()?));
-    let mut signals = Signals::new([SIGUSR1, SIGUSR2, SIGTERM, SIGINT])?;
+    let mut signals = Signals::new([SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGINT])?;
     let mut session = Session::mount("cutfs", THREADS)?;
     let root = session.root().ok_or("the session has no mount")?;
     move_mount(root, "", CWD, mountpoint, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
@@ -283,8 +331,11 @@ fn run(mountpoint: &Path, mib: &str, seed: &str) -> Result<(), Box<dyn Error>> {
     for signal in signals.forever() {
         match signal {
             SIGUSR1 => say(&disk.state().cut())?,
+            SIGHUP => say(&disk.state().fail())?,
             SIGUSR2 => {
-                disk.state().powered = true;
+                let mut state = disk.state();
+                (state.powered, state.failing) = (true, None);
+                drop(state);
                 say("power")?;
             }
             _ => break,

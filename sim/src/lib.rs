@@ -19,6 +19,7 @@ pub mod volume;
 pub mod checker;
 pub mod limits;
 pub mod logcheck;
+pub mod ringcheck;
 pub mod setcheck;
 pub mod tables;
 pub mod traffic;

@@ -6,13 +6,13 @@
 //! 4. Whatever the machine does is checked as it does it: the interface's invariants, the device's rules (R6), the set checker where there is
 //!    one, every reply against the oracle.
 
+mod device;
 mod replies;
 
 use crate::checker::Checker;
 use crate::client::{Client, Stretch, Weather};
 use crate::content::{Content, Shared};
 use crate::disk::{End, SimDisk};
-use crate::limits;
 use crate::logcheck::LogChecker;
 use crate::machine::{Machine, quietly};
 use crate::objection::objection;
@@ -20,16 +20,17 @@ use crate::options::Options;
 use crate::oracle::Oracle;
 use crate::record::record;
 use crate::ring::Ring;
+use crate::ringcheck::RingChecker;
 use crate::setcheck::{SetChecker, View};
 use crate::sin::{Call, Sin, Verdict};
 use crate::squeeze::squeeze;
 use crate::traffic::{Situation, Traffic};
 use crate::violation::{Violation, violation};
-use crate::volume::{Place, Volume};
+use crate::volume::Volume;
 use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::format::unit::SLOT_DATA_MAX;
-use onefold_engine::interface::{Action, Class, Event, IoFailure, IoId, Legacy, Notice, Op, Request};
+use onefold_engine::interface::{Action, Event, IoFailure, IoId, Legacy, Notice, Op, Request};
 use onefold_engine::units::{BLOCK_BYTES, Time};
 use std::rc::Rc;
 
@@ -80,6 +81,8 @@ pub struct World {
     pub notices: Vec<Notice>,
     pub weather: Weather,
     pub ring: Ring,
+    /// What the ring names stays where it is.
+    ring_checker: RingChecker,
     /// What spoils the device, if anything does.
     pub sin: Option<Box<dyn Sin>>,
     /// Device calls so far.
@@ -113,6 +116,7 @@ impl World {
             notices: Vec::new(),
             weather: Weather::default(),
             ring: Ring::default(),
+            ring_checker: RingChecker::default(),
             sin: None,
             calls: 0,
             fault: None,
@@ -130,6 +134,9 @@ impl World {
     pub fn take_over(&mut self, ring: Ring, legacy: Legacy) {
         record!("recall: {legacy:?}");
         self.weather.doubted = ring.is_in_doubt();
+        if !ring.is_in_doubt() {
+            self.ring_checker = RingChecker::taking_over(&legacy.promises);
+        }
         self.ring = ring;
         self.machine.recall(legacy);
     }
@@ -229,14 +236,19 @@ impl World {
             Action::Notice(notice) => self.notice(notice)?,
             Action::Remember(promises) => {
                 record!("ring: {promises:?}");
+                if self.has_sound_device() {
+                    self.ring_checker.remember(&promises, &self.disk, &self.setting.volume)?;
+                }
                 self.ring.remember(promises);
             }
             Action::Forget { epoch, traces } => {
                 record!("ring: forget up to {epoch}, {traces:?}");
+                self.ring_checker.forget(epoch);
                 self.ring.forget(epoch, traces);
             }
             Action::Recalled => {
                 record!("ring: recalled");
+                self.ring_checker.recalled();
                 let lbns = self.ring.recalled(&mut self.oracle)?;
                 self.floors_raised(lbns.into_iter())?;
             }
@@ -300,80 +312,6 @@ impl World {
         let is_late = late > 0 && self.rng.u8(..) < late;
         let not_before = if is_late { self.steps + self.rng.u64(5..LATE_STEPS_MAX) } else { 0 };
         self.pending.push(Pending { io, work, fails: false, not_before });
-    }
-
-    fn write(&mut self, io: IoId, first: u64, contents: &[Shared], class: Class, fua: bool) -> Result<(), Violation> {
-        if fua && !self.setting.options.settings.device_takes_fua {
-            return Err(violation!("interface: write {} asks for FUA of a device that does not take it", io.0));
-        }
-        record!(
-            "device {}: write{} {class:?} blocks {first}+{} {}",
-            io.0,
-            if fua { " with FUA" } else { "" },
-            contents.len(),
-            self.describe_write(first, contents)
-        );
-        let fails = self.call(io, Call::Write { first, blocks: contents.len() as u64 })?;
-        limits::check(&self.setting, &self.disk, first, contents)?;
-        // A metadata page that stays as it was before is sound, only old: nothing without a log can tell, so no promise is made about it.
-        let would_be_old =
-            !matches!(self.setting.volume.place(first), Place::Data(_)) && self.disk.cell(first).newest().id() != Content::zero().id();
-        let redirected = self.sin.as_mut().filter(|_| !would_be_old).and_then(|s| s.redirect(first, contents.len() as u64));
-        if let Some(checker) = &mut self.checker {
-            let view = View { disk: &self.disk, oracle: &self.oracle };
-            (first..).zip(contents).try_for_each(|(block, content)| checker.about_to_write(block, content, view))?;
-        }
-        self.traffic.write(class, first, contents, &self.disk, &self.setting.volume);
-        if class == Class::Data {
-            contents.iter().for_each(|content| self.client.sees_content(content));
-        }
-        if fua {
-            self.traffic.note(Situation::SingleFua);
-        }
-        match redirected {
-            Some(elsewhere) => self.disk.write_astray(io, elsewhere, contents)?,
-            None if fua => self.disk.write_fua(io, first, contents)?,
-            None => self.disk.write(io, first, contents)?,
-        }
-        let first = redirected.unwrap_or(first);
-        self.start(io, Work::Write { fua }, fails, false);
-        self.after_change(first, contents.len() as u64)
-    }
-
-    fn describe_write(&self, first: u64, contents: &[Shared]) -> String {
-        (first..)
-            .zip(contents)
-            .map(|(b, c)| crate::tell::change(&self.setting.volume, b, self.disk.cell(b).newest(), c))
-            .collect::<Vec<_>>()
-            .join("; ")
-    }
-
-    fn discard(&mut self, io: IoId, first: u64, blocks: u64) -> Result<(), Violation> {
-        record!("device {}: discard blocks {first}+{blocks}", io.0);
-        let fails = self.call(io, Call::Discard)?;
-        if let Some(checker) = &self.checker {
-            (first..first + blocks).try_for_each(|block| checker.about_to_discard(block))?;
-        }
-        self.disk.discard(io, first, blocks)?;
-        self.traffic.discard();
-        self.start(io, Work::Discard, fails, true);
-        self.after_change(first, blocks)
-    }
-
-    fn after_change(&mut self, first: u64, blocks: u64) -> Result<(), Violation> {
-        let Some(checker) = &mut self.checker else { return Ok(()) };
-        let view = View { disk: &self.disk, oracle: &self.oracle };
-        (first..first + blocks).try_for_each(|block| checker.changed(block, view))
-    }
-
-    /// A flush, or a write with FUA, has made these blocks durable.
-    fn decided(&mut self, blocks: &[u64]) -> Result<(), Violation> {
-        let Some(checker) = &mut self.checker else { return Ok(()) };
-        checker.decided(blocks, View { disk: &self.disk, oracle: &self.oracle })
-    }
-
-    fn look(&mut self, first: u64, blocks: u64) -> Vec<Shared> {
-        (first..first + blocks).map(|block| self.disk.read(block, &mut self.rng)).collect()
     }
 
     fn complete(&mut self, at: usize) -> Result<(), Violation> {

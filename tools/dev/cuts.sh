@@ -9,7 +9,8 @@
 #   --commit-mode MODE  ordered, log, or any: each attach draws one (default)
 #
 # The backing file lies on cutfs (app/examples/cutfs.rs), which keeps unflushed sectors apart and drops a seeded subset of them. Each round:
-# a verified load, a cut or a kill (now and then again during recovery), `check --data`, a restart, every block read. Needs root (FUSE).
+# a verified load, a cut or a kill (now and then again during recovery), `check --data`, a restart, every block read. In each third round the store
+# begins to fail in between: writes, flushes or both, once or for good. Needs root (FUSE).
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

@@ -8,9 +8,10 @@
 #   --seconds S   the longest load before a kill (default 3)
 #   --commit-mode MODE  ordered, log, or any: each attach draws one (default)
 #
-# A volume on FUSE and a loop device, ext4 on it, fio with fsyncs beside a writer that says what it has synced. Odd rounds kill the server: its
-# replacement must go on with no error. Even rounds kill supervisor and server: attach again, the journal is replayed, e2fsck finds nothing
-# else, every synced file is there, `check --data` finds nothing but garbage, and the recount returns exactly that. Needs root.
+# A volume on FUSE and a loop device, its store on cutfs (app/examples/cutfs.rs), ext4 on it, fio with fsyncs beside a writer that says what it has
+# synced. In turn the server is killed: its replacement must go on with no error; supervisor and server are; the store begins to fail, and then they
+# are, with the power or without. Then: attach again, the journal is replayed, e2fsck finds nothing else, every synced file is
+# there, `check --data` finds nothing but garbage, and the recount returns exactly that. Needs root.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -19,4 +20,5 @@ if reason="$(blocks_unavailable)"; then die "kill9: needs root, /dev/fuse and a 
 bash tools/dev/setup.sh build
 need fio mkfs.ext4 losetup python3
 build_onefold
-exec /usr/bin/python3 tools/kit/kill9.py "$@"
+cargo build --release --locked --quiet -p onefold --example cutfs
+exec /usr/bin/python3 tools/kit/kill9.py --cutfs "$(target_dir)/release/examples/cutfs" "$@"

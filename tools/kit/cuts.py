@@ -4,7 +4,6 @@ import argparse
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -12,35 +11,9 @@ import time
 
 import nbd
 import onefold
+from cutdisk import CutDisk
 from load import Load, verify
 from oracle import BLOCK, Oracle, Violation
-
-
-class CutDisk:
-    """The forgetful disk (app/examples/cutfs.rs)."""
-
-    def __init__(self, binary, mountpoint, mib, seed):
-        self.path = os.path.join(mountpoint, "disk")
-        self.process = subprocess.Popen([binary, mountpoint, str(mib), str(seed)], stdout=subprocess.PIPE, text=True)
-        self.expect("ready")
-
-    def expect(self, start):
-        line = self.process.stdout.readline().strip()
-        if not line.startswith(start):
-            raise onefold.Failed(f"cutfs said '{line}' where '{start}' was expected")
-        return line
-
-    def cut(self):
-        self.process.send_signal(signal.SIGUSR1)
-        return self.expect("cut")
-
-    def power(self):
-        self.process.send_signal(signal.SIGUSR2)
-        self.expect("power")
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=20)
 
 
 class Cuts:
@@ -56,7 +29,7 @@ class Cuts:
         self.disk = None
         self.server = None
         self.oracle = None
-        self.counts = {"cuts": 0, "requests": 0, "garbage": 0, "recounts": 0, "in recovery": 0}
+        self.counts = {"cuts": 0, "failing stores": 0, "requests": 0, "garbage": 0, "recounts": 0, "in recovery": 0}
 
     def fresh_volume(self, seed):
         """A new forgetful disk with a new volume on it."""
@@ -121,11 +94,16 @@ class Cuts:
             # The server alone; the device keeps what it holds until a later cut (R8).
             self.server.kill()
             said = "killed only"
+        self.disk.power()
         if said != "killed only":
-            self.disk.power()
             self.counts["cuts"] += 1
         self.server = None
         return said
+
+    def fail(self):
+        """From here on the store fails in one of the ways that happen; what follows ends the server."""
+        self.counts["failing stores"] += 1
+        return self.disk.fail() + "; "
 
     def check(self):
         """`check --data` on what the crash left: nothing but garbage."""
@@ -142,16 +120,26 @@ class Cuts:
         load.run(self.random.uniform(0.05, self.options.seconds))
         if load.ended:
             raise Violation(f"before anything was cut or killed: {load.ended}")
-        said = self.disaster()
+        store_fails = number % 3 == 0
+        said = ""
+        if store_fails:
+            # The clients go on until they hear of it.
+            said += self.fail()
+            load.run(self.options.seconds)
+        said += self.disaster()
         load.drain(5)
         self.counts["requests"] += sum(load.counts.values())
         while self.random.random() < 0.2:
             # Again, while it recovers.
+            said += "; in recovery: "
+            recovers_badly = store_fails and self.random.random() < 0.5
+            if recovers_badly:
+                said += self.fail()
             self.server = onefold.NbdServer(self.disk.path, self.socket, self.log, *options)
-            if self.random.random() < 0.5:
+            if not recovers_badly and self.random.random() < 0.5:
                 self.server.ready()
             time.sleep(self.random.uniform(0, 0.05))
-            said += "; in recovery: " + self.disaster()
+            said += self.disaster()
             self.counts["in recovery"] += 1
         garbage = self.check()
         self.counts["garbage"] += garbage

@@ -1,6 +1,7 @@
 """Kills of the server under ext4 and fio, round after round; see tools/dev/kill9.sh."""
 
 import argparse
+import errno
 import os
 import random
 import shutil
@@ -12,6 +13,7 @@ import time
 
 import onefold
 import synced
+from cutdisk import CutDisk
 
 FIO = """
 [global]
@@ -36,6 +38,10 @@ runtime=600
 """
 
 
+# The store: enough for all that the loads keep.
+STORE_MIB = 512
+
+
 class Wrong(Exception):
     """Something that was synced is not there, or the file system or volume is damaged."""
 
@@ -48,11 +54,15 @@ class Kills:
         self.mount = os.path.join(self.work, "mnt")
         os.mkdir(self.mount)
         os.environ["ONEFOLD_RUN_DIR"] = os.path.join(self.work, "run")
-        self.volume = os.path.join(self.work, "volume.onefold")
+        store = os.path.join(self.work, "store")
+        os.mkdir(store)
+        self.disk = CutDisk(options.cutfs, store, STORE_MIB, options.seed)
+        self.volume = self.disk.path
         self.lines = os.path.join(self.work, "synced.log")
         self.device = None
         self.workers = []
-        self.counts = {"kills": 0, "servers replaced": 0, "files verified": 0, "garbage": 0, "recounts": 0}
+        self.counts = {"kills": 0, "servers replaced": 0, "failing stores": 0, "said lost": 0, "files verified": 0}
+        self.counts |= {"garbage": 0, "recounts": 0}
 
     def command(self, *words, allowed=(0,)):
         done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=300, check=False)
@@ -76,7 +86,7 @@ class Kills:
         return words
 
     def begin(self):
-        onefold.run("create", self.volume, "--size", "1G")
+        onefold.run("create", self.volume, "--force")
         self.attach()
         self.command("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.device)
         self.command("mount", self.device, self.mount)
@@ -140,16 +150,49 @@ class Kills:
 
     def kill_both(self):
         """Supervisor and server: the device dies with them, as in a crash of the machine."""
+        self.kill_processes()
+        self.let_go()
+
+    def kill_processes(self):
         supervisor, server = onefold.server_pids(self.volume)
         for pid in filter(None, (supervisor, server)):
             os.kill(pid, signal.SIGKILL)
             self.counts["kills"] += 1
+
+    def let_go(self):
+        """Ends what is left above a volume that serves no more."""
         self.stop_load()
         self.command("umount", self.mount, allowed=(0, 32))
         if self.mounted():
             self.command("umount", "-l", self.mount)
         onefold.run("detach", self.volume, check=False)
         onefold.wait_for(lambda: not self.in_use(), 60, "the dead server's device to go")
+
+    def fail_store(self):
+        """The store fails under the load; the volume is killed, and the power goes, too, or does not. Says how."""
+        said = self.disk.fail()
+        self.counts["failing stores"] += 1
+        deadline = time.monotonic() + 30
+        while all(worker.poll() is None for worker in self.workers) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.kill_both()
+        if self.random.random() < 0.7:
+            said += "; " + self.disk.cut()
+        self.disk.power()
+        return said
+
+    def hear_what_is_lost(self):
+        """The first flush after the store had failed says so if anything acknowledged is lost, and no later one does."""
+        device = os.open(self.device, os.O_RDWR)
+        try:
+            os.fsync(device)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            self.counts["said lost"] += 1
+            os.fsync(device)
+        finally:
+            os.close(device)
 
     def in_use(self):
         attached = onefold.report("status", self.volume).get("attached")
@@ -191,21 +234,28 @@ class Kills:
     def round(self, number):
         self.load(number)
         time.sleep(self.random.uniform(0.5, self.options.seconds))
-        if number % 2:
+        how = ("the store's failure", "a kill of the server", "a kill of both")[number % 3]
+        if number % 3 == 1:
             self.kill_server(number)
             self.stop_load()
             self.command("umount", self.mount)
             self.fsck()
             self.verify()
-            return "the server"
-        self.kill_both()
+            return how
+        store_fails = number % 3 == 0
+        if store_fails:
+            how += f" ({self.fail_store()})"
+        else:
+            self.kill_both()
         garbage = self.check()
         self.counts["garbage"] += garbage
         self.attach()
+        if store_fails:
+            self.hear_what_is_lost()
         self.fsck()
         self.verify()
         self.recount(garbage)
-        return f"supervisor and server, {garbage} links too many"
+        return f"{how}, {garbage} links too many"
 
     def run(self):
         began = time.monotonic()
@@ -213,9 +263,9 @@ class Kills:
         try:
             self.begin()
             for number in range(1, self.options.rounds + 1):
-                killed = self.round(number)
+                ended_by = self.round(number)
                 if number % self.options.tell == 0 or number == self.options.rounds:
-                    print(f"round {number}: killed {killed} ({(time.monotonic() - began) / number:.1f} s a round)", flush=True)
+                    print(f"round {number}: ended by {ended_by} ({(time.monotonic() - began) / number:.1f} s a round)", flush=True)
             self.command("umount", self.mount)
             onefold.run("detach", self.volume)
             if self.check():
@@ -235,6 +285,7 @@ class Kills:
         if self.mounted():
             subprocess.run(["umount", "-l", self.mount], check=False)
         onefold.run("detach", self.volume, check=False)
+        self.disk.end()
         if code == 0:
             shutil.rmtree(self.work)
 
@@ -247,6 +298,7 @@ def main():
     parser.add_argument("--tell", type=int, default=5)
     parser.add_argument("--commit-mode", choices=onefold.MODES, default="any")
     parser.add_argument("--dir", default=None)
+    parser.add_argument("--cutfs", required=True)
     kills = Kills(parser.parse_args())
     code = 1
     try:

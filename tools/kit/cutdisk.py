@@ -1,0 +1,39 @@
+"""A disk under the tests' hands, in a mount of its own."""
+
+import os
+import signal
+import subprocess
+
+import onefold
+
+
+class CutDisk:
+    """The forgetful disk (app/examples/cutfs.rs)."""
+
+    def __init__(self, binary, mountpoint, mib, seed):
+        self.path = os.path.join(mountpoint, "disk")
+        self.process = subprocess.Popen([binary, mountpoint, str(mib), str(seed)], stdout=subprocess.PIPE, text=True)
+        self.expect("ready")
+
+    def expect(self, start):
+        line = self.process.stdout.readline().strip()
+        if not line.startswith(start):
+            raise onefold.Failed(f"cutfs said '{line}' where '{start}' was expected")
+        return line
+
+    def cut(self):
+        self.process.send_signal(signal.SIGUSR1)
+        return self.expect("cut")
+
+    def fail(self):
+        self.process.send_signal(signal.SIGHUP)
+        return self.expect("failing")
+
+    def power(self):
+        """On again, with nothing failing."""
+        self.process.send_signal(signal.SIGUSR2)
+        self.expect("power")
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=20)
