@@ -145,6 +145,7 @@ impl Machine {
     pub fn feed(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         let fingerprinter = self.superblock.fingerprinter();
+        let mut woken = 0;
         while let Some(event) = events.pop_front().or_else(|| self.leaves_codec()) {
             let mut out = Vec::new();
             self.engine.step(Time(self.now), event, &mut out);
@@ -211,6 +212,8 @@ impl Machine {
                     }
                     Action::Wake { at } => {
                         if at.0 <= self.now {
+                            woken += 1;
+                            assert!(woken < 100_000, "it asks to be woken at once, again and again");
                             events.push_back(Event::Tick);
                         }
                         self.wake = at.0;
