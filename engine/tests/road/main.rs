@@ -3,6 +3,7 @@
 
 mod carriers;
 mod checked;
+mod checkpoints;
 mod counters;
 mod edges;
 mod failed;

@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Class, Op, Reply};
+use onefold_engine::interface::{Op, Reply};
 use onefold_engine::settings::Settings;
 
 /// Writes runs of blocks with one between them, and discards the runs before anything is committed, so that they are free at once.
@@ -43,29 +43,6 @@ fn the_index_names_nothing_that_was_reclaimed() {
         let named = ledger.new_blocks - ledger.reclaimed_blocks;
         assert!(stats.index_entries <= named, "{commit_mode:?}: {} entries for {named} blocks", stats.index_entries);
     }
-}
-
-/// A checkpoint writes pages that hold the last epoch, so it has a superblock vouch for that first: no unit comes that would.
-#[test]
-fn what_the_last_epoch_unlinked_is_let_go_of_when_a_superblock_vouches_for_it() {
-    let settings = Settings { commit_mode: CommitMode::Log, checkpoint_beyond: 3, ..Settings::default() };
-    let mut m = Machine::open(blank(32 << 20, None), settings);
-    m.read(0, 512);
-    m.keeps_flushes = true;
-    for content in 0..4 {
-        m.write(0, &pattern(content, 4096));
-        let flush = m.begin(Op::Flush, 0, 0, None, false);
-        let flushed = m.flushed.remove(0);
-        m.feed(flushed);
-        m.finish(flush);
-    }
-    let blocks = |m: &Machine| (m.engine.stats().kept_blocks, m.engine.stats().unique_blocks);
-    assert_eq!(blocks(&m), (2, 2), "what the last unit unlinked, the next one would let go of");
-    let superblock = m.flushed.remove(0);
-    m.written.clear();
-    m.feed(superblock);
-    assert_eq!(blocks(&m), (3, 1));
-    assert!(m.written.contains_key(&Class::Refs) && !m.written.contains_key(&Class::Superblock), "{:?}", m.written);
 }
 
 /// Blocks are free, but the page that names them is on its way: there is nothing to do until it is there.
