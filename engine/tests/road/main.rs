@@ -12,6 +12,7 @@ mod fua;
 mod machine;
 mod media;
 mod packs;
+mod pages;
 mod recall;
 mod sizes;
 mod space;

@@ -2,8 +2,8 @@
 
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
-use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Op, Reply};
+use onefold_engine::format::{CommitMode, PageId, Region};
+use onefold_engine::interface::{Event, Notice, Op, Reply};
 use onefold_engine::settings::Settings;
 
 /// Writes runs of blocks with one between them, and discards the runs before anything is committed, so that they are free at once.
@@ -45,26 +45,49 @@ fn the_index_names_nothing_that_was_reclaimed() {
     }
 }
 
-/// Blocks are free, but the page that names them is on its way: there is nothing to do until it is there.
+/// How full its owner was told that it is, in percent.
+fn filling(m: &Machine) -> Vec<u64> {
+    m.notices.iter().filter_map(|notice| if let Notice::Filling { percent, .. } = notice { Some(*percent) } else { None }).collect()
+}
+
 #[test]
-fn a_write_that_waits_for_the_page_of_free_blocks_lets_the_engine_rest() {
-    const PAGES: u64 = 400;
-    let settings = || Settings { memory_bytes: 2 << 20, ..Settings::default() };
-    let of_page = |page: u64| 800 * 4096 * page;
-    let mut m = Machine::open(blank(32 << 20, Some(800 * PAGES)), settings());
-    (0..PAGES).for_each(|page| m.write(of_page(page), &pattern(page, 4096)));
-    m.flush();
-    let mut m = Machine::open(m.close(), settings());
-    m.read(0, 512);
-    m.wait(100);
-    assert!(m.engine.stats().free_complete);
-    // More pages of the map than memory holds: those of the free blocks go.
-    (0..PAGES).for_each(|page| assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096)));
+fn a_thin_volume_says_how_full_it_is_and_another_has_room_for_all() {
+    for commit_mode in [CommitMode::Ordered, CommitMode::Log] {
+        for (logical, told) in [(None, &[][..]), (Some(20_000), &[80, 85, 90, 80, 85, 90])] {
+            let mut m = Machine::open(blank(16 << 20, logical), Settings { commit_mode, ..Settings::default() });
+            let hundredth = m.engine.geometry().data_blocks / 100;
+            let fill = |m: &mut Machine, hundredths: std::ops::Range<u64>| {
+                for i in hundredths {
+                    m.write(4096 * hundredth * i, &pattern(i, 4096 * usize::try_from(hundredth).expect("few")));
+                    m.flush();
+                }
+            };
+            fill(&mut m, 0..91);
+            // Half of it is free again, and it fills once more.
+            m.request(Op::Discard, 0, 4096 * hundredth * 50, None, false);
+            m.flush();
+            m.flush();
+            fill(&mut m, 0..50);
+            assert_eq!(filling(&m), told, "{commit_mode:?}");
+        }
+    }
+}
+
+/// Else it would be as full as it could be until its blocks have been counted.
+#[test]
+fn a_thin_volume_does_not_say_how_full_it_is_before_it_knows() {
+    let mut m = Machine::open(blank(16 << 20, Some(20_000)), Settings::default());
+    m.write(0, &pattern(1, 4096 * 10));
+    let mut m = Machine::open(m.close(), Settings::default());
+    let at = usize::try_from(m.engine.geometry().page_at(PageId { region: Region::Refs, index: 0 }).0).expect("it fits");
+    let refs = m.medium[at..at + 4096].to_vec();
     m.keeps_reads = true;
-    let write = m.begin_write(of_page(PAGES - 1), &pattern(PAGES, 4096));
-    assert!(!m.is_answered(write) && m.kept_reads.len() == 1, "it waits for a page");
-    m.keeps_reads = false;
-    std::mem::take(&mut m.kept_reads).into_iter().for_each(|read| m.feed(read));
-    m.finish(write);
-    assert_eq!(m.read(of_page(PAGES - 1), 4096), pattern(PAGES, 4096));
+    let waits = |event: &Event| matches!(event, Event::Read { buffer, .. } if buffer.block(0)[..] == refs[..]);
+    let requests = [m.begin(Op::Discard, 0, 4096, None, false), m.begin(Op::Flush, 0, 0, None, false)];
+    while let Some(next) = m.kept_reads.iter().position(|event| !waits(event)) {
+        let read = m.kept_reads.remove(next);
+        m.feed(read);
+    }
+    assert!(requests.iter().all(|&request| m.is_answered(request)) && m.kept_reads.len() == 1 && !m.engine.stats().free_complete);
+    assert_eq!(filling(&m), []);
 }

@@ -1,0 +1,55 @@
+//! Pages in memory: which of them leave it, and who waits for them.
+
+use crate::machine::Machine;
+use crate::media::{blank, pattern};
+use onefold_engine::interface::Class;
+use onefold_engine::settings::Settings;
+
+/// Pages of the map, far more than memory holds.
+const PAGES: u64 = 400;
+
+fn of_page(page: u64) -> u64 {
+    800 * 4096 * page
+}
+
+/// A volume with one block in each page of its map, in little memory; its free blocks have been counted.
+fn volume() -> Machine {
+    let settings = || Settings { memory_bytes: 2 << 20, ..Settings::default() };
+    let mut m = Machine::open(blank(32 << 20, Some(800 * PAGES)), settings());
+    (0..PAGES).for_each(|page| m.write(of_page(page), &pattern(page, 4096)));
+    m.flush();
+    let mut m = Machine::open(m.close(), settings());
+    m.read(0, 512);
+    m.wait(100);
+    assert!(m.engine.stats().free_complete);
+    m
+}
+
+#[test]
+fn pages_that_are_used_again_and_again_stay_in_memory() {
+    const OFTEN: u64 = 10;
+    let mut m = volume();
+    let read = |m: &Machine| m.engine.ledger().read[Class::Map as usize].units;
+    let before = read(&m);
+    for i in OFTEN..PAGES {
+        for page in (0..OFTEN).chain([i]) {
+            assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096));
+        }
+    }
+    assert_eq!(read(&m) - before, PAGES, "each is read once");
+}
+
+/// Blocks are free, but the page that names them is on its way: there is nothing to do until it is there.
+#[test]
+fn a_write_that_waits_for_the_page_of_free_blocks_lets_the_engine_rest() {
+    let mut m = volume();
+    // More pages of the map than memory holds: those of the free blocks go.
+    (0..PAGES).for_each(|page| assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096)));
+    m.keeps_reads = true;
+    let write = m.begin_write(of_page(PAGES - 1), &pattern(PAGES, 4096));
+    assert!(!m.is_answered(write) && m.kept_reads.len() == 1, "it waits for a page");
+    m.keeps_reads = false;
+    std::mem::take(&mut m.kept_reads).into_iter().for_each(|read| m.feed(read));
+    m.finish(write);
+    assert_eq!(m.read(of_page(PAGES - 1), 4096), pattern(PAGES, 4096));
+}
