@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
-use onefold_engine::interface::Class;
+use onefold_engine::interface::{Class, Event, Failure, IoFailure, Reply};
 use onefold_engine::settings::Settings;
 
 /// Pages of the map, far more than memory holds.
@@ -52,4 +52,23 @@ fn a_write_that_waits_for_the_page_of_free_blocks_lets_the_engine_rest() {
     std::mem::take(&mut m.kept_reads).into_iter().for_each(|read| m.feed(read));
     m.finish(write);
     assert_eq!(m.read(of_page(PAGES - 1), 4096), pattern(PAGES, 4096));
+}
+
+/// It has read what it lies over, and the page of the map leaves memory before its content has a name.
+#[test]
+fn a_write_of_a_part_fails_when_nobody_can_tell_any_more_what_it_lies_over() {
+    let mut m = volume();
+    m.keeps_digests = true;
+    let write = m.begin_write(of_page(0) + 512, &[7; 512]);
+    (1..PAGES).for_each(|page| assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096)));
+    m.keeps_reads = true;
+    let digested = m.digests.pop().expect("it has read its block");
+    m.feed(digested);
+    assert!(!m.is_answered(write) && m.kept_reads.len() == 1, "the page comes back");
+    while let Some(mut page) = m.kept_reads.pop() {
+        let Event::Read { result, .. } = &mut page else { panic!("{page:?}") };
+        *result = Err(IoFailure);
+        m.feed(page);
+    }
+    assert!(m.is_answered(write) && matches!(m.answered(write), Reply::Failed(Failure::Io)));
 }
