@@ -340,3 +340,27 @@ fn a_promise_of_a_slot_is_proved_by_its_carrier() {
     assert!(next.notices.contains(&Notice::AcknowledgedLost { writes: 1 }), "{:?}", next.notices);
     assert!(next.fails_to_read(0) && next.read(4096 * 5, 4096) == [0; 4096]);
 }
+
+/// What was promised is few blocks, and the map is long.
+#[test]
+fn nobody_counts_links_before_what_was_promised_is_kept() {
+    const PAGES: u64 = 40;
+    let mut m = Machine::open(blank(32 << 20, Some(800 * PAGES)), settings(CommitMode::Ordered));
+    (0..PAGES).for_each(|page| m.write(800 * 4096 * page, &noise(page, 1)));
+    m.flush();
+    m.write(0, &noise(PAGES, 1));
+    let mut next = m.left(m.medium.clone(), settings(CommitMode::Ordered));
+    next.keeps_reads = true;
+    next.feed(Event::Tick);
+    let mut pages = 0;
+    while !next.notices.contains(&Notice::Serving) {
+        pages = next.engine.ledger().read[Class::Map as usize].units;
+        assert!(bring_one(&mut next));
+    }
+    assert_eq!(pages, 2, "that of the promise, and that by which the store is known");
+    next.keeps_reads = false;
+    while bring_one(&mut next) {}
+    next.wait(20);
+    assert!(next.notices.iter().any(|notice| matches!(notice, Notice::Recounted { .. })), "{:?}", next.notices);
+    assert_eq!(next.read(0, 4096), noise(PAGES, 1));
+}
