@@ -72,3 +72,22 @@ fn a_write_of_a_part_fails_when_nobody_can_tell_any_more_what_it_lies_over() {
     }
     assert!(m.is_answered(write) && matches!(m.answered(write), Reply::Failed(Failure::Io)));
 }
+
+/// They would else take the places of those that clients wait for.
+#[test]
+fn a_recount_asks_for_no_more_than_a_sixteenth_of_the_pages_in_memory_ahead() {
+    let mut m = volume();
+    m.write(0, &pattern(PAGES, 4096));
+    m.flush();
+    for (memory_bytes, ahead) in [(2 << 20, 7), (64 << 20, 16)] {
+        let mut m = Machine::open(m.medium.clone(), Settings { memory_bytes, ..Settings::default() });
+        m.keeps_reads = true;
+        m.feed(Event::Tick);
+        let of_map = |m: &Machine| m.engine.ledger().read[Class::Map as usize].units;
+        while of_map(&m) == 0 {
+            let read = m.kept_reads.remove(0);
+            m.feed(read);
+        }
+        assert_eq!(of_map(&m), ahead, "{memory_bytes} bytes of memory");
+    }
+}

@@ -364,3 +364,21 @@ fn nobody_counts_links_before_what_was_promised_is_kept() {
     assert!(next.notices.iter().any(|notice| matches!(notice, Notice::Recounted { .. })), "{:?}", next.notices);
     assert_eq!(next.read(0, 4096), noise(PAGES, 1));
 }
+
+/// Few commands for what lies side by side, and never much of the memory.
+#[test]
+fn what_is_to_be_proved_is_read_sixteen_blocks_at_a_time_and_sixty_four_at_once() {
+    for mode in MODES {
+        let (m, _) = written_over(mode, 100, 100);
+        let mut next = m.left(m.medium.clone(), settings(mode));
+        next.keeps_reads = true;
+        next.feed(Event::Tick);
+        let blocks = |read: &Event| if let Event::Read { buffer, .. } = read { buffer.blocks() } else { 0 };
+        // Pages come one by one.
+        let proofs = |m: &Machine| m.kept_reads.iter().map(blocks).filter(|&blocks| blocks > 2).collect::<Vec<_>>();
+        while proofs(&next).is_empty() {
+            assert!(bring_one(&mut next), "{mode:?}");
+        }
+        assert_eq!(proofs(&next), [16; 4], "{mode:?}");
+    }
+}
