@@ -1,9 +1,9 @@
 //! Checkpoints: when they begin, and how much of them is under way at once.
 
 use crate::machine::Machine;
-use crate::media::{blank, pattern};
+use crate::media::{blank, chosen, pattern};
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Class, Op};
+use onefold_engine::interface::{Class, Notice, Op};
 use onefold_engine::settings::Settings;
 
 fn settings() -> Settings {
@@ -68,4 +68,19 @@ fn a_checkpoint_has_sixty_four_pages_under_way() {
     std::mem::take(&mut m.kept_writes).into_iter().for_each(|written| m.feed(written));
     assert_eq!(m.written[&Class::Map], PAGES);
     (0..PAGES).for_each(|page| assert_eq!(m.read(800 * 4096 * page, 4096), pattern(page, 4096)));
+}
+
+/// The superblock is to say it, and nobody else may write one for a long time.
+#[test]
+fn a_recount_ends_with_a_checkpoint_though_the_log_holds_nothing() {
+    let mut m = Machine::open(blank(32 << 20, None), Settings::default());
+    m.write(0, &pattern(1, 4096 * 10));
+    m.flush();
+    let mut m = Machine::open(m.medium, settings());
+    assert_eq!(m.read(0, 4096 * 10), pattern(1, 4096 * 10));
+    m.wait(20);
+    assert!(m.notices.iter().any(|notice| matches!(notice, Notice::Recounted { .. })), "{:?}", m.notices);
+    assert!(!m.written.contains_key(&Class::Log), "{:?}", m.written);
+    let superblock = chosen(&m.medium).expect("a volume");
+    assert!(!superblock.clean && !superblock.garbage_possible);
 }
