@@ -13,6 +13,7 @@ mod machine;
 mod media;
 mod packs;
 mod pages;
+mod proofs;
 mod recall;
 mod sizes;
 mod space;

@@ -6,20 +6,20 @@ use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Event, IoFailure, Notice, Op, Promise, Promised};
 use onefold_engine::settings::{Persistence, Settings};
 
-const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
+pub const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 
-fn settings(commit_mode: CommitMode) -> Settings {
+pub fn settings(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, keeps_promises: true, ..Settings::default() }
 }
 
 /// Noise of that seed.
-fn noise(seed: u64, blocks: usize) -> Vec<u8> {
+pub fn noise(seed: u64, blocks: usize) -> Vec<u8> {
     pattern(seed, 4096 * blocks)
 }
 
 /// A server whose first blocks were flushed (noise of seed 1), and then as many written from LBN `at` on (of seed 2), which no flush has covered; and
 /// the medium as the flush left it.
-fn written_over(mode: CommitMode, blocks: usize, at: u64) -> (Machine, Vec<u8>) {
+pub fn written_over(mode: CommitMode, blocks: usize, at: u64) -> (Machine, Vec<u8>) {
     let mut m = Machine::open(blank(32 << 20, None), settings(mode));
     m.write(0, &noise(1, blocks));
     m.flush();
@@ -190,7 +190,7 @@ fn what_is_promised_on_a_store_that_was_set_back_is_kept() {
 }
 
 /// Feeds the oldest read that has not ended; false where there is none.
-fn bring_one(m: &mut Machine) -> bool {
+pub fn bring_one(m: &mut Machine) -> bool {
     let is_any = !m.kept_reads.is_empty();
     m.kept_reads.drain(..usize::from(is_any)).collect::<Vec<_>>().into_iter().for_each(|read| m.feed(read));
     is_any
@@ -290,23 +290,28 @@ fn a_commit_that_is_under_way_leaves_the_store_the_one_that_was_left() {
     }
 }
 
-/// Killed between the write of counts and the write of links, with a content near its limit of links.
+/// Killed between the write of counts and the write of links, with a content (noise of seed 5) near its limit of links: LBN 300 and 301 are the last
+/// that it takes. And what the next server is to be opened with.
+pub fn at_the_limit(refs_limit: u8) -> (Machine, impl Fn() -> Settings) {
+    let settings = move || Settings { refs_limit, ..settings(CommitMode::Ordered) };
+    let mut m = Machine::open(blank(32 << 20, None), settings());
+    let content = noise(5, 1);
+    for lbn in 0..u64::from(refs_limit) - 3 {
+        m.write(4096 * lbn, &content);
+    }
+    m.flush();
+    (300..302).for_each(|lbn| m.write(4096 * lbn, &content));
+    m.dies_at = Some(Class::Map);
+    m.begin(Op::Flush, 0, 0, None, false);
+    m.wait(3);
+    assert!(m.is_dead, "the links were on their way");
+    (m, settings)
+}
+
 #[test]
 fn acknowledged_links_are_kept_where_the_counts_are_at_their_limit() {
     for limit in [254, 4] {
-        let settings = || Settings { refs_limit: limit, ..settings(CommitMode::Ordered) };
-        let mut m = Machine::open(blank(32 << 20, None), settings());
-        let content = noise(5, 1);
-        for lbn in 0..u64::from(limit) - 3 {
-            m.write(4096 * lbn, &content);
-        }
-        m.flush();
-        // Two more links are the last that the content takes.
-        (300..302).for_each(|lbn| m.write(4096 * lbn, &content));
-        m.dies_at = Some(Class::Map);
-        m.begin(Op::Flush, 0, 0, None, false);
-        m.wait(3);
-        assert!(m.is_dead, "the links were on their way");
+        let ((m, settings), content) = (at_the_limit(limit), noise(5, 1));
         let mut next = m.next(m.medium.clone(), settings());
         for lbn in 300..302 {
             assert!(next.read(4096 * lbn, 4096) == content, "limit {limit}: LBN {lbn} is lost by a kill");
@@ -339,46 +344,4 @@ fn a_promise_of_a_slot_is_proved_by_its_carrier() {
     let mut next = m.next(medium, settings(CommitMode::Log));
     assert!(next.notices.contains(&Notice::AcknowledgedLost { writes: 1 }), "{:?}", next.notices);
     assert!(next.fails_to_read(0) && next.read(4096 * 5, 4096) == [0; 4096]);
-}
-
-/// What was promised is few blocks, and the map is long.
-#[test]
-fn nobody_counts_links_before_what_was_promised_is_kept() {
-    const PAGES: u64 = 40;
-    let mut m = Machine::open(blank(32 << 20, Some(800 * PAGES)), settings(CommitMode::Ordered));
-    (0..PAGES).for_each(|page| m.write(800 * 4096 * page, &noise(page, 1)));
-    m.flush();
-    m.write(0, &noise(PAGES, 1));
-    let mut next = m.left(m.medium.clone(), settings(CommitMode::Ordered));
-    next.keeps_reads = true;
-    next.feed(Event::Tick);
-    let mut pages = 0;
-    while !next.notices.contains(&Notice::Serving) {
-        pages = next.engine.ledger().read[Class::Map as usize].units;
-        assert!(bring_one(&mut next));
-    }
-    assert_eq!(pages, 2, "that of the promise, and that by which the store is known");
-    next.keeps_reads = false;
-    while bring_one(&mut next) {}
-    next.wait(20);
-    assert!(next.notices.iter().any(|notice| matches!(notice, Notice::Recounted { .. })), "{:?}", next.notices);
-    assert_eq!(next.read(0, 4096), noise(PAGES, 1));
-}
-
-/// Few commands for what lies side by side, and never much of the memory.
-#[test]
-fn what_is_to_be_proved_is_read_sixteen_blocks_at_a_time_and_sixty_four_at_once() {
-    for mode in MODES {
-        let (m, _) = written_over(mode, 100, 100);
-        let mut next = m.left(m.medium.clone(), settings(mode));
-        next.keeps_reads = true;
-        next.feed(Event::Tick);
-        let blocks = |read: &Event| if let Event::Read { buffer, .. } = read { buffer.blocks() } else { 0 };
-        // Pages come one by one.
-        let proofs = |m: &Machine| m.kept_reads.iter().map(blocks).filter(|&blocks| blocks > 2).collect::<Vec<_>>();
-        while proofs(&next).is_empty() {
-            assert!(bring_one(&mut next), "{mode:?}");
-        }
-        assert_eq!(proofs(&next), [16; 4], "{mode:?}");
-    }
 }
