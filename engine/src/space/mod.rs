@@ -322,6 +322,25 @@ mod tests {
     }
 
     #[test]
+    fn the_scan_begins_where_the_newest_block_is_and_goes_round() {
+        for (mib, pages) in [(4, 1), (16, 2), (60, 4)] {
+            let wish = Wish { reserve_blocks: Some(4), ..Wish::default() };
+            let geometry = Geometry::plan_tiny(Bytes(mib << 20), &wish).unwrap();
+            for (newest, begins) in [(0, 0), (3999, 0), (4000, 1), (geometry.data_blocks - 1, pages - 1), (geometry.data_blocks, pages - 1)]
+            {
+                let begins = begins.min(pages - 1);
+                let mut space = Space::new(&geometry, Pbn(newest.min(geometry.data_blocks)), 1 << 20);
+                let scanned = std::iter::from_fn(|| {
+                    let page = space.scan_next()?;
+                    space.scanned_page(page, std::iter::empty());
+                    Some(page)
+                });
+                assert_eq!(scanned.collect::<Vec<_>>(), (begins..pages).chain(0..begins).collect::<Vec<_>>(), "{mib} MiB, {newest}");
+            }
+        }
+    }
+
+    #[test]
     fn each_granule_is_tried_once_but_those_under_way() {
         let mut even = 0;
         for mib in 256..272 {
