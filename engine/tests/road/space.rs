@@ -91,3 +91,27 @@ fn a_thin_volume_does_not_say_how_full_it_is_before_it_knows() {
     assert!(requests.iter().all(|&request| m.is_answered(request)) && m.kept_reads.len() == 1 && !m.engine.stats().free_complete);
     assert_eq!(filling(&m), []);
 }
+
+/// As many as the worst records of each would take of the log's places and half of the free blocks: the other half is for whoever writes meanwhile.
+#[test]
+fn an_epoch_unmaps_no_more_pages_than_half_of_the_free_blocks_have_room_for() {
+    const PAGES: u64 = 60;
+    let settings = Settings { commit_mode: CommitMode::Log, ..Settings::default() };
+    let mut m = Machine::open(blank(16 << 20, Some(800 * PAGES)), settings);
+    (0..PAGES).for_each(|page| m.write(4096 * 800 * page, &pattern(page, 4096)));
+    m.flush();
+    let free = |m: &Machine| m.engine.stats().free_blocks;
+    let mut filler = 0;
+    while free(&m) > 130 {
+        let blocks = (free(&m) - 130).min(100);
+        m.write(4096 * (1 + filler), &pattern(1000 + filler, 4096 * usize::try_from(blocks).expect("few")));
+        m.flush();
+        filler += blocks;
+    }
+    assert_eq!((free(&m), m.engine.stats().log.map(|log| log.places)), (130, Some(3)));
+    let before = m.engine.ledger().epochs();
+    m.request(Op::Discard, 4096 * 800 * 20, 4096 * 800 * 40, None, false);
+    m.flush();
+    // Six units a page, and two places stay: (3 + 65 - 2) / 6 pages at once.
+    assert_eq!(m.engine.ledger().epochs() - before, 40u64.div_ceil(11));
+}
