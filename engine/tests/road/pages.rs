@@ -2,8 +2,10 @@
 
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
-use onefold_engine::interface::{Class, Event, Failure, IoFailure, Reply};
+use onefold_engine::format::{PageId, Region};
+use onefold_engine::interface::{Class, Event, Failure, IoFailure, Reply, RequestId};
 use onefold_engine::settings::Settings;
+use onefold_engine::units::index;
 
 /// Pages of the map, far more than memory holds.
 const PAGES: u64 = 400;
@@ -54,13 +56,18 @@ fn a_write_that_waits_for_the_page_of_free_blocks_lets_the_engine_rest() {
     assert_eq!(m.read(of_page(PAGES - 1), 4096), pattern(PAGES, 4096));
 }
 
-/// It has read what it lies over, and the page of the map leaves memory before its content has a name.
-#[test]
-fn a_write_of_a_part_fails_when_nobody_can_tell_any_more_what_it_lies_over() {
-    let mut m = volume();
+/// A write of a part of LBN 0 that has read what it lies over; the page of the map leaves memory before its content has a name.
+fn lies_over_what_left(m: &mut Machine) -> RequestId {
     m.keeps_digests = true;
     let write = m.begin_write(of_page(0) + 512, &[7; 512]);
     (1..PAGES).for_each(|page| assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096)));
+    write
+}
+
+#[test]
+fn a_write_of_a_part_fails_when_nobody_can_tell_any_more_what_it_lies_over() {
+    let mut m = volume();
+    let write = lies_over_what_left(&mut m);
     m.keeps_reads = true;
     let digested = m.digests.pop().expect("it has read its block");
     m.feed(digested);
@@ -71,6 +78,19 @@ fn a_write_of_a_part_fails_when_nobody_can_tell_any_more_what_it_lies_over() {
         m.feed(page);
     }
     assert!(m.is_answered(write) && matches!(m.answered(write), Reply::Failed(Failure::Io)));
+}
+
+/// What it has read may not be what its LBN means (P6).
+#[test]
+fn a_write_of_a_part_fails_when_its_entry_of_the_map_is_damaged_meanwhile() {
+    let mut m = volume();
+    let write = lies_over_what_left(&mut m);
+    let page = m.engine.geometry().page_at(PageId { region: Region::Map, index: 0 });
+    m.medium[index(page.0)] ^= 1;
+    let digested = m.digests.pop().expect("it has read its block");
+    m.feed(digested);
+    assert!(m.is_answered(write) && matches!(m.answered(write), Reply::Failed(Failure::Io)));
+    assert!(m.fails_to_read(0));
 }
 
 /// They would else take the places of those that clients wait for.
