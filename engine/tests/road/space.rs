@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
 use onefold_engine::format::{CommitMode, PageId, Region};
-use onefold_engine::interface::{Event, Notice, Op, Reply};
+use onefold_engine::interface::{Event, Failure, Notice, Op, Reply};
 use onefold_engine::settings::Settings;
 
 /// Writes runs of blocks with one between them, and discards the runs before anything is committed, so that they are free at once.
@@ -114,4 +114,25 @@ fn an_epoch_unmaps_no_more_pages_than_half_of_the_free_blocks_have_room_for() {
     m.flush();
     // Six units a page, and two places stay: (3 + 65 - 2) / 6 pages at once.
     assert_eq!(m.engine.ledger().epochs() - before, 40u64.div_ceil(11));
+}
+
+#[test]
+fn the_last_blocks_of_a_thin_volume_are_for_what_is_overwritten() {
+    for commit_mode in [CommitMode::Ordered, CommitMode::Log] {
+        let mut m = Machine::open(blank(16 << 20, Some(20_000)), Settings { commit_mode, ..Settings::default() });
+        m.patience = 100;
+        let reserve = m.engine.geometry().reserve_blocks;
+        let mut written = 0;
+        while matches!(m.request_write(4096 * written, &pattern(written, 4096)), Reply::Done) {
+            written += 1;
+        }
+        let stats = m.engine.stats();
+        let of_log = stats.log.map_or(0, |log| log.plain + log.places);
+        assert!((reserve..reserve + 8).contains(&(stats.free_blocks + of_log)), "{commit_mode:?}: {} and {of_log}", stats.free_blocks);
+        for round in 1..200 {
+            m.write(4096 * round, &pattern(10_000 * round, 4096));
+            assert!(matches!(m.request_write(4096 * written, &pattern(written, 4096)), Reply::Failed(Failure::NoSpace)), "{commit_mode:?}");
+        }
+        assert_eq!(m.read(4096 * 199, 4096), pattern(1_990_000, 4096));
+    }
 }
