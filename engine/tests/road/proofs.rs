@@ -73,3 +73,36 @@ fn what_is_to_be_proved_is_read_sixteen_blocks_at_a_time_and_sixty_four_at_once(
         assert_eq!(proofs(&next), [16; 4], "{mode:?}");
     }
 }
+
+/// A device that fails to read now and then: each block is tried by itself, three times.
+#[test]
+fn what_cannot_be_read_at_once_is_tried_again_to_prove_it() {
+    let (old, new) = (noise(1, 4), noise(2, 4));
+    for (mode, failures) in MODES.into_iter().flat_map(|mode| [(mode, 2), (mode, 3)]) {
+        let (m, _) = written_over(mode, 4, 0);
+        let mut next = m.left(m.medium.clone(), settings(mode));
+        next.keeps_reads = true;
+        next.feed(Event::Tick);
+        let mut failed = [0; 4];
+        while !next.kept_reads.is_empty() {
+            let mut read = next.kept_reads.remove(0);
+            let Event::Read { buffer, result, .. } = &mut read else { panic!("{read:?}") };
+            let which = new.chunks(4096).position(|block| block == buffer.block(0));
+            match which {
+                Some(_) if buffer.blocks() > 1 => *result = Err(IoFailure),
+                Some(block) if failed[block] < failures => {
+                    failed[block] += 1;
+                    *result = Err(IoFailure);
+                }
+                _ => {}
+            }
+            next.feed(read);
+        }
+        next.keeps_reads = false;
+        next.wait(3);
+        assert_eq!(failed, [failures; 4], "{mode:?}");
+        let is_lost = failures > 2;
+        assert!(next.read(0, 4 * 4096) == if is_lost { old.clone() } else { new.clone() }, "{mode:?}, {failures} failures");
+        assert_eq!(next.notices.contains(&Notice::AcknowledgedLost { writes: 4 }), is_lost, "{mode:?}: {:?}", next.notices);
+    }
+}
