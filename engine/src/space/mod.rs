@@ -304,7 +304,7 @@ mod tests {
     fn granules_are_given_by_what_they_keep_each_once() {
         let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
         let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
-        let kept = [(3, 5), (4, 1), (5, 200), (6, 7), (7, 60), (8, 8)];
+        let kept = [(3, 5), (4, 1), (5, 200), (6, 7), (7, 60), (8, 8), (9, 1), (10, 2)];
         for (granule, blocks) in kept {
             (0..blocks).for_each(|_| space.kept_more(granule));
         }
@@ -313,12 +313,32 @@ mod tests {
         (0..98).for_each(|_| space.kept_less(4));
         (0..1).for_each(|_| space.kept_less(6));
         (0..8).for_each(|_| space.kept_less(8));
+        space.kept_less(10);
         let given: Vec<_> = std::iter::from_fn(|| space.take_most_kept()).collect();
-        assert_eq!(given, [(200, 5), (60, 7), (6, 6), (5, 3), (3, 4)]);
+        assert_eq!(given, [(200, 5), (60, 7), (6, 6), (5, 3), (3, 4), (1, 10), (1, 9)]);
         space.kept_more(3);
         assert_eq!(space.take_most_kept(), None, "it is not given again before its removals are durable");
         space.reclaimed(3);
         assert_eq!(space.take_most_kept(), Some((6, 3)));
+    }
+
+    #[test]
+    fn the_scan_begins_where_the_newest_block_is_and_goes_round() {
+        for (mib, pages) in [(4, 1), (16, 2), (60, 4)] {
+            let wish = Wish { reserve_blocks: Some(4), ..Wish::default() };
+            let geometry = Geometry::plan_tiny(Bytes(mib << 20), &wish).unwrap();
+            for (newest, begins) in [(0, 0), (3999, 0), (4000, 1), (geometry.data_blocks - 1, pages - 1), (geometry.data_blocks, pages - 1)]
+            {
+                let begins = begins.min(pages - 1);
+                let mut space = Space::new(&geometry, Pbn(newest.min(geometry.data_blocks)), 1 << 20);
+                let scanned = std::iter::from_fn(|| {
+                    let page = space.scan_next()?;
+                    space.scanned_page(page, std::iter::empty());
+                    Some(page)
+                });
+                assert_eq!(scanned.collect::<Vec<_>>(), (begins..pages).chain(0..begins).collect::<Vec<_>>(), "{mib} MiB, {newest}");
+            }
+        }
     }
 
     #[test]

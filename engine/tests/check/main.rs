@@ -1,6 +1,7 @@
 //! The offline check, on volumes that are harmed in one way each.
 
 mod properties;
+mod reads;
 mod volume;
 
 use onefold_engine::check::{Cause, CheckSettings, Counts, Finding, Severity};

@@ -1,10 +1,14 @@
 //! The superblock's encoding.
 
 use super::{Page, encoded, eventful, fresh, guarded};
+use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::anchor::at as at_anchor;
 use onefold_engine::format::superblock::{INCOMPATIBLE_GUARD, at, at_extent};
-use onefold_engine::format::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, GUARD_AT, GeometryError, Superblock, SuperblockError};
-use onefold_engine::units::{Epoch, Lbn, Pbn};
+use onefold_engine::format::{
+    COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, GUARD_AT, Geometry, GeometryError, Superblock, SuperblockError, Wish,
+};
+use onefold_engine::settings::Settings;
+use onefold_engine::units::{Bytes, Epoch, Lbn, Pbn};
 
 /// Changes a page and gives it a checksum that fits, as a program of another mind would.
 pub fn forged(s: &Superblock, change: impl FnOnce(&mut Page)) -> Result<Superblock, SuperblockError> {
@@ -209,6 +213,21 @@ fn a_region_table_that_is_not_sound_is_refused() {
         let error = forged(&fresh(), |page| page[at::EXTENTS.offset + field.offset + 3] = 0x77);
         assert!(matches!(error, Err(SuperblockError::Geometry(_))), "{name}: {error:?}");
     }
+}
+
+/// The map of a volume that large has room for more in its last page, and so has that of any other for none.
+#[test]
+fn a_volume_has_one_logical_block_at_the_least_and_no_more_than_there_can_be() {
+    const MOST: u64 = 1 << 40;
+    let wish = Wish { logical_blocks: Some(MOST), ..Wish::default() };
+    let largest = Geometry::plan(Bytes(1 << 50), &wish).expect("a geometry");
+    let largest = Superblock::new(largest, super::UUID, [7; 32], Algorithm::Blake3, &Settings::default());
+    let of = |s: &Superblock, blocks: u64| {
+        forged(s, |page| page[at::LOGICAL_BLOCKS.offset..][..8].copy_from_slice(&blocks.to_le_bytes())).map(|_| ())
+    };
+    let refused = |logical_blocks| Err(SuperblockError::Geometry(GeometryError::LogicalOutOfRange { logical_blocks, maximum: MOST }));
+    assert_eq!([0, 1].map(|blocks| of(&fresh(), blocks)), [refused(0), Ok(())]);
+    assert_eq!([MOST, MOST + 1].map(|blocks| of(&largest, blocks)), [Ok(()), refused(MOST + 1)]);
 }
 
 #[test]

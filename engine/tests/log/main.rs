@@ -4,6 +4,7 @@ mod condense;
 mod damaged;
 mod forged;
 mod machine;
+mod recount;
 mod rot;
 mod spill;
 mod volume;

@@ -2,7 +2,7 @@
 
 use super::link;
 use super::volume::{Block, Volume, content};
-use onefold_engine::check::{ReadMedium, read_log};
+use onefold_engine::check::{CheckSettings, ReadMedium, check, read_log};
 use onefold_engine::format::entry::MapEntry;
 use onefold_engine::format::{CommitMode, PageId, Region};
 use onefold_engine::interface::IoFailure;
@@ -41,6 +41,30 @@ impl ReadMedium for Volume {
             bytes.copy_from_slice(&self.block_at(at + (i * BLOCK_SIZE) as u64)[..]);
         }
         Ok(())
+    }
+}
+
+/// Counts what it is asked for.
+struct Counting(Volume, u64);
+
+impl ReadMedium for Counting {
+    fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
+        self.1 += buffer.len() as u64;
+        self.0.read(at, buffer)
+    }
+}
+
+/// All but the copies of the superblock: the log, what is in doubt, the pages that could tell of it, and everything else.
+#[test]
+fn a_check_says_how_much_it_has_read() {
+    let mut volume = in_doubt();
+    volume.store(22);
+    volume.unit_as(3, vec![volume.new_block(6, 22, None), volume.new_block(7, 23, None)], |h| h.flushed_upto = 1);
+    for data in [false, true] {
+        let mut medium = Counting(volume.clone(), 0);
+        let bytes = volume.superblock.geometry.device_bytes;
+        let report = check(&mut medium, bytes, &CheckSettings { memory_bytes: 4 << 20, data }, &mut |_| ()).expect("a volume");
+        assert_eq!(report.bytes_read.get(), medium.1 - 4 * BLOCK_SIZE as u64);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
-use onefold_engine::format::CommitMode;
+use onefold_engine::format::{CommitMode, PageId, Region};
 use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Reply};
 use onefold_engine::settings::{Compression, Settings};
 use std::collections::BTreeMap;
@@ -311,4 +311,25 @@ fn packs_are_counted_and_known_again_as_carriers_are() {
     assert_eq!(m.engine.stats().carriers, Some(units.packs));
     m.write(4096 * 1000, &soft(1, 120));
     assert_eq!(duplicates(&m), (0, 120));
+}
+
+#[test]
+fn nobody_says_how_many_carriers_there_are_where_a_name_cannot_be_read() {
+    let mut m = served(blank(32 << 20, None));
+    m.write(0, &soft(1, 3));
+    m.flush();
+    let (medium, at) = {
+        let at = m.engine.geometry().page_at(PageId { region: Region::Fingerprints, index: 0 });
+        (m.close(), usize::try_from(at.0).expect("it fits"))
+    };
+    for (damaged, carriers) in [(false, Some(1)), (true, None)] {
+        let mut medium = medium.clone();
+        // The last sector: what names the carrier is in the first.
+        medium[at + 4000] ^= u8::from(damaged);
+        let mut m = served(medium);
+        m.wait(20);
+        assert!(m.notices.iter().any(|notice| matches!(notice, Notice::IndexRefilled { .. })), "{:?}", m.notices);
+        let stats = m.engine.stats();
+        assert_eq!((stats.carriers, stats.unpacked.is_some()), (carriers, !damaged));
+    }
 }

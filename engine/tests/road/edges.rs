@@ -146,3 +146,18 @@ fn what_is_there_already_is_written_once() {
         assert_eq!(served(medium).read(4096 * 5000, 4096), content);
     }
 }
+
+#[test]
+fn a_write_that_lacks_some_of_its_content_or_digests_is_refused() {
+    let mut m = Machine::open(blank(32 << 20, None), Settings::default());
+    for (has_all, blocks, digests) in [(true, 2, 2), (true, 3, 3), (false, 1, 2), (false, 2, 1), (false, 2, 0)] {
+        let payload = Payload { buffer: BufferMut::zeroed(blocks).freeze(), digests: vec![Digest::Zero; digests] };
+        // A part of each of two blocks.
+        let reply = m.request(Op::Write, 2048, 4096, Some(payload), false);
+        assert!(matches!(reply, Reply::Done) == has_all, "{blocks} blocks and {digests} digests: {reply:?}");
+        assert!(has_all || matches!(reply, Reply::Failed(Failure::Invalid)), "{reply:?}");
+    }
+    let reply = m.request(Op::Write, 0, 4096, None, false);
+    assert!(matches!(reply, Reply::Failed(Failure::Invalid)), "{reply:?}");
+    assert_eq!(m.engine.ledger().client_writes, 2);
+}

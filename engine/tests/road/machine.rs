@@ -75,6 +75,9 @@ pub struct Machine {
     /// Reads take their time, until they are fed by hand.
     pub keeps_reads: bool,
     pub kept_reads: Vec<Event>,
+    /// Writes of this class take their time, until they are fed by hand.
+    pub keeps_writes_of: Option<Class>,
+    pub kept_writes: Vec<Event>,
 }
 
 impl Machine {
@@ -139,12 +142,15 @@ impl Machine {
             flushes_fail: false,
             keeps_reads: false,
             kept_reads: Vec::new(),
+            keeps_writes_of: None,
+            kept_writes: Vec::new(),
         }
     }
 
     pub fn feed(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         let fingerprinter = self.superblock.fingerprinter();
+        let mut woken = 0;
         while let Some(event) = events.pop_front().or_else(|| self.leaves_codec()) {
             let mut out = Vec::new();
             self.engine.step(Time(self.now), event, &mut out);
@@ -178,7 +184,12 @@ impl Machine {
                             self.medium[at..at + slice.bytes().len()].copy_from_slice(slice.bytes());
                             at += slice.bytes().len();
                         }
-                        events.push_back(Event::Written { io, result: Ok(()) });
+                        let written = Event::Written { io, result: Ok(()) };
+                        if self.keeps_writes_of == Some(class) {
+                            self.kept_writes.push(written);
+                        } else {
+                            events.push_back(written);
+                        }
                     }
                     Action::Flush { io } => {
                         self.flushes += 1;
@@ -211,6 +222,8 @@ impl Machine {
                     }
                     Action::Wake { at } => {
                         if at.0 <= self.now {
+                            woken += 1;
+                            assert!(woken < 100_000, "it asks to be woken at once, again and again");
                             events.push_back(Event::Tick);
                         }
                         self.wake = at.0;

@@ -3,6 +3,7 @@
 
 mod carriers;
 mod checked;
+mod checkpoints;
 mod counters;
 mod edges;
 mod failed;
@@ -11,6 +12,8 @@ mod fua;
 mod machine;
 mod media;
 mod packs;
+mod pages;
+mod proofs;
 mod recall;
 mod sizes;
 mod space;

@@ -216,3 +216,21 @@ fn a_write_of_a_part_that_was_overtaken_begins_again_though_the_block_is_the_sam
         m.finish(first);
     }
 }
+
+/// Else a client that goes on writing could put off another's flush for as long as something of it is being compressed.
+#[test]
+fn what_comes_while_a_flush_waits_for_the_codec_belongs_to_the_next_epoch() {
+    let mut m = served(blank(32 << 20, None));
+    m.codec_keeps = 10;
+    m.write(0, &soft(1, 70));
+    let flush = m.begin(Op::Flush, 0, 0, None, false);
+    assert!(!m.is_answered(flush), "ten blocks are being compressed");
+    let later = [m.begin_write(4096 * 100, &pattern(2, 4096)), m.begin(Op::Discard, 0, 4096, None, false)];
+    assert!(!later.iter().any(|&request| m.is_answered(request)));
+    m.finish(flush);
+    later.into_iter().for_each(|request| m.finish(request));
+    m.flush();
+    let epochs = m.engine.ledger().log_epochs;
+    assert_eq!((epochs.large.epochs, epochs.large.new_blocks, epochs.bare.epochs, epochs.bare.new_blocks), (1, 70, 1, 1));
+    assert_eq!(m.read(4096 * 100, 4096), pattern(2, 4096));
+}

@@ -6,20 +6,20 @@ use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Event, IoFailure, Notice, Op, Promise, Promised};
 use onefold_engine::settings::{Persistence, Settings};
 
-const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
+pub const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 
-fn settings(commit_mode: CommitMode) -> Settings {
+pub fn settings(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, keeps_promises: true, ..Settings::default() }
 }
 
 /// Noise of that seed.
-fn noise(seed: u64, blocks: usize) -> Vec<u8> {
+pub fn noise(seed: u64, blocks: usize) -> Vec<u8> {
     pattern(seed, 4096 * blocks)
 }
 
 /// A server whose first blocks were flushed (noise of seed 1), and then as many written from LBN `at` on (of seed 2), which no flush has covered; and
 /// the medium as the flush left it.
-fn written_over(mode: CommitMode, blocks: usize, at: u64) -> (Machine, Vec<u8>) {
+pub fn written_over(mode: CommitMode, blocks: usize, at: u64) -> (Machine, Vec<u8>) {
     let mut m = Machine::open(blank(32 << 20, None), settings(mode));
     m.write(0, &noise(1, blocks));
     m.flush();
@@ -190,7 +190,7 @@ fn what_is_promised_on_a_store_that_was_set_back_is_kept() {
 }
 
 /// Feeds the oldest read that has not ended; false where there is none.
-fn bring_one(m: &mut Machine) -> bool {
+pub fn bring_one(m: &mut Machine) -> bool {
     let is_any = !m.kept_reads.is_empty();
     m.kept_reads.drain(..usize::from(is_any)).collect::<Vec<_>>().into_iter().for_each(|read| m.feed(read));
     is_any
@@ -290,23 +290,28 @@ fn a_commit_that_is_under_way_leaves_the_store_the_one_that_was_left() {
     }
 }
 
-/// Killed between the write of counts and the write of links, with a content near its limit of links.
+/// Killed between the write of counts and the write of links, with a content (noise of seed 5) near its limit of links: LBN 300 and 301 are the last
+/// that it takes. And what the next server is to be opened with.
+pub fn at_the_limit(refs_limit: u8) -> (Machine, impl Fn() -> Settings) {
+    let settings = move || Settings { refs_limit, ..settings(CommitMode::Ordered) };
+    let mut m = Machine::open(blank(32 << 20, None), settings());
+    let content = noise(5, 1);
+    for lbn in 0..u64::from(refs_limit) - 3 {
+        m.write(4096 * lbn, &content);
+    }
+    m.flush();
+    (300..302).for_each(|lbn| m.write(4096 * lbn, &content));
+    m.dies_at = Some(Class::Map);
+    m.begin(Op::Flush, 0, 0, None, false);
+    m.wait(3);
+    assert!(m.is_dead, "the links were on their way");
+    (m, settings)
+}
+
 #[test]
 fn acknowledged_links_are_kept_where_the_counts_are_at_their_limit() {
     for limit in [254, 4] {
-        let settings = || Settings { refs_limit: limit, ..settings(CommitMode::Ordered) };
-        let mut m = Machine::open(blank(32 << 20, None), settings());
-        let content = noise(5, 1);
-        for lbn in 0..u64::from(limit) - 3 {
-            m.write(4096 * lbn, &content);
-        }
-        m.flush();
-        // Two more links are the last that the content takes.
-        (300..302).for_each(|lbn| m.write(4096 * lbn, &content));
-        m.dies_at = Some(Class::Map);
-        m.begin(Op::Flush, 0, 0, None, false);
-        m.wait(3);
-        assert!(m.is_dead, "the links were on their way");
+        let ((m, settings), content) = (at_the_limit(limit), noise(5, 1));
         let mut next = m.next(m.medium.clone(), settings());
         for lbn in 300..302 {
             assert!(next.read(4096 * lbn, 4096) == content, "limit {limit}: LBN {lbn} is lost by a kill");

@@ -36,3 +36,22 @@ fn of_one_slot_a_carrier_the_others_go_to_their_own_blocks() {
     assert_eq!(written(&mut m), (2, 1, 1));
     assert_eq!(m.read(0, 3 * 4096), soft(1, 3));
 }
+
+/// A block that no LBN means when its epoch is sealed has no record, and does not make the epoch a large one.
+#[test]
+fn what_was_overwritten_in_its_epoch_is_none_of_its_new_blocks() {
+    for keeps_promises in [false, true] {
+        let mut m = Machine::open(blank(32 << 20, None), Settings { keeps_promises, ..settings() });
+        m.read(0, 512);
+        (m.flushes, m.written) = (0, BTreeMap::new());
+        let overwritten = pattern(1, 4096);
+        m.write(0, &overwritten);
+        m.write(0, &pattern(2, 4096 * 64));
+        m.flush();
+        assert_eq!(written(&mut m), (65, 1, 1), "a large epoch has two flushes");
+        m.write(4096 * 100, &overwritten);
+        m.flush();
+        assert_eq!(written(&mut m), (1, 1, 1), "nobody links to it");
+        assert_eq!(m.read(4096 * 100, 4096), overwritten);
+    }
+}

@@ -1,0 +1,36 @@
+//! How a check reads, and what it makes of a log that it cannot read.
+
+use super::volume::{MIB, Volume};
+use onefold_engine::check::{Cause, CheckSettings, Finding};
+use onefold_engine::format::{Anchor, Kind, Places};
+use onefold_engine::units::Pbn;
+
+/// Pages of a table lie side by side: as many are read at once as the memory allows.
+#[test]
+fn pages_are_read_many_at_a_time() {
+    for (memory_bytes, longest) in [(64 * MIB, 1 << 20), (0, 128 << 10)] {
+        let mut volume = Volume::new(2560 * MIB);
+        assert_eq!(volume.checked_with(CheckSettings { memory_bytes, data: false }).0, []);
+        assert_eq!(volume.medium.longest_read, longest);
+    }
+}
+
+/// What the log says could have been the links, though a crash may have left too high counts before.
+#[test]
+fn counts_that_are_too_high_are_damage_where_the_log_cannot_be_read() {
+    let place = Pbn(3000);
+    let mut volume = Volume::new(36 * MIB);
+    volume.store(5, Kind::Fingerprint);
+    volume.add_refs(5, 3);
+    volume.change_superblock(|s| {
+        (s.clean, s.garbage_possible) = (false, true);
+        s.anchor = Some(Anchor::of_new_log(0, vec![Places { first: place, blocks: 1 }]));
+        s.set_log_live(true);
+    });
+    let garbage = |cause| Finding::Garbage { blocks: 1, excess: 3, cause };
+    let settings = || CheckSettings { memory_bytes: MIB, data: false };
+    assert_eq!(volume.checked_with(settings()).0, [garbage(Cause::Crash)]);
+    let at = volume.superblock.geometry.block_at(place);
+    volume.medium.make_unreadable(at);
+    assert_eq!(volume.checked_with(settings()).0, [Finding::UnreadableBlock { pbn: place }, garbage(Cause::Damage)]);
+}

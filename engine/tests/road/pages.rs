@@ -1,0 +1,113 @@
+//! Pages in memory: which of them leave it, and who waits for them.
+
+use crate::machine::Machine;
+use crate::media::{blank, pattern};
+use onefold_engine::format::{PageId, Region};
+use onefold_engine::interface::{Class, Event, Failure, IoFailure, Reply, RequestId};
+use onefold_engine::settings::Settings;
+use onefold_engine::units::index;
+
+/// Pages of the map, far more than memory holds.
+const PAGES: u64 = 400;
+
+fn of_page(page: u64) -> u64 {
+    800 * 4096 * page
+}
+
+/// A volume with one block in each page of its map, in little memory; its free blocks have been counted.
+fn volume() -> Machine {
+    let settings = || Settings { memory_bytes: 2 << 20, ..Settings::default() };
+    let mut m = Machine::open(blank(32 << 20, Some(800 * PAGES)), settings());
+    (0..PAGES).for_each(|page| m.write(of_page(page), &pattern(page, 4096)));
+    m.flush();
+    let mut m = Machine::open(m.close(), settings());
+    m.read(0, 512);
+    m.wait(100);
+    assert!(m.engine.stats().free_complete);
+    m
+}
+
+#[test]
+fn pages_that_are_used_again_and_again_stay_in_memory() {
+    const OFTEN: u64 = 10;
+    let mut m = volume();
+    let read = |m: &Machine| m.engine.ledger().read[Class::Map as usize].units;
+    let before = read(&m);
+    for i in OFTEN..PAGES {
+        for page in (0..OFTEN).chain([i]) {
+            assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096));
+        }
+    }
+    assert_eq!(read(&m) - before, PAGES, "each is read once");
+}
+
+/// Blocks are free, but the page that names them is on its way: there is nothing to do until it is there.
+#[test]
+fn a_write_that_waits_for_the_page_of_free_blocks_lets_the_engine_rest() {
+    let mut m = volume();
+    // More pages of the map than memory holds: those of the free blocks go.
+    (0..PAGES).for_each(|page| assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096)));
+    m.keeps_reads = true;
+    let write = m.begin_write(of_page(PAGES - 1), &pattern(PAGES, 4096));
+    assert!(!m.is_answered(write) && m.kept_reads.len() == 1, "it waits for a page");
+    m.keeps_reads = false;
+    std::mem::take(&mut m.kept_reads).into_iter().for_each(|read| m.feed(read));
+    m.finish(write);
+    assert_eq!(m.read(of_page(PAGES - 1), 4096), pattern(PAGES, 4096));
+}
+
+/// A write of a part of LBN 0 that has read what it lies over; the page of the map leaves memory before its content has a name.
+fn lies_over_what_left(m: &mut Machine) -> RequestId {
+    m.keeps_digests = true;
+    let write = m.begin_write(of_page(0) + 512, &[7; 512]);
+    (1..PAGES).for_each(|page| assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096)));
+    write
+}
+
+#[test]
+fn a_write_of_a_part_fails_when_nobody_can_tell_any_more_what_it_lies_over() {
+    let mut m = volume();
+    let write = lies_over_what_left(&mut m);
+    m.keeps_reads = true;
+    let digested = m.digests.pop().expect("it has read its block");
+    m.feed(digested);
+    assert!(!m.is_answered(write) && m.kept_reads.len() == 1, "the page comes back");
+    while let Some(mut page) = m.kept_reads.pop() {
+        let Event::Read { result, .. } = &mut page else { panic!("{page:?}") };
+        *result = Err(IoFailure);
+        m.feed(page);
+    }
+    assert!(m.is_answered(write) && matches!(m.answered(write), Reply::Failed(Failure::Io)));
+}
+
+/// What it has read may not be what its LBN means (P6).
+#[test]
+fn a_write_of_a_part_fails_when_its_entry_of_the_map_is_damaged_meanwhile() {
+    let mut m = volume();
+    let write = lies_over_what_left(&mut m);
+    let page = m.engine.geometry().page_at(PageId { region: Region::Map, index: 0 });
+    m.medium[index(page.0)] ^= 1;
+    let digested = m.digests.pop().expect("it has read its block");
+    m.feed(digested);
+    assert!(m.is_answered(write) && matches!(m.answered(write), Reply::Failed(Failure::Io)));
+    assert!(m.fails_to_read(0));
+}
+
+/// They would else take the places of those that clients wait for.
+#[test]
+fn a_recount_asks_for_no_more_than_a_sixteenth_of_the_pages_in_memory_ahead() {
+    let mut m = volume();
+    m.write(0, &pattern(PAGES, 4096));
+    m.flush();
+    for (memory_bytes, ahead) in [(2 << 20, 7), (64 << 20, 16)] {
+        let mut m = Machine::open(m.medium.clone(), Settings { memory_bytes, ..Settings::default() });
+        m.keeps_reads = true;
+        m.feed(Event::Tick);
+        let of_map = |m: &Machine| m.engine.ledger().read[Class::Map as usize].units;
+        while of_map(&m) == 0 {
+            let read = m.kept_reads.remove(0);
+            m.feed(read);
+        }
+        assert_eq!(of_map(&m), ahead, "{memory_bytes} bytes of memory");
+    }
+}
