@@ -101,7 +101,7 @@ impl Engine {
     }
 
     /// Whether so many links of earlier commits still wait for their refs pages that no further ones may be unmapped.
-    fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         count(self.settle.records()) * crate::epoch::RECORD_COST_BYTES > self.accountant.limit(Part::Dirty)
     }
 

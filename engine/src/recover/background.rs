@@ -40,7 +40,8 @@ impl Engine {
         if self.more_background {
             due(self.now);
         }
-        if self.commit.is_none() && !self.open.is_empty() {
+        // While a commit waits for packs, or for the pages of those before, time does not bring it on.
+        if self.commit.is_none() && !self.open.is_empty() && !self.open.is_due && !self.is_behind() {
             if let Some(opened) = self.open.opened {
                 due(opened.plus_ms(self.settings.commit_period_ms));
             }

@@ -234,3 +234,16 @@ fn what_comes_while_a_flush_waits_for_the_codec_belongs_to_the_next_epoch() {
     assert_eq!((epochs.large.epochs, epochs.large.new_blocks, epochs.bare.epochs, epochs.bare.new_blocks), (1, 70, 1, 1));
     assert_eq!(m.read(4096 * 100, 4096), pattern(2, 4096));
 }
+
+/// A commit whose time is over waits for the codec: the engine asked to be woken at once, and again, for as long as that took.
+#[test]
+fn an_epoch_that_waits_for_the_codec_lets_the_engine_rest() {
+    let mut m = served(blank(32 << 20, None));
+    m.codec_keeps = 10;
+    m.write(0, &soft(1, 70));
+    let flush = m.begin(Op::Flush, 0, 0, None, false);
+    m.wait(3);
+    assert!(!m.is_answered(flush), "ten blocks are being compressed");
+    m.finish(flush);
+    assert_eq!(m.engine.ledger().log_epochs.large.epochs, 1);
+}
