@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Break the engine, on a scratch copy, and see whether the crash explorer and the tests notice.
 #
-# usage: ./dev mutants [--minutes N] [--seed N] [--no-baseline] [NAME]...
+# usage: ./dev mutants [--minutes N] [--seed N] [--jobs N] [--no-baseline] [NAME]...
 #        ./dev mutants --random N [--seed S] [--minutes N] [--jobs N] [--only ID]... [--kit] [--list] [--anew] [--least P]
 #             [--no-baseline]
 #
@@ -9,6 +9,7 @@
 # sim/mutants/log/ (NAME: log/...), which are hunted in the log's mode. Ends with 1 where one survives, or does not fit the code any more.
 #
 #   --minutes N     the explorer's time for each mutant (default 2); its build is not counted
+#   --jobs N        how many at a time, each with a copy and a target folder of its own (default 2)
 #   --no-baseline   do not explore the unchanged tree first
 #   NAME            some of them; default: all
 #

@@ -7,12 +7,14 @@
 //! 3. A mutant that does not build, or that is not found in time, is a failure of the kit.
 
 use crate::scratch::{Scratch, text};
-use crate::words::{minutes, number};
+use crate::words::{above_zero, minutes, number};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The explorer's time for each mutant, in minutes.
 const MINUTES: f64 = 2.0;
@@ -33,10 +35,11 @@ struct Wanted {
     only: Vec<String>,
     seed: u64,
     minutes: f64,
+    jobs: usize,
     baseline: bool,
 }
 
-/// `mutants [NAME...] [--seed N] [--minutes N] [--no-baseline]`, from the repository's root.
+/// `mutants [NAME...] [--seed N] [--minutes N] [--jobs N] [--no-baseline]`, from the repository's root.
 ///
 /// # Errors
 /// When the copy cannot be made, or an argument is none.
@@ -47,8 +50,8 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
         mutants.extend(mutants_in(folder, mode)?);
     }
     let mutants = chosen(mutants, &wanted.only)?;
-    let place = Scratch::new(Path::new("target/mutants"))?;
     if wanted.baseline {
+        let place = place(0)?;
         place.fresh()?;
         let built = place.build()?;
         if !built.status.success() {
@@ -61,22 +64,37 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
             println!("unchanged, mode {mode}: nothing found in {} minutes", wanted.minutes);
         }
     }
-    let (mut passed, mut failed) = (0, 0);
-    for mutant in &mutants {
-        let name = &mutant.name;
-        match place.try_mutant(mutant, &wanted)? {
-            Ok(line) => {
-                passed += 1;
-                println!("caught   {name}: {line}");
-            }
-            Err(line) => {
-                failed += 1;
-                println!("MISSED   {name}: {line}");
+    let queue = Mutex::new(mutants.iter());
+    let (passed, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = |job: usize| -> io::Result<()> {
+        let place = place(job)?;
+        while let Some(mutant) = { queue.lock().unwrap_or_else(PoisonError::into_inner).next() } {
+            let name = &mutant.name;
+            match place.try_mutant(mutant, &wanted)? {
+                Ok(line) => {
+                    passed.fetch_add(1, Ordering::Relaxed);
+                    println!("caught   {name}: {line}");
+                }
+                Err(line) => {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                    println!("MISSED   {name}: {line}");
+                }
             }
         }
-    }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..wanted.jobs).map(|job| scope.spawn(move || work(job))).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })?;
+    let (passed, failed) = (passed.into_inner(), failed.into_inner());
     println!("{passed} passed, {failed} failed, 0 skipped");
     Ok(if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A worker's copy of the tree.
+fn place(job: usize) -> io::Result<Scratch> {
+    Scratch::new(&Path::new("target/mutants/named").join(job.to_string()))
 }
 
 /// The mutants of one folder, by name.
@@ -111,12 +129,13 @@ fn chosen(mut mutants: Vec<Mutant>, only: &[String]) -> io::Result<Vec<Mutant>> 
 }
 
 fn parse(words: &[String]) -> Result<Wanted, String> {
-    let mut wanted = Wanted { only: Vec::new(), seed: 1, minutes: MINUTES, baseline: true };
+    let mut wanted = Wanted { only: Vec::new(), seed: 1, minutes: MINUTES, jobs: 2, baseline: true };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--seed" => wanted.seed = number(word, words.next())?,
             "--minutes" => wanted.minutes = minutes(word, words.next())?,
+            "--jobs" => wanted.jobs = above_zero(word, words.next())?,
             "--no-baseline" => wanted.baseline = false,
             name if name.starts_with("--") => return Err(format!("there is no option {name}")),
             name => wanted.only.push(name.to_owned()),
