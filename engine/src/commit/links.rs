@@ -58,15 +58,15 @@ impl Engine {
         let commit = self.commit.as_mut().expect("a step belongs to a commit");
         let first = self.geometry.first_lbn(id);
         let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.geometry.logical_blocks));
-        let page = self.pages.expect(id);
+        let (page, epoch) = (self.pages.expect(id), commit.epoch.number.get());
         let mut changed = None;
         let mut set = |lbn: Lbn, entry: MapEntry, unlinked: &mut Vec<crate::units::Pbn>| {
             let at = index(lbn - first);
             let old = self.geometry.known(page.content.map(at));
-            // The increment of a link that was there already goes again, like that of any link that is gone.
-            if let Some(pbn) = old.pbn() {
-                unlinked.push(pbn);
-            }
+            // The increment of a link that was there already goes again, like that of any link that is gone; but not where a damaged map has linked to
+            // a block that was free until now, for that was never counted.
+            let is_newborn = |pbn| old == entry && self.fresh.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch);
+            unlinked.extend(old.pbn().filter(|&pbn| !is_newborn(pbn)));
             if old != entry {
                 page.content.set_map(at, entry);
                 changed = Some(at / index(Region::Map.entries_per_sector()));

@@ -76,13 +76,14 @@ impl Engine {
         commit.log.records.extend(clearing.map(Clearing::take));
         for (&lbn, &to) in commit.epoch.points.range(first..end) {
             let old = self.geometry.known(page.content.map(index(lbn - first)));
-            if old == to {
+            let newborn = to.pbn().filter(|pbn| commit.log.newborn.remove(pbn));
+            if old == to && newborn.is_none() {
                 // The increment of a link that was there already goes again.
                 commit.epoch.cancelled.extend(to.pbn());
                 continue;
             }
-            let old = old.pbn();
-            let newborn = to.pbn().filter(|pbn| commit.log.newborn.remove(pbn));
+            // Where a damaged map has linked to a block that was free, that link was never counted.
+            let old = old.pbn().filter(|&old| newborn != Some(old));
             if let Some(authenticator) = newborn.and_then(|pbn| self.fresh.get(pbn)).filter(|fresh| fresh.kind == Kind::Carrier) {
                 let (pbn, authenticator) = (to.pbn().expect("it was just born"), authenticator.fingerprint);
                 commit.log.records.push(Record::Carrier { pbn, authenticator });

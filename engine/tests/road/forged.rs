@@ -27,7 +27,7 @@ fn forged(mode: CommitMode, region: Region, change: impl Fn(&mut PageContent)) -
 }
 
 /// Changes the first page of a region.
-fn rewrite(medium: &mut [u8], region: Region, change: impl Fn(&mut PageContent)) {
+fn rewrite(medium: &mut [u8], region: Region, mut change: impl FnMut(&mut PageContent)) {
     let (superblock, id) = (chosen(medium).expect("a volume"), PageId { region, index: 0 });
     let at = index(superblock.geometry.page_at(id).get());
     let page: &mut [u8; BLOCK_SIZE] = (&mut medium[at..at + BLOCK_SIZE]).try_into().expect("a page");
@@ -181,5 +181,38 @@ fn tables_of_more_pages_than_blocks_need_are_read_as_far_as_there_are_blocks() {
         assert!(m.engine.stats().free_complete);
         work(&mut m);
         m.close();
+    }
+}
+
+/// A block is given to the very LBN that a damaged map says has it, though it was free: the link counts all the same, and nobody else gets the block.
+#[test]
+fn a_new_block_that_the_map_had_named_before_it_was_anybodys_is_counted() {
+    const LBN: u64 = 100;
+    for mode in MODES {
+        let unforged = forged(mode, Region::Map, |_| ());
+        // Which block it will be given.
+        let mut m = Machine::open(unforged.clone(), settings(mode));
+        m.write(LBN * 4096, &pattern(7, 4096));
+        m.flush();
+        let (mut entry, mut medium) = (MapEntry::Unmapped, m.close());
+        rewrite(&mut medium, Region::Map, |page| entry = page.map(index(LBN)));
+        assert!(matches!(entry, MapEntry::Block { slot: 0, .. }), "{entry:?}");
+        let mut medium = unforged;
+        rewrite(&mut medium, Region::Map, |page| page.set_map(index(LBN), entry));
+        let mut m = Machine::open(medium, settings(mode));
+        m.write(LBN * 4096, &pattern(7, 4096));
+        m.flush();
+        m.wait(10);
+        let mut m = m.next(m.medium.clone(), settings(mode));
+        m.wait(10);
+        assert_eq!(m.engine.stats().kept_blocks, 0, "it is linked to, mode {mode:?}");
+        // The whole volume but for it, with new content.
+        let blocks = m.engine.geometry().logical_blocks;
+        let others = (0..blocks - 64).step_by(16).filter(|lbn| !(lbn..&(lbn + 16)).contains(&&LBN));
+        for lbn in others {
+            m.write(lbn * 4096, &pattern(10 + lbn, 16 * 4096));
+        }
+        m.flush();
+        assert_eq!(m.read(LBN * 4096, 4096), pattern(7, 4096), "mode {mode:?}");
     }
 }
