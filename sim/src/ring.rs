@@ -83,6 +83,12 @@ impl Ring {
         self.recalling
     }
 
+    /// How many of the last server's promises are still to be kept.
+    #[must_use]
+    pub fn being_recalled(&self) -> u64 {
+        if self.recalling { self.copied.len() as u64 } else { 0 }
+    }
+
     /// Whether some of what was acknowledged may be lost (2).
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {

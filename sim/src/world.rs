@@ -34,8 +34,9 @@ use onefold_engine::interface::{Action, Event, IoFailure, IoId, Legacy, Notice, 
 use onefold_engine::units::{BLOCK_BYTES, Time};
 use std::rc::Rc;
 
-/// Steps without any end in sight before a run is called stuck.
+/// Steps without any end in sight before a run is called stuck; and so many more for each promise that is recalled first, one after the other.
 const STEPS_STUCK: u64 = 20_000;
+const STEPS_A_PROMISE: u64 = 400;
 
 /// The most steps by which a digest is late: time for several packs and a commit.
 const LATE_STEPS_MAX: u64 = 300;
@@ -449,11 +450,12 @@ impl World {
     /// As [`World::step`]; or when it takes for ever.
     pub fn run_until(&mut self, clients: bool, mut done: impl FnMut(&Self) -> bool) -> Result<(), Violation> {
         let mut oldest = None;
-        for i in 0..STEPS_STUCK {
+        let most = STEPS_STUCK + self.ring.being_recalled() * STEPS_A_PROMISE;
+        for i in 0..most {
             if done(self) || !self.step(clients)? {
                 return Ok(());
             }
-            if i == STEPS_STUCK / 2 {
+            if i == most / 2 {
                 oldest = self.client.oldest_waiting();
             }
         }
@@ -462,7 +464,7 @@ impl World {
         if clients && !self.traffic.closing && !waits {
             return Ok(());
         }
-        Err(violation!("stuck: {STEPS_STUCK} steps and no end; these wait: {}", self.client.describe_waiting()))
+        Err(violation!("stuck: {most} steps and no end; these wait: {}", self.client.describe_waiting()))
     }
 
     /// Goes on with no new requests until all replies are there and all I/O is over.
