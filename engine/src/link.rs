@@ -126,7 +126,7 @@ impl Engine {
             self.index.remove(fp, pbn);
             return Ok(Known::New);
         }
-        if refs == REFS_UNKNOWN || refs >= self.settings.refs_limit {
+        if refs == REFS_UNKNOWN || refs >= self.link_limit() {
             self.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
             return Ok(Known::New);
         }

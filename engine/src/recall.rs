@@ -101,7 +101,7 @@ impl Engine {
                 self.wait(page, Task::Recall);
                 false
             }
-            Got::Ready if self.refs_now(pbn) < self.settings.refs_limit => {
+            Got::Ready if self.refs_now(pbn) < self.link_limit() => {
                 self.change_refs(pbn, 1);
                 self.open.refs_pages.insert(page.index);
                 self.set_point(lbn, to);
@@ -199,7 +199,7 @@ impl Engine {
     fn takes_link_now(&mut self) -> bool {
         let Some(&Promised::Link { pbn, .. }) = self.promises.recalled.front() else { return false };
         let (page, _) = self.geometry.refs_of(pbn);
-        self.pages.get(page).is_some() && self.refs_now(pbn) < self.settings.refs_limit
+        self.pages.get(page).is_some() && self.refs_now(pbn) < self.link_limit()
     }
 
     /// Serves once everything recalled is durable.

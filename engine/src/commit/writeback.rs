@@ -193,7 +193,8 @@ impl Engine {
         let page = self.pages.expect(id);
         page.writing = false;
         if result.is_err() {
-            return;
+            // What it holds is nowhere else: it stays.
+            return self.pages.touch(id, self.now);
         }
         page.stamp = stamp;
         if !page.bit && id.region != Region::Written {

@@ -81,7 +81,7 @@ impl Engine {
             }
             Holding::Asked(_) | Holding::Loose | Holding::Noise => None,
         });
-        let limits = Limits { slots: self.settings.carrier_slots_max, counts: self.settings.refs_limit };
+        let limits = Limits { slots: self.settings.carrier_slots_max, counts: self.link_limit() };
         plan(candidates.collect(), record_bytes, limits)
     }
 

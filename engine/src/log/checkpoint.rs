@@ -246,8 +246,7 @@ impl Engine {
         let sequence = self.checkpoint().sequence;
         let epoch = self.checkpoint().epoch;
         if self.checkpoint().ends_recount {
-            self.recount.is_unsaid = false;
-            self.superblock.garbage_possible = false;
+            self.recount_is_durable();
         }
         let condensed = self.condensed_by_then();
         self.superblock.anchor = Some(self.anchor_behind(sequence, epoch, condensed));

@@ -11,7 +11,7 @@
 
 use crate::commit::Stage;
 use crate::engine::Engine;
-use crate::format::entry::{MapEntry, REFS_UNKNOWN};
+use crate::format::entry::{MapEntry, REFS_MAX, REFS_UNKNOWN, SLOT_MAX};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::memory::Part;
@@ -23,6 +23,8 @@ use crate::units::{Lbn, Pbn, Time, index};
 const PAGES_A_STEP: u64 = 64;
 /// Pages asked for ahead.
 const PAGES_AHEAD: u64 = 16;
+/// What a block counts at most when it begins, unless it is told how much room there is: a link for each slot of a pack, and one for its name.
+const NEW_COUNT_MAX: u8 = SLOT_MAX + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Walk {
@@ -45,6 +47,10 @@ pub(crate) struct Recount {
     /// Something could not be read: nothing may be lowered.
     blind: bool,
     returned: u64,
+    /// The most that it took from one count, as long as that is not durable; and blocks whose counts it took so much from that nothing is stored in
+    /// them before (`link_limit`).
+    returned_most: u8,
+    kept: Vec<Pbn>,
     pub waits: bool,
     /// It is finished, and the superblock does not say so yet.
     pub is_unsaid: bool,
@@ -63,6 +69,8 @@ impl Recount {
             links: Vec::new(),
             blind: false,
             returned: 0,
+            returned_most: 0,
+            kept: Vec::new(),
             waits: false,
             is_unsaid: false,
             pause: None,
@@ -228,14 +236,37 @@ impl Engine {
             match i16::try_from(i32::from(count) - i32::from(links)).expect("both are small") {
                 0 => {}
                 excess if excess > 0 => {
-                    self.recount.returned += u64::from(excess.unsigned_abs());
-                    self.return_excess(pbn, -excess);
+                    let excess = u8::try_from(excess).expect("it is part of a count");
+                    self.recount.returned += u64::from(excess);
+                    self.recount.returned_most = self.recount.returned_most.max(excess);
+                    if self.log.is_some() && excess > REFS_MAX - NEW_COUNT_MAX {
+                        self.pin(pbn);
+                        self.recount.kept.push(pbn);
+                    }
+                    self.return_excess(pbn, -i16::from(excess));
                 }
                 _ => self.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
             }
         }
         self.recount.walk = Walk::Compare(granule + 1);
         self.more_background = true;
+    }
+
+    /// The most links, with its name, that a block may have for one more to be made.
+    ///
+    /// In the log's mode a crash may bring back excess that a recount took from a page, and what its records count is added to that: until the page is
+    /// durable, there is no room where it was.
+    pub(crate) fn link_limit(&self) -> u8 {
+        let may_come_back = if self.log.is_some() { self.recount.returned_most } else { 0 };
+        self.settings.refs_limit.min(REFS_MAX - may_come_back)
+    }
+
+    /// What a recount has returned is durable.
+    pub(crate) fn recount_is_durable(&mut self) {
+        self.recount.is_unsaid = false;
+        self.recount.returned_most = 0;
+        self.superblock.garbage_possible = false;
+        std::mem::take(&mut self.recount.kept).into_iter().for_each(|pbn| self.unpin(pbn));
     }
 
     /// What no record made, none unmakes: it leaves the page itself, in the log's mode too.

@@ -15,7 +15,7 @@ impl ReadMedium for Stored {
     }
 }
 
-fn findings(medium: &[u8]) -> Vec<Finding> {
+pub fn findings(medium: &[u8]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let bytes = Bytes(medium.len() as u64);
     check(&mut Stored(medium.to_vec()), bytes, &CheckSettings { memory_bytes: 4 << 20, data: true }, &mut |finding| findings.push(finding))

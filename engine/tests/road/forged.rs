@@ -27,7 +27,7 @@ fn forged(mode: CommitMode, region: Region, change: impl Fn(&mut PageContent)) -
 }
 
 /// Changes the first page of a region.
-fn rewrite(medium: &mut [u8], region: Region, mut change: impl FnMut(&mut PageContent)) {
+pub fn rewrite(medium: &mut [u8], region: Region, mut change: impl FnMut(&mut PageContent)) {
     let (superblock, id) = (chosen(medium).expect("a volume"), PageId { region, index: 0 });
     let at = index(superblock.geometry.page_at(id).get());
     let page: &mut [u8; BLOCK_SIZE] = (&mut medium[at..at + BLOCK_SIZE]).try_into().expect("a page");

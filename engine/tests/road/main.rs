@@ -15,6 +15,7 @@ mod packs;
 mod pages;
 mod proofs;
 mod recall;
+mod recount;
 mod sizes;
 mod space;
 mod two_servers;

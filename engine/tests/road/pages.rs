@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
-use onefold_engine::format::{PageId, Region};
+use onefold_engine::format::{CommitMode, PageId, Region};
 use onefold_engine::interface::{Class, Event, Failure, IoFailure, Reply, RequestId};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::index;
@@ -109,5 +109,30 @@ fn a_recount_asks_for_no_more_than_a_sixteenth_of_the_pages_in_memory_ahead() {
             m.feed(read);
         }
         assert_eq!(of_map(&m), ahead, "{memory_bytes} bytes of memory");
+    }
+}
+
+/// What it holds is nowhere else: read again, a page of the map that was flushed would be taken for one that was never written (P2).
+#[test]
+fn a_page_whose_write_failed_stays_in_memory() {
+    let settings = || Settings { memory_bytes: 2 << 20, commit_mode: CommitMode::Ordered, noncritical_delay_ms: 0, ..Settings::default() };
+    let mut m = Machine::open(blank(32 << 20, Some(800 * PAGES)), settings());
+    m.write(of_page(1), &pattern(1, 4096));
+    m.flush();
+    m.wait(10);
+    let at = index(m.engine.geometry().page_at(PageId { region: Region::Written, index: 0 }).get());
+    let bits = m.medium[at..at + 4096].to_vec();
+    m.keeps_writes_of = Some(Class::Written);
+    m.write(0, &pattern(1, 4096));
+    m.flush();
+    m.wait(10);
+    m.medium[at..at + 4096].copy_from_slice(&bits);
+    let [Event::Written { io, .. }] = m.kept_writes[..] else { panic!("its bit is written: {:?}", m.kept_writes) };
+    m.feed(Event::Written { io, result: Err(IoFailure) });
+    for lap in 20..60 {
+        for page in lap..PAGES {
+            (page.saturating_sub(lap).max(1)..=page).for_each(|page| drop(m.read(of_page(page), 4096)));
+        }
+        assert_eq!(m.read(0, 4096), pattern(1, 4096), "{lap}");
     }
 }
