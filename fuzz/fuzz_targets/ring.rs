@@ -72,7 +72,7 @@ fn record(near: &[u64], input: &mut Input<'_>) -> Forged {
     let first = if input.below(2) == 0 { input.below(80) } else { number(input, near) };
     let value = match input.below(4) {
         0 => input.below(200),
-        1 => input.below(200) | input.below(256) << 56,
+        1 => input.below(200) | (input.below(256) << 56),
         2 => 1,
         _ => number(input, near),
     };

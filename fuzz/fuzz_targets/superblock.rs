@@ -49,6 +49,6 @@ fn serve(mode: u8, data: &[u8]) {
     if input.is_chosen(64) {
         is_checked(&medium);
     }
-    let commit_mode = [None, Some(CommitMode::Log), Some(CommitMode::Ordered)][usize::from(mode >> 4 & 7) % 3];
+    let commit_mode = [None, Some(CommitMode::Log), Some(CommitMode::Ordered)][usize::from((mode >> 4) & 7) % 3];
     let _ = is_served(medium, commit_mode, Legacy::default(), &mut input);
 }

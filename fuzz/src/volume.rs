@@ -28,7 +28,7 @@ pub struct Input<'a> {
 impl<'a> Input<'a> {
     pub fn new(rest: &'a [u8]) -> Self {
         let sum = crc32c::crc32c(rest);
-        Self { sum, rest, state: u64::from(sum) << 16 | 1 }
+        Self { sum, rest, state: (u64::from(sum) << 16) | 1 }
     }
 
     /// One in so many: for what takes long. By the whole input, so that the fuzzer does not learn to be chosen.

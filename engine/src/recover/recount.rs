@@ -8,6 +8,8 @@
 //! 3. Less than its links is damage. If any page of the walk could not be read whole, nothing is lowered.
 //! 4. Only a finished recount clears *garbage possible*. In the log's mode, where no crash sets it again, it goes when the lowered pages, and the
 //!    bits that a crash had taken, are durable: with a checkpoint that began after the recount, or with a clean close.
+//! 5. Until then a crash may bring back the excess of a page, and what the log's records count is added to it. So what was returned is no room for
+//!    links yet (`link_limit`), and a block without room for a new one is kept out of use.
 
 use crate::commit::Stage;
 use crate::engine::Engine;
