@@ -81,6 +81,8 @@ inside='
 set -euo pipefail
 root="$1" release="$2" rustup="$3" cargo="$4"
 shift 4
+# So that the root directory is a mount, as on a machine: no mount namespace can be made within the chroot else.
+mount --bind "$root" "$root"
 mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
