@@ -81,7 +81,6 @@ inside='
 set -euo pipefail
 root="$1" release="$2" rustup="$3" cargo="$4"
 shift 4
-# So that the root directory is a mount, as on a machine: no mount namespace can be made within the chroot else.
 mount --bind "$root" "$root"
 mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
@@ -97,7 +96,11 @@ if [[ $release == bookworm ]]; then
     path="/opt/cargo-bin:$path"
     set -- RUSTUP_HOME=/opt/rustup RUSTUP_AUTO_INSTALL=0 "$@"
 fi
-exec chroot "$root" /usr/bin/env -i HOME=/root "PATH=$path" "$@"
+# The root of the mount namespace, as on a machine: within a mere chroot no other namespace can be made, and paths in others are told from outside.
+mkdir -p "$root/mnt/outside"
+cd "$root"
+pivot_root . mnt/outside
+exec /usr/sbin/chroot . /usr/bin/env -i HOME=/root "PATH=$path" sh -c "umount -l /mnt/outside && exec \"\$@\"" sh "$@"
 '
 
 failed=0
