@@ -100,7 +100,7 @@ fi
 mkdir -p "$root/mnt/outside"
 cd "$root"
 pivot_root . mnt/outside
-exec /usr/sbin/chroot . /usr/bin/env -i HOME=/root "PATH=$path" sh -c "umount -l /mnt/outside && exec \"\$@\"" sh "$@"
+exec /usr/sbin/chroot . /bin/sh -c "umount -l /mnt/outside && exec \"\$@\"" sh /usr/bin/env -i HOME=/root "PATH=$path" "$@"
 '
 
 failed=0
