@@ -8,7 +8,7 @@
 #   --dir DIRECTORY   where the chroots go (default: below $TMPDIR or /var/tmp); each needs 12 GiB
 #   --keep            leave the chroots there
 #
-# What is cloned is the last commit, not the work tree. The chroot gets /dev, /proc, /sys and a tmpfs at /run, in mount and process
+# What is cloned is the last commit, not the work tree. The chroot, which is the root of its mount namespace, gets /dev, /proc, /sys and a tmpfs at /run, in mount and process
 # namespaces of its own, which end with it. Packages come from the mirror that this machine's own apt sources name. Needs root.
 set -euo pipefail
 source tools/dev/lib.sh
@@ -81,6 +81,7 @@ inside='
 set -euo pipefail
 root="$1" release="$2" rustup="$3" cargo="$4"
 shift 4
+# A mount of its own: pivot_root, below, takes no other.
 mount --bind "$root" "$root"
 mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
