@@ -60,8 +60,7 @@ impl Kind {
     /// Draws a run.
     #[must_use]
     pub fn draw(modes: Modes, rng: &mut Rng) -> (Self, Options) {
-        let mut options = Options::draw(rng);
-        options.settings.commit_mode = modes.draw(rng);
+        let options = Options::draw_in(modes, rng);
         match rng.u8(0..16) {
             0 => (Self::Formatting, options),
             7 => (Self::Spoiling, options),

@@ -107,6 +107,14 @@ impl Options {
         [1, 4, 16, u64::MAX, u64::MAX][rng.usize(0..5)]
     }
 
+    /// Draws options, and the mode of the first life.
+    #[must_use]
+    pub fn draw_in(modes: Modes, rng: &mut Rng) -> Self {
+        let mut options = Self::draw(rng);
+        options.settings.commit_mode = modes.draw(rng);
+        options
+    }
+
     /// Draws options.
     #[must_use]
     pub fn draw(rng: &mut Rng) -> Self {

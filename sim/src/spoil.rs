@@ -14,7 +14,7 @@ use crate::disk::{Choice, SimDisk};
 use crate::explore::Explorer;
 use crate::life::Left;
 use crate::machine::open_engine;
-use crate::options::Options;
+use crate::options::{Modes, Options};
 use crate::record::{self, record};
 use crate::sin::{BlankDevice, FullDevice, MisdirectingDevice, RottenDevice, Sin};
 use crate::violation::{Violation, violation};
@@ -29,11 +29,51 @@ use std::rc::Rc;
 /// Device events of the lives before and after the damage, at most.
 const EVENTS: u64 = 150;
 
-/// Works on a volume, spoils it, and works on.
+/// Volumes of a run. Each takes a small part of the time that a run of another kind does, and what is sought shows in few of them: with one volume a
+/// run, two minutes of exploration had less than a second of this.
+const VOLUMES: usize = 32;
+const VOLUMES_WITH_LARGE_EPOCHS: usize = 4;
+
+/// Works on volumes, spoils each, and works on. The options are those of the first.
 ///
 /// # Errors
 /// The first violation.
 pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
+    for _ in 0..VOLUMES {
+        let mark = record::mark();
+        spoil_one(explorer, options, rng)?;
+        record::forget(mark);
+        if explorer.is_late() {
+            break;
+        }
+        options = Options::draw_in(explorer.modes, rng);
+        record!("options: {options}");
+    }
+    Ok(())
+}
+
+/// Rot in large epochs: the fingerprints of their content are in no record, so something else has to tell.
+///
+/// # Errors
+/// The first violation.
+pub fn run_with_large_epochs(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
+    for _ in 0..VOLUMES_WITH_LARGE_EPOCHS {
+        let mark = record::mark();
+        options.settings.verify_reads = true;
+        let prepared = explorer.prepared(options.shape);
+        let left = Left::new(prepared.disk.clone(), prepared.oracle.clone());
+        run_with_rot(explorer, &prepared.setting(Rc::new(options)), left, rng)?;
+        record::forget(mark);
+        if explorer.is_late() {
+            break;
+        }
+        options = Options::draw_in(Modes::One(CommitMode::Log), rng).with_large_epochs(rng);
+        record!("options: {options}");
+    }
+    Ok(())
+}
+
+fn spoil_one(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
     options.settings.verify_reads = true;
     let prepared = explorer.prepared(options.shape);
     let setting = prepared.setting(Rc::new(options));
@@ -56,17 +96,6 @@ pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Resu
         life_after(explorer, &setting, disk, sin, &sound, rng)?;
     }
     Ok(())
-}
-
-/// Rot in large epochs: the fingerprints of their content are in no record, so something else has to tell.
-///
-/// # Errors
-/// The first violation.
-pub fn run_with_large_epochs(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
-    options.settings.verify_reads = true;
-    let prepared = explorer.prepared(options.shape);
-    let left = Left::new(prepared.disk.clone(), prepared.oracle.clone());
-    run_with_rot(explorer, &prepared.setting(Rc::new(options)), left, rng)
 }
 
 fn life_before(setting: &Setting, left: Left, rng: &mut Rng) -> Result<Left, Violation> {
