@@ -75,14 +75,14 @@ pub(crate) enum IoFor {
     DigestForWrite {
         op: usize,
     },
-    /// Of blocks that recalled promises name.
+    /// Reads blocks that recalled promises name.
     ReadForProof {
         first: Pbn,
         known: Vec<crate::proof::InTables>,
     },
-    /// Of so many such blocks, as they were found.
+    /// Writes this many such blocks again, as they were found.
     ProvedContent(u64),
-    /// Of a block that a recalled promise names and that takes no more links: its content is written again.
+    /// Reads a block that a recalled promise names and that takes no more links, to write its content again.
     ReadForRecall {
         pbn: Pbn,
         slot: u8,
@@ -97,7 +97,7 @@ pub(crate) enum IoFor {
         mark: u64,
     },
     Superblock,
-    /// Of the front copies, before an update.
+    /// Reads the front copies before an update.
     SuperblockRead,
     Discard {
         first: Pbn,

@@ -297,7 +297,7 @@ pub enum Notice {
     IndexRefilled { entries: u64 },
     /// Mode `log` was asked for, and there is no free block for it: mode `ordered` until the next opening.
     NoRoomForLog,
-    /// What the last server had acknowledged is lost for so many writes: nothing on the device proves it, or it cannot be kept.
+    /// This many acknowledged writes of the last server are lost: nothing on the device proves them, or they cannot be kept.
     AcknowledgedLost { writes: u64 },
     /// The store lacks what the last server had made durable: it was set back to an older copy, or has lost it.
     SetBack,

@@ -118,6 +118,11 @@ impl Engine {
         self.promise(request, epoch, Promised::Content { lbn, content: content.slice.clone() });
     }
 
+    /// Whether there is a ring that tells the store by its traces: a server that makes no promises has taken over that of the last one, until it closes.
+    pub(crate) fn has_ring(&self) -> bool {
+        self.settings.keeps_promises || self.promises.trace.is_some()
+    }
+
     /// An epoch is durable, and left this on the medium, if anything: its promises go.
     pub(crate) fn promises_are_kept(&mut self, epoch: Epoch, trace: Option<Trace>) {
         self.promises.committing = Standing::default();

@@ -47,6 +47,8 @@ pub struct Weather {
     pub failed: bool,
     /// A device call has failed, or damage was done from outside: I/O errors are to be expected.
     pub errors: bool,
+    /// Damage was done from outside.
+    pub spoilt: bool,
     /// The last server's acknowledgements are lost: the first request that waits for durability has to say so.
     pub lost: bool,
     /// Some of them may be, since the last server's device had failed: it may say so.

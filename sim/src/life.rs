@@ -341,7 +341,7 @@ fn has_live_log(disk: &SimDisk, rng: &mut Rng) -> bool {
 /// A kill, or the end after a failure of the device, leaves the ring where there is one; now and then the next server starts on another machine, so to
 /// say.
 fn ring_left(world: &World, rng: &mut Rng) -> RingLeft {
-    let is_there = world.setting.options.settings.keeps_promises || world.ring.is_being_recalled();
+    let is_there = world.setting.options.settings.keeps_promises || world.ring.was_left();
     if !is_there {
         return RingLeft::None;
     }

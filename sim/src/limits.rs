@@ -1,7 +1,11 @@
 //! No block ever counts more links than its limit: the last count that an entry can hold stands for *unknown*.
 //!
-//! Where garbage is possible, replay of the log may count beyond it: a recount has lowered a count in memory, the block was linked to again, and the lowered
-//! page was lost while the link's record was not. On real volumes such a count becomes *unknown*, which the next recount puts right.
+//! Two things may bring a count beyond a limit that is far below the real one; on a real volume such a count becomes *unknown*, which the next recount
+//! puts right:
+//!
+//! 1. Where garbage is possible, replay of the log: a recount has lowered a count in memory, the block was linked to again, and the lowered page was
+//!    lost while the link's record was not.
+//! 2. Rot of a condensed unit: what it took away from a count is there again, beside the links that were made since.
 
 use crate::content::{Content, Shared};
 use crate::disk::SimDisk;

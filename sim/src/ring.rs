@@ -21,6 +21,8 @@ pub struct Ring {
     traces: Traces,
     /// What clients may find once the copied promises are durable: each block's contents.
     expected: Vec<(u64, Vec<Shared>)>,
+    /// A server before this one has made it.
+    was_left: bool,
     /// The copied promises are not known to be durable yet.
     recalling: bool,
     /// The last server's device had failed, and nobody has heard yet whether anything is lost (2).
@@ -77,10 +79,10 @@ impl Ring {
         !self.standing.is_empty()
     }
 
-    /// Whether the last server's promises still stand.
+    /// Whether the last server has left it: then it is there until the volume is closed, whatever this server promises.
     #[must_use]
-    pub fn is_being_recalled(&self) -> bool {
-        self.recalling
+    pub fn was_left(&self) -> bool {
+        self.was_left
     }
 
     /// How many of the last server's promises are still to be kept.
@@ -103,6 +105,6 @@ impl Ring {
         let expected = if self.recalling { self.expected.clone() } else { oracle.after_acknowledged() };
         let in_doubt = failed || self.recalling && self.in_doubt;
         let legacy = Legacy { promises: copied.clone(), traces: self.traces };
-        (Self { copied, standing: Vec::new(), traces: self.traces, expected, recalling: true, in_doubt }, legacy)
+        (Self { copied, standing: Vec::new(), traces: self.traces, expected, was_left: true, recalling: true, in_doubt }, legacy)
     }
 }

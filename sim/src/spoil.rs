@@ -39,8 +39,8 @@ const VOLUMES_WITH_LARGE_EPOCHS: usize = 4;
 /// # Errors
 /// The first violation.
 pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
+    let mark = record::mark();
     for _ in 0..VOLUMES {
-        let mark = record::mark();
         spoil_one(explorer, options, rng)?;
         record::forget(mark);
         if explorer.is_late() {
@@ -57,8 +57,8 @@ pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Resu
 /// # Errors
 /// The first violation.
 pub fn run_with_large_epochs(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
+    let mark = record::mark();
     for _ in 0..VOLUMES_WITH_LARGE_EPOCHS {
-        let mark = record::mark();
         options.settings.verify_reads = true;
         let prepared = explorer.prepared(options.shape);
         let left = Left::new(prepared.disk.clone(), prepared.oracle.clone());
@@ -304,7 +304,7 @@ fn life_after(
 ) -> Result<(), Violation> {
     let machine = open_engine(&disk, setting, rng).map_err(|e| violation!("P1: one thing is spoilt, and the volume does not open: {e}"))?;
     let mut world = World::new(setting.clone(), disk, sound.oracle.clone(), machine, rng.fork());
-    world.weather.errors = true;
+    (world.weather.errors, world.weather.spoilt) = (true, true);
     world.sin = sin;
     world.read_all()?;
     let events = rng.u64(5..EVENTS);

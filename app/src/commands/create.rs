@@ -56,8 +56,8 @@ pub struct Arguments {
     /// Blocks that are never deduplicated, such as superblock copies of a file system. May be given several times.
     #[arg(long, value_name = "LBN+LEN", value_parser = parse_range)]
     protect: Vec<ProtectedRange>,
-    /// Guard a store that several hosts reach: the server writes a block every so many seconds (1 to 60; 5 where none are given), and a server of another
-    /// host that finds it written stays away. Costs one write of 4 KiB each time.
+    /// Guard a store that several hosts reach: the server writes a block every SECONDS seconds (1 to 60; default 5), and a server of another host that
+    /// sees it change stays away. Costs one write of 4 KiB each time.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5", conflicts_with = "buffered",
         value_parser = clap::value_parser!(u32).range(i64::from(GUARD_MS_MIN / 1000)..=i64::from(GUARD_MS_MAX / 1000)))]
     guard: Option<u32>,

@@ -44,9 +44,9 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
             let (device, place) = (record.location, places.record);
             return Err(Failed::new(
                 Exit::System,
-                format!("{device} is not the device of {}, though {} says so", record.path.display(), place.display()),
+                format!("{device} does not belong to {}, but the record {} names it", record.path.display(), place.display()),
             )
-            .next("`losetup --list` shows what it is. Remove that file if it is wrong."));
+            .next("`losetup --list` shows what it is. If the record is wrong, remove it."));
         }
         FrontendKind::Fuse => loopdev::detach(record.location.as_ref()).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) })?,
     }

@@ -1,6 +1,6 @@
 //! Claiming a guarded volume, keeping the claim, and giving it up.
 
-use super::{Here, Purpose, WAIT_INTERVALS, failed, in_use, interval, look, read, wait_for_the_dead, without_direct_io};
+use super::{Here, Pause, Purpose, WAIT_INTERVALS, failed, in_use, interval, look, read, wait_for_the_dead, without_direct_io};
 use crate::device::backing::Backing;
 use crate::exit::{Failed, Outcome};
 use onefold_engine::buffer::BufferMut;
@@ -26,11 +26,11 @@ pub enum Lost {
 
 impl Claim {
     /// Claims a volume for writing; none where it has no guard. What its superblock says may have changed meanwhile: it has to be read again, and the
-    /// claim to be [confirmed](Self::confirm) before anything is written.
+    /// claim to be [confirmed](Self::confirm) before anything is written, and where that does not come about, [released](Self::release).
     ///
     /// # Errors
-    /// When a server of another host has it, or the block cannot be written.
-    pub fn make(backing: &Arc<Backing>, superblock: &Superblock) -> Outcome<Option<Self>> {
+    /// When a server of another host has it, the block cannot be written, or somebody has ended the wait.
+    pub fn make(backing: &Arc<Backing>, superblock: &Superblock, pause: Pause<'_>) -> Outcome<Option<Self>> {
         if !superblock.is_guarded() {
             return Ok(None);
         }
@@ -39,12 +39,15 @@ impl Claim {
         }
         let here = Here::of(backing.facts().identity)?;
         let found = look(backing, &superblock.uuid);
-        wait_for_the_dead(backing, superblock, here, found)?;
+        wait_for_the_dead(backing, superblock, here, found, pause)?;
         let claim = Self { backing: backing.clone(), written: here.claimed(superblock, found)?, interval: interval(superblock) };
         claim.write().map_err(|e| failed(backing, "write", e))?;
         if here.intervals(found, Purpose::Claim) > 0 {
             tracing::info!(path = %backing.facts().path.display(), "the volume is claimed: waiting to see whether the claim stands");
-            std::thread::sleep(claim.interval * WAIT_INTERVALS);
+            if let Err(ended) = pause(claim.interval * WAIT_INTERVALS) {
+                claim.release();
+                return Err(ended);
+            }
         }
         Ok(Some(claim))
     }
@@ -59,7 +62,7 @@ impl Claim {
                 format!("{} is in use: a server of another host has claimed it, too", self.backing.facts().path.display()),
                 "Detach the volume on that host; where none serves it, attach it again here.",
             ),
-            Lost::Failed(error) => failed(&self.backing, "keep", error),
+            Lost::Failed(error) => failed(&self.backing, "confirm", error),
         })
     }
 
@@ -71,7 +74,7 @@ impl Claim {
         self.put(GuardState::Served)
     }
 
-    /// Says that nobody has the volume, where the claim still stands. Its server has closed it.
+    /// Says that nobody has the volume, where the claim still stands: its server has closed it, or never served it.
     pub fn release(mut self) {
         if let Err(lost) = self.put(GuardState::Free).and_then(|()| self.backing.flush().map_err(Lost::Failed)) {
             tracing::warn!(?lost, "the guard block was not freed: another host will wait before it serves the volume");

@@ -2,7 +2,7 @@
 //!
 //! 1. Whoever finds the block served by another host waits two intervals. A server that lives has written it by then, and is left alone.
 //! 2. A claim is written first, then two intervals pass, then the superblock is read, and the claim has to stand still. A server that lives has read
-//!    the claim by then, and has stopped or has written over it. Of two claims that meet, one stays.
+//!    the claim by then, and has stopped or has written over it. Of two claims that meet, one stays. A claim whose volume cannot be opened is released.
 //! 3. A server reads the block before each beat. Where it is not what it wrote last, another host has claimed the volume: it stops, and writes
 //!    nothing more, the block least of all.
 //! 4. What this very kernel wrote on this store needs no wait: its locks (`device/guard.rs`) keep servers apart.
@@ -105,7 +105,7 @@ fn read(backing: &Backing, uuid: &[u8; 16]) -> std::io::Result<Option<Guard>> {
     Ok(decoded(buffer.block(0), uuid))
 }
 
-/// What the block says; none where it says nothing, or cannot be read: then it is as though another host had the volume.
+/// What the block says; none where it says nothing, or cannot be read.
 fn look(backing: &Backing, uuid: &[u8; 16]) -> Option<Guard> {
     read(backing, uuid).unwrap_or_else(|error| {
         tracing::warn!(%error, "the guard block cannot be read");
@@ -115,6 +115,7 @@ fn look(backing: &Backing, uuid: &[u8; 16]) -> Option<Guard> {
 
 fn failed(backing: &Backing, what: &str, error: std::io::Error) -> Failed {
     Failed::system(format!("cannot {what} the guard block of {}", backing.facts().path.display()), error)
+        .next("Look at the device and the way to it, and try again.")
 }
 
 /// Makes sure that no server of another host has a volume, which is then read, or formatted over. Where the volume has no guard, nothing is looked at.
@@ -126,11 +127,18 @@ pub fn watch(backing: &Backing, superblock: &Superblock) -> Outcome {
         return Ok(());
     }
     let here = Here::of(backing.facts().identity)?;
-    wait_for_the_dead(backing, superblock, here, look(backing, &superblock.uuid))
+    let sleep = |time| {
+        std::thread::sleep(time);
+        Ok(())
+    };
+    wait_for_the_dead(backing, superblock, here, look(backing, &superblock.uuid), &sleep)
 }
 
+/// Lets a time pass. An error: somebody has ended the command meanwhile.
+pub type Pause<'a> = &'a dyn Fn(Duration) -> Outcome;
+
 /// Invariant 1, for a block that said this.
-fn wait_for_the_dead(backing: &Backing, superblock: &Superblock, here: Here, found: Option<Guard>) -> Outcome {
+fn wait_for_the_dead(backing: &Backing, superblock: &Superblock, here: Here, found: Option<Guard>, pause: Pause<'_>) -> Outcome {
     if here.intervals(found, Purpose::Watch) == 0 {
         return Ok(());
     }
@@ -140,18 +148,17 @@ fn wait_for_the_dead(backing: &Backing, superblock: &Superblock, here: Here, fou
     }
     let wait = interval(superblock) * WAIT_INTERVALS;
     tracing::info!(%path, seconds = wait.as_secs_f32(), "another host may serve this volume: waiting to see whether it does");
-    std::thread::sleep(wait);
+    pause(wait)?;
     let now = look(backing, &superblock.uuid);
-    match now {
-        Some(Guard { state: GuardState::Served, host, .. }) if now != found => Err(in_use(
-            format!(
-                "{path} is in use: another host (boot id {}) serves it, and has written its guard block within {wait:?}",
-                Uuid::from_bytes(host)
-            ),
-            "Detach the volume on that host. `onefold status` there says whether it has it.",
-        )),
-        _ => Ok(()),
+    // What cannot be read any more may be half of what a living server is writing (A2).
+    if now == found || matches!(now, Some(Guard { state: GuardState::Free, .. })) {
+        return Ok(());
     }
+    let host = now.map_or_else(|| "another host".to_owned(), |guard| format!("another host (boot id {})", Uuid::from_bytes(guard.host)));
+    Err(in_use(
+        format!("{path} is in use: {host} serves it, and has written its guard block within {wait:?}"),
+        "Detach the volume on that host. `onefold status` there says whether it has it.",
+    ))
 }
 
 fn in_use(message: String, next: &str) -> Failed {

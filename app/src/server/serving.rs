@@ -23,7 +23,7 @@ use crate::runtime::promises::{Left, Promises, Room};
 use crate::runtime::volume::Volume;
 use crate::runtime::{Closing, Served};
 use crate::{device, volume};
-use onefold_engine::format::Superblock;
+use onefold_engine::format::{Chosen, Superblock};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_trace::model::Model;
@@ -52,7 +52,7 @@ pub fn serve(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)
     let places = Places::of(&plan.directory, &plan.id);
     let (stop, stopped) = channel();
     watch_signals(plan, stop.clone())?;
-    let served = open(plan)?;
+    let served = open(plan, &stopped)?;
     let desk = Arc::new(Desk::new(served.tap().clone()));
     let (asked, recording) = (served.clone(), desk.clone());
     control::listen(&places.control, move |ask, client| respond(&*asked, &recording, &stop, ask, client))
@@ -110,7 +110,7 @@ pub fn serve_in_background(plan: &Plan, inherited: Option<Inherited>) -> Outcome
     result
 }
 
-fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
+fn open(plan: &Plan, stopped: &Receiver<()>) -> Outcome<Arc<dyn Served>> {
     let patience = if plan.is_replacement { REPLACEMENT_PATIENCE } else { PATIENCE };
     let options = &plan.options;
     let backing = Arc::new(Backing::open_patiently(&plan.path, Access::of(options.read_only, options.buffered), patience)?);
@@ -118,27 +118,67 @@ fn open(plan: &Plan) -> Outcome<Arc<dyn Served>> {
         let pool = Pool::new(Accountant::new(options.memory.0));
         return Ok(Passthrough::new(device(backing, &pool, options)?, pool));
     }
-    let mut chosen = volume::load(&backing)?;
-    let claim =
-        if options.read_only { watch(&backing, &chosen.superblock).map(|()| None)? } else { Claim::make(&backing, &chosen.superblock)? };
-    if chosen.superblock.is_guarded() {
-        // Another host may have served it until now.
-        chosen = volume::load(&backing)?;
+    let chosen = volume::load(&backing)?;
+    let pause = |time| match stopped.recv_timeout(time) {
+        Err(_) => Ok(()),
+        Ok(()) => Err(Failed::new(Exit::System, format!("{}: ended before it was served", plan.path.display()))),
+    };
+    let claim = if options.read_only {
+        watch(&backing, &chosen.superblock).map(|()| None)?
+    } else {
+        Claim::make(&backing, &chosen.superblock, &pause)?
+    };
+    let parts = as_it_is_now(&backing, chosen).and_then(|chosen| Parts::of(plan, backing, chosen));
+    let Some(mut claim) = claim else { return parts.map(|parts| parts.open() as Arc<dyn Served>) };
+    match parts {
+        Ok(parts) => {
+            claim.confirm()?;
+            Ok(Guarded::start(parts.open(), claim))
+        }
+        Err(failed) => {
+            claim.release();
+            Err(failed)
+        }
     }
-    if let Some((counter, at)) = chosen.superblock.used_up().filter(|_| !options.read_only) {
-        let message =
-            format!("{}: its counter {counter} has come to its end, at {at}: the volume can be read, but not written", plan.path.display());
-        return Err(Failed::new(Exit::Damaged, message).next("Attach it with `--read-only`, and copy its content to a new volume."));
+}
+
+/// Another host may have served a guarded volume until now.
+fn as_it_is_now(backing: &Backing, chosen: Chosen) -> Outcome<Chosen> {
+    if chosen.superblock.is_guarded() { Ok(volume::load(backing)?) } else { Ok(chosen) }
+}
+
+/// What a volume is opened with.
+struct Parts {
+    superblock: Superblock,
+    settings: Settings,
+    device: Arc<dyn Device>,
+    pool: Arc<Pool>,
+    promises: Option<(Promises, Left)>,
+}
+
+impl Parts {
+    /// All of an opening that may fail.
+    fn of(plan: &Plan, backing: Arc<Backing>, chosen: Chosen) -> Outcome<Self> {
+        let options = &plan.options;
+        if let Some((counter, at)) = chosen.superblock.used_up().filter(|_| !options.read_only) {
+            let message = format!(
+                "{}: its counter {counter} has come to its end, at {at}: the volume can be read, but not written",
+                plan.path.display()
+            );
+            return Err(Failed::new(Exit::Damaged, message).next("Attach it with `--read-only`, and copy its content to a new volume."));
+        }
+        let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
+        let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
+        let pool = Pool::new(Accountant::for_mode(options.memory.0, settings.commit_mode));
+        let promises = promises(plan, &chosen.superblock, &mut settings)?;
+        let device = device(backing, &pool, options)?;
+        settings.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
+        Ok(Self { superblock: chosen.into_service(), settings, device, pool, promises })
     }
-    let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
-    let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
-    let pool = Pool::new(Accountant::for_mode(options.memory.0, settings.commit_mode));
-    let promises = promises(plan, &chosen.superblock, &mut settings)?;
-    let device = device(backing, &pool, options)?;
-    settings.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
-    let Some(mut claim) = claim else { return Ok(Volume::open(chosen.into_service(), settings, device, pool, promises)) };
-    claim.confirm()?;
-    Ok(Guarded::start(Volume::open(chosen.into_service(), settings, device, pool, promises), claim))
+
+    fn open(self) -> Arc<Volume> {
+        Volume::open(self.superblock, self.settings, self.device, self.pool, self.promises)
+    }
 }
 
 /// The device over a store, as the user chose.

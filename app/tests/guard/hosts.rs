@@ -208,6 +208,42 @@ fn of_two_hosts_that_claim_at_one_moment_the_last_one_stays() {
     assert!(rest(&home) == before && block.read().server == THEIRS, "it wrote");
 }
 
+/// Half of what another host is writing is read at the end of the wait (A2).
+#[test]
+fn a_guard_block_that_was_torn_meanwhile_is_a_sign_of_life() {
+    let home = Home::new();
+    let block = guarded(&home);
+    block.becomes_theirs(GuardState::Served);
+    let before = rest(&home);
+    for words in [&["check", "disk"][..], &["attach", "--nbd", "disk"]] {
+        block.write(Guard { server: THEIRS, host: THEIRS, state: GuardState::Served, ..Guard::new(block.uuid, THEIRS, (0, 0)) });
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_secs(1));
+                block.file.write_all_at(&[0x5a; 512], GUARD_AT.get()).unwrap();
+                block.file.sync_data().unwrap();
+            });
+            home.complaint(4, words, "another host serves it, and has written its guard block");
+        });
+    }
+    assert!(rest(&home) == before, "it wrote");
+}
+
+#[test]
+fn an_opening_that_is_ended_while_it_waits_leaves_no_claim() {
+    let home = Home::new();
+    let block = guarded(&home);
+    block.becomes_theirs(GuardState::Free);
+    let mut server = home.command(&["attach", "--nbd", "--foreground", "disk"]).spawn().unwrap();
+    until("the claim of this host", || block.read().state == GuardState::Served);
+    let began = Instant::now();
+    let pid = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(1));
+    assert!(began.elapsed() < Duration::from_secs(1), "it waited on: {:?}", began.elapsed());
+    assert_eq!((block.read().state, block.read().host == THEIRS), (GuardState::Free, false));
+}
+
 #[test]
 fn a_guard_is_asked_for_in_whole_seconds_up_to_a_minute() {
     let home = Home::new();

@@ -55,6 +55,7 @@ impl Engine {
 
     /// Lays an epoch's ranges, then its points, over one map page, and sends it if that changed anything.
     fn compose(&mut self, id: PageId) {
+        let has_ring = self.has_ring();
         let commit = self.commit.as_mut().expect("a step belongs to a commit");
         let first = self.geometry.first_lbn(id);
         let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.geometry.logical_blocks));
@@ -86,8 +87,7 @@ impl Engine {
         if let Some(sector) = changed {
             commit.map_written = true;
             commit.map_writing.insert(id);
-            // A server that makes no promises has those of the last one in its ring until they are committed.
-            if self.settings.keeps_promises || self.promises.trace.is_some() {
+            if has_ring {
                 commit.trace = Some(Trace::Map { sector: id.sector(sector), sum: page.content.sum(sector) });
                 self.trace_changes(id);
             }

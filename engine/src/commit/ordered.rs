@@ -110,7 +110,7 @@ impl Engine {
         let commit = self.commit.take().expect("an epoch that became durable was committing");
         self.superblock.last_epoch = commit.epoch.number;
         self.anticipation.durable(self.now);
-        if self.settings.keeps_promises {
+        if self.has_ring() {
             let log = self.log.as_ref().filter(|_| commit.log.is_sent());
             let trace = log.map_or(commit.trace, |log| Some(Trace::Log { sequence: log.last_sequence() }));
             self.promises_are_kept(commit.epoch.number, trace);

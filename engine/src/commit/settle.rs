@@ -11,8 +11,8 @@ use crate::pages::{Got, Task};
 use crate::units::{Pbn, index};
 use std::collections::BTreeMap;
 
-/// A block has fewer links than this.
-const LINKS_MAX: u32 = 255;
+/// One link more than a block can have. Taking this many makes any count unknown.
+const TOO_MANY_LINKS: u32 = 255;
 
 /// What waits to enter its page: as it came, and by block what had to wait for its page.
 #[derive(Default)]
@@ -94,8 +94,8 @@ impl Engine {
                 Got::Ready => {
                     for (pbn, times) in self.take_unlinked(pbn, from) {
                         if times > 0 {
-                            // No right count admits more than that.
-                            self.change_refs(pbn, -i16::try_from(times.min(LINKS_MAX)).expect("it is small"));
+                            // More than this cannot be taken from any valid count.
+                            self.change_refs(pbn, -i16::try_from(times.min(TOO_MANY_LINKS)).expect("it is small"));
                         }
                         self.let_leave_log(pbn);
                     }

@@ -3,9 +3,9 @@
 //! 1. They go one at a time, each to one copy at the front and one at the end; the other pair stays whole.
 //! 2. What an update says is fixed when it begins.
 //! 3. Before it writes, the server reads both front copies. Where another server has written one, this server fails for good, as by A5, and writes
-//!    nothing more: the other's superblock is not lost. A server writes
-//!    both front copies when it opens, in two updates, and one of them with each update after that.
-//! 4. A copy that cannot be read or decoded says nothing of others: updates have always gone over damage.
+//!    nothing more: the other's superblock is not lost. A server writes both front copies when it opens, in two updates, and one of them with each
+//!    later update.
+//! 4. Where the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
 
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::FlushFor;

@@ -316,7 +316,7 @@ impl Superblock {
         self.features.incompatible & INCOMPATIBLE_GUARD != 0
     }
 
-    /// Gives a new volume, whose geometry has room for it, a guard block that is written every so many milliseconds.
+    /// Gives a new volume, whose geometry has room for it, a guard block that is written every `interval_ms` milliseconds.
     pub fn set_guard(&mut self, interval_ms: u32) {
         self.features.incompatible |= INCOMPATIBLE_GUARD;
         self.guard_ms = interval_ms;

@@ -61,7 +61,7 @@ pub(crate) struct Walk {
     replay: Replay,
     /// The next to be taken.
     next: u64,
-    /// Of the last unit that was there.
+    /// The incarnation and the epoch of the last unit that was there.
     incarnation: u64,
     epoch: Epoch,
     /// The highest that any unit says was flushed; that the last one which was handed on says; and the highest epoch of any.

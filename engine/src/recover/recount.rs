@@ -49,9 +49,9 @@ pub(crate) struct Recount {
     /// Something could not be read: nothing may be lowered.
     blind: bool,
     returned: u64,
-    /// The most that it took from one count, as long as that is not durable; and blocks whose counts it took so much from that nothing is stored in
-    /// them before (`link_limit`).
+    /// The most that the recount took from one count, while that is not durable.
     returned_most: u8,
+    /// Blocks that stay pinned until then, because their counts have no room (`link_limit`).
     kept: Vec<Pbn>,
     pub waits: bool,
     /// It is finished, and the superblock does not say so yet.

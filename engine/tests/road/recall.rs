@@ -158,6 +158,28 @@ fn the_store_is_the_one_that_was_left_after_a_second_kill() {
     }
 }
 
+/// A strong server writes the sector that tells the store with each of its epochs: the first time for what it recalled, then for what clients write. It
+/// is killed just before such a write arrives.
+#[test]
+fn a_strong_server_keeps_the_traces_of_each_of_its_epochs() {
+    for mode in MODES {
+        let mut m = Machine::open(blank(32 << 20, None), settings(mode));
+        m.write(0, &noise(1, 4));
+        m.flush();
+        m.write(4096 * 2, &noise(2, 4));
+        let strong = Settings { persistence: Persistence::Strong, keeps_promises: false, ..settings(mode) };
+        let mut next = m.next(m.medium.clone(), strong);
+        next.write(4096 * 8, &noise(3, 4));
+        next.dies_at = Some(Class::Map);
+        let written = next.begin_write(4096 * 12, &noise(4, 4));
+        next.wait(3);
+        assert_eq!(next.is_answered(written), mode == CommitMode::Log);
+        assert_eq!(next.is_dead, mode == CommitMode::Ordered);
+        let mut last = next.next(next.medium.clone(), settings(mode));
+        assert!(!last.notices.contains(&Notice::SetBack) && !last.flush_fails(), "{mode:?}: {:?}", last.notices);
+    }
+}
+
 /// There is nothing to recall, and the sector that tells the store is not in memory yet.
 #[test]
 fn a_server_with_nothing_to_recall_looks_at_its_store_before_it_serves() {

@@ -1,6 +1,7 @@
 //! `./dev mutants`: would the tests and the checkers notice? It breaks the engine on purpose, in a scratch copy, one place at a time.
 //!
-//! - *Named* mutants are the patches in `sim/mutants/`: each breaks one rule, and the crash explorer has to find it ([`named`]).
+//! - *Named* mutants are the patches in `sim/mutants/`. Each breaks one rule. The crash explorer has to find it, or the `cargo test` that its text
+//!   names ([`named`]).
 //! - *Drawn* mutants are chosen by nobody: single-line changes, drawn at random from all that the code allows ([`drawn`], `--random N`).
 //!
 //! It is a crate of its own, outside the default build, because it reads Rust with `syn`, which the product does without.

@@ -1,6 +1,5 @@
 //! Would the checkers notice? Each patch under `sim/mutants` breaks one rule, in a scratch copy; the explorer has to find it: in mode `ordered`,
-//! or, those in the folder `log`, in the log's mode. A patch whose words name a `cargo test …` is hunted by that: what it breaks another rule covers,
-//! as long as the engine is as it is, so no medium shows it.
+//! or, those in the folder `log`, in the log's mode. Where the text of a patch names a `cargo test …`, that test has to fail.
 //!
 //! 1. The copy holds the files that git tracks or does not ignore, so nothing of a mutant can get into the tree.
 //! 2. The unchanged copy is explored first, in each mode: while that finds something, no mutant proves anything.

@@ -27,7 +27,7 @@ impl Ended {
     }
 }
 
-/// A copy of the tracked files, and a place for what is built from it.
+/// A copy of the files that git tracks or does not ignore, and a place for what is built from it.
 pub struct Scratch {
     pub copy: PathBuf,
     pub built: PathBuf,
