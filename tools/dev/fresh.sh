@@ -27,6 +27,13 @@ while [[ $# -gt 0 ]]; do
     *) misused "fresh: what is '$1'? ./dev fresh --help says more" ;;
     esac
 done
+for release in "${releases[@]}"; do
+    case "$release" in trixie | bookworm) ;; *) misused "fresh: the releases are trixie and bookworm, not '$release'" ;; esac
+done
+for command in "${commands[@]}"; do
+    case "$command" in demo | test) ;; *) misused "fresh: --only takes demo or test, not '$command'" ;; esac
+done
+[[ -d $parent ]] || misused "fresh: there is no directory '$parent'"
 [[ ${#releases[@]} -gt 0 ]] || releases=(trixie bookworm)
 need_root "fresh"
 bash tools/dev/setup.sh fresh
@@ -106,7 +113,6 @@ exec /usr/sbin/chroot . /bin/sh -c "umount -l /mnt/outside && exec \"\$@\"" sh /
 
 failed=0
 for release in "${releases[@]}"; do
-    case "$release" in trixie | bookworm) ;; *) die "fresh: the releases are trixie and bookworm, not '$release'" ;; esac
     root="$(mktemp -d "$parent/onefold-fresh-$release.XXXXXX")"
     chmod 755 "$root"
     prepare "$release"

@@ -22,6 +22,10 @@ while [[ $# -gt 0 ]]; do
     *) targets+=("$1") && shift ;;
     esac
 done
+[[ $seconds =~ ^[1-9][0-9]{0,8}$ ]] || misused "fuzz: --seconds needs a number above 0, not '$seconds'"
+for target in "${targets[@]}"; do
+    [[ -e fuzz/fuzz_targets/$target.rs ]] || misused "fuzz: there is no target '$target'; ./dev fuzz --list has them"
+done
 [[ ${#targets[@]} -gt 0 ]] || mapfile -t targets < <(basename -a -s .rs fuzz/fuzz_targets/*.rs)
 bash tools/dev/setup.sh build
 
@@ -36,7 +40,6 @@ RUSTFLAGS="$coverage" CARGO_TARGET_DIR="$work/build" \
 failed=0
 for target in "${targets[@]}"; do
     program="$work/build/$host/release/$target"
-    [[ -x $program ]] || die "fuzz: there is no target '$target'; ./dev fuzz --list has them"
     mkdir -p "$work/corpus/$target" "$work/artifacts/$target"
     step "$target, $seconds s"
     log="$work/$target.log"

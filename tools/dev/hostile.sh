@@ -21,12 +21,14 @@ while [[ $# -gt 0 ]]; do
     case "$1" in
     --dir) directory="${2:?--dir needs a directory}" && shift 2 ;;
     --images | --seed | --threads | --only)
-        [[ ${2:-} =~ ^[0-9]+$ ]] || misused "hostile: $1 needs a number"
+        [[ ${2:-} =~ ^[0-9]{1,18}$ ]] || misused "hostile: $1 needs a number"
+        [[ $1 == --only || $1 == --seed || $2 -gt 0 ]] || misused "hostile: $1 needs a number above 0"
         options+=("$1" "$2") && shift 2
         ;;
     *) misused "hostile: what is '$1'? ./dev hostile --help says more" ;;
     esac
 done
+[[ -z $directory || -d $directory ]] || misused "hostile: there is no directory '$directory'"
 bash tools/dev/setup.sh build
 build_onefold
 cargo build --release --locked --quiet -p onefold --example hostile

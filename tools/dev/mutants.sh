@@ -38,8 +38,10 @@ CARGO_MUTANTS=27.1.0
 bash tools/dev/setup.sh build
 need git patch
 command -v cargo >/dev/null 2>&1 || export PATH="$HOME/.cargo/bin:$PATH"
-for word in "$@"; do
-    [[ $word == --random ]] || continue
+for i in $(seq $#); do
+    [[ ${!i} == --random ]] || continue
+    next=$((i + 1))
+    [[ ${!next:-} =~ ^[1-9][0-9]*$ ]] || misused "mutants: --random needs a number above 0"
     tools="$(target_dir)/tools"
     export PATH="$tools/bin:$PATH"
     if [[ $(cargo mutants --version 2>/dev/null) != "cargo-mutants $CARGO_MUTANTS" ]]; then
