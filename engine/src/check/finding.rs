@@ -67,6 +67,8 @@ pub enum Finding {
     CondensedUnitMissing { pbn: Pbn },
     /// A unit of the log names LBNs or blocks that the volume does not have.
     LogUnitOutOfRange { sequence: u64 },
+    /// A block is two of the log's places.
+    LogPlaceTwice { pbn: Pbn },
 }
 
 impl Finding {
@@ -103,6 +105,7 @@ impl Finding {
             Self::LogUnitMissing { .. } => "log-unit-missing",
             Self::CondensedUnitMissing { .. } => "condensed-unit-missing",
             Self::LogUnitOutOfRange { .. } => "log-unit-out-of-range",
+            Self::LogPlaceTwice { .. } => "log-place-twice",
         }
     }
 }
@@ -155,6 +158,7 @@ impl fmt::Display for Finding {
             Self::CondensedUnitMissing { pbn } => {
                 write!(f, "{pbn} is not the condensed unit that the log has there; what the tables say is older")
             }
+            Self::LogPlaceTwice { pbn } => write!(f, "{pbn} is two places of the log; what the tables say is older"),
             Self::LogUnitOutOfRange { sequence } => {
                 write!(f, "unit {sequence} of the log names what the volume does not have; what the tables say is older")
             }

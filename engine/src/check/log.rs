@@ -38,7 +38,7 @@ impl LiveLog {
 /// Reads the log of a volume, if it has a live one.
 ///
 /// # Errors
-/// A part of it that was flushed is not there, cannot be read, or names what the volume does not have.
+/// A part of it that was flushed is not there, cannot be read, or names what the volume does not have, or a block twice.
 pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<LiveLog, Finding> {
     let mut found = LiveLog::none(superblock);
     let Some(anchor) = superblock.anchor.clone().filter(|_| superblock.is_log_live()) else { return Ok(found) };
@@ -60,6 +60,9 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     }
     if let Some(sequence) = ended.outside {
         return Err(Finding::LogUnitOutOfRange { sequence });
+    }
+    if let Some(pbn) = ended.twice {
+        return Err(Finding::LogPlaceTwice { pbn });
     }
     let mut wrong: BTreeSet<Pbn> = BTreeSet::new();
     for (pbn, name) in ended.doubtful() {

@@ -28,10 +28,10 @@ impl Engine {
     }
 
     /// What the log says up to the hole is live, for what can be proved with it. An epoch may go on in a condensed unit that is not there, and a unit
-    /// that names what the volume does not have says nothing that could be believed.
+    /// that names what the volume does not have, or a block twice, says nothing that could be believed.
     pub(super) fn adopt_damaged(&mut self, mut ended: Ended) {
         let (mut live, mut last) = (self.log_opening().live.take().expect("what was read is live"), ended.epoch);
-        if ended.condensed_missing.is_some() || ended.outside.is_some() {
+        if ended.condensed_missing.is_some() || ended.outside.is_some() || ended.twice.is_some() {
             (live, last) = (Unchained::default(), Epoch(0));
         }
         let mut log = Log::new(ended.end + 1, last);

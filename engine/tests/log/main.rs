@@ -11,7 +11,7 @@ mod volume;
 
 use onefold_engine::format::REFS_UNKNOWN;
 use onefold_engine::format::entry::MapEntry;
-use onefold_engine::format::{CommitMode, PageId, Record, Region};
+use onefold_engine::format::{CommitMode, PageId, Places, Record, Region};
 use onefold_engine::interface::Notice;
 use onefold_engine::stats::Progress;
 use onefold_engine::units::{Epoch, Lbn, Pbn, index as index_of};
@@ -161,6 +161,15 @@ fn a_unit_that_names_what_the_volume_does_not_have_is_damage() {
     volume.unit(1, vec![link(3, volume.superblock.geometry.data_blocks)]);
     let mut machine = volume.open();
     assert_eq!((machine.read(1), machine.damage()), (None, vec!["a unit of the log names what the volume does not have"]));
+}
+
+/// It would be let go of twice when the volume closes.
+#[test]
+fn a_block_that_is_two_places_of_the_log_is_damage() {
+    let mut volume = Volume::new();
+    volume.unit_naming(1, vec![Places { first: place(1), blocks: 3 }], vec![link(3, 20)], |_| ());
+    let mut machine = volume.open();
+    assert_eq!((machine.read(3), machine.damage()), (None, vec!["a block is two places of the log"]));
 }
 
 /// A page's tag says which epochs were flushed: one that the log does not reach is gone, and with it what was acknowledged.
