@@ -261,6 +261,7 @@ impl Engine {
         if dies {
             self.end_birth(pbn);
         }
+        self.open.birth_lost_a_link |= born_now && !dies;
     }
 
     /// Forgets the fingerprint of a block that never needs to enter the table.

@@ -147,7 +147,8 @@ impl Engine {
     fn newborn(&mut self, epoch: &mut Epoch) -> BTreeSet<Pbn> {
         let is_alive = |pbn: &&Pbn| self.fresh.get(**pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch.number.0);
         let mut newborn: BTreeSet<Pbn> = epoch.births.iter().filter(is_alive).copied().collect();
-        if !epoch.cancelled.is_empty() {
+        // Where counts on the medium are wrong, one may have been left alive that nothing means.
+        if !epoch.cancelled.is_empty() || epoch.birth_lost_a_link {
             let meant: BTreeSet<Pbn> = epoch.points.values().filter_map(|entry| entry.pbn()).collect();
             let unborn: Vec<Pbn> = newborn.difference(&meant).copied().collect();
             for pbn in unborn {
