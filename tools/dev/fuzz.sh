@@ -7,7 +7,8 @@
 #   TARGET        some of them; default: all
 #
 # The targets are in fuzz/. Coverage is instrumented by flags that every compiler from 1.85 on has: no nightly and no cargo-fuzz is needed. The
-# corpus grows in target/fuzz/corpus/; an input that fails is left in target/fuzz/artifacts/ and replayed by: target/fuzz/.../TARGET FILE.
+# corpus grows in target/fuzz/corpus/; an input that fails is left in target/fuzz/artifacts/ and replayed by: target/fuzz/.../TARGET FILE. Once mended,
+# it is kept in fuzz/found/TARGET/, with which each run begins.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -43,7 +44,9 @@ for target in "${targets[@]}"; do
     mkdir -p "$work/corpus/$target" "$work/artifacts/$target"
     step "$target, $seconds s"
     log="$work/$target.log"
-    if "$program" "$work/corpus/$target" -max_total_time="$seconds" -max_len=8192 -print_final_stats=1 \
+    corpus=("$work/corpus/$target")
+    [[ ! -d fuzz/found/$target ]] || corpus+=("fuzz/found/$target")
+    if "$program" "${corpus[@]}" -max_total_time="$seconds" -max_len=8192 -print_final_stats=1 \
         -artifact_prefix="$work/artifacts/$target/" >"$log" 2>&1; then
         grep -E '^stat::(number_of_executed_units|peak_rss_mb)|^#[0-9]+.*DONE' "$log" | tail -n 3
     else
