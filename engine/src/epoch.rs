@@ -45,12 +45,12 @@ pub(crate) struct Epoch {
     pub removed: BTreeSet<Pbn>,
     /// Blocks whose link cancelled while their refs page was not in memory: one decrement each after the commit.
     pub cancelled: Vec<Pbn>,
-    /// A block that was born in it has lost a link, and lived on: by its count, another LBN means it.
-    pub birth_lost_a_link: bool,
     /// Who is answered when it is durable.
     pub waiters: Vec<RequestId>,
     /// Someone waits for it: why the first did.
     pub wanted: Option<Wanted>,
+    /// A block that was born in it has lost a link, and lived on: by its count, another LBN means it.
+    pub birth_lost_a_link: bool,
 }
 
 impl Epoch {
@@ -63,10 +63,10 @@ impl Epoch {
             refs_pages: BTreeSet::new(),
             births: Vec::new(),
             has_packs: false,
+            birth_lost_a_link: false,
             is_due: false,
             removed: BTreeSet::new(),
             cancelled: Vec::new(),
-            birth_lost_a_link: false,
             waiters: Vec::new(),
             wanted: None,
         }

@@ -61,7 +61,7 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     if let Some(sequence) = ended.outside {
         return Err(Finding::LogUnitOutOfRange { sequence });
     }
-    if let Some(pbn) = ended.twice {
+    if let Some(pbn) = ended.twice() {
         return Err(Finding::LogPlaceTwice { pbn });
     }
     let mut wrong: BTreeSet<Pbn> = BTreeSet::new();

@@ -17,6 +17,15 @@ use crate::pages::Got;
 use crate::units::{BLOCK_SIZE, Epoch, Lbn, Pbn, count, index};
 use std::collections::BTreeSet;
 
+impl Ended {
+    /// A block that is two of the log's: units, condensed ones, places of coming ones. It would be written, and let go of, twice.
+    pub fn twice(&self) -> Option<Pbn> {
+        let mut seen = BTreeSet::new();
+        let units = self.units.iter().map(|unit| unit.pbn);
+        units.chain(self.condensed.iter().copied()).chain(self.come.iter().copied()).find(|&pbn| !seen.insert(pbn))
+    }
+}
+
 impl Engine {
     /// Its records count up to this epoch. It may show as the volume opens, or later, when a page comes.
     pub(crate) fn log_is_damaged(&mut self, last: Epoch) {
@@ -31,7 +40,7 @@ impl Engine {
     /// that names what the volume does not have, or a block twice, says nothing that could be believed.
     pub(super) fn adopt_damaged(&mut self, mut ended: Ended) {
         let (mut live, mut last) = (self.log_opening().live.take().expect("what was read is live"), ended.epoch);
-        if ended.condensed_missing.is_some() || ended.outside.is_some() || ended.twice.is_some() {
+        if ended.condensed_missing.is_some() || ended.outside.is_some() || ended.twice().is_some() {
             (live, last) = (Unchained::default(), Epoch(0));
         }
         let mut log = Log::new(ended.end + 1, last);

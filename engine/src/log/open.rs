@@ -182,7 +182,7 @@ impl Engine {
             ended.condensed_missing.map(|pbn| damage("a condensed unit of the log is not there", pbn.0)),
             ended.missing.map(|unit| damage("a unit of the log that was flushed is not there", unit)),
             ended.outside.map(|unit| damage("a unit of the log names what the volume does not have", unit)),
-            ended.twice.map(|pbn| damage("a block is two places of the log", pbn.0)),
+            ended.twice().map(|pbn| damage("a block is two places of the log", pbn.0)),
         ];
         if let Some(found) = found.into_iter().flatten().next() {
             self.notice(found);

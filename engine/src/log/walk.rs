@@ -9,7 +9,7 @@
 //!    stands no unit from before the opening that set it. Nor do epochs fall, and no unit is of an incarnation that the superblock does not know yet.
 //! 4. **Drops (L5).** A record of the epoch beyond F whose content is not what it says is dropped, and nothing else; the next record of its LBN
 //!    then has the dropped record's old block as its old one. What was dropped stays dropped: closing records name its blocks.
-//! 5. What counts names only LBNs and blocks that the volume has, and no block is two of the log's places; or the log is damaged.
+//! 5. What counts names only LBNs and blocks that the volume has, and no block is two of the log's places (`damaged.rs`); or the log is damaged.
 //! 6. What a unit says is handed on, and the unit let go of, as soon as a unit behind it, with none missing between, says that it was flushed: then
 //!    it counts, and what of it was dropped is known, for the closing unit was the first to say so. Few units are in memory at once.
 //!
@@ -152,8 +152,6 @@ pub(crate) struct Ended {
     pub missing: Option<u64>,
     /// A unit that counts names what the volume does not have: its sequence.
     pub outside: Option<u64>,
-    /// A block that is two of the log's: units, condensed ones, places of coming ones. It would be written, and let go of, twice.
-    pub twice: Option<Pbn>,
 }
 
 pub(super) fn each(places: &[Places]) -> impl Iterator<Item = Pbn> + '_ {
@@ -298,28 +296,16 @@ impl Walk {
         let at_end = |units: &[Taken]| units.last().map_or(self.anchor.epoch, |unit| unit.epoch);
         let (epoch, vouched) = (at_end(&self.taken), at_end(&self.taken[..index(told + 1 - first)]));
         let outside = self.pending.iter().find(|unit| !self.limits.hold(unit)).map(|unit| unit.header.sequence);
-        let condensed_missing = self.condensed.missing();
-        let condensed = self.condensed.into_places();
-        let come: Vec<Pbn> = each(self.pending.back().map_or(&self.replay.named, |unit| &unit.places)).collect();
-        let mut seen = BTreeSet::new();
-        let twice = self
-            .taken
-            .iter()
-            .map(|unit| unit.pbn)
-            .chain(condensed.iter().copied())
-            .chain(come.iter().copied())
-            .find(|&pbn| !seen.insert(pbn));
         Ended {
-            condensed_missing,
-            condensed,
+            condensed_missing: self.condensed.missing(),
+            condensed: self.condensed.into_places(),
             first,
             flushed,
             end,
             epoch,
             vouched,
             epoch_seen: self.epoch_seen,
-            come,
-            twice,
+            come: each(self.pending.back().map_or(&self.replay.named, |unit| &unit.places)).collect(),
             missing,
             outside: self.replay.outside.or(outside),
             units: self.taken,

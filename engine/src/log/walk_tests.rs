@@ -341,19 +341,18 @@ fn what_counts_names_what_the_volume_has() {
     assert_eq!(far.end().outside, None);
 }
 
-/// Of units, of the places of coming ones, of condensed units.
 #[test]
 fn no_block_is_two_places_of_the_log() {
     let naming = |first: u64, blocks| {
         let mut last = unit(12, Vec::new());
         last.places = vec![Places { first: Pbn(first), blocks }];
-        Medium::of([unit(11, Vec::new()), last]).end().twice
+        Medium::of([unit(11, Vec::new()), last]).end().twice()
     };
     assert_eq!([naming(50, 3), naming(1012, 2), naming(1010, 2)], [None, Some(Pbn(1012)), Some(Pbn(1011))]);
     let two = [Places { first: Pbn(60), blocks: 2 }, Places { first: Pbn(61), blocks: 1 }];
-    assert_eq!(Medium::default().walked_from(Anchor { places: two.to_vec(), ..anchor() }, true).twice, Some(Pbn(61)));
-    let condensed = Condensed { since: 2, places: runs([place(FIRST)].into_iter()) };
-    assert_eq!(Medium::default().walked_from(Anchor { condensed, ..anchor() }, true).twice, Some(place(FIRST)));
+    assert_eq!(Medium::default().walked_from(Anchor { places: two.to_vec(), ..anchor() }, true).twice(), Some(Pbn(61)));
+    let anchor = Anchor { condensed: Condensed { since: 2, places: runs([place(FIRST)].into_iter()) }, ..anchor() };
+    assert_eq!(Medium::default().walked_from(anchor, true).twice(), Some(place(FIRST)));
 }
 
 fn name(pbn: u64) -> FingerprintEntry {
