@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum Ask {
     Status,
     Stats,
-    /// Commit, mark the volume clean, and end. The answer comes when it is done.
+    /// Commit, mark the volume clean, and end. The answer comes when that begins.
     Detach,
     /// Record what clients ask for until whoever asked says no more, or goes away. The first answer comes when it has begun.
     Record(Order),
@@ -49,6 +49,16 @@ impl Client<'_> {
         let mut text = serde_json::to_vec(&answer)?;
         text.push(b'\n');
         (&mut &*self.0).write_all(&text)
+    }
+
+    /// Answers that it shall be so, and then does it, whether the answer was taken or not: an end of the process is not to come before the answer.
+    ///
+    /// # Errors
+    /// When the client went away.
+    pub fn answer_before(&self, act: impl FnOnce()) -> io::Result<()> {
+        let answered = self.answer(Ok(Value::Null));
+        act();
+        answered
     }
 
     /// Whether it has nothing more to say, or went away; found out within so long.
@@ -201,5 +211,12 @@ mod tests {
         assert!(answer.contains("no question"), "{answer}");
         std::fs::remove_file(&path).unwrap();
         assert!(ask(&path, Ask::Status).is_err());
+    }
+
+    /// A server that is asked to end, and has nothing left to do, may be gone before the next instruction of the thread that answers.
+    #[test]
+    fn the_answer_is_there_before_the_server_ends() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        Client(&ours).answer_before(|| assert!(is_readable(&theirs, Duration::ZERO).unwrap(), "the end comes first")).unwrap();
     }
 }

@@ -211,11 +211,8 @@ fn respond(served: &dyn Served, desk: &Desk, stop: &Sender<()>, ask: Ask, client
     client.answer(match ask {
         Ask::Status => json(serde_json::to_value(served.condition())),
         Ask::Stats => json(serde_json::to_value(served.counts())),
-        Ask::Detach => {
-            // Whoever waited is gone only when the end has begun already.
-            let _ = stop.send(());
-            Ok(Value::Null)
-        }
+        // Whoever waited is gone only when the end has begun already.
+        Ask::Detach => return client.answer_before(|| drop(stop.send(()))),
         Ask::Record(order) => return desk.record(&order, client),
         Ask::Mark { phase } => desk.mark(phase).map(|()| Value::Null),
     })
