@@ -321,6 +321,7 @@ impl Engine {
                     self.forget_fresh(pbn);
                 }
             }
+            self.content_lies_there(pbn, result.is_ok());
             self.content_arrived_for_waiters(pbn, result.is_ok());
         }
         self.space.changes += 1;

@@ -9,7 +9,9 @@
 //! 4. A promise stands only for an epoch that has records: what the medium says already is not promised, and what the committing epoch says is
 //!    promised for that one. So there is always a commit to come that makes room in the ring.
 //! 5. What an epoch puts off to the next is promised again, for that one, before its own promises are forgotten.
-//! 6. Recalled promises (`recall.rs`) are committed before the first request is served. A promise of a block says by which fingerprint its content is
+//! 6. A content gives its room in the ring back when a later promise for its LBN stands; so it is promised again by name as soon as it lies on the
+//!    device, in a block of its own or in a pack.
+//! 7. Recalled promises (`recall.rs`) are committed before the first request is served. A promise of a block says by which fingerprint its content is
 //!    proved, and with the end of an epoch goes what it left on the medium (`proof.rs`).
 
 use crate::Map;
@@ -18,6 +20,7 @@ use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::epoch::Wanted;
 use crate::fingerprint::Fingerprint;
+use crate::format::entry::MapEntry;
 use crate::format::page::{PageId, SECTORS};
 use crate::interface::{Action, Promise, Promised, RequestId, Trace, Traces};
 use crate::proof::Proofs;
@@ -42,6 +45,8 @@ pub(crate) struct Promises {
     pub proofs: Proofs,
     /// Those that could not be kept.
     pub broken: u64,
+    /// What held content is on its way to a block, by block: who meant it, and the slot in which it will lie.
+    on_the_way: Map<Pbn, Vec<Lies>>,
     /// Where the log was found to end, if one was read.
     pub log_end: Option<u64>,
     /// What the last durable epoch left on the medium.
@@ -55,8 +60,19 @@ struct Standing {
     orders: Map<Lbn, u64>,
     /// Records in the ring.
     records: u64,
-    /// Contents among them, those that are still to be remembered included.
+    /// Contents among them that count, those that are still to be remembered included.
     contents: u64,
+    /// The LBNs whose content stands in the ring.
+    by_content: Map<Lbn, ()>,
+    /// Records that name a slot of a pack which no durable epoch names yet.
+    in_doubt: u64,
+}
+
+/// Where the content of an LBN lies in a block.
+pub(crate) struct Lies {
+    pub lbn: Lbn,
+    pub slot: u8,
+    pub fingerprint: Fingerprint,
 }
 
 /// The content of a block, with its fingerprint.
@@ -89,6 +105,13 @@ impl Promises {
     }
 }
 
+impl Standing {
+    /// A later promise for an LBN stands: the ring has room for another content, if that of the LBN stood there.
+    fn give_back(&mut self, lbn: Lbn) {
+        self.contents -= u64::from(self.by_content.remove(&lbn).is_some());
+    }
+}
+
 impl Engine {
     /// Notes what a request will promise of an LBN that means this block, or a slot of it, from this epoch on: the content with that fingerprint.
     pub(crate) fn promise_block(&mut self, request: RequestId, epoch: Epoch, lbn: Lbn, (pbn, slot): (Pbn, u8), content: Named<'_>) {
@@ -96,26 +119,62 @@ impl Engine {
             return;
         }
         let (is_held_back, has_block, contents_max) = (self.is_held_back(pbn), self.content_has_block(), self.contents_max());
+        let is_in_doubt = self.is_in_doubt(pbn, slot);
+        // The carrier of an epoch that commits may yet fall, and with it the place.
+        let has_no_name = is_held_back || is_in_doubt && self.is_of_log(pbn);
         let pending = self.requests.get_mut(&request).expect("the request was begun");
         if pending.durable.is_some() {
             return;
         }
-        let fresh = self.fresh.get(pbn);
-        let is_in_doubt = slot > 0 && fresh.is_some_and(|fresh| fresh.epoch > self.superblock.last_epoch.0);
-        if !is_held_back && !is_in_doubt {
-            if fresh.is_some_and(|fresh| fresh.held.is_some()) {
+        if (is_held_back || is_in_doubt) && !has_block {
+            pending.durable = Some(Wanted::Space);
+            return;
+        }
+        if !has_no_name {
+            if self.fresh.get(pbn).is_some_and(|fresh| fresh.held.is_some()) {
                 pending.left += 1;
                 self.content_waiters.entry(pbn).or_default().push(request);
             }
             return self.promise(request, epoch, Promised::Link { lbn, pbn, slot, proof: content.fingerprint });
         }
         let standing = self.promises.of(epoch, self.open.number);
-        if standing.contents >= contents_max || !has_block {
+        if standing.contents >= contents_max {
             pending.durable = Some(Wanted::Space);
             return;
         }
         standing.contents += 1;
         self.promise(request, epoch, Promised::Content { lbn, content: content.slice.clone() });
+    }
+
+    /// Whether a block is a carrier or pack that no durable epoch names yet, and a slot of it is meant.
+    fn is_in_doubt(&self, pbn: Pbn, slot: u8) -> bool {
+        slot > 0 && self.fresh.get(pbn).is_some_and(|fresh| fresh.epoch > self.superblock.last_epoch.0)
+    }
+
+    /// Content that was held back is on its way to this block, and will lie there like this.
+    pub(crate) fn content_goes_to(&mut self, pbn: Pbn, lies: Vec<Lies>) {
+        if self.settings.keeps_promises {
+            self.promises.on_the_way.insert(pbn, lies);
+        }
+    }
+
+    /// What is in this block now, if it is good, is promised by its name, if its content stands in the ring.
+    pub(crate) fn content_lies_there(&mut self, pbn: Pbn, is_good: bool) {
+        let Some(lies) = self.promises.on_the_way.remove(&pbn).filter(|_| is_good) else { return };
+        let (epoch, open) = (self.open.number, &self.promises.open);
+        let by_name = |Lies { lbn, slot, fingerprint: proof }: Lies| {
+            let means_it = self.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot });
+            let order = open.orders.get(&lbn).filter(|_| means_it && open.by_content.contains_key(&lbn))?;
+            Some(Unspoken { order: *order, promise: Promise { epoch, what: Promised::Link { lbn, pbn, slot, proof } } })
+        };
+        let by_name = lies.into_iter().filter_map(by_name).collect();
+        self.remember(by_name);
+    }
+
+    /// Whether the ring has so little room for further contents that what is on its way to the device had better arrive first.
+    pub(crate) fn ring_waits_for_content(&self) -> bool {
+        let is_filling = self.settings.keeps_promises && self.promises.open.contents * 4 > self.contents_max() * 3;
+        is_filling && !self.promises.on_the_way.is_empty()
     }
 
     /// Whether there is a ring that tells the store by its traces: a server that makes no promises has taken over that of the last one, until it closes.
@@ -147,14 +206,15 @@ impl Engine {
         !self.settings.keeps_promises || self.promises.open.contents < self.contents_max() && self.content_has_block()
     }
 
-    /// Contents that the ring holds. The next server, whose index is empty, may need a free block for each, although it is a duplicate here, or lies in
-    /// a slot (docs/decisions/0076, 8).
+    /// Contents that the ring holds, and those that it names in packs. The next server, whose index is empty, may need a free block for each, although
+    /// it is a duplicate here, or lies in a slot (docs/decisions/0076, 8).
     pub(crate) fn contents_promised(&self) -> u64 {
         if self.stage == Stage::Recalling {
             return 0;
         }
-        let of_open = if self.open.is_empty() { 0 } else { self.promises.open.contents };
-        of_open + if self.commit.is_some() { self.promises.committing.contents } else { 0 }
+        let blocks = |standing: &Standing| standing.contents + standing.in_doubt;
+        let of_open = if self.open.is_empty() { 0 } else { blocks(&self.promises.open) };
+        of_open + if self.commit.is_some() { blocks(&self.promises.committing) } else { 0 }
     }
 
     /// Whether a content more would find a block when it is recalled.
@@ -163,7 +223,7 @@ impl Engine {
     }
 
     /// Contents that the ring holds of one epoch: two are in memory at once.
-    fn contents_max(&self) -> u64 {
+    pub(crate) fn contents_max(&self) -> u64 {
         self.settings.ring_contents_max / 2
     }
 
@@ -217,10 +277,21 @@ impl Engine {
             }
             if let Promised::Link { lbn, .. } | Promised::Content { lbn, .. } | Promised::Zero { lbn } = promise.what {
                 let later = |standing: &Standing| standing.orders.get(&lbn).is_some_and(|&o| o > order);
-                if later(&self.promises.open) || later(&self.promises.committing) {
+                let is_overtaken = later(&self.promises.open) || later(&self.promises.committing);
+                let in_doubt = matches!(promise.what, Promised::Link { pbn, slot, .. } if self.is_in_doubt(pbn, slot));
+                let is_content = matches!(promise.what, Promised::Content { .. });
+                let standing = self.promises.of(promise.epoch, self.open.number);
+                if is_overtaken {
+                    standing.contents -= u64::from(is_content);
                     continue;
                 }
-                self.promises.of(promise.epoch, self.open.number).orders.insert(lbn, order);
+                standing.orders.insert(lbn, order);
+                standing.in_doubt += u64::from(in_doubt);
+                self.promises.open.give_back(lbn);
+                self.promises.committing.give_back(lbn);
+                if is_content {
+                    self.promises.of(promise.epoch, self.open.number).by_content.insert(lbn, ());
+                }
             }
             self.promises.of(promise.epoch, self.open.number).records += 1;
             promises.push(promise);

@@ -35,6 +35,8 @@ pub(crate) struct Proofs {
     blocks_under_way: u64,
     /// Failed reads, by block.
     failures: Map<Pbn, u8>,
+    /// Packs that hold something wanted and that no table named, with their authenticators: their epoch did not become durable.
+    unnamed: Map<Pbn, Fingerprint>,
     /// Those of the wanted that were found.
     found: BTreeSet<(Pbn, u8, Fingerprint)>,
     /// Some of what was found has been written again, and not been flushed.
@@ -71,6 +73,11 @@ impl Proofs {
         let failures = self.failures.entry(pbn).or_default();
         *failures = failures.saturating_add(1);
         *failures <= READ_RETRIES
+    }
+
+    /// The authenticator of a pack that no table named when it was read.
+    pub fn unnamed_pack(&self, pbn: Pbn) -> Option<Fingerprint> {
+        self.unnamed.get(&pbn).copied()
     }
 
     /// Whether the content of a block or slot was found to be this.
@@ -186,7 +193,13 @@ impl Engine {
             let mut again = Vec::new();
             for (i, (known, &digest)) in known.into_iter().zip(digests).enumerate() {
                 let (pbn, block) = (first + count(i), read.block(i));
-                if self.note_content(pbn, block, digest) && !self.is_durable(&known, pbn, block, digest) {
+                if !self.note_content(pbn, block, digest) {
+                    continue;
+                }
+                if let (Kind::None, Some(authenticator)) = (known.entry.kind, self.authentic(pbn, block)) {
+                    self.promises.proofs.unnamed.insert(pbn, authenticator);
+                }
+                if !self.is_durable(&known, pbn, block, digest) {
                     again.push((pbn, read.slice(i, 1)));
                 }
             }

@@ -5,14 +5,17 @@
 //! 3. A promise of a block counts if its content is proved (`proof.rs`): else the LBN stays as it is on the medium.
 //! 4. The count of a block may be at its limit because the dead server's increments reached the medium and its links did not. Then its content is
 //!    written again.
-//! 5. A promise that cannot be kept is reported by the next flush.
+//! 5. A pack that a promise names and no table is born again, in the epoch that recalls it. Mode `ordered` makes no packs: what it finds in such a one
+//!    is written again.
+//! 6. A promise that cannot be kept is reported by the next flush.
 
 use crate::admit::{Pending, WriteOp, WriteStage};
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::Stage;
-use crate::engine::{Engine, IoFor};
+use crate::engine::{Engine, Fresh, IoFor};
 use crate::fingerprint::{Digest, Fingerprint};
-use crate::format::entry::{MapEntry, SLOT_MAX};
+use crate::format::entry::{Kind, MapEntry, SLOT_MAX};
+use crate::format::page::PageId;
 use crate::interface::{Action, Class, IoFailure, Legacy, Notice, Promised, RequestId};
 use crate::link::Compared;
 use crate::pages::{Got, Task};
@@ -96,22 +99,54 @@ impl Engine {
             return true;
         }
         let (page, _) = self.geometry.refs_of(pbn);
-        match self.ensure(page) {
-            Got::Wait => {
+        let takes_link = match self.ensure(page) {
+            Got::Wait => Err(page),
+            Got::Unreadable => Ok(false),
+            Got::Ready if self.refs_now(pbn) >= self.link_limit() => Ok(false),
+            Got::Ready => self.is_carrier_known(pbn, slot),
+        };
+        match takes_link {
+            Err(page) => {
                 self.wait(page, Task::Recall);
                 false
             }
-            Got::Ready if self.refs_now(pbn) < self.link_limit() => {
+            Ok(false) => {
+                self.recall_copy(lbn, pbn, slot);
+                false
+            }
+            Ok(true) => {
                 self.change_refs(pbn, 1);
                 self.open.refs_pages.insert(page.index);
                 self.set_point(lbn, to);
                 true
             }
-            Got::Ready | Got::Unreadable => {
-                self.recall_copy(lbn, pbn, slot);
-                false
-            }
         }
+    }
+
+    /// Whether a slot of a block can be linked to: its carrier is in the tables, or is a pack that is born here and now. `Err`: a page has to come first.
+    fn is_carrier_known(&mut self, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
+        let Some(authenticator) = self.promises.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
+        if self.fresh.get(pbn).is_some_and(|fresh| fresh.waits) {
+            return Ok(true);
+        }
+        let (page, at) = self.geometry.fingerprint_of(pbn);
+        let entry = match self.ensure(page) {
+            Got::Wait => return Err(page),
+            Got::Unreadable => return Ok(false),
+            Got::Ready => self.pages.expect(page).content.fingerprint(at),
+        };
+        if entry.kind == Kind::Carrier && entry.value == authenticator && !self.is_losing_its_name(pbn) {
+            return Ok(true);
+        }
+        if self.log.is_none() || self.refs_now(pbn) > 0 {
+            return Ok(false);
+        }
+        self.change_refs(pbn, 1);
+        self.open.births.push(pbn);
+        self.let_epoch_of_packs_go();
+        let epoch = self.open.number.0;
+        self.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
+        Ok(true)
     }
 
     /// A block takes no link any more: what it holds is read, to be written again.

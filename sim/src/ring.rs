@@ -32,7 +32,17 @@ pub struct Ring {
 impl Ring {
     /// Takes promises in, in order.
     pub fn remember(&mut self, promises: Vec<Promise>) {
-        self.standing.extend(promises);
+        let lbn_of = |what: &Promised| match *what {
+            Promised::Link { lbn, .. } | Promised::Zero { lbn } | Promised::Content { lbn, .. } => Some(lbn),
+            Promised::Unmap { .. } => None,
+        };
+        for promise in promises {
+            // A content gives its room back when a later promise for its LBN stands.
+            if let Some(lbn) = lbn_of(&promise.what) {
+                self.standing.retain(|before| !matches!(before.what, Promised::Content { lbn: of, .. } if of == lbn));
+            }
+            self.standing.push(promise);
+        }
     }
 
     /// Every epoch up to this one is durable, and has left these traces on the medium.

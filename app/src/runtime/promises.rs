@@ -3,19 +3,18 @@
 //! 1. A ring belongs to one incarnation of the volume and is named after it. What the last server left open is copied into the new ring before
 //!    the engine's first step; so whichever incarnation the superblock shows after a kill, the ring of that name holds everything.
 //! 2. Copied promises stay until the engine has said that they are durable; the others until their epoch is.
-//! 3. A ring that could not take a promise is taken away: then the next server knows that it does not know.
+//! 3. A content gives its place in the ring back when a later promise for its LBN stands, or its epoch is durable.
+//! 4. A ring that could not take a promise is taken away: then the next server knows that it does not know.
 
-use super::ring::{LINK_BYTES, RECORD_BYTES, Record, Replay, ReplayError, Ring, Seq};
+use super::ring::{LINK_BYTES, Place, Record, Replay, ReplayError, Ring, Seq};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::format::Superblock;
 use onefold_engine::interface::{Legacy, Promise, Promised, Traces};
-use onefold_engine::units::{BLOCK_BYTES, Blocks, Epoch, Lbn};
-use std::collections::VecDeque;
+use onefold_engine::units::{Blocks, Epoch, Lbn, count};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of one with a block.
-const CONTENT_BYTES: u64 = RECORD_BYTES + BLOCK_BYTES;
 /// No epoch's end makes a copied promise good.
 const COPIED: Epoch = Epoch(u64::MAX);
 
@@ -27,6 +26,8 @@ pub struct Promises {
     old: Option<PathBuf>,
     copied_upto: Option<Seq>,
     standing: VecDeque<(Seq, Epoch)>,
+    /// Where the contents lie that count, and what makes each durable.
+    contents: HashMap<Lbn, (Place, Epoch)>,
 }
 
 /// What the ring of a server has room for.
@@ -34,17 +35,17 @@ pub struct Promises {
 pub struct Room {
     /// Records.
     pub records: u64,
-    /// Contents of blocks besides.
+    /// Contents of blocks that some of these have.
     pub contents: u64,
 }
 
 impl Room {
-    /// Bytes of a ring that holds them, and what is left of the last one.
-    fn bytes(self, left: &[Promised]) -> u64 {
+    /// Bytes of a ring's records that holds them, and what is left of the last one; and contents.
+    fn with(self, left: &[Promised]) -> (u64, u32) {
         // What was promised for an epoch goes when all before it has gone, and the last record of a lap may find no room in it.
-        let new = self.records * 2 * LINK_BYTES + self.contents * 2 * CONTENT_BYTES;
-        let bytes_of = |what: &Promised| if matches!(what, Promised::Content { .. }) { CONTENT_BYTES } else { LINK_BYTES };
-        new + left.iter().map(bytes_of).sum::<u64>() * 2
+        let records = (self.records + count(left.len())) * 2 * LINK_BYTES;
+        let contents = left.iter().filter(|what| matches!(what, Promised::Content { .. })).count();
+        (records, u32::try_from(self.contents + count(contents)).unwrap_or(u32::MAX))
     }
 }
 
@@ -91,8 +92,10 @@ impl Promises {
             }
         }
         let path = named(base, superblock.incarnation + 1);
-        let ring = Ring::create(&path, room.bytes(&left.legacy.promises), superblock.uuid, superblock.incarnation + 1)?;
-        let mut promises = Self { ring: Some(ring), path, old: Some(old), copied_upto: None, standing: VecDeque::new() };
+        let (bytes, contents) = room.with(&left.legacy.promises);
+        let ring = Ring::create(&path, bytes, contents, superblock.uuid, superblock.incarnation + 1)?;
+        let (standing, contents) = (VecDeque::new(), HashMap::new());
+        let mut promises = Self { ring: Some(ring), path, old: Some(old), copied_upto: None, standing, contents };
         for promise in &left.legacy.promises {
             promises.copied_upto = promises.append(COPIED, promise);
         }
@@ -113,22 +116,40 @@ impl Promises {
     }
 
     fn append(&mut self, epoch: Epoch, what: &Promised) -> Option<Seq> {
-        let record = match *what {
-            Promised::Link { lbn, pbn, slot, proof } => Record::Link { lbn, pbn, slot, proof },
-            Promised::Content { lbn, ref content } => Record::Content { lbn, content: content.block(0) },
-            Promised::Zero { lbn } => Record::Zero { first: lbn, blocks: Blocks(1) },
-            Promised::Unmap { first, end } => Record::Unmap { first, blocks: Blocks(end - first) },
+        let (lbn, record) = match *what {
+            Promised::Link { lbn, pbn, slot, proof } => (Some(lbn), Record::Link { lbn, pbn, slot, proof }),
+            Promised::Content { lbn, ref content } => (Some(lbn), Record::Content { lbn, content: content.block(0) }),
+            Promised::Zero { lbn } => (Some(lbn), Record::Zero { first: lbn, blocks: Blocks(1) }),
+            Promised::Unmap { first, end } => (None, Record::Unmap { first, blocks: Blocks(end - first) }),
         };
-        self.put(epoch, &record)
-    }
-
-    fn put(&mut self, epoch: Epoch, record: &Record<'_>) -> Option<Seq> {
-        let seq = self.ring.as_mut()?.append(epoch, record);
-        if seq.is_err() {
+        let Ok((seq, place)) = self.ring.as_mut()?.append(epoch, &record) else {
             tracing::error!("the acknowledgement ring is full: from here on, a kill of this server loses what no flush has covered");
             self.remove();
+            return None;
+        };
+        if let Some(lbn) = lbn {
+            let place = place.map(|place| (place, epoch));
+            let before = match place {
+                Some(place) => self.contents.insert(lbn, place),
+                None => self.contents.remove(&lbn),
+            };
+            self.release(before.map(|(place, _)| place));
         }
-        seq.ok()
+        Some(seq)
+    }
+
+    /// Contents that count no more.
+    fn release(&mut self, places: impl IntoIterator<Item = Place>) {
+        if let Some(ring) = &mut self.ring {
+            places.into_iter().for_each(|place| ring.release(place));
+        }
+    }
+
+    /// Contents whose epoch is durable: so the ring says already.
+    fn release_of(&mut self, is_durable: impl Fn(Epoch) -> bool) {
+        let (gone, left) = std::mem::take(&mut self.contents).into_iter().partition::<HashMap<_, _>, _>(|(_, (_, of))| is_durable(*of));
+        self.contents = left;
+        self.release(gone.into_values().map(|(place, _)| place));
     }
 
     /// Every epoch up to this one is durable, and has left these traces on the medium.
@@ -141,6 +162,7 @@ impl Promises {
             // Copied promises stand before all others.
             ring.kept(epoch, traces, upto.filter(|_| self.copied_upto.is_none()));
         }
+        self.release_of(|of| of <= epoch);
     }
 
     /// What the last server had promised is durable.
@@ -148,6 +170,7 @@ impl Promises {
         if let (Some(ring), Some(upto)) = (&mut self.ring, self.copied_upto.take()) {
             ring.committed(upto);
         }
+        self.release_of(|of| of == COPIED);
         if let Some(old) = self.old.take() {
             remove(&old);
         }
@@ -169,7 +192,7 @@ fn promised(record: Record<'_>) -> Option<Promised> {
         Record::Link { lbn, pbn, slot, proof } => Promised::Link { lbn, pbn, slot, proof },
         Record::Content { lbn, content } => {
             let mut block = BufferMut::zeroed(1);
-            *block.block_mut(0) = content.try_into().ok()?;
+            *block.block_mut(0) = *content;
             Promised::Content { lbn, content: block.freeze().slice(0, 1) }
         }
         Record::Zero { first, blocks: Blocks(1) } => Promised::Zero { lbn: first },
@@ -206,7 +229,6 @@ mod tests {
         assert!(
             promised(Record::Zero { first, blocks: Blocks(0) }).is_none() && promised(Record::Zero { first, blocks: Blocks(2) }).is_none()
         );
-        assert!(promised(Record::Content { lbn: first, content: &[1; 4095] }).is_none());
         let proof = Fingerprint([0; 20]);
         assert!(promised(Record::Link { lbn: first, pbn: Pbn(1), slot: 255, proof }).is_some(), "the engine knows its slots");
     }

@@ -39,8 +39,8 @@ use std::time::Duration;
 const RING_SHARE: u64 = 1024;
 const RING_RECORDS: (u64, u64) = (4096, 65536);
 /// Contents of blocks, likewise.
-const RING_CONTENT_SHARE: u64 = 1 << 18;
-const RING_CONTENTS: (u64, u64) = (16, 1024);
+const RING_CONTENT_SHARE: u64 = 1 << 16;
+const RING_CONTENTS: (u64, u64) = (16, 4096);
 /// How long a new server waits for a dead one's last requests.
 const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,9 +1,9 @@
 //! A writer of an acknowledgement ring, killed at any instant: everything that it had reported is replayed, in order, whole.
 
 use crate::tools::Random;
-use onefold::runtime::ring::{Record, Ring, Seq};
+use onefold::runtime::ring::{Place, Record, Ring, Seq};
 use onefold_engine::fingerprint::Fingerprint;
-use onefold_engine::units::{Blocks, Epoch, Lbn, Pbn};
+use onefold_engine::units::{BLOCK_SIZE, Blocks, Epoch, Lbn, Pbn};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,6 +17,7 @@ const EPOCH: Epoch = Epoch(5);
 const ROUNDS: u64 = 150;
 /// Small, so that it goes round many times in a round.
 const RING_BYTES: u64 = 16 << 10;
+const CONTENTS: u32 = 5;
 
 /// Plays the writer: `write-ring PATH SEED`.
 pub fn play(arguments: &[&str]) -> Option<ExitCode> {
@@ -26,17 +27,16 @@ pub fn play(arguments: &[&str]) -> Option<ExitCode> {
 }
 
 /// The record with that number, and its content: the same for writer and reader.
-fn record(number: u64, content: &mut Vec<u8>) -> Record<'_> {
+fn record(number: u64, content: &mut [u8; BLOCK_SIZE]) -> Record<'_> {
     let mut random = Random(number);
     let (first, blocks) = (Lbn(number), Blocks(random.below(1000)));
     match random.below(8) {
         0 => Record::Zero { first, blocks },
         1 => Record::Unmap { first, blocks },
         2 => {
-            content.clear();
-            let bytes = random.below(4097);
-            // Content that looks like records, so that a reader which took stale bytes for some would find them.
-            content.extend((0..bytes).map(|i| (number + i / 8).to_ne_bytes()[usize::try_from(i % 8).unwrap()]));
+            for (i, word) in (number..).zip(content.chunks_exact_mut(8)) {
+                word.copy_from_slice(&i.to_ne_bytes());
+            }
             Record::Content { lbn: first, content }
         }
         _ => {
@@ -49,12 +49,12 @@ fn record(number: u64, content: &mut Vec<u8>) -> Record<'_> {
 /// Appends for ever. Reports on standard output, 16 bytes each: the number of a record whose append has returned, and up to which number
 /// records *may* be trimmed from now on.
 fn write(path: &Path, seed: u64) {
-    let mut ring = Ring::create(path, RING_BYTES, VOLUME, seed).expect("a ring");
+    let mut ring = Ring::create(path, RING_BYTES, CONTENTS, VOLUME, seed).expect("a ring");
     let mut random = Random(seed);
     // Not `Stdout`, which keeps back what has no newline.
     let mut out = File::from(std::io::stdout().as_fd().try_clone_to_owned().expect("standard output"));
-    let mut live: VecDeque<(u64, Seq)> = VecDeque::new();
-    let mut content = Vec::new();
+    let mut live: VecDeque<(u64, Seq, Option<Place>)> = VecDeque::new();
+    let mut content = [0; BLOCK_SIZE];
     let (mut number, mut trimmed) = (0, 0);
     let mut say = |number: u64, trimmed: u64| {
         let report = [number.to_ne_bytes(), trimmed.to_ne_bytes()].concat();
@@ -62,19 +62,20 @@ fn write(path: &Path, seed: u64) {
     };
     loop {
         match ring.append(EPOCH, &record(number + 1, &mut content)) {
-            Ok(seq) => {
+            Ok((seq, place)) => {
                 number += 1;
-                live.push_back((number, seq));
+                live.push_back((number, seq, place));
                 say(number, trimmed);
             }
             Err(_) => {
                 let keep = usize::try_from(random.below(20)).unwrap().min(live.len() - 1);
-                let (upto, seq) = *live.range(..live.len() - keep).next_back().expect("one goes at least");
+                let goes = live.len() - keep;
+                let (upto, seq) = live.get(goes - 1).map(|&(upto, seq, _)| (upto, seq)).expect("one goes at least");
                 trimmed = upto;
                 // Said before it is done: killed in between, the reader must allow both.
                 say(number, trimmed);
                 ring.committed(seq);
-                live.retain(|&(n, _)| n > upto);
+                live.drain(..goes).filter_map(|(.., place)| place).for_each(|place| ring.release(place));
             }
         }
     }
@@ -120,7 +121,7 @@ pub fn keeps_what_was_acknowledged() {
             None => reported + 1,
         };
         let last = first + u64::try_from(found.len()).unwrap() - 1;
-        let mut content = Vec::new();
+        let mut content = [0; BLOCK_SIZE];
         for (number, found) in (first..).zip(&found) {
             assert_eq!(*found, record(number, &mut content), "seed {seed}, record {number}");
         }

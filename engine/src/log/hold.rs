@@ -16,6 +16,7 @@ use crate::format::codec::looks_random;
 use crate::format::entry::Kind;
 use crate::interface::{Action, Class, IoId};
 use crate::memory::Part;
+use crate::promise::Lies;
 use crate::settings::Compression;
 use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};
 
@@ -47,12 +48,12 @@ impl Engine {
     pub(crate) fn holds_enough(&self) -> bool {
         // Half of the room is left to a request of many blocks.
         let is_half_full = self.log.as_ref().is_some_and(|log| log.holding.len() * 2 >= self.held_blocks_max());
-        is_half_full && self.log_asks(self.open.number)
+        is_half_full && self.log_asks(self.open.number) || self.ring_waits_for_content()
     }
 
     /// Holds back the content of a block that is born in the open epoch, or not. What is to be kept of it.
     pub(crate) fn hold_back(&mut self, kind: Kind, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
-        let is_small = self.open.births.len() <= SMALL_BLOCKS_MAX;
+        let is_small = !self.open.is_large();
         if !self.may_hold_back(kind, is_small) {
             return None;
         }
@@ -106,6 +107,14 @@ impl Engine {
         }
     }
 
+    /// A pack is born in the open epoch that was not made in it: nothing of it rides in a unit.
+    pub(crate) fn let_epoch_of_packs_go(&mut self) {
+        self.open.has_packs = true;
+        if self.settings.compression != Compression::All {
+            self.send_held(self.open.number, |_| true);
+        }
+    }
+
     /// Sends what an epoch holds back and that looks so, to its own blocks.
     pub(super) fn send_held(&mut self, epoch: Epoch, wants: impl Fn(&Holding) -> bool) {
         let log = self.log.as_mut().expect("only a log holds content back");
@@ -121,8 +130,11 @@ impl Engine {
 
     /// What an epoch holds back no more, because it goes to its own block.
     pub(super) fn take_held(&mut self, epoch: Epoch, pbn: Pbn) -> Slice {
-        self.log.as_mut().expect("it is there").holding.remove(epoch, pbn);
-        self.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).expect("what is held back has its content")
+        let held = self.log.as_mut().expect("it is there").holding.remove(epoch, pbn).expect("what goes was held back");
+        let fresh = self.fresh.get(pbn).expect("what is held back is fresh");
+        let (content, fingerprint) = (fresh.held.clone().expect("what is held back has its content"), fresh.fingerprint);
+        self.content_goes_to(pbn, vec![Lies { lbn: held.lbn, slot: 0, fingerprint }]);
+        content
     }
 
     /// Sends content, in the order of its blocks: neighbours in one write.

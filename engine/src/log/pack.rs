@@ -10,13 +10,13 @@
 use super::carry::Rider;
 use super::gain::TRIAL_BLOCKS;
 use super::holds::Holding;
-use super::units::SMALL_BLOCKS_MAX;
 use crate::buffer::Slice;
 use crate::engine::{Engine, Fresh};
 use crate::format::entry::{Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
+use crate::promise::Lies;
 use crate::settings::Compression;
-use crate::units::{Epoch, Lbn, Pbn};
+use crate::units::{Epoch, Lbn, Pbn, index};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -69,7 +69,7 @@ fn places(mut blocks: Vec<Pbn>, wanted: usize) -> (Vec<Pbn>, Vec<Pbn>) {
 impl Engine {
     /// Whether what an epoch holds back goes out by packs: it fills, and is large.
     pub(super) fn is_to_be_packed(&self, epoch: Epoch) -> bool {
-        let is_large = epoch == self.open.number && self.open.births.len() > SMALL_BLOCKS_MAX;
+        let is_large = epoch == self.open.number && self.open.is_large();
         is_large && self.log.is_some() && self.settings.compression == Compression::All
     }
 
@@ -79,8 +79,9 @@ impl Engine {
             return;
         }
         let most = self.held_blocks_max();
+        let ring = if self.settings.keeps_promises { index(self.contents_max()) } else { usize::MAX };
         let holding = &mut self.log.as_mut().expect("it was seen").holding;
-        let batch = if holding.gain.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2);
+        let batch = if holding.gain.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
         let counts = holding.counts(epoch);
         if counts.held - counts.asked >= batch && counts.fresh >= NEIGHBOURS.min(most / 4) {
             // Each looks at all that is held back: again when others have come.
@@ -93,7 +94,7 @@ impl Engine {
 
     /// Whether the open epoch is large, and some of what it could pack is still being compressed.
     pub(crate) fn waits_for_packs(&self) -> bool {
-        self.log.is_some() && self.open.births.len() > SMALL_BLOCKS_MAX && self.log_asks(self.open.number)
+        self.log.is_some() && self.open.is_large() && self.log_asks(self.open.number)
     }
 
     /// The open epoch is to be sealed: if it is large, all that it holds back goes out.
@@ -156,6 +157,7 @@ impl Engine {
     /// A block that was held back lies here now. Its content.
     fn lay(&mut self, lbn: Lbn, pbn: Pbn, fresh: Fresh, counted: i16) -> Slice {
         let content = fresh.held.clone().expect("what is held back has its content");
+        self.content_goes_to(pbn, vec![Lies { lbn, slot: 0, fingerprint: fresh.fingerprint }]);
         self.counts_now(pbn, counted, false);
         self.open.points.insert(lbn, MapEntry::Block { pbn, slot: 0 });
         self.fresh.insert(pbn, fresh);
@@ -173,13 +175,16 @@ impl Engine {
     fn make_pack(&mut self, epoch: Epoch, pbn: Pbn, riders: Vec<Taken>) -> Slice {
         let mut writer = UnitWriter::new(Vec::new());
         let mut counts = 1;
+        let mut lies = Vec::with_capacity(riders.len());
         for (Taken { lbn, rider, counted }, slot) in riders.into_iter().zip(1..) {
             counts += counted - 1;
             let pushed = writer.push_slot(rider.fresh.fingerprint, &rider.data);
             assert_eq!(pushed, Some(slot), "a pack was measured");
+            lies.push(Lies { lbn, slot, fingerprint: rider.fresh.fingerprint });
             self.open.points.insert(lbn, MapEntry::Block { pbn, slot });
         }
         self.counts_now(pbn, counts, false);
+        self.content_goes_to(pbn, lies);
         self.ledger.units.filled(UnitKind::Pack, &writer);
         let incarnation = self.superblock.incarnation;
         let header =

@@ -56,6 +56,13 @@ pub(crate) struct LogPart {
     pub is_large: bool,
 }
 
+impl crate::epoch::Epoch {
+    /// Whether it is to go out as a large epoch, as far as it has come: nothing of it rides in units.
+    pub(crate) fn is_large(&self) -> bool {
+        self.births.len() > SMALL_BLOCKS_MAX || self.has_packs
+    }
+}
+
 impl LogPart {
     pub fn new(newborn: BTreeSet<Pbn>, epoch: &crate::epoch::Epoch) -> Self {
         let is_large = newborn.len() > SMALL_BLOCKS_MAX || epoch.has_packs;

@@ -1,6 +1,7 @@
 //! A medium that does everything at once, and the engine over it.
 
 use crate::media::chosen;
+use crate::ring::remember;
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Frame, Home, Slice};
 use onefold_engine::fingerprint::Digest;
@@ -229,7 +230,7 @@ impl Machine {
                         self.wake = at.0;
                     }
                     Action::Notice(notice) => self.notices.push(notice),
-                    Action::Remember(promises) => self.ring.extend(promises),
+                    Action::Remember(promises) => promises.into_iter().for_each(|promise| remember(&mut self.ring, promise)),
                     Action::Forget { epoch, traces } => {
                         self.ring.retain(|promise| promise.epoch > epoch);
                         self.traces = traces;

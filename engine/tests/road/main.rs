@@ -16,6 +16,7 @@ mod pages;
 mod proofs;
 mod recall;
 mod recount;
+mod ring;
 mod sizes;
 mod space;
 mod two_servers;

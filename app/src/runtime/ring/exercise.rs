@@ -1,8 +1,14 @@
 //! What the fuzz target of the ring runs: rings as somebody else could have written them, with any numbers, and checks that fit.
 
-use super::{BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, Identity, PAGE, RECORD_BYTES, kind, left_in_lap, record_check, settle};
+use super::{
+    BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity, PAGE, RECORD_BYTES, content_at, kind, left_in_lap,
+    record_check, settle,
+};
 use onefold_engine::interface::Traces;
-use onefold_engine::units::{Epoch, count, index};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Epoch, count, index};
+
+/// Contents that a forged ring has room for.
+pub const CONTENTS: u32 = 4;
 
 /// What the first page says.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +29,8 @@ pub struct Forged {
     pub first: u64,
     pub value: u64,
     pub epoch: u64,
-    /// The content that it has, and how many bytes it says it has.
+    /// What stands behind it, and how many bytes it says that has. A block of a content lies in the place that `value` says, if there is one, and its
+    /// sum stands behind the record.
     pub content: Vec<u8>,
     pub content_bytes: u32,
 }
@@ -37,21 +44,23 @@ impl Forged {
 /// behind it.
 #[must_use]
 pub fn forge(volume: [u8; 16], said: &Said, records: &[Forged]) -> Vec<u8> {
-    let identity = Identity { volume, incarnation: said.incarnation, bytes: BYTES_MIN };
-    let mut file = vec![0; PAGE + index(BYTES_MIN)];
-    file[..44].copy_from_slice(&identity.encode());
+    let identity = Identity { volume, incarnation: said.incarnation, bytes: BYTES_MIN, contents: CONTENTS.into() };
+    let mut file = vec![0; PAGE + index(BYTES_MIN + u64::from(CONTENTS) * BLOCK_BYTES)];
+    file[..IDENTITY_BYTES].copy_from_slice(&identity.encode());
     // A position that no ring can have is left as it is.
     let tail = if said.tail < u64::MAX / 2 { settle(said.tail / 8 * 8, BYTES_MIN) } else { said.tail };
     let durable = Durable { turn: 1, tail, epoch: Epoch(said.epoch), traces: said.traces };
     file[DURABLE_SLOTS[1]..][..DURABLE_BYTES].copy_from_slice(&durable.encode(identity.seed()));
     let mut position = tail;
     for record in records {
+        let laid = lay(&mut file, record);
+        let record = laid.as_ref().unwrap_or(record);
         let left = left_in_lap(position, BYTES_MIN);
         if position >= u64::MAX / 2 || left < RECORD_BYTES + count(record.content.len()) {
             break;
         }
         let at = PAGE + index(position % BYTES_MIN);
-        put(&mut file[at..], position, record, identity.seed());
+        put(&mut file[at..PAGE + index(BYTES_MIN)], position, record, identity.seed());
         let bytes = RECORD_BYTES + u64::from(record.content_bytes).next_multiple_of(8);
         if bytes > left {
             break;
@@ -62,6 +71,17 @@ pub fn forge(volume: [u8; 16], said: &Said, records: &[Forged]) -> Vec<u8> {
         }
     }
     file
+}
+
+/// Lays a content in its place. The record that says so.
+fn lay(file: &mut [u8], record: &Forged) -> Option<Forged> {
+    let place = u32::try_from(record.value).ok().filter(|&place| place < CONTENTS)?;
+    if record.code != kind::CONTENT || record.content.len() != BLOCK_SIZE || record.content_bytes as usize != BLOCK_SIZE {
+        return None;
+    }
+    file[content_at(BYTES_MIN, place)..][..BLOCK_SIZE].copy_from_slice(&record.content);
+    let sum = crc32c::crc32c(&record.content).to_ne_bytes();
+    Some(Forged { content: sum.to_vec(), content_bytes: 4, ..record.clone() })
 }
 
 fn put(place: &mut [u8], position: u64, record: &Forged, seed: u32) {

@@ -10,7 +10,10 @@
 //! 3. Positions never repeat: they count the bytes since the ring was made, padding included.
 //! 4. What is durable stands in the first page: up to which epoch, and by which trace on the medium the next server knows that its store is the one
 //!    that was left. Two slots are written in turn, so that one of them is whole at any instruction.
-//! 5. A killed process leaves what its program had stored up to some instruction, in program order: a store that the compiler does not move is
+//! 5. Contents of blocks lie behind the records, in places of their own, and a record says in which: so one gives its room back as soon as a later
+//!    promise for its LBN stands ([`Ring::release`]), whatever was promised between. One that is not the last for its LBN may lie there no more, and
+//!    is not replayed.
+//! 6. A killed process leaves what its program had stored up to some instruction, in program order: a store that the compiler does not move is
 //!    not moved. A matter of the compiler only, since processors interrupt precisely.
 //!
 //! | bytes | of the first page |
@@ -18,8 +21,9 @@
 //! | 0–7 | magic |
 //! | 8–23 | UUID of the volume |
 //! | 24–31 | incarnation of the volume that the records belong to |
-//! | 32–39 | bytes of the ring behind this page |
-//! | 40–43 | CRC32C of all that |
+//! | 32–39 | bytes of records behind this page |
+//! | 40–47 | contents of 4096 bytes that there is room for behind these |
+//! | 48–51 | CRC32C of all that |
 //! | 64–127, 128–191 | what is durable; written in turn, the one that was written later counts |
 //!
 //! | bytes | of what is durable |
@@ -34,45 +38,44 @@
 //! |---|---|
 //! | 0–7 | its position |
 //! | 8–11 | kind |
-//! | 12–15 | bytes of content |
+//! | 12–15 | bytes behind the first 48 |
 //! | 16–23 | first LBN |
-//! | 24–31 | PBN and, in the highest byte, slot; or number of blocks |
-//! | 32–35 | CRC32C of UUID, incarnation, all of the above, the epoch and the content |
+//! | 24–31 | PBN and, in the highest byte, slot; or number of blocks; or the content's place |
+//! | 32–35 | CRC32C of UUID, incarnation, all of the above, the epoch and what is behind the first 48 bytes |
 //! | 36–39 | zero |
 //! | 40–47 | epoch |
-//! | 48– | content, or the fingerprint of a linked block; padded to 8 bytes |
+//! | 48– | the fingerprint of a linked block, or the CRC32C of a content; padded to 8 bytes |
 //!
 //! Integers are the machine's own: a ring never leaves it.
 
 pub mod exercise;
+mod first_page;
 mod replay;
 
 pub use replay::{Replay, ReplayError};
 
+use first_page::{DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity};
 use memmap2::MmapMut;
 use onefold_engine::fingerprint::Fingerprint;
-use onefold_engine::interface::{Trace, Traces};
-use onefold_engine::units::{Blocks, Epoch, Lbn, Pbn, count, index};
+use onefold_engine::interface::Traces;
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Epoch, Lbn, Pbn, count, index};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-const MAGIC: &[u8; 8] = b"1FRING02";
 const PAGE: usize = 4096;
-const IDENTITY: std::ops::Range<usize> = 0..40;
-const DURABLE_SLOTS: [usize; 2] = [64, 128];
-const DURABLE_BYTES: usize = 64;
-/// Bytes of a record, without its content.
-pub const RECORD_BYTES: u64 = 48;
+/// Bytes of a record, without what is behind them.
+const RECORD_BYTES: u64 = 48;
 /// Bytes of one that names a block: with the fingerprint that proves it.
 pub const LINK_BYTES: u64 = RECORD_BYTES + 24;
 const PROOF_BYTES: usize = 20;
+const SUM_BYTES: usize = 4;
 /// Where the slot stands in the word of a PBN.
 const SLOT_SHIFT: u32 = 56;
 const PBN_MASK: u64 = (1 << SLOT_SHIFT) - 1;
-/// The smallest ring: room for a few dozen links and one block of content.
+/// The fewest bytes of records: room for some two hundred links.
 pub const BYTES_MIN: u64 = 16 << 10;
 
 mod kind {
@@ -94,8 +97,12 @@ pub enum Record<'a> {
     /// Logical blocks were discarded.
     Unmap { first: Lbn, blocks: Blocks },
     /// The content of a logical block is this, and it may stand nowhere else.
-    Content { lbn: Lbn, content: &'a [u8] },
+    Content { lbn: Lbn, content: &'a [u8; BLOCK_SIZE] },
 }
+
+/// Where a content lies in its ring.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Place(u32);
 
 /// Names a record of one ring. Later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,75 +113,6 @@ pub struct Seq(u64);
 #[error("the acknowledgement ring is full")]
 pub struct Full;
 
-/// Whose ring it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
-    volume: [u8; 16],
-    incarnation: u64,
-    bytes: u64,
-}
-
-impl Identity {
-    fn encode(&self) -> [u8; 44] {
-        let mut page = [0; 44];
-        page[..8].copy_from_slice(MAGIC);
-        page[8..24].copy_from_slice(&self.volume);
-        page[24..32].copy_from_slice(&self.incarnation.to_ne_bytes());
-        page[32..40].copy_from_slice(&self.bytes.to_ne_bytes());
-        let check = crc32c::crc32c(&page[IDENTITY]);
-        page[40..].copy_from_slice(&check.to_ne_bytes());
-        page
-    }
-
-    /// What each record's check begins with.
-    fn seed(&self) -> u32 {
-        crc32c::crc32c(&self.encode()[8..32])
-    }
-}
-
-/// What is durable, as the first page says it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Durable {
-    /// How often it was written.
-    turn: u64,
-    /// Position of the oldest record that counts.
-    tail: u64,
-    /// Promises of epochs up to this one are kept.
-    epoch: Epoch,
-    traces: Traces,
-}
-
-impl Durable {
-    fn encode(&self, seed: u32) -> [u8; DURABLE_BYTES] {
-        let mut bytes = [0; DURABLE_BYTES];
-        let traces = self.traces.map(|trace| match trace {
-            None => [0, 0],
-            Some(Trace::Log { sequence }) => [sequence, 1 << 32],
-            Some(Trace::Map { sector, sum }) => [sector, (2 << 32) | u64::from(sum)],
-        });
-        let words = [self.turn, self.tail, self.epoch.get()].into_iter().chain(traces.into_iter().flatten());
-        words.zip(bytes.chunks_exact_mut(8)).for_each(|(word, place)| place.copy_from_slice(&word.to_ne_bytes()));
-        let check = (1 << 32) | u64::from(crc32c::crc32c_append(seed, &bytes[..DURABLE_BYTES - 8]));
-        bytes[DURABLE_BYTES - 8..].copy_from_slice(&check.to_ne_bytes());
-        bytes
-    }
-
-    fn decode(bytes: &[u8; DURABLE_BYTES], seed: u32) -> Option<Self> {
-        let word = |i: usize| u64::from_ne_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes"));
-        let trace = |i: usize| {
-            let sum = u32::try_from(word(i + 1) & u64::from(u32::MAX)).expect("half a word");
-            match word(i + 1) >> 32 {
-                1 => Some(Trace::Log { sequence: word(i) }),
-                2 => Some(Trace::Map { sector: word(i), sum }),
-                _ => None,
-            }
-        };
-        let durable = Self { turn: word(0), tail: word(1), epoch: Epoch(word(2)), traces: [trace(3), trace(5)] };
-        // One encoding for each: so the check is checked too.
-        (durable.encode(seed) == *bytes).then_some(durable)
-    }
-}
-
 /// The ring of a running server.
 pub struct Ring {
     map: MmapMut,
@@ -183,15 +121,17 @@ pub struct Ring {
     /// Position of the next record.
     head: u64,
     durable: Durable,
+    /// Places that hold nothing that counts.
+    free: Vec<Place>,
 }
 
 impl Ring {
-    /// Makes an empty ring of `bytes` (rounded to pages, [`BYTES_MIN`] at least) in the place of whatever stood at `path`, which must be on a
-    /// tmpfs. Until this returns, the old ring stands there. All memory is taken now.
+    /// Makes an empty ring with `bytes` for records (rounded to pages, [`BYTES_MIN`] at least), and room for so many contents, in the place of whatever
+    /// stood at `path`, which must be on a tmpfs. Until this returns, the old ring stands there. All memory is taken now.
     ///
     /// # Errors
     /// When the file cannot be made, or the tmpfs has no room.
-    pub fn create(path: &Path, bytes: u64, volume: [u8; 16], incarnation: u64) -> io::Result<Self> {
+    pub fn create(path: &Path, bytes: u64, contents: u32, volume: [u8; 16], incarnation: u64) -> io::Result<Self> {
         let bytes = bytes.max(BYTES_MIN).next_multiple_of(count(PAGE));
         let fresh = path.with_extension("new");
         match std::fs::remove_file(&fresh) {
@@ -200,11 +140,18 @@ impl Ring {
         }
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&fresh)?;
         // Not a sparse file: a store into a page that the tmpfs cannot give would be a SIGBUS.
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, count(PAGE) + bytes)?;
-        let identity = Identity { volume, incarnation, bytes };
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, count(PAGE) + bytes + u64::from(contents) * BLOCK_BYTES)?;
+        let identity = Identity { volume, incarnation, bytes, contents: contents.into() };
         let durable = Durable { tail: bytes, ..Durable::default() };
-        let mut ring = Self { map: map(&file)?, identity, seed: identity.seed(), head: bytes, durable };
-        ring.map[..44].copy_from_slice(&identity.encode());
+        let mut ring = Self {
+            map: map(&file)?,
+            identity,
+            seed: identity.seed(),
+            head: bytes,
+            durable,
+            free: (0..contents).rev().map(Place).collect(),
+        };
+        ring.map[..IDENTITY_BYTES].copy_from_slice(&identity.encode());
         ring.write_durable();
         compiler_fence(Ordering::SeqCst);
         std::fs::rename(&fresh, path)?;
@@ -229,18 +176,41 @@ impl Ring {
         self.identity.bytes
     }
 
-    /// Makes a promise that survives this process, and that `epoch` will make good.
+    /// Makes a promise that survives this process, and that `epoch` will make good. Where its content lies, if it has one: until that is
+    /// [released](Self::release).
     ///
     /// # Errors
-    /// When there is no room. A record whose content is larger than the whole ring never finds any.
-    pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<Seq, Full> {
-        let (code, first, value, content) = match record {
-            Record::Link { lbn, pbn, slot, proof } => (kind::LINK, *lbn, pbn.get() | (u64::from(*slot) << SLOT_SHIFT), &proof.0[..]),
-            Record::Zero { first, blocks } => (kind::ZERO, *first, blocks.get(), &[][..]),
-            Record::Unmap { first, blocks } => (kind::UNMAP, *first, blocks.get(), &[][..]),
-            Record::Content { lbn, content } => (kind::CONTENT, *lbn, 0, *content),
+    /// When there is no room.
+    pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<(Seq, Option<Place>), Full> {
+        let sum;
+        let (code, first, value, behind, place) = match record {
+            Record::Link { lbn, pbn, slot, proof } => (kind::LINK, *lbn, pbn.get() | (u64::from(*slot) << SLOT_SHIFT), &proof.0[..], None),
+            Record::Zero { first, blocks } => (kind::ZERO, *first, blocks.get(), &[][..], None),
+            Record::Unmap { first, blocks } => (kind::UNMAP, *first, blocks.get(), &[][..], None),
+            Record::Content { lbn, content } => {
+                let place = self.free.pop().ok_or(Full)?;
+                let at = content_at(self.identity.bytes, place.0);
+                self.map[at..at + BLOCK_SIZE].copy_from_slice(&content[..]);
+                sum = crc32c::crc32c(&content[..]).to_ne_bytes();
+                (kind::CONTENT, *lbn, u64::from(place.0), &sum[..], Some(place))
+            }
         };
-        let bytes = RECORD_BYTES + count(content.len()).next_multiple_of(8);
+        match self.append_record(epoch, code, first, value, behind) {
+            Ok(seq) => Ok((seq, place)),
+            Err(full) => {
+                self.free.extend(place);
+                Err(full)
+            }
+        }
+    }
+
+    /// The content that lies there counts no more: a later promise for its LBN stands, or its own is kept.
+    pub fn release(&mut self, place: Place) {
+        self.free.push(place);
+    }
+
+    fn append_record(&mut self, epoch: Epoch, code: u32, first: Lbn, value: u64, behind: &[u8]) -> Result<Seq, Full> {
+        let bytes = RECORD_BYTES + count(behind.len()).next_multiple_of(8);
         let left = self.left_in_lap(self.head);
         let skip = if bytes > left { left } else { 0 };
         let end = self.settle(self.head + skip + bytes);
@@ -249,11 +219,11 @@ impl Ring {
             return Err(Full);
         }
         if skip > 0 {
-            let padding = u32::try_from(skip - RECORD_BYTES).expect("less than a record's content");
+            let padding = u32::try_from(skip - RECORD_BYTES).expect("less than what is behind a record");
             self.put(self.head + skip, epoch, kind::SKIP, padding, 0, 0, &[]);
         }
-        let content_bytes = u32::try_from(content.len()).expect("it fits into the ring, and that into 4 GiB");
-        self.put(end, epoch, code, content_bytes, first.get(), value, content);
+        let behind_bytes = u32::try_from(behind.len()).expect("a sum or a fingerprint");
+        self.put(end, epoch, code, behind_bytes, first.get(), value, behind);
         Ok(Seq(end))
     }
 
@@ -282,22 +252,22 @@ impl Ring {
 
     /// Writes the record at the head and moves the head to `end`.
     #[allow(clippy::too_many_arguments)] // one for each field
-    fn put(&mut self, end: u64, epoch: Epoch, code: u32, content_bytes: u32, first: u64, value: u64, content: &[u8]) {
+    fn put(&mut self, end: u64, epoch: Epoch, code: u32, behind_bytes: u32, first: u64, value: u64, behind: &[u8]) {
         let mut fixed = [0; 48];
         fixed[..8].copy_from_slice(&self.head.to_ne_bytes());
         fixed[8..12].copy_from_slice(&code.to_ne_bytes());
-        fixed[12..16].copy_from_slice(&content_bytes.to_ne_bytes());
+        fixed[12..16].copy_from_slice(&behind_bytes.to_ne_bytes());
         fixed[16..24].copy_from_slice(&first.to_ne_bytes());
         fixed[24..32].copy_from_slice(&value.to_ne_bytes());
         fixed[40..].copy_from_slice(&epoch.get().to_ne_bytes());
-        let check = record_check(self.seed, &fixed, content);
+        let check = record_check(self.seed, &fixed, behind);
         fixed[32..36].copy_from_slice(&check.to_ne_bytes());
 
-        let (at, behind) = (self.place(self.head), self.place(end));
+        let (at, next) = (self.place(self.head), self.place(end));
         // The end first, then the record, its position last: invariant 1.
-        self.store(behind, 0);
+        self.store(next, 0);
         self.map[at + 8..at + 48].copy_from_slice(&fixed[8..]);
-        self.map[at + 48..at + 48 + content.len()].copy_from_slice(content);
+        self.map[at + 48..at + 48 + behind.len()].copy_from_slice(behind);
         self.store(at, self.head);
         self.head = end;
     }
@@ -351,9 +321,14 @@ fn settle(position: u64, ring_bytes: u64) -> u64 {
     if left < RECORD_BYTES { position + left } else { position }
 }
 
-fn record_check(seed: u32, fixed: &[u8], content: &[u8]) -> u32 {
+fn record_check(seed: u32, fixed: &[u8], behind: &[u8]) -> u32 {
     let named = crc32c::crc32c_append(crc32c::crc32c_append(seed, &fixed[..32]), &fixed[40..]);
-    crc32c::crc32c_append(named, content)
+    crc32c::crc32c_append(named, behind)
+}
+
+/// Where a content lies in the file.
+fn content_at(ring_bytes: u64, place: u32) -> usize {
+    PAGE + index(ring_bytes) + index(u64::from(place) * BLOCK_BYTES)
 }
 
 #[allow(unsafe_code)]

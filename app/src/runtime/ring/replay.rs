@@ -1,12 +1,13 @@
 //! Reading a ring that its writer has left: total over any bytes, and believing nothing that is not checked.
 
 use super::{
-    BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, Identity, PAGE, PBN_MASK, PROOF_BYTES, RECORD_BYTES, Record, Ring, Seq, kind,
-    left_in_lap, record_check, settle,
+    BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity, PAGE, PBN_MASK, PROOF_BYTES, RECORD_BYTES, Record, Ring,
+    SUM_BYTES, Seq, content_at, kind, left_in_lap, record_check, settle,
 };
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::interface::Traces;
-use onefold_engine::units::{Blocks, Lbn, Pbn, count, index};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Lbn, Pbn, count, index};
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
@@ -29,7 +30,7 @@ pub enum ReplayError {
 pub struct Replay {
     /// The volume's incarnation that they belong to.
     pub incarnation: u64,
-    /// A finished record does not match its check, which no kill explains. It and what followed is not replayed.
+    /// A finished record does not match its check, and it and what followed is not replayed; or a content does not match its own. No kill explains either.
     pub damaged: bool,
     ring: Vec<u8>,
     durable: Durable,
@@ -59,16 +60,21 @@ impl Replay {
     pub fn parse(file: Vec<u8>, volume: [u8; 16]) -> Result<Self, ReplayError> {
         let damaged = |what| ReplayError::Damaged { what };
         let found = file.get(..PAGE).ok_or(damaged("it has no header"))?;
-        let identity =
-            Identity { volume: found[8..24].try_into().expect("16 bytes"), incarnation: word(found, 24), bytes: word(found, 32) };
-        if found[..44] != identity.encode() {
+        let identity = Identity {
+            volume: found[8..24].try_into().expect("16 bytes"),
+            incarnation: word(found, 24),
+            bytes: word(found, 32),
+            contents: word(found, 40),
+        };
+        if found[..IDENTITY_BYTES] != identity.encode() {
             return Err(damaged("its header does not match its check"));
         }
         if identity.volume != volume {
             return Err(ReplayError::Foreign);
         }
         let bytes = identity.bytes;
-        if count(file.len() - PAGE) != bytes || bytes < BYTES_MIN || bytes % 8 != 0 {
+        let in_file = identity.contents.checked_mul(BLOCK_BYTES).and_then(|contents| contents.checked_add(bytes));
+        if in_file != Some(count(file.len() - PAGE)) || bytes < BYTES_MIN || bytes % 8 != 0 {
             return Err(damaged("it has another length than its header says"));
         }
         let seed = identity.seed();
@@ -80,6 +86,7 @@ impl Replay {
 
         let mut replay = Self { incarnation: identity.incarnation, damaged: false, ring: file, durable, starts: Vec::new() };
         replay.walk(durable.tail, bytes, seed);
+        replay.keep_contents_that_count(&identity);
         Ok(replay)
     }
 
@@ -90,13 +97,17 @@ impl Replay {
             if word(&self.ring, at) != position {
                 return;
             }
-            let (code, content_bytes) = (half(&self.ring, at + 8), half(&self.ring, at + 12));
-            let bytes = RECORD_BYTES + u64::from(content_bytes).next_multiple_of(8);
+            let (code, behind_bytes) = (half(&self.ring, at + 8), half(&self.ring, at + 12));
+            let bytes = RECORD_BYTES + u64::from(behind_bytes).next_multiple_of(8);
             let fits = bytes <= left_in_lap(position, ring_bytes);
             let is_skip = code == kind::SKIP;
-            let content = if is_skip || !fits { 0..0 } else { at + 48..at + 48 + content_bytes as usize };
-            let check = record_check(seed, &self.ring[at..at + 48], &self.ring[content]);
-            let is_kind = code != kind::LINK || content_bytes as usize == PROOF_BYTES;
+            let behind = if is_skip || !fits { 0..0 } else { at + 48..at + 48 + behind_bytes as usize };
+            let check = record_check(seed, &self.ring[at..at + 48], &self.ring[behind]);
+            let is_kind = match code {
+                kind::LINK => behind_bytes as usize == PROOF_BYTES,
+                kind::CONTENT => behind_bytes as usize == SUM_BYTES,
+                _ => true,
+            };
             if !fits || !is_kind || half(&self.ring, at + 32) != check || half(&self.ring, at + 36) != 0 {
                 self.damaged = true;
                 return;
@@ -108,6 +119,46 @@ impl Replay {
         }
     }
 
+    /// Leaves out the contents that count no more: others may lie in their places (invariant 5 of the ring).
+    fn keep_contents_that_count(&mut self, identity: &Identity) {
+        let mut later = HashSet::new();
+        let mut keep = Vec::with_capacity(self.starts.len());
+        for &(seq, at) in self.starts.iter().rev() {
+            let (code, lbn) = (half(&self.ring, at + 8), word(&self.ring, at + 16));
+            let counts = match code {
+                kind::CONTENT if !self.is_open(at) || later.contains(&lbn) => false,
+                kind::CONTENT => {
+                    let is_there = self.is_content_there(identity, at);
+                    self.damaged |= !is_there;
+                    is_there
+                }
+                _ => true,
+            };
+            if matches!(code, kind::LINK | kind::ZERO | kind::CONTENT) {
+                later.insert(lbn);
+            }
+            keep.extend(counts.then_some((seq, at)));
+        }
+        keep.reverse();
+        self.starts = keep;
+    }
+
+    fn is_content_there(&self, identity: &Identity, at: usize) -> bool {
+        let place = word(&self.ring, at + 24);
+        let is_whole = |content: &[u8; BLOCK_SIZE]| crc32c::crc32c(content) == half(&self.ring, at + 48);
+        place < identity.contents && self.content(place).is_some_and(is_whole)
+    }
+
+    /// The content in a place of the ring.
+    fn content(&self, place: u64) -> Option<&[u8; BLOCK_SIZE]> {
+        let at = content_at(word(&self.ring, 32), u32::try_from(place).ok()?);
+        self.ring.get(at..at + BLOCK_SIZE)?.try_into().ok()
+    }
+
+    fn is_open(&self, at: usize) -> bool {
+        word(&self.ring, at + 40) > self.durable.epoch.get()
+    }
+
     /// The promises in the order in which they were made.
     pub fn records(&self) -> impl ExactSizeIterator<Item = (Seq, Record<'_>)> {
         self.starts.iter().map(|&(seq, at)| (seq, self.record(at)))
@@ -115,8 +166,7 @@ impl Replay {
 
     /// The promises that are not known to be kept: those of epochs behind the last one that is durable.
     pub fn open_promises(&self) -> impl Iterator<Item = Record<'_>> {
-        let is_open = |&&(_, at): &&(Seq, usize)| word(&self.ring, at + 40) > self.durable.epoch.get();
-        self.starts.iter().filter(is_open).map(|&(_, at)| self.record(at))
+        self.starts.iter().filter(|(_, at)| self.is_open(*at)).map(|&(_, at)| self.record(at))
     }
 
     /// What the last durable epoch has left on the medium.
@@ -134,7 +184,7 @@ impl Replay {
             }
             kind::ZERO => Record::Zero { first, blocks: Blocks(value) },
             kind::UNMAP => Record::Unmap { first, blocks: Blocks(value) },
-            _ => Record::Content { lbn: first, content: &self.ring[at + 48..at + 48 + half(&self.ring, at + 12) as usize] },
+            _ => Record::Content { lbn: first, content: self.content(value).expect("the places of contents were looked at") },
         }
     }
 }

@@ -1,0 +1,130 @@
+//! Large epochs whose acknowledgements are kept in a ring: what is packed is promised by its place, so the ring is no bound to what is packed.
+
+use crate::carriers::soft;
+use crate::machine::Machine;
+use crate::media::blank;
+use crate::recall::{MODES, noise, settings};
+use onefold_engine::format::CommitMode;
+use onefold_engine::interface::{Class, Notice, Promise, Promised};
+use onefold_engine::settings::Settings;
+
+/// Takes a promise into a server's ring. A content gives its room back when a later promise for its LBN stands.
+pub fn remember(ring: &mut Vec<Promise>, promise: Promise) {
+    if let Promised::Link { lbn, .. } | Promised::Zero { lbn } | Promised::Content { lbn, .. } = promise.what {
+        ring.retain(|before| !matches!(before.what, Promised::Content { lbn: of, .. } if of == lbn));
+    }
+    ring.push(promise);
+}
+
+/// A volume in mode `log` with room for so many contents in its ring.
+fn served(ring_contents_max: u64) -> Machine {
+    let mut m = Machine::open(blank(64 << 20, None), Settings { ring_contents_max, ..settings(CommitMode::Log) });
+    assert_eq!(m.read(0, 512).len(), 512);
+    m.written.clear();
+    m
+}
+
+/// Writes content a block at a time, each of which is acknowledged before the next comes.
+fn write_all(m: &mut Machine, first: u64, content: &[u8]) {
+    content.chunks(4096).zip(first..).for_each(|(block, lbn)| m.write(4096 * lbn, block));
+}
+
+fn data_written(m: &Machine) -> u64 {
+    m.written.get(&Class::Data).copied().unwrap_or(0)
+}
+
+fn contents(m: &Machine) -> usize {
+    m.ring.iter().filter(|promise| matches!(promise.what, Promised::Content { .. })).count()
+}
+
+#[test]
+fn a_ring_with_little_room_packs_as_well_as_none() {
+    let content = soft(1, 600);
+    let mut m = served(256);
+    write_all(&mut m, 0, &content);
+    assert!(contents(&m) <= 128, "{} of 128", contents(&m));
+    m.flush();
+    let mut without = Machine::open(blank(64 << 20, None), Settings { keeps_promises: false, ..settings(CommitMode::Log) });
+    assert_eq!(without.read(0, 512).len(), 512);
+    without.written.clear();
+    write_all(&mut without, 0, &content);
+    without.flush();
+    // Three fit a block, but at the end of a batch.
+    assert!((200..=206).contains(&data_written(&without)), "{}", data_written(&without));
+    assert!(data_written(&m) <= data_written(&without) + 6, "{} for {}", data_written(&m), data_written(&without));
+    assert!(m.read(0, 600 * 4096) == content);
+}
+
+/// Packs whose epoch is not durable are found by what promises name, also by a server in the other mode, and after a second kill.
+#[test]
+fn what_was_packed_is_there_after_a_kill() {
+    for mode in MODES {
+        let content = soft(1, 300);
+        let mut m = served(128);
+        write_all(&mut m, 0, &content);
+        // Some of it is overwritten, and some is meant twice.
+        let over = noise(2, 7);
+        write_all(&mut m, 90, &over);
+        write_all(&mut m, 400, &content[..4096 * 50]);
+        let named = m.ring.iter().filter(|promise| matches!(promise.what, Promised::Link { slot: 1.., .. })).count();
+        assert!(named > 200, "{named} slots are promised");
+        let right = |m: &mut Machine| {
+            let all = [&content[..4096 * 90], &over[..], &content[4096 * 97..]].concat();
+            assert!(m.read(0, 4096 * 300) == all && m.read(4096 * 400, 4096 * 50) == content[..4096 * 50], "{mode:?}");
+        };
+        let mut next = m.next(m.medium.clone(), settings(mode));
+        right(&mut next);
+        assert!(next.notices.iter().all(|notice| !matches!(notice, Notice::AcknowledgedLost { .. } | Notice::Damage { .. })));
+        next.flush();
+        right(&mut next);
+        right(&mut Machine::open(next.close(), settings(CommitMode::Log)));
+    }
+}
+
+/// A pack that is born again is a pack as any other: nothing of it is stored anew.
+#[test]
+fn what_was_packed_stays_packed_after_a_kill() {
+    let content = soft(1, 300);
+    let mut m = served(128);
+    write_all(&mut m, 0, &content);
+    let of_old = data_written(&m);
+    let mut next = m.next(m.medium.clone(), settings(CommitMode::Log));
+    assert!(next.read(0, 4096 * 300) == content);
+    next.flush();
+    // The packs again, since nothing says that they are durable, and what had not been packed.
+    assert!(data_written(&next) <= of_old + 64, "{} for {of_old}", data_written(&next));
+    next.written.clear();
+    write_all(&mut next, 500, &content);
+    next.flush();
+    assert!(data_written(&next) <= 64, "{} blocks for duplicates of slots", data_written(&next));
+}
+
+#[test]
+fn what_the_device_has_lost_of_packs_is_not_believed() {
+    let mut m = served(128);
+    write_all(&mut m, 0, &noise(7, 300));
+    m.flush();
+    let flushed = m.medium.clone();
+    write_all(&mut m, 0, &soft(1, 300));
+    let mut next = m.next(flushed, settings(CommitMode::Log));
+    let found = next.read(0, 4096 * 300);
+    let (old, new) = (noise(7, 300), soft(1, 300));
+    let blocks = |i: usize| 4096 * i..4096 * (i + 1);
+    assert!((0..300).all(|i| found[blocks(i)] == old[blocks(i)] || found[blocks(i)] == new[blocks(i)]));
+    assert!(next.notices.iter().any(|notice| matches!(notice, Notice::AcknowledgedLost { .. })), "{:?}", next.notices);
+    assert!(next.flush_fails() && !next.flush_fails());
+}
+
+/// Of few blocks some were packed, some not: the epoch that recalls both is small, but for the packs in it.
+#[test]
+fn what_was_packed_and_what_was_not_come_back_in_one_epoch() {
+    let content = soft(1, 76);
+    let mut m = served(128);
+    write_all(&mut m, 0, &content);
+    let named = m.ring.iter().filter(|promise| matches!(promise.what, Promised::Link { slot: 1.., .. })).count();
+    assert!(named > 30 && contents(&m) > 5, "{named} slots, {} contents", contents(&m));
+    let mut next = m.next(m.medium.clone(), settings(CommitMode::Log));
+    next.flush();
+    let mut after = Machine::open(next.medium, settings(CommitMode::Log));
+    assert!(after.read(0, 4096 * 76) == content);
+}
