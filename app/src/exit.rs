@@ -51,6 +51,12 @@ impl Exit {
         Self::NoFrontend,
     ];
 
+    /// The code that a process of this program ended with; none where it was killed.
+    #[must_use]
+    pub fn of_code(code: Option<i32>) -> Option<Self> {
+        Self::ALL.into_iter().find(|exit| code == Some(*exit as i32))
+    }
+
     /// What it means, in `--help`.
     #[must_use]
     pub const fn meaning(self) -> &'static str {

@@ -8,9 +8,13 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-fn kill(pid: &Value) {
+fn signal(pid: &Value, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid.as_u64().unwrap()).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+fn kill(pid: &Value) {
+    signal(pid, rustix::process::Signal::KILL);
 }
 
 #[test]
@@ -73,6 +77,25 @@ fn a_killed_server_leaves_what_was_flushed() {
     drop(client);
     home.says(0, &["detach", "disk.img"]);
     home.says(0, &["check", "--data", "disk.img"]);
+}
+
+#[test]
+fn nobody_waits_for_a_stopped_server() {
+    let home = Home::new();
+    home.says(0, &["create", "disk.img", "--size", "32M"]);
+    home.attach("disk.img", &[]);
+    let pid = home.json(&["status", "disk.img"])["pid"].clone();
+    signal(&pid, rustix::process::Signal::STOP);
+    let began = std::time::Instant::now();
+    let (out, err) = home.expect(1, &["status", "disk.img"]);
+    assert!(out.contains("no answer") && out.contains("nbd+unix") && err.contains(&format!("kill -CONT {pid}")), "{out}{err}");
+    home.complaint(1, &["stats", "disk.img"], "is stopped");
+    home.complaint(1, &["detach", "--timeout", "60", "disk.img"], "is stopped");
+    assert_eq!(home.json(&["list"])["volumes"][0]["path"].as_str(), Some(home.path("disk.img").as_str()));
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+    signal(&pid, rustix::process::Signal::CONT);
+    assert!(!home.says(0, &["status", "disk.img"]).contains("no answer"));
+    home.says(0, &["detach", "disk.img"]);
 }
 
 #[test]

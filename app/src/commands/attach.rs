@@ -150,6 +150,5 @@ fn stay(mut supervisor: Child) -> Outcome<Exit> {
         }
     });
     let status = supervisor.wait().map_err(|e| Failed::system("cannot wait for the supervisor", e))?;
-    let code = status.code().and_then(|code| Exit::ALL.into_iter().find(|exit| *exit as i32 == code));
-    code.ok_or_else(|| Failed::new(Exit::System, format!("the supervisor ended: {status}")))
+    Exit::of_code(status.code()).ok_or_else(|| Failed::new(Exit::System, format!("the supervisor ended: {status}")))
 }

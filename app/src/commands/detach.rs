@@ -5,11 +5,15 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::loopdev;
 use crate::server::control::{self, Ask};
 use crate::server::directory::run_directory;
-use crate::server::launch::End;
-use crate::server::record::{FrontendKind, Places, clear};
+use crate::server::launch::{self, End};
+use crate::server::process::is_stopped;
+use crate::server::record::{FrontendKind, Places, Record, clear};
 use crate::server::serving::no_frontend;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 /// Detach a volume: commit everything, mark it clean, end its server
 #[derive(Debug, clap::Args)]
@@ -17,7 +21,7 @@ pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
     #[arg(required_unless_present = "device")]
     volume: Option<String>,
-    /// How long to wait for the end of the server. It goes on committing when this is over.
+    /// How long to wait for the flush of the device and the end of the server. Both go on when this is over.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
     /// Only take that loop device away, for `supervise`.
@@ -31,28 +35,22 @@ pub struct Arguments {
 /// When it is not attached, in use, or does not end in time.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     if let Some(device) = &arguments.device {
-        return loopdev::detach(device).map(|()| Exit::Done).map_err(no_frontend);
+        return loopdev::detach(device).map(|()| Exit::Done).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) });
     }
+    let deadline = Deadline(Instant::now().checked_add(Duration::from_secs(arguments.timeout)));
     let record = attached(arguments.volume.as_deref().unwrap_or_default())?;
     let directory = run_directory()?;
     let places = Places::of(&directory, &record.id);
+    // Nothing is begun that a stopped server would keep from ending.
+    control::check_running(&places.control)?;
     match record.frontend {
         FrontendKind::Nbd => {
-            control::ask(&places.control, Ask::Detach)?;
+            control::ask_within(&places.control, &Ask::Detach, deadline.left().min(control::ANSWER_PATIENCE))?;
         }
-        FrontendKind::Fuse if !loopdev::has_tag(record.location.as_ref(), &record.id) => {
-            let (device, place) = (record.location, places.record);
-            return Err(Failed::new(
-                Exit::System,
-                format!("{device} does not belong to {}, but the record {} names it", record.path.display(), place.display()),
-            )
-            .next("`losetup --list` shows what it is. If the record is wrong, remove it."));
-        }
-        FrontendKind::Fuse => loopdev::detach(record.location.as_ref()).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) })?,
+        FrontendKind::Fuse => take_device_away(&record, &places, deadline)?,
     }
-    if !record.process.wait_end(Duration::from_secs(arguments.timeout)) {
-        return Err(Failed::new(Exit::System, format!("the server of {} still commits", record.path.display()))
-            .next("Wait, and look at `onefold list`; the volume is in use until it is gone."));
+    if !record.process.wait_end(deadline.left()) {
+        return Err(still_there(&record));
     }
     clear(&directory, &record.id);
     match End::take(&places.end) {
@@ -61,4 +59,61 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
             Err(failed.unwrap_or_else(|| Failed::new(exit, exit.meaning())).next(format!("The log is {}.", places.log.display())))
         }
     }
+}
+
+/// When the time is over, if ever.
+#[derive(Clone, Copy)]
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    fn left(self) -> Duration {
+        self.0.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Has a process of its own flush the loop device and take it away: whoever does that cannot be stopped while the server does not answer.
+fn take_device_away(record: &Record, places: &Places, deadline: Deadline) -> Outcome {
+    if !loopdev::has_tag(record.location.as_ref(), &record.id) {
+        let (device, place) = (&record.location, places.record.display());
+        let message = format!("{device} does not belong to {}, but the record {place} names it", record.path.display());
+        return Err(Failed::new(Exit::System, message).next("`losetup --list` shows what it is. If the record is wrong, remove it."));
+    }
+    let mut command = launch::detach_device(record.location.as_ref());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+    let cannot = |e| Failed::system("cannot start the command that takes the device away", e);
+    let mut helper = command.spawn().map_err(cannot)?;
+    while helper.try_wait().map_err(cannot)?.is_none() {
+        if deadline.left().is_zero() {
+            let message = format!("{} is still being flushed", record.location);
+            return Err(
+                Failed::new(Exit::System, message).next("It is taken away when that is over; `onefold status` shows how the volume is.")
+            );
+        }
+        std::thread::sleep(Duration::from_millis(5).min(deadline.left()));
+    }
+    verdict(helper)
+}
+
+/// What the command that takes a device away said at its end.
+fn verdict(mut helper: Child) -> Outcome {
+    let mut said = String::new();
+    let _ = helper.stderr.take().map(|mut errors| errors.read_to_string(&mut said));
+    let status = helper.wait().map_err(|e| Failed::system("cannot wait for the command that takes the device away", e))?;
+    if status.success() {
+        return Ok(());
+    }
+    let exit = Exit::of_code(status.code()).unwrap_or(Exit::System);
+    let said = said.trim();
+    Err(Failed::new(exit, said.strip_prefix("onefold: ").unwrap_or(said)))
+}
+
+/// Why a volume is not detached when the time is over.
+fn still_there(record: &Record) -> Failed {
+    let pid = record.process.pid;
+    if is_stopped(pid) {
+        let message = format!("process {pid}, which attends to {}, is stopped", record.path.display());
+        return Failed::new(Exit::System, message).next(format!("`kill -CONT {pid}` lets it go on."));
+    }
+    Failed::new(Exit::System, format!("the server of {} still commits", record.path.display()))
+        .next("Wait, and look at `onefold list`; the volume is in use until it is gone.")
 }

@@ -205,8 +205,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
 fn stats(record: &Record) -> Outcome<Stats> {
     let control = Places::of(&run_directory()?, &record.id).control;
     let strange = |e| Failed::system("the server speaks another language", e);
-    let counts: Counts = serde_json::from_value(control::ask(&control, Ask::Stats)?).map_err(strange)?;
-    let condition: Condition = serde_json::from_value(control::ask(&control, Ask::Status)?).map_err(strange)?;
+    let counts: Counts = serde_json::from_value(control::ask(&control, &Ask::Stats)?).map_err(strange)?;
+    let condition: Condition = serde_json::from_value(control::ask(&control, &Ask::Status)?).map_err(strange)?;
     let superblock = if record.is_passthrough { None } else { volume::peek(&record.path).ok().map(|chosen| chosen.superblock) };
     let lifetime =
         superblock.map(|s| Lived::of(&s.lifetime)).zip(counts.volume.as_ref()).map(|(lived, volume)| lived.and(volume, &counts.device));

@@ -40,7 +40,8 @@ struct Status {
 struct Attached {
     #[serde(flatten)]
     record: Record,
-    condition: Condition,
+    /// None where the server does not answer.
+    condition: Option<Condition>,
 }
 
 /// What a superblock says.
@@ -124,10 +125,13 @@ impl Report for Status {
             });
             return table.row_if("guard", interval).row_if("state", state);
         };
+        table = table.row("attached at", &record.location);
+        let Some(condition) = condition else {
+            return table.row_if("guard", interval).row("state", "no answer");
+        };
         let beats = condition.guard.as_ref().map(|guard| format!("{}, {} writes", every(guard.interval_ms), guard.writes));
         let guard = beats.or(interval);
         table = table
-            .row("attached at", &record.location)
             .row("state", &condition.state)
             .row("size for clients", Size(condition.bytes))
             .row("server", format!("pid {}", condition.pid))
@@ -147,17 +151,17 @@ impl Report for Status {
     }
 }
 
-/// Shows.
+/// Shows. Where the server does not answer, what is known without it.
 ///
 /// # Errors
 /// When there is no such volume, or its server does not answer.
 pub fn run(arguments: &Arguments) -> Outcome {
     let found = volume::find(&arguments.volume)?;
+    let mut answered = Ok(());
     let attached = match found.attached {
         None => None,
         Some(record) => {
-            let answer = control::ask(&Places::of(&run_directory()?, &record.id).control, Ask::Status)?;
-            let condition = serde_json::from_value(answer).map_err(|e| Failed::system("the server speaks another language", e))?;
+            let condition = ask(&record).map_err(|failed| answered = Err(failed)).ok();
             Some(Attached { record, condition })
         }
     };
@@ -167,7 +171,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
         None => Some(volume::peek(&found.path)?),
     };
     let volume = volume.map(|chosen| OnMedium::from(&chosen.superblock));
-    let pid = attached.as_ref().map(|attached| attached.condition.pid);
+    let pid = attached.as_ref().and_then(|attached| attached.condition.as_ref()).map(|condition| condition.pid);
     print(&Status { path: found.path, pid, attached, volume }, Style::of(arguments.json));
-    Ok(())
+    answered
+}
+
+fn ask(record: &Record) -> Outcome<Condition> {
+    let answer = control::ask(&Places::of(&run_directory()?, &record.id).control, &Ask::Status)?;
+    serde_json::from_value(answer).map_err(|e| Failed::system("the server speaks another language", e))
 }

@@ -1,7 +1,8 @@
 //! The control socket of a server: one question a connection, each answer a line of JSON. There is one answer, or, where something goes on for as
 //! long as the connection stands, one at its beginning and one at its end.
 
-use crate::exit::{Failed, Outcome};
+use super::process::is_stopped;
+use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::recording::Order;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,12 +11,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A question is short.
 const QUESTION_BYTES_MAX: u64 = 16 << 10;
 /// Time for a client to ask, and for one to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a command waits for a server's answer: one that is stopped never gives it.
+pub const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait before a server that is not there yet is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// What a server is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,7 +125,7 @@ fn converse(stream: UnixStream, respond: &dyn Fn(Ask, &Client<'_>) -> io::Result
     match serde_json::from_str(&line) {
         Ok(ask) => respond(ask, &client),
         // What was asked is not repeated: a question may hold a key.
-        Err(error) => client.answer(Err(Failed::new(crate::exit::Exit::Usage, format!("that is no question: {error}")))),
+        Err(error) => client.answer(Err(Failed::new(Exit::Usage, format!("that is no question: {error}")))),
     }
 }
 
@@ -139,13 +144,14 @@ impl Conversation {
     /// # Panics
     /// Never: a question is plain data.
     pub fn begin(path: &Path, question: &Ask) -> Outcome<Self> {
-        let place = path.to_path_buf();
-        let system = |e: io::Error| Failed::system(format!("cannot talk to the server at {}", path.display()), e);
-        let mut stream = UnixStream::connect(path).map_err(system)?;
+        UnixStream::connect(path).and_then(|stream| Self::over(stream, path, question)).map_err(|e| unreachable(path, e))
+    }
+
+    fn over(mut stream: UnixStream, path: &Path, question: &Ask) -> io::Result<Self> {
         let mut text = serde_json::to_vec(question).expect("a question is plain data");
         text.push(b'\n');
-        stream.write_all(&text).map_err(system)?;
-        Ok(Self { reader: BufReader::new(stream), place })
+        stream.write_all(&text)?;
+        Ok(Self { reader: BufReader::new(stream), place: path.to_path_buf() })
     }
 
     /// The next answer; waits for it as long as it takes.
@@ -178,39 +184,107 @@ impl Conversation {
     }
 }
 
-/// Asks the server at `path` what has one answer; waits for it as long as it takes.
+fn unreachable(path: &Path, error: io::Error) -> Failed {
+    Failed::system(format!("cannot talk to the server at {}", path.display()), error)
+}
+
+/// Asks the server at `path` what has one answer, and waits for it for [`ANSWER_PATIENCE`].
 ///
 /// # Errors
-/// What the server answers; also when it is not there.
-pub fn ask(path: &Path, question: Ask) -> Outcome<Value> {
-    Conversation::begin(path, &question)?.hear()
+/// See [`ask_within`].
+pub fn ask(path: &Path, question: &Ask) -> Outcome<Value> {
+    ask_within(path, question, ANSWER_PATIENCE)
+}
+
+/// Asks the server at `path` what has one answer. Waits at most `patience` for the server, which may be about to take the place of a dead one, and
+/// for its answer.
+///
+/// # Errors
+/// What the server answers; also when it is not there, or does not answer in time.
+pub fn ask_within(path: &Path, question: &Ask, patience: Duration) -> Outcome<Value> {
+    use io::ErrorKind as K;
+    let deadline = Instant::now() + patience;
+    let left = || deadline.saturating_duration_since(Instant::now());
+    let stream = loop {
+        match UnixStream::connect(path) {
+            Err(error) if matches!(error.kind(), K::NotFound | K::ConnectionRefused) && !left().is_zero() => {
+                std::thread::sleep(LOOK_AGAIN.min(left()));
+            }
+            other => break other.map_err(|e| unreachable(path, e))?,
+        }
+    };
+    let pid = peer(&stream);
+    let mut conversation = Conversation::over(stream, path, question).map_err(|e| unreachable(path, e))?;
+    loop {
+        if conversation.has_answer(left())? {
+            return conversation.hear();
+        }
+        if left().is_zero() {
+            return Err(silent(pid, patience));
+        }
+    }
+}
+
+/// The server did not answer in time.
+fn silent(pid: Option<u32>, patience: Duration) -> Failed {
+    let server = pid.map_or_else(|| "the server".to_owned(), |pid| format!("the server, process {pid},"));
+    match pid.filter(|&pid| is_stopped(pid)) {
+        Some(pid) => stopped(pid),
+        None => Failed::new(Exit::System, format!("{server} does not answer within {} s", patience.as_secs_f32())).next("Ask again."),
+    }
+}
+
+fn stopped(pid: u32) -> Failed {
+    Failed::new(Exit::System, format!("the server, process {pid}, is stopped and answers nobody"))
+        .next(format!("`kill -CONT {pid}` lets it go on."))
+}
+
+/// Whether the server at `path` can answer: it is not stopped, as by SIGSTOP. True where there is none.
+///
+/// # Errors
+/// When it is stopped.
+pub fn check_running(path: &Path) -> Outcome {
+    let pid = UnixStream::connect(path).ok().as_ref().and_then(peer).filter(|&pid| is_stopped(pid));
+    pid.map_or(Ok(()), |pid| Err(stopped(pid)))
+}
+
+/// The process that listens at the other end.
+fn peer(stream: &UnixStream) -> Option<u32> {
+    let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::Exit;
 
     #[test]
     fn questions_are_answered_and_nonsense_is_refused() {
         let path = std::env::temp_dir().join(format!("onefold-control-{}", std::process::id()));
         listen(&path, |question, client| {
             client.answer(match question {
+                Ask::Stats => {
+                    std::thread::sleep(Duration::from_secs(1));
+                    return Ok(());
+                }
                 Ask::Status => Ok(Value::from("fine")),
                 _ => Err(Failed::new(Exit::InUse, "busy").next("wait")),
             })
         })
         .unwrap();
-        assert_eq!(ask(&path, Ask::Status).unwrap(), Value::from("fine"));
-        let failed = ask(&path, Ask::Detach).unwrap_err();
+        assert_eq!(ask(&path, &Ask::Status).unwrap(), Value::from("fine"));
+        let failed = ask(&path, &Ask::Detach).unwrap_err();
         assert_eq!((failed.exit, failed.message.as_str(), failed.next.as_deref()), (Exit::InUse, "busy", Some("wait")));
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(b"what?\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.contains("no question"), "{answer}");
+        let asked = Instant::now();
+        let failed = ask_within(&path, &Ask::Stats, Duration::from_millis(50)).unwrap_err();
+        assert!(failed.message.contains("does not answer within 0.05 s") && asked.elapsed() < Duration::from_secs(1), "{failed}");
         std::fs::remove_file(&path).unwrap();
-        assert!(ask(&path, Ask::Status).is_err());
+        assert!(ask_within(&path, &Ask::Status, Duration::ZERO).is_err());
     }
 
     /// A server that is asked to end, and has nothing left to do, may be gone before the next instruction of the thread that answers.

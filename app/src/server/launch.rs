@@ -12,6 +12,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// How long an opening server may take to say how far it is, before whoever waits for it listens again for its word.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// What a process in the background tells the one that started it: one line of JSON on its standard output.
 #[derive(Serialize, Deserialize)]
@@ -76,8 +80,8 @@ fn wait_for_word(output: &ChildStdout, control: &Path) {
     let patience = Timespec { tv_sec: 1, tv_nsec: 0 };
     let mut said = String::new();
     while matches!(poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&patience)), Ok(0) | Err(rustix::io::Errno::INTR)) {
-        // It may not be there yet.
-        let Ok(answer) = control::ask(control, Ask::Status) else { continue };
+        // It may not be there yet, and where it is, it answers at once or is asked again.
+        let Ok(answer) = control::ask_within(control, &Ask::Status, GLANCE) else { continue };
         let Some(state) = answer["state"].as_str().filter(|state| state.starts_with(OPENING)) else { continue };
         if state != said {
             let _ = writeln!(std::io::stderr(), "{state}");

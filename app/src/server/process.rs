@@ -11,16 +11,27 @@ pub struct Process {
     pub start_ticks: u64,
 }
 
+/// State and moment of the start of the process with that number.
+fn look(pid: u32) -> Option<(char, u64)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything; what follows the last one is numbers. The state is field 3, the start field 22.
+    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(18)?.parse().ok()?))
+}
+
+/// Whether the process with that number is stopped, as by SIGSTOP or a debugger.
+#[must_use]
+pub fn is_stopped(pid: u32) -> bool {
+    look(pid).is_some_and(|(state, _)| matches!(state, 'T' | 't'))
+}
+
 impl Process {
     /// The process with that number now.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name, in parentheses, may hold anything; what follows the last one is numbers. The state is field 3, the start field 22.
-        let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace();
-        let state = fields.next()?;
-        let start_ticks = fields.nth(18)?.parse().ok()?;
-        (state != "Z" && state != "X").then_some(Self { pid, start_ticks })
+        let (state, start_ticks) = look(pid)?;
+        (state != 'Z' && state != 'X').then_some(Self { pid, start_ticks })
     }
 
     /// This process.

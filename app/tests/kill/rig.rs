@@ -1,10 +1,11 @@
 //! A session to be killed, and what takes it down again.
 
 use crate::tools::{command, run, try_run, wait_until};
+use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -120,6 +121,12 @@ impl Rig {
         descendants(self.supervisor.id()).into_iter().find(|&pid| arguments(pid).get(1).is_some_and(|verb| verb == "serve"))
     }
 
+    /// Runs a command about the volume of this rig, which has to end in time.
+    pub fn onefold(&self, words: &[&str], patience_s: u64) -> Output {
+        let run = format!("ONEFOLD_RUN_DIR={}", self.directory.path().join("run").display());
+        try_run(&[&["env", &run, ONEFOLD], words].concat(), patience_s)
+    }
+
     /// Kills the server, once there is one that has not been killed yet.
     pub fn kill_server(&self) {
         let mut pid = None;
@@ -200,8 +207,12 @@ pub fn is_attached(device: &Path) -> bool {
 }
 
 pub fn kill(pid: u32) {
+    signal(pid, Signal::KILL);
+}
+
+pub fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    let _ = rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL);
+    let _ = rustix::process::kill_process(pid.unwrap(), signal);
 }
 
 pub fn kill_all(first: u32) {

@@ -22,5 +22,5 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Outcome {
     let record = attached(&arguments.volume)?;
     let control = Places::of(&run_directory()?, &record.id).control;
-    control::ask(&control, Ask::Mark { phase: arguments.phase.clone() }).map(drop)
+    control::ask(&control, &Ask::Mark { phase: arguments.phase.clone() }).map(drop)
 }
