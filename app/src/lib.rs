@@ -10,6 +10,7 @@ pub mod live;
 pub mod output;
 pub mod runtime;
 pub mod server;
+pub mod supervision;
 pub mod target;
 #[cfg(test)]
 mod test_kit;

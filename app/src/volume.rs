@@ -110,7 +110,7 @@ pub struct Found {
 /// # Errors
 /// When there is none, or several fit.
 pub fn find(name: &str) -> Outcome<Found> {
-    let records: Vec<Record> = record::all(&run_directory()?)?.into_iter().filter(Record::is_alive).collect();
+    let (records, _) = record::by_life(&run_directory()?)?;
     if let Some(record) = records.iter().find(|r| r.location == name) {
         return Ok(Found { path: record.path.clone(), attached: Some(record.clone()) });
     }

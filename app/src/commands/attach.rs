@@ -6,16 +6,18 @@ use crate::output::size::Size;
 use crate::server::directory::run_directory;
 use crate::server::launch::{self, End};
 use crate::server::plan::{FrontendPlan, Options, Plan};
-use crate::server::record::{Places, Record, clear};
+use crate::server::record::{Places, Record, clear_dead};
 use crate::server::serving::serve;
+use crate::server::session::{self, Session};
 use crate::server::{known, record};
 use crate::volume;
 use onefold_engine::memory::Accountant;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -46,7 +48,13 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let plan = plan(arguments)?;
     let _ = End::take(&Places::of(&plan.directory, &plan.id).end);
     match (&plan.frontend, arguments.foreground) {
-        (FrontendPlan::Nbd { .. }, true) => serve(&plan, None, announce),
+        (FrontendPlan::Nbd { .. }, true) => {
+            let lock = Places::of(&plan.directory, &plan.id).lock;
+            let session = Session::begin(&lock)?;
+            let served = serve(&plan, None, announce);
+            session.remove(&lock);
+            served
+        }
         (FrontendPlan::Nbd { .. }, false) => {
             let (location, _) = launch::start("serve", &plan)?;
             announce(&location);
@@ -55,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
         (FrontendPlan::Fuse, is_foreground) => {
             let (location, supervisor) = launch::start("supervise", &plan)?;
             announce(&location);
-            if is_foreground { stay(supervisor) } else { Ok(Exit::Done) }
+            if is_foreground { stay(supervisor, &plan, location) } else { Ok(Exit::Done) }
         }
     }
 }
@@ -76,8 +84,8 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
     }
     let directory = run_directory()?;
     let found = volume::find(&arguments.volume)?;
-    // A server that was killed a moment ago is given the time to be gone.
-    if let Some(record) = found.attached.filter(|record| !record.process.wait_end(DYING)) {
+    // One that was killed a moment ago is given the time to be gone.
+    if let Some(record) = found.attached.filter(|record| !session::wait_end(&Places::of(&directory, &record.id).lock, DYING)) {
         return Err(in_use(&record));
     }
     let path = found.path;
@@ -93,10 +101,9 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
         }
     };
     if let Some(record) = record::all(&directory)?.iter().find(|r| r.id == id) {
-        if record.is_alive() {
+        if !clear_dead(&directory, &id) {
             return Err(in_use(record).next("A copy of a volume cannot be attached beside it: both have the same UUID."));
         }
-        clear(&directory, &id);
     }
     known::remember(&path);
     let places = Places::of(&directory, &id);
@@ -140,15 +147,30 @@ fn absolute(typed: &str) -> Outcome<String> {
     Ok(format!("unix:{}", path.display()))
 }
 
-/// Waits for the supervisor's end, and hands SIGTERM on to it.
-fn stay(mut supervisor: Child) -> Outcome<Exit> {
-    let pid = rustix::process::Pid::from_child(&supervisor);
+/// Waits for the end of the attachment, and hands SIGTERM on. `supervisor` is the first one: another may take its place.
+fn stay(mut supervisor: Child, plan: &Plan, location: String) -> Outcome<Exit> {
+    let first =
+        pidfd_open(Pid::from_child(&supervisor), PidfdFlags::empty()).map_err(|e| Failed::system("cannot watch the supervisor", e))?;
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT]).map_err(|e| Failed::system("cannot watch for signals", e))?;
     std::thread::spawn(move || {
         for _ in signals.forever() {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            if pidfd_send_signal(&first, Signal::TERM).is_err() {
+                // What a supervisor does when it is asked to end.
+                let _ = launch::detach_device(location.as_ref()).stdin(Stdio::null()).stdout(Stdio::null()).status();
+            }
         }
     });
     let status = supervisor.wait().map_err(|e| Failed::system("cannot wait for the supervisor", e))?;
-    Exit::of_code(status.code()).ok_or_else(|| Failed::new(Exit::System, format!("the supervisor ended: {status}")))
+    if let Some(exit) = Exit::of_code(status.code()) {
+        return Ok(exit);
+    }
+    let places = Places::of(&plan.directory, &plan.id);
+    let _ = session::wait_end(&places.lock, Duration::MAX);
+    match End::look(&places.end) {
+        Some(End { failed: Some(failed), .. }) => Err(failed),
+        Some(End { exit, .. }) => Ok(exit),
+        // `detach` has taken the word, and the record is gone; or nobody was left to say anything.
+        None if !places.record.exists() => Ok(Exit::Done),
+        None => Err(Failed::new(Exit::System, format!("the supervisor ended: {status}, and so did its server"))),
+    }
 }

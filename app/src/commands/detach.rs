@@ -1,19 +1,21 @@
 //! `detach`: takes an attached volume away, after everything is durable.
 
-use super::attached;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::loopdev;
 use crate::server::control::{self, Ask};
 use crate::server::directory::run_directory;
 use crate::server::launch::{self, End};
 use crate::server::process::is_stopped;
-use crate::server::record::{FrontendKind, Places, Record, clear};
+use crate::server::record::{FrontendKind, Places, Record, by_life, clear, clear_dead};
 use crate::server::serving::no_frontend;
+use crate::server::session::{self, Session};
+use crate::volume;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 
 /// Detach a volume: commit everything, mark it clean, end its server
 #[derive(Debug, clap::Args)]
@@ -38,8 +40,9 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
         return loopdev::detach(device).map(|()| Exit::Done).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) });
     }
     let deadline = Deadline(Instant::now().checked_add(Duration::from_secs(arguments.timeout)));
-    let record = attached(arguments.volume.as_deref().unwrap_or_default())?;
     let directory = run_directory()?;
+    let found = volume::find(arguments.volume.as_deref().unwrap_or_default())?;
+    let Some(record) = found.attached else { return Err(take_rest_away(&found.path, &directory)?) };
     let places = Places::of(&directory, &record.id);
     // Nothing is begun that a stopped server would keep from ending.
     control::check_running(&places.control)?;
@@ -49,13 +52,13 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
         }
         FrontendKind::Fuse => take_device_away(&record, &places, deadline)?,
     }
-    if !record.process.wait_end(deadline.left()) {
+    if !session::wait_end(&places.lock, deadline.left()) {
         return Err(still_there(&record));
     }
-    clear(&directory, &record.id);
+    clear_dead(&directory, &record.id);
     match End::take(&places.end) {
         None | Some(End { exit: Exit::Done, .. }) => Ok(Exit::Done),
-        Some(End { exit, failed }) => {
+        Some(End { exit, failed, .. }) => {
             Err(failed.unwrap_or_else(|| Failed::new(exit, exit.meaning())).next(format!("The log is {}.", places.log.display())))
         }
     }
@@ -69,6 +72,39 @@ impl Deadline {
     fn left(self) -> Duration {
         self.0.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()))
     }
+}
+
+/// Of a volume that is not attached, takes away what processes that died have left. Says what there was.
+///
+/// # Errors
+/// When it is just being attached or detached.
+fn take_rest_away(path: &Path, directory: &Path) -> Outcome<Failed> {
+    let not_attached = Failed::new(Exit::NotFound, format!("{} is not attached", path.display()));
+    let (_, dead) = by_life(directory)?;
+    let record = dead.into_iter().find(|record| record.path == path || Path::new(&record.location) == path);
+    let store = record.as_ref().map_or(path, |record| &record.path);
+    let uuid = || volume::peek(path).ok().map(|chosen| Uuid::from_bytes(chosen.superblock.uuid).to_string());
+    let Some(id) = record.as_ref().map(|record| record.id.clone()).or_else(uuid) else { return Ok(not_attached) };
+    let lock = Places::of(directory, &id).lock;
+    let Some(session) = Session::after(&lock) else {
+        return Err(Failed::new(Exit::InUse, format!("{} is just being attached or detached", store.display())).next("Try again."));
+    };
+    let devices = loopdev::find(&id).unwrap_or_default();
+    loopdev::clear_dead(&id);
+    clear(directory, &id);
+    session.remove(&lock);
+    if record.is_none() && devices.is_empty() {
+        return Ok(not_attached.next("`onefold list` shows what is attached."));
+    }
+    let devices: Vec<String> = devices
+        .iter()
+        .map(|device| {
+            let when = if loopdev::is_attached(device) { "goes when its last user closes it" } else { "was taken away" };
+            format!(". Its dead device {} {when}", device.display())
+        })
+        .collect();
+    let message = format!("{} is not attached: its server died before it was closed in order{}", store.display(), devices.concat());
+    Ok(Failed::new(Exit::NotFound, message).next(format!("`onefold attach {}` recovers it.", store.display())))
 }
 
 /// Has a process of its own flush the loop device and take it away: whoever does that cannot be stopped while the server does not answer.

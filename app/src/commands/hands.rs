@@ -1,21 +1,28 @@
 //! `hands`: puts the loop device on a FUSE session, from outside of supervisor and server. Started by `supervise`.
 
 use super::parse_plan;
-use crate::exit::Outcome;
-use crate::frontend::fuse::attach_loop;
+use crate::exit::{Failed, Outcome};
 use crate::frontend::fuse::supervisor::Hands;
+use crate::frontend::fuse::{attach_loop, loopdev};
 use crate::server::launch::End;
 use crate::server::record::Places;
 use crate::server::serving::no_frontend;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     plan: String,
-    /// Descriptor of the session's root directory.
+    /// Descriptor of the session's root directory. Without it: wait for the device that another process makes or has made, as long as the one lives
+    /// that has started this.
     #[arg(long)]
-    root: RawFd,
+    root: Option<RawFd>,
 }
+
+/// How often the device is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Makes the device and prints its path.
 ///
@@ -23,12 +30,25 @@ pub struct Arguments {
 /// When the kernel has none to give.
 pub fn run(arguments: &Arguments) -> Outcome {
     let plan = parse_plan(&arguments.plan)?;
-    let made =
-        Hands::from_arguments(arguments.root).and_then(|root| attach_loop(&root, &plan.id, plan.options.read_only)).map_err(no_frontend);
+    let Some(root) = arguments.root else {
+        println!("{}", find(&plan.id)?.display());
+        return Ok(());
+    };
+    let made = Hands::from_arguments(root).and_then(|root| attach_loop(&root, &plan.id, plan.options.read_only)).map_err(no_frontend);
     if let Err(failed) = &made {
         // For the supervisor, which hands it on.
-        End { exit: failed.exit, failed: Some(failed.clone()) }.leave(&Places::of(&plan.directory, &plan.id).end);
+        End::of(failed.exit, Some(failed.clone())).leave(&Places::of(&plan.directory, &plan.id).end);
     }
     println!("{}", made?.display());
     Ok(())
+}
+
+fn find(tag: &str) -> Outcome<PathBuf> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Failed::system("cannot end with the supervisor", e))?;
+    loop {
+        if let Some(device) = loopdev::find(tag).map_err(no_frontend)?.into_iter().next() {
+            return Ok(device);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
 }

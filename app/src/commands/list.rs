@@ -6,7 +6,7 @@ use crate::output::table::Table;
 use crate::output::{Report, Style, complain, print};
 use crate::server::directory::run_directory;
 use crate::server::known;
-use crate::server::record::{self, Record, clear};
+use crate::server::record::{self, Record, clear_dead};
 use crate::volume::{block_devices, peek};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -65,10 +65,11 @@ impl Report for List {
 /// When the directory of records cannot be read.
 pub fn run(arguments: &Arguments) -> Outcome {
     let directory = run_directory()?;
-    let (alive, dead): (Vec<Record>, Vec<Record>) = record::all(&directory)?.into_iter().partition(Record::is_alive);
+    let (alive, dead) = record::by_life(&directory)?;
     for record in dead {
-        complain(format_args!("onefold: the server of {} died; `onefold attach` serves it again", record.path.display()));
-        clear(&directory, &record.id);
+        if clear_dead(&directory, &record.id) {
+            complain(format_args!("onefold: the server of {} died; `onefold attach` serves it again", record.path.display()));
+        }
     }
     let mut volumes: Vec<Line> = alive.into_iter().map(Line::of).collect();
     if arguments.all {

@@ -2,19 +2,48 @@
 
 use super::parse_plan;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::frontend::Error;
 use crate::frontend::fuse::THREADS;
-use crate::frontend::fuse::supervisor::{self, DeathLimit, Ended, Event, Handover, Hands, prepare_process};
+use crate::frontend::fuse::supervisor::{self, Adoption, DeathLimit, Ended, Event, Handover, Hands, prepare_process};
 use crate::server::launch::{self, End, Told};
 use crate::server::plan::Plan;
 use crate::server::process::Process;
-use crate::server::record::{Places, Record, clear};
+use crate::server::record::{Places, Record, clear, parse, small_file};
 use crate::server::serving::no_frontend;
-use std::path::Path;
+use crate::server::session::Session;
+use crate::supervision::handover::lend;
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     plan: String,
+    #[command(flatten)]
+    adoption: Option<Inheritance>,
+}
+
+/// What a server leaves to its next supervisor.
+#[derive(Debug, clap::Args)]
+#[group(requires_all = ["channels", "server", "server_fd", "session"])]
+struct Inheritance {
+    #[arg(long, required = false)]
+    channels: String,
+    #[arg(long, required = false)]
+    server: u32,
+    #[arg(long, required = false)]
+    server_fd: RawFd,
+    #[arg(long, required = false)]
+    session: RawFd,
+    #[arg(long)]
+    resend: bool,
+}
+
+impl Inheritance {
+    fn take(&self) -> Result<(Session, Adoption), Error> {
+        let adoption = Adoption::from_arguments(&self.channels, self.server, self.server_fd, self.resend)?;
+        Ok((Session::from_argument(self.session)?, adoption))
+    }
 }
 
 /// Supervises until the session's end.
@@ -22,41 +51,58 @@ pub struct Arguments {
 /// # Errors
 /// When the session cannot be had, or broke.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
+    let inherited = arguments.adoption.as_ref().map(Inheritance::take).transpose().map_err(no_frontend)?;
     let plan = parse_plan(&arguments.plan)?;
     if plan.in_background {
         launch::leave_terminal();
     }
-    let result = supervise(&plan);
-    clear(&plan.directory, &plan.id);
+    let lock = Places::of(&plan.directory, &plan.id).lock;
+    let (session, adoption) = match inherited {
+        Some((session, adoption)) => (Ok(session), Some(adoption)),
+        None => (Session::begin(&lock), None),
+    };
+    let result = session.and_then(|session| {
+        let result = supervise(&plan, &session, adoption);
+        clear(&plan.directory, &plan.id);
+        session.remove(&lock);
+        result
+    });
     if let Err(failed) = &result {
         Told::Failed(failed.clone()).tell();
     }
     result
 }
 
-fn supervise(plan: &Plan) -> Outcome<Exit> {
-    let end_place = Places::of(&plan.directory, &plan.id).end;
-    let _ = End::take(&end_place);
+fn supervise(plan: &Plan, session: &Session, adoption: Option<Adoption>) -> Outcome<Exit> {
+    let places = Places::of(&plan.directory, &plan.id);
+    let end_place = &places.end;
     for refused in prepare_process() {
         tracing::warn!("{refused} was refused: where memory is short, the device may stall");
     }
-    let session = supervisor::Plan {
+    let fuse = supervisor::Plan {
         source: plan.path.display().to_string(),
         tag: plan.id.clone(),
         threads: THREADS,
         limit: DeathLimit::default(),
         without_resend: false,
     };
-    let mut crew = Crew { plan: plan.clone() };
-    let ended = supervisor::supervise(&session, &mut crew);
-    let end = End::take(&end_place);
+    let is_replacement = adoption.is_some();
+    let mut crew = Crew { plan: Plan { is_replacement, ..plan.clone() }, session };
+    let ended = match adoption {
+        None => {
+            let _ = End::take(end_place);
+            supervisor::supervise(&fuse, &mut crew)
+        }
+        Some(adoption) => supervisor::adopt(&fuse, &mut crew, adoption, recorded_device(&places)),
+    };
+    let end = End::take(end_place);
     match ended {
         Ok(()) | Err(Ended::FailedClose { .. }) => {
             // A server that could not close its volume has left word of it.
             let exit = end.as_ref().map_or(if ended.is_ok() { Exit::Done } else { Exit::System }, |end| end.exit);
             // For `detach`, which asks when we are gone.
             if let Some(end) = end {
-                end.leave(&end_place);
+                end.leave(end_place);
             }
             Ok(exit)
         }
@@ -65,23 +111,38 @@ fn supervise(plan: &Plan) -> Outcome<Exit> {
     }
 }
 
-/// This very program, in its several parts.
-struct Crew {
-    plan: Plan,
+/// The loop device that a dead supervisor has recorded.
+fn recorded_device(places: &Places) -> Option<PathBuf> {
+    parse(&places.record, &small_file(&places.record)?).map(|record| record.location.into())
 }
 
-impl supervisor::Crew for Crew {
-    fn server(&mut self, handover: &Handover) -> Command {
+/// This very program, in its several parts.
+struct Crew<'a> {
+    plan: Plan,
+    session: &'a Session,
+}
+
+impl supervisor::Crew for Crew<'_> {
+    fn server(&mut self, handover: &Handover<'_>) -> Command {
         let mut command = launch::command("serve", &self.plan);
-        command.args(handover.arguments()).stdin(Stdio::null()).stdout(Stdio::null());
+        handover.lend_to(&mut command);
+        lend(&mut command, &[self.session.descriptor()]);
+        command.args(self.session.argument()).stdin(Stdio::null()).stdout(Stdio::null());
         // Whoever comes after may find the volume still held by the last requests of this one.
         self.plan.is_replacement = true;
         command
     }
 
-    fn hands(&mut self, hands: &Hands) -> Command {
+    fn hands(&mut self, hands: &Hands<'_>) -> Command {
         let mut command = launch::command("hands", &self.plan);
-        command.args(hands.arguments()).stdin(Stdio::null());
+        hands.lend_to(&mut command);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn finder(&mut self) -> Command {
+        let mut command = launch::command("hands", &self.plan);
+        command.stdin(Stdio::null());
         command
     }
 
@@ -89,6 +150,11 @@ impl supervisor::Crew for Crew {
         let mut command = launch::detach_device(device);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
+    }
+
+    fn word(&mut self, server: u32) -> Option<i32> {
+        let end = End::look(&Places::of(&self.plan.directory, &self.plan.id).end);
+        end.filter(|end| end.process.pid == server).map(|end| end.exit as i32)
     }
 
     fn report(&mut self, event: Event) {

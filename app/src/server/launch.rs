@@ -2,7 +2,8 @@
 
 use super::control::{self, Ask};
 use super::plan::Plan;
-use super::record::{Places, small_file};
+use super::process::Process;
+use super::record::{Places, parse, small_file};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::notices::OPENING;
 use serde::{Deserialize, Serialize};
@@ -68,9 +69,30 @@ pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
         }
         None => {
             let status = child.wait().map(|status| status.to_string()).unwrap_or_default();
+            // It may have died when all but the word was done, or its server may live and go on by itself.
+            if let Some(location) = found_all_the_same(plan) {
+                return Ok((location, child));
+            }
             Err(Failed::new(Exit::System, format!("the server ended before it served ({status})"))
                 .next(format!("Its log is {}.", log.display())))
         }
+    }
+}
+
+/// Where it is served although whoever was to say so died; none where nothing of it lives any more.
+fn found_all_the_same(plan: &Plan) -> Option<String> {
+    let places = Places::of(&plan.directory, &plan.id);
+    loop {
+        // In this order: what was served until now is over then.
+        let is_alive = places.are_alive();
+        let record = small_file(&places.record).and_then(|text| parse(&places.record, &text));
+        if let Some(record) = record.filter(|_| is_alive) {
+            return Some(record.location);
+        }
+        if !is_alive {
+            return None;
+        }
+        std::thread::sleep(GLANCE);
     }
 }
 
@@ -127,11 +149,25 @@ pub fn leave_terminal() {
 /// What became of a server, left for whoever asks after its end.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct End {
+    /// Who left it.
+    pub process: Process,
     pub exit: Exit,
     pub failed: Option<Failed>,
 }
 
 impl End {
+    /// That of this process.
+    #[must_use]
+    pub fn of(exit: Exit, failed: Option<Failed>) -> Self {
+        Self { process: Process::this(), exit, failed }
+    }
+
+    /// What stands at `place`, if anything does.
+    #[must_use]
+    pub fn look(place: &Path) -> Option<Self> {
+        serde_json::from_slice(&small_file(place)?).ok()
+    }
+
     /// Leaves it at `place`.
     pub fn leave(&self, place: &Path) {
         if let Err(error) = serde_json::to_vec(self).map_err(Into::into).and_then(|text| fs::write(place, text)) {
@@ -142,8 +178,8 @@ impl End {
     /// Takes it from `place`, if it is there.
     #[must_use]
     pub fn take(place: &Path) -> Option<Self> {
-        let text = small_file(place)?;
+        let end = Self::look(place);
         let _ = fs::remove_file(place);
-        serde_json::from_slice(&text).ok()
+        end
     }
 }

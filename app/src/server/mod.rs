@@ -1,7 +1,7 @@
 //! One process serves one attached volume. This module is what such a process does and shows to others, and how they talk to it.
 //!
 //! 1. Everything lies in one directory that only its owner can enter: a record of each attached volume, its control socket, its log.
-//! 2. A record counts only while the process that it names lives: the number alone says nothing, since numbers are used again.
+//! 2. A record counts only while its attachment lives ([`session`]): the numbers of processes in it are for people, since numbers are used again.
 //! 3. A server in the background says on its standard output, once, that it serves or why it does not; what became of it at the end it leaves
 //!    in a file.
 
@@ -14,3 +14,4 @@ pub mod process;
 pub mod record;
 pub mod recording;
 pub mod serving;
+pub mod session;

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::time::{Duration, Instant};
 
 /// A process: its number and the moment of its start, in the kernel's ticks since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,26 +41,6 @@ impl Process {
     pub fn this() -> Self {
         Self::of(std::process::id()).expect("/proc is mounted")
     }
-
-    /// Whether it still runs.
-    #[must_use]
-    pub fn is_alive(self) -> bool {
-        Self::of(self.pid) == Some(self)
-    }
-
-    /// Waits for its end. Whether it came in time.
-    #[must_use]
-    pub fn wait_end(self, patience: Duration) -> bool {
-        // None: a time that no clock comes to.
-        let deadline = Instant::now().checked_add(patience);
-        while self.is_alive() {
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        true
-    }
 }
 
 #[cfg(test)]
@@ -71,13 +50,13 @@ mod tests {
     #[test]
     fn a_process_is_known_by_number_and_start() {
         let this = Process::this();
-        assert!(this.is_alive());
-        assert!(!Process { start_ticks: this.start_ticks + 1, ..this }.is_alive());
+        assert_eq!(Process::of(this.pid), Some(this));
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         let process = Process::of(child.id()).unwrap();
-        assert!(!process.wait_end(Duration::from_millis(20)));
+        assert!(process.pid == child.id() && process.start_ticks >= this.start_ticks);
         child.kill().unwrap();
-        assert!(process.wait_end(Duration::MAX), "a zombie counts as ended");
+        while Process::of(child.id()).is_some() {}
         child.wait().unwrap();
+        assert_eq!(Process::of(child.id()), None, "a zombie counts as ended");
     }
 }

@@ -1,11 +1,11 @@
 //! The record of an attached volume: a small JSON file, written whole when it is served and removed when it is not.
 //!
 //! A record is believed no further than it has to be: it is the record of `id` only where it is called `id.json`, so it names no file outside of the
-//! directory; its process counts only with the moment of its start, and nobody ever signals it; its loop device is taken away only where it has the
-//! volume's tag.
+//! directory; its process is for people, and nobody ever signals it; its loop device is taken away only where it has the volume's tag.
 
 use super::plan::{FrontendPlan, Plan};
 use super::process::Process;
+use super::session::{self, Session};
 use crate::exit::{Failed, Outcome};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -35,6 +35,7 @@ pub struct Record {
     pub label: Option<String>,
     /// The backing store, absolute.
     pub path: PathBuf,
+    /// The process that attends to it: over FUSE the supervisor.
     pub process: Process,
     pub frontend: FrontendKind,
     /// NBD URI or block device.
@@ -56,6 +57,8 @@ pub struct Places {
     pub end: PathBuf,
     /// What was promised to clients and is not durable yet.
     pub ring: PathBuf,
+    /// Locked as long as the attachment lives.
+    pub lock: PathBuf,
 }
 
 impl Places {
@@ -70,7 +73,14 @@ impl Places {
             log: with("log"),
             end: with("end"),
             ring: with("ring"),
+            lock: with("lock"),
         }
+    }
+
+    /// Whether the attachment lives: any process of it.
+    #[must_use]
+    pub fn are_alive(&self) -> bool {
+        session::is_alive(&self.lock)
     }
 }
 
@@ -114,12 +124,6 @@ impl Record {
             .and_then(|()| fs::rename(&fresh, place));
         written.map_err(|e| Failed::system(format!("cannot write {}", place.display()), e))
     }
-
-    /// Whether its process still serves.
-    #[must_use]
-    pub fn is_alive(&self) -> bool {
-        self.process.is_alive()
-    }
 }
 
 /// What a file of the run directory holds; none where it is no plain file, or larger than any of ours.
@@ -155,12 +159,29 @@ pub fn all(directory: &Path) -> Outcome<Vec<Record>> {
     Ok(records)
 }
 
-/// Removes what a dead server left.
+/// The records in `directory`, by path: of attachments that live, and of those that died.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn by_life(directory: &Path) -> Outcome<(Vec<Record>, Vec<Record>)> {
+    Ok(all(directory)?.into_iter().partition(|record| Places::of(directory, &record.id).are_alive()))
+}
+
+/// Removes what an attachment shows of itself, by its last process or after it.
 pub fn clear(directory: &Path, id: &str) {
     let places = Places::of(directory, id);
     for path in [places.record, places.control, places.socket] {
         let _ = fs::remove_file(path);
     }
+}
+
+/// Removes what an attachment left that is over. Whether it is.
+pub fn clear_dead(directory: &Path, id: &str) -> bool {
+    let lock = Places::of(directory, id).lock;
+    let Some(session) = Session::after(&lock) else { return false };
+    clear(directory, id);
+    session.remove(&lock);
+    true
 }
 
 #[cfg(test)]
@@ -224,11 +245,20 @@ mod tests {
         assert!(found(scratch.path()).is_empty(), "a directory");
     }
 
-    /// Numbers that mean many processes to `kill`, and one that runs but began at another time.
+    /// Whatever process it names, such as one that runs.
     #[test]
-    fn no_number_alone_is_a_process_of_ours() {
-        for pid in [0, 1, std::process::id(), i32::MAX as u32, i32::MAX as u32 + 1, u32::MAX] {
-            assert!(!record("id", pid).is_alive(), "{pid}");
+    fn a_record_counts_as_long_as_its_attachment_lives() {
+        let scratch = tempfile::tempdir().unwrap();
+        let places = Places::of(scratch.path(), "id");
+        for pid in [0, 1, std::process::id(), u32::MAX] {
+            record("id", pid).store(&places.record).unwrap();
+            let (alive, dead) = by_life(scratch.path()).unwrap();
+            assert!(alive.is_empty() && dead.len() == 1, "{pid}");
+            let session = Session::begin(&places.lock).unwrap();
+            assert_eq!(by_life(scratch.path()).unwrap().0.len(), 1, "{pid}");
+            assert!(!clear_dead(scratch.path(), "id") && places.record.exists());
+            drop(session);
+            assert!(clear_dead(scratch.path(), "id") && !places.record.exists() && !places.lock.exists());
         }
     }
 }

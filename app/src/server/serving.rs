@@ -10,6 +10,7 @@ use super::plan::{FrontendPlan, Options, Plan};
 use super::process::Process;
 use super::record::{Places, Record, clear};
 use super::recording::Desk;
+use super::session::Session;
 use crate::device::Device;
 use crate::device::backing::{Access, Backing, Kind, PATIENCE};
 use crate::device::paced::Paced;
@@ -44,11 +45,22 @@ const RING_CONTENTS: (u64, u64) = (16, 4096);
 /// How long a new server waits for a dead one's last requests.
 const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serves as `plan` says until somebody ends it. `inherited` are a FUSE session's descriptors. `ready` hears where clients find it.
+/// Serves as `plan` says until somebody ends it, while its caller holds the attachment's lock, and leaves word of its end. `inherited` are a FUSE
+/// session's descriptors. `ready` hears where clients find it.
 ///
 /// # Errors
 /// Why it does not serve.
 pub fn serve(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)) -> Outcome<Exit> {
+    let result = serve_until_ended(plan, inherited, ready);
+    let end = match &result {
+        Ok(exit) => End::of(*exit, None),
+        Err(failed) => End::of(failed.exit, Some(failed.clone())),
+    };
+    end.leave(&Places::of(&plan.directory, &plan.id).end);
+    result
+}
+
+fn serve_until_ended(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)) -> Outcome<Exit> {
     let places = Places::of(&plan.directory, &plan.id);
     let (stop, stopped) = channel();
     watch_signals(plan, stop.clone())?;
@@ -92,18 +104,16 @@ pub fn serve(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)
     })
 }
 
-/// [`serve`] in a process of its own: tells how it goes to whoever started it, and leaves word of its end.
+/// [`serve`] in a process of its own, which holds the attachment's lock or begins one: tells how it goes to whoever started it.
 ///
 /// # Errors
 /// Why it does not serve.
-pub fn serve_in_background(plan: &Plan, inherited: Option<Inherited>) -> Outcome<Exit> {
+pub fn serve_in_background(plan: &Plan, inherited: Option<Inherited>, session: Option<Session>) -> Outcome<Exit> {
     launch::leave_terminal();
-    let result = serve(plan, inherited, |location| Told::Ready { location: location.to_owned() }.tell());
-    let end = match &result {
-        Ok(exit) => End { exit: *exit, failed: None },
-        Err(failed) => End { exit: failed.exit, failed: Some(failed.clone()) },
-    };
-    end.leave(&Places::of(&plan.directory, &plan.id).end);
+    let places = Places::of(&plan.directory, &plan.id);
+    let session = session.map_or_else(|| Session::begin(&places.lock), Ok);
+    let ready = |location: &str| Told::Ready { location: location.to_owned() }.tell();
+    let result = session.as_ref().map_err(Clone::clone).and_then(|_| serve(plan, inherited, ready));
     if let Err(failed) = &result {
         Told::Failed(failed.clone()).tell();
     }

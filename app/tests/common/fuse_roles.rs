@@ -106,20 +106,30 @@ impl Crew {
 }
 
 impl supervisor::Crew for Crew {
-    fn server(&mut self, handover: &Handover) -> Command {
+    fn server(&mut self, handover: &Handover<'_>) -> Command {
         let mut command = self.command("serve");
-        command.args([&self.tag, &self.file]).args(handover.arguments());
+        command.args([&self.tag, &self.file]);
+        handover.lend_to(&mut command);
         command
     }
 
-    fn hands(&mut self, hands: &Hands) -> Command {
+    fn hands(&mut self, hands: &Hands<'_>) -> Command {
         let mut command = self.command("attach-loop");
-        command.arg(&self.tag).args(hands.arguments());
+        command.arg(&self.tag);
+        hands.lend_to(&mut command);
         command
+    }
+
+    fn finder(&mut self) -> Command {
+        unreachable!("its servers start no supervisor")
     }
 
     fn detach(&mut self, device: &Path) -> Command {
         detach_command(device)
+    }
+
+    fn word(&mut self, _server: u32) -> Option<i32> {
+        None
     }
 
     fn report(&mut self, event: Event) {
@@ -141,8 +151,8 @@ fn supervise(tag: &str, file: &str, deaths: usize) -> Result<(), Box<dyn Error>>
     Ok(supervisor::supervise(&plan, &mut crew)?)
 }
 
-fn serve(tag: &str, file: &str, channels: &str, ready: &str) -> Result<(), Box<dyn Error>> {
-    let inherited = Inherited::from_arguments(channels, ready.parse()?)?;
+fn serve(tag: &str, file: &str, channels: &str, ready: &str, supervisor: &str) -> Result<(), Box<dyn Error>> {
+    let inherited = Inherited::from_arguments(channels, ready.parse()?, supervisor.parse()?)?;
     supervisor::ignore_stop_signals()?;
     for refused in supervisor::prepare_process() {
         eprintln!("server: {refused} was refused");
@@ -177,7 +187,9 @@ pub fn play(arguments: &[&str]) -> Option<ExitCode> {
     let result = match *arguments {
         ["supervise", tag, file] => supervise(tag, file, DeathLimit::default().deaths),
         ["supervise", tag, file, deaths] => deaths.parse().map_err(Into::into).and_then(|deaths| supervise(tag, file, deaths)),
-        ["serve", tag, file, "--channels", channels, "--ready", ready] => serve(tag, file, channels, ready),
+        ["serve", tag, file, "--channels", channels, "--ready", ready, "--supervisor", supervisor, ..] => {
+            serve(tag, file, channels, ready, supervisor)
+        }
         ["attach-loop", tag, "--root", root] => attach(tag, root),
         ["detach", device] => loopdev::detach(Path::new(device)).map_err(Into::into),
         _ => return None,

@@ -216,10 +216,10 @@ pub fn signal(pid: u32, signal: Signal) {
 }
 
 pub fn kill_all(first: u32) {
-    // From above: a supervisor would replace a server that dies before it.
-    let below = descendants(first);
-    kill(first);
-    below.into_iter().for_each(kill);
+    let all = [vec![first], descendants(first)].concat();
+    // Stopped before any of them dies: supervisor and server replace each other.
+    all.iter().for_each(|&pid| signal(pid, Signal::STOP));
+    all.into_iter().for_each(kill);
 }
 
 /// Those that it started, and those that they did, nearest first.

@@ -167,7 +167,7 @@ fn write_and_check(device: &Path, start: u64, bytes: u64, stop: &AtomicBool) -> 
     rounds
 }
 
-fn fill(block: &mut [u8; 4096], region: u64, number: u64, version: u64) {
+pub fn fill(block: &mut [u8; 4096], region: u64, number: u64, version: u64) {
     for (i, word) in block.chunks_exact_mut(8).enumerate() {
         let i = u64::try_from(i).unwrap();
         word.copy_from_slice(&(region ^ (number << 40) ^ (version << 16) ^ i).to_ne_bytes());

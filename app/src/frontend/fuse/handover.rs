@@ -1,40 +1,46 @@
-//! How descriptors pass from the supervisor to its children: by inheritance, named on the command line.
-//!
-//! 1. A child has the descriptors that it needs and no other: whoever held one of a session's would keep it alive after its end.
-//! 2. In the child, a descriptor has one owner from the start, and is not inherited any further.
+//! What passes from the supervisor of a session to its children, and from a server to the supervisor after that.
 
 use crate::frontend::Error;
-use rustix::io::FdFlags;
+use crate::supervision::handover::{Ready, inherit_argument, inherit_list, lend, list};
+use crate::supervision::running::own_pidfd;
 use std::ffi::OsString;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::process::Command;
 
-/// The descriptors that a server inherits, as arguments of its command line.
-#[derive(Clone, Debug)]
-pub struct Handover {
-    pub(super) channels: Vec<RawFd>,
-    pub(super) ready: RawFd,
+/// What a server is lent.
+#[derive(Debug)]
+pub struct Handover<'a> {
+    pub(super) channels: &'a [OwnedFd],
+    pub(super) ready: &'a OwnedFd,
+    /// A pidfd of the supervisor.
+    pub(super) supervisor: &'a OwnedFd,
+    pub(super) resend: bool,
 }
 
-impl Handover {
-    /// To be added to the server's command line, and understood there by [`Inherited::from_arguments`].
-    #[must_use]
-    pub fn arguments(&self) -> [OsString; 4] {
-        let channels: Vec<_> = self.channels.iter().map(ToString::to_string).collect();
-        ["--channels".into(), channels.join(",").into(), "--ready".into(), self.ready.to_string().into()]
+impl Handover<'_> {
+    /// Adds it to the server's command line, to be understood there by [`Inherited::from_arguments`].
+    pub fn lend_to(&self, command: &mut Command) {
+        lend(command, &self.channels.iter().chain([self.ready, self.supervisor]).collect::<Vec<_>>());
+        command.args(["--channels".into(), OsString::from(list(self.channels))]);
+        command.args(["--ready".into(), self.ready.as_raw_fd().to_string()]);
+        command.args(["--supervisor".into(), self.supervisor.as_raw_fd().to_string()]);
+        if self.resend {
+            command.arg("--resend");
+        }
     }
 }
 
-/// The descriptor that the command inherits which makes the loop device.
-#[derive(Clone, Debug)]
-pub struct Hands {
-    pub(super) root: RawFd,
+/// The descriptor that the command inherits which makes the loop device: the root directory of the file system.
+#[derive(Debug)]
+pub struct Hands<'a> {
+    pub(super) root: &'a OwnedFd,
 }
 
-impl Hands {
-    /// To be added to the command line, and understood there by [`Self::from_arguments`].
-    #[must_use]
-    pub fn arguments(&self) -> [OsString; 2] {
-        ["--root".into(), self.root.to_string().into()]
+impl Hands<'_> {
+    /// Adds it to the command line, to be understood there by [`Self::from_arguments`].
+    pub fn lend_to(&self, command: &mut Command) {
+        lend(command, &[self.root]);
+        command.args(["--root".into(), self.root.as_raw_fd().to_string()]);
     }
 
     /// The file system's root directory, which the argument `--root` names. Call it first thing in the process, and once.
@@ -42,12 +48,8 @@ impl Hands {
     /// # Errors
     /// When it names no descriptor: the command line is for supervisors only.
     pub fn from_arguments(root: RawFd) -> Result<OwnedFd, Error> {
-        inherit(root).ok_or_else(|| misused(&format!("--root {root} is no open descriptor")))
+        inherit_argument("--root", root)
     }
-}
-
-fn misused(what: &str) -> Error {
-    Error::Setting(format!("{what}: this command is started by `onefold attach` only"))
 }
 
 /// What a server finds in its hands.
@@ -56,59 +58,52 @@ pub struct Inherited {
     /// For [`Config`](super::Config).
     pub channels: Vec<OwnedFd>,
     pub ready: Ready,
+    /// A pidfd of its supervisor.
+    pub supervisor: OwnedFd,
 }
 
 impl Inherited {
-    /// Takes what the arguments `--channels` and `--ready` name. Call it first thing in the process, and once.
+    /// Takes what the arguments `--channels`, `--ready` and `--supervisor` name. Call it first thing in the process, and once.
     ///
     /// # Errors
     /// When they name no descriptors: the command line is for supervisors only.
-    pub fn from_arguments(channels: &str, ready: RawFd) -> Result<Self, Error> {
-        let numbers: Result<Vec<RawFd>, _> = channels.split(',').map(str::parse).collect();
-        let numbers = numbers.map_err(|_| misused(&format!("--channels {channels}")))?;
-        let mut taken = Vec::new();
-        for number in &numbers {
-            taken.push(inherit(*number).ok_or_else(|| misused(&format!("--channels {channels}: {number} is no open descriptor")))?);
-        }
-        let ready = inherit(ready).ok_or_else(|| misused(&format!("--ready {ready} is no open descriptor")))?;
-        Ok(Self { channels: taken, ready: Ready(ready) })
+    pub fn from_arguments(channels: &str, ready: RawFd, supervisor: RawFd) -> Result<Self, Error> {
+        Ok(Self {
+            channels: inherit_list("--channels", channels)?,
+            ready: Ready::from_argument(ready)?,
+            supervisor: inherit_argument("--supervisor", supervisor)?,
+        })
+    }
+
+    /// What the next supervisor needs of it.
+    ///
+    /// # Errors
+    /// When the system refuses a copy.
+    pub fn legacy(&self, resend: bool) -> Result<Legacy, Error> {
+        let copies: std::io::Result<Vec<OwnedFd>> = self.channels.iter().map(OwnedFd::try_clone).collect();
+        let channels = copies.map_err(|source| Error::System { what: "cannot copy a descriptor".into(), source })?;
+        Ok(Legacy { channels, server: own_pidfd()?, resend })
     }
 }
 
-/// Says once that a server is ready.
+/// What a server lends to the supervisor that it starts when its own is dead.
 #[derive(Debug)]
-pub struct Ready(OwnedFd);
-
-impl Ready {
-    /// Tells the supervisor that requests are answered from now on.
-    pub fn tell(self) {
-        // A supervisor that is gone does not hear it; the session goes on without.
-        let _ = rustix::io::write(&self.0, b"r");
-    }
+pub struct Legacy {
+    channels: Vec<OwnedFd>,
+    /// A pidfd of this server.
+    server: OwnedFd,
+    resend: bool,
 }
 
-#[allow(unsafe_code)]
-fn inherit(number: RawFd) -> Option<OwnedFd> {
-    if number < 3 {
-        return None;
-    }
-    // SAFETY: the descriptor came with the command line, nobody else in this process knows of it, and it is checked to be open before use.
-    let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
-    match rustix::io::fcntl_setfd(&descriptor, FdFlags::CLOEXEC) {
-        Ok(()) => Some(descriptor),
-        Err(_) => {
-            // Not open: closing it would be a mistake.
-            std::mem::forget(descriptor);
-            None
+impl Legacy {
+    /// Adds it to the supervisor's command line, to be understood there by [`super::supervisor::Adoption::from_arguments`].
+    pub fn lend_to(&self, command: &mut Command) {
+        lend(command, &self.channels.iter().chain([&self.server]).collect::<Vec<_>>());
+        command.args(["--channels".into(), OsString::from(list(&self.channels))]);
+        command.args(["--server".into(), std::process::id().to_string()]);
+        command.args(["--server-fd".into(), self.server.as_raw_fd().to_string()]);
+        if self.resend {
+            command.arg("--resend");
         }
     }
-}
-
-/// Lets one child inherit `descriptors`, and no other: whoever held one would keep the session alive after its end. (There is one thread here.)
-pub(super) fn lend<T>(descriptors: &[&OwnedFd], start: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
-    let set_all = |flags| descriptors.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, flags));
-    set_all(FdFlags::empty())?;
-    let started = start();
-    set_all(FdFlags::CLOEXEC)?;
-    started
 }

@@ -2,7 +2,8 @@
 //!
 //! A small file system with one file, `disk`, and on that file a loop device. Three processes have a part in it:
 //!
-//! - the *supervisor* ([`supervisor`]) holds the session: mounts, shakes hands, starts the server and starts another when it dies;
+//! - the *supervisor* ([`supervisor`]) holds the session: mounts, shakes hands, starts the server and starts another when it dies. When it dies
+//!   itself, the server starts another supervisor;
 //! - the *server* ([`Fuse`]) is lent the session's descriptors and answers requests ([`receive`] → [`files`] → the target → [`channel`]);
 //! - the *hands* ([`attach_loop`], [`loopdev::detach`]) touch the file system from outside. Neither supervisor nor server may, or nobody would
 //!   be left to answer.
@@ -21,6 +22,7 @@ pub mod loopdev;
 pub mod process;
 pub mod receive;
 pub mod session;
+pub mod signals;
 pub mod supervisor;
 pub mod wire;
 

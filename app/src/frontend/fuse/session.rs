@@ -64,6 +64,12 @@ impl Session {
         Ok(Self { channels, mount: Some(mount), resend })
     }
 
+    /// The session that these descriptors are of, which a server was lent by a supervisor that is dead. `resend`: see [`Self::can_resend`].
+    #[must_use]
+    pub const fn inherited(channels: Vec<OwnedFd>, resend: bool) -> Self {
+        Self { channels, mount: None, resend }
+    }
+
     /// The descriptors that a server needs: for each thread one that waits and one that does not.
     #[must_use]
     pub fn channels(&self) -> &[OwnedFd] {

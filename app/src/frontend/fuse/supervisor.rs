@@ -7,23 +7,24 @@
 //! 3. A death before the first *ready* is a failed start and is handed to the caller, not repeated.
 //! 4. Deaths are replaced at a bounded rate: past it, the session is given up, and its users get I/O errors instead of silence.
 //! 5. Once the loop device is there, it alone keeps the file system: when it goes, so do file system, server and supervisor.
+//! 6. When it dies itself, its server starts the next one, which *adopts* session and server and goes on ([`crate::supervision`]).
 
-use super::handover::lend;
-pub use super::handover::{Handover, Hands, Inherited, Ready};
+pub use super::handover::{Handover, Hands, Inherited, Legacy};
 use super::loopdev::clear_dead;
 pub use super::process::{ignore_stop_signals, prepare_process};
 use super::session::Session;
+use super::signals::Signals;
 use crate::frontend::Error;
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
-use std::collections::VecDeque;
+use crate::supervision::handover::inherit_list;
+pub use crate::supervision::limit::DeathLimit;
+use crate::supervision::limit::Deaths;
+use crate::supervision::running::{Adopted, Ending, Running, own_pidfd};
 use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What to supervise.
 #[derive(Clone, Debug)]
@@ -41,28 +42,20 @@ pub struct Plan {
 
 /// The commands that do the work, and an ear for what happens.
 pub trait Crew {
-    /// Serves: it takes `handover`'s arguments and understands them by [`Inherited::from_arguments`].
-    fn server(&mut self, handover: &Handover) -> Command;
+    /// Serves: it is lent `handover`, and understands it by [`Inherited::from_arguments`].
+    fn server(&mut self, handover: &Handover<'_>) -> Command;
     /// Puts a loop device on the file system, by [`attach_loop`](super::attach_loop), and prints its path and nothing else to standard output. It
-    /// takes `hands`' arguments and understands them by [`Hands::from_arguments`].
-    fn hands(&mut self, hands: &Hands) -> Command;
+    /// is lent `hands`, and understands it by [`Hands::from_arguments`].
+    fn hands(&mut self, hands: &Hands<'_>) -> Command;
+    /// Waits for the loop device that the hands of a dead supervisor have made, or are making, and prints its path and nothing else to standard output.
+    /// It ends with this process.
+    fn finder(&mut self) -> Command;
     /// Takes the loop device away, by [`loopdev::detach`](super::loopdev::detach).
     fn detach(&mut self, device: &Path) -> Command;
+    /// The exit code that the server of this number has left word of, if it ended by itself.
+    fn word(&mut self, server: u32) -> Option<i32>;
     /// Something happened.
     fn report(&mut self, event: Event);
-}
-
-/// How many deaths within how long make the supervisor give up.
-#[derive(Clone, Copy, Debug)]
-pub struct DeathLimit {
-    pub deaths: usize,
-    pub within: Duration,
-}
-
-impl Default for DeathLimit {
-    fn default() -> Self {
-        Self { deaths: 5, within: Duration::from_secs(10) }
-    }
 }
 
 /// What happens, for a log.
@@ -70,12 +63,14 @@ impl Default for DeathLimit {
 pub enum Event {
     /// The file system is mounted. Without `resend`, the death of a server ends the session with I/O errors.
     Mounted { resend: bool },
+    /// The session of a dead supervisor goes on, with this server.
+    Adopted { server: u32 },
     /// A server answers requests.
     Ready { server: u32 },
     /// There is the block device.
     Attached { device: PathBuf },
     /// A server died and another takes its place.
-    Replaced { dead: u32, status: ExitStatus },
+    Replaced { dead: u32, ending: Ending },
     /// Somebody sent SIGTERM or SIGINT, and the command that detaches was started.
     Detaching,
     /// That command failed: the device is in use, and goes on working.
@@ -88,18 +83,18 @@ pub enum Ended {
     #[error(transparent)]
     Setup(#[from] Error),
     /// The first server failed before it was ready; it has said why itself.
-    #[error("the server did not start ({status})")]
-    FailedStart { status: ExitStatus },
+    #[error("the server did not start ({ending})")]
+    FailedStart { ending: Ending },
     /// The session is over, but the server could not close what it served; it has said why itself.
-    #[error("the server could not close its volume ({status})")]
-    FailedClose { status: ExitStatus },
+    #[error("the server could not close its volume ({ending})")]
+    FailedClose { ending: Ending },
     /// No loop device could be made; the command has said why itself.
     #[error("no block device could be made ({status})")]
     FailedAttach { status: ExitStatus },
-    #[error("the server died {deaths} times within {within:?} ({status} at last): gave up, and the block device fails all I/O")]
-    GaveUp { deaths: usize, within: Duration, status: ExitStatus },
-    #[error("the server died ({status}), and this kernel cannot send its requests again (Linux 6.9 can): the block device fails all I/O")]
-    NoResend { status: ExitStatus },
+    #[error("the server died {} times within {:?} ({ending} at last): gave up, and the block device fails all I/O", .limit.deaths, .limit.within)]
+    GaveUp { limit: DeathLimit, ending: Ending },
+    #[error("the server died ({ending}), and this kernel cannot send its requests again (Linux 6.9 can): the block device fails all I/O")]
+    NoResend { ending: Ending },
     #[error("stopped by a signal before there was a block device")]
     Stopped,
 }
@@ -109,62 +104,69 @@ pub enum Ended {
 /// # Errors
 /// See [`Ended`].
 pub fn supervise(plan: &Plan, crew: &mut dyn Crew) -> Result<(), Ended> {
+    // Before the first child: the end of each is heard.
     let signals = Signals::new()?;
     let session = Session::mount(&plan.source, plan.threads)?;
     let resend = session.can_resend() && !plan.without_resend;
     crew.report(Event::Mounted { resend });
-    let stage = Stage::Starting;
-    // Here the session ends, if not before: whoever still waits for an answer gets an error.
-    let ended = Watch { plan, crew, session, resend, signals, deaths: VecDeque::new(), stage, stop: false }.run();
-    if matches!(ended, Err(Ended::GaveUp { .. } | Ended::NoResend { .. })) {
-        clear_dead(&plan.tag);
+    let mut watch = Watch::new(plan, crew, session, signals, Stage::Starting)?;
+    let server = watch.start()?;
+    watch.run_to_the_end(server)
+}
+
+/// What the supervisor after a dead one takes over.
+#[derive(Debug)]
+pub struct Adoption {
+    channels: Vec<OwnedFd>,
+    server: Adopted,
+    resend: bool,
+}
+
+impl Adoption {
+    /// Takes what the arguments `--channels`, `--server`, `--server-fd` and `--resend` name. Call it first thing in the process, and once.
+    ///
+    /// # Errors
+    /// When they name no descriptors: the command line is for servers only.
+    pub fn from_arguments(channels: &str, server: u32, server_fd: RawFd, resend: bool) -> Result<Self, Error> {
+        Ok(Self { channels: inherit_list("--channels", channels)?, server: Adopted::from_arguments(server, server_fd)?, resend })
     }
-    ended
 }
 
-fn io_error(what: String, source: std::io::Error) -> Error {
-    Error::System { what, source }
+/// Goes on with the session of a dead supervisor. `device`: its loop device, where that is known.
+///
+/// # Errors
+/// See [`Ended`].
+pub fn adopt(plan: &Plan, crew: &mut dyn Crew, adoption: Adoption, device: Option<PathBuf>) -> Result<(), Ended> {
+    let signals = Signals::new()?;
+    crew.report(Event::Adopted { server: adoption.server.pid });
+    let stage = match device {
+        Some(device) => {
+            crew.report(Event::Attached { device: device.clone() });
+            Stage::Attached(device)
+        }
+        None => Stage::Attaching(start(crew.finder().stdout(Stdio::piped()), "finds the loop device")?),
+    };
+    let session = Session::inherited(adoption.channels, adoption.resend);
+    Watch::new(plan, crew, session, signals, stage)?.run_to_the_end(Running::adopted(adoption.server))
 }
 
-/// Signals as bytes in pipes, so that one poll waits for all that can happen.
-struct Signals {
-    child: OwnedFd,
-    stop: OwnedFd,
-}
-
-impl Signals {
-    fn new() -> Result<Self, Error> {
-        let pipe_for = |signals: &[i32]| -> std::io::Result<OwnedFd> {
-            let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK)?;
-            for &signal in signals {
-                signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
-            }
-            Ok(read)
-        };
-        let error = |e| io_error("cannot watch for signals".into(), e);
-        Ok(Self { child: pipe_for(&[SIGCHLD]).map_err(error)?, stop: pipe_for(&[SIGTERM, SIGINT]).map_err(error)? })
-    }
+/// Starts one of the commands that help, in a group of its own: Ctrl-C is for the supervisor.
+fn start(command: &mut Command, what: &str) -> Result<Child, Error> {
+    let started = command.process_group(0).spawn();
+    started.map_err(|source| Error::System { what: format!("cannot start the command that {what}"), source })
 }
 
 struct Watch<'a> {
     plan: &'a Plan,
     crew: &'a mut dyn Crew,
     session: Session,
-    resend: bool,
     signals: Signals,
-    /// When servers died, as far back as the limit looks.
-    deaths: VecDeque<Instant>,
+    /// A pidfd of this process, for its servers.
+    own: OwnedFd,
+    deaths: Deaths,
     stage: Stage,
     /// Somebody wants the end.
     stop: bool,
-}
-
-/// A started server.
-struct Server {
-    child: Child,
-    since: Instant,
-    /// Where it says that it is ready; gone when it has said so.
-    ready: Option<OwnedFd>,
 }
 
 /// How far the session is.
@@ -179,36 +181,50 @@ enum Stage {
     Failed(ExitStatus),
 }
 
-impl Watch<'_> {
-    fn run(mut self) -> Result<(), Ended> {
-        let mut server = self.start()?;
+impl<'a> Watch<'a> {
+    fn new(plan: &'a Plan, crew: &'a mut dyn Crew, session: Session, signals: Signals, stage: Stage) -> Result<Self, Error> {
+        Ok(Self { plan, crew, session, signals, own: own_pidfd()?, deaths: Deaths::new(plan.limit), stage, stop: false })
+    }
+
+    fn run_to_the_end(self, server: Running) -> Result<(), Ended> {
+        let tag = self.plan.tag.clone();
+        // Here the session ends, if not before: whoever still waits for an answer gets an error.
+        let ended = self.run(server);
+        if matches!(ended, Err(Ended::GaveUp { .. } | Ended::NoResend { .. })) {
+            clear_dead(&tag);
+        }
+        ended
+    }
+
+    fn run(mut self, mut server: Running) -> Result<(), Ended> {
         loop {
-            let seen = self.wait(server.ready.as_ref())?;
+            // One that was adopted may be dead already.
+            if let Some(ending) = server.ending(|pid| self.crew.word(pid)) {
+                match (&self.stage, ending.code()) {
+                    (Stage::Failed(attach), Some(0)) => return Err(Ended::FailedAttach { status: *attach }),
+                    (_, Some(0)) => return Ok(()),
+                    (_, Some(_)) if self.session.is_over() => return Err(Ended::FailedClose { ending }),
+                    _ => {}
+                }
+                let dead = server.id();
+                self.admit_replacement(&server, ending)?;
+                server = self.start()?;
+                self.crew.report(Event::Replaced { dead, ending });
+            }
+            let (ready, end) = server.news();
+            let seen = self.signals.wait(ready, end)?;
             self.stop |= seen.stop;
-            if seen.ready && heard_ready(&mut server) {
-                self.crew.report(Event::Ready { server: server.child.id() });
+            if seen.ready && server.take_ready() {
+                self.crew.report(Event::Ready { server: server.id() });
                 if matches!(self.stage, Stage::Starting) && !self.stop {
                     self.stage = Stage::Attaching(self.start_hands()?);
                 }
             }
             if self.stop && matches!(self.stage, Stage::Starting) {
-                let _ = server.child.kill();
-                let _ = server.child.wait();
+                server.kill();
                 return Err(Ended::Stopped);
             }
             self.advance()?;
-            if let Ok(Some(status)) = server.child.try_wait() {
-                match (&self.stage, status.code()) {
-                    (Stage::Failed(attach), Some(0)) => return Err(Ended::FailedAttach { status: *attach }),
-                    (_, Some(0)) => return Ok(()),
-                    (_, Some(_)) if self.session.is_over() => return Err(Ended::FailedClose { status }),
-                    _ => {}
-                }
-                let dead = server.child.id();
-                self.admit_replacement(&server, status)?;
-                server = self.start()?;
-                self.crew.report(Event::Replaced { dead, status });
-            }
         }
     }
 
@@ -241,8 +257,7 @@ impl Watch<'_> {
         }
         if let Stage::Attached(device) = &mut self.stage {
             if self.stop {
-                let child = self.crew.detach(device).process_group(0).spawn();
-                let child = child.map_err(|e| io_error("cannot start the command that detaches".into(), e))?;
+                let child = start(&mut self.crew.detach(device), "detaches")?;
                 self.stage = Stage::Detaching(std::mem::take(device), child);
                 self.crew.report(Event::Detaching);
             }
@@ -252,71 +267,38 @@ impl Watch<'_> {
 
     fn start_hands(&mut self) -> Result<Child, Error> {
         let root = self.session.root().expect("the session lets go of it only after this");
-        let mut command = self.crew.hands(&Hands { root: root.as_raw_fd() });
-        command.stdout(Stdio::piped()).process_group(0);
-        lend(&[root], || command.spawn()).map_err(|e| io_error("cannot start the command that makes the loop device".into(), e))
+        start(self.crew.hands(&Hands { root }).stdout(Stdio::piped()), "makes the loop device")
     }
 
-    fn start(&mut self) -> Result<Server, Error> {
-        let (ready, tell) =
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|e| io_error("cannot make a pipe".into(), e.into()))?;
-        let lent: Vec<&OwnedFd> = self.session.channels().iter().chain([&tell]).collect();
-        let channels = self.session.channels().iter().map(AsRawFd::as_raw_fd).collect();
-        // A group of its own: Ctrl-C is for the supervisor.
-        let mut command = self.crew.server(&Handover { channels, ready: tell.as_raw_fd() });
-        command.process_group(0);
-        let child = lend(&lent, || command.spawn()).map_err(|e| io_error("cannot start a server".into(), e))?;
-        Ok(Server { child, since: Instant::now(), ready: Some(ready) })
+    fn start(&mut self) -> Result<Running, Error> {
+        let (ready, tell) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|e| Error::System { what: "cannot make a pipe".into(), source: e.into() })?;
+        let resend = self.can_resend();
+        let handover = Handover { channels: self.session.channels(), ready: &tell, supervisor: &self.own, resend };
+        let child = start(&mut self.crew.server(&handover), "serves")?;
+        Ok(Running::child(child, ready))
+    }
+
+    fn can_resend(&self) -> bool {
+        self.session.can_resend() && !self.plan.without_resend
     }
 
     /// Whether a server that died is to be replaced.
-    fn admit_replacement(&mut self, server: &Server, status: ExitStatus) -> Result<(), Ended> {
+    fn admit_replacement(&mut self, server: &Running, ending: Ending) -> Result<(), Ended> {
         if matches!(self.stage, Stage::Starting) {
-            return Err(Ended::FailedStart { status });
+            return Err(Ended::FailedStart { ending });
         }
-        if !self.resend {
-            return Err(Ended::NoResend { status });
+        if !self.can_resend() {
+            return Err(Ended::NoResend { ending });
         }
-        let DeathLimit { deaths, within } = self.plan.limit;
-        let now = Instant::now();
-        self.deaths.push_back(now);
-        self.deaths.retain(|&death| now.duration_since(death) <= within);
-        if self.deaths.len() >= deaths {
-            return Err(Ended::GaveUp { deaths, within, status });
+        let limit = self.plan.limit;
+        if self.deaths.are_too_many(Instant::now()) {
+            return Err(Ended::GaveUp { limit, ending });
         }
         // One that cannot even start is not helped by haste.
-        if server.since.elapsed() < within / 10 {
-            std::thread::sleep(within / 50);
+        if server.is_younger_than(limit.within / 10) {
+            std::thread::sleep(limit.within / 50);
         }
         Ok(())
     }
-
-    fn wait(&self, ready: Option<&OwnedFd>) -> Result<Seen, Error> {
-        let mut polled = vec![PollFd::new(&self.signals.child, PollFlags::IN), PollFd::new(&self.signals.stop, PollFlags::IN)];
-        polled.extend(ready.map(|pipe| PollFd::new(pipe, PollFlags::IN)));
-        match rustix::event::poll(&mut polled, None::<&Timespec>) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(e) => return Err(io_error("cannot wait for the server".into(), e.into())),
-        }
-        let happened: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let mut bytes = [0; 64];
-        if happened[0] {
-            let _ = rustix::io::read(&self.signals.child, &mut bytes);
-        }
-        if happened[1] {
-            let _ = rustix::io::read(&self.signals.stop, &mut bytes);
-        }
-        Ok(Seen { stop: happened[1], ready: happened.get(2).copied().unwrap_or(false) })
-    }
-}
-
-fn heard_ready(server: &mut Server) -> bool {
-    let Some(pipe) = server.ready.take() else { return false };
-    // The pipe's end without a word is a death, which the signal tells.
-    rustix::io::read(&pipe, &mut [0; 1]) == Ok(1)
-}
-
-struct Seen {
-    stop: bool,
-    ready: bool,
 }

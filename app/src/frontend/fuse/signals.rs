@@ -1,0 +1,65 @@
+//! Signals as bytes in pipes, so that one poll waits for all that can happen to a supervisor.
+
+use crate::frontend::Error;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// The signals that a supervisor hears.
+#[derive(Debug)]
+pub struct Signals {
+    child: OwnedFd,
+    stop: OwnedFd,
+}
+
+/// What was heard.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Somebody wants the end.
+    pub stop: bool,
+    /// The server says that it is ready, or can say it no more.
+    pub ready: bool,
+}
+
+fn error(what: &str, source: std::io::Error) -> Error {
+    Error::System { what: what.to_owned(), source }
+}
+
+impl Signals {
+    /// Hears of the ends of children, and of SIGTERM and SIGINT, from now on.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn new() -> Result<Self, Error> {
+        let pipe_for = |signals: &[i32]| -> std::io::Result<OwnedFd> {
+            let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK)?;
+            for &signal in signals {
+                signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+            }
+            Ok(read)
+        };
+        let refused = |e| error("cannot watch for signals", e);
+        Ok(Self { child: pipe_for(&[SIGCHLD]).map_err(refused)?, stop: pipe_for(&[SIGTERM, SIGINT]).map_err(refused)? })
+    }
+
+    /// Waits for a signal, for `ready`, or for `end`, of a server that is no child.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn wait(&self, ready: Option<BorrowedFd<'_>>, end: Option<BorrowedFd<'_>>) -> Result<Seen, Error> {
+        let mut polled = vec![PollFd::new(&self.child, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
+        polled.extend(ready.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
+        polled.extend(end.map(|pidfd| PollFd::from_borrowed_fd(pidfd, PollFlags::IN)));
+        match rustix::event::poll(&mut polled, None::<&Timespec>) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(error("cannot wait for the server", e.into())),
+        }
+        let happened: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let mut bytes = [0; 64];
+        for (pipe, _) in [&self.child, &self.stop].into_iter().zip(&happened).filter(|(_, happened)| **happened) {
+            let _ = rustix::io::read(pipe, &mut bytes);
+        }
+        Ok(Seen { stop: happened[1], ready: ready.is_some() && happened[2] })
+    }
+}

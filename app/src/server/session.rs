@@ -1,0 +1,160 @@
+//! Whether an attachment lives: each of its processes, supervisor and server, has one open file locked, by inheritance.
+//!
+//! 1. The kernel lets go of the lock when the last of them has ended. So no number of a process is believed, and there is no moment at which a volume
+//!    whose server is just being replaced looks dead.
+//! 2. There is one attachment of a volume in a run directory: a second one does not get the lock.
+//! 3. Only who holds the lock removes the file; who gets a lock looks whether the file is still the one that has the name.
+
+use crate::exit::{Exit, Failed, Outcome};
+use crate::frontend;
+use crate::supervision::handover::inherit_argument;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long whoever attaches waits for processes that were killed a moment ago, and for those that only look.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// The lock of a living attachment.
+#[derive(Debug)]
+pub struct Session(OwnedFd);
+
+impl Session {
+    /// Begins one: locks the file at `place`, which is made where it is missing.
+    ///
+    /// # Errors
+    /// When one lives already, or the directory does not take the file.
+    pub fn begin(place: &Path) -> Outcome<Self> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match try_lock(place, OFlags::CREATE) {
+                Ok(Some(lock)) => return Ok(Self(lock)),
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
+                Ok(None) => {
+                    return Err(Failed::new(Exit::InUse, "another process is attaching or detaching this volume")
+                        .next("`onefold list` shows what is attached. Try again."));
+                }
+                Err(error) => return Err(Failed::system(format!("cannot lock {}", place.display()), error)),
+            }
+        }
+    }
+
+    /// The lock of one that is over, by whoever clears away after it; none while it lives.
+    #[must_use]
+    pub fn after(place: &Path) -> Option<Self> {
+        try_lock(place, OFlags::CREATE).ok().flatten().map(Self)
+    }
+
+    /// Takes what the argument `--session` names. Call it first thing in the process, and once.
+    ///
+    /// # Errors
+    /// When it names no descriptor.
+    pub fn from_argument(number: RawFd) -> Result<Self, frontend::Error> {
+        inherit_argument("--session", number).map(Self)
+    }
+
+    /// To be added to the command line of a process that is lent [`Self::descriptor`].
+    #[must_use]
+    pub fn argument(&self) -> [OsString; 2] {
+        ["--session".into(), self.0.as_raw_fd().to_string().into()]
+    }
+
+    /// What its processes inherit.
+    #[must_use]
+    pub const fn descriptor(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    /// Removes its file at `place`, last of all that there is to clear away.
+    pub fn remove(&self, place: &Path) {
+        let _ = std::fs::remove_file(place);
+    }
+
+    /// A copy of the descriptor, for another thread.
+    ///
+    /// # Errors
+    /// When there are too many descriptors.
+    pub fn try_clone(&self) -> Outcome<Self> {
+        self.0.try_clone().map(Self).map_err(|e| Failed::system("cannot copy a descriptor", e))
+    }
+}
+
+/// The file at `place`, locked; none where somebody else has it, or is just removing it.
+fn try_lock(place: &Path, flags: OFlags) -> Result<Option<OwnedFd>, Errno> {
+    let file = rustix::fs::open(place, flags | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::RUSR | Mode::WUSR)?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        other => other?,
+    }
+    let (locked, named) = (rustix::fs::fstat(&file)?, rustix::fs::stat(place));
+    let is_named = named.is_ok_and(|named| (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino));
+    Ok(is_named.then_some(file))
+}
+
+/// Whether an attachment with its lock at `place` lives.
+#[must_use]
+pub fn is_alive(place: &Path) -> bool {
+    let Ok(file) = rustix::fs::open(place, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) else { return false };
+    // Shared: two that look do not see each other.
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+}
+
+/// Waits until the attachment is over. Whether that came in time.
+#[must_use]
+pub fn wait_end(place: &Path, patience: Duration) -> bool {
+    // None: a time that no clock comes to.
+    let deadline = Instant::now().checked_add(patience);
+    while is_alive(place) {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return false;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervision::handover::lend;
+    use std::process::Command;
+
+    #[test]
+    fn an_attachment_lives_as_long_as_any_of_its_processes() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = scratch.path().join("id.lock");
+        assert!(!is_alive(&place), "there is no file");
+        let session = Session::begin(&place).unwrap();
+        let mut command = Command::new("sleep");
+        lend(&mut command, &[session.descriptor()]);
+        let mut child = command.arg("30").spawn().unwrap();
+        assert!(is_alive(&place) && Session::after(&place).is_none());
+        drop(session);
+        assert!(is_alive(&place), "the other process lives");
+        assert_eq!(Session::begin(&place).unwrap_err().exit, Exit::InUse);
+        assert!(!wait_end(&place, Duration::from_millis(20)));
+        child.kill().unwrap();
+        assert!(wait_end(&place, Duration::MAX));
+        child.wait().unwrap();
+        assert!(Session::after(&place).is_some());
+    }
+
+    #[test]
+    fn a_lock_on_a_file_that_was_removed_is_none() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = scratch.path().join("id.lock");
+        drop(Session::begin(&place).unwrap());
+        // Whoever opened it before that, and locks it after, has a file without a name.
+        let old = rustix::fs::open(&place, OFlags::RDWR, Mode::empty()).unwrap();
+        std::fs::remove_file(&place).unwrap();
+        rustix::fs::flock(&old, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(!is_alive(&place));
+        let session = Session::begin(&place).unwrap();
+        assert!(is_alive(&place));
+        drop(session);
+    }
+}

@@ -1,0 +1,37 @@
+//! What a server does when its supervisor dies: it starts the next one.
+
+use super::limit::{DeathLimit, Deaths};
+use super::running::wait_end;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Command;
+use std::time::Instant;
+
+/// Little is done here, and with mlockall(2) all of a stack may be locked.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Watches the process of `supervisor`, a pidfd, on a thread of its own. When it ends before this process does, runs `command`, which has to adopt
+/// this process, and watches that.
+///
+/// # Errors
+/// When there is no thread to be had.
+pub fn watch(supervisor: OwnedFd, mut command: impl FnMut() -> Command + Send + 'static) -> io::Result<()> {
+    let next = move || {
+        let limit = DeathLimit::default();
+        let mut deaths = Deaths::new(limit);
+        wait_end(&supervisor);
+        loop {
+            if deaths.are_too_many(Instant::now()) {
+                tracing::warn!("supervisors keep dying: the next one is started in {:?}", limit.within);
+                std::thread::sleep(limit.within);
+            }
+            tracing::warn!("the supervisor died: starting another");
+            // It ends after this process, unless it dies as well.
+            match command().spawn().and_then(|mut child| child.wait()) {
+                Ok(status) => tracing::warn!(%status, "the supervisor ended"),
+                Err(error) => tracing::error!(%error, "cannot start a supervisor"),
+            }
+        }
+    };
+    std::thread::Builder::new().name("successor".to_owned()).stack_size(STACK_BYTES).spawn(next).map(drop)
+}
