@@ -23,8 +23,9 @@ pub struct Arguments {
 /// When the kernel has none to give.
 pub fn run(arguments: &Arguments) -> Outcome {
     let plan = parse_plan(&arguments.plan)?;
-    let made =
-        Hands::from_arguments(arguments.root).and_then(|root| attach_loop(&root, &plan.id, plan.options.read_only)).map_err(no_frontend);
+    let made = Hands::from_arguments(arguments.root)
+        .and_then(|root| attach_loop(&root, &plan.id, plan.sector_bytes, plan.options.read_only))
+        .map_err(no_frontend);
     if let Err(failed) = &made {
         // For the supervisor, which hands it on.
         End { exit: failed.exit, failed: Some(failed.clone()) }.leave(&Places::of(&plan.directory, &plan.id).end);
