@@ -292,7 +292,7 @@ impl ForgetfulDisk {
 
 impl Target for ForgetfulDisk {
     fn info(&self) -> TargetInfo {
-        TargetInfo { bytes: self.bytes, request_bytes_max: 1 << 20, read_only: false }
+        TargetInfo { bytes: self.bytes, request_bytes_max: 1 << 20, sector_bytes: 512, read_only: false }
     }
 
     fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure> {

@@ -11,6 +11,8 @@ pub struct TargetInfo {
     pub bytes: u64,
     /// The largest read or write that it takes, in bytes. Discards and write-zeroes, which bring no data, have no limit.
     pub request_bytes_max: u64,
+    /// The unit of requests that clients are told: 512 or more. Requests of 512 bytes are served whatever it is.
+    pub sector_bytes: u32,
     pub read_only: bool,
 }
 

@@ -115,6 +115,26 @@ fn passthrough_writes_the_store_itself() {
 }
 
 #[test]
+fn clients_are_told_the_sector_and_may_name_the_label() {
+    let home = Home::new();
+    for (sector, label) in [("512", "a disk"), ("4096", "")] {
+        home.says(0, &["create", "disk.img", "--size", "32M", "--force", "--sector", sector, "--label", label]);
+        let socket = home.attach("disk.img", &[]);
+        let mut client = Client::fixed(&socket);
+        let replies = client.option(OPT_INFO, &export_request(label, &[]));
+        let sizes = replies.iter().find(|(_, data)| data[..2] == [0, 3]).expect("the sizes are told");
+        assert_eq!(sizes.1[2..6], sector.parse::<u32>().unwrap().to_be_bytes());
+        assert_eq!(client.option(OPT_INFO, &export_request("another", &[]))[0].0, ERR_UNKNOWN);
+        // Whoever does not ask has always used sectors of 512 bytes.
+        let mut client = Client::ready_for(&socket, true, "");
+        client.write(0, 512, &[3; 1024]).unwrap();
+        assert_eq!(client.read(0, 2048).unwrap(), [[0; 512], [3; 512], [3; 512], [0; 512]].concat());
+        drop(client);
+        home.says(0, &["detach", "disk.img"]);
+    }
+}
+
+#[test]
 fn sigterm_ends_a_foreground_server_cleanly() {
     let home = Home::new();
     home.says(0, &["create", "disk.img", "--size", "16M"]);

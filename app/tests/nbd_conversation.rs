@@ -18,7 +18,7 @@ fn go_describes_the_export() {
         // HAS_FLAGS, FLUSH, FUA, TRIM, WRITE_ZEROES, MULTI_CONN, FAST_ZERO; DF only with structured replies.
         let flags = 1 | 4 | 8 | 32 | 64 | 256 | 2048_u16;
         let export = [&[0, 0], (64 * MIB).to_be_bytes().as_slice(), &flags.to_be_bytes()].concat();
-        let sizes = [&[0, 3], 512_u32.to_be_bytes().as_slice(), &4096_u32.to_be_bytes(), &(1_u32 << 20).to_be_bytes()].concat();
+        let sizes = [&[0, 3], 512_u32.to_be_bytes().as_slice(), &4096_u32.to_be_bytes(), &(32_u32 << 20).to_be_bytes()].concat();
         let expected = [(REP_INFO, export), (REP_INFO, sizes), (REP_INFO, b"\0\x01disk".to_vec()), (REP_ACK, vec![])];
         assert_eq!(replies, expected);
     }

@@ -4,9 +4,10 @@ mod common;
 
 use common::nbd_client::*;
 use common::ram::RamTarget;
-use common::{beside_verified_load, serve, serve_with};
+use common::{beside_verified_load, serve, serve_with, skipped};
 use onefold::frontend::Frontend;
 use onefold::frontend::nbd::Limits;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
@@ -115,6 +116,31 @@ fn too_many_clients_are_sent_away_and_room_comes_back() {
     for client in &mut clients {
         assert_eq!(client.command(FLUSH, 0, 0, 0), Ok(()));
     }
+}
+
+/// As many as come at once: those beyond the limit are sent away, but none is refused by a full queue (EAGAIN).
+#[test]
+fn a_thousand_quick_connects_pass() {
+    let queue = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+    if queue.trim().parse::<u32>().unwrap_or(0) < 1000 {
+        return skipped("a_thousand_quick_connects_pass", "net.core.somaxconn is below 1000");
+    }
+    let served = serve(RamTarget::new(EXPORT));
+    beside_verified_load(&served, || {
+        let name = SocketAddrUnix::new(&served.socket).unwrap();
+        let connect = |number| {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+            rustix::net::connect(&socket, &name).unwrap_or_else(|e| panic!("connect {number}: {e}"));
+            socket
+        };
+        drop((0..1000).map(connect).collect::<Vec<_>>());
+    });
+    // One behind the other: whoever has left takes no place from the next.
+    for _ in 0..1000 {
+        Client::greeted(&served.socket);
+    }
+    assert_eq!(Client::ready(&served.socket, true).command(FLUSH, 0, 0, 0), Ok(()));
 }
 
 /// Each connection holds buffers of requests that it has not submitted; together they hold all there are.

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::home::Home;
 use common::ram::RamTarget;
 use common::{Dice, Served, have, run, serve, skipped};
 use onefold::frontend::Frontend;
@@ -49,7 +50,7 @@ fn nbdinfo_sees_what_is_offered() {
         "can_zero: true",
         "block_size_minimum: 512",
         "block_size_preferred: 4096",
-        "block_size_maximum: 1048576",
+        "block_size_maximum: 33554432",
     ] {
         assert!(said.contains(line), "{line} in\n{said}");
     }
@@ -85,6 +86,25 @@ fn nbdcopy_works_over_tcp() {
     let (path, content) = image(&aside, 16 << 20);
     run(Command::new("nbdcopy").arg("--flush").arg(&path).arg(server.uri()));
     assert!(target.content(0, content.len()) == content);
+}
+
+/// nbdcopy asks for 256 KiB at once and never for the server's limits: four times what this much memory takes at once.
+#[test]
+fn nbdcopy_works_with_the_least_memory() {
+    if !have("nbdcopy_works_with_the_least_memory", &["nbdcopy"]) {
+        return;
+    }
+    let home = Home::new();
+    home.says(0, &["create", "disk.img", "--size", "96M", "--label", "small memory"]);
+    let uri = home.says(0, &["attach", "--nbd", "--memory", "2M", "disk.img"]).trim().to_owned();
+    let aside = serve(RamTarget::new(MIB));
+    let (path, content) = image(&aside, 64 << 20);
+    run(Command::new("nbdcopy").args(["--flush", "--connections=4"]).arg(&path).arg(&uri));
+    let back = aside.scratch.path().join("back");
+    run(Command::new("nbdcopy").args(["--connections=4", "--request-size=33554432", &uri]).arg(&back));
+    assert!(std::fs::read(&back).unwrap()[..content.len()] == content);
+    home.says(0, &["detach", "disk.img"]);
+    assert_eq!(home.json(&["check", "--data", "disk.img"])["sound"].as_bool(), Some(true));
 }
 
 /// nbdsh with the system's own Python first in the path: its module is installed for that one.
@@ -129,8 +149,12 @@ fails(errno.ENOTSUP, lambda: h.zero(4096, 0, nbd.CMD_FLAG_FAST_ZERO))
 fails(errno.EINVAL, lambda: h.pread(100, 0))
 fails(errno.EINVAL, lambda: h.pread(512, 16 << 20))
 fails(errno.ENOSPC, lambda: h.pwrite(bytes(1024), (16 << 20) - 512))
-fails(errno.EOVERFLOW, lambda: h.pread(2 << 20, 0))
-fails(errno.EINVAL, lambda: h.pwrite(bytes(2 << 20), 0))
+fails(errno.EOVERFLOW, lambda: h.pread(33 << 20, 0))
+fails(errno.EOVERFLOW, lambda: h.pread(2 << 20, 0, nbd.CMD_FLAG_DF))
+# Longer than the target takes at once.
+long = os.urandom((3 << 20) + 512)
+h.pwrite(long, 512)
+assert h.pread(len(long), 512) == long
 chunks = []
 h.pwrite(data[:4096], 0); h.trim(4096, 4096)
 h.pread_structured(8192, 0, lambda buf, offset, kind, err: chunks.append((offset, len(buf), kind)))

@@ -37,7 +37,7 @@ class Cuts:
             self.disk.end()
         mib = self.random.choice((16, 24, 32))
         self.disk = CutDisk(self.options.cutfs, self.mountpoint, mib, seed)
-        onefold.run("create", self.disk.path, "--force")
+        onefold.run("create", self.disk.path, "--force", "--sector", "512")
         with self.attach() as server:
             client = nbd.NBD()
             client.connect_uri(server.uri)

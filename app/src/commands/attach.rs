@@ -68,6 +68,8 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     }
 }
 
+/// The sector size of a block device over a bare store: as a volume has it, so that the two compare.
+const BARE_SECTOR_BYTES: u32 = 4096;
 /// How long a dying server may take to be gone.
 const DYING: Duration = Duration::from_millis(500);
 
@@ -107,13 +109,14 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
     }
     known::remember(&path);
     let places = Places::of(&directory, &id);
-    let frontend = frontend(arguments, &places)?;
+    let frontend = frontend(arguments, &places, label.as_deref())?;
     if let Some(superblock) = &superblock {
         let purpose = if arguments.options.read_only { Purpose::Watch } else { Purpose::Claim };
         heartbeat::announce(&path, superblock, purpose);
     }
     let (options, in_background) = (arguments.options.clone(), !arguments.foreground);
-    Ok(Plan { id, path, uuid, label, directory, options, frontend, in_background, is_replacement: false })
+    let sector_bytes = superblock.map_or(BARE_SECTOR_BYTES, |superblock| superblock.sector_bytes);
+    Ok(Plan { id, path, uuid, label, sector_bytes, directory, options, frontend, in_background, is_replacement: false })
 }
 
 fn in_use(record: &Record) -> Failed {
@@ -121,7 +124,7 @@ fn in_use(record: &Record) -> Failed {
         .next(format!("`onefold detach {}` lets go of it.", record.path.display()))
 }
 
-fn frontend(arguments: &Arguments, places: &Places) -> Outcome<FrontendPlan> {
+fn frontend(arguments: &Arguments, places: &Places, label: Option<&str>) -> Outcome<FrontendPlan> {
     let is_root = rustix::process::geteuid().is_root();
     let has_devices = ["/dev/fuse", "/dev/loop-control"].iter().all(|path| Path::new(path).exists());
     if arguments.fuse && !is_root {
@@ -134,7 +137,7 @@ fn frontend(arguments: &Arguments, places: &Places) -> Outcome<FrontendPlan> {
         Some(Some(typed)) => absolute(typed)?,
         _ => places.socket.display().to_string(),
     };
-    Ok(FrontendPlan::Nbd { listen, export: String::new() })
+    Ok(FrontendPlan::Nbd { listen, export: label.unwrap_or_default().to_owned() })
 }
 
 /// A socket's path as a process with another working directory needs it; addresses stay as they are.

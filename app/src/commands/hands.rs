@@ -34,7 +34,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         println!("{}", find(&plan.id)?.display());
         return Ok(());
     };
-    let made = Hands::from_arguments(root).and_then(|root| attach_loop(&root, &plan.id, plan.options.read_only)).map_err(no_frontend);
+    let made = Hands::from_arguments(root)
+        .and_then(|root| attach_loop(&root, &plan.id, plan.sector_bytes, plan.options.read_only))
+        .map_err(no_frontend);
     if let Err(failed) = &made {
         // For the supervisor, which hands it on.
         End::of(failed.exit, Some(failed.clone())).leave(&Places::of(&plan.directory, &plan.id).end);

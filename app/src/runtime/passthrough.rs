@@ -47,8 +47,12 @@ impl Passthrough {
     pub fn new(device: Arc<dyn Device>, pool: Arc<Pool>) -> Arc<Self> {
         let facts = device.facts();
         let unit = facts.offset_align.max(SECTOR_BYTES);
-        let info =
-            TargetInfo { bytes: facts.length / unit * unit, request_bytes_max: pool.request_bytes_max(), read_only: facts.is_read_only };
+        let info = TargetInfo {
+            bytes: facts.length / unit * unit,
+            request_bytes_max: pool.request_bytes_max(),
+            sector_bytes: u32::try_from(unit).unwrap_or(u32::MAX),
+            read_only: facts.is_read_only,
+        };
         let home = pool.share(Some(Part::Requests));
         let (client, commands) = (Tally::default(), Tally::default());
         let tap = Arc::new(Tap::new(pool.clone(), info.bytes, None));

@@ -102,6 +102,7 @@ impl Volume {
         let info = TargetInfo {
             bytes: superblock.geometry.logical_blocks * BLOCK_BYTES,
             request_bytes_max: pool.request_bytes_max(),
+            sector_bytes: superblock.sector_bytes,
             read_only: settings.read_only,
         };
         let timer = Timer::default();

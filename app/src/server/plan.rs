@@ -166,6 +166,8 @@ pub struct Plan {
     /// Of the volume; none where a store is passed through.
     pub uuid: Option<String>,
     pub label: Option<String>,
+    /// The sector size of a block device over it, in bytes: 512 or 4096.
+    pub sector_bytes: u32,
     /// Where records and sockets lie.
     pub directory: PathBuf,
     pub options: Options,

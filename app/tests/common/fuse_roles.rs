@@ -65,7 +65,7 @@ impl FileTarget {
 
 impl Target for FileTarget {
     fn info(&self) -> TargetInfo {
-        TargetInfo { bytes: self.bytes, request_bytes_max: self.pool.request_bytes_max(), read_only: false }
+        TargetInfo { bytes: self.bytes, request_bytes_max: self.pool.request_bytes_max(), sector_bytes: 512, read_only: false }
     }
 
     fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure> {
@@ -178,7 +178,7 @@ fn serve(tag: &str, file: &str, channels: &str, ready: &str, supervisor: &str) -
 
 fn attach(tag: &str, root: &str) -> Result<(), Box<dyn Error>> {
     let root = Hands::from_arguments(root.parse()?)?;
-    println!("{}", attach_loop(&root, tag, false)?.display());
+    println!("{}", attach_loop(&root, tag, 4096, false)?.display());
     Ok(())
 }
 

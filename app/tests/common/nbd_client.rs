@@ -239,19 +239,20 @@ impl Client {
 }
 
 pub fn assemble(chunks: Vec<Chunk>, start: u64, length: u32) -> Vec<u8> {
-    let mut out = vec![None; length as usize];
+    let (mut out, mut came) = (vec![0; length as usize], vec![false; length as usize]);
     for chunk in chunks {
         let (offset, bytes) = match chunk {
             Chunk::Data { offset: u64::MAX, bytes } => (start, bytes),
             Chunk::Data { offset, bytes } => (offset, bytes),
             Chunk::Hole { offset, bytes } => (offset, vec![0; bytes as usize]),
         };
-        for (i, byte) in bytes.into_iter().enumerate() {
-            let place = &mut out[(offset - start) as usize + i];
-            assert!(place.replace(byte).is_none(), "byte {i} of a chunk at {offset} came twice");
-        }
+        let place = (offset - start) as usize..(offset - start) as usize + bytes.len();
+        assert!(!came[place.clone()].contains(&true), "a chunk of {} at {offset} came twice", bytes.len());
+        came[place.clone()].fill(true);
+        out[place].copy_from_slice(&bytes);
     }
-    out.into_iter().map(|byte| byte.expect("every byte comes")).collect()
+    assert!(!came.contains(&false), "every byte comes");
+    out
 }
 
 pub fn request(command: u16, flags: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {

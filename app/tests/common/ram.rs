@@ -20,6 +20,7 @@ pub struct RamTarget {
     /// Where batches are served, if not on the submitting thread.
     worker: Option<Sender<Vec<Incoming>>>,
     only_reads: bool,
+    fails_from: u64,
     /// Batches and requests that were submitted.
     pub batches: AtomicU64,
     pub requests: AtomicU64,
@@ -37,11 +38,12 @@ impl RamTarget {
     pub fn new(bytes: u64) -> Self {
         let blocks = vec![None; index(bytes / BLOCK_BYTES)];
         Self {
-            info: TargetInfo { bytes, request_bytes_max: 1 << 20, read_only: false },
+            info: TargetInfo { bytes, request_bytes_max: 1 << 20, sector_bytes: 512, read_only: false },
             blocks: Arc::new(Mutex::new(Disk { now: blocks.clone(), durable: blocks, keeps_buffers: true })),
             pool: Arc::new(Pool { blocks_max: usize::MAX, state: Mutex::default(), came_back: Condvar::new() }),
             worker: None,
             only_reads: false,
+            fails_from: u64::MAX,
             batches: AtomicU64::new(0),
             requests: AtomicU64::new(0),
         }
@@ -95,6 +97,11 @@ impl RamTarget {
         self
     }
 
+    /// Reads and writes of what lies behind this offset fail.
+    pub fn failing_from(self, offset: u64) -> Self {
+        Self { fails_from: offset, ..self }
+    }
+
     pub fn read_only(mut self) -> Self {
         self.info.read_only = true;
         self
@@ -142,6 +149,9 @@ impl Target for RamTarget {
     fn submit(&self, batch: &mut Vec<Incoming>) {
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.requests.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        let (failing, sound) = batch.drain(..).partition::<Vec<_>, _>(|asked| asked.offset + asked.length > self.fails_from);
+        failing.into_iter().for_each(|asked| (asked.done)(Reply::Failed(Failure::Io)));
+        *batch = sound;
         let inline = |incoming| serve(&mut lock(&self.blocks), incoming);
         match &self.worker {
             None => batch.drain(..).for_each(inline),

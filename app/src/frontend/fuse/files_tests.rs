@@ -2,7 +2,7 @@ use super::*;
 use crate::frontend::fuse::wire::InHeader;
 use zerocopy::FromZeros;
 
-const INFO: TargetInfo = TargetInfo { bytes: 1 << 20, request_bytes_max: 1 << 20, read_only: false };
+const INFO: TargetInfo = TargetInfo { bytes: 1 << 20, request_bytes_max: 1 << 20, sector_bytes: 512, read_only: false };
 
 fn on(node: u64, ask: Ask<'_>, info: &TargetInfo) -> Todo {
     let mut header = InHeader::new_zeroed();

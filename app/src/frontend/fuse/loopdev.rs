@@ -1,7 +1,7 @@
 //! The loop device that makes a block device of the file `disk`.
 //!
 //! 1. Direct I/O, or not at all: with the page cache between, every block would be held twice and a flush would not reach us in order.
-//! 2. Sectors of 4096 bytes: with 512 the kernel cuts file systems' requests into pieces of 1 KiB.
+//! 2. Sectors as the volume has them: 4096 bytes, or 512 where `create` was told so, which lets file systems choose smaller blocks.
 //! 3. A device that somebody uses is never taken away. The check is an exclusive open, which the kernel refuses while it is mounted.
 
 use super::session::system;
@@ -39,21 +39,21 @@ const _: () = assert!(size_of::<Config>() == 304);
 /// How long to wait for users that only look (udev probes each new device) and for the kernel to let go.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes a loop device of the opened file `disk` and returns its path. `tag` (63 bytes at most) is what [`find`] knows it by. It stays until
-/// [`detach`].
+/// Makes a loop device of the opened file `disk` and returns its path. `tag` (63 bytes at most) is what [`find`] knows it by; `sector_bytes` is 512 or
+/// 4096. It stays until [`detach`].
 ///
 /// The kernel asks the file system below for this, so the server has to be running; and it must not be done by a process that holds the
 /// session's descriptors: if the server dies meanwhile, the caller waits for the next one.
 ///
 /// # Errors
 /// When the kernel has no loop devices to give, or cannot do direct I/O on the file.
-pub fn attach(disk: BorrowedFd<'_>, tag: &str, read_only: bool) -> Result<PathBuf, Error> {
+pub fn attach(disk: BorrowedFd<'_>, tag: &str, sector_bytes: u32, read_only: bool) -> Result<PathBuf, Error> {
     let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
     let control = rustix::fs::open("/dev/loop-control", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|e| system("cannot open /dev/loop-control (is the module loop loaded? `modprobe loop`)".into(), e))?;
     let mut config = Config::new_zeroed();
     config.descriptor = u32::try_from(disk.as_raw_fd()).expect("descriptors are not negative");
-    config.block_size = 4096;
+    config.block_size = sector_bytes;
     config.info.flags = uapi::DIRECT_IO | if read_only { uapi::READ_ONLY } else { 0 };
     config.info.file_name = tagged(tag);
 

@@ -124,16 +124,16 @@ impl Fuse {
     }
 }
 
-/// Puts a loop device on the file below a session's `root` and returns the device's path. Devices that a dead session with this `tag` has left
+/// Puts a loop device with sectors of `sector_bytes` on the file below a session's `root` and returns the device's path. Devices that a dead session with this `tag` has left
 /// go: whoever serves it now has the volume for itself. To be called in a process of its own, neither the
 /// supervisor nor a server: see [`supervisor::Hands`].
 ///
 /// # Errors
 /// See [`loopdev::attach`].
-pub fn attach_loop(root: &OwnedFd, tag: &str, read_only: bool) -> Result<PathBuf, Error> {
+pub fn attach_loop(root: &OwnedFd, tag: &str, sector_bytes: u32, read_only: bool) -> Result<PathBuf, Error> {
     loopdev::clear_dead(tag);
     let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
     let disk = rustix::fs::openat(root, files::DISK_NAME, access | OFlags::CLOEXEC, Mode::empty())
         .map_err(|e| system("cannot open the file that is to become a loop device".into(), e))?;
-    loopdev::attach(disk.as_fd(), tag, read_only)
+    loopdev::attach(disk.as_fd(), tag, sector_bytes, read_only)
 }

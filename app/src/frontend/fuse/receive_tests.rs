@@ -96,7 +96,7 @@ impl Ram {
 
 impl Target for Ram {
     fn info(&self) -> TargetInfo {
-        TargetInfo { bytes: count(BYTES), request_bytes_max: self.request_bytes_max, read_only: false }
+        TargetInfo { bytes: count(BYTES), request_bytes_max: self.request_bytes_max, sector_bytes: 512, read_only: false }
     }
 
     fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure> {

@@ -8,7 +8,7 @@
 use super::inbox::Inbox;
 use super::negotiate::{Agreement, Export};
 use super::outbox::Outbox;
-use super::protocol::{Command, ErrorNumber, Malformed, REQUEST_BYTES, RequestHead};
+use super::protocol::{ErrorNumber, Malformed, REQUEST_BYTES, RequestHead};
 use super::socket::Socket;
 use super::transmission::{Ticket, Verdict, judge};
 use crate::target::{Incoming, SharedTarget, together};
@@ -40,6 +40,8 @@ pub enum End {
     Malformed(#[from] Malformed),
     #[error("the client sent a write of {0} bytes")]
     TooLong(u32),
+    #[error("a read failed whose reply had begun")]
+    BrokenReply,
     #[error("the connection is lost: {0}")]
     Lost(#[from] io::Error),
 }
@@ -67,7 +69,7 @@ pub struct Connection {
 
 /// The reading half at work.
 pub struct Reader {
-    connection: Connection,
+    pub(super) connection: Connection,
     inbox: Inbox,
     batch: Vec<Incoming>,
     batch_cost: u64,
@@ -161,11 +163,15 @@ impl Reader {
     }
 
     fn take(&mut self, head: &RequestHead, verdict: Verdict) -> Result<(), End> {
-        let cost = Ticket::cost(head, verdict);
-        if verdict != Verdict::Disconnect && self.room < cost {
-            self.submit();
-            self.room = self.connection.outbox.wait_for_room(cost);
-        }
+        let is_long = head.length > self.connection.export.piece_max;
+        let cost = match verdict {
+            Verdict::Disconnect => return Err(End::Left),
+            Verdict::Serve { op: Op::Write, fua } if is_long => return self.write_in_pieces(head, fua),
+            Verdict::Serve { op: Op::Read, .. } if is_long => return self.read_in_pieces(head),
+            Verdict::Serve { op: Op::Read | Op::Write, .. } => Ticket::cost(head.length),
+            _ => Ticket::cost(0),
+        };
+        self.make_room(cost);
         match verdict {
             Verdict::Disconnect => Err(End::Left),
             Verdict::Close { error } => {
@@ -173,31 +179,54 @@ impl Reader {
                 Err(End::TooLong(head.length))
             }
             Verdict::Refuse { error, payload } => {
-                self.refusal = Some((*head, cost, error));
-                self.skip = index(u64::from(payload));
+                self.refuse_later(head, error, index(u64::from(payload)));
                 Ok(())
             }
-            Verdict::Serve { op: Op::Write, fua } => match self.buffer(head) {
-                Ok(mut buffer) => {
-                    self.payload(head, &mut buffer)?;
-                    self.admit(head, Op::Write, fua, Some(buffer), cost);
-                    Ok(())
-                }
-                Err(failure) => {
-                    self.refusal = Some((*head, cost, failure.into()));
-                    self.skip = index(u64::from(head.length));
-                    Ok(())
-                }
-            },
             Verdict::Serve { op, fua } => {
-                self.admit(head, op, fua, None, cost);
+                let mut buffer = None;
+                if op == Op::Write {
+                    match self.buffer(head.offset, head.length) {
+                        Ok(empty) => self.payload(head.offset, head.length, buffer.insert(empty))?,
+                        Err(failure) => {
+                            self.refuse_later(head, failure.into(), index(u64::from(head.length)));
+                            return Ok(());
+                        }
+                    }
+                }
+                let ticket = Ticket::new(head, self.connection.agreement.structured);
+                let outbox = Arc::clone(&self.connection.outbox);
+                let done = Box::new(move |reply| {
+                    outbox.answer(&ticket, cost, reply);
+                });
+                let (offset, length) = (head.offset, u64::from(head.length));
+                self.admit(cost, Incoming { op, offset, length, buffer, fua, hint: Hint::None, done });
                 Ok(())
             }
         }
     }
 
-    fn buffer(&mut self, head: &RequestHead) -> Result<BufferMut, Failure> {
-        let blocks = index((head.offset % BLOCK_BYTES + u64::from(head.length)).div_ceil(BLOCK_BYTES));
+    /// Waits until a request of this cost may be taken.
+    pub(super) fn make_room(&mut self, cost: u64) {
+        if self.room < cost {
+            self.submit();
+            self.room = self.connection.outbox.wait_for_room(cost);
+        }
+    }
+
+    /// Looks how much may be taken now. Nothing may be waiting to be submitted.
+    pub(super) fn look_for_room(&mut self) {
+        self.room = self.connection.outbox.room();
+    }
+
+    /// Answers with `error` once the `payload` bytes that follow have been thrown away.
+    pub(super) fn refuse_later(&mut self, head: &RequestHead, error: ErrorNumber, payload: usize) {
+        self.refusal = Some((*head, Ticket::cost(0), error));
+        self.skip = payload;
+    }
+
+    /// Memory for `length` bytes that are to be written at `offset`.
+    pub(super) fn buffer(&mut self, offset: u64, length: u32) -> Result<BufferMut, Failure> {
+        let blocks = index((offset % BLOCK_BYTES + u64::from(length)).div_ceil(BLOCK_BYTES));
         if let Some(buffer) = self.connection.target.try_buffer(blocks) {
             return Ok(buffer);
         }
@@ -205,23 +234,23 @@ impl Reader {
         self.connection.target.buffer(blocks)
     }
 
-    /// Moves a write's bytes into `buffer`, receiving what has not come.
-    fn payload(&mut self, head: &RequestHead, buffer: &mut BufferMut) -> Result<(), End> {
-        let start = index(head.offset % BLOCK_BYTES);
-        let mut missing = &mut buffer.bytes_mut()[start..start + index(u64::from(head.length))];
+    /// Moves the next `length` bytes of a write, which go to `offset`, into `buffer`, receiving what has not come.
+    pub(super) fn payload(&mut self, offset: u64, length: u32, buffer: &mut BufferMut) -> Result<(), End> {
+        let (start, length) = (index(offset % BLOCK_BYTES), index(u64::from(length)));
+        let mut missing = &mut buffer.bytes_mut()[start..start + length];
         let here = self.inbox.copy(missing);
         missing = &mut missing[here..];
         if missing.is_empty() {
             return Ok(());
         }
         self.submit();
-        let limit = self.connection.stall + Duration::from_secs(u64::from(head.length) / SPEED_MIN);
+        let limit = self.connection.stall + Duration::from_secs(count(length) / SPEED_MIN);
         while !missing.is_empty() {
             // What follows the payload comes along into the inbox, which is empty now: behind a large one only the next request's head, since
             // that one's payload, likely as large, is to go to the target's memory without passing through here.
             let wanted = missing.len();
             let mut behind = self.inbox.vacant();
-            if index(u64::from(head.length)) > DIRECT_MIN {
+            if length > DIRECT_MIN {
                 behind = &mut behind[..REQUEST_BYTES];
             }
             let received = match self.connection.socket.receive(&mut [IoSliceMut::new(&mut *missing), IoSliceMut::new(behind)]) {
@@ -240,21 +269,12 @@ impl Reader {
         Ok(())
     }
 
-    fn admit(&mut self, head: &RequestHead, op: Op, fua: bool, buffer: Option<BufferMut>, cost: u64) {
-        debug_assert!(buffer.is_some() == (head.command == Command::Write));
-        let ticket = Ticket::new(head, self.connection.agreement.structured);
-        let outbox = Arc::clone(&self.connection.outbox);
+    /// Adds a request, or a piece of one, to the batch.
+    pub(super) fn admit(&mut self, cost: u64, request: Incoming) {
+        debug_assert!(request.buffer.is_some() == (request.op == Op::Write));
         self.room = self.room.saturating_sub(cost);
         self.batch_cost += cost;
-        self.batch.push(Incoming {
-            op,
-            offset: head.offset,
-            length: u64::from(head.length),
-            buffer,
-            fua,
-            hint: Hint::None,
-            done: Box::new(move |reply| outbox.answer(&ticket, cost, reply)),
-        });
+        self.batch.push(request);
     }
 
     fn refuse(&mut self, head: &RequestHead, cost: u64, error: ErrorNumber) {
@@ -263,7 +283,7 @@ impl Reader {
         self.connection.outbox.refuse(&Ticket::new(head, self.connection.agreement.structured), cost, error);
     }
 
-    fn submit(&mut self) {
+    pub(super) fn submit(&mut self) {
         if self.batch.is_empty() {
             return;
         }

@@ -3,7 +3,7 @@
 use super::negotiate::{Agreement, Export, negotiate};
 use super::protocol::{REQUEST_BYTES, RequestHead};
 use super::replies::Replies;
-use super::transmission::{Ticket, Verdict, judge};
+use super::transmission::{PAYLOAD_MAX, Ticket, Verdict, judge};
 use onefold_engine::interface::Op;
 use std::io::{self, Read, Write};
 
@@ -31,7 +31,7 @@ impl Write for Script<'_> {
 }
 
 fn export() -> Export {
-    Export { name: "disk".into(), bytes: 1 << 30, payload_max: 1 << 20, read_only: false }
+    Export { name: "disk".into(), bytes: 1 << 30, sector_bytes: 512, piece_max: 1 << 20, read_only: false }
 }
 
 /// A whole handshake, and behind it the requests, as [`requests`] reads them.
@@ -69,7 +69,7 @@ pub fn requests(mut words: &[u8], structured: bool) {
                 assert!((op == Op::Flush) == (head.length == 0));
                 assert!(head.offset + u64::from(head.length) <= export.bytes);
                 let carries = matches!(op, Op::Read | Op::Write);
-                assert!(!carries || head.length <= export.payload_max);
+                assert!(!carries || head.length <= PAYLOAD_MAX);
                 if op == Op::Write { head.length } else { 0 }
             }
         };

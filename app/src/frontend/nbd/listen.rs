@@ -14,8 +14,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 64;
+/// Connections that wait to be accepted; the kernel makes fewer of it where `net.core.somaxconn` says so. On a Unix socket a client that comes
+/// beyond them is refused at once (EAGAIN), however soon there would be room.
+const BACKLOG: i32 = 4096;
 
 /// An address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ pub mod protocol;
 
 mod connection;
 mod inbox;
+mod pieces;
 
 pub mod transmission;
 

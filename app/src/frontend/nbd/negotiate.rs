@@ -5,6 +5,7 @@
 //! 3. What is unknown is refused by ERR_UNSUP, and the handshake goes on.
 
 use super::protocol::{self, ClientFlags, ExportRequest, Malformed, OptionHead, export_flags, option, option_reply};
+use super::transmission::PAYLOAD_MAX;
 use std::io::{self, Read, Write};
 
 /// The longest option data that is looked at. Names have at most 4096 bytes by the protocol.
@@ -13,8 +14,7 @@ pub const OPTION_BYTES_MAX: u32 = 8 << 10;
 const OPTION_SKIP_MAX: u32 = 1 << 20;
 /// The most options in one handshake.
 const OPTIONS_MAX: usize = 256;
-/// The smallest unit of a request, in bytes, and the one that works best.
-pub const MINIMUM_BYTES: u32 = 512;
+/// The unit of a request that works best, in bytes.
 pub const PREFERRED_BYTES: u32 = 4096;
 
 /// What is served.
@@ -22,8 +22,10 @@ pub const PREFERRED_BYTES: u32 = 4096;
 pub struct Export {
     pub name: String,
     pub bytes: u64,
-    /// The largest read or write, in bytes.
-    pub payload_max: u32,
+    /// The smallest unit of a request that clients are told, in bytes.
+    pub sector_bytes: u32,
+    /// The largest read or write that the target takes at once, in bytes: whole blocks. Longer ones are served in pieces.
+    pub piece_max: u32,
     pub read_only: bool,
 }
 
@@ -168,7 +170,7 @@ impl<S: Read + Write> Handshake<'_, S> {
             return self.reply(number, option_reply::ERR_UNKNOWN, b"no export of that name here");
         }
         let export = protocol::info_export(self.export.bytes, self.export.flags(self.structured));
-        let sizes = protocol::info_block_size(MINIMUM_BYTES, PREFERRED_BYTES, self.export.payload_max);
+        let sizes = protocol::info_block_size(self.export.sector_bytes, PREFERRED_BYTES.max(self.export.sector_bytes), PAYLOAD_MAX);
         let name = protocol::info_name(&self.export.name);
         let mut replies: Vec<(u32, &[u8])> = vec![(option_reply::INFO, &export), (option_reply::INFO, &sizes)];
         if request.wants_name {

@@ -75,9 +75,35 @@ impl Outbox {
         state.in_flight += cost;
     }
 
-    /// Answers a request that was taken. Never waits for the client.
-    pub fn answer(self: &Arc<Self>, ticket: &Ticket, cost: u64, reply: Reply) {
-        self.append(cost, |queue| ticket.answer(reply, queue));
+    /// Waits until every request that was taken has been answered, or the connection is broken.
+    pub fn wait_until_answered(&self) {
+        let mut state = self.lock();
+        while !state.broken && state.unanswered > 0 {
+            state.reader_sleeps = true;
+            state = self.room.wait(state).expect("no holder panics");
+            state.reader_sleeps = false;
+        }
+    }
+
+    /// Answers a request that was taken, or a piece of one; says whether well. Never waits for the client.
+    pub fn answer(self: &Arc<Self>, ticket: &Ticket, cost: u64, reply: Reply) -> bool {
+        let mut well = true;
+        self.append(cost, |queue| well = ticket.answer(reply, queue));
+        well
+    }
+
+    /// A piece of a request is done, and others will bring the answer.
+    pub fn settle(&self, cost: u64) {
+        let mut state = self.lock();
+        state.unanswered -= 1;
+        state.in_flight -= cost;
+        if state.reader_sleeps {
+            self.room.notify_one();
+        }
+        // The writer of a broken connection waits for the last one.
+        if state.ended {
+            self.wake_writer(state);
+        }
     }
 
     /// Refuses a request that was taken.
@@ -222,7 +248,9 @@ mod tests {
         while !outbox.lock().writer_sleeps {
             std::thread::yield_now();
         }
-        together(|| outbox.answer(&Ticket::new(&head, false), 64, Reply::Done));
+        together(|| {
+            outbox.answer(&Ticket::new(&head, false), 64, Reply::Done);
+        });
         hear.recv_timeout(Duration::from_secs(5)).expect("the writer ends");
         let mut reply = [0; 16];
         theirs.read_exact(&mut reply).unwrap();

@@ -5,6 +5,7 @@ use super::listen::{self, Listen, Place};
 use super::negotiate::{Export, PREFERRED_BYTES, negotiate};
 use super::outbox::Outbox;
 use super::socket::{Socket, Timed};
+use super::transmission::PAYLOAD_MAX;
 use crate::frontend::{Error, Frontend};
 use crate::target::SharedTarget;
 use onefold_engine::units::index;
@@ -31,8 +32,8 @@ pub struct Config {
 pub struct Limits {
     /// Clients beyond it are sent away.
     pub connections_max: usize,
-    /// Bytes of one connection's requests whose replies have not left; never more than twice the target's largest request. One request may
-    /// always be in flight, whatever its size. A client that does not take its replies holds on to the target's memory, and this is how
+    /// Bytes of one connection's requests whose replies have not left; never more than twice the target's largest request. One request, or
+    /// one piece of a longer one, may always be in flight. A client that does not take its replies holds on to the target's memory, and this is how
     /// much: its limit should leave others enough of what the target has for requests.
     pub in_flight_bytes_max: u64,
     /// Memory of one connection for what it receives, besides the target's buffers; never more than the target's largest request.
@@ -93,16 +94,22 @@ impl Frontend for Server {
 
     fn start(config: Config, target: SharedTarget) -> Result<Self, Error> {
         let info = target.info();
-        let payload_max = u32::try_from(info.request_bytes_max).unwrap_or(u32::MAX);
-        assert!(payload_max >= PREFERRED_BYTES, "a target takes whole blocks");
+        let piece_max = u32::try_from(info.request_bytes_max).unwrap_or(u32::MAX).min(PAYLOAD_MAX);
+        assert!(piece_max >= PREFERRED_BYTES && piece_max % PREFERRED_BYTES == 0, "a target takes whole blocks");
         let (listener, place) = listen::listen(&config.listen)?;
         let uri = place.uri(&config.export);
         let stop_event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| refused("make an event", e.into()))?;
-        let in_flight_bytes_max = config.limits.in_flight_bytes_max.min(2 * u64::from(payload_max));
-        let receive_bytes = config.limits.receive_bytes.min(index(u64::from(payload_max)));
+        let in_flight_bytes_max = config.limits.in_flight_bytes_max.min(2 * u64::from(piece_max));
+        let receive_bytes = config.limits.receive_bytes.min(index(u64::from(piece_max)));
         let shared = Arc::new(Shared {
             target,
-            export: Arc::new(Export { name: config.export, bytes: info.bytes, payload_max, read_only: info.read_only }),
+            export: Arc::new(Export {
+                name: config.export,
+                bytes: info.bytes,
+                sector_bytes: info.sector_bytes,
+                piece_max,
+                read_only: info.read_only,
+            }),
             limits: Limits { in_flight_bytes_max, receive_bytes, ..config.limits },
             stopping: Arc::default(),
             stop_event,
@@ -180,8 +187,14 @@ impl Shared {
         let _ = sockopt::set_tcp_nodelay(&client, true);
         let socket = Arc::new(Socket::new(client, self.limits.stall)?);
         let mut clients = self.clients();
-        if clients.sockets.len() >= self.limits.connections_max {
-            return Err(std::io::Error::other(format!("{} clients are connected", clients.sockets.len())));
+        let deadline = Instant::now() + LEAVING;
+        while clients.sockets.len() >= self.limits.connections_max {
+            // One that has left makes room as soon as its thread has noticed.
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !clients.sockets.values().any(|socket| socket.is_over()) {
+                return Err(std::io::Error::other(format!("{} clients are connected", clients.sockets.len())));
+            }
+            clients = self.client_left.wait_timeout(clients, left).expect("no holder panics").0;
         }
         let id = clients.next;
         clients.next += 1;
@@ -266,6 +279,8 @@ impl Shared {
     }
 }
 
+/// How long a new client waits for one that is leaving.
+const LEAVING: Duration = Duration::from_secs(1);
 /// How long a client that is shown the door has to hear why.
 const GOODBYE: Duration = Duration::from_millis(500);
 

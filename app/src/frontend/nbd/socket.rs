@@ -1,5 +1,6 @@
 //! A connected socket, of a Unix or TCP client alike.
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::OwnedFd;
@@ -46,6 +47,14 @@ impl Socket {
             Wait::Yes => SendFlags::NOSIGNAL,
         };
         Ok(rustix::io::retry_on_intr(|| rustix::net::sendmsg(&self.0, stretches, &mut SendAncillaryBuffer::default(), flags))?)
+    }
+
+    /// Whether the client has gone, or will send no more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let mut waits = [PollFd::new(&self.0, PollFlags::RDHUP)];
+        // A hang-up is reported unasked.
+        rustix::event::poll(&mut waits, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     /// Ends receiving: the client's requests that have not come yet never will.

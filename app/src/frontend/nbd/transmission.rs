@@ -4,14 +4,15 @@
 //! 2. A refused request keeps the connection, as long as the payload that follows it can be read and thrown away.
 //! 3. A read is answered by exactly the bytes that it asked for, or by an error.
 
-use super::negotiate::{Export, MINIMUM_BYTES};
+use super::negotiate::Export;
 use super::protocol::{self, Command, ErrorNumber, RequestHead, command_flags};
 use super::replies::Replies;
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
-use onefold_engine::units::count;
+use onefold_engine::units::{SECTOR_BYTES, count};
 
-/// The longest payload of a refused write that is read and thrown away, in bytes. The protocol asks for no less.
-const SKIP_MAX: u32 = 32 << 20;
+/// The longest read or write that is served, in bytes: what clients assume that do not ask. Of a refused write it is also the longest payload that
+/// is read and thrown away.
+pub const PAYLOAD_MAX: u32 = 32 << 20;
 /// What a request counts against its connection's limit besides its payload, in bytes: about the memory that it takes.
 const REQUEST_COST: u64 = 512;
 
@@ -50,7 +51,7 @@ pub fn judge(head: &RequestHead, export: &Export, structured: bool) -> Verdict {
     match verdict {
         Ok(op) => Verdict::Serve { op, fua: head.flags & command_flags::FUA != 0 && op != Op::Read },
         Err(error) if head.command != Command::Write => Verdict::Refuse { error, payload: 0 },
-        Err(error) if head.length > SKIP_MAX => Verdict::Close { error },
+        Err(error) if head.length > PAYLOAD_MAX => Verdict::Close { error },
         Err(error) => Verdict::Refuse { error, payload: head.length },
     }
 }
@@ -71,7 +72,9 @@ fn check(head: &RequestHead, export: &Export, structured: bool) -> Result<(), Er
     if export.read_only && head.command != Command::Read {
         return Err(ErrorNumber::NotPermitted);
     }
-    if head.length > export.payload_max {
+    let is_whole = head.command == Command::Read && head.flags & command_flags::DF != 0;
+    let longest = if is_whole { export.piece_max } else { PAYLOAD_MAX };
+    if head.length > longest {
         match head.command {
             // A client that knows structured replies expects this error and asks again for less.
             Command::Read if structured => return Err(ErrorNumber::TooLarge),
@@ -79,9 +82,8 @@ fn check(head: &RequestHead, export: &Export, structured: bool) -> Result<(), Er
             _ => {}
         }
     }
-    let minimum = u64::from(MINIMUM_BYTES);
     let length = u64::from(head.length);
-    if length == 0 || length % minimum != 0 || head.offset % minimum != 0 {
+    if length == 0 || length % SECTOR_BYTES != 0 || head.offset % SECTOR_BYTES != 0 {
         return Err(ErrorNumber::Invalid);
     }
     if head.offset.checked_add(length).is_none_or(|end| end > export.bytes) {
@@ -95,12 +97,20 @@ fn check(head: &RequestHead, export: &Export, structured: bool) -> Result<(), Er
     Ok(())
 }
 
-/// What is kept of a request until its answer.
+/// A part of a read or write, or all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub offset: u64,
+    pub length: u32,
+    pub is_first: bool,
+    pub is_last: bool,
+}
+
+/// What is kept of a request, or of a piece of one, until its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     cookie: u64,
-    offset: u64,
-    length: u32,
+    piece: Piece,
     form: Form,
 }
 
@@ -120,54 +130,66 @@ enum Form {
 impl Ticket {
     #[must_use]
     pub fn new(head: &RequestHead, structured: bool) -> Self {
+        Self::of_piece(head, Piece { offset: head.offset, length: head.length, is_first: true, is_last: true }, structured)
+    }
+
+    /// For one piece of the read `head`: its pieces are to be answered in order, up to the first that fails.
+    #[must_use]
+    pub fn of_piece(head: &RequestHead, piece: Piece, structured: bool) -> Self {
         let form = match head.command {
             Command::Read if !structured => Form::Bytes,
             Command::Read if head.flags & command_flags::DF != 0 => Form::OneChunk,
             Command::Read => Form::Chunks,
             _ => Form::Plain,
         };
-        Self { cookie: head.cookie, offset: head.offset, length: head.length, form }
+        Self { cookie: head.cookie, piece, form }
     }
 
-    /// What the request counts against its connection's limit, from its arrival until its reply has left, in bytes.
+    /// What a request or piece with so many bytes of data counts against its connection's limit, from its arrival until its reply has left, in bytes.
     #[must_use]
-    pub fn cost(head: &RequestHead, verdict: Verdict) -> u64 {
-        match verdict {
-            Verdict::Serve { op: Op::Read | Op::Write, .. } => REQUEST_COST + u64::from(head.length),
-            _ => REQUEST_COST,
-        }
+    pub fn cost(bytes: u32) -> u64 {
+        REQUEST_COST + u64::from(bytes)
     }
 
-    /// Appends the answer to `out`.
-    pub fn answer(&self, reply: Reply, out: &mut Replies) {
-        match reply {
-            Reply::Failed(failure) => self.refuse(failure.into(), out),
-            Reply::Done if self.form == Form::Plain => out.head(&protocol::simple_reply(self.cookie, 0)),
-            Reply::Data(segments) if self.form != Form::Plain && self.is_whole(&segments) => self.data(segments, out),
+    /// Appends the answer to `out`; says whether it is a good one.
+    pub fn answer(&self, reply: Reply, out: &mut Replies) -> bool {
+        let error = match reply {
+            Reply::Failed(failure) => failure.into(),
+            Reply::Done if self.form == Form::Plain => {
+                out.head(&protocol::simple_reply(self.cookie, 0));
+                return true;
+            }
+            Reply::Data(segments) if self.form != Form::Plain && self.is_whole(&segments) => {
+                self.data(segments, out);
+                return true;
+            }
             Reply::Done | Reply::Data(_) => {
                 tracing::error!(?self, "the target's answer does not fit the request");
-                self.refuse(ErrorNumber::Io, out);
+                ErrorNumber::Io
             }
-        }
+        };
+        self.refuse(error, out);
+        false
     }
 
-    /// Appends an error reply to `out`.
+    /// Appends an error reply to `out`: nothing where a simple reply has begun.
     pub fn refuse(&self, error: ErrorNumber, out: &mut Replies) {
         if matches!(self.form, Form::Chunks | Form::OneChunk) {
             out.head(&protocol::error_chunk(self.cookie, error));
-        } else {
+        } else if self.piece.is_first {
             out.head(&protocol::simple_reply(self.cookie, error as u32));
         }
     }
 
     fn is_whole(&self, segments: &[Segment]) -> bool {
-        segments.iter().map(bytes_of).sum::<u64>() == u64::from(self.length) && segments.iter().all(|s| bytes_of(s) > 0)
+        segments.iter().map(bytes_of).sum::<u64>() == u64::from(self.piece.length) && segments.iter().all(|s| bytes_of(s) > 0)
     }
 
     fn data(&self, segments: Vec<Segment>, out: &mut Replies) {
         match self.form {
             Form::Chunks => return self.chunks(segments, out),
-            Form::OneChunk => out.head(&protocol::data_chunk(self.cookie, true, self.offset, self.length)),
+            Form::OneChunk => out.head(&protocol::data_chunk(self.cookie, true, self.piece.offset, self.piece.length)),
+            Form::Bytes if !self.piece.is_first => {}
             Form::Bytes | Form::Plain => out.head(&protocol::simple_reply(self.cookie, 0)),
         }
         for segment in segments {
@@ -177,15 +199,15 @@ impl Ticket {
 
     /// One chunk for each stretch of data or of zeroes, however many segments it came in.
     fn chunks(&self, segments: Vec<Segment>, out: &mut Replies) {
-        let end = self.offset + u64::from(self.length);
-        let mut at = self.offset;
+        let end = self.piece.offset + u64::from(self.piece.length);
+        let mut at = self.piece.offset;
         let mut rest = segments.into_iter();
         while let Some(first) = rest.as_slice().first() {
             let hole = is_hole(first);
             let stretch = rest.as_slice().iter().take_while(|s| is_hole(s) == hole);
             let (many, bytes) = stretch.fold((0, 0), |(n, bytes), s| (n + 1, bytes + bytes_of(s)));
             let length = u32::try_from(bytes).expect("a stretch is no longer than its read");
-            let last = at + bytes == end;
+            let last = self.piece.is_last && at + bytes == end;
             if hole {
                 out.head(&protocol::hole_chunk(self.cookie, last, at, length));
                 rest.by_ref().take(many).for_each(drop);
