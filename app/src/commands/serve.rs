@@ -3,6 +3,7 @@
 use super::parse_plan;
 use crate::exit::{Exit, Outcome};
 use crate::frontend::fuse::supervisor::{Inherited, prepare_process};
+use crate::runtime::warnings;
 use crate::server::serving::{no_frontend, serve_in_background};
 use std::os::fd::RawFd;
 
@@ -30,5 +31,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
             tracing::warn!("{refused} was refused: where memory is short, the device may stall");
         }
     }
-    serve_in_background(&parse_plan(&arguments.plan)?, inherited)
+    let plan = parse_plan(&arguments.plan)?;
+    plan.said.iter().cloned().for_each(warnings::keep);
+    serve_in_background(&plan, inherited)
 }

@@ -4,10 +4,11 @@ use super::parse_plan;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::THREADS;
 use crate::frontend::fuse::supervisor::{self, DeathLimit, Ended, Event, Handover, Hands, prepare_process};
+use crate::runtime::notices::Said;
 use crate::server::launch::{self, End, Told};
 use crate::server::plan::Plan;
 use crate::server::process::Process;
-use crate::server::record::{Places, Record, clear};
+use crate::server::record::{Places, Record, clear, forget_log};
 use crate::server::serving::no_frontend;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,6 +29,9 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     }
     let result = supervise(&plan);
     clear(&plan.directory, &plan.id);
+    if let Ok(Exit::Done) = result {
+        forget_log(&plan.directory, &plan.id);
+    }
     if let Err(failed) = &result {
         Told::Failed(failed.clone()).tell();
     }
@@ -55,7 +59,7 @@ fn supervise(plan: &Plan) -> Outcome<Exit> {
             // A server that could not close its volume has left word of it.
             let exit = end.as_ref().map_or(if ended.is_ok() { Exit::Done } else { Exit::System }, |end| end.exit);
             // For `detach`, which asks when we are gone.
-            if let Some(end) = end {
+            if let Some(end) = end.filter(|end| end.exit != Exit::Done) {
                 end.leave(&end_place);
             }
             Ok(exit)
@@ -65,6 +69,9 @@ fn supervise(plan: &Plan) -> Outcome<Exit> {
     }
 }
 
+/// What the next server is given to say, the newest alone: it comes by its command line.
+const SAID_MAX: usize = 8;
+
 /// This very program, in its several parts.
 struct Crew {
     plan: Plan,
@@ -72,6 +79,11 @@ struct Crew {
 
 impl supervisor::Crew for Crew {
     fn server(&mut self, handover: &Handover) -> Command {
+        if self.plan.is_replacement {
+            self.plan.said.push(Said::now("the server that had the volume before has died"));
+            let old = self.plan.said.len().saturating_sub(SAID_MAX);
+            self.plan.said.drain(..old);
+        }
         let mut command = launch::command("serve", &self.plan);
         command.args(handover.arguments()).stdin(Stdio::null()).stdout(Stdio::null());
         // Whoever comes after may find the volume still held by the last requests of this one.
@@ -103,7 +115,9 @@ impl supervisor::Crew for Crew {
                 Told::Ready { location }.tell();
             }
             Event::Mounted { resend: false } => {
-                tracing::warn!("this kernel cannot send requests again (Linux 6.9 can): if the server is killed, the device fails");
+                let text = "this kernel cannot send requests again (Linux 6.9 can): if the server is killed, the device fails";
+                tracing::warn!("{text}");
+                self.plan.said.push(Said::now(text));
             }
             other => tracing::info!("{other:?}"),
         }

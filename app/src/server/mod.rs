@@ -14,3 +14,4 @@ pub mod process;
 pub mod record;
 pub mod recording;
 pub mod serving;
+pub mod whereabouts;

@@ -8,7 +8,7 @@ use super::control::{self, Ask, Client};
 use super::launch::{self, End, Told};
 use super::plan::{FrontendPlan, Options, Plan};
 use super::process::Process;
-use super::record::{Places, Record, clear};
+use super::record::{Places, Record, clear, forget_log};
 use super::recording::Desk;
 use crate::device::Device;
 use crate::device::backing::{Access, Backing, Kind, PATIENCE};
@@ -103,7 +103,11 @@ pub fn serve_in_background(plan: &Plan, inherited: Option<Inherited>) -> Outcome
         Ok(exit) => End { exit: *exit, failed: None },
         Err(failed) => End { exit: failed.exit, failed: Some(failed.clone()) },
     };
-    end.leave(&Places::of(&plan.directory, &plan.id).end);
+    match (&plan.frontend, end.exit) {
+        (FrontendPlan::Nbd { .. }, Exit::Done) => forget_log(&plan.directory, &plan.id),
+        (FrontendPlan::Fuse, Exit::Done) => {}
+        _ => end.leave(&Places::of(&plan.directory, &plan.id).end),
+    }
     if let Err(failed) = &result {
         Told::Failed(failed.clone()).tell();
     }
