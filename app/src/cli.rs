@@ -3,10 +3,13 @@
 use crate::commands;
 use crate::exit::{Exit, Failed};
 use crate::output::complain;
+use crate::runtime::warnings;
 use clap::{Parser, Subcommand};
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 /// Sets what is logged, in place of the default.
 pub const LOG_VARIABLE: &str = "ONEFOLD_LOG";
@@ -84,9 +87,13 @@ fn run(verb: Verb) -> Result<Exit, Failed> {
 /// A server's log has times and says more; what a command has to say to its user has none.
 fn log_to_stderr(is_server: bool) {
     let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(if is_server { "info" } else { "warn" }));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
-    let log = log.with_ansi(std::io::stderr().is_terminal());
-    if is_server { log.init() } else { log.without_time().init() }
+    let lines = tracing_subscriber::fmt::layer().with_target(false).with_writer(std::io::stderr);
+    let lines = lines.with_ansi(std::io::stderr().is_terminal());
+    if is_server {
+        tracing_subscriber::registry().with(lines.with_filter(filter)).with(warnings::Keep).init();
+    } else {
+        tracing_subscriber::registry().with(lines.without_time().with_filter(filter)).init();
+    }
 }
 
 /// `on` or `off`.

@@ -4,6 +4,7 @@
 //! 2. A label or UUID finds what is attached first, then what was seen before, then block devices. Where it fits several volumes, none is meant.
 
 use crate::device::backing::Backing;
+use crate::device::measure::identity_of;
 use crate::device::signature::{holds_data, recognised};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::server::directory::run_directory;
@@ -99,7 +100,7 @@ pub fn peek(path: &Path) -> Outcome<Chosen> {
 /// A volume that a user named.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its backing store, absolute.
+    /// Its backing store, absolute; where it is attached, as it was called then or is called now.
     pub path: PathBuf,
     /// Where it is attached, if it is.
     pub attached: Option<Record>,
@@ -116,6 +117,9 @@ pub fn find(name: &str) -> Outcome<Found> {
     }
     if name.contains('/') || Path::new(name).exists() {
         return by_path(Path::new(name), &records);
+    }
+    if let Some(record) = last_name(Path::new(name)).and_then(|last| records.iter().find(|r| r.path == last)) {
+        return Ok(Found { path: record.path.clone(), attached: Some(record.clone()) });
     }
     let uuid = Uuid::parse_str(name).ok().map(|uuid| uuid.to_string());
     let fits = |id: Option<&str>, label: Option<&str>| label == Some(name) || (uuid.is_some() && id == uuid.as_deref());
@@ -149,12 +153,35 @@ pub fn find(name: &str) -> Outcome<Found> {
 }
 
 fn by_path(path: &Path, records: &[Record]) -> Outcome<Found> {
-    let absolute = path.canonicalize().map_err(|e| {
-        let exit = if e.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::System };
-        Failed::new(exit, format!("{}: {e}", path.display()))
-    })?;
-    let attached = records.iter().find(|r| r.path == absolute).cloned();
+    use std::io::ErrorKind;
+    let looked = path.canonicalize().and_then(|absolute| Ok((absolute.metadata()?, absolute)));
+    let (meta, absolute) = match looked {
+        Ok(looked) => looked,
+        Err(error) => {
+            // A store that was deleted or renamed while it is attached has no name of its own any more but this one.
+            let gone = last_name(path).and_then(|last| records.iter().find(|r| r.path == last));
+            return match (gone, error.kind()) {
+                (Some(record), _) => Ok(Found { path: record.path.clone(), attached: Some(record.clone()) }),
+                (None, ErrorKind::NotFound) => Err(Failed::new(Exit::NotFound, format!("{}: {error}", path.display()))),
+                (None, _) => Err(Failed::system(path.display(), error)),
+            };
+        }
+    };
+    if meta.is_dir() {
+        return Err(Failed::new(Exit::NotFound, format!("{} is a directory, and a volume is a file or a block device", path.display()))
+            .next("Name one by its path, label or UUID; `onefold list --all` shows those that were seen before."));
+    }
+    // By what it is, and not by what it was called when it was attached.
+    let store = identity_of(&meta);
+    let attached = records.iter().find(|r| r.store.map_or(r.path == absolute, |known| known == store)).cloned();
     Ok(Found { path: absolute, attached })
+}
+
+/// The absolute path of a file that is not there; its directory may be.
+fn last_name(path: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(path).ok()?;
+    let directory = absolute.parent()?.canonicalize().ok()?;
+    Some(directory.join(absolute.file_name()?))
 }
 
 /// The block devices of this machine that have any size.

@@ -1,5 +1,6 @@
 //! Content traces: what was asked of a block device, when, by whom, and the names of what was written.
 
+pub mod beside;
 pub mod content;
 pub mod cut;
 pub mod error;

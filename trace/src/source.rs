@@ -3,6 +3,7 @@
 //! 1. Malformed lines are told, one by one, and counted; more than one in a hundred are refused, unless the user is lenient.
 //! 2. What is said of the whole trace ([`Source::header`]) is complete when the first record was read.
 
+use crate::beside;
 use crate::error::TraceError;
 use crate::folder::Reader;
 use crate::header::{Header, Unit};
@@ -11,6 +12,7 @@ use crate::text::blkparse::Action;
 use crate::text::detect::FormName;
 use crate::text::recorded::WINDOW_LOG;
 use crate::text::{Form, Malformed, ReadError, Records};
+use onefold_engine::units::Bytes;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -48,6 +50,8 @@ enum Kind {
 pub struct Source {
     path: PathBuf,
     kind: Kind,
+    /// Size of the traced device, of a text that does not say it itself.
+    beside: Option<Bytes>,
 }
 
 /// What was read.
@@ -65,8 +69,11 @@ impl Source {
     /// # Errors
     /// Where it cannot be read or has no known form.
     pub fn open(path: &Path, how: &How) -> Result<Self, TraceError> {
-        let kind = if path.is_dir() { Kind::Folder(Box::new(Reader::open(path)?)) } else { Kind::Text(text(path, how)?) };
-        Ok(Self { path: path.to_path_buf(), kind })
+        if path.is_dir() {
+            return Ok(Self { path: path.to_path_buf(), kind: Kind::Folder(Box::new(Reader::open(path)?)), beside: None });
+        }
+        let beside = Some(path).filter(|path| *path != Path::new(STDIN)).and_then(|path| beside::device_bytes(path).ok());
+        Ok(Self { path: path.to_path_buf(), kind: Kind::Text(text(path, how)?), beside })
     }
 
     /// What is true of the whole trace.
@@ -74,7 +81,10 @@ impl Source {
     pub fn header(&self) -> Header {
         match &self.kind {
             Kind::Folder(reader) => reader.header().clone(),
-            Kind::Text(records) => records.form().header(),
+            Kind::Text(records) => {
+                let header = records.form().header();
+                Header { device_bytes: header.device_bytes.or(self.beside), ..header }
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! `attach`: makes a volume a block device.
 
+use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::heartbeat::{self, Purpose};
 use crate::output::size::Size;
@@ -12,6 +13,7 @@ use crate::server::session::{self, Session};
 use crate::server::{known, record};
 use crate::volume;
 use onefold_engine::memory::Accountant;
+use onefold_engine::units::BLOCK_BYTES;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
@@ -92,11 +94,9 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
     }
     let path = found.path;
     let superblock = if arguments.options.passthrough { None } else { Some(volume::peek(&path)?.superblock) };
+    let meta = path.metadata().map_err(|e| Failed::system(format!("cannot look at {}", path.display()), e))?;
     let (id, uuid, label) = match &superblock {
-        None => {
-            let meta = path.metadata().map_err(|e| Failed::system(format!("cannot look at {}", path.display()), e))?;
-            (format!("bare-{:x}-{:x}-{:x}", meta.dev(), meta.ino(), meta.rdev()), None, None)
-        }
+        None => (format!("bare-{:x}-{:x}-{:x}", meta.dev(), meta.ino(), meta.rdev()), None, None),
         Some(superblock) => {
             let uuid = Uuid::from_bytes(superblock.uuid).to_string();
             (uuid.clone(), Some(uuid), Some(superblock.label.clone()).filter(|label| !label.is_empty()))
@@ -115,8 +115,21 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
         heartbeat::announce(&path, superblock, purpose);
     }
     let (options, in_background) = (arguments.options.clone(), !arguments.foreground);
-    let sector_bytes = superblock.map_or(BARE_SECTOR_BYTES, |superblock| superblock.sector_bytes);
-    Ok(Plan { id, path, uuid, label, sector_bytes, directory, options, frontend, in_background, is_replacement: false })
+    Ok(Plan {
+        id,
+        path,
+        uuid,
+        label,
+        store: identity_of(&meta),
+        logical_bytes: superblock.as_ref().map(|superblock| superblock.geometry.logical_blocks * BLOCK_BYTES),
+        sector_bytes: superblock.map_or(BARE_SECTOR_BYTES, |superblock| superblock.sector_bytes),
+        directory,
+        options,
+        frontend,
+        in_background,
+        is_replacement: false,
+        said: Vec::new(),
+    })
 }
 
 fn in_use(record: &Record) -> Failed {

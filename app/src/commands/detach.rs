@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::loopdev;
+use crate::output::complain;
 use crate::server::control::{self, Ask};
 use crate::server::directory::run_directory;
 use crate::server::launch::{self, End};
@@ -9,6 +10,7 @@ use crate::server::process::is_stopped;
 use crate::server::record::{FrontendKind, Places, Record, by_life, clear, clear_dead};
 use crate::server::serving::no_frontend;
 use crate::server::session::{self, Session};
+use crate::server::whereabouts::Whereabouts;
 use crate::volume;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -21,14 +23,32 @@ use uuid::Uuid;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
-    #[arg(required_unless_present = "device")]
+    #[arg(required = true)]
     volume: Option<String>,
     /// How long to wait for the flush of the device and the end of the server. Both go on when this is over.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
+    /// Detach even a file that was deleted meanwhile: its content goes with its last user.
+    #[arg(long)]
+    force: bool,
     /// Only take that loop device away, for `supervise`.
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, exclusive = true)]
     device: Option<PathBuf>,
+}
+
+/// A deleted file is there for as long as its server has it: says so before that ends.
+fn spare_what_is_deleted(record: &Record, is_forced: bool) -> Outcome {
+    let Whereabouts { path, is_deleted, open_as } = Whereabouts::of(record);
+    let Some(open_as) = open_as.filter(|_| is_deleted) else { return Ok(()) };
+    if is_forced {
+        complain(format_args!("onefold: {} was deleted while it was attached: its content goes now", path.display()));
+        return Ok(());
+    }
+    let message = format!("{} was deleted while it was attached: its content would go with this detach", path.display());
+    Err(Failed::new(Exit::Refused, message).next(format!(
+        "To keep it, unmount what is on it or stop its clients, and copy it: `cp --sparse=always {} COPY`. --force detaches, copied or not.",
+        open_as.display()
+    )))
 }
 
 /// Detaches.
@@ -43,6 +63,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let directory = run_directory()?;
     let found = volume::find(arguments.volume.as_deref().unwrap_or_default())?;
     let Some(record) = found.attached else { return Err(take_rest_away(&found.path, &directory)?) };
+    spare_what_is_deleted(&record, arguments.force)?;
     let places = Places::of(&directory, &record.id);
     // Nothing is begun that a stopped server would keep from ending.
     control::check_running(&places.control)?;

@@ -3,10 +3,11 @@
 use crate::exit::Outcome;
 use crate::output::size::Size;
 use crate::output::table::Table;
-use crate::output::{Report, Style, complain, print};
+use crate::output::{Report, Style, Watch, complain};
 use crate::server::directory::run_directory;
 use crate::server::known;
 use crate::server::record::{self, Record, clear_dead};
+use crate::server::whereabouts::Whereabouts;
 use crate::volume::{block_devices, peek};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub struct Arguments {
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    watch: Watch,
 }
 
 #[derive(Debug, Serialize)]
@@ -30,14 +33,17 @@ struct List {
 
 #[derive(Debug, Serialize)]
 struct Line {
+    /// Of an attached volume as it is now, whatever it was called when it was attached.
     path: PathBuf,
+    /// A file that was deleted while it is attached: its content goes when it is detached.
+    deleted: bool,
     label: Option<String>,
     uuid: Option<String>,
     /// Block device or NBD URI, where it is attached.
     location: Option<String>,
     pid: Option<u32>,
     passthrough: bool,
-    /// As clients see it; known of volumes that are not attached.
+    /// As clients see it; none of a bare store.
     logical_bytes: Option<u64>,
 }
 
@@ -53,7 +59,8 @@ impl Report for List {
             let name = line.label.clone().or_else(|| line.uuid.clone()).unwrap_or_else(|| "(passthrough)".to_owned());
             let state =
                 line.location.clone().unwrap_or_else(|| line.logical_bytes.map_or_else(dash, |bytes| format!("- ({})", Size(bytes))));
-            vec![name, line.path.display().to_string(), state, line.pid.map_or_else(dash, |pid| pid.to_string())]
+            let path = format!("{}{}", line.path.display(), if line.deleted { " (deleted)" } else { "" });
+            vec![name, path, state, line.pid.map_or_else(dash, |pid| pid.to_string())]
         };
         Table::new().grid(&["volume", "backing store", "attached at", "pid"], self.volumes.iter().map(row).collect())
     }
@@ -64,6 +71,10 @@ impl Report for List {
 /// # Errors
 /// When the directory of records cannot be read.
 pub fn run(arguments: &Arguments) -> Outcome {
+    arguments.watch.report(Style::of(arguments.json), || list(arguments.all))
+}
+
+fn list(all: bool) -> Outcome<List> {
     let directory = run_directory()?;
     let (alive, dead) = record::by_life(&directory)?;
     for record in dead {
@@ -72,27 +83,28 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
     }
     let mut volumes: Vec<Line> = alive.into_iter().map(Line::of).collect();
-    if arguments.all {
+    if all {
         let mut paths: Vec<PathBuf> = known::paths().into_iter().chain(block_devices()).filter_map(|p| p.canonicalize().ok()).collect();
         paths.sort();
         paths.dedup();
         paths.retain(|path| volumes.iter().all(|line| line.path != *path));
         volumes.extend(paths.into_iter().filter_map(Line::of_detached));
     }
-    print(&List { volumes }, Style::of(arguments.json));
-    Ok(())
+    Ok(List { volumes })
 }
 
 impl Line {
     fn of(record: Record) -> Self {
+        let Whereabouts { path, is_deleted, .. } = Whereabouts::of(&record);
         Self {
-            path: record.path,
+            path,
+            deleted: is_deleted,
             label: record.label,
             uuid: record.uuid,
             location: Some(record.location),
             pid: Some(record.process.pid),
             passthrough: record.is_passthrough,
-            logical_bytes: None,
+            logical_bytes: record.logical_bytes,
         }
     }
 
@@ -100,6 +112,7 @@ impl Line {
         let superblock = peek(&path).ok()?.superblock;
         Some(Self {
             path,
+            deleted: false,
             label: Some(superblock.label).filter(|label| !label.is_empty()),
             uuid: Some(Uuid::from_bytes(superblock.uuid).to_string()),
             location: None,

@@ -3,6 +3,7 @@
 use super::parse_plan;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::supervisor::{Inherited, prepare_process};
+use crate::runtime::warnings;
 use crate::server::launch;
 use crate::server::plan::Plan;
 use crate::server::serving::{no_frontend, serve_in_background};
@@ -41,13 +42,18 @@ struct Lent {
 /// # Errors
 /// Why it does not serve.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
-    let Some(lent) = &arguments.lent else { return serve_in_background(&parse_plan(&arguments.plan)?, None, None) };
+    let Some(lent) = &arguments.lent else {
+        let plan = parse_plan(&arguments.plan)?;
+        plan.said.iter().cloned().for_each(warnings::keep);
+        return serve_in_background(&plan, None, None);
+    };
     let inherited = Inherited::from_arguments(&lent.channels, lent.ready, lent.supervisor).map_err(no_frontend)?;
     let session = Session::from_argument(lent.session).map_err(no_frontend)?;
     for refused in prepare_process() {
         tracing::warn!("{refused} was refused: where memory is short, the device may stall");
     }
     let plan = parse_plan(&arguments.plan)?;
+    plan.said.iter().cloned().for_each(warnings::keep);
     watch_supervisor(&plan, &inherited, &session, lent.resend)?;
     serve_in_background(&plan, Some(inherited), Some(session))
 }

@@ -5,7 +5,7 @@ use crate::device::Slowed;
 use crate::exit::{Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
-use crate::output::{Report, Style, print};
+use crate::output::{Report, Style, Watch};
 use crate::runtime::condition::{Condition, Count, Counts, PartUse};
 use crate::runtime::volume_counts::{VolumeCounts, name};
 use crate::server::control::{self, Ask};
@@ -17,7 +17,6 @@ use onefold_engine::interface::Class;
 use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Show what an attached volume did
 #[derive(Debug, clap::Args)]
@@ -27,9 +26,8 @@ pub struct Arguments {
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
-    /// Again every so many seconds, until it is interrupted.
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2")]
-    watch: Option<u64>,
+    #[command(flatten)]
+    watch: Watch,
 }
 
 #[derive(Debug, Serialize)]
@@ -194,12 +192,7 @@ fn packed(mut table: Table, volume: &VolumeCounts) -> Table {
 /// When it is not attached, or its server does not answer.
 pub fn run(arguments: &Arguments) -> Outcome {
     let record = attached(&arguments.volume)?;
-    loop {
-        print(&stats(&record)?, Style::of(arguments.json));
-        let Some(seconds) = arguments.watch else { return Ok(()) };
-        std::thread::sleep(Duration::from_secs(seconds.max(1)));
-        println!();
-    }
+    arguments.watch.report(Style::of(arguments.json), || stats(&record))
 }
 
 fn stats(record: &Record) -> Outcome<Stats> {

@@ -4,7 +4,7 @@ use crate::device::Slowed;
 use crate::exit::{Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
-use crate::output::{Report, Style, print};
+use crate::output::{Report, Style, Watch};
 use crate::runtime::condition::Condition;
 use crate::server::control::{self, Ask};
 use crate::server::directory::run_directory;
@@ -24,16 +24,24 @@ pub struct Arguments {
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    watch: Watch,
 }
 
 #[derive(Debug, Serialize)]
 struct Status {
+    /// Of the backing store, as it is called now.
     path: PathBuf,
+    /// A file that was deleted while it is attached: its content goes when it is detached.
+    deleted: bool,
     /// The process that serves, where it is attached.
     pid: Option<u32>,
     attached: Option<Attached>,
     /// As the medium says; of an attached volume, as it was at the last update.
     volume: Option<OnMedium>,
+    /// Why its server did not answer.
+    #[serde(skip)]
+    unanswered: Option<Failed>,
 }
 
 #[derive(Debug, Serialize)]
@@ -111,8 +119,13 @@ pub fn slowed(slowed: &Slowed) -> String {
 impl Report for Status {
     const NAME: &'static str = "status";
 
+    fn failure(&mut self) -> Option<Failed> {
+        self.unanswered.take()
+    }
+
     fn table(&self) -> Table {
-        let mut table = Table::new().row("backing store", self.path.display());
+        let mut table =
+            Table::new().row("backing store", format!("{}{}", self.path.display(), if self.deleted { " (deleted)" } else { "" }));
         if let Some(medium) = &self.volume {
             table = medium.rows(table);
         }
@@ -156,24 +169,29 @@ impl Report for Status {
 /// # Errors
 /// When there is no such volume, or its server does not answer.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let found = volume::find(&arguments.volume)?;
-    let mut answered = Ok(());
+    arguments.watch.report(Style::of(arguments.json), || status(&arguments.volume))
+}
+
+fn status(name: &str) -> Outcome<Status> {
+    let found = volume::find(name)?;
+    let mut unanswered = None;
     let attached = match found.attached {
         None => None,
         Some(record) => {
-            let condition = ask(&record).map_err(|failed| answered = Err(failed)).ok();
+            let condition = ask(&record).map_err(|failed| unanswered = Some(failed)).ok();
             Some(Attached { record, condition })
         }
     };
+    let store = attached.as_ref().and_then(|attached| attached.condition.as_ref()?.store.clone());
+    let (path, deleted) = store.map_or((found.path, false), |store| (store.path, store.is_deleted));
     let volume = match &attached {
-        Some(attached) if attached.record.is_passthrough => None,
-        Some(_) => volume::peek(&found.path).ok(),
-        None => Some(volume::peek(&found.path)?),
+        Some(attached) if attached.record.is_passthrough || deleted => None,
+        Some(_) => volume::peek(&path).ok(),
+        None => Some(volume::peek(&path)?),
     };
     let volume = volume.map(|chosen| OnMedium::from(&chosen.superblock));
     let pid = attached.as_ref().and_then(|attached| attached.condition.as_ref()).map(|condition| condition.pid);
-    print(&Status { path: found.path, pid, attached, volume }, Style::of(arguments.json));
-    answered
+    Ok(Status { path, deleted, pid, attached, volume, unanswered })
 }
 
 fn ask(record: &Record) -> Outcome<Condition> {

@@ -5,10 +5,11 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::Error;
 use crate::frontend::fuse::THREADS;
 use crate::frontend::fuse::supervisor::{self, Adoption, DeathLimit, Ended, Event, Handover, Hands, prepare_process};
+use crate::runtime::notices::Said;
 use crate::server::launch::{self, End, Told};
 use crate::server::plan::Plan;
 use crate::server::process::Process;
-use crate::server::record::{Places, Record, clear, parse, small_file};
+use crate::server::record::{Places, Record, clear, forget_log, parse, small_file};
 use crate::server::serving::no_frontend;
 use crate::server::session::Session;
 use crate::supervision::handover::lend;
@@ -64,6 +65,9 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let result = session.and_then(|session| {
         let result = supervise(&plan, &session, adoption);
         clear(&plan.directory, &plan.id);
+        if let Ok(Exit::Done) = result {
+            forget_log(&plan.directory, &plan.id);
+        }
         session.remove(&lock);
         result
     });
@@ -101,7 +105,7 @@ fn supervise(plan: &Plan, session: &Session, adoption: Option<Adoption>) -> Outc
             // A server that could not close its volume has left word of it.
             let exit = end.as_ref().map_or(if ended.is_ok() { Exit::Done } else { Exit::System }, |end| end.exit);
             // For `detach`, which asks when we are gone.
-            if let Some(end) = end {
+            if let Some(end) = end.filter(|end| end.exit != Exit::Done) {
                 end.leave(end_place);
             }
             Ok(exit)
@@ -116,6 +120,9 @@ fn recorded_device(places: &Places) -> Option<PathBuf> {
     parse(&places.record, &small_file(&places.record)?).map(|record| record.location.into())
 }
 
+/// What the next server is given to say, the newest alone: it comes by its command line.
+const SAID_MAX: usize = 8;
+
 /// This very program, in its several parts.
 struct Crew<'a> {
     plan: Plan,
@@ -124,6 +131,11 @@ struct Crew<'a> {
 
 impl supervisor::Crew for Crew<'_> {
     fn server(&mut self, handover: &Handover<'_>) -> Command {
+        if self.plan.is_replacement {
+            self.plan.said.push(Said::now("the server that had the volume before has died"));
+            let old = self.plan.said.len().saturating_sub(SAID_MAX);
+            self.plan.said.drain(..old);
+        }
         let mut command = launch::command("serve", &self.plan);
         handover.lend_to(&mut command);
         lend(&mut command, &[self.session.descriptor()]);
@@ -169,7 +181,9 @@ impl supervisor::Crew for Crew<'_> {
                 Told::Ready { location }.tell();
             }
             Event::Mounted { resend: false } => {
-                tracing::warn!("this kernel cannot send requests again (Linux 6.9 can): if the server is killed, the device fails");
+                let text = "this kernel cannot send requests again (Linux 6.9 can): if the server is killed, the device fails";
+                tracing::warn!("{text}");
+                self.plan.said.push(Said::now(text));
             }
             other => tracing::info!("{other:?}"),
         }

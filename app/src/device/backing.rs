@@ -8,6 +8,7 @@
 use super::lock::open_locked;
 use super::measure::{block_discard, drop_cached, measure};
 use super::transfer::{self, Direction};
+use crate::runtime::condition::StorePlace;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use rustix::fs::{FallocateFlags, OFlags};
@@ -328,6 +329,18 @@ impl Backing {
             done += part;
         }
         Ok(())
+    }
+
+    /// Where it is now.
+    #[must_use]
+    pub fn place(&self) -> StorePlace {
+        let descriptor = self.file.as_raw_fd();
+        let is_deleted = self.facts.kind == Kind::File && rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0);
+        let named = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).unwrap_or_else(|_| self.facts.path.clone());
+        // The kernel says of the name that it is gone, behind it.
+        let text = named.to_str().and_then(|text| text.strip_suffix(" (deleted)")).filter(|_| is_deleted);
+        let path = text.map_or_else(|| named.clone(), PathBuf::from);
+        StorePlace { path, is_deleted, open_as: format!("/proc/{}/fd/{descriptor}", std::process::id()).into() }
     }
 
     /// Why a stretch cannot be transferred, where it cannot.

@@ -7,8 +7,9 @@ use onefold_engine::units::BLOCK_BYTES;
 use rustix::fs::{Advice, AtFlags, FileType, OFlags, Stat, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::ioctl;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 pub(super) fn measure(path: &Path, file: &File, stat: &Stat) -> Result<Facts, Errno> {
@@ -37,8 +38,18 @@ pub(super) fn measure(path: &Path, file: &File, stat: &Stat) -> Result<Facts, Er
         is_write_through,
         takes_fua: is_block && is_direct && !is_write_through && number.takes_fua(),
         is_read_only: false,
-        identity: if is_block { (stat.st_rdev, 0) } else { (stat.st_dev, stat.st_ino) },
+        identity: identity(is_block, (stat.st_dev, stat.st_ino), stat.st_rdev),
     })
+}
+
+const fn identity(is_block: bool, file: (u64, u64), device: u64) -> (u64, u64) {
+    if is_block { (device, 0) } else { file }
+}
+
+/// What tells a store apart from others, whatever it is called: as [`Facts::identity`].
+#[must_use]
+pub fn identity_of(store: &Metadata) -> (u64, u64) {
+    identity(store.file_type().is_block_device(), (store.dev(), store.ino()), store.rdev())
 }
 
 /// Alignment of memory and of offsets that direct I/O needs; (_, 0) where there is none.

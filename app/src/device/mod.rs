@@ -12,7 +12,7 @@ pub mod backing;
 mod guard;
 mod lock;
 pub mod loop_status;
-mod measure;
+pub mod measure;
 pub mod paced;
 pub mod plain;
 pub mod signature;
@@ -27,6 +27,7 @@ mod paced_tests;
 #[cfg(test)]
 mod tests;
 
+use crate::runtime::condition::StorePlace;
 use crate::runtime::pool::Pool;
 use backing::{Backing, Facts};
 use onefold_engine::buffer::{BufferMut, Slice};
@@ -138,6 +139,11 @@ pub trait Device: Send + Sync {
     /// Whether a write with FUA costs less than a write and a flush. It may be asked for anyway.
     fn takes_fua(&self) -> bool {
         false
+    }
+
+    /// Where its store is now, if that is a file or device node.
+    fn place(&self) -> Option<StorePlace> {
+        None
     }
 
     /// Of a device that is slower than its store on purpose: how.

@@ -8,6 +8,7 @@
 
 use super::backing::Facts;
 use super::{Command, Completed, Completions, Device, Sink, Slowed, Work};
+use crate::runtime::condition::StorePlace;
 use onefold_engine::units::count;
 use onefold_trace::model::{Model, Timetable};
 use slab::Slab;
@@ -126,6 +127,10 @@ impl Paced {
 impl Device for Paced {
     fn facts(&self) -> &Facts {
         self.inner.facts()
+    }
+
+    fn place(&self) -> Option<StorePlace> {
+        self.inner.place()
     }
 
     fn connect(&self, sink: Weak<dyn Completions>) {

@@ -3,6 +3,7 @@
 use super::backing::{Backing, Facts};
 use super::transfer::{admit, carry_out};
 use super::{Command, Completed, Completions, Device, Sink};
+use crate::runtime::condition::StorePlace;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -47,6 +48,10 @@ impl Plain {
 impl Device for Plain {
     fn facts(&self) -> &Facts {
         self.shared.backing.facts()
+    }
+
+    fn place(&self) -> Option<StorePlace> {
+        Some(self.shared.backing.place())
     }
 
     fn connect(&self, sink: Weak<dyn Completions>) {

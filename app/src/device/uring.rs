@@ -9,7 +9,7 @@ use super::backing::{Backing, Facts};
 use super::plain::Plain;
 use super::transfer::{Direction, admit, ended, pieces};
 use super::{Command, Completed, Completions, DEPTH, Device, Sink, Work};
-use crate::runtime::pool::Pool;
+use crate::runtime::{condition::StorePlace, pool::Pool};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
@@ -84,6 +84,10 @@ impl Uring {
 impl Device for Uring {
     fn facts(&self) -> &Facts {
         self.shared.backing.facts()
+    }
+
+    fn place(&self) -> Option<StorePlace> {
+        Some(self.shared.backing.place())
     }
 
     fn connect(&self, sink: Weak<dyn Completions>) {

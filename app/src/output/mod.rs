@@ -3,8 +3,10 @@
 pub mod size;
 pub mod table;
 
+use crate::exit::{Failed, Outcome};
 use serde::Serialize;
 use std::io::{self, Write};
+use std::time::Duration;
 use table::Table;
 
 /// The version of all JSON reports. Fields may be added under one version; none changes its meaning.
@@ -17,6 +19,11 @@ pub trait Report: Serialize {
 
     /// Its table.
     fn table(&self) -> Table;
+
+    /// Why it says less than was asked for: the command that prints it ends with that.
+    fn failure(&mut self) -> Option<Failed> {
+        None
+    }
 }
 
 /// How to render.
@@ -60,7 +67,42 @@ pub fn render<R: Report>(report: &R, style: Style) -> String {
 
 /// Prints a report. A reader that went away is no error.
 pub fn print<R: Report>(report: &R, style: Style) {
-    let _: io::Result<()> = io::stdout().write_all(render(report, style).as_bytes());
+    let _ = say(&render(report, style));
+}
+
+/// Prints, and says whether anybody reads on.
+fn say(text: &str) -> bool {
+    let mut out = io::stdout();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+}
+
+/// How often a report is printed.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Watch {
+    /// Again every so many seconds, until it is interrupted or nobody reads on.
+    #[arg(long = "watch", value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2")]
+    seconds: Option<u64>,
+}
+
+impl Watch {
+    /// Prints what `make` reports: once, or again and again.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn report<R: Report>(self, style: Style, mut make: impl FnMut() -> Outcome<R>) -> Outcome {
+        loop {
+            let mut report = make()?;
+            let text = render(&report, style);
+            let Some(seconds) = self.seconds else {
+                say(&text);
+                return report.failure().map_or(Ok(()), Err);
+            };
+            if !say(&format!("{text}\n")) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_secs(seconds.max(1)));
+        }
+    }
 }
 
 /// Says something to whoever watches standard error; nobody need.

@@ -7,6 +7,7 @@ use onefold_engine::interface::Op;
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::stats::Stats;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a target is.
@@ -29,8 +30,22 @@ pub struct Condition {
     pub memory: Vec<PartUse>,
     /// Bytes that the pool of blocks has from the system.
     pub pool_bytes: u64,
-    /// What the volume had to say, newest last.
+    /// What the volume had to say and is still true, and what its server has warned of, each with its date; newest last.
     pub notices: Vec<String>,
+    /// Where the backing store is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<StorePlace>,
+}
+
+/// Where an open backing store is: it may have been renamed or deleted since it was opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorePlace {
+    /// Its name now, or the last that it had.
+    pub path: PathBuf,
+    /// It is a file without a name: its content goes with its last user.
+    pub is_deleted: bool,
+    /// A path by which even a deleted one can be copied, while it is attached.
+    pub open_as: PathBuf,
 }
 
 /// How the guard block is kept.

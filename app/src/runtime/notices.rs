@@ -1,20 +1,93 @@
-//! What a volume has to say to its owner: logged, and kept for `status`.
+//! What a volume has to say to its owner: logged, and kept for `status` for as long as it is true.
 
+use super::warnings;
 use onefold_engine::interface::Notice;
 use onefold_engine::stats::{Progress, Unpacked};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 
 /// Kept at most; older ones are in the log.
-const KEPT_MAX: usize = 50;
+pub(super) const KEPT_MAX: usize = 50;
 /// How a line begins that says how far an opening is.
 pub const OPENING: &str = "opening:";
+
+/// Something that was said, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// In UTC, such as `2026-11-25 23:01:18`.
+    pub at: String,
+    pub text: String,
+}
+
+impl Said {
+    /// Said now.
+    #[must_use]
+    pub fn now(text: impl Into<String>) -> Self {
+        let mut at = String::new();
+        // As the log has it, without the fraction of the second.
+        let _ = tracing_subscriber::fmt::time::SystemTime.format_time(&mut Writer::new(&mut at));
+        at.truncate("2026-11-25T23:01:18".len());
+        Self { at: at.replace('T', " "), text: text.into() }
+    }
+
+    /// In a line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!("{} UTC: {}", self.at, self.text)
+    }
+}
+
+/// A notice, and what it is of: until when it is true.
+#[derive(Clone, Debug)]
+struct Kept {
+    said: Said,
+    about: About,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    /// Something that happened.
+    Event,
+    /// How far an opening is: until the volume serves, and the newest alone.
+    Opening,
+    /// How full a thin volume is: while it is as full, and the newest alone.
+    Filling { percent: u64 },
+}
+
+impl About {
+    const fn of(notice: &Notice) -> Self {
+        match notice {
+            Notice::Opening(_) => Self::Opening,
+            Notice::Filling { percent, .. } => Self::Filling { percent: *percent },
+            _ => Self::Event,
+        }
+    }
+
+    /// Whether what was said of `before` is over when this is said.
+    fn ends(self, notice: &Notice, before: Self) -> bool {
+        match before {
+            Self::Event => false,
+            Self::Opening => self == Self::Opening || matches!(notice, Notice::Serving),
+            Self::Filling { .. } => matches!(self, Self::Filling { .. }),
+        }
+    }
+
+    fn is_true(self, used_percent: Option<u64>) -> bool {
+        match (self, used_percent) {
+            (Self::Filling { percent }, Some(used)) => used >= percent,
+            _ => true,
+        }
+    }
+}
 
 /// The newest notices, in words.
 #[derive(Debug, Default)]
 pub struct Notices {
-    kept: Mutex<VecDeque<String>>,
+    kept: Mutex<VecDeque<Kept>>,
     recounted_blocks: AtomicU64,
 }
 
@@ -37,20 +110,18 @@ impl Notices {
             _ => tracing::info!("{text}"),
         }
         let mut kept = self.kept();
-        // How far an opening is, is told again and again: the newest is enough.
-        if matches!(notice, Notice::Opening(_)) && kept.back().is_some_and(|last| last.starts_with(OPENING)) {
-            kept.pop_back();
-        }
+        let about = About::of(notice);
+        kept.retain(|before| !about.ends(notice, before.about));
         if kept.len() == KEPT_MAX {
             kept.pop_front();
         }
-        kept.push_back(text);
+        kept.push_back(Kept { said: Said::now(text), about });
     }
 
-    /// What is kept, newest last.
+    /// What is kept and still true, and what this process has warned of, in lines; newest last. `used_percent`: of the data blocks, where it is known.
     #[must_use]
-    pub fn all(&self) -> Vec<String> {
-        self.kept().iter().cloned().collect()
+    pub fn all(&self, used_percent: Option<u64>) -> Vec<String> {
+        lines(self.kept().iter().filter(|kept| kept.about.is_true(used_percent)).map(|kept| kept.said.clone()).collect())
     }
 
     /// Blocks that recounts gave back.
@@ -59,9 +130,17 @@ impl Notices {
         self.recounted_blocks.load(Ordering::Relaxed)
     }
 
-    fn kept(&self) -> MutexGuard<'_, VecDeque<String>> {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Notices, and what this process has warned of, in lines; newest last.
+#[must_use]
+pub fn lines(mut notices: Vec<Said>) -> Vec<String> {
+    notices.extend(warnings::all());
+    notices.sort_by(|a, b| a.at.cmp(&b.at));
+    notices.iter().map(Said::line).collect()
 }
 
 /// How far an opening is, in a line.
@@ -123,5 +202,40 @@ fn text(notice: &Notice) -> String {
                 .to_owned()
         }
         Notice::Recounted { blocks } => format!("a recount gave {blocks} blocks back"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(notices: &Notices, used_percent: Option<u64>) -> Vec<String> {
+        // Warnings of other tests in this process come after a date, too.
+        notices.kept().iter().filter(|kept| kept.about.is_true(used_percent)).map(|kept| kept.said.text.clone()).collect()
+    }
+
+    #[test]
+    fn notices_have_dates_and_go_when_they_are_no_longer_true() {
+        let notices = Notices::default();
+        let progress = |units| Notice::Opening(Progress { units, units_most: 9, records: 0, records_on_pages: 0 });
+        notices.tell(&progress(1));
+        notices.tell(&progress(2));
+        assert!(said(&notices, None)[..].iter().all(|text| text.starts_with("opening: 2 of")), "{:?}", said(&notices, None));
+        notices.tell(&Notice::Serving);
+        assert_eq!(said(&notices, None), ["serving"]);
+
+        let filling = |percent| Notice::Filling { percent, unpacked: None };
+        notices.tell(&filling(80));
+        notices.tell(&filling(85));
+        assert_eq!(said(&notices, Some(86)).len(), 2, "the newest alone");
+        assert!(said(&notices, Some(86))[1].starts_with("85 %"));
+        assert_eq!(said(&notices, Some(84)), ["serving"]);
+        notices.tell(&Notice::Recounted { blocks: 3 });
+        assert_eq!(said(&notices, Some(10)), ["serving", "a recount gave 3 blocks back"]);
+
+        let line = &notices.all(None)[0];
+        let (date, _) = line.split_once(" UTC: ").expect("a date");
+        let shape: String = date.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        assert_eq!(shape, "0000-00-00 00:00:00", "{line}");
     }
 }

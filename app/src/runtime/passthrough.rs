@@ -5,6 +5,7 @@
 //! 3. A request is told to the tap before the device can see it, so before anybody can know that it was answered.
 
 use super::condition::{Condition, Counts, Tally, memory};
+use super::notices;
 use super::pool::Pool;
 use super::recording::tap::{Asked, Content, Tap};
 use super::verdict::verdict;
@@ -132,7 +133,8 @@ impl Served for Passthrough {
             guard: None,
             memory: memory(self.pool.accountant()),
             pool_bytes: count(self.pool.bytes()),
-            notices: Vec::new(),
+            notices: notices::lines(Vec::new()),
+            store: self.device.place(),
         }
     }
 

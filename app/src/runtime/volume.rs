@@ -378,7 +378,8 @@ impl Served for Volume {
             guard: None,
             memory: memory(self.pool.accountant()),
             pool_bytes: count(self.pool.bytes()),
-            notices: self.notices.all(),
+            notices: self.notices.all(volume_counts::used_percent(&stats)),
+            store: self.device.place(),
         }
     }
 

@@ -218,6 +218,13 @@ pub fn device(ledger: &Ledger) -> Vec<Count> {
     counts
 }
 
+/// How full a volume is, where that has been counted.
+#[must_use]
+pub fn used_percent(stats: &Stats) -> Option<u64> {
+    let used = stats.data_blocks.saturating_sub(stats.free_blocks + stats.kept_blocks);
+    stats.free_complete.then(|| used * 100 / stats.data_blocks.max(1))
+}
+
 /// The class in reports.
 #[must_use]
 pub const fn name(class: Class) -> &'static str {

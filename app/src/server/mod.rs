@@ -15,3 +15,4 @@ pub mod record;
 pub mod recording;
 pub mod serving;
 pub mod session;
+pub mod whereabouts;

@@ -2,6 +2,7 @@
 
 use crate::device::Method;
 use crate::output::size::Size;
+use crate::runtime::notices::Said;
 use onefold_engine::format::{CommitMode, DELAY_MS_MAX, StartSettings};
 use onefold_engine::settings::{Compression, Persistence, Settings};
 use onefold_trace::model::Model;
@@ -166,6 +167,10 @@ pub struct Plan {
     /// Of the volume; none where a store is passed through.
     pub uuid: Option<String>,
     pub label: Option<String>,
+    /// What tells the store apart, whatever it is called: see [`Facts::identity`](crate::device::backing::Facts::identity).
+    pub store: (u64, u64),
+    /// Size as clients see it, of a volume.
+    pub logical_bytes: Option<u64>,
     /// The sector size of a block device over it, in bytes: 512 or 4096.
     pub sector_bytes: u32,
     /// Where records and sockets lie.
@@ -176,4 +181,6 @@ pub struct Plan {
     pub in_background: bool,
     /// Another server had this volume a moment ago and may not have let go of it yet.
     pub is_replacement: bool,
+    /// What its supervisor has to say to the owner.
+    pub said: Vec<Said>,
 }

@@ -35,6 +35,12 @@ pub struct Record {
     pub label: Option<String>,
     /// The backing store, absolute.
     pub path: PathBuf,
+    /// What tells it apart, whatever it is called.
+    #[serde(default)]
+    pub store: Option<(u64, u64)>,
+    /// Size as clients see it, of a volume.
+    #[serde(default)]
+    pub logical_bytes: Option<u64>,
     /// The process that attends to it: over FUSE the supervisor.
     pub process: Process,
     pub frontend: FrontendKind,
@@ -93,6 +99,8 @@ impl Record {
             uuid: plan.uuid.clone(),
             label: plan.label.clone(),
             path: plan.path.clone(),
+            store: Some(plan.store),
+            logical_bytes: plan.logical_bytes,
             process,
             frontend: match plan.frontend {
                 FrontendPlan::Nbd { .. } => FrontendKind::Nbd,
@@ -167,6 +175,11 @@ pub fn by_life(directory: &Path) -> Outcome<(Vec<Record>, Vec<Record>)> {
     Ok(all(directory)?.into_iter().partition(|record| Places::of(directory, &record.id).are_alive()))
 }
 
+/// Removes the log of a server that has ended in order: nobody needs to know more of it.
+pub fn forget_log(directory: &Path, id: &str) {
+    let _ = fs::remove_file(Places::of(directory, id).log);
+}
+
 /// Removes what an attachment shows of itself, by its last process or after it.
 pub fn clear(directory: &Path, id: &str) {
     let places = Places::of(directory, id);
@@ -194,6 +207,8 @@ mod tests {
             uuid: None,
             label: None,
             path: "/store".into(),
+            store: None,
+            logical_bytes: None,
             process: Process { pid, start_ticks: 0 },
             frontend: FrontendKind::Nbd,
             location: "nbd+unix:///?socket=/s".to_owned(),

@@ -8,7 +8,7 @@ use super::control::{self, Ask, Client};
 use super::launch::{self, End, Told};
 use super::plan::{FrontendPlan, Options, Plan};
 use super::process::Process;
-use super::record::{Places, Record, clear};
+use super::record::{Places, Record, clear, forget_log};
 use super::recording::Desk;
 use super::session::Session;
 use crate::device::Device;
@@ -114,6 +114,10 @@ pub fn serve_in_background(plan: &Plan, inherited: Option<Inherited>, session: O
     let session = session.map_or_else(|| Session::begin(&places.lock), Ok);
     let ready = |location: &str| Told::Ready { location: location.to_owned() }.tell();
     let result = session.as_ref().map_err(Clone::clone).and_then(|_| serve(plan, inherited, ready));
+    if let (FrontendPlan::Nbd { .. }, Ok(Exit::Done)) = (&plan.frontend, &result) {
+        forget_log(&plan.directory, &plan.id);
+        let _ = End::take(&places.end);
+    }
     if let Err(failed) = &result {
         Told::Failed(failed.clone()).tell();
     }
@@ -222,7 +226,7 @@ fn respond(served: &dyn Served, desk: &Desk, stop: &Sender<()>, ask: Ask, client
         Ask::Status => json(serde_json::to_value(served.condition())),
         Ask::Stats => json(serde_json::to_value(served.counts())),
         // Whoever waited is gone only when the end has begun already.
-        Ask::Detach => return client.answer_before(|| drop(stop.send(()))),
+        Ask::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
         Ask::Record(order) => return desk.record(&order, client),
         Ask::Mark { phase } => desk.mark(phase).map(|()| Value::Null),
     })

@@ -99,7 +99,7 @@ impl Drop for Home {
         if let Ok(list) = self.command(&["list", "--json"]).output() {
             let list: Value = serde_json::from_slice(&list.stdout).unwrap_or_default();
             for volume in list["volumes"].as_array().into_iter().flatten() {
-                let _ = self.command(&["detach", volume["path"].as_str().unwrap()]).output();
+                let _ = self.command(&["detach", "--force", volume["path"].as_str().unwrap()]).output();
             }
         }
     }

@@ -3,6 +3,8 @@
 use crate::replay::report::Report;
 use crate::replay::run::{Plan, replay};
 use onefold_engine::units::BLOCK_BYTES;
+use onefold_trace::beside;
+pub use onefold_trace::beside::name_of;
 use onefold_trace::header::Header;
 use onefold_trace::record::Record;
 use onefold_trace::source::{How, Source};
@@ -59,13 +61,6 @@ pub fn replay_file(trace: &Path, plan: &Plan) -> Result<Timed, String> {
     replay_timed(&name, records, blocks, plan)
 }
 
-/// The name of a trace: that of its file, up to the first dot.
-#[must_use]
-pub fn name_of(trace: &Path) -> String {
-    let file = trace.file_name().unwrap_or_default().to_string_lossy();
-    file.split('.').next().unwrap_or_default().to_owned()
-}
-
 /// Blocks of the traced device: from the trace itself, or from `NAME.json` beside it.
 ///
 /// # Errors
@@ -74,11 +69,7 @@ pub fn blocks_of(trace: &Path, header: &Header) -> Result<u64, String> {
     if let Some(bytes) = header.device_bytes {
         return Ok(bytes.get().div_ceil(BLOCK_BYTES));
     }
-    let path = trace.with_file_name(format!("{}.json", name_of(trace)));
-    let text = std::fs::read_to_string(&path)
-        .map_err(|e| format!("{} does not say how large its device is, and {}: {e}", trace.display(), path.display()))?;
-    let facts: serde_json::Value = serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
-    facts["size_4k"].as_u64().ok_or_else(|| format!("{} does not say size_4k, the blocks of the device", path.display()))
+    Ok(beside::device_bytes(trace)?.get().div_ceil(BLOCK_BYTES))
 }
 
 fn cpu_time() -> Duration {

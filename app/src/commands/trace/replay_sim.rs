@@ -22,7 +22,10 @@ Schemes:
   shadow             Dmdedup's copy-on-write trees
   ordered-only       Onefold's ordered commits, every page written right after its commit
   ordered            with updates that nobody waits for delayed by 30 s
-  ordered-anticipate with 1 ms of waiting for more to commit besides: the default of a volume
+  ordered-anticipate with 1 ms of waiting for more to commit besides: the default of a volume in mode `ordered`, and here
+  log                Onefold's log, with one flush for a synced write, and nothing compressed
+  carried            with one compressed block in a unit that records it, where one is small enough
+  packed             with as many as fit, and large commits packed, too: the default of a volume
 
 Device models: instant takes no time; tablet and 850pro are those of OrderMergeDedup, section 4.1; emmc, ufs, sata and
 nvme are orders of magnitude.";

@@ -1,0 +1,107 @@
+//! What this process has warned of in its log: the same stands among the notices of `status`, for owners who read no logs.
+//!
+//! 1. Every warning and error of a server's log is kept, but those that stand among its volume's [`notices`](super::notices) anyway.
+//! 2. What is said again counts again, and takes no other place.
+
+use super::notices::{KEPT_MAX, Said};
+use std::fmt::{Debug, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+
+/// One log for each process, and so one list.
+static KEPT: Mutex<Vec<Warned>> = Mutex::new(Vec::new());
+
+#[derive(Clone, Debug)]
+struct Warned {
+    said: Said,
+    times: u64,
+}
+
+/// The part of the log that keeps warnings.
+#[derive(Debug)]
+pub struct Keep;
+
+impl<S: Subscriber> Layer<S> for Keep {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        let about = event.metadata();
+        if *about.level() <= Level::WARN && !about.target().ends_with("runtime::notices") {
+            let mut words = Words::default();
+            event.record(&mut words);
+            keep(Said::now(words.text()));
+        }
+    }
+}
+
+/// The words of an event, as its line in the log has them.
+#[derive(Default)]
+struct Words {
+    message: String,
+    fields: String,
+}
+
+impl Words {
+    fn text(self) -> String {
+        if self.fields.is_empty() { self.message } else { format!("{} ({})", self.message, self.fields) }
+    }
+}
+
+impl Visit for Words {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let written = if field.name() == "message" {
+            write!(self.message, "{value:?}")
+        } else {
+            let comma = if self.fields.is_empty() { "" } else { ", " };
+            write!(self.fields, "{comma}{} {value:?}", field.name())
+        };
+        written.expect("a string takes any text");
+    }
+}
+
+fn kept() -> MutexGuard<'static, Vec<Warned>> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps what another process of this volume has warned of, or this one.
+pub fn keep(said: Said) {
+    let mut kept = kept();
+    let times = match kept.iter().position(|warned| warned.said.text == said.text) {
+        Some(place) => kept.remove(place).times + 1,
+        None => 1,
+    };
+    if kept.len() == KEPT_MAX {
+        kept.remove(0);
+    }
+    kept.push(Warned { said, times });
+}
+
+/// All that is kept, with how often it was said.
+#[must_use]
+pub fn all() -> Vec<Said> {
+    let once = |Warned { said, times }: &Warned| match times {
+        1 => said.clone(),
+        times => Said { text: format!("{} ({times} times)", said.text), ..said.clone() },
+    };
+    kept().iter().map(once).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    #[test]
+    fn warnings_are_kept_once_with_their_fields() {
+        let log = tracing_subscriber::registry().with(Keep);
+        tracing::subscriber::with_default(log, || {
+            tracing::info!("nobody's business");
+            for _ in 0..3 {
+                tracing::warn!(path = %"/a file", "no direct I/O in this test");
+            }
+        });
+        let said: Vec<String> = all().into_iter().map(|said| said.text).filter(|text| text.contains("in this test")).collect();
+        assert_eq!(said, ["no direct I/O in this test (path /a file) (3 times)"]);
+        assert!(all().iter().all(|said| !said.text.contains("nobody")));
+    }
+}
