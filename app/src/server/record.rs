@@ -60,6 +60,8 @@ pub struct Places {
     pub log: PathBuf,
     /// How the last server ended.
     pub end: PathBuf,
+    /// A link to the block device, which has another number each time.
+    pub device: PathBuf,
     /// What was promised to clients and is not durable yet.
     pub ring: PathBuf,
 }
@@ -75,6 +77,7 @@ impl Places {
             socket: with("sock"),
             log: with("log"),
             end: with("end"),
+            device: with("device"),
             ring: with("ring"),
         }
     }
@@ -171,7 +174,7 @@ pub fn forget_log(directory: &Path, id: &str) {
 /// Removes what a dead server left.
 pub fn clear(directory: &Path, id: &str) {
     let places = Places::of(directory, id);
-    for path in [places.record, places.control, places.socket] {
+    for path in [places.record, places.control, places.socket, places.device] {
         let _ = fs::remove_file(path);
     }
 }
