@@ -1,7 +1,6 @@
 //! A medium that does everything at once, and the engine over it.
 
 use crate::media::chosen;
-use crate::ring::remember;
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Frame, Home, Slice};
 use onefold_engine::fingerprint::Digest;
@@ -9,7 +8,7 @@ use onefold_engine::format::Superblock;
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::interface::{
-    Action, Class, Event, Hint, IoFailure, Legacy, Notice, Op, Payload, Promise, Reply, Request, RequestId, Segment, Traces,
+    Action, Class, Event, Hint, IoFailure, Legacy, Notice, Op, Payload, Promise, Promised, Reply, Request, RequestId, Segment, Traces,
 };
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
@@ -79,6 +78,14 @@ pub struct Machine {
     /// Writes of this class take their time, until they are fed by hand.
     pub keeps_writes_of: Option<Class>,
     pub kept_writes: Vec<Event>,
+}
+
+/// Takes a promise into a server's ring. A content gives its room back when a later promise for its LBN stands.
+fn remember(ring: &mut Vec<Promise>, promise: Promise) {
+    if let Promised::Link { lbn, .. } | Promised::Zero { lbn } | Promised::Content { lbn, .. } = promise.what {
+        ring.retain(|before| !matches!(before.what, Promised::Content { lbn: of, .. } if of == lbn));
+    }
+    ring.push(promise);
 }
 
 impl Machine {

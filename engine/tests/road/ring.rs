@@ -5,16 +5,8 @@ use crate::machine::Machine;
 use crate::media::blank;
 use crate::recall::{MODES, noise, settings};
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Class, Notice, Promise, Promised};
+use onefold_engine::interface::{Class, Notice, Promised};
 use onefold_engine::settings::Settings;
-
-/// Takes a promise into a server's ring. A content gives its room back when a later promise for its LBN stands.
-pub fn remember(ring: &mut Vec<Promise>, promise: Promise) {
-    if let Promised::Link { lbn, .. } | Promised::Zero { lbn } | Promised::Content { lbn, .. } = promise.what {
-        ring.retain(|before| !matches!(before.what, Promised::Content { lbn: of, .. } if of == lbn));
-    }
-    ring.push(promise);
-}
 
 /// A volume in mode `log` with room for so many contents in its ring.
 fn served(ring_contents_max: u64) -> Machine {
