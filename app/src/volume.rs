@@ -173,6 +173,9 @@ fn by_path(path: &Path, records: &[Record]) -> Outcome<Found> {
     }
     // By what it is, and not by what it was called when it was attached.
     let store = identity_of(&meta);
+    if let Some(record) = records.iter().find(|r| Path::new(&r.location) == absolute) {
+        return Ok(Found { path: record.path.clone(), attached: Some(record.clone()) });
+    }
     let attached = records.iter().find(|r| r.store.map_or(r.path == absolute, |known| known == store)).cloned();
     Ok(Found { path: absolute, attached })
 }

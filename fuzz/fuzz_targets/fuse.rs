@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let received = request.len() + usize::from(mode >> 1) * 512;
     let head = &request[..request.len().min(HEAD_BYTES)];
     let Ok(request) = parse(head, received) else { return };
-    match decide(&request, &info) {
+    match decide(&request, &info, "disk") {
         Todo::Write { offset, bytes, .. } => {
             assert!(offset % 512 == 0 && bytes % 512 == 0 && offset + bytes <= info.bytes && !info.read_only);
         }

@@ -50,6 +50,7 @@ package_of() {
     python3) echo python3 ;;
     qemu-io | qemu-img | qemu-nbd) echo qemu-utils ;;
     mkfs.ext4 | e2fsck | debugfs) echo e2fsprogs ;;
+    mkfs.btrfs) echo btrfs-progs ;;
     losetup | mount | blkid | findmnt | fallocate) echo util-linux ;;
     cc) echo build-essential ;;
     pkg-config) echo pkg-config ;;

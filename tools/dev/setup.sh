@@ -17,7 +17,7 @@ for group in "${groups[@]}"; do
     test)
         need_rust
         need_lints
-        need mkfs.ext4 losetup fio nbdinfo python3-libnbd qemu-io shellcheck
+        need mkfs.ext4 mkfs.btrfs losetup fio nbdinfo python3-libnbd qemu-io shellcheck
         ;;
     fresh) need debootstrap git ;;
     *) die "setup: there is no group '$group'; the groups are build, test and fresh" ;;

@@ -11,7 +11,7 @@ class CutDisk:
     """The forgetful disk (app/examples/cutfs.rs)."""
 
     def __init__(self, binary, mountpoint, mib, seed):
-        self.path = os.path.join(mountpoint, "disk")
+        self.path = os.path.join(mountpoint, "cutfs")
         self.process = subprocess.Popen([binary, mountpoint, str(mib), str(seed)], stdout=subprocess.PIPE, text=True)
         self.expect("ready")
 

@@ -175,8 +175,13 @@ impl supervisor::Crew for Crew<'_> {
                 let location = device.display().to_string();
                 tracing::info!(location, "attached");
                 let record = Record::of(&self.plan, Process::this(), location.clone());
-                if let Err(failed) = record.store(&Places::of(&self.plan.directory, &self.plan.id).record) {
+                let places = Places::of(&self.plan.directory, &self.plan.id);
+                if let Err(failed) = record.store(&places.record) {
                     tracing::error!("{failed}");
+                }
+                let _ = std::fs::remove_file(&places.device);
+                if let Err(error) = std::os::unix::fs::symlink(&device, &places.device) {
+                    tracing::warn!(%error, place = %places.device.display(), "cannot make the link to the device");
                 }
                 Told::Ready { location }.tell();
             }

@@ -61,6 +61,8 @@ pub struct Places {
     pub log: PathBuf,
     /// How the last server ended.
     pub end: PathBuf,
+    /// A link to the block device, which has another number each time.
+    pub device: PathBuf,
     /// What was promised to clients and is not durable yet.
     pub ring: PathBuf,
     /// Locked as long as the attachment lives.
@@ -78,6 +80,7 @@ impl Places {
             socket: with("sock"),
             log: with("log"),
             end: with("end"),
+            device: with("device"),
             ring: with("ring"),
             lock: with("lock"),
         }
@@ -183,7 +186,7 @@ pub fn forget_log(directory: &Path, id: &str) {
 /// Removes what an attachment shows of itself, by its last process or after it.
 pub fn clear(directory: &Path, id: &str) {
     let places = Places::of(directory, id);
-    for path in [places.record, places.control, places.socket] {
+    for path in [places.record, places.control, places.socket, places.device] {
         let _ = fs::remove_file(path);
     }
 }

@@ -1,4 +1,4 @@
-//! The file system: a directory with one file `disk`, as large as the target, and nothing that can be made or changed in it.
+//! The file system: a directory with one file, as large as the target, and nothing that can be made or changed in it.
 //!
 //! 1. [`decide`] is pure: from a request and the target's [`TargetInfo`] to what is to be done. It never fails and never waits.
 //! 2. Node numbers and file handles are constants, so that a new server knows all that the dead one knew.
@@ -11,8 +11,17 @@ use onefold_engine::interface::Op;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use rustix::io::Errno;
 
-/// The file's name.
-pub const DISK_NAME: &str = "disk";
+/// The name of a session's file, from what its loop device is known by. The kernel shows it as the file behind that device (`losetup --list`), and
+/// programs take two devices over files of one name for the same: so each volume's has its own.
+#[must_use]
+pub fn disk_name(tag: &str) -> String {
+    let mut name = tag.replace('/', "-");
+    while name.len() > wire::NAME_BYTES_MAX {
+        name.pop();
+    }
+    name
+}
+
 /// Its inode.
 const DISK: u64 = 2;
 const DISK_HANDLE: u64 = 1;
@@ -48,9 +57,9 @@ pub struct Clearing {
     pub bytes: u64,
 }
 
-/// What is to be done for `request`.
+/// What is to be done for `request`, where the file is called `disk_name`.
 #[must_use]
-pub fn decide(request: &Request<'_>, info: &TargetInfo) -> Todo {
+pub fn decide(request: &Request<'_>, info: &TargetInfo, disk_name: &str) -> Todo {
     let node = request.header.node;
     let is_disk = node == DISK;
     match request.ask {
@@ -61,7 +70,7 @@ pub fn decide(request: &Request<'_>, info: &TargetInfo) -> Todo {
         Ask::Destroy | Ask::Release | Ask::SyncDir => Todo::Answer(Vec::new()),
         Ask::Change => Todo::Refuse(Errno::PERM),
         Ask::Lookup { .. } if is_disk => Todo::Refuse(Errno::NOTDIR),
-        Ask::Lookup { name } if name == Some(DISK_NAME.as_bytes()) => Todo::Answer(replies::entry_out(disk(info)).to_vec()),
+        Ask::Lookup { name } if name == Some(disk_name.as_bytes()) => Todo::Answer(replies::entry_out(disk(info)).to_vec()),
         Ask::Lookup { .. } => Todo::Refuse(Errno::NOENT),
         Ask::GetAttr => attributes(node, info),
         // The size is the volume's: whoever writes an image with `dd` needs conv=notrunc, as the refusal tells.
@@ -83,7 +92,7 @@ pub fn decide(request: &Request<'_>, info: &TargetInfo) -> Todo {
         Ask::Statfs => Todo::Answer(replies::statfs_out(info.bytes / BLOCK_BYTES, 4096).to_vec()),
         Ask::Sync => Todo::Flush,
         Ask::ReadDir { .. } if is_disk => Todo::Refuse(Errno::NOTDIR),
-        Ask::ReadDir { offset, bytes, plus } => Todo::Answer(read_directory(offset, bytes, plus, info)),
+        Ask::ReadDir { offset, bytes, plus } => Todo::Answer(read_directory(offset, bytes, plus, info, disk_name)),
         Ask::Fallocate { offset, bytes, mode } => clear(offset, bytes, mode, info),
     }
 }
@@ -160,8 +169,8 @@ fn clear(offset: u64, bytes: u64, mode: u32, info: &TargetInfo) -> Todo {
     Todo::Clear(pieces.into_iter().flatten().collect())
 }
 
-fn read_directory(offset: u64, bytes: u32, plus: bool, info: &TargetInfo) -> Vec<u8> {
-    let entries = [(directory(), "."), (directory(), ".."), (disk(info), DISK_NAME)];
+fn read_directory(offset: u64, bytes: u32, plus: bool, info: &TargetInfo, disk_name: &str) -> Vec<u8> {
+    let entries = [(directory(), "."), (directory(), ".."), (disk(info), disk_name)];
     let mut reply = Vec::new();
     for (next, (attr, name)) in (1..).zip(entries).skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
         if !replies::push_dirent(&mut reply, bytes as usize, attr, name.as_bytes(), next, plus) {

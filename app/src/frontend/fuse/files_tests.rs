@@ -7,7 +7,7 @@ const INFO: TargetInfo = TargetInfo { bytes: 1 << 20, request_bytes_max: 1 << 20
 fn on(node: u64, ask: Ask<'_>, info: &TargetInfo) -> Todo {
     let mut header = InHeader::new_zeroed();
     header.node = node;
-    decide(&Request { header, ask }, info)
+    decide(&Request { header, ask }, info, &disk_name("a/tag"))
 }
 
 fn disk_asked(ask: Ask<'_>) -> Todo {
@@ -23,15 +23,15 @@ fn clearing(pieces: &[(Op, u64, u64)]) -> Todo {
 }
 
 #[test]
-fn there_is_one_file_and_it_is_called_disk() {
+fn there_is_one_file_and_it_is_called_as_the_session_is() {
     let lookup = |node, name: &'static [u8]| on(node, Ask::Lookup { name: Some(name) }, &INFO);
-    let Todo::Answer(entry) = lookup(wire::ROOT, b"disk") else { panic!("no disk") };
+    let Todo::Answer(entry) = lookup(wire::ROOT, b"a-tag") else { panic!("no disk") };
     assert_eq!(entry[..8], DISK.to_ne_bytes());
-    assert_eq!(lookup(wire::ROOT, b"disks"), Todo::Refuse(Errno::NOENT));
+    assert_eq!(lookup(wire::ROOT, b"a-tags"), Todo::Refuse(Errno::NOENT));
     assert_eq!(on(wire::ROOT, Ask::Lookup { name: None }, &INFO), Todo::Refuse(Errno::NOENT));
-    assert_eq!(lookup(DISK, b"disk"), Todo::Refuse(Errno::NOTDIR));
+    assert_eq!(lookup(DISK, b"a-tag"), Todo::Refuse(Errno::NOTDIR));
     let Todo::Answer(listing) = on(wire::ROOT, Ask::ReadDir { offset: 0, bytes: 4096, plus: false }, &INFO) else { panic!("no listing") };
-    assert!(listing.windows(4).any(|w| w == b"disk"));
+    assert!(listing.windows(5).any(|w| w == b"a-tag"));
     assert_eq!(on(wire::ROOT, Ask::ReadDir { offset: 3, bytes: 4096, plus: false }, &INFO), Todo::Answer(Vec::new()));
     assert_eq!(on(wire::ROOT, Ask::ReadDir { offset: u64::MAX, bytes: 4096, plus: true }, &INFO), Todo::Answer(Vec::new()));
 }

@@ -1,4 +1,4 @@
-//! The loop device that makes a block device of the file `disk`.
+//! The loop device that makes a block device of a session's file.
 //!
 //! 1. Direct I/O, or not at all: with the page cache between, every block would be held twice and a flush would not reach us in order.
 //! 2. Sectors as the volume has them: 4096 bytes, or 512 where `create` was told so, which lets file systems choose smaller blocks.
@@ -39,7 +39,7 @@ const _: () = assert!(size_of::<Config>() == 304);
 /// How long to wait for users that only look (udev probes each new device) and for the kernel to let go.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes a loop device of the opened file `disk` and returns its path. `tag` (63 bytes at most) is what [`find`] knows it by; `sector_bytes` is 512 or
+/// Makes a loop device of the opened file and returns its path. `tag` (63 bytes at most) is what [`find`] knows it by; `sector_bytes` is 512 or
 /// 4096. It stays until [`detach`].
 ///
 /// The kernel asks the file system below for this, so the server has to be running; and it must not be done by a process that holds the

@@ -1,6 +1,6 @@
 //! FUSE and a loop device: a block device for the whole system, on any kernel with FUSE.
 //!
-//! A small file system with one file, `disk`, and on that file a loop device. Three processes have a part in it:
+//! A small file system with one file, called by the volume's UUID, and on that file a loop device. Three processes have a part in it:
 //!
 //! - the *supervisor* ([`supervisor`]) holds the session: mounts, shakes hands, starts the server and starts another when it dies. When it dies
 //!   itself, the server starts another supervisor;
@@ -51,7 +51,7 @@ const STACK_BYTES: usize = 256 << 10;
 pub struct Config {
     /// The session's descriptors, [`session::CHANNELS_A_THREAD`] for each thread.
     pub channels: Vec<OwnedFd>,
-    /// What its loop device is known by: see [`loopdev::find`].
+    /// What its loop device is known by, see [`loopdev::find`], and its file called by.
     pub tag: String,
     /// The command that takes a loop device away, by [`loopdev::detach`], for [`Fuse::stop`]. A thread of the server must not do it: killed
     /// meanwhile, it would wait for an answer that only the next server can give, and that one does not start before it is dead.
@@ -76,9 +76,10 @@ impl Frontend for Fuse {
             Some(Ok(()) | Err(Errno::INVAL)) | None => {}
             Some(Err(e)) => return Err(system("cannot go on with the FUSE session".into(), e)),
         }
+        let disk_name: Arc<str> = files::disk_name(&config.tag).into();
         let mut threads = Vec::new();
         for (i, pair) in channels.chunks_exact(session::CHANNELS_A_THREAD).enumerate() {
-            let receiver = Receiver::new(Arc::clone(&target), Arc::clone(&pair[0]), Arc::clone(&pair[1]));
+            let receiver = Receiver::new(Arc::clone(&target), Arc::clone(&disk_name), Arc::clone(&pair[0]), Arc::clone(&pair[1]));
             let run = move || {
                 // A server with a thread missing would answer some and let others wait. Dead as a whole, it is replaced.
                 let _guard = AbortOnPanic;
@@ -133,7 +134,7 @@ impl Fuse {
 pub fn attach_loop(root: &OwnedFd, tag: &str, sector_bytes: u32, read_only: bool) -> Result<PathBuf, Error> {
     loopdev::clear_dead(tag);
     let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
-    let disk = rustix::fs::openat(root, files::DISK_NAME, access | OFlags::CLOEXEC, Mode::empty())
+    let disk = rustix::fs::openat(root, files::disk_name(tag), access | OFlags::CLOEXEC, Mode::empty())
         .map_err(|e| system("cannot open the file that is to become a loop device".into(), e))?;
     loopdev::attach(disk.as_fd(), tag, sector_bytes, read_only)
 }

@@ -26,6 +26,7 @@ const BATCH_MAX: usize = 16;
 pub struct Receiver {
     target: SharedTarget,
     info: TargetInfo,
+    disk_name: Arc<str>,
     /// Waits for a request.
     waiting: Arc<Channel>,
     /// Takes what else is there.
@@ -53,12 +54,13 @@ pub enum End {
 }
 
 impl Receiver {
-    /// A server thread's tools: `waiting` waits for requests, `draining` does not.
-    pub fn new(target: SharedTarget, waiting: Arc<Channel>, draining: Arc<Channel>) -> Self {
+    /// A server thread's tools: `waiting` waits for requests, `draining` does not. `disk_name`: see [`files::disk_name`].
+    pub fn new(target: SharedTarget, disk_name: Arc<str>, waiting: Arc<Channel>, draining: Arc<Channel>) -> Self {
         let info = target.info();
         Self {
             target,
             info,
+            disk_name,
             waiting,
             draining,
             head: [0; HEAD_BYTES],
@@ -156,7 +158,7 @@ impl Receiver {
                 return;
             }
         };
-        let todo = files::decide(&request, &self.info);
+        let todo = files::decide(&request, &self.info, &self.disk_name);
         if todo == Todo::Nothing {
             return;
         }

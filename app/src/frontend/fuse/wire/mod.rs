@@ -13,6 +13,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The header and a write's fixed part: where a write's payload begins.
 pub const HEAD_BYTES: usize = size_of::<InHeader>() + size_of::<WriteIn>();
+/// The longest name that a look-up brings whole in its first [`HEAD_BYTES`], with the zero behind it.
+pub const NAME_BYTES_MAX: usize = HEAD_BYTES - size_of::<InHeader>() - 1;
 /// The major version of the protocol. Others are refused.
 pub const MAJOR: u32 = 7;
 /// The newest minor version whose structures are these.
