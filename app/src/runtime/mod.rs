@@ -14,6 +14,7 @@ pub mod timer;
 pub mod verdict;
 pub mod volume;
 pub mod volume_counts;
+pub mod warning;
 
 #[cfg(test)]
 mod volume_tests;

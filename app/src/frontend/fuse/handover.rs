@@ -3,6 +3,7 @@
 //! 1. A child has the descriptors that it needs and no other: whoever held one of a session's would keep it alive after its end.
 //! 2. In the child, a descriptor has one owner from the start, and is not inherited any further.
 
+use super::wire::replies;
 use crate::frontend::Error;
 use rustix::io::FdFlags;
 use std::ffi::OsString;
@@ -72,6 +73,14 @@ impl Inherited {
         }
         let ready = inherit(ready).ok_or_else(|| misused(&format!("--ready {ready} is no open descriptor")))?;
         Ok(Self { channels: taken, ready: Ready(ready) })
+    }
+}
+
+impl Inherited {
+    /// Whether the kernel can send again what a server has taken and not answered. It does so.
+    #[must_use]
+    pub fn can_resend(&self) -> bool {
+        self.channels.first().is_some_and(|first| rustix::io::write(first, &replies::resend()).is_ok())
     }
 }
 

@@ -213,7 +213,9 @@ struct Later(Arc<Ram>, OwnedFd, OwnedFd);
 impl Later {
     fn start(self) -> std::thread::JoinHandle<End> {
         let Self(ram, waiting, draining) = self;
-        std::thread::spawn(move || Receiver::new(ram, Arc::new(Channel::new(waiting)), Arc::new(Channel::new(draining))).run())
+        std::thread::spawn(move || {
+            Receiver::new(ram, Arc::default(), Arc::new(Channel::new(waiting)), Arc::new(Channel::new(draining))).run()
+        })
     }
 }
 
