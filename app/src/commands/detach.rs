@@ -122,11 +122,14 @@ impl Deadline {
 /// When it is just being attached or detached.
 fn take_rest_away(path: &Path, directory: &Path) -> Outcome<Failed> {
     let not_attached = Failed::new(Exit::NotFound, format!("{} is not attached", path.display()));
-    let (_, dead) = by_life(directory)?;
+    let (alive, dead) = by_life(directory)?;
     let record = dead.into_iter().find(|record| record.path == path || Path::new(&record.location) == path);
     let store = record.as_ref().map_or(path, |record| &record.path);
     let uuid = || volume::peek(path).ok().map(|chosen| Uuid::from_bytes(chosen.superblock.uuid).to_string());
     let Some(id) = record.as_ref().map(|record| record.id.clone()).or_else(uuid) else { return Ok(not_attached) };
+    if alive.iter().any(|record| record.id == id) {
+        return Ok(not_attached.next("A volume with its UUID is attached from elsewhere: `onefold list` shows it."));
+    }
     let lock = Places::of(directory, &id).lock;
     let Some(session) = Session::after(&lock) else {
         return Err(Failed::new(Exit::InUse, format!("{} is just being attached or detached", store.display())).next("Try again."));

@@ -307,8 +307,7 @@ impl Machine {
 
     /// Waits for a write.
     pub fn finish(&mut self, id: RequestId) {
-        let reply = self.answer(id);
-        assert!(matches!(reply, Reply::Done), "{reply:?}");
+        assert!(matches!(self.answer(id), Reply::Done), "{id:?} is answered otherwise");
     }
 
     pub fn begin_write(&mut self, offset: u64, bytes: &[u8]) -> RequestId {
