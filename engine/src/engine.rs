@@ -227,6 +227,7 @@ impl Engine {
         let (fingerprinter, authenticator) = (superblock.fingerprinter(), superblock.authenticator());
         // A crash in the log's mode leaves nothing to recount.
         let cleanly = superblock.clean || superblock.is_log_live();
+        let promises_lost = settings.promises_lost;
         let mut engine = Self {
             space: Space::new(&geometry, superblock.allocation_cursor, accountant.limit(Part::Work)),
             refill: Refill::new(superblock.allocation_cursor, geometry.pages_of_blocks(Region::Fingerprints)),
@@ -266,7 +267,7 @@ impl Engine {
             filling_warned: 0,
             damage_seen: false,
             promises: Promises::default(),
-            promises_lost: false,
+            promises_lost,
             requests: Map::default(),
             admission: VecDeque::new(),
             writes: Slab::new(),
@@ -295,7 +296,6 @@ impl Engine {
             held_charged: 0,
             wake: None,
         };
-        engine.promises_lost = engine.settings.promises_lost;
         // After a crash some bits are late; the recount comes by every page and sets them.
         engine.space.bits_exact = cleanly && !engine.superblock.garbage_possible;
         engine
@@ -326,6 +326,7 @@ impl Engine {
                 }
             }
             Event::Tick => self.wake = None,
+            Event::StoreRoom(room) => self.store_has(room),
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::GuardFailed => self.fail("a read or write of the guard block"),
             Event::Close => self.begin_closing(),
@@ -450,6 +451,7 @@ impl Engine {
     fn on_discarded(&mut self, io: IoId) {
         // A discard that failed has discarded nothing: that is allowed.
         if let Some(IoFor::Discard { first, blocks }) = self.ios.remove(&io) {
+            self.space.discards -= 1;
             (0..blocks).for_each(|i| self.unpin(first + i));
         }
     }

@@ -105,7 +105,10 @@ impl Engine {
 
     /// When senders are asked again, where they are.
     fn retry_at(&self) -> Time {
-        let has_room = self.failed || !self.is_full() || self.has_more_than_reserve() || self.space.census.kept > self.full.kept;
+        let has_room = self.failed
+            || !self.is_full()
+            || self.has_more_than_reserve() && !self.store_is_out()
+            || self.space.census.kept > self.full.kept;
         let at = self.full.retried.plus_ms(if has_room { RETRY_WITH_ROOM_MS } else { RETRY_MS });
         match self.full_until() {
             Some(until) if until > self.full.retried => at.min(until),
