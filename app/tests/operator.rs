@@ -3,6 +3,7 @@
 mod common;
 
 use common::home::{Home, shipped};
+use common::nbd_client::*;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
@@ -149,4 +150,86 @@ fn warnings_stand_among_the_notices() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     drop(clients);
+}
+
+/// Distinct blocks that do not compress.
+fn noise(blocks: usize) -> Vec<u8> {
+    let mut bytes = vec![0; blocks * 4096];
+    common::Dice(9).fill(&mut bytes);
+    bytes
+}
+
+/// What has to be scanned first is.
+fn counted(home: &Home) -> serde_json::Value {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let stats = home.json(&["stats", "mine"]);
+        if !stats["saved"].is_null() {
+            return stats;
+        }
+        assert!(std::time::Instant::now() < deadline, "{stats:#}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn stats_begin_with_what_people_look_for() {
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "64M", "--label", "mine"]);
+    assert!(home.says(0, &["stats", "mine"]).starts_with("saved           nothing is stored\n"));
+    let socket = home.attach(IMAGE, &[]);
+    let mut client = Client::ready_for(&socket, true, "");
+    let content = noise(1024);
+    for at in [0, 16 << 20, 32 << 20, 48 << 20] {
+        client.write(0, at, &content).unwrap();
+    }
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    let stats = counted(&home);
+    assert_eq!(stats["saved"]["logical_bytes"].as_u64(), Some(16 << 20), "{stats:#}");
+    let percent = stats["saved"]["percent"].as_f64().unwrap();
+    assert!((70.0..=75.0).contains(&percent), "{percent}");
+    let table = home.says(0, &["stats", "mine"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].starts_with("saved") && lines[0].contains(" % (16 MiB of clients' blocks : "), "{table}");
+    assert!(lines[1].starts_with("available") && lines[2].starts_with("since creation") && lines[2].contains("write ratio 0."), "{table}");
+    let efficiency = lines.iter().find(|line| line.starts_with("efficiency")).unwrap();
+    assert!(efficiency.contains(" % of the writes that the duplicates found could save"), "{efficiency}");
+    assert!(lines.iter().any(|line| line.starts_with("space") && line.contains("shared by duplicates")), "{table}");
+    drop(client);
+    home.says(0, &["detach", "mine"]);
+
+    // Of a volume that is not attached, what it holds and did is known as well.
+    let detached = home.json(&["stats", "mine"]);
+    assert_eq!(detached["attached"].as_bool(), Some(false));
+    assert_eq!(detached["saved"]["logical_bytes"], stats["saved"]["logical_bytes"], "{detached:#}");
+    assert!(
+        detached["lifetime"]["client_units"].as_u64() == Some(4096) && detached["available_bytes"].as_u64() > Some(50 << 20),
+        "{detached:#}"
+    );
+    assert!(home.says(0, &["stats", "mine"]).contains("It is not attached"));
+    let listed = &home.json(&["list", "mine"])["volumes"][0];
+    assert!(listed["location"].is_null() && listed["logical_bytes"].is_u64(), "{listed:#}");
+    home.says(3, &["list", "none"]);
+}
+
+#[test]
+fn what_is_trimmed_is_available_at_once() {
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "64M", "--label", "mine"]);
+    for mode in ["log", "ordered"] {
+        let socket = home.attach(IMAGE, &["--commit-mode", mode]);
+        let mut client = Client::ready_for(&socket, true, "");
+        let before = counted(&home)["available_bytes"].as_u64().unwrap();
+        client.write(0, 0, &noise(4096)).unwrap();
+        client.command(FLUSH, 0, 0, 0).unwrap();
+        let full = counted(&home)["available_bytes"].as_u64().unwrap();
+        assert!(full + (16 << 20) <= before, "{mode}: {before} {full}");
+        client.command(TRIM, 0, 0, 16 << 20).unwrap();
+        client.command(FLUSH, 0, 0, 0).unwrap();
+        let stats = counted(&home);
+        let after = stats["available_bytes"].as_u64().unwrap();
+        assert!(after + (1 << 20) >= before, "{mode}: {before} {full} {after} {stats:#}");
+        drop(client);
+        home.says(0, &["detach", "mine"]);
+    }
 }

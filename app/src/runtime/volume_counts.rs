@@ -1,8 +1,10 @@
 //! What a volume counted since it was attached, as reports give it.
 
 use super::condition::Count;
+use super::lived::Lived;
 use onefold_engine::interface::Class;
 use onefold_engine::stats::{Ledger, Progress, Stats};
+use onefold_engine::units::BLOCK_BYTES;
 use serde::{Deserialize, Serialize};
 
 /// Counts of a volume.
@@ -13,6 +15,8 @@ pub struct VolumeCounts {
     pub packing: Packing,
     pub dedup: Dedup,
     pub commits: Commits,
+    /// Since the volume was created.
+    pub lifetime: Lived,
     /// What the volume does for its own consistency at this moment.
     pub phase: String,
     /// Of an opening that reads a log: how far it is.
@@ -61,8 +65,34 @@ impl Efficiency {
 }
 
 #[allow(clippy::cast_precision_loss)] // two digits are shown
-fn ratio(a: u64, b: u64) -> Option<f64> {
+pub(super) fn ratio(a: u64, b: u64) -> Option<f64> {
     (b > 0).then(|| a as f64 / b as f64)
+}
+
+/// Clients' content, and what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Saved {
+    /// Blocks that clients wrote and can read, each address once, zeros aside.
+    pub logical_bytes: u64,
+    /// Blocks that hold them, with the units of the log that only record.
+    pub physical_bytes: u64,
+    /// Of the logical bytes; nothing where there are none, below 0 where they take more than they are.
+    pub percent: Option<f64>,
+}
+
+impl Saved {
+    /// Of so many blocks.
+    #[must_use]
+    pub fn of(logical_blocks: u64, physical_blocks: u64) -> Self {
+        let percent = ratio(physical_blocks, logical_blocks).map(|share| 100.0 * (1.0 - share));
+        Self { logical_bytes: logical_blocks * BLOCK_BYTES, physical_bytes: physical_blocks * BLOCK_BYTES, percent }
+    }
+}
+
+/// Blocks that new content may take: those that are free or kept for their fingerprint alone, but the reserve.
+#[must_use]
+pub const fn available_blocks(idle_blocks: u64, reserve_blocks: u64) -> u64 {
+    idle_blocks.saturating_sub(reserve_blocks)
 }
 
 /// Where the data blocks are.
@@ -78,6 +108,10 @@ pub struct Space {
     /// Kept for their fingerprint alone.
     pub kept_blocks: u64,
     pub free_blocks: u64,
+    /// Blocks of clients' content, each LBN once, zeros aside; nothing where it is not known.
+    pub mapped_blocks: Option<u64>,
+    /// What clients have overwritten or discarded and still counts as mapped: until the next commit.
+    pub unmapped_blocks: u64,
     /// Units without slots that the log keeps, and blocks that it keeps for coming units; nothing where there is no log.
     pub log_unit_blocks: Option<u64>,
     pub log_place_blocks: Option<u64>,
@@ -96,6 +130,15 @@ pub struct Space {
     pub recounted_blocks: u64,
     pub reclaimed_blocks: u64,
     pub discarded_bytes: u64,
+}
+
+impl Space {
+    /// Blocks in use, at least, that the next commit frees: each link gone frees one, but for those that had company.
+    fn freed_soon(&self) -> u64 {
+        let used = self.unique_blocks + self.shared_blocks;
+        let more_links = self.mapped_blocks.unwrap_or(u64::MAX).saturating_sub(used);
+        self.unmapped_blocks.saturating_sub(more_links).min(used)
+    }
 }
 
 /// Units that the log's epochs were written in since the volume was attached.
@@ -136,6 +179,20 @@ pub struct Commits {
 }
 
 impl VolumeCounts {
+    /// What clients' content takes, where all blocks are counted.
+    #[must_use]
+    pub fn saved(&self) -> Option<Saved> {
+        let space = &self.space;
+        let used = space.unique_blocks + space.shared_blocks - space.freed_soon() + space.log_unit_blocks.unwrap_or(0);
+        space.mapped_blocks.filter(|_| space.is_complete).map(|mapped| Saved::of(mapped.saturating_sub(space.unmapped_blocks), used))
+    }
+
+    /// What new content may still take, as far as is counted.
+    #[must_use]
+    pub fn available_bytes(&self) -> u64 {
+        available_blocks(self.space.free_blocks + self.space.kept_blocks + self.space.freed_soon(), self.space.reserve_blocks) * BLOCK_BYTES
+    }
+
     /// Out of the engine's.
     #[must_use]
     pub fn of(stats: &Stats, recounted_blocks: u64) -> Self {
@@ -157,6 +214,8 @@ impl VolumeCounts {
                 shared_blocks: stats.shared_blocks,
                 kept_blocks: stats.kept_blocks,
                 free_blocks: stats.free_blocks,
+                mapped_blocks: stats.map_links,
+                unmapped_blocks: stats.links_gone,
                 log_unit_blocks: stats.log.map(|log| log.plain),
                 log_place_blocks: stats.log.map(|log| log.places),
                 log_walk_units: stats.log.map(|log| log.walk),
@@ -189,6 +248,7 @@ impl VolumeCounts {
                 read_cache_hits: ledger.cache_hits,
             },
             commits: Commits { wanted: ledger.epochs_wanted(), timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },
+            lifetime: Lived::of(&stats.lifetime),
             phase: stats.phase.to_owned(),
             opening: stats.opening.map(|Progress { units, units_most, records, records_on_pages }| Opening {
                 units,

@@ -8,7 +8,7 @@ use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::pages::{Got, Task};
-use crate::units::{Pbn, index};
+use crate::units::{Pbn, count, index};
 use std::collections::BTreeMap;
 
 /// One link more than a block can have. Taking this many makes any count unknown.
@@ -27,6 +27,11 @@ pub(crate) struct Settle {
 impl Settle {
     pub fn unlink(&mut self, blocks: Vec<Pbn>) {
         self.new_unlinked.extend(blocks);
+    }
+
+    /// Links that are gone, durably, and still count.
+    pub fn links_gone(&self) -> u64 {
+        count(self.new_unlinked.len()) + self.unlinked.values().map(|&times| u64::from(times)).sum::<u64>()
     }
 
     /// A block whose count somebody wants to know.

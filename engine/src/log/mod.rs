@@ -160,6 +160,11 @@ impl Log {
         self.held.iter().map(|held| held.unlinked.len()).sum()
     }
 
+    /// Links from the map that are gone, durably, and still count.
+    pub fn links_gone(&self) -> usize {
+        self.held.iter().map(|held| held.unlinked.len().saturating_sub(held.removed.len())).sum()
+    }
+
     /// Whether it says nothing that pages on the medium do not, and holds nothing back.
     fn is_empty(&self) -> bool {
         self.held.is_empty() && self.walk.is_empty() && self.segments.places.is_empty()
