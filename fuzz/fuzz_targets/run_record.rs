@@ -26,13 +26,12 @@ fn look_at(text: &[u8]) {
     let directory = Path::new("/run/onefold");
     let place = directory.join(format!("{ID}.json"));
     let Some(record) = parse(&place, text) else { return };
-    let Places { record: file, control, socket, log, end, ring } = Places::of(directory, &record.id);
+    let places = Places::of(directory, &record.id);
+    // Whatever processes it names, an attachment lives by its lock, and there is none.
+    assert!(!places.are_alive(), "{record:?}");
+    let Places { record: file, control, socket, log, end, ring, lock, device } = places;
     assert_eq!(file, place);
-    assert!([control, socket, log, end, ring].iter().all(|path| path.parent() == Some(directory)), "{record:?}");
-    // Process 1 began with the machine, and this one is no server.
-    if record.process.pid <= 1 || record.process.start_ticks == 0 {
-        assert!(!record.is_alive(), "{record:?}");
-    }
+    assert!([control, socket, log, end, ring, lock, device].iter().all(|path| path.parent() == Some(directory)), "{record:?}");
 }
 
 fn value(input: &mut Input<'_>) -> String {
