@@ -79,9 +79,9 @@ fn a_trace_is_replayed_and_counted() {
     assert!((ratio(&none) - 1.0).abs() < 1e-9, "{}", ratio(&none));
     let table = home.expect(0, &["replay", &text, "--sim", "--persistence", "strong", "--outstanding", "1"]).0;
     assert!(table.contains("ordered-anticipate, strong (1 at a time)") && table.contains("write ratio"), "{table}");
-    // What was imported is replayed alike. A folder says nothing of its device where its text did not.
+    // What was imported is replayed alike: a folder knows the size of a shipped trace's device.
     home.expect(0, &["import", &text, "vehicle"]);
-    let of_folder = home.json(&["replay", "vehicle", "--sim", "--scheme", "ordered", "--blocks", "524288"]);
+    let of_folder = home.json(&["replay", "vehicle", "--sim", "--scheme", "ordered"]);
     assert_eq!(of_folder["device_units"], ordered["device_units"]);
 
     let complaint = |code, words: &[&str], wanted| home.complaint(code, words, wanted);
@@ -89,7 +89,6 @@ fn a_trace_is_replayed_and_counted() {
     complaint(2, &["replay", &text, "--sim", "--scheme", "best"], "ordered-anticipate");
     complaint(2, &["replay", &text, "--sim", "--device-model", "floppy"], "850pro");
     complaint(2, &["replay", &text, "--sim", "--outstanding", "0"], "--outstanding");
-    complaint(2, &["replay", "vehicle", "--sim"], "--blocks");
     complaint(3, &["replay", "none", "--sim"], "none");
     complaint(6, &["replay", &text, "--sim", "--blocks", "100"], "request 4: a Discard was refused");
 }
