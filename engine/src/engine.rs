@@ -72,6 +72,10 @@ pub(crate) enum IoFor {
         pbn: Pbn,
         authenticator: Fingerprint,
     },
+    /// Of blocks that lack a whole name.
+    ReadForName {
+        first: Pbn,
+    },
     DigestForWrite {
         op: usize,
     },
@@ -395,6 +399,7 @@ impl Engine {
             Some(IoFor::ReadForWrite { op, pbn }) => self.write_base_arrived(op, pbn, buffer, &digests, result),
             Some(IoFor::ReadForProof { first, known }) => self.proof_arrived(first, known, buffer, &digests, result),
             Some(IoFor::ReadForRecall { pbn, slot, lbn }) => self.copy_arrived(lbn, pbn, slot, buffer, &digests, result),
+            Some(IoFor::ReadForName { first }) => self.unnamed_arrived(first, &buffer, &digests, result),
             Some(IoFor::ReadForIndex { pbn, authenticator }) => self.carrier_arrived(pbn, authenticator, buffer, result),
             Some(IoFor::WalkRead { which, pbn }) => self.walk_arrived(which, pbn, buffer, result),
             Some(IoFor::DoubtRead { pbn, name }) => self.doubt_arrived(pbn, name, buffer, &digests, result),

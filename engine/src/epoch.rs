@@ -5,6 +5,7 @@
 //! 3. A link that was made and is unmade in the same epoch was never possible on the medium, and cancels. Nothing else does: an increment
 //!    never cancels against a decrement of its own epoch (the medium could show both links).
 
+use crate::fingerprint::Fingerprint;
 use crate::format::entry::MapEntry;
 use crate::interface::RequestId;
 use crate::units::{Epoch as Number, Lbn, Pbn, Time};
@@ -41,6 +42,8 @@ pub(crate) struct Epoch {
     pub has_packs: bool,
     /// It is to be sealed when what is being compressed for it has come: nothing more is admitted.
     pub is_due: bool,
+    /// Blocks that lacked a fingerprint, in mode `ordered`: it enters its page after the commit.
+    pub named: BTreeMap<Pbn, Fingerprint>,
     /// Blocks whose fingerprint goes, in the log's mode.
     pub removed: BTreeSet<Pbn>,
     /// Blocks whose link cancelled while their refs page was not in memory: one decrement each after the commit.
@@ -65,6 +68,7 @@ impl Epoch {
             has_packs: false,
             birth_lost_a_link: false,
             is_due: false,
+            named: BTreeMap::new(),
             removed: BTreeSet::new(),
             cancelled: Vec::new(),
             waiters: Vec::new(),
@@ -74,12 +78,12 @@ impl Epoch {
 
     /// Whether it has nothing to make durable.
     pub fn is_empty(&self) -> bool {
-        self.points.is_empty() && self.ranges.is_empty() && self.cancelled.is_empty() && self.removed.is_empty()
+        self.points.is_empty() && self.ranges.is_empty() && self.cancelled.is_empty() && self.removed.is_empty() && self.named.is_empty()
     }
 
     /// Records it holds.
     pub fn records(&self) -> usize {
-        self.points.len() + self.ranges.len() + self.births.len() + self.cancelled.len() + self.removed.len()
+        self.points.len() + self.ranges.len() + self.births.len() + self.cancelled.len() + self.removed.len() + self.named.len()
     }
 
     /// What the epoch says of an LBN, if anything.

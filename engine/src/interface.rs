@@ -293,8 +293,9 @@ pub enum Notice {
     Opening(Progress),
     /// Serving: reads are answered from now on.
     Serving,
-    /// The index holds again what the fingerprint table names (or as much as fits).
-    IndexRefilled { entries: u64 },
+    /// The index holds again what the fingerprint table names (or as much as fits): so many entries. So many blocks that a crash had left without a whole
+    /// name have it again, and so many were seen that still have none; where it goes on, the rest is named behind the recount.
+    IndexRefilled { entries: u64, named: u64, unnamed: u64, goes_on: bool },
     /// Mode `log` was asked for, and there is no free block for it: mode `ordered` until the next opening.
     NoRoomForLog,
     /// This many acknowledged writes of the last server are lost: nothing on the device proves them, or they cannot be kept.

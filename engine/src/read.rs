@@ -230,6 +230,7 @@ impl Engine {
                 _ => self.judge(pbn, from.slot, &expect, digest, block.block(0)),
             };
             judged = Some(((from.run, from.at), found));
+            self.name_what_was_read(self.reads[op].lbn(piece), pbn, from.slot, &expect, digest);
             match self.slot_as_judged(pbn, &block, from.slot, found) {
                 Some(content) => self.reads[op].pieces[piece] = Piece::Here(content),
                 None => {
@@ -240,6 +241,18 @@ impl Engine {
             self.reads[op].verified = piece + 1;
         }
         self.end_read(op);
+    }
+
+    /// A whole block that a client reads, and that nothing but a crash has left without a whole name, gets it.
+    fn name_what_was_read(&mut self, lbn: Lbn, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest) {
+        let is_nameless = match expect {
+            Expect::Short(_) => true,
+            Expect::Unknown => !self.superblock.is_protected(lbn),
+            _ => false,
+        };
+        if let (true, 0, Digest::Of(fingerprint)) = (is_nameless && self.settings.verify_reads, slot, digest) {
+            self.name_again(pbn, fingerprint);
+        }
     }
 
     /// A block was overwritten while its content was on the way, and what that should be is forgotten: what the LBN means now is as good an

@@ -56,8 +56,8 @@ pub struct Settings {
     pub recount_window_blocks: u64,
     /// Map pages that a recount reads a second.
     pub recount_pages_per_second: u64,
-    /// Carriers that the refill of the index reads a second; 0: none.
-    pub refill_carriers_per_second: u64,
+    /// Reads a second by which the index is filled: a carrier is one, eight blocks without a name are one; 0: none.
+    pub refill_reads_per_second: u64,
     /// Units of the log's walk beyond which it is condensed, but for the newest ones.
     pub condense_beyond: u64,
     /// Units of the walk, condensed ones included, beyond which a checkpoint empties the log: the next opening has to read them.
@@ -97,7 +97,7 @@ impl Default for Settings {
             memory_bytes: 64 << 20,
             recount_window_blocks: 1 << 20,
             recount_pages_per_second: 4096,
-            refill_carriers_per_second: 1024,
+            refill_reads_per_second: 1024,
             condense_beyond: 2048,
             checkpoint_beyond: 4096,
             live_records_max: u64::MAX,

@@ -142,7 +142,7 @@ impl Options {
             memory_bytes: 2 << 20,
             recount_window_blocks: [16, 64, 1 << 20][rng.usize(0..3)],
             recount_pages_per_second: [1000, 100_000][rng.usize(0..2)],
-            refill_carriers_per_second: [0, 1000, 100_000][rng.usize(0..3)],
+            refill_reads_per_second: [0, 1000, 100_000][rng.usize(0..3)],
             device_takes_fua: rng.u8(..) < 96,
             keeps_promises: rng.u8(..) < if shape == Shape::Linked { 128 } else { 64 },
             ring_records_max: [16, 64, 1 << 16][rng.usize(0..3)],

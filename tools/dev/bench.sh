@@ -9,6 +9,7 @@
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 where a target is missed.
 # Benchmarks marked `counts` and `steps` run the engine in the simulator; `live`, `log`, `reopen`, `space`, `record` and `pace` run the built binary on this machine, need fio,
 # libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp). `replay` and `workloads` need root, FUSE and loop devices besides.
+# `fronts` needs root, FUSE and loop devices, `killed` FUSE; ONEFOLD_BENCH_TREE is the tree that they copy (/usr/share and /usr/share/doc).
 # live-workloads listens to ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
 # that is a missed target) and writes target/report/index.html, results.csv and results.json (docs/evaluating.md). --all leaves it out.
@@ -30,5 +31,7 @@ need fio python3-libnbd python3
 build_onefold
 cargo build --release --locked --quiet -p onefold-sim
 ONEFOLD_SIM="$(target_dir)/release/onefold-sim"
-export ONEFOLD_SIM
+cargo build --release --locked --quiet -p onefold --example cutfs
+ONEFOLD_CUTFS="$(target_dir)/release/examples/cutfs"
+export ONEFOLD_SIM ONEFOLD_CUTFS
 exec /usr/bin/python3 tools/bench/bench.py "$@"

@@ -143,6 +143,21 @@ pub fn lines(mut notices: Vec<Said>) -> Vec<String> {
     notices.iter().map(Said::line).collect()
 }
 
+/// The index is filled, as far as that goes.
+fn index_refilled(entries: u64, named: u64, unnamed: u64, goes_on: bool) -> String {
+    let mut said = format!("the index is filled again: {entries} entries");
+    if named > 0 {
+        said += &format!("; {named} blocks that a crash had left without a fingerprint have it again");
+    }
+    if unnamed > 0 {
+        said += &format!("; {unnamed} have none yet: their content is found as a duplicate when they have been read");
+    }
+    if goes_on {
+        said += "; what the crash left without a fingerprint is looked for when the recount has ended";
+    }
+    said
+}
+
 /// How far an opening is, in a line.
 #[must_use]
 pub fn opening(progress: &Progress) -> String {
@@ -188,7 +203,7 @@ fn text(notice: &Notice) -> String {
         }
         Notice::Opening(progress) => opening(progress),
         Notice::Serving => "serving".to_owned(),
-        Notice::IndexRefilled { entries } => format!("the index is filled again: {entries} entries"),
+        Notice::IndexRefilled { entries, named, unnamed, goes_on } => index_refilled(entries, named, unnamed, goes_on),
         Notice::NoRoomForLog => "there is no free block for a log: mode `ordered` until the volume is opened again".to_owned(),
         Notice::AcknowledgedLost { writes } => {
             format!(

@@ -124,6 +124,7 @@ impl Engine {
         } else {
             self.settle.unlink(commit.unlinked);
             self.settle.born(commit.epoch.births, commit.epoch.number.0);
+            self.settle.name(commit.epoch.named);
         }
         self.settle.unlink(commit.epoch.cancelled);
         self.ready.push_back(Task::Settle);

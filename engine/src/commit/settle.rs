@@ -4,6 +4,7 @@
 //! 2. A page that cannot be read takes neither: the count stays too high, the fingerprint is lost; nothing else is (P5).
 
 use crate::engine::Engine;
+use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
@@ -22,6 +23,8 @@ pub(crate) struct Settle {
     new_births: Vec<(Pbn, u64)>,
     /// With the epoch of the birth: a block may have died in it, and been born again in a later one that is not durable yet.
     births: BTreeMap<Pbn, u64>,
+    /// Fingerprints of blocks that lacked them.
+    named: BTreeMap<Pbn, Fingerprint>,
 }
 
 impl Settle {
@@ -38,12 +41,21 @@ impl Settle {
         self.new_births.extend(blocks.into_iter().map(|pbn| (pbn, epoch)));
     }
 
+    pub fn name(&mut self, named: BTreeMap<Pbn, Fingerprint>) {
+        self.named.extend(named);
+    }
+
+    /// Whether a block's fingerprint waits to enter its page again.
+    pub fn names(&self, pbn: Pbn) -> bool {
+        self.named.contains_key(&pbn)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.records() == 0
     }
 
     pub fn records(&self) -> usize {
-        self.new_unlinked.len() + self.unlinked.len() + self.new_births.len() + self.births.len()
+        self.new_unlinked.len() + self.unlinked.len() + self.new_births.len() + self.births.len() + self.named.len()
     }
 }
 
@@ -55,6 +67,7 @@ impl Engine {
         }
         self.settle_new_births();
         self.settle_births();
+        self.settle_named();
         self.settle_new_unlinked();
         self.settle_unlinked();
         self.find_space_for_waiters();
@@ -154,6 +167,22 @@ impl Engine {
                 }
             }
             self.settle.births.remove(&pbn);
+        }
+    }
+
+    fn settle_named(&mut self) {
+        for (pbn, fingerprint) in std::mem::take(&mut self.settle.named) {
+            let (id, _) = self.geometry.fingerprint_of(pbn);
+            match self.ensure(id) {
+                Got::Ready => self.enter_name(pbn, fingerprint),
+                Got::Unreadable => {
+                    self.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
+                }
+                Got::Wait => {
+                    self.settle.named.insert(pbn, fingerprint);
+                    self.wait(id, Task::Settle);
+                }
+            }
         }
     }
 

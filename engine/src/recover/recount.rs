@@ -224,7 +224,8 @@ impl Engine {
         let end = Pbn((first.0 + GRANULE_BLOCKS).min(self.recount.window_end.0));
         // What the open epoch adds to counts. With a log that stands beside the pages.
         let mut open = vec![0u16; index(end - first)];
-        let opened = self.open.points.values().filter_map(|entry| entry.pbn()).chain(self.open.cancelled.iter().copied());
+        let linked = self.open.points.values().filter_map(|entry| entry.pbn());
+        let opened = linked.chain(self.open.cancelled.iter().copied()).chain(self.open.named.keys().copied());
         opened.filter(|&pbn| !in_log && first <= pbn && pbn < end).for_each(|pbn| open[index(pbn - first)] += 1);
         for pbn in (first.0..end.0).map(Pbn) {
             let i = index(pbn - first);
@@ -313,6 +314,7 @@ impl Engine {
         }
         self.superblock.garbage_possible = false;
         self.write_superblock();
+        self.refill_again();
     }
 }
 

@@ -1,17 +1,15 @@
 //! Filling the index from the fingerprint table, newest allocation first, until all is in or the index is full.
 //!
-//! 1. What lies in the slots of carriers stands in the carriers alone, so these are read, a few at a time and so many a second: clients keep the
-//!    device. Those of one page come before the next page.
-//! 2. A carrier is pinned while it is read (R7), so what arrives is compared with the entry that asked for it.
-//! 3. On its way the refill counts carriers. A page that it came by is counted from then on by who changes it.
+//! 1. Blocks that have to be read (`reread.rs`) are read a page's at a time, before the next page.
+//! 2. On its way the refill counts carriers. A page that it came by is counted from then on by who changes it.
+//! 3. In mode `ordered` a crash may leave blocks without any name, and counts that are too high. Which of them have links only a recount knows: behind
+//!    it the refill goes by all pages once more.
 
-use crate::buffer::BufferMut;
-use crate::engine::{Engine, IoFor};
-use crate::fingerprint::Fingerprint;
+use super::reread::Rereading;
+use crate::engine::Engine;
 use crate::format::entry::Kind;
 use crate::format::page::{PageId, Region};
-use crate::format::unit;
-use crate::interface::{Class, IoFailure, Notice};
+use crate::interface::Notice;
 use crate::pages::{Got, Task};
 use crate::space::GRANULE_BLOCKS;
 use crate::units::{Pbn, Time, count, index};
@@ -20,8 +18,6 @@ use crate::units::{Pbn, Time, count, index};
 const PAGES_A_STEP: u64 = 16;
 /// Pages asked for ahead.
 const PAGES_AHEAD: u64 = 8;
-/// Carriers read at once.
-const CARRIERS_AT_ONCE: usize = 8;
 
 /// How far the refill has come.
 pub(crate) struct Refill {
@@ -29,13 +25,16 @@ pub(crate) struct Refill {
     pages: u64,
     /// Pages seen, counted backwards from the newest.
     done: u64,
-    entries: u64,
+    pub entries: u64,
+    /// Blocks without a whole fingerprint on the pages seen; how many of them have got it again.
+    unnamed: u64,
+    pub named: u64,
     pub waits: bool,
     finished: bool,
-    /// Carriers of the page seen last that are still to be read, the newest at the end; how many are under way, and when the next may follow.
-    unread: Vec<Pbn>,
-    reading: usize,
-    pause: Option<Time>,
+    /// All pages are to be gone by once more, for blocks without a name; this is that time.
+    goes_again: bool,
+    is_second: bool,
+    pub rereading: Rereading,
     /// Carriers on the pages seen.
     carriers: u64,
     /// Part of a page could not be read.
@@ -44,23 +43,29 @@ pub(crate) struct Refill {
 
 impl Refill {
     pub fn new(newest: Pbn, pages: u64) -> Self {
+        Self::from_granule(newest.0 / GRANULE_BLOCKS, pages)
+    }
+
+    fn from_granule(newest: u64, pages: u64) -> Self {
         Self {
-            newest: newest.0 / GRANULE_BLOCKS,
+            newest,
             pages,
             done: 0,
             entries: 0,
+            unnamed: 0,
+            named: 0,
             waits: false,
             finished: false,
-            unread: Vec::new(),
-            reading: 0,
-            pause: None,
+            goes_again: false,
+            is_second: false,
+            rereading: Rereading::default(),
             carriers: 0,
             blind: false,
         }
     }
 
     pub fn next_at(&self) -> Option<Time> {
-        self.pause.filter(|_| !self.waits && !self.finished)
+        self.rereading.pause.filter(|_| !self.waits && !self.finished)
     }
 
     /// The page that comes after so many.
@@ -84,6 +89,21 @@ impl Refill {
 }
 
 impl Engine {
+    /// A recount has shown which counts are links: blocks without a name can be named.
+    pub(crate) fn refill_again(&mut self) {
+        if self.log.is_none() {
+            self.refill.goes_again = true;
+            self.begin_again();
+        }
+    }
+
+    fn begin_again(&mut self) {
+        if self.refill.goes_again && self.refill.finished {
+            self.refill = Refill { is_second: true, ..Refill::from_granule(self.refill.newest, self.refill.pages) };
+            self.more_background = true;
+        }
+    }
+
     pub(crate) fn refill_index(&mut self) {
         self.refill.waits = false;
         if self.refill.finished || self.stage != crate::commit::Stage::Serving {
@@ -91,17 +111,20 @@ impl Engine {
         }
         let pages = self.refill.pages;
         for _ in 0..PAGES_A_STEP {
-            if !self.refill.unread.is_empty() || self.refill.reading > 0 {
-                return self.read_carriers();
+            if self.refill.rereading.is_under_way() {
+                return self.reread();
             }
             if self.refill.done >= pages || self.index.len() == self.index.capacity() {
                 self.refill.finished = true;
-                self.notice(Notice::IndexRefilled { entries: self.refill.entries });
-                return;
+                let Refill { entries, named, unnamed, .. } = self.refill;
+                let unnamed = unnamed.saturating_sub(named);
+                let goes_on = self.refill.goes_again || self.names_wait_for_recount();
+                self.notice(Notice::IndexRefilled { entries, named, unnamed, goes_on });
+                return self.begin_again();
             }
             let id = self.refill.page(self.refill.done);
             let ahead = PAGES_AHEAD.min(self.pages.ahead_max()).min(pages - self.refill.done);
-            if self.is_blank(id) {
+            if self.has_no_names(id) {
                 self.refill.done += 1;
                 continue;
             }
@@ -116,7 +139,13 @@ impl Engine {
                     return self.wait(id, Task::Refill);
                 }
                 Got::Unreadable => self.refill.blind = true,
-                Got::Ready => self.offer_page(id),
+                Got::Ready => match self.unnamed_on(id) {
+                    Ok(unnamed) => self.offer_page(id, unnamed),
+                    Err(counts) => {
+                        self.refill.waits = true;
+                        return self.wait(counts, Task::Refill);
+                    }
+                },
             }
             self.refill.done += 1;
         }
@@ -129,10 +158,11 @@ impl Engine {
         goes(&self.open) || self.commit.as_ref().is_some_and(|commit| goes(&commit.epoch))
     }
 
-    fn offer_page(&mut self, id: PageId) {
+    fn offer_page(&mut self, id: PageId, unnamed: Vec<Pbn>) {
         let first = self.geometry.first_pbn(id);
         let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
         self.refill.blind |= self.pages.expect(id).damaged != 0;
+        let mut carriers = Vec::new();
         for i in 0..blocks {
             let entry = self.pages.expect(id).content.fingerprint(index(i));
             let pbn = first + i;
@@ -145,74 +175,17 @@ impl Engine {
                 }
                 Kind::Carrier => {
                     self.refill.carriers += 1;
-                    self.refill.unread.push(pbn);
+                    if !self.refill.is_second {
+                        carriers.push(pbn);
+                    }
                 }
                 _ => {}
             }
         }
+        self.refill.unnamed += count(unnamed.len());
         // Nobody links to slots where promises name whole blocks.
-        if self.settings.refill_carriers_per_second == 0 {
-            self.refill.unread.clear();
-        }
-    }
-
-    /// Reads the next carriers of the page that was seen last.
-    fn read_carriers(&mut self) {
-        if self.refill.reading > 0 {
-            self.refill.waits = true;
-            return;
-        }
-        if self.refill.pause.is_some_and(|until| self.now < until) {
-            return;
-        }
-        self.refill.pause = None;
-        // Most slots find their bucket filled when so much of the index is.
-        if self.index.len() >= self.index.capacity() / 8 * 7 {
-            self.refill.unread.clear();
-        }
-        let mut asked = 0;
-        while let (Some(&pbn), true) = (self.refill.unread.last(), asked < CARRIERS_AT_ONCE) {
-            let (id, at) = self.geometry.fingerprint_of(pbn);
-            let entry = match self.ensure(id) {
-                Got::Wait if asked > 0 => break,
-                Got::Wait => {
-                    self.refill.waits = true;
-                    return self.wait(id, Task::Refill);
-                }
-                Got::Unreadable => None,
-                Got::Ready => Some(self.pages.expect(id).content.fingerprint(at)),
-            };
-            self.refill.unread.pop();
-            let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !self.is_losing_its_name(pbn)) else { continue };
-            if let Some(block) = self.in_memory(pbn) {
-                self.refill.entries += self.offer_slots(pbn, block.block(0));
-                continue;
-            }
-            asked += 1;
-            self.pin(pbn);
-            let at = self.geometry.block_at(pbn);
-            self.read_in(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
-        }
-        self.refill.reading = asked;
-        self.refill.waits = asked > 0;
-        if asked > 0 {
-            let ms = (count(asked) * 1000).div_ceil(self.settings.refill_carriers_per_second);
-            self.refill.pause = Some(self.now.plus_ms(ms));
-        } else {
-            self.more_background = true;
-        }
-    }
-
-    /// A carrier has arrived. One that is not what its entry says is left to whoever reads it.
-    pub(crate) fn carrier_arrived(&mut self, pbn: Pbn, authenticator: Fingerprint, buffer: BufferMut, result: Result<(), IoFailure>) {
-        let block = buffer.block(0);
-        if result.is_ok() && unit::claims(block) == authenticator && self.authentic(pbn, block).is_some() {
-            self.refill.entries += self.offer_slots(pbn, block);
-        }
-        self.unpin(pbn);
-        self.refill.reading -= 1;
-        if self.refill.reading == 0 {
-            self.ready.push_back(Task::Refill);
+        if self.settings.refill_reads_per_second > 0 {
+            self.refill.rereading.ask(carriers, unnamed);
         }
     }
 }

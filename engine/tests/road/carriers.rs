@@ -213,7 +213,7 @@ fn the_refill_reads_carriers_a_few_at_a_time() {
     for commit_mode in [CommitMode::Log, CommitMode::Ordered] {
         let mut m = Machine::open(medium.clone(), Settings { commit_mode, ..settings() });
         let read = |m: &Machine| m.engine.ledger().read[Class::Data as usize].units;
-        let refilled = |m: &Machine| m.notices.contains(&Notice::IndexRefilled { entries: 20 });
+        let refilled = |m: &Machine| m.notices.contains(&Notice::IndexRefilled { entries: 20, named: 0, unnamed: 0, goes_on: false });
         m.feed(Event::Tick);
         assert_eq!((read(&m), refilled(&m)), (8, false), "{commit_mode:?}");
         m.wait(1);
@@ -233,7 +233,7 @@ fn a_carrier_that_is_read_is_known_by_its_slots() {
     m.write(0, &soft(1, 3));
     m.flush();
     let medium = m.close();
-    let unfilled = || Machine::open(medium.clone(), Settings { refill_carriers_per_second: 0, ..settings() });
+    let unfilled = || Machine::open(medium.clone(), Settings { refill_reads_per_second: 0, ..settings() });
     let mut m = unfilled();
     m.write(4096 * 10, &soft(1, 3));
     assert_eq!(duplicates(&m), (3, 0), "nobody has read it");
@@ -307,7 +307,7 @@ fn packs_are_counted_and_known_again_as_carriers_are() {
     let mut m = Machine::open(m.close(), all);
     m.feed(Event::Tick);
     m.wait(20);
-    assert!(m.notices.contains(&Notice::IndexRefilled { entries: 120 }), "{:?}", m.notices);
+    assert!(m.notices.contains(&Notice::IndexRefilled { entries: 120, named: 0, unnamed: 0, goes_on: false }), "{:?}", m.notices);
     assert_eq!(m.engine.stats().carriers, Some(units.packs));
     m.write(4096 * 1000, &soft(1, 120));
     assert_eq!(duplicates(&m), (0, 120));

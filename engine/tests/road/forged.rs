@@ -177,7 +177,7 @@ fn tables_of_more_pages_than_blocks_need_are_read_as_far_as_there_are_blocks() {
         let mut m = Machine::open(m.close(), settings(mode));
         m.feed(Event::Tick);
         m.wait(10);
-        assert!(m.notices.contains(&Notice::IndexRefilled { entries: 16 }), "{:?}", m.notices);
+        assert!(m.notices.contains(&Notice::IndexRefilled { entries: 16, named: 0, unnamed: 0, goes_on: false }), "{:?}", m.notices);
         assert!(m.engine.stats().free_complete);
         work(&mut m);
         m.close();

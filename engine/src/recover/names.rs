@@ -1,0 +1,109 @@
+//! Blocks that a crash has left without a whole name get it again (P5): from the refill of the index, and from whoever reads them.
+//!
+//! 1. In the log's mode a crash leaves the short name of a block of a large epoch. Its entry counts, so the fingerprint takes its place on the page at once.
+//! 2. In mode `ordered` a crash leaves no entry. A fingerprint is one link more: its increment goes with the open epoch (R2), and it enters its page when
+//!    that is durable.
+//! 3. A count that a crash may have left too high shows no link, so there blocks are named behind the recount; one that an LBN means is linked for certain.
+//! 4. Where LBNs are protected, a block may be one of theirs: only who reads it knows. Their blocks have checksums, and are not named.
+
+use crate::commit::Stage;
+use crate::engine::Engine;
+use crate::epoch::Epoch;
+use crate::fingerprint::Fingerprint;
+use crate::format::entry::{FingerprintEntry, REFS_UNKNOWN};
+use crate::format::page::PageId;
+use crate::pages::Got;
+use crate::space::GRANULE_BLOCKS;
+use crate::units::{Pbn, index};
+
+impl Engine {
+    /// Whether blocks without a name will be known by a recount, and are not yet.
+    pub(super) fn names_wait_for_recount(&self) -> bool {
+        self.log.is_none() && self.recount.running()
+    }
+
+    /// Whether blocks with a count and without an entry are linked, and are to be named (invariants 3 and 4).
+    fn names_nameless(&self) -> bool {
+        self.log.is_none() && !self.superblock.garbage_possible && self.superblock.protected.is_empty()
+    }
+
+    /// Whether a page of fingerprints says nothing: it was never written, and no block of it wants a name.
+    pub(super) fn has_no_names(&mut self, id: PageId) -> bool {
+        let (counts, _) = self.geometry.refs_of(self.geometry.first_pbn(id));
+        self.is_blank(id) && (!self.names_nameless() || self.is_blank(counts))
+    }
+
+    /// The blocks of a page of fingerprints, which is in memory, that are linked and have no whole name. `Err`: their counts have to come first.
+    pub(super) fn unnamed_on(&mut self, id: PageId) -> Result<Vec<Pbn>, PageId> {
+        let first = self.geometry.first_pbn(id);
+        let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
+        let names_nameless = self.names_nameless();
+        let page = self.pages.expect(id);
+        let is_nameless = names_nameless && page.damaged == 0;
+        let entries = (0..blocks).map(|i| (first + i, page.content.fingerprint(index(i))));
+        let wanting = entries.filter(|(_, entry)| entry.short().is_some() || is_nameless && entry.is_none());
+        let mut wanting: Vec<(Pbn, FingerprintEntry)> = wanting.collect();
+        let (counts, _) = self.geometry.refs_of(first);
+        if wanting.iter().any(|(_, entry)| entry.is_none()) && self.ensure(counts) == Got::Wait {
+            return Err(counts);
+        }
+        wanting.retain(|&(pbn, entry)| (entry.short().is_some() || self.is_linked(pbn)) && self.may_be_named(pbn));
+        Ok(wanting.into_iter().map(|(pbn, _)| pbn).collect())
+    }
+
+    /// Whether a block counts something, as far as its page in memory says.
+    fn is_linked(&mut self, pbn: Pbn) -> bool {
+        let (id, at) = self.geometry.refs_of(pbn);
+        self.pages.get(id).is_some_and(|page| !matches!(page.content.refs(at), 0 | REFS_UNKNOWN))
+    }
+
+    /// Whether nothing under way gives it a name, or takes it.
+    fn may_be_named(&self, pbn: Pbn) -> bool {
+        let is_named = |epoch: &Epoch| epoch.named.contains_key(&pbn);
+        let is_on_its_way =
+            is_named(&self.open) || self.commit.as_ref().is_some_and(|commit| is_named(&commit.epoch)) || self.settle.names(pbn);
+        !is_on_its_way
+            && !self.fresh.contains(pbn)
+            && !self.suspects.contains(&pbn)
+            && !self.is_losing_its_name(pbn)
+            && !self.is_of_log(pbn)
+    }
+
+    /// The content of a block that is linked was found to have this fingerprint. Whether it lacked it, and has it now or with the open epoch.
+    pub(crate) fn name_again(&mut self, pbn: Pbn, fingerprint: Fingerprint) -> bool {
+        let is_trusted = self.log_counts_upto.is_none() && !self.failed;
+        if self.stage != Stage::Serving || !is_trusted || self.settings.read_only || !self.may_be_named(pbn) {
+            return false;
+        }
+        let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
+        let Some(page) = self.pages.get(names) else { return false };
+        let entry = page.content.fingerprint(at);
+        if entry.short() == Some(fingerprint.short()) {
+            self.pages.expect(names).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
+            self.pages.touch(names, self.now);
+            self.index.insert(&fingerprint, pbn);
+            return true;
+        }
+        let is_nameless = entry.is_none() && page.damaged == 0 && self.log.is_none();
+        if !is_nameless || !self.is_linked(pbn) || self.refs_now(pbn) >= self.link_limit() {
+            return false;
+        }
+        self.change_refs(pbn, 1);
+        self.open.refs_pages.insert(counts.index);
+        self.open.opened.get_or_insert(self.now);
+        self.open.named.insert(pbn, fingerprint);
+        true
+    }
+
+    /// A fingerprint whose increment is durable enters its page, which is in memory.
+    pub(crate) fn enter_name(&mut self, pbn: Pbn, fingerprint: Fingerprint) {
+        let (id, at) = self.geometry.fingerprint_of(pbn);
+        let page = self.pages.expect(id);
+        debug_assert!(page.content.fingerprint(at).is_none(), "a block that is named again has no name");
+        page.content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
+        self.pages.touch(id, self.now);
+        if !self.suspects.contains(&pbn) {
+            self.index.offer(&fingerprint, pbn);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Blocks that are read to fill the index: carriers, whose slots' fingerprints stand in themselves alone, and blocks that a crash has left without a
+//! whole name.
+//!
+//! 1. They are read a few at a time, and so many a second: clients keep the device.
+//! 2. A block is pinned while it is read (R7), so what arrives is compared with the entry that asked for it.
+
+use crate::buffer::BufferMut;
+use crate::engine::{Engine, IoFor};
+use crate::fingerprint::{Digest, Fingerprint};
+use crate::format::entry::Kind;
+use crate::format::unit;
+use crate::interface::{Class, IoFailure};
+use crate::pages::{Got, Task};
+use crate::units::{Pbn, Time, count, index};
+
+/// Reads under way at once.
+const READS_AT_ONCE: u64 = 8;
+/// The most blocks without a name in one read.
+const RUN_BLOCKS_MAX: u64 = 16;
+/// So many further blocks of a run take as long as a read of their own.
+const RUN_BLOCKS_A_READ: u64 = 8;
+
+/// What one page of fingerprints asks to be read.
+#[derive(Default)]
+pub(crate) struct Rereading {
+    /// Still to be read, the newest at the end.
+    carriers: Vec<Pbn>,
+    unnamed: Vec<Pbn>,
+    /// Reads under way, and when the next ones may follow.
+    reading: u64,
+    pub pause: Option<Time>,
+}
+
+impl Rereading {
+    /// Both ascend.
+    pub fn ask(&mut self, carriers: Vec<Pbn>, unnamed: Vec<Pbn>) {
+        (self.carriers, self.unnamed) = (carriers, unnamed);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.carriers.is_empty() && self.unnamed.is_empty()
+    }
+
+    pub fn is_under_way(&self) -> bool {
+        !self.is_empty() || self.reading > 0
+    }
+
+    /// The newest neighbours among the blocks without a name, as one run.
+    fn take_run(&mut self) -> Option<(Pbn, u64)> {
+        let mut first = self.unnamed.pop()?;
+        let mut blocks = 1;
+        while blocks < RUN_BLOCKS_MAX && self.unnamed.last().is_some_and(|&before| before + 1 == first) {
+            first = self.unnamed.pop().expect("it was just there");
+            blocks += 1;
+        }
+        Some((first, blocks))
+    }
+}
+
+impl Engine {
+    /// Reads the next blocks that the page seen last has asked for.
+    pub(super) fn reread(&mut self) {
+        if self.refill.rereading.reading > 0 {
+            self.refill.waits = true;
+            return;
+        }
+        if self.refill.rereading.pause.is_some_and(|until| self.now < until) {
+            return;
+        }
+        self.refill.rereading.pause = None;
+        // Most slots find their bucket filled when so much of the index is.
+        if self.index.len() >= self.index.capacity() / 8 * 7 {
+            self.refill.rereading.carriers.clear();
+        }
+        let (mut asked, mut cost) = (0, 0);
+        while asked < READS_AT_ONCE {
+            let Some((first, blocks)) = self.refill.rereading.take_run() else { break };
+            asked += 1;
+            cost += 1 + (blocks - 1) / RUN_BLOCKS_A_READ;
+            (0..blocks).for_each(|i| self.pin(first + i));
+            let at = self.geometry.block_at(first);
+            self.read_in(IoFor::ReadForName { first }, at, index(blocks), true, Class::Data);
+        }
+        while let (Some(&pbn), true) = (self.refill.rereading.carriers.last(), asked < READS_AT_ONCE) {
+            let (id, at) = self.geometry.fingerprint_of(pbn);
+            let entry = match self.ensure(id) {
+                Got::Wait if asked > 0 => break,
+                Got::Wait => {
+                    self.refill.waits = true;
+                    return self.wait(id, Task::Refill);
+                }
+                Got::Unreadable => None,
+                Got::Ready => Some(self.pages.expect(id).content.fingerprint(at)),
+            };
+            self.refill.rereading.carriers.pop();
+            let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !self.is_losing_its_name(pbn)) else { continue };
+            if let Some(block) = self.in_memory(pbn) {
+                self.refill.entries += self.offer_slots(pbn, block.block(0));
+                continue;
+            }
+            asked += 1;
+            cost += 1;
+            self.pin(pbn);
+            let at = self.geometry.block_at(pbn);
+            self.read_in(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
+        }
+        self.refill.rereading.reading = asked;
+        self.refill.waits = asked > 0;
+        if asked > 0 {
+            let ms = (cost * 1000).div_ceil(self.settings.refill_reads_per_second);
+            self.refill.rereading.pause = Some(self.now.plus_ms(ms));
+        } else {
+            self.more_background = true;
+        }
+    }
+
+    /// A carrier has arrived. One that is not what its entry says is left to whoever reads it.
+    pub(crate) fn carrier_arrived(&mut self, pbn: Pbn, authenticator: Fingerprint, buffer: BufferMut, result: Result<(), IoFailure>) {
+        let block = buffer.block(0);
+        if result.is_ok() && unit::claims(block) == authenticator && self.authentic(pbn, block).is_some() {
+            self.refill.entries += self.offer_slots(pbn, block);
+        }
+        self.unpin(pbn);
+        self.reread_one();
+    }
+
+    /// Blocks without a whole name have arrived.
+    pub(crate) fn unnamed_arrived(&mut self, first: Pbn, buffer: &BufferMut, digests: &[Digest], result: Result<(), IoFailure>) {
+        for i in 0..buffer.blocks() {
+            let pbn = first + count(i);
+            if let (Ok(()), Some(&Digest::Of(fingerprint))) = (result, digests.get(i)) {
+                let is_named = self.authentic(pbn, buffer.block(i)).is_none() && self.name_again(pbn, fingerprint);
+                self.refill.named += u64::from(is_named);
+            }
+            self.unpin(pbn);
+        }
+        self.reread_one();
+    }
+
+    fn reread_one(&mut self) {
+        self.refill.rereading.reading -= 1;
+        if self.refill.rereading.reading == 0 {
+            self.ready.push_back(Task::Refill);
+        }
+    }
+}
