@@ -74,6 +74,9 @@ class OverNbd:
     def detach(self):
         self.server.detach()
 
+    def abandon(self):
+        """The place ends its servers."""
+
 
 class OverFuse:
     """A session whose supervisor replaces the server that was killed."""
@@ -93,10 +96,21 @@ class OverFuse:
     def end(self):
         before = self.attached.server
         os.kill(before, 9)
-        onefold.wait_for(lambda: onefold.server_pids(self.store)[1] not in (None, before), 20, "another server")
+
+        def is_replaced():
+            try:
+                return onefold.server_pids(self.store)[1] not in (None, before)
+            except onefold.Failed:
+                return False
+
+        onefold.wait_for(is_replaced, 20, "another server")
 
     def detach(self):
         self.attached.detach()
+
+    def abandon(self):
+        """After a failure: the servers over NBD end with their place, this one would stay."""
+        onefold.run("detach", "--force", self.store, check=False)
 
 
 class OverCut(OverNbd):
@@ -115,6 +129,14 @@ class OverCut(OverNbd):
 
 def copied_twice(image, volume):
     """What became of the second copy's blocks; and what was read before it."""
+    try:
+        return copied_again(image, volume)
+    except BaseException:
+        volume.abandon()
+        raise
+
+
+def copied_again(image, volume):
     far = -(-os.path.getsize(image) // MIB) * MIB
     volume.copy(image, 0)
     first = found(volume.store)

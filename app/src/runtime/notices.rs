@@ -203,7 +203,7 @@ fn text(notice: &Notice) -> String {
         }
         Notice::Opening(progress) => opening(progress),
         Notice::Serving => "serving".to_owned(),
-        Notice::IndexRefilled { entries, named, unnamed, goes_on } => index_refilled(entries, named, unnamed, goes_on),
+        Notice::IndexRefilled { entries, named, unnamed, goes_on } => index_refilled(*entries, *named, *unnamed, *goes_on),
         Notice::NoRoomForLog => "there is no free block for a log: mode `ordered` until the volume is opened again".to_owned(),
         Notice::AcknowledgedLost { writes } => {
             format!(

@@ -50,6 +50,10 @@ impl Settle {
         self.named.contains_key(&pbn)
     }
 
+    pub fn names_any(&self) -> bool {
+        !self.named.is_empty()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.records() == 0
     }

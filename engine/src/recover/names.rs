@@ -57,6 +57,14 @@ impl Engine {
         self.pages.get(id).is_some_and(|page| !matches!(page.content.refs(at), 0 | REFS_UNKNOWN))
     }
 
+    /// Whether blocks were given names that have not entered their pages.
+    pub(super) fn names_are_on_their_way(&self) -> bool {
+        !self.failed
+            && (!self.open.named.is_empty()
+                || self.commit.as_ref().is_some_and(|commit| !commit.epoch.named.is_empty())
+                || self.settle.names_any())
+    }
+
     /// Whether nothing under way gives it a name, or takes it.
     fn may_be_named(&self, pbn: Pbn) -> bool {
         let is_named = |epoch: &Epoch| epoch.named.contains_key(&pbn);

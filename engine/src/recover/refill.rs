@@ -99,7 +99,8 @@ impl Engine {
 
     fn begin_again(&mut self) {
         if self.refill.goes_again && self.refill.finished {
-            self.refill = Refill { is_second: true, ..Refill::from_granule(self.refill.newest, self.refill.pages) };
+            let Refill { entries, newest, pages, .. } = self.refill;
+            self.refill = Refill { is_second: true, entries, ..Refill::from_granule(newest, pages) };
             self.more_background = true;
         }
     }
@@ -115,6 +116,11 @@ impl Engine {
                 return self.reread();
             }
             if self.refill.done >= pages || self.index.len() == self.index.capacity() {
+                if self.names_are_on_their_way() {
+                    // They are found when they are in, which a commit sees to.
+                    self.refill.rereading.pause = None;
+                    return;
+                }
                 self.refill.finished = true;
                 let Refill { entries, named, unnamed, .. } = self.refill;
                 let unnamed = unnamed.saturating_sub(named);
