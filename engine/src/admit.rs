@@ -7,12 +7,13 @@
 //!    other content, which the LBN means by then, may have come to lie there.
 
 use crate::buffer::{BufferMut, Slice};
-use crate::engine::{Engine, IoFor};
+use crate::engine::Engine;
 use crate::epoch::Wanted;
 use crate::expect::Expect;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::interface::{Action, Class, Failure, Op, Reply, Request, RequestId};
+use crate::io::IoFor;
 use crate::link::{Blocked, Compared};
 use crate::memory::Part;
 use crate::pages::Task;

@@ -9,18 +9,19 @@ use crate::admit::{Pending, WriteOp};
 use crate::buffer::{BufferMut, Home, Slice};
 use crate::by_block::ByBlock;
 use crate::cache::ReadCache;
-use crate::commit::{Anticipation, Commit, Durability, FlushFor, Settle, Stage, Updates};
+use crate::commit::{Anticipation, Commit, Durability, Settle, Stage, Updates};
 use crate::epoch::{Epoch, RECORD_COST_BYTES};
 use crate::fingerprint::{Digest, Fingerprint, Fingerprinter};
 use crate::format::authenticator::Authenticator;
-use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::entry::Kind;
 use crate::format::geometry::Geometry;
-use crate::format::page::{PageId, Region};
+use crate::format::page::Region;
 use crate::format::superblock::Superblock;
 use crate::index::Index;
 use crate::interface::{Action, Class, Event, Failure, IoFailure, IoId, Notice, Reply, Request, RequestId};
+use crate::io::IoFor;
 use crate::link::Run;
-use crate::log::{CountsBeside, Log, Opening, Unchained, Which};
+use crate::log::{CountsBeside, Log, Opening, Unchained};
 use crate::memory::{Accountant, Part};
 use crate::pages::{Pages, Task};
 use crate::part::Parts;
@@ -30,7 +31,7 @@ use crate::recover::{Recount, Refill};
 use crate::settings::Settings;
 use crate::space::{Reclaim, Space};
 use crate::stats::Ledger;
-use crate::units::{Blocks, Bytes, Lbn, Pbn, Time, count};
+use crate::units::{Blocks, Bytes, Pbn, Time, count};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,90 +46,6 @@ pub(crate) struct Fresh {
     pub held: Option<Slice>,
     /// The fingerprint still waits for the table. False once it is there, or when the block died unborn.
     pub waits: bool,
-}
-
-/// What a device operation was for.
-pub(crate) enum IoFor {
-    PageLoad(PageId),
-    /// With the blocks whose fingerprint entries this very write removes.
-    PageWrite {
-        id: PageId,
-        removed: Vec<Pbn>,
-    },
-    Content {
-        first: Pbn,
-        blocks: u64,
-    },
-    Read {
-        op: usize,
-        run: usize,
-    },
-    ReadForWrite {
-        op: usize,
-        pbn: Pbn,
-    },
-    /// Of a carrier for the index; its authenticator, as its entry has it.
-    ReadForIndex {
-        pbn: Pbn,
-        authenticator: Fingerprint,
-    },
-    /// Of blocks that lack a whole name.
-    ReadForName {
-        first: Pbn,
-    },
-    DigestForWrite {
-        op: usize,
-    },
-    /// Reads blocks that recalled promises name.
-    ReadForProof {
-        first: Pbn,
-        known: Vec<crate::proof::InTables>,
-    },
-    /// Writes this many such blocks again, as they were found.
-    ProvedContent(u64),
-    /// Reads a block that a recalled promise names and that takes no more links, to write its content again.
-    ReadForRecall {
-        pbn: Pbn,
-        slot: u8,
-        lbn: Lbn,
-    },
-    /// Of the content of a new block.
-    Compress {
-        pbn: Pbn,
-    },
-    Flush {
-        why: FlushFor,
-        mark: u64,
-    },
-    Superblock,
-    /// Reads the front copies before an update.
-    SuperblockRead,
-    Discard {
-        first: Pbn,
-        blocks: u64,
-    },
-    /// So many units of the log, side by side; those of them that are carriers; whether they are durable when they are written.
-    Units {
-        units: usize,
-        carriers: Vec<Pbn>,
-        fua: bool,
-    },
-    /// What lies at the place of a unit.
-    WalkRead {
-        which: Which,
-        pbn: Pbn,
-    },
-    /// So many units of what is condensed, side by side.
-    CondensedUnits {
-        units: usize,
-    },
-    /// Content that may not have been flushed, and what it should be.
-    DoubtRead {
-        pbn: Pbn,
-        name: FingerprintEntry,
-    },
-    /// A page that may hold the epoch of such content.
-    WitnessRead(PageId),
 }
 
 /// A deduplicating volume, open.

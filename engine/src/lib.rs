@@ -11,6 +11,7 @@ pub mod memory;
 pub mod units;
 
 mod engine;
+mod io;
 
 mod admit;
 pub mod fingerprint;

@@ -6,12 +6,13 @@
 //! 3. Nothing here waits: what is missing is named ([`Blocked`]), and the caller comes again.
 
 use crate::buffer::Slice;
-use crate::engine::{Engine, Fresh, IoFor};
+use crate::engine::{Engine, Fresh};
 use crate::epoch::Epoch;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
 use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, IoId, Notice, Promised, RequestId};
+use crate::io::IoFor;
 use crate::pages::Got;
 use crate::promise::Named;
 use crate::slot::{in_slot, slot_of};

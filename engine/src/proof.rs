@@ -9,12 +9,13 @@
 use crate::Map;
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::{FlushFor, Stage};
-use crate::engine::{Engine, IoFor};
+use crate::engine::Engine;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region, SECTORS};
 use crate::format::unit;
 use crate::interface::{Action, Class, IoFailure, Promised, Trace, Traces};
+use crate::io::IoFor;
 use crate::log::READ_RETRIES;
 use crate::pages::{Got, Task};
 use crate::units::{BLOCK_SIZE, Pbn, count, index};

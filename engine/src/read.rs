@@ -6,12 +6,13 @@
 //! 3. A block whose content was found wrong leaves the index at once, so that a rewrite heals it.
 
 use crate::buffer::{BufferMut, Slice};
-use crate::engine::{Engine, IoFor};
+use crate::engine::Engine;
 use crate::expect::Expect;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, Reply, Request, Segment};
+use crate::io::IoFor;
 use crate::memory::Part;
 use crate::pages::Task;
 use crate::slot::{Judged, in_slot};

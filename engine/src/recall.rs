@@ -12,11 +12,12 @@
 use crate::admit::{Pending, WriteOp, WriteStage};
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::Stage;
-use crate::engine::{Engine, Fresh, IoFor};
+use crate::engine::{Engine, Fresh};
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{Kind, MapEntry, SLOT_MAX};
 use crate::format::page::PageId;
 use crate::interface::{Action, Class, IoFailure, Legacy, Notice, Promised, RequestId};
+use crate::io::IoFor;
 use crate::link::Compared;
 use crate::pages::{Got, Task};
 use crate::proof::Proofs;

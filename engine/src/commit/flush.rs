@@ -4,9 +4,10 @@
 //! noted its number, or a higher one, has completed. That comparison is the only test. A write with FUA is durable by itself, and says nothing of
 //! others: it raises no number.
 
-use crate::engine::{Engine, IoFor};
+use crate::engine::Engine;
 use crate::format::page::PageId;
 use crate::interface::Action;
+use crate::io::IoFor;
 use crate::pages::Task;
 use crate::units::Pbn;
 use std::collections::VecDeque;

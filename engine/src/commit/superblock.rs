@@ -9,9 +9,10 @@
 
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::FlushFor;
-use crate::engine::{Engine, IoFor};
+use crate::engine::Engine;
 use crate::format::{FRONT_COPIES, Superblock, copies, pair_of};
 use crate::interface::{Class, IoFailure, Notice};
+use crate::io::IoFor;
 use crate::units::{BLOCK_SIZE, Bytes};
 
 /// The update under way, and the front copies that this server has written.

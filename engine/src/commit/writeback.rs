@@ -3,9 +3,10 @@
 //! 1. An all-zero sector means "empty" only while its page's bit is clear. The bit is set after a flush has covered the page's first write.
 //! 2. Refs, fingerprint and *written* pages may be written at any time (`pages.rs`), so delay and merging are free to choose.
 
-use crate::engine::{Engine, IoFor};
+use crate::engine::Engine;
 use crate::format::page::{self, PageContent, PageId, Region};
 use crate::interface::{IoFailure, Notice};
+use crate::io::IoFor;
 use crate::pages::{Got, Page, Slot, Task};
 use crate::units::{Time, count};
 

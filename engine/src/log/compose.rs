@@ -7,11 +7,12 @@
 use super::carry::Rider;
 use super::walk::runs;
 use crate::buffer::Slice;
-use crate::engine::{Engine, Fresh, IoFor};
+use crate::engine::{Engine, Fresh};
 use crate::format::entry::Kind;
 use crate::format::record::Record;
 use crate::format::unit::{CARRIER_PLACES_MAX, UnitKind, UnitWriter};
 use crate::interface::Class;
+use crate::io::IoFor;
 use crate::units::{Pbn, count};
 
 impl Engine {

@@ -6,11 +6,12 @@
 
 use super::open::READS_MAX;
 use crate::buffer::BufferMut;
-use crate::engine::{Engine, IoFor};
+use crate::engine::Engine;
 use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{self, PageId, SECTORS};
 use crate::interface::{Class, IoFailure, Notice};
+use crate::io::IoFor;
 use crate::units::{BLOCK_SIZE, Epoch, Pbn};
 
 /// Whether a page, as the medium has it, holds this epoch or a later one.

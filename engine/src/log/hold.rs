@@ -11,10 +11,11 @@
 use super::holds::Holding;
 use super::units::SMALL_BLOCKS_MAX;
 use crate::buffer::Slice;
-use crate::engine::{Engine, IoFor};
+use crate::engine::Engine;
 use crate::format::codec::looks_random;
 use crate::format::entry::Kind;
 use crate::interface::{Action, Class, IoId};
+use crate::io::IoFor;
 use crate::memory::Part;
 use crate::promise::Lies;
 use crate::settings::Compression;

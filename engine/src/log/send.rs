@@ -2,10 +2,11 @@
 
 use super::Walked;
 use crate::buffer::Slice;
-use crate::engine::{Engine, IoFor};
+use crate::engine::Engine;
 use crate::fingerprint::Fingerprint;
 use crate::format::unit::{UnitHeader, UnitKind, UnitWriter};
 use crate::interface::Class;
+use crate::io::IoFor;
 use crate::units::{Epoch, Pbn, count};
 
 impl Engine {

@@ -5,11 +5,12 @@
 //! 2. A block is pinned while it is read (R7), so what arrives is compared with the entry that asked for it.
 
 use crate::buffer::BufferMut;
-use crate::engine::{Engine, IoFor};
+use crate::engine::Engine;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::Kind;
 use crate::format::unit;
 use crate::interface::{Class, IoFailure};
+use crate::io::IoFor;
 use crate::pages::{Got, Task};
 use crate::units::{Pbn, Time, count, index};
 

@@ -2,8 +2,9 @@
 //!
 //! A block that is free has no possible link (R4), so it may be discarded; it is pinned until the discard has ended (R6, R7).
 
-use crate::engine::{Engine, IoFor};
+use crate::engine::Engine;
 use crate::interface::Action;
+use crate::io::IoFor;
 use crate::units::{Blocks, Pbn, count};
 
 /// Shorter runs are not worth a command; in small batches even these are.
