@@ -134,7 +134,7 @@ impl Engine {
         let held = self.log.as_mut().expect("it is there").holding.remove(epoch, pbn).expect("what goes was held back");
         let fresh = self.fresh.get(pbn).expect("what is held back is fresh");
         let (content, fingerprint) = (fresh.held.clone().expect("what is held back has its content"), fresh.fingerprint);
-        self.content_goes_to(pbn, vec![Lies { lbn: held.lbn, slot: 0, fingerprint }]);
+        self.content_goes_to(pbn, held.lbns.into_iter().map(|lbn| Lies { lbn, slot: 0, fingerprint }).collect());
         content
     }
 
@@ -148,6 +148,13 @@ impl Engine {
     pub(crate) fn is_held_back(&self, pbn: Pbn) -> bool {
         let (Some(log), Some(fresh)) = (&self.log, self.fresh.get(pbn)) else { return false };
         log.holding.contains(Epoch(fresh.epoch), pbn)
+    }
+
+    /// Another LBN means a block, which may be held back.
+    pub(crate) fn held_for_another(&mut self, pbn: Pbn, lbn: Lbn) {
+        if let (Some(log), Some(fresh)) = (&mut self.log, self.fresh.get(pbn)) {
+            log.holding.means_too(Epoch(fresh.epoch), pbn, lbn);
+        }
     }
 
     /// A block that was born in this epoch dies in it: its content need not be written any more, if it is held back. Whether it was.

@@ -2,15 +2,19 @@
 
 use super::gain::Gain;
 use crate::Map;
+use crate::format::unit::SLOTS_MAX;
 use crate::interface::IoId;
 use crate::units::{Epoch, Lbn, Pbn};
 use std::collections::BTreeMap;
 
+/// The most LBNs that are remembered of a held block: a pack has no room for more links.
+const LBNS_MAX: usize = 2 * SLOTS_MAX;
+
 /// A held block.
 #[derive(Debug)]
 pub(super) struct Held {
-    /// Of the write that brought it.
-    pub lbn: Lbn,
+    /// Of the write that brought it, and of those that brought the same since.
+    pub lbns: Vec<Lbn>,
     pub state: Holding,
 }
 
@@ -70,11 +74,18 @@ impl Holds {
 
     /// A block is held back, and is being compressed; or it looks like noise, and is held back for its neighbours' sake.
     pub fn add(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn, asked: Option<IoId>) {
-        self.blocks.insert((epoch, pbn), Held { lbn, state: asked.map_or(Holding::Noise, Holding::Asked) });
+        self.blocks.insert((epoch, pbn), Held { lbns: vec![lbn], state: asked.map_or(Holding::Noise, Holding::Asked) });
         let counts = self.counts.entry(epoch).or_default();
         counts.held += 1;
         counts.asked += usize::from(asked.is_some());
         counts.fresh += usize::from(asked.is_none());
+    }
+
+    /// Another LBN means a block, if it is held.
+    pub fn means_too(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn) {
+        if let Some(held) = self.blocks.get_mut(&(epoch, pbn)).filter(|held| held.lbns.len() < LBNS_MAX) {
+            held.lbns.push(lbn);
+        }
     }
 
     /// A block was compressed, if it could be. Its epoch; none where it is held no more. It may have died, and been born again in a later epoch.

@@ -5,13 +5,15 @@
 //!    all of them.
 //! 2. Neighbours by LBN are packed together, so that they are read together: each block into the first pack that has room for it, of those that
 //!    one of the sixteen blocks before it began.
-//! 3. Only what one LBN means, and nothing in flight has pinned, is packed or moved.
+//! 3. Only what LBNs of its epoch mean, all of which are known, and nothing in flight has pinned, is packed or moved: every name goes with it. A pack has
+//!    no more links than slots.
 
 use super::carry::Rider;
 use super::gain::TRIAL_BLOCKS;
 use super::holds::Holding;
 use crate::buffer::Slice;
 use crate::engine::{Engine, Fresh};
+use crate::fingerprint::Fingerprint;
 use crate::format::entry::{Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
 use crate::promise::Lies;
@@ -23,12 +25,23 @@ use std::collections::{BTreeSet, VecDeque};
 /// Held blocks of which packs are made: the more, the longer the runs in which these lie.
 const BATCH_BLOCKS: usize = 256;
 
-/// A block that compresses: what means it, where it would lie, and to how many bytes it comes.
-type Small = (Lbn, Pbn, usize);
+/// A held block, and the LBNs that mean it, ascending, at least one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Meant {
+    lbns: Vec<Lbn>,
+    pbn: Pbn,
+}
+
+/// One that compresses, and to how many bytes it comes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Small {
+    block: Meant,
+    bytes: usize,
+}
 
 /// One that was taken to its pack: with what its block counted.
 struct Taken {
-    lbn: Lbn,
+    lbns: Vec<Lbn>,
     rider: Rider,
     counted: i16,
 }
@@ -36,16 +49,20 @@ struct Taken {
 /// A pack takes blocks from among so many neighbours.
 const NEIGHBOURS: usize = 16;
 
-/// What lies in each pack: first fit, in their order, of so many neighbours each.
-fn packs(blocks: &[Small], most: usize) -> Vec<Vec<Small>> {
+/// What lies in each pack, of so many links at the most: first fit, in their order, of so many neighbours each.
+fn packs(blocks: Vec<Small>, most: usize) -> Vec<Vec<Small>> {
     let mut done = Vec::new();
     let mut open: VecDeque<(usize, Vec<Small>)> = VecDeque::new();
-    for (i, &block) in blocks.iter().enumerate() {
+    for (i, block) in blocks.into_iter().enumerate() {
         while open.front().is_some_and(|(since, _)| since + NEIGHBOURS <= i) {
             done.extend(open.pop_front().map(|(_, pack)| pack));
         }
-        let size = |&(_, _, bytes): &Small| SLOT_BYTES + bytes;
-        let takes = |pack: &[Small]| pack.len() < most && pack.iter().map(size).sum::<usize>() + size(&block) <= UNIT_ROOM_BYTES;
+        let size = |small: &Small| SLOT_BYTES + small.bytes;
+        let links = |small: &Small| small.block.lbns.len();
+        let takes = |pack: &[Small]| {
+            let fits = pack.iter().map(size).sum::<usize>() + size(&block) <= UNIT_ROOM_BYTES;
+            fits && pack.iter().map(links).sum::<usize>() + links(&block) <= most
+        };
         match open.iter_mut().find(|(_, pack)| takes(pack)) {
             Some((_, pack)) => pack.push(block),
             None => open.push_back((i, vec![block])),
@@ -113,75 +130,86 @@ impl Engine {
         let mut loose = 0;
         for (pbn, held) in self.log.as_ref().expect("only a log holds content back").holding.answered(epoch) {
             loose += usize::from(matches!(held.state, Holding::Loose));
-            // Two: the LBN's link and the fingerprint's. What is pinned stays, too: its place is not for other content (R7).
-            let means_it = self.open.points.get(&held.lbn) == Some(&MapEntry::Block { pbn, slot: 0 });
-            let is_lone = means_it && self.pending.get(pbn) == 2 && !self.pins.contains_key(&pbn);
+            let mut lbns = held.lbns.clone();
+            lbns.retain(|lbn| self.open.points.get(lbn) == Some(&MapEntry::Block { pbn, slot: 0 }));
+            lbns.sort_unstable();
+            lbns.dedup();
+            // Their links and the fingerprint's. What is pinned stays, too: its place is not for other content (R7).
+            let are_all = !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| self.pending.get(pbn) == links + 1);
+            let is_known = are_all && !self.pins.contains_key(&pbn);
+            let block = Meant { lbns, pbn };
             match &held.state {
-                _ if !is_lone => others.push(pbn),
-                Holding::Small(data) => small.push((held.lbn, pbn, data.len())),
-                Holding::Loose | Holding::Noise | Holding::Asked(_) => whole.push((held.lbn, pbn)),
+                _ if !is_known => others.push(pbn),
+                Holding::Small(data) => small.push(Small { block, bytes: data.len() }),
+                Holding::Loose | Holding::Noise | Holding::Asked(_) => whole.push(block),
             }
         }
         small.sort_unstable();
         let most = SLOTS_MAX.min(usize::from(self.settings.refs_limit) - 1);
-        let (packs, alone): (Vec<_>, Vec<_>) = packs(&small, most).into_iter().partition(|pack| pack.len() > 1);
+        let (packs, alone): (Vec<_>, Vec<_>) = packs(small, most).into_iter().partition(|pack| pack.len() > 1);
         let packed: usize = packs.iter().map(Vec::len).sum();
         let holds = &mut self.log.as_mut().expect("it is there").holding;
         holds.gain.note(packed + alone.len() + loose, packed - packs.len());
         holds.looked_at(epoch);
         // One alone is as well off in its own block.
-        whole.extend(alone.into_iter().flatten().map(|(lbn, pbn, _)| (lbn, pbn)));
-        let mut contents = self.place(epoch, &packs, whole);
+        whole.extend(alone.into_iter().flatten().map(|small| small.block));
+        let mut contents = self.place(epoch, packs, whole);
         contents.extend(others.into_iter().map(|pbn| (pbn, self.take_held(epoch, pbn))));
         contents.sort_unstable_by_key(|&(pbn, _)| pbn);
         self.send_runs(contents);
     }
 
     /// What goes to which block: packs and whole blocks to those of all of them, in the longest runs. What lies in one of these stays there.
-    fn place(&mut self, epoch: Epoch, packs: &[Vec<Small>], whole: Vec<(Lbn, Pbn)>) -> Vec<(Pbn, Slice)> {
-        let all = packs.iter().flatten().map(|&(_, pbn, _)| pbn).chain(whole.iter().map(|&(_, pbn)| pbn)).collect();
+    fn place(&mut self, epoch: Epoch, packs: Vec<Vec<Small>>, whole: Vec<Meant>) -> Vec<(Pbn, Slice)> {
+        let all = packs.iter().flatten().map(|small| &small.block).chain(&whole).map(|block| block.pbn).collect();
         let (places, rest) = places(all, packs.len() + whole.len());
-        let (stays, moves): (Vec<_>, Vec<_>) = whole.into_iter().partition(|(_, pbn)| places.binary_search(pbn).is_ok());
-        let taken: BTreeSet<Pbn> = stays.iter().map(|&(_, pbn)| pbn).collect();
+        let (stays, moves): (Vec<_>, Vec<_>) = whole.into_iter().partition(|block| places.binary_search(&block.pbn).is_ok());
+        let taken: BTreeSet<Pbn> = stays.iter().map(|block| block.pbn).collect();
         let mut vacant = places.into_iter().filter(|pbn| !taken.contains(pbn));
         // All are taken from where they are before anything lies there.
-        let packs: Vec<_> = packs.iter().zip(&mut vacant).map(|(pack, to)| (to, self.take_riders(epoch, pack, to))).collect();
-        let moves: Vec<_> = moves.into_iter().zip(vacant).map(|((lbn, pbn), to)| (to, lbn, self.take_away(epoch, pbn, to))).collect();
+        let packs: Vec<_> = packs.into_iter().zip(&mut vacant).map(|(pack, to)| (to, self.take_riders(epoch, pack, to))).collect();
+        let moves: Vec<_> =
+            moves.into_iter().zip(vacant).map(|(block, to)| (to, block.lbns, self.take_away(epoch, block.pbn, to))).collect();
         let mut contents: Vec<_> = packs.into_iter().map(|(pbn, riders)| (pbn, self.make_pack(epoch, pbn, riders))).collect();
-        contents.extend(moves.into_iter().map(|(pbn, lbn, (fresh, _, counted))| (pbn, self.lay(lbn, pbn, fresh, counted))));
-        contents.extend(stays.into_iter().map(|(_, pbn)| (pbn, self.take_held(epoch, pbn))));
+        contents.extend(moves.into_iter().map(|(pbn, lbns, (fresh, _, counted))| (pbn, self.lay(lbns, pbn, fresh, counted))));
+        contents.extend(stays.into_iter().map(|block| (block.pbn, self.take_held(epoch, block.pbn))));
         self.free_unwritten(rest);
         contents
     }
 
     /// A block that was held back lies here now. Its content.
-    fn lay(&mut self, lbn: Lbn, pbn: Pbn, fresh: Fresh, counted: i16) -> Slice {
+    fn lay(&mut self, lbns: Vec<Lbn>, pbn: Pbn, fresh: Fresh, counted: i16) -> Slice {
         let content = fresh.held.clone().expect("what is held back has its content");
-        self.content_goes_to(pbn, vec![Lies { lbn, slot: 0, fingerprint: fresh.fingerprint }]);
         self.counts_now(pbn, counted, false);
-        self.open.points.insert(lbn, MapEntry::Block { pbn, slot: 0 });
+        let lies = self.lies_now(lbns, (pbn, 0), fresh.fingerprint);
+        self.content_goes_to(pbn, lies);
         self.fresh.insert(pbn, fresh);
         content
     }
 
-    fn take_riders(&mut self, epoch: Epoch, blocks: &[Small], place: Pbn) -> Vec<Taken> {
-        let take = |&(lbn, block, _): &Small| {
-            let (rider, counted) = self.take_rider(epoch, block, place);
-            Taken { lbn, rider, counted }
+    /// What these LBNs mean, in the open epoch, lies here now.
+    fn lies_now(&mut self, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<Lies> {
+        self.open.points.extend(lbns.iter().map(|&lbn| (lbn, MapEntry::Block { pbn, slot })));
+        lbns.into_iter().map(|lbn| Lies { lbn, slot, fingerprint }).collect()
+    }
+
+    fn take_riders(&mut self, epoch: Epoch, blocks: Vec<Small>, place: Pbn) -> Vec<Taken> {
+        let take = |Small { block: Meant { lbns, pbn }, .. }| {
+            let (rider, counted) = self.take_rider(epoch, pbn, place);
+            Taken { lbns, rider, counted }
         };
-        blocks.iter().map(take).collect()
+        blocks.into_iter().map(take).collect()
     }
 
     fn make_pack(&mut self, epoch: Epoch, pbn: Pbn, riders: Vec<Taken>) -> Slice {
         let mut writer = UnitWriter::new(Vec::new());
         let mut counts = 1;
         let mut lies = Vec::with_capacity(riders.len());
-        for (Taken { lbn, rider, counted }, slot) in riders.into_iter().zip(1..) {
+        for (Taken { lbns, rider, counted }, slot) in riders.into_iter().zip(1..) {
             counts += counted - 1;
             let pushed = writer.push_slot(rider.fresh.fingerprint, &rider.data);
             assert_eq!(pushed, Some(slot), "a pack was measured");
-            lies.push(Lies { lbn, slot, fingerprint: rider.fresh.fingerprint });
-            self.open.points.insert(lbn, MapEntry::Block { pbn, slot });
+            lies.extend(self.lies_now(lbns, (pbn, slot), rider.fresh.fingerprint));
         }
         self.counts_now(pbn, counts, false);
         self.content_goes_to(pbn, lies);
@@ -202,8 +230,20 @@ mod tests {
     use super::*;
 
     fn sizes(bytes: &[usize], most: usize) -> Vec<Vec<usize>> {
-        let blocks: Vec<Small> = bytes.iter().zip(0..).map(|(&bytes, i)| (Lbn(i), Pbn(i), bytes)).collect();
-        packs(&blocks, most).into_iter().map(|pack| pack.into_iter().map(|(_, _, bytes)| bytes).collect()).collect()
+        linked(&bytes.iter().map(|&bytes| (bytes, 1)).collect::<Vec<_>>(), most)
+    }
+
+    /// The sizes in each pack, of blocks of so many bytes and links.
+    fn linked(blocks: &[(usize, u64)], most: usize) -> Vec<Vec<usize>> {
+        let block =
+            |(&(bytes, links), i)| Small { block: Meant { lbns: (0..links).map(|n| Lbn(100 * i + n)).collect(), pbn: Pbn(i) }, bytes };
+        let blocks = blocks.iter().zip(0..).map(block).collect();
+        packs(blocks, most).into_iter().map(|pack| pack.into_iter().map(|small| small.bytes).collect()).collect()
+    }
+
+    #[test]
+    fn a_pack_has_no_more_links_than_it_may() {
+        assert_eq!(linked(&[(100, 9), (200, 9), (300, 6), (400, 20), (500, 1)], 15), [vec![100, 300], vec![200, 500], vec![400]]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Large epochs: what is packed, what is not compressed, and who waits for it.
 
 use crate::carriers::{served, settings, soft, written};
+use crate::checked::findings;
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
 use onefold_engine::interface::{Class, Op};
@@ -26,6 +27,59 @@ fn what_compresses_of_a_large_epoch_is_packed() {
     assert_eq!(m.read(4096 * 200, 65 * 4096), content[..65 * 4096]);
 }
 
+/// What is written again while it waits to be packed goes with its duplicates; what was overwritten meanwhile does not.
+#[test]
+fn what_several_lbns_mean_is_packed_with_all_its_names() {
+    let mut m = served(blank(32 << 20, None));
+    let content = soft(1, 90);
+    m.write(0, &content);
+    m.write(4096 * 200, &content);
+    m.write(4096 * 400, &content[..4096 * 30]);
+    // A name goes, another one comes back, and a block loses both of its own.
+    m.write(4096 * 5, &soft(2, 1));
+    m.write(4096 * 207, &soft(3, 1));
+    m.write(4096 * 207, &content[4096 * 7..4096 * 8]);
+    m.write(4096 * 60, &soft(4, 1));
+    m.write(4096 * 260, &soft(5, 1));
+    m.flush();
+    let right = |m: &mut Machine| {
+        let with = |changed: &[(usize, u64)]| {
+            let mut all = content.clone();
+            changed.iter().for_each(|&(at, seed)| all[4096 * at..4096 * (at + 1)].copy_from_slice(&soft(seed, 1)));
+            all
+        };
+        assert!(m.read(0, 4096 * 90) == with(&[(5, 2), (60, 4)]));
+        assert!(m.read(4096 * 200, 4096 * 90) == with(&[(60, 5)]));
+        assert!(m.read(4096 * 400, 4096 * 30) == content[..4096 * 30]);
+    };
+    right(&mut m);
+    let (data, ..) = written(&mut m);
+    assert!((30..=36).contains(&data), "three fit a block, and {data} blocks were written for 92");
+    assert_eq!(m.engine.ledger().duplicates, 121);
+    // A kill, another server, an orderly end.
+    let mut m = served(std::mem::take(&mut m.medium));
+    right(&mut m);
+    m.request(Op::Discard, 0, 4096 * 90, None, false);
+    m.flush();
+    assert!(m.read(4096 * 400, 4096 * 30) == content[..4096 * 30]);
+    let medium = m.close();
+    assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
+}
+
+/// A pack counts no more than a block may.
+#[test]
+fn what_very_many_lbns_mean_stays_in_a_block_of_its_own() {
+    let mut m = served(blank(32 << 20, None));
+    m.write(0, &soft(1, 70));
+    (0..40).for_each(|i| m.write(4096 * (200 + i), &soft(1, 1)));
+    m.flush();
+    assert_eq!(m.read(4096 * 239, 4096), soft(1, 1));
+    let (data, ..) = written(&mut m);
+    assert_eq!(data, 1 + 23, "69 of them are packed, three to a block");
+    let medium = m.close();
+    assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
+}
+
 /// Else noise would go out block by block, between what waits to be packed, and packs where it left gaps.
 #[test]
 fn what_does_not_compress_goes_out_side_by_side_with_the_packs() {
@@ -34,7 +88,7 @@ fn what_does_not_compress_goes_out_side_by_side_with_the_packs() {
     let before = commands(&m);
     let mixed: Vec<u8> = (0..200).flat_map(|i| if i % 2 == 0 { soft(i, 1) } else { pattern(i, 4096) }).collect();
     m.write(0, &mixed);
-    // These mean what others mean, and stay where they are.
+    // These mean what others mean.
     m.write(4096 * 400, &mixed[4096 * 100..][..4096 * 2]);
     m.flush();
     assert_eq!(written(&mut m), (100 + 34, 1, 2));
