@@ -28,7 +28,7 @@ use crate::promise::Promises;
 use crate::read::ReadOp;
 use crate::recover::{Recount, Refill};
 use crate::settings::Settings;
-use crate::space::{Reclaim, Space};
+use crate::space::{Full, Reclaim, Space};
 use crate::stats::Ledger;
 use crate::units::{Blocks, Bytes, Lbn, Pbn, Time, count};
 use slab::Slab;
@@ -182,6 +182,7 @@ pub struct Engine {
     /// Blocks whose content was found wrong in this run: never linked to again.
     pub(crate) suspects: std::collections::BTreeSet<Pbn>,
     pub(crate) space_waiters: VecDeque<usize>,
+    pub(crate) full: Full,
     pub(crate) run: Option<Run>,
 
     pub(crate) pages: Pages,
@@ -276,6 +277,7 @@ impl Engine {
             reads_bytes: 0,
             suspects: std::collections::BTreeSet::new(),
             space_waiters: VecDeque::new(),
+            full: Full::default(),
             run: None,
             index,
             fresh: ByBlock::default(),
@@ -359,6 +361,7 @@ impl Engine {
             self.write_back_early();
         }
         self.charge_dirty();
+        self.retry_if_due();
         self.set_wake();
     }
 

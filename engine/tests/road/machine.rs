@@ -44,6 +44,8 @@ pub struct Machine {
     pub notices: Vec<Notice>,
     pub flushes: u64,
     pub fua_writes: u64,
+    /// How often it asked for what it had sent back.
+    pub retries: u64,
     /// Blocks written, by class.
     pub written: BTreeMap<Class, u64>,
     /// What the device was told to write, by its first block, and to flush.
@@ -130,6 +132,7 @@ impl Machine {
             notices: Vec::new(),
             flushes: 0,
             fua_writes: 0,
+            retries: 0,
             written: BTreeMap::new(),
             history: Vec::new(),
             digested: 0,
@@ -243,6 +246,7 @@ impl Machine {
                         self.traces = traces;
                     }
                     Action::Recalled => {}
+                    Action::Retry => self.retries += 1,
                     Action::Closed { clean } => self.closed = Some(clean),
                 }
             }
@@ -308,15 +312,9 @@ impl Machine {
         self.replies.contains_key(&id.0)
     }
 
-    /// What a request was answered.
-    pub fn answered(&mut self, id: RequestId) -> Reply {
-        self.answer(id)
-    }
-
     /// Waits for a write.
     pub fn finish(&mut self, id: RequestId) {
-        let reply = self.answer(id);
-        assert!(matches!(reply, Reply::Done), "{reply:?}");
+        assert!(matches!(self.answer(id), Reply::Done), "{id:?} is answered otherwise");
     }
 
     pub fn begin_write(&mut self, offset: u64, bytes: &[u8]) -> RequestId {
@@ -363,6 +361,16 @@ impl Machine {
             self.now = self.wake;
             self.feed(Event::Tick);
         }
+    }
+
+    /// Lets so much time pass, and wakes it when it wants to be woken.
+    pub fn pass_ms(&mut self, ms: u64) {
+        let end = self.now + ms * 1_000_000;
+        while self.wake > self.now && self.wake <= end {
+            self.now = self.wake;
+            self.feed(Event::Tick);
+        }
+        self.now = end;
     }
 
     /// Whether a read of a block fails.

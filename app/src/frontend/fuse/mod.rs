@@ -4,7 +4,7 @@
 //!
 //! - the *supervisor* ([`supervisor`]) holds the session: mounts, shakes hands, starts the server and starts another when it dies. When it dies
 //!   itself, the server starts another supervisor;
-//! - the *server* ([`Fuse`]) is lent the session's descriptors and answers requests ([`receive`] → [`files`] → the target → [`channel`]);
+//! - the *server* ([`Fuse`]) is lent the session's descriptors and answers requests ([`receive`] → [`files`] → the target → [`answer`]);
 //! - the *hands* ([`attach_loop`], [`loopdev::detach`]) touch the file system from outside. Neither supervisor nor server may, or nobody would
 //!   be left to answer.
 //!
@@ -15,6 +15,7 @@
 //! 2. Memory: each thread has 1 MiB of its own to receive into; all that is held for longer comes from the target's budget.
 //! 3. The order of the end: loop device, file system, server (which then closes its volume), supervisor.
 
+pub mod answer;
 pub mod channel;
 pub mod files;
 pub mod handover;
@@ -26,6 +27,7 @@ pub mod signals;
 pub mod supervisor;
 pub mod wire;
 
+use self::answer::InHand;
 use self::channel::Channel;
 use self::receive::{End, Receiver};
 use self::session::system;
@@ -76,10 +78,19 @@ impl Frontend for Fuse {
             Some(Ok(()) | Err(Errno::INVAL)) | None => {}
             Some(Err(e)) => return Err(system("cannot go on with the FUSE session".into(), e)),
         }
+        // Weak: who holds a channel owes an answer through it.
+        let first = channels.first().map(Arc::downgrade).unwrap_or_default();
+        target.when_room(Box::new(move || {
+            if let Some(Err(error)) = first.upgrade().map(|channel| channel.resend()) {
+                tracing::warn!(%error, "cannot have requests sent again");
+            }
+        }));
+        let in_hand = Arc::new(InHand::default());
         let disk_name: Arc<str> = files::disk_name(&config.tag).into();
         let mut threads = Vec::new();
         for (i, pair) in channels.chunks_exact(session::CHANNELS_A_THREAD).enumerate() {
-            let receiver = Receiver::new(Arc::clone(&target), Arc::clone(&disk_name), Arc::clone(&pair[0]), Arc::clone(&pair[1]));
+            let (waiting, draining) = (Arc::clone(&pair[0]), Arc::clone(&pair[1]));
+            let receiver = Receiver::new(Arc::clone(&target), Arc::clone(&in_hand), Arc::clone(&disk_name), waiting, draining);
             let run = move || {
                 // A server with a thread missing would answer some and let others wait. Dead as a whole, it is replaced.
                 let _guard = AbortOnPanic;
