@@ -191,7 +191,7 @@ pub fn play(arguments: &[&str]) -> Option<ExitCode> {
             serve(tag, file, channels, ready, supervisor)
         }
         ["attach-loop", tag, "--root", root] => attach(tag, root),
-        ["detach", device] => loopdev::detach(Path::new(device)).map_err(Into::into),
+        ["detach", device] => loopdev::detach(Path::new(device)).map(drop).map_err(Into::into),
         _ => return None,
     };
     Some(match result {

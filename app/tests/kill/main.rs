@@ -10,6 +10,7 @@ mod ring;
 mod roles;
 mod session;
 mod stopped;
+mod store;
 mod tools;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +20,7 @@ use std::time::Instant;
 /// A test's name, what it needs (or why it cannot be had), and the test.
 type Test = (&'static str, fn() -> Result<(), String>, fn());
 
-const TESTS: [Test; 17] = [
+const TESTS: [Test; 18] = [
     ("ring_keeps_what_was_acknowledged", tools::nothing, ring::keeps_what_was_acknowledged),
     ("session_ext4_under_verified_load", session::needed_for_ext4, session::ext4_under_verified_load),
     ("session_many_quick_kills", session::needed, session::many_quick_kills),
@@ -36,6 +37,7 @@ const TESTS: [Test; 17] = [
     ("session_killed_at_its_beginning", session::needed, session::killed_at_its_beginning),
     ("session_of_a_stopped_server_keeps_nobody_waiting", session::needed, stopped::of_a_stopped_server_keeps_nobody_waiting),
     ("session_killed_in_every_combination", session::needed, roles::killed_in_every_combination),
+    ("session_over_a_store_that_was_full", session::needed, store::that_was_full_is_detached_and_attached_again),
     ("session_outlives_its_supervisor", session::needed, session::outlives_its_supervisor),
     ("session_ended_by_its_server", session::needed, session::ended_by_its_server),
     ("session_ended_with_a_failure_is_not_begun_again", session::needed, session::ended_with_a_failure_is_not_begun_again),

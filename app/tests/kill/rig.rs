@@ -71,6 +71,18 @@ impl Rig {
         rig
     }
 
+    /// Makes a volume in the directory `place`, as `made` says, and attaches it; waits for its device.
+    pub fn volume_at(place: &Path, made: &[&str]) -> Self {
+        let mut rig = Self::over(&[], |directory| {
+            let volume = volume_in(place);
+            run(&[&[ONEFOLD, "create", volume.to_str().unwrap()], made].concat(), 30);
+            std::os::unix::fs::symlink(&volume, volume_in(directory)).unwrap();
+            attach_words(directory, &[])
+        });
+        rig.wait_device();
+        rig
+    }
+
     /// Attaches its volume once more, with these options; all processes of the first time are dead.
     pub fn attach_again(mut self, options: &[&str]) -> Self {
         self.supervisor.wait().unwrap();
