@@ -475,6 +475,7 @@ impl Engine {
 
     /// After a failed write or flush: whoever waits for durability hears of it (A5).
     pub(crate) fn fail_writers(&mut self) {
+        self.release_unsent_content();
         let mut waiters = std::mem::take(&mut self.open.waiters);
         if let Some(commit) = &mut self.commit {
             waiters.append(&mut commit.epoch.waiters);

@@ -510,7 +510,6 @@ impl Engine {
         }
         self.failed = true;
         self.notice(notice);
-        self.run = None;
         self.fail_writers();
         // An opening may wait for it.
         self.ready.push_back(Task::Checkpoint);

@@ -1,8 +1,8 @@
 //! A medium that does everything at once, and the engine over it.
 
-use crate::media::chosen;
+use crate::media::{Heap, chosen};
 use onefold_engine::Engine;
-use onefold_engine::buffer::{BufferMut, Frame, Home, Slice};
+use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::Superblock;
 use onefold_engine::format::codec::compress;
@@ -15,15 +15,6 @@ use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Time, index};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-struct Heap;
-
-impl Home for Heap {
-    fn take(self: Arc<Self>, blocks: usize) -> BufferMut {
-        BufferMut::zeroed(blocks)
-    }
-    fn give_back(&self, _: Box<[Frame]>, _: u32) {}
-}
 
 /// What a device has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +109,7 @@ impl Machine {
     /// With the superblock that counts.
     pub fn over(medium: Vec<u8>, superblock: Superblock, settings: Settings, legacy: Legacy) -> Self {
         let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
-        let mut engine = Engine::open(superblock.clone(), settings, Arc::new(Heap), accountant.clone(), Time(0));
+        let mut engine = Engine::open(superblock.clone(), settings, Arc::new(Heap::default()), accountant.clone(), Time(0));
         let traces = legacy.traces;
         engine.recall(legacy);
         Self {
