@@ -20,6 +20,15 @@ pub enum Received {
     Over,
 }
 
+/// What became of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// The kernel took it, or nobody waits for any answer any more.
+    Taken,
+    /// The kernel knows no such request in this channel (any more).
+    Unknown,
+}
+
 impl Channel {
     pub const fn new(descriptor: OwnedFd) -> Self {
         Self(descriptor)
@@ -51,12 +60,22 @@ impl Channel {
         rustix::io::write(&self.0, &replies::resend()).map(drop)
     }
 
-    pub(super) fn send(&self, parts: &[IoSlice<'_>]) {
+    /// [`Self::resend`] where it is known to the kernel.
+    pub(super) fn ask_again(&self) {
+        if let Err(error) = self.resend() {
+            tracing::warn!(%error, "cannot have requests sent again");
+        }
+    }
+
+    pub(super) fn send(&self, parts: &[IoSlice<'_>]) -> Sent {
         match rustix::io::writev(&self.0, parts) {
-            // ENOENT: nobody waits for it any more. ENODEV, ECONNABORTED: the session is over.
-            Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => {}
+            // The session is over.
+            Ok(_) | Err(Errno::NODEV | Errno::CONNABORTED) => {}
+            // It is in another channel since it was sent again, or nobody waits for it any more.
+            Err(Errno::NOENT) => return Sent::Unknown,
             // Our mistake, an answer of the wrong shape. The kernel has ended the request with EIO.
             Err(error) => tracing::error!(%error, parts = parts.len(), "the kernel refused an answer"),
         }
+        Sent::Taken
     }
 }

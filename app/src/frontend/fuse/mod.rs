@@ -66,6 +66,7 @@ pub struct Fuse {
     detach: fn(&Path) -> Command,
     threads: Vec<JoinHandle<End>>,
     channels: Vec<Arc<Channel>>,
+    in_hand: Arc<InHand>,
 }
 
 impl Frontend for Fuse {
@@ -80,12 +81,11 @@ impl Frontend for Fuse {
         }
         // Weak: who holds a channel owes an answer through it.
         let first = channels.first().map(Arc::downgrade).unwrap_or_default();
-        target.when_room(Box::new(move || {
-            if let Some(Err(error)) = first.upgrade().map(|channel| channel.resend()) {
-                tracing::warn!(%error, "cannot have requests sent again");
-            }
-        }));
+        target.when_room(Box::new(move || first.upgrade().into_iter().for_each(|channel| channel.ask_again())));
         let in_hand = Arc::new(InHand::default());
+        let asking = in_hand.clone();
+        let thread = std::thread::Builder::new().name("fuse lost".to_owned()).stack_size(STACK_BYTES).spawn(move || asking.ask_for_lost());
+        thread.map_err(|source| Error::System { what: "cannot start a thread".into(), source })?;
         let disk_name: Arc<str> = files::disk_name(&config.tag).into();
         let mut threads = Vec::new();
         for (i, pair) in channels.chunks_exact(session::CHANNELS_A_THREAD).enumerate() {
@@ -99,7 +99,7 @@ impl Frontend for Fuse {
             let thread = std::thread::Builder::new().name(format!("fuse-{i}")).stack_size(STACK_BYTES).spawn(run);
             threads.push(thread.map_err(|source| Error::System { what: "cannot start a thread".into(), source })?);
         }
-        Ok(Self { tag: config.tag, detach: config.detach, threads, channels })
+        Ok(Self { tag: config.tag, detach: config.detach, threads, channels, in_hand })
     }
 
     /// The path of the loop device on it; empty while there is none.
@@ -132,6 +132,7 @@ impl Fuse {
         while self.channels.iter().any(|channel| Arc::strong_count(channel) > 1) {
             std::thread::sleep(Duration::from_millis(1));
         }
+        self.in_hand.end();
         ends.iter().all(|end| matches!(end, Ok(End::Over)))
     }
 }
