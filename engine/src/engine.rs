@@ -328,6 +328,7 @@ impl Engine {
             Event::Tick => self.wake = None,
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::GuardFailed => self.fail("a read or write of the guard block"),
+            Event::EndWaiting => self.end_waiting(),
             Event::Close => self.begin_closing(),
         }
         self.run();

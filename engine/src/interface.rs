@@ -234,6 +234,8 @@ pub enum Event {
     Ousted,
     /// The guard block could not be read or written: as any failed operation of the device (A5).
     GuardFailed,
+    /// The volume is about to be detached: writes that wait for room fail at once, and so does each further one that finds none.
+    EndWaiting,
     /// Commit everything, mark the volume clean, then [`Action::Closed`]. No request comes after it.
     Close,
 }

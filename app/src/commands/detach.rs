@@ -57,7 +57,7 @@ fn spare_what_is_deleted(record: &Record, is_forced: bool) -> Outcome {
 /// When it is not attached, in use, or does not end in time.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     if let Some(device) = &arguments.device {
-        let unflushed = loopdev::detach(device).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) })?;
+        let unflushed = loopdev::detach(device, || end_waiting(device)).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) })?;
         return unflushed.map_or(Ok(Exit::Done), |errno| {
             Err(Failed::new(Exit::DeviceFailed, format!("what was written to {} last could not be flushed: {errno}", device.display())))
         });
@@ -88,11 +88,28 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     match (End::take(&places.end), unflushed) {
         (None | Some(End { exit: Exit::Done, .. }), None) => Ok(Exit::Done),
         (Some(End { exit: Exit::DeviceFailed, failed: None, .. }), unflushed) => Err(store_failed(&record, &places, unflushed)),
-        (None | Some(End { exit: Exit::Done, .. }), Some(unflushed)) => Err(store_failed(&record, &places, Some(unflushed))),
+        (None | Some(End { exit: Exit::Done, .. }), Some(unflushed)) => Err(unwritten(&record, &unflushed)),
         (Some(End { exit, failed, .. }), _) => {
             Err(failed.unwrap_or_else(|| Failed::new(exit, exit.meaning())).next(format!("The log is {}.", places.log.display())))
         }
     }
+}
+
+/// Writes that wait for room on a full volume would keep the flush of its device waiting. Where nobody can be told, it waits as long as they do.
+fn end_waiting(device: &Path) {
+    let Ok(directory) = run_directory() else { return };
+    let attached = by_life(&directory).map(|(alive, _)| alive).unwrap_or_default();
+    for record in attached.iter().filter(|record| Path::new(&record.location) == device) {
+        let _ = control::ask(&Places::of(&directory, &record.id).control, &Ask::EndWaiting);
+    }
+}
+
+/// What to say of a volume that was detached, and is well, although its device could not be flushed: it was full.
+fn unwritten(record: &Record, unflushed: &Failed) -> Failed {
+    let path = record.path.display();
+    let message = format!("{path} is detached, but {}; what was synced before is safe", unflushed.message);
+    Failed::new(Exit::DeviceFailed, message)
+        .next(format!("Where the volume was full: `onefold attach {path}`, make room (delete and trim), and write that again."))
 }
 
 /// What to say of a volume that was detached although its store would not take all that was written.

@@ -352,6 +352,10 @@ impl Served for Volume {
         self
     }
 
+    fn end_waiting(&self) {
+        self.feed(&mut vec![Event::EndWaiting], Vec::new());
+    }
+
     fn close(&self) -> Closing {
         self.pool.close();
         self.feed(&mut vec![Event::Close], Vec::new());

@@ -79,6 +79,7 @@ fn serve_until_ended(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOn
             Record::of(plan, Process::this(), location.clone()).store(&places.record)?;
             ready(&location);
             wait(&stopped);
+            served.end_waiting();
             if let Err(error) = server.stop() {
                 tracing::warn!(%error, "the front-end did not end as it should");
             }
@@ -230,6 +231,10 @@ fn respond(served: &dyn Served, desk: &Desk, stop: &Sender<()>, ask: Ask, client
     client.answer(match ask {
         Ask::Status => json(serde_json::to_value(served.condition())),
         Ask::Stats => json(serde_json::to_value(served.counts())),
+        Ask::EndWaiting => {
+            served.end_waiting();
+            Ok(Value::Null)
+        }
         // Whoever waited is gone only when the end has begun already.
         Ask::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
         Ask::Record(order) => return desk.record(&order, client),

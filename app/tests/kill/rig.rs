@@ -71,13 +71,12 @@ impl Rig {
         rig
     }
 
-    /// Makes a volume in the directory `place`, as `made` says, and attaches it; waits for its device.
-    pub fn volume_at(place: &Path, made: &[&str]) -> Self {
+    /// Makes a volume at `place`, as `made` says, and attaches it with these options; waits for its device.
+    pub fn volume_at(place: &Path, made: &[&str], options: &[&str]) -> Self {
         let mut rig = Self::over(&[], |directory| {
-            let volume = volume_in(place);
-            run(&[&[ONEFOLD, "create", volume.to_str().unwrap()], made].concat(), 30);
-            std::os::unix::fs::symlink(&volume, volume_in(directory)).unwrap();
-            attach_words(directory, &[])
+            run(&[&[ONEFOLD, "create", place.to_str().unwrap()], made].concat(), 30);
+            std::os::unix::fs::symlink(place, volume_in(directory)).unwrap();
+            attach_words(directory, options)
         });
         rig.wait_device();
         rig

@@ -3,7 +3,8 @@
 //! 1. The volume is full from the first write that finds no block, when none is on its way to be free, until a write finds one with more than the reserve
 //!    left, and some to spare.
 //! 2. Such writes wait, as long as `full_wait_ms` after the volume became full: here, and tried again when a block is freed; or with whoever sent them, who
-//!    sends them again when he is told ([`Action::Retry`]). After that they fail, until there is room again.
+//!    sends them again when he is told ([`Action::Retry`]). After that they fail, until there is room again. When the volume is about to be detached
+//!    ([`Event::EndWaiting`](crate::interface::Event::EndWaiting)) they fail at once: a flush of the device waits for them. So they do when the store fails.
 //! 3. What may bring room goes in meanwhile: discards (`admit.rs`), overwrites, and journals, without which a file system above frees nothing. These two
 //!    take from the reserve; a journal, whose blocks may never have been written, half of it at the most.
 
@@ -28,6 +29,8 @@ const JOURNAL_BLOCKS: u64 = 1024;
 #[derive(Default)]
 pub(crate) struct Full {
     since: Option<Time>,
+    /// No write waits any more.
+    waiting_is_over: bool,
     /// Its owner has heard that writes fail.
     fails: bool,
     /// How often senders are still to be asked, and when last.
@@ -57,7 +60,13 @@ impl Engine {
 
     /// When waiting ends, where it has not yet.
     fn full_until(&self) -> Option<Time> {
-        self.full.since.map(|since| since.plus_ms(self.settings.full_wait_ms))
+        let wait_ms = if self.full.waiting_is_over { 0 } else { self.settings.full_wait_ms };
+        self.full.since.map(|since| since.plus_ms(wait_ms))
+    }
+
+    /// From here on no write waits for room. Those that do are answered, as soon as it is sure that nothing under way brings them any.
+    pub(crate) fn end_waiting(&mut self) {
+        self.full.waiting_is_over = true;
     }
 
     /// Nothing in flight frees a block for those who wait for one.
@@ -68,7 +77,7 @@ impl Engine {
             self.notice(Notice::Full { wait_ms: self.settings.full_wait_ms });
         }
         self.full.kept = self.space.census.kept;
-        let waits = !is_recalling && !self.close_asked && self.full_until().is_some_and(|until| self.now < until);
+        let waits = !is_recalling && self.full_until().is_some_and(|until| self.now < until);
         if waits && !self.settings.retries_when_full {
             return;
         }
@@ -78,7 +87,8 @@ impl Engine {
             }
             self.full.retries = RETRIES;
         } else if !is_recalling && self.settings.full_wait_ms > 0 && !std::mem::replace(&mut self.full.fails, true) {
-            self.notice(Notice::NoSpace { waited_ms: self.settings.full_wait_ms });
+            let waited_ns = self.full.since.map_or(0, |since| self.now.0 - since.0);
+            self.notice(Notice::NoSpace { waited_ms: waited_ns / 1_000_000 });
         }
         while let Some(op) = self.space_waiters.pop_front() {
             self.go_without_space(op, if waits { Failure::Full } else { Failure::NoSpace });
@@ -105,7 +115,11 @@ impl Engine {
 
     /// When senders are asked again, where they are.
     fn retry_at(&self) -> Time {
-        let has_room = self.failed || !self.is_full() || self.has_more_than_reserve() || self.space.census.kept > self.full.kept;
+        let has_room = self.failed
+            || self.full.waiting_is_over
+            || !self.is_full()
+            || self.has_more_than_reserve()
+            || self.space.census.kept > self.full.kept;
         let at = self.full.retried.plus_ms(if has_room { RETRY_WITH_ROOM_MS } else { RETRY_MS });
         match self.full_until() {
             Some(until) if until > self.full.retried => at.min(until),

@@ -206,3 +206,43 @@ fn a_volume_that_closes_waits_for_no_room() {
         assert_eq!(m.closed, Some(true), "{mode:?}");
     }
 }
+
+/// The flush of a device that is being detached waits for them.
+#[test]
+fn waiting_ends_when_the_volume_is_about_to_be_detached() {
+    for mode in MODES {
+        let (mut m, written) = full(waiting(mode));
+        let id = begin(&mut m, written);
+        m.pass_ms(3_000);
+        assert!(!m.is_answered(id), "{mode:?}");
+        m.feed(Event::EndWaiting);
+        assert!(m.is_answered(id) && fails(&m.answer(id), Failure::NoSpace), "{mode:?}");
+        let late = begin(&mut m, written);
+        assert!(m.is_answered(late) && fails(&m.answer(late), Failure::NoSpace), "{mode:?}");
+        assert!(matches!(told(&m)[..], [Notice::Full { .. }, Notice::NoSpace { waited_ms: 1..=3_000 }]), "{mode:?}: {:?}", told(&m));
+        m.close();
+
+        let (mut m, written) = full(Settings { retries_when_full: true, ..waiting(mode) });
+        let id = begin(&mut m, written);
+        assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
+        m.feed(Event::EndWaiting);
+        assert_eq!(sent_again(&mut m, &[written], 500), [Some(Failure::NoSpace)], "{mode:?}");
+    }
+}
+
+#[test]
+fn waiting_ends_when_the_store_fails() {
+    for mode in MODES {
+        let (mut m, written) = full(waiting(mode));
+        let id = begin(&mut m, written);
+        assert!(!m.is_answered(id), "{mode:?}");
+        m.feed(Event::GuardFailed);
+        assert!(m.is_answered(id) && fails(&m.answer(id), Failure::ReadOnly), "{mode:?}");
+
+        let (mut m, written) = full(Settings { retries_when_full: true, ..waiting(mode) });
+        let id = begin(&mut m, written);
+        assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
+        m.feed(Event::GuardFailed);
+        assert_eq!(sent_again(&mut m, &[written], 500), [Some(Failure::ReadOnly)], "{mode:?}");
+    }
+}

@@ -144,11 +144,12 @@ pub fn clear_dead(tag: &str) {
 }
 
 /// Flushes a loop device and takes it away; with that the session below it ends, too. Says why it could not be flushed, if so: it goes all the same,
-/// since the kernel keeps nothing that it could not write, and a second try would only seem to succeed.
+/// since the kernel keeps nothing that it could not write, and a second try would only seem to succeed. `before_flush` is called when nobody else uses
+/// the device.
 ///
 /// # Errors
 /// When it is in use (mounted, or open for more than a look): then it stays.
-pub fn detach(device: &Path) -> Result<Option<Errno>, Error> {
+pub fn detach(device: &Path, before_flush: impl FnOnce()) -> Result<Option<Errno>, Error> {
     let give_up = Instant::now() + PATIENCE;
     let open = loop {
         match rustix::fs::open(device, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
@@ -165,6 +166,7 @@ pub fn detach(device: &Path) -> Result<Option<Errno>, Error> {
             Err(e) => return Err(system(format!("cannot open {}", device.display()), e)),
         }
     };
+    before_flush();
     // What was written to the device itself, and not through a file system, lies in its page cache until now.
     let unflushed = rustix::fs::fsync(&open).err();
     match ioctl(&open, uapi::CLR_FD, std::ptr::null_mut()) {
