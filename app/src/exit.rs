@@ -159,12 +159,13 @@ impl From<backing::OpenError> for Failed {
 impl From<format::OpenError> for Failed {
     fn from(error: format::OpenError) -> Self {
         use format::OpenError as E;
-        let exit = match error {
-            E::NotOnefold => Exit::NotFound,
-            E::OtherVersion { .. } | E::UnknownFeatures { .. } => Exit::OtherFormat,
-            E::Unreadable | E::Damaged { .. } | E::DeviceTooSmall { .. } => Exit::Damaged,
-        };
-        Self::new(exit, error.to_string())
+        let message = error.to_string();
+        match error {
+            E::NotOnefold => Self::new(Exit::NotFound, message),
+            E::OtherVersion { .. } | E::UnknownFeatures { .. } => Self::new(Exit::OtherFormat, message),
+            E::Unreadable => Self::new(Exit::System, message).next("Nothing was changed. When the device works again, so does the volume."),
+            E::Damaged { .. } | E::DeviceTooSmall { .. } => Self::new(Exit::Damaged, message),
+        }
     }
 }
 

@@ -45,6 +45,10 @@ pub trait Target: Send + Sync {
         None
     }
 
+    /// Has `ask` called, from any thread, when requests that were answered [`Failure::Full`] are to be sent again. It must not block and must not call the
+    /// target. Only the first counts.
+    fn when_room(&self, _ask: Box<dyn Fn() + Send + Sync>) {}
+
     /// Takes a batch of requests, in the order of arrival, leaving `batch` empty. A request that was answered before another was submitted is
     /// seen by it. Misaligned or out-of-range requests are answered [`Failure::Invalid`].
     fn submit(&self, batch: &mut Vec<Incoming>);

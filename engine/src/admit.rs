@@ -92,6 +92,7 @@ impl Engine {
         if self.stage.is_before_service() {
             return;
         }
+        self.admit_discards_when_full();
         while let Some(request) = self.admission.front() {
             if changes(request.op) && !self.failed && self.backlogged() {
                 return;
@@ -101,11 +102,33 @@ impl Engine {
         }
     }
 
-    /// Whether a further write, or discard, has to wait: for records to be committed, or for those that wait already.
+    /// Discards pass by the writes that wait for the room which only they may bring.
+    fn admit_discards_when_full(&mut self) {
+        if !self.is_full() {
+            return;
+        }
+        let mut at = 0;
+        while at < self.admission.len() && !self.lacks_room_for_records() {
+            if self.admission[at].op == Op::Discard {
+                let request = self.admission.remove(at).expect("it was counted");
+                self.dispatch(request);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Whether a further write has to wait: for room for its records, or for those that wait already. Those that wait for a block hold back none that
+    /// may need no new one; what they hold besides is bounded by what requests may bring.
     fn backlogged(&mut self) -> bool {
+        let waiting = if self.is_full() { self.writes.len() - self.space_waiters.len() } else { self.writes.len() };
+        waiting >= self.pages.waiting_max() || self.lacks_room_for_records()
+    }
+
+    /// Whether a further write, or discard, has to wait for records to be committed.
+    fn lacks_room_for_records(&mut self) -> bool {
         (self.open_bytes() > self.accountant.limit(Part::Dirty) / 2 || !self.accountant.within(Part::Dirty))
             && (self.commit.is_some() || !self.open.is_empty())
-            || self.writes.len() >= self.pages.waiting_max()
             || self.holds_enough()
             || self.waits_for_checkpoint()
             || self.open.is_due
@@ -155,6 +178,7 @@ impl Engine {
         self.ledger.client_units += blocks;
         self.anticipation.arrived(self.now);
         self.begin_request(request);
+        self.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
         self.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
         for i in 0..blocks {
             let block_at = (first + i) * BLOCK_BYTES;
@@ -413,9 +437,9 @@ impl Engine {
     }
 
     /// No block is left for it.
-    pub(crate) fn go_without_space(&mut self, op: usize) {
+    pub(crate) fn go_without_space(&mut self, op: usize, failure: Failure) {
         if self.writes.contains(op) {
-            self.end_write(op, Some(Failure::NoSpace));
+            self.end_write(op, Some(failure));
         }
     }
 
@@ -452,6 +476,7 @@ impl Engine {
 
     /// After a failed write or flush: whoever waits for durability hears of it (A5).
     pub(crate) fn fail_writers(&mut self) {
+        self.release_unsent_content();
         let mut waiters = std::mem::take(&mut self.open.waiters);
         if let Some(commit) = &mut self.commit {
             waiters.append(&mut commit.epoch.waiters);

@@ -29,7 +29,7 @@ use crate::promise::Promises;
 use crate::read::ReadOp;
 use crate::recover::{Recount, Refill};
 use crate::settings::Settings;
-use crate::space::{Reclaim, Space};
+use crate::space::{Full, Reclaim, Space};
 use crate::stats::Ledger;
 use crate::units::{Blocks, Bytes, Pbn, Time, count};
 use slab::Slab;
@@ -103,6 +103,7 @@ pub struct Engine {
     /// Blocks whose content was found wrong in this run: never linked to again.
     pub(crate) suspects: std::collections::BTreeSet<Pbn>,
     pub(crate) space_waiters: VecDeque<usize>,
+    pub(crate) full: Full,
     pub(crate) run: Option<Run>,
 
     pub(crate) pages: Pages,
@@ -197,6 +198,7 @@ impl Engine {
             reads_bytes: 0,
             suspects: std::collections::BTreeSet::new(),
             space_waiters: VecDeque::new(),
+            full: Full::default(),
             run: None,
             index,
             fresh: ByBlock::default(),
@@ -247,6 +249,7 @@ impl Engine {
             Event::Tick => self.wake = None,
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::GuardFailed => self.fail("a read or write of the guard block"),
+            Event::EndWaiting => self.end_waiting(),
             Event::Close => self.begin_closing(),
         }
         self.run();
@@ -280,6 +283,7 @@ impl Engine {
             self.write_back_early();
         }
         self.charge_dirty();
+        self.retry_if_due();
         self.set_wake();
     }
 
@@ -429,7 +433,6 @@ impl Engine {
         }
         self.failed = true;
         self.notice(notice);
-        self.run = None;
         self.fail_writers();
         // An opening may wait for it.
         self.ready.push_back(Task::Checkpoint);

@@ -88,6 +88,9 @@ pub enum Failure {
     Io,
     /// No free block is left and none can be made (ENOSPC).
     NoSpace,
+    /// No free block is left now: the request is to be sent again after [`Action::Retry`]. Only where the front-end said that it can
+    /// ([`retries_when_full`](crate::settings::Settings::retries_when_full)).
+    Full,
     /// The volume went read-only after a failed write or flush (A5), or was opened so (EROFS).
     ReadOnly,
     /// Out of range or misaligned (EINVAL).
@@ -176,6 +179,8 @@ pub enum Action {
         at: Time,
     },
     Notice(Notice),
+    /// Requests that were answered [`Failure::Full`] may find room now, or have waited long enough: they are to be sent again.
+    Retry,
     /// Put these into the ring, in order, before any later action (`promise.rs`).
     Remember(Vec<Promise>),
     /// Everything up to this epoch is durable: drop its promises before any later action, and keep these traces of it.
@@ -229,6 +234,8 @@ pub enum Event {
     Ousted,
     /// The guard block could not be read or written: as any failed operation of the device (A5).
     GuardFailed,
+    /// The volume is about to be detached: writes that wait for room fail at once, and so does each further one that finds none.
+    EndWaiting,
     /// Commit everything, mark the volume clean, then [`Action::Closed`]. No request comes after it.
     Close,
 }
@@ -289,6 +296,12 @@ pub enum Notice {
     Damage { what: &'static str, at: u64 },
     /// A thin volume fills: percent of the data blocks in use, at 80 and every 5 above.
     Filling { percent: u64, unpacked: Option<Unpacked> },
+    /// A write finds no room: writes that need some wait as long as this, or fail at once (0).
+    Full { wait_ms: u64 },
+    /// They have waited long enough: such writes fail (ENOSPC) from here on.
+    NoSpace { waited_ms: u64 },
+    /// There is room again.
+    RoomAgain,
     /// The log is being read, and that takes long: now and then.
     Opening(Progress),
     /// Serving: reads are answered from now on.

@@ -13,6 +13,7 @@ use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
 use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, IoId, Notice, Promised, RequestId};
 use crate::io::IoFor;
+use crate::log::Log;
 use crate::pages::Got;
 use crate::promise::Named;
 use crate::slot::{in_slot, slot_of};
@@ -316,18 +317,27 @@ impl Engine {
         self.durability.content = stamp;
         for i in 0..blocks {
             let pbn = first + i;
-            if result.is_ok() {
-                let fresh = self.fresh.get_mut(pbn).expect("content in flight is fresh");
-                fresh.held = None;
-                if !fresh.waits {
-                    self.forget_fresh(pbn);
-                }
+            let fresh = self.fresh.get_mut(pbn).expect("content in flight is fresh");
+            // Where it failed, too: see `release_unsent_content`.
+            fresh.held = None;
+            if result.is_ok() && !fresh.waits {
+                self.forget_fresh(pbn);
             }
             self.content_lies_there(pbn, result.is_ok());
             self.content_arrived_for_waiters(pbn, result.is_ok());
         }
         self.space.changes += 1;
         self.commit_may_go_on();
+    }
+
+    /// After a failure nothing sends this content any more, and no commit makes it durable, so nobody reads it either (A5). It lies in the memory of
+    /// requests: were it kept, further requests could wait for that memory for ever, and a flush among them would never hear of the failure.
+    pub(crate) fn release_unsent_content(&mut self) {
+        let run = self.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
+        let held_back = self.log.iter().flat_map(Log::held_back);
+        for pbn in run.chain(held_back) {
+            self.fresh.get_mut(pbn).into_iter().for_each(|fresh| fresh.held = None);
+        }
     }
 
     pub(crate) fn content_arrived_for_waiters(&mut self, pbn: Pbn, good: bool) {

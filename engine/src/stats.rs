@@ -184,6 +184,8 @@ pub struct Stats {
     /// Of an opening that reads a log: how far it is.
     pub opening: Option<Progress>,
     pub read_only: bool,
+    /// Writes that need a new block find none.
+    pub full: bool,
     pub data_blocks: u64,
     pub logical_blocks: u64,
     pub reserve_blocks: u64,
@@ -218,6 +220,7 @@ impl Engine {
             phase: self.phase(),
             opening: self.progress(),
             read_only: self.is_read_only(),
+            full: self.is_full(),
             data_blocks: self.geometry.data_blocks,
             logical_blocks: self.geometry.logical_blocks,
             reserve_blocks: self.geometry.reserve_blocks,

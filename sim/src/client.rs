@@ -59,7 +59,7 @@ pub struct Weather {
 #[derive(Debug, Default)]
 pub struct Raised {
     pub lbns: Vec<u64>,
-    /// The reply was ENOSPC.
+    /// The reply was ENOSPC, or that the volume is full for now.
     pub no_space: bool,
     /// The reply said that acknowledgements are lost.
     pub said_lost: bool,
@@ -81,6 +81,8 @@ pub struct Client {
     alphabet: Vec<Shared>,
     /// What is to come to mean what it meant before, where contents are to coincide.
     sought: Sought,
+    /// A write was sent back to be sent again.
+    is_to_be_asked: bool,
 }
 
 impl Client {
@@ -97,6 +99,7 @@ impl Client {
             unique: rng.u64(0..1 << 40),
             alphabet,
             sought: Sought::default(),
+            is_to_be_asked: false,
         }
     }
 
@@ -210,6 +213,14 @@ impl Client {
         }
     }
 
+    /// What was sent back may be sent again.
+    ///
+    /// # Errors
+    /// When nothing was.
+    pub fn may_send_again(&self) -> Result<(), Violation> {
+        if self.is_to_be_asked { Ok(()) } else { Err(violation!("interface: asks for writes, and has sent none back")) }
+    }
+
     /// A reply came.
     ///
     /// # Errors
@@ -238,20 +249,24 @@ impl Client {
                     Failure::Io => weather.errors,
                     Failure::ReadOnly => weather.failed && op != Op::Read,
                     Failure::NoSpace => matches!(op, Op::Write | Op::Discard | Op::WriteZeroes),
+                    Failure::Full => self.options.settings.retries_when_full && matches!(op, Op::Write | Op::WriteZeroes),
                     Failure::Invalid => false,
                 };
                 if !expected {
                     return Err(violation!("interface: {failure:?} to a {op:?} at byte {} over {}", waiting.offset, waiting.length));
                 }
                 // Blocks whose count is lost are neither handed out nor freed.
-                if *failure == Failure::NoSpace && !weather.errors {
+                // Nobody has to send it again: it was not acknowledged.
+                let no_space = matches!(failure, Failure::NoSpace | Failure::Full);
+                if no_space && !weather.errors {
                     self.check_no_space(&waiting, oracle)?;
                 }
-                let refused = waiting.late && *failure == Failure::ReadOnly || *failure == Failure::NoSpace && waiting.marks.len() == 1;
+                self.is_to_be_asked |= *failure == Failure::Full;
+                let refused = waiting.late && *failure == Failure::ReadOnly || no_space && waiting.marks.len() == 1;
                 for &mark in waiting.marks.iter().filter(|_| op != Op::Read) {
                     if refused { oracle.refuse(mark) } else { oracle.fail(mark) }
                 }
-                Ok(Raised { no_space: *failure == Failure::NoSpace, ..Raised::default() })
+                Ok(Raised { no_space, ..Raised::default() })
             }
             (op, Reply::Done) => {
                 if weather.failed {

@@ -123,6 +123,8 @@ impl Options {
         let refs_limit = [3, 3, 3, 4, 4, rng.u8(5..=9), REFS_MAX, REFS_MAX][rng.usize(0..8)];
         let shape = if refs_limit == REFS_MAX && shape != Shape::Wide && rng.bool() { Shape::Linked } else { shape };
         let persistence = if rng.u8(..) < 48 { Persistence::Strong } else { Persistence::Weak };
+        // What is drawn from it leaves all else as it would be without.
+        let mut aside = Rng::with_seed(!rng.clone().u64(..));
         let settings = Settings {
             commit_mode: CommitMode::Ordered,
             condense_beyond: [2, 4, 8, 2048][rng.usize(0..4)],
@@ -148,6 +150,8 @@ impl Options {
             ring_records_max: [16, 64, 1 << 16][rng.usize(0..3)],
             ring_contents_max: [0, 2, 8, 1 << 10][rng.usize(0..4)],
             promises_lost: false,
+            full_wait_ms: [0, 0, 20, 500][aside.usize(0..4)],
+            retries_when_full: aside.bool(),
             read_only: false,
         };
         Self {

@@ -235,6 +235,7 @@ impl World {
             Action::Reply { request, reply } => self.replied(request, &reply)?,
             Action::Wake { at } => self.wake = Some(at),
             Action::Notice(notice) => self.notice(notice)?,
+            Action::Retry => self.client.may_send_again()?,
             Action::Remember(promises) => {
                 record!("ring: {promises:?}");
                 if self.has_sound_device() {

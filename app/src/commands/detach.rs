@@ -57,7 +57,10 @@ fn spare_what_is_deleted(record: &Record, is_forced: bool) -> Outcome {
 /// When it is not attached, in use, or does not end in time.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     if let Some(device) = &arguments.device {
-        return loopdev::detach(device).map(|()| Exit::Done).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) });
+        let unflushed = loopdev::detach(device, || end_waiting(device)).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) })?;
+        return unflushed.map_or(Ok(Exit::Done), |errno| {
+            Err(Failed::new(Exit::DeviceFailed, format!("what was written to {} last could not be flushed: {errno}", device.display())))
+        });
     }
     let deadline = Deadline(Instant::now().checked_add(Duration::from_secs(arguments.timeout)));
     let directory = run_directory()?;
@@ -67,22 +70,57 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let places = Places::of(&directory, &record.id);
     // Nothing is begun that a stopped server would keep from ending.
     control::check_running(&places.control)?;
-    match record.frontend {
+    let unflushed = match record.frontend {
         FrontendKind::Nbd => {
             control::ask_within(&places.control, &Ask::Detach, deadline.left().min(control::ANSWER_PATIENCE))?;
+            None
         }
-        FrontendKind::Fuse => take_device_away(&record, &places, deadline)?,
-    }
+        FrontendKind::Fuse => match take_device_away(&record, &places, deadline) {
+            // The device is gone, and what was written to it last with it.
+            Err(failed) if failed.exit == Exit::DeviceFailed => Some(failed),
+            other => other.map(|()| None)?,
+        },
+    };
     if !session::wait_end(&places.lock, deadline.left()) {
         return Err(still_there(&record));
     }
     clear_dead(&directory, &record.id);
-    match End::take(&places.end) {
-        None | Some(End { exit: Exit::Done, .. }) => Ok(Exit::Done),
-        Some(End { exit, failed, .. }) => {
+    match (End::take(&places.end), unflushed) {
+        (None | Some(End { exit: Exit::Done, .. }), None) => Ok(Exit::Done),
+        (Some(End { exit: Exit::DeviceFailed, failed: None, .. }), unflushed) => Err(store_failed(&record, &places, unflushed)),
+        (None | Some(End { exit: Exit::Done, .. }), Some(unflushed)) => Err(unwritten(&record, &unflushed)),
+        (Some(End { exit, failed, .. }), _) => {
             Err(failed.unwrap_or_else(|| Failed::new(exit, exit.meaning())).next(format!("The log is {}.", places.log.display())))
         }
     }
+}
+
+/// Writes that wait for room on a full volume would keep the flush of its device waiting. Where nobody can be told, it waits as long as they do.
+fn end_waiting(device: &Path) {
+    let Ok(directory) = run_directory() else { return };
+    let attached = by_life(&directory).map(|(alive, _)| alive).unwrap_or_default();
+    for record in attached.iter().filter(|record| Path::new(&record.location) == device) {
+        let _ = control::ask(&Places::of(&directory, &record.id).control, &Ask::EndWaiting);
+    }
+}
+
+/// What to say of a volume that was detached, and is well, although its device could not be flushed: it was full.
+fn unwritten(record: &Record, unflushed: &Failed) -> Failed {
+    let path = record.path.display();
+    let message = format!("{path} is detached, but {}; what was synced before is safe", unflushed.message);
+    Failed::new(Exit::DeviceFailed, message)
+        .next(format!("Where the volume was full: `onefold attach {path}`, make room (delete and trim), and write that again."))
+}
+
+/// What to say of a volume that was detached although its store would not take all that was written.
+fn store_failed(record: &Record, places: &Places, unflushed: Option<Failed>) -> Failed {
+    let path = record.path.display();
+    let unflushed = unflushed.map(|failed| format!("; {}", failed.message)).unwrap_or_default();
+    let message = format!(
+        "{path} is detached, but its store had failed: what was synced before is safe, what was written since may not be there{unflushed}"
+    );
+    Failed::new(Exit::DeviceFailed, message)
+        .next(format!("When the store works again, `onefold attach {path}` goes on. The log is {}.", places.log.display()))
 }
 
 /// When the time is over, if ever.

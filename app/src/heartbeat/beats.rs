@@ -69,6 +69,10 @@ impl Served for Guarded {
         self.volume.clone()
     }
 
+    fn end_waiting(&self) {
+        self.volume.end_waiting();
+    }
+
     /// The beats go on until the volume has closed, and only then others may have it.
     fn close(&self) -> Closing {
         let closing = self.volume.close();

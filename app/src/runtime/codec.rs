@@ -3,7 +3,9 @@
 //! Blocks are taken in the order in which they were asked for, a few at a time, so that the first can be packed while others wait.
 
 use onefold_engine::buffer::Slice;
-use onefold_engine::interface::IoId;
+use onefold_engine::format::codec::compress;
+use onefold_engine::format::unit::SLOT_DATA_MAX;
+use onefold_engine::interface::{Event, IoId};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +19,11 @@ const BATCH_BLOCKS: usize = 16;
 pub struct Codec {
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// The events that compressed blocks are.
+pub fn compressed(blocks: impl IntoIterator<Item = (IoId, Slice)>) -> impl Iterator<Item = Event> {
+    blocks.into_iter().map(|(io, block)| Event::Compressed { io, data: compress(block.block(0), SLOT_DATA_MAX) })
 }
 
 #[derive(Default)]

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Condition {
     /// The process that serves.
     pub pid: u32,
-    /// `opening`, or that and how far it is, `serving`, or `read-only` after the device failed or by wish.
+    /// `opening`, or that and how far it is, `serving`, `full` while writes find no room, or `read-only` after the device failed or by wish.
     pub state: String,
     /// Size as clients see it.
     pub bytes: u64,
@@ -72,6 +72,7 @@ pub fn state(stats: &Stats) -> String {
         Some(progress) => opening(progress),
         None if stats.phase == "opening" => "opening".to_owned(),
         None if stats.read_only => "read-only".to_owned(),
+        None if stats.full => "full".to_owned(),
         None => "serving".to_owned(),
     }
 }

@@ -4,6 +4,7 @@ pub mod arena;
 pub mod codec;
 pub mod condition;
 pub mod digests;
+pub mod hook;
 pub mod notices;
 pub mod passthrough;
 pub mod pool;
@@ -28,6 +29,9 @@ use std::sync::Arc;
 pub trait Served: Send + Sync {
     /// What front-ends see of it.
     fn target(self: Arc<Self>) -> SharedTarget;
+
+    /// It is about to be detached: writes that wait for room in a full volume fail at once from here on, for the end waits for them.
+    fn end_waiting(&self) {}
 
     /// Makes everything durable and ends all threads. The front-ends have stopped before.
     fn close(&self) -> Closing;

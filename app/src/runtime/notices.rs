@@ -1,5 +1,6 @@
 //! What a volume has to say to its owner: logged, and kept for `status` for as long as it is true.
 
+use super::hook::{Hook, Level, Warning};
 use super::warnings;
 use onefold_engine::interface::Notice;
 use onefold_engine::stats::{Progress, Unpacked};
@@ -89,25 +90,30 @@ impl About {
 pub struct Notices {
     kept: Mutex<VecDeque<Kept>>,
     recounted_blocks: AtomicU64,
+    hook: Option<Hook>,
 }
 
 impl Notices {
+    /// `hook` hears of warnings as well.
+    #[must_use]
+    pub fn new(hook: Option<Hook>) -> Self {
+        Self { hook, ..Self::default() }
+    }
+
     /// Logs a notice and keeps it.
     pub fn tell(&self, notice: &Notice) {
         let text = text(notice);
         if let Notice::Recounted { blocks } = notice {
             self.recounted_blocks.fetch_add(*blocks, Ordering::Relaxed);
         }
-        match notice {
-            Notice::WentReadOnly { .. }
-            | Notice::CountersUsedUp
-            | Notice::Ousted
-            | Notice::OtherServer { .. }
-            | Notice::Damage { .. }
-            | Notice::AcknowledgedLost { .. }
-            | Notice::SetBack => tracing::error!("{text}"),
-            Notice::Filling { .. } => tracing::warn!("{text}"),
-            _ => tracing::info!("{text}"),
+        let level = level(notice);
+        match level {
+            Level::Error => tracing::error!("{text}"),
+            Level::Warning => tracing::warn!("{text}"),
+            Level::Info => tracing::info!("{text}"),
+        }
+        if level != Level::Info || matches!(notice, Notice::RoomAgain) {
+            self.hook.iter().for_each(|hook| hook.warn(Warning { level, state: state(notice), message: text.clone() }));
         }
         let mut kept = self.kept();
         let about = About::of(notice);
@@ -167,6 +173,31 @@ pub fn opening(progress: &Progress) -> String {
     format!("{OPENING} {of} units of the log read, {records} records replayed{on_pages}")
 }
 
+fn level(notice: &Notice) -> Level {
+    match notice {
+        Notice::WentReadOnly { .. }
+        | Notice::CountersUsedUp
+        | Notice::Ousted
+        | Notice::OtherServer { .. }
+        | Notice::Damage { .. }
+        | Notice::AcknowledgedLost { .. }
+        | Notice::NoSpace { .. }
+        | Notice::Full { wait_ms: 0 }
+        | Notice::SetBack => Level::Error,
+        Notice::Filling { .. } | Notice::Full { .. } => Level::Warning,
+        _ => Level::Info,
+    }
+}
+
+/// The state that a notice begins.
+fn state(notice: &Notice) -> &'static str {
+    match notice {
+        Notice::WentReadOnly { .. } | Notice::CountersUsedUp | Notice::Ousted | Notice::OtherServer { .. } => "read-only",
+        Notice::Full { .. } | Notice::NoSpace { .. } => "full",
+        _ => "serving",
+    }
+}
+
 fn text(notice: &Notice) -> String {
     match notice {
         Notice::WentReadOnly { what } => {
@@ -201,6 +232,18 @@ fn text(notice: &Notice) -> String {
             };
             format!("{percent} % of the data blocks are in use, and the volume promises more than it has{unpacked}")
         }
+        Notice::Full { wait_ms: 0 } => {
+            "the volume is full: writes that need a new block fail (ENOSPC). Delete and trim (fstrim) in the file system above".to_owned()
+        }
+        Notice::Full { wait_ms } => format!(
+            "the volume is full: writes that need a new block wait for {} s, and fail (ENOSPC) after that. Delete and trim (fstrim) in the file system \
+             above",
+            wait_ms / 1000
+        ),
+        Notice::NoSpace { waited_ms } => {
+            format!("the volume has been full for {} s: writes that need a new block fail (ENOSPC) from here on", waited_ms / 1000)
+        }
+        Notice::RoomAgain => "the volume has room again".to_owned(),
         Notice::Opening(progress) => opening(progress),
         Notice::Serving => "serving".to_owned(),
         Notice::IndexRefilled { entries, named, unnamed, goes_on } => index_refilled(*entries, *named, *unnamed, *goes_on),

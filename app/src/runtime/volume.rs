@@ -8,13 +8,13 @@
 //! 3. Each request is answered once, by the `done` that came with it.
 //! 4. A panic of the engine ends the process: what it holds in memory is not to be trusted any more.
 
-use super::codec::{Codec, FEW_BLOCKS};
+use super::codec::{Codec, FEW_BLOCKS, compressed};
 use super::condition::{Condition, Counts, Tally, memory, state};
 use super::digests::{self, Written};
 use super::notices::Notices;
 use super::pool::Pool;
 use super::promises::{Left, Promises};
-use super::recording::tap::{Asked, Content, Tap, Wants};
+use super::recording::tap::{Asked, Tap, content_of};
 use super::timer::Timer;
 use super::verdict::verdict;
 use super::volume_counts::{self, VolumeCounts};
@@ -24,8 +24,6 @@ use crate::target::{Incoming, SharedTarget, Target, TargetInfo, together};
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Home, Slice};
 use onefold_engine::fingerprint::Fingerprinter;
-use onefold_engine::format::codec::compress;
-use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::format::{CommitMode, Superblock};
 use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::Part;
@@ -33,7 +31,7 @@ use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
 use slab::Slab;
 use std::cell::RefCell;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A batch with a write of as many bytes is left to the device's thread: the thread that received it goes on receiving meanwhile. What is
 /// smaller is over sooner than another thread would have begun.
@@ -58,6 +56,8 @@ pub struct Volume {
     client: Tally,
     notices: Notices,
     tap: Arc<Tap>,
+    /// Asks for requests that were sent back.
+    ask_again: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// What the lock guards.
@@ -78,6 +78,7 @@ struct Todo {
     answers: Vec<(Done, Reply)>,
     digests: Vec<(IoId, Slice)>,
     compressions: Vec<(IoId, Slice)>,
+    asks_again: bool,
 }
 
 thread_local! {
@@ -87,7 +88,7 @@ thread_local! {
 
 impl Volume {
     /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once. `promises`: where clients outlive their
-    /// server, with what the last one left.
+    /// server, with what the last one left. `notices` are told of what its owner should hear of.
     ///
     /// # Panics
     /// When the system has no more threads.
@@ -98,6 +99,7 @@ impl Volume {
         device: Arc<dyn Device>,
         pool: Arc<Pool>,
         promises: Option<(Promises, Left)>,
+        notices: Notices,
     ) -> Arc<Self> {
         let info = TargetInfo {
             bytes: superblock.geometry.logical_blocks * BLOCK_BYTES,
@@ -128,8 +130,9 @@ impl Volume {
             core: Mutex::new(Core { engine, requests: Slab::new(), actions: Vec::new(), closed: None, promises }),
             closed: Condvar::new(),
             client: Tally::default(),
-            notices: Notices::default(),
+            notices,
             tap,
+            ask_again: OnceLock::new(),
         });
         let sink: Arc<dyn Completions> = volume.clone();
         volume.device.connect(Arc::downgrade(&sink));
@@ -168,6 +171,9 @@ impl Volume {
         loop {
             self.device.submit(&mut todo.commands);
             together(|| todo.answers.drain(..).for_each(|(done, reply)| done(reply)));
+            if std::mem::take(&mut todo.asks_again) {
+                self.ask_again.get().into_iter().for_each(|ask| ask());
+            }
             if let Some(codec) = self.codec.as_ref().filter(|_| todo.compressions.len() > FEW_BLOCKS) {
                 codec.add(&mut todo.compressions);
             }
@@ -229,6 +235,7 @@ impl Volume {
             Action::Reply { request, reply } => todo.answers.push((core.requests.remove(index(request.0)), reply)),
             Action::Wake { at } => self.timer.set(at),
             Action::Notice(notice) => self.notices.tell(&notice),
+            Action::Retry => todo.asks_again = true,
             Action::Remember(promises) => core.promises.iter_mut().for_each(|kept| kept.remember(&promises)),
             Action::Forget { epoch, traces } => core.promises.iter_mut().for_each(|kept| kept.forget(epoch, traces)),
             Action::Recalled => core.promises.iter_mut().for_each(Promises::recalled),
@@ -279,20 +286,6 @@ impl Volume {
     }
 }
 
-/// The events that compressed blocks are.
-fn compressed(blocks: impl IntoIterator<Item = (IoId, Slice)>) -> impl Iterator<Item = Event> {
-    blocks.into_iter().map(|(io, block)| Event::Compressed { io, data: compress(block.block(0), SLOT_DATA_MAX) })
-}
-
-/// What a write brings, as the recorder wants it.
-fn content_of(request: &Request, wants: Wants) -> Content {
-    match (&request.payload, wants) {
-        (None, _) => Content::None,
-        (Some(payload), Wants::Names) => Content::Named(payload.digests.clone()),
-        (Some(payload), Wants::Bytes) => Content::Bytes(payload.buffer.clone()),
-    }
-}
-
 /// The engine's number and whether digests are to come along.
 fn token(io: IoId, digest: bool) -> u64 {
     (io.0 << 1) | u64::from(digest)
@@ -310,6 +303,10 @@ impl Target for Volume {
 
     fn try_buffer(&self, blocks: usize) -> Option<BufferMut> {
         self.pool.try_charge_request(blocks).then(|| self.home.clone().take(blocks))
+    }
+
+    fn when_room(&self, ask: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.ask_again.set(ask);
     }
 
     fn submit(&self, batch: &mut Vec<Incoming>) {
@@ -353,6 +350,10 @@ impl Completions for Volume {
 impl Served for Volume {
     fn target(self: Arc<Self>) -> SharedTarget {
         self
+    }
+
+    fn end_waiting(&self) {
+        self.feed(&mut vec![Event::EndWaiting], Vec::new());
     }
 
     fn close(&self) -> Closing {

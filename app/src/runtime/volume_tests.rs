@@ -1,5 +1,6 @@
 //! The real engine in its runtime, over a device of memory: threads, batches, memory pressure, failures.
 
+use super::notices::Notices;
 use super::pool::Pool;
 use super::volume::Volume;
 use super::{Closing, Served};
@@ -36,7 +37,7 @@ fn formatted() -> (Memory, Superblock) {
 
 fn open(device: Arc<dyn Device>, superblock: Superblock, memory_bytes: u64) -> Arc<Volume> {
     let settings = Settings { memory_bytes, ..Settings::default() };
-    Volume::open(superblock, settings, device, Pool::new(Accountant::new(memory_bytes)), None)
+    Volume::open(superblock, settings, device, Pool::new(Accountant::new(memory_bytes)), None, Notices::default())
 }
 
 /// Reads the superblock back from memory.
@@ -140,7 +141,7 @@ fn every_back_end_carries_a_volume() {
         let pool = Pool::new(Accountant::new(8 << 20));
         match start(store, &pool, method) {
             Ok(device) => {
-                let volume = Volume::open(superblock, Settings::default(), device, pool, None);
+                let volume = Volume::open(superblock, Settings::default(), device, pool, None, Notices::default());
                 let models = four_clients(&volume);
                 assert_holds(&volume, &models);
                 assert_eq!(volume.close(), Closing::Clean);

@@ -28,6 +28,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub enum Ask {
     Status,
     Stats,
+    /// Let no write wait for room any more: whoever asks is about to flush the device, which waits for them.
+    EndWaiting,
     /// Commit, mark the volume clean, and end. The answer comes when that begins.
     Detach,
     /// Record what clients ask for until whoever asked says no more, or goes away. The first answer comes when it has begun.

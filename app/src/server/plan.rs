@@ -61,6 +61,41 @@ pub struct Options {
     /// Tell the backing store of freed blocks. Default: not where that would give up the space of a preallocated file.
     #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
     pub discard: Option<bool>,
+    /// What becomes of writes when the volume is full: wait, they wait for room, a minute or as many seconds as given, and then fail; error, they fail at
+    /// once (ENOSPC).
+    #[arg(long, value_name = "wait[=SECONDS]|error", value_parser = WhenFull::parse, default_value = "wait")]
+    #[serde(default)]
+    pub when_full: WhenFull,
+    /// Run a command, by the shell, when there is something to warn of; ONEFOLD_LEVEL, ONEFOLD_VOLUME, ONEFOLD_STATE and ONEFOLD_MESSAGE tell what.
+    #[arg(long, value_name = "COMMAND")]
+    #[serde(default)]
+    pub on_warning: Option<String>,
+}
+
+/// How long writes wait for room in a full volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WhenFull {
+    pub wait_ms: u64,
+}
+
+impl Default for WhenFull {
+    fn default() -> Self {
+        Self { wait_ms: 60_000 }
+    }
+}
+
+impl WhenFull {
+    fn parse(typed: &str) -> Result<Self, String> {
+        match typed.split_once('=') {
+            None if typed == "wait" => Ok(Self::default()),
+            None if typed == "error" => Ok(Self { wait_ms: 0 }),
+            Some(("wait", seconds)) => match seconds.parse::<u64>() {
+                Ok(seconds @ 1..=86_400) => Ok(Self { wait_ms: seconds * 1000 }),
+                _ => Err("give from 1 to 86400 seconds, as in wait=300".to_owned()),
+            },
+            _ => Err("give wait, wait=SECONDS or error".to_owned()),
+        }
+    }
 }
 
 /// As long as a volume can remember it.
@@ -142,6 +177,7 @@ impl Options {
             discard_freed: self.discard.unwrap_or(base.discard_freed && !is_allocated_file),
             memory_bytes: self.memory.0,
             read_only: self.read_only,
+            full_wait_ms: self.when_full.wait_ms,
             ..base
         }
     }

@@ -18,6 +18,8 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
 use crate::frontend::{self, Frontend, fuse, nbd};
 use crate::heartbeat::{Claim, Guarded, watch};
+use crate::runtime::hook::Hook;
+use crate::runtime::notices::Notices;
 use crate::runtime::passthrough::Passthrough;
 use crate::runtime::pool::Pool;
 use crate::runtime::promises::{Left, Promises, Room};
@@ -64,7 +66,7 @@ fn serve_until_ended(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOn
     let places = Places::of(&plan.directory, &plan.id);
     let (stop, stopped) = channel();
     watch_signals(plan, stop.clone())?;
-    let served = open(plan, &stopped)?;
+    let served = open(plan, inherited.as_ref(), &stopped)?;
     let desk = Arc::new(Desk::new(served.tap().clone()));
     let (asked, recording) = (served.clone(), desk.clone());
     control::listen(&places.control, move |ask, client| respond(&*asked, &recording, &stop, ask, client))
@@ -77,6 +79,7 @@ fn serve_until_ended(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOn
             Record::of(plan, Process::this(), location.clone()).store(&places.record)?;
             ready(&location);
             wait(&stopped);
+            served.end_waiting();
             if let Err(error) = server.stop() {
                 tracing::warn!(%error, "the front-end did not end as it should");
             }
@@ -124,7 +127,7 @@ pub fn serve_in_background(plan: &Plan, inherited: Option<Inherited>, session: O
     result
 }
 
-fn open(plan: &Plan, stopped: &Receiver<()>) -> Outcome<Arc<dyn Served>> {
+fn open(plan: &Plan, inherited: Option<&Inherited>, stopped: &Receiver<()>) -> Outcome<Arc<dyn Served>> {
     let patience = if plan.is_replacement { REPLACEMENT_PATIENCE } else { PATIENCE };
     let options = &plan.options;
     let backing = Arc::new(Backing::open_patiently(&plan.path, Access::of(options.read_only, options.buffered), patience)?);
@@ -142,7 +145,7 @@ fn open(plan: &Plan, stopped: &Receiver<()>) -> Outcome<Arc<dyn Served>> {
     } else {
         Claim::make(&backing, &chosen.superblock, &pause)?
     };
-    let parts = as_it_is_now(&backing, chosen).and_then(|chosen| Parts::of(plan, backing, chosen));
+    let parts = as_it_is_now(&backing, chosen).and_then(|chosen| Parts::of(plan, inherited, backing, chosen));
     let Some(mut claim) = claim else { return parts.map(|parts| parts.open() as Arc<dyn Served>) };
     match parts {
         Ok(parts) => {
@@ -168,11 +171,12 @@ struct Parts {
     device: Arc<dyn Device>,
     pool: Arc<Pool>,
     promises: Option<(Promises, Left)>,
+    notices: Notices,
 }
 
 impl Parts {
     /// All of an opening that may fail.
-    fn of(plan: &Plan, backing: Arc<Backing>, chosen: Chosen) -> Outcome<Self> {
+    fn of(plan: &Plan, inherited: Option<&Inherited>, backing: Arc<Backing>, chosen: Chosen) -> Outcome<Self> {
         let options = &plan.options;
         if let Some((counter, at)) = chosen.superblock.used_up().filter(|_| !options.read_only) {
             let message = format!(
@@ -186,12 +190,14 @@ impl Parts {
         let pool = Pool::new(Accountant::for_mode(options.memory.0, settings.commit_mode));
         let promises = promises(plan, &chosen.superblock, &mut settings)?;
         let device = device(backing, &pool, options)?;
+        settings.retries_when_full = inherited.is_some_and(Inherited::can_resend);
+        let notices = Notices::new(options.on_warning.as_ref().map(|command| Hook::start(command.clone(), plan.path.clone())));
         settings.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
-        Ok(Self { superblock: chosen.into_service(), settings, device, pool, promises })
+        Ok(Self { superblock: chosen.into_service(), settings, device, pool, promises, notices })
     }
 
     fn open(self) -> Arc<Volume> {
-        Volume::open(self.superblock, self.settings, self.device, self.pool, self.promises)
+        Volume::open(self.superblock, self.settings, self.device, self.pool, self.promises, self.notices)
     }
 }
 
@@ -225,6 +231,10 @@ fn respond(served: &dyn Served, desk: &Desk, stop: &Sender<()>, ask: Ask, client
     client.answer(match ask {
         Ask::Status => json(serde_json::to_value(served.condition())),
         Ask::Stats => json(serde_json::to_value(served.counts())),
+        Ask::EndWaiting => {
+            served.end_waiting();
+            Ok(Value::Null)
+        }
         // Whoever waited is gone only when the end has begun already.
         Ask::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
         Ask::Record(order) => return desk.record(&order, client),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 const MEMORY_BYTES: u64 = 64 << 20;
 
 /// A file, read and written by the threads that bring the requests.
-struct FileTarget {
+pub struct FileTarget {
     file: File,
     bytes: u64,
     pool: Arc<Pool>,
@@ -28,7 +28,7 @@ struct FileTarget {
 }
 
 impl FileTarget {
-    fn open(path: &str) -> std::io::Result<Self> {
+    pub fn open(path: &str) -> std::io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
         let bytes = file.metadata()?.len();
         let pool = Pool::new(Accountant::new(MEMORY_BYTES));
@@ -191,7 +191,7 @@ pub fn play(arguments: &[&str]) -> Option<ExitCode> {
             serve(tag, file, channels, ready, supervisor)
         }
         ["attach-loop", tag, "--root", root] => attach(tag, root),
-        ["detach", device] => loopdev::detach(Path::new(device)).map_err(Into::into),
+        ["detach", device] => loopdev::detach(Path::new(device), || ()).map(drop).map_err(Into::into),
         _ => return None,
     };
     Some(match result {

@@ -1,15 +1,17 @@
 //! Processes that are killed with -9, and what those who come after find: the FUSE session and the acknowledgement ring.
 //!
-//! Run as `supervise`, `serve`, `attach-loop`, `detach` or `write-ring` this program is one of the processes; else it is the tests, one after
+//! Run as `supervise`, `serve`, `attach-loop`, `detach`, `write-ring` or `store` this program is one of the processes; else it is the tests, one after
 //! the other. Whatever happens, each takes down what it put up.
 
 #[path = "../common/fuse_roles.rs"]
 mod fuse_roles;
+mod plug;
 mod rig;
 mod ring;
 mod roles;
 mod session;
 mod stopped;
+mod store;
 mod tools;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +21,7 @@ use std::time::Instant;
 /// A test's name, what it needs (or why it cannot be had), and the test.
 type Test = (&'static str, fn() -> Result<(), String>, fn());
 
-const TESTS: [Test; 17] = [
+const TESTS: [Test; 20] = [
     ("ring_keeps_what_was_acknowledged", tools::nothing, ring::keeps_what_was_acknowledged),
     ("session_ext4_under_verified_load", session::needed_for_ext4, session::ext4_under_verified_load),
     ("session_many_quick_kills", session::needed, session::many_quick_kills),
@@ -36,6 +38,9 @@ const TESTS: [Test; 17] = [
     ("session_killed_at_its_beginning", session::needed, session::killed_at_its_beginning),
     ("session_of_a_stopped_server_keeps_nobody_waiting", session::needed, stopped::of_a_stopped_server_keeps_nobody_waiting),
     ("session_killed_in_every_combination", session::needed, roles::killed_in_every_combination),
+    ("session_over_a_store_that_was_full", session::needed, store::that_was_full_is_detached_and_attached_again),
+    ("session_over_a_store_that_was_gone", session::needed, store::that_was_gone_is_detached_and_attached_again),
+    ("session_over_a_full_volume_is_detached_at_once", session::needed, store::a_full_volume_is_detached_at_once),
     ("session_outlives_its_supervisor", session::needed, session::outlives_its_supervisor),
     ("session_ended_by_its_server", session::needed, session::ended_by_its_server),
     ("session_ended_with_a_failure_is_not_begun_again", session::needed, session::ended_with_a_failure_is_not_begun_again),
@@ -46,7 +51,7 @@ const TESTS: [Test; 17] = [
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    if let Some(code) = fuse_roles::play(&arguments).or_else(|| ring::play(&arguments)) {
+    if let Some(code) = fuse_roles::play(&arguments).or_else(|| ring::play(&arguments)).or_else(|| plug::play(&arguments)) {
         return code;
     }
     if arguments.contains(&"--list") {

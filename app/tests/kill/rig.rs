@@ -71,6 +71,17 @@ impl Rig {
         rig
     }
 
+    /// Makes a volume at `place`, as `made` says, and attaches it with these options; waits for its device.
+    pub fn volume_at(place: &Path, made: &[&str], options: &[&str]) -> Self {
+        let mut rig = Self::over(&[], |directory| {
+            run(&[&[ONEFOLD, "create", place.to_str().unwrap()], made].concat(), 30);
+            std::os::unix::fs::symlink(place, volume_in(directory)).unwrap();
+            attach_words(directory, options)
+        });
+        rig.wait_device();
+        rig
+    }
+
     /// Attaches its volume once more, with these options; all processes of the first time are dead.
     pub fn attach_again(mut self, options: &[&str]) -> Self {
         self.supervisor.wait().unwrap();

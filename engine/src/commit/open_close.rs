@@ -128,6 +128,7 @@ impl Engine {
 
     pub(crate) fn begin_closing(&mut self) {
         self.close_asked = true;
+        self.end_waiting();
     }
 
     /// Begins to close when that was asked for and nobody waits for an answer any more; goes on with it.

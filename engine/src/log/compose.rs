@@ -84,10 +84,14 @@ impl Engine {
 
     /// Units at neighbouring places are on the device, if `good`.
     pub(crate) fn units_written(&mut self, units: usize, carriers: Vec<Pbn>, good: bool) {
-        for pbn in carriers.into_iter().filter(|_| good) {
+        for pbn in carriers {
             let fresh = self.fresh.get_mut(pbn).expect("a carrier in flight is fresh");
+            let content = fresh.held.take().expect("a carrier in flight is held");
+            if !good {
+                continue;
+            }
             // A duplicate of what rides in it would else read it back.
-            self.cache.fill_written(pbn, fresh.held.take().expect("a carrier in flight is held").block(0));
+            self.cache.fill_written(pbn, content.block(0));
             if !fresh.waits {
                 self.forget_fresh(pbn);
             }

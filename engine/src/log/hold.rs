@@ -27,7 +27,7 @@ const HELD_COST_BYTES: u64 = BLOCK_BYTES;
 impl Engine {
     /// Bytes of memory that held content takes, besides itself.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.log.as_ref().map_or(0, |log| count(log.holding.len()) * HELD_COST_BYTES)
+        self.log.as_ref().filter(|_| !self.failed).map_or(0, |log| count(log.holding.len()) * HELD_COST_BYTES)
     }
 
     /// Whether content of a block that is born in the open epoch may be held back, if that is so `small`.

@@ -62,6 +62,10 @@ impl Holds {
         self.blocks.contains_key(&(epoch, pbn))
     }
 
+    pub fn blocks(&self) -> impl Iterator<Item = Pbn> {
+        self.blocks.keys().map(|&(_, pbn)| pbn)
+    }
+
     /// Those of an epoch, by block.
     pub fn of(&self, epoch: Epoch) -> impl Iterator<Item = (Pbn, &Held)> {
         self.blocks.range((epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))).map(|(&(_, pbn), held)| (pbn, held))

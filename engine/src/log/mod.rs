@@ -160,6 +160,11 @@ impl Log {
         self.held.iter().map(|held| held.unlinked.len()).sum()
     }
 
+    /// The blocks whose content is held back.
+    pub fn held_back(&self) -> impl Iterator<Item = Pbn> {
+        self.holding.blocks()
+    }
+
     /// Whether it says nothing that pages on the medium do not, and holds nothing back.
     fn is_empty(&self) -> bool {
         self.held.is_empty() && self.walk.is_empty() && self.segments.places.is_empty()

@@ -32,7 +32,10 @@ impl Engine {
 
     /// When time alone makes something due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        if self.failed || matches!(self.stage, Stage::Created | Stage::Opening) {
+        if self.failed {
+            return self.full_deadline();
+        }
+        if matches!(self.stage, Stage::Created | Stage::Opening) {
             return None;
         }
         let mut at: Option<Time> = None;
@@ -52,6 +55,7 @@ impl Engine {
         if !self.pages.dirty.is_empty() {
             due(self.writeback_at);
         }
+        self.full_deadline().into_iter().for_each(&mut due);
         if self.stage == Stage::Serving {
             self.recount.next_at().into_iter().chain(self.refill.next_at()).for_each(due);
         }

@@ -27,7 +27,9 @@ impl Engine {
         if promised > 0 && self.space.census.free <= promised {
             return Err(Blocked::Space);
         }
-        self.take_free_block().map_err(Blocked::Page)?.ok_or(Blocked::Space)
+        let pbn = self.take_free_block().map_err(Blocked::Page)?.ok_or(Blocked::Space)?;
+        self.found_room();
+        Ok(pbn)
     }
 
     /// A free block, if one is ready; its refs page is in memory. `Err`: that page has to come first.
@@ -68,13 +70,11 @@ impl Engine {
             // What is recalled was let in before, when there was room.
             return Ok(true);
         }
-        let thin = self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks;
-        // The log's blocks are of the reserve.
-        if !thin || !self.space.scan_complete() || self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks {
+        if self.has_more_than_reserve() {
             return Ok(true);
         }
         match self.lookup(lbn) {
-            Ok(entry) => Ok(entry.is_some_and(|e| e.pbn().is_some())),
+            Ok(entry) => Ok(entry.is_some_and(|e| e.pbn().is_some()) || self.may_journal_take_from_reserve(lbn)),
             Err(page) => Err(Blocked::Page(page)),
         }
     }
@@ -223,11 +223,7 @@ impl Engine {
             self.space.last_try = self.space.changes;
             return self.wake_space_waiters();
         }
-        while let Some(op) = self.space_waiters.pop_front() {
-            self.go_without_space(op);
-        }
-        // Their places are free for those who were not let in yet, and nothing else may come to tell.
-        self.ready.push_back(Task::Admit);
+        self.no_room_for_waiters();
     }
 
     /// Whether something in flight may yet free a block, or lets a free one be used.

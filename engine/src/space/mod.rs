@@ -6,10 +6,12 @@
 //! 3. Blocks are handed out in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
 
 mod allocate;
+mod full;
 mod reclaim;
 mod scan;
 mod trim;
 
+pub(crate) use full::Full;
 pub(crate) use reclaim::Reclaim;
 
 use crate::Map;

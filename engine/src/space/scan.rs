@@ -57,8 +57,7 @@ impl Engine {
 
     /// Tells the owner of a thin volume that it fills.
     pub(crate) fn warn_when_filling(&mut self) {
-        let thin = self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks;
-        if !thin || !self.space.scan_complete() {
+        if !self.is_thin() || !self.space.scan_complete() {
             return;
         }
         let used = self.geometry.data_blocks - self.space.census.free - self.space.census.kept;

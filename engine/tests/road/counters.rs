@@ -38,7 +38,7 @@ fn volume(mode: CommitMode, change: impl Fn(&mut Superblock)) -> Vec<u8> {
 fn written_until_refused(m: &mut Machine) -> u64 {
     for n in 0..20 {
         let id = m.begin_write((4 + n) * 4096, &pattern(100 + n, 4096));
-        match m.answered(id) {
+        match m.answer(id) {
             Reply::Done => m.flush(),
             Reply::Failed(Failure::ReadOnly) => return n,
             other => panic!("{other:?}"),
@@ -50,7 +50,7 @@ fn written_until_refused(m: &mut Machine) -> u64 {
 fn is_refused(m: &mut Machine) -> bool {
     let id = m.begin_write(4096, &pattern(9, 4096));
     let refused = |reply: Reply| matches!(reply, Reply::Failed(Failure::ReadOnly));
-    refused(m.answered(id))
+    refused(m.answer(id))
         && refused(m.request(Op::Discard, 0, 4096, None, false))
         && refused(m.request(Op::WriteZeroes, 0, 4096, None, true))
 }

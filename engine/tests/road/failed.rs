@@ -1,10 +1,12 @@
 //! A device that has failed (A5): what it holds for links that were never committed is not to be trusted.
 
 use crate::machine::Machine;
-use crate::media::{blank, pattern};
+use crate::media::{Heap, blank, chosen, pattern};
+use onefold_engine::buffer::Home;
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Failure, Op, Reply};
-use onefold_engine::settings::Settings;
+use onefold_engine::interface::{Class, Event, Failure, IoFailure, Op, Payload, Reply};
+use onefold_engine::settings::{Compression, Settings};
+use std::sync::Arc;
 
 /// A volume on which a block was written, and no more: its content is with the device. Nothing would show what a read brings to be wrong.
 fn with_an_uncommitted_block(commit_mode: CommitMode) -> Machine {
@@ -50,5 +52,42 @@ fn what_was_not_committed_is_not_read_any_more() {
         let committed = m.begin(Op::Read, 4096 * 9, 4096, None, false);
         bring(&mut m);
         assert!(matches!(m.answer(committed), Reply::Data(_)), "{mode:?}");
+    }
+}
+
+/// `detach` of a volume whose store was full hung now and then: writes that had failed kept all memory of requests, so the device's flush was never received.
+#[test]
+fn what_a_failed_device_did_not_take_keeps_no_memory_of_requests() {
+    for (commit_mode, compression, noise_bytes) in [
+        (CommitMode::Ordered, Compression::Off, 4096),
+        (CommitMode::Log, Compression::Off, 4096),
+        (CommitMode::Log, Compression::Carriers, 1000),
+        (CommitMode::Log, Compression::All, 1000),
+    ] {
+        let case = format!("{commit_mode:?}, {compression:?}");
+        let mut m = Machine::open(blank(32 << 20, None), Settings { commit_mode, compression, ..Settings::default() });
+        (m.keeps_writes_of, m.codec_keeps) = (Some(Class::Data), usize::MAX);
+        let (home, fingerprinter) = (Arc::new(Heap::default()), chosen(&m.medium).expect("a volume").fingerprinter());
+        let mut lbn = 0;
+        for blocks in [1, 1, 4, 1, 16, 3] {
+            let mut buffer = home.clone().take(blocks);
+            (0..blocks).for_each(|i| buffer.block_mut(i)[..noise_bytes].copy_from_slice(&pattern(lbn + i as u64, noise_bytes)));
+            let digests = (0..blocks).map(|i| fingerprinter.digest(buffer.block(i))).collect();
+            let payload = Payload { buffer: buffer.freeze(), digests };
+            m.begin(Op::Write, 4096 * lbn, 4096 * blocks as u64, Some(payload), false);
+            lbn += blocks as u64;
+        }
+        assert!(home.blocks_out() > 0, "{case}: it waits for the device, or for more of its epoch");
+        for mut written in std::mem::take(&mut m.kept_writes) {
+            if let Event::Written { result, .. } = &mut written {
+                *result = Err(IoFailure);
+            }
+            m.feed(written);
+        }
+        m.feed(Event::GuardFailed);
+        m.codec_keeps = 0;
+        m.feed(Event::Tick);
+        assert_eq!(home.blocks_out(), 0, "{case}: blocks are kept");
+        assert!((0..lbn).all(|lbn| m.fails_to_read(lbn)), "{case}: nothing of it was durable");
     }
 }

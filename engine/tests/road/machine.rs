@@ -1,8 +1,8 @@
 //! A medium that does everything at once, and the engine over it.
 
-use crate::media::chosen;
+use crate::media::{Heap, chosen};
 use onefold_engine::Engine;
-use onefold_engine::buffer::{BufferMut, Frame, Home, Slice};
+use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::Superblock;
 use onefold_engine::format::codec::compress;
@@ -15,15 +15,6 @@ use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Time, index};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-struct Heap;
-
-impl Home for Heap {
-    fn take(self: Arc<Self>, blocks: usize) -> BufferMut {
-        BufferMut::zeroed(blocks)
-    }
-    fn give_back(&self, _: Box<[Frame]>, _: u32) {}
-}
 
 /// What a device has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +35,8 @@ pub struct Machine {
     pub notices: Vec<Notice>,
     pub flushes: u64,
     pub fua_writes: u64,
+    /// How often it asked for what it had sent back.
+    pub retries: u64,
     /// Blocks written, by class.
     pub written: BTreeMap<Class, u64>,
     /// What the device was told to write, by its first block, and to flush.
@@ -116,7 +109,7 @@ impl Machine {
     /// With the superblock that counts.
     pub fn over(medium: Vec<u8>, superblock: Superblock, settings: Settings, legacy: Legacy) -> Self {
         let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
-        let mut engine = Engine::open(superblock.clone(), settings, Arc::new(Heap), accountant.clone(), Time(0));
+        let mut engine = Engine::open(superblock.clone(), settings, Arc::new(Heap::default()), accountant.clone(), Time(0));
         let traces = legacy.traces;
         engine.recall(legacy);
         Self {
@@ -130,6 +123,7 @@ impl Machine {
             notices: Vec::new(),
             flushes: 0,
             fua_writes: 0,
+            retries: 0,
             written: BTreeMap::new(),
             history: Vec::new(),
             digested: 0,
@@ -243,6 +237,7 @@ impl Machine {
                         self.traces = traces;
                     }
                     Action::Recalled => {}
+                    Action::Retry => self.retries += 1,
                     Action::Closed { clean } => self.closed = Some(clean),
                 }
             }
@@ -308,15 +303,9 @@ impl Machine {
         self.replies.contains_key(&id.0)
     }
 
-    /// What a request was answered.
-    pub fn answered(&mut self, id: RequestId) -> Reply {
-        self.answer(id)
-    }
-
     /// Waits for a write.
     pub fn finish(&mut self, id: RequestId) {
-        let reply = self.answer(id);
-        assert!(matches!(reply, Reply::Done), "{reply:?}");
+        assert!(matches!(self.answer(id), Reply::Done), "{id:?} is answered otherwise");
     }
 
     pub fn begin_write(&mut self, offset: u64, bytes: &[u8]) -> RequestId {
@@ -363,6 +352,16 @@ impl Machine {
             self.now = self.wake;
             self.feed(Event::Tick);
         }
+    }
+
+    /// Lets so much time pass, and wakes it when it wants to be woken.
+    pub fn pass_ms(&mut self, ms: u64) {
+        let end = self.now + ms * 1_000_000;
+        while self.wake > self.now && self.wake <= end {
+            self.now = self.wake;
+            self.feed(Event::Tick);
+        }
+        self.now = end;
     }
 
     /// Whether a read of a block fails.

@@ -9,6 +9,7 @@ mod edges;
 mod failed;
 mod forged;
 mod fua;
+mod full;
 mod machine;
 mod media;
 mod names;

@@ -1,9 +1,34 @@
 //! Media: volumes as they are formatted, and what is written to them.
 
+use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{self, FormatStep, Geometry, Superblock, Wish};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Memory for buffers.
+#[derive(Default)]
+pub struct Heap(AtomicUsize);
+
+impl Heap {
+    /// Blocks that somebody holds.
+    pub fn blocks_out(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Home for Heap {
+    fn take(self: Arc<Self>, blocks: usize) -> BufferMut {
+        self.0.fetch_add(blocks, Ordering::Relaxed);
+        BufferMut::of_pool(vec![Frame::ZERO; blocks].into_boxed_slice(), 0, self)
+    }
+
+    fn give_back(&self, frames: Box<[Frame]>, _: u32) {
+        self.0.fetch_sub(frames.len(), Ordering::Relaxed);
+    }
+}
 
 pub fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
     formatted([7; 16], bytes, logical)

@@ -77,7 +77,7 @@ fn a_write_of_a_part_fails_when_nobody_can_tell_any_more_what_it_lies_over() {
         *result = Err(IoFailure);
         m.feed(page);
     }
-    assert!(m.is_answered(write) && matches!(m.answered(write), Reply::Failed(Failure::Io)));
+    assert!(m.is_answered(write) && matches!(m.answer(write), Reply::Failed(Failure::Io)));
 }
 
 /// What it has read may not be what its LBN means (P6).
@@ -89,7 +89,7 @@ fn a_write_of_a_part_fails_when_its_entry_of_the_map_is_damaged_meanwhile() {
     m.medium[index(page.0)] ^= 1;
     let digested = m.digests.pop().expect("it has read its block");
     m.feed(digested);
-    assert!(m.is_answered(write) && matches!(m.answered(write), Reply::Failed(Failure::Io)));
+    assert!(m.is_answered(write) && matches!(m.answer(write), Reply::Failed(Failure::Io)));
     assert!(m.fails_to_read(0));
 }
 

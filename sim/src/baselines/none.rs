@@ -140,7 +140,7 @@ impl Machine for Plain {
                 out.extend(self.reads.filled(request, segment, buffer, result).map(|reply| Action::Reply { request, reply }));
             }
             Event::Close => self.closing = true,
-            Event::Tick | Event::Digested { .. } | Event::Compressed { .. } | Event::Ousted | Event::GuardFailed => {}
+            Event::Tick | Event::Digested { .. } | Event::Compressed { .. } | Event::Ousted | Event::GuardFailed | Event::EndWaiting => {}
         }
         self.go_on(out);
     }

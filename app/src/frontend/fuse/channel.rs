@@ -1,14 +1,9 @@
 //! One descriptor of a session: requests come in, answers go out, neither copied on our side.
-//!
-//! 1. An answer leaves through the channel that brought its request; the kernel looks for it nowhere else.
-//! 2. Each request is answered exactly once: an [`Answer`] that is dropped says EIO.
 
 use super::wire::replies;
-use onefold_engine::interface::{Failure, Segment};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 /// A descriptor of /dev/fuse.
 #[derive(Debug)]
@@ -23,6 +18,15 @@ pub enum Received {
     Nothing,
     /// The session is over.
     Over,
+}
+
+/// What became of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// The kernel took it, or nobody waits for any answer any more.
+    Taken,
+    /// The kernel knows no such request in this channel (any more).
+    Unknown,
 }
 
 impl Channel {
@@ -56,106 +60,22 @@ impl Channel {
         rustix::io::write(&self.0, &replies::resend()).map(drop)
     }
 
-    fn send(&self, parts: &[IoSlice<'_>]) {
+    /// [`Self::resend`] where it is known to the kernel.
+    pub(super) fn ask_again(&self) {
+        if let Err(error) = self.resend() {
+            tracing::warn!(%error, "cannot have requests sent again");
+        }
+    }
+
+    pub(super) fn send(&self, parts: &[IoSlice<'_>]) -> Sent {
         match rustix::io::writev(&self.0, parts) {
-            // ENOENT: nobody waits for it any more. ENODEV, ECONNABORTED: the session is over.
-            Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => {}
+            // The session is over.
+            Ok(_) | Err(Errno::NODEV | Errno::CONNABORTED) => {}
+            // It is in another channel since it was sent again, or nobody waits for it any more.
+            Err(Errno::NOENT) => return Sent::Unknown,
             // Our mistake, an answer of the wrong shape. The kernel has ended the request with EIO.
             Err(error) => tracing::error!(%error, parts = parts.len(), "the kernel refused an answer"),
         }
-    }
-}
-
-/// The duty to answer one request.
-#[derive(Debug)]
-#[must_use]
-pub struct Answer {
-    channel: Option<Arc<Channel>>,
-    unique: u64,
-}
-
-impl Answer {
-    /// The duty to answer request `unique`, which came through `channel`.
-    pub const fn new(channel: Arc<Channel>, unique: u64) -> Self {
-        Self { channel: Some(channel), unique }
-    }
-
-    /// Done; `payload` is what the request's operation returns.
-    pub fn done(mut self, payload: &[u8]) {
-        if let Some(channel) = self.channel.take() {
-            let header = replies::reply_header(self.unique, 0, payload.len());
-            channel.send(&[IoSlice::new(&header), IoSlice::new(payload)]);
-        }
-    }
-
-    /// Failed.
-    pub fn refuse(mut self, errno: Errno) {
-        self.refuse_now(errno);
-    }
-
-    /// Done; the bytes of `segments`, one behind the other, are what was read.
-    pub fn data(mut self, segments: &[Segment]) {
-        // The most parts that one writev takes.
-        const PARTS_MAX: usize = 1024;
-        let Some(channel) = self.channel.take() else { return };
-        let mut parts = Vec::with_capacity(segments.len() + 2);
-        parts.push(IoSlice::new(&[]));
-        let mut bytes = 0;
-        for segment in segments {
-            bytes += push_segment(&mut parts, segment);
-        }
-        let header = replies::reply_header(self.unique, 0, bytes);
-        if parts.len() <= PARTS_MAX {
-            parts[0] = IoSlice::new(&header);
-            channel.send(&parts);
-        } else {
-            // Never seen: more parts than blocks in the largest read.
-            let flat: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
-            channel.send(&[IoSlice::new(&header), IoSlice::new(&flat)]);
-        }
-    }
-
-    fn refuse_now(&mut self, errno: Errno) {
-        if let Some(channel) = self.channel.take() {
-            channel.send(&[IoSlice::new(&replies::reply_header(self.unique, errno.raw_os_error(), 0))]);
-        }
-    }
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        self.refuse_now(Errno::IO);
-    }
-}
-
-static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
-
-fn push_segment<'a>(parts: &mut Vec<IoSlice<'a>>, segment: &'a Segment) -> usize {
-    match *segment {
-        Segment::Data { ref slice, start, bytes } => {
-            parts.push(IoSlice::new(&slice.bytes()[start..start + bytes]));
-            bytes
-        }
-        Segment::Zeroes { bytes } => {
-            let bytes = usize::try_from(bytes).expect("a read is at most 1 MiB");
-            let mut left = bytes;
-            while left > 0 {
-                let n = left.min(ZEROS.len());
-                parts.push(IoSlice::new(&ZEROS[..n]));
-                left -= n;
-            }
-            bytes
-        }
-    }
-}
-
-/// The error number that tells of `failure`.
-#[must_use]
-pub const fn errno(failure: Failure) -> Errno {
-    match failure {
-        Failure::Io => Errno::IO,
-        Failure::NoSpace => Errno::NOSPC,
-        Failure::ReadOnly => Errno::ROFS,
-        Failure::Invalid => Errno::INVAL,
+        Sent::Taken
     }
 }

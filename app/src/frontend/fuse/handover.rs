@@ -1,5 +1,6 @@
 //! What passes from the supervisor of a session to its children, and from a server to the supervisor after that.
 
+use super::wire::replies;
 use crate::frontend::Error;
 use crate::supervision::handover::{Ready, inherit_argument, inherit_list, lend, list};
 use crate::supervision::running::own_pidfd;
@@ -83,6 +84,14 @@ impl Inherited {
         let copies: std::io::Result<Vec<OwnedFd>> = self.channels.iter().map(OwnedFd::try_clone).collect();
         let channels = copies.map_err(|source| Error::System { what: "cannot copy a descriptor".into(), source })?;
         Ok(Legacy { channels, server: own_pidfd()?, resend })
+    }
+}
+
+impl Inherited {
+    /// Whether the kernel can send again what a server has taken and not answered. It does so.
+    #[must_use]
+    pub fn can_resend(&self) -> bool {
+        self.channels.first().is_some_and(|first| rustix::io::write(first, &replies::resend()).is_ok())
     }
 }
 

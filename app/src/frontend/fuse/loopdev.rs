@@ -143,11 +143,13 @@ pub fn clear_dead(tag: &str) {
     }
 }
 
-/// Flushes a loop device and takes it away; with that the session below it ends, too.
+/// Flushes a loop device and takes it away; with that the session below it ends, too. Says why it could not be flushed, if so: it goes all the same,
+/// since the kernel keeps nothing that it could not write, and a second try would only seem to succeed. `before_flush` is called when nobody else uses
+/// the device.
 ///
 /// # Errors
-/// When it is in use (mounted, or open for more than a look), or cannot be flushed: then it stays.
-pub fn detach(device: &Path) -> Result<(), Error> {
+/// When it is in use (mounted, or open for more than a look): then it stays.
+pub fn detach(device: &Path, before_flush: impl FnOnce()) -> Result<Option<Errno>, Error> {
     let give_up = Instant::now() + PATIENCE;
     let open = loop {
         match rustix::fs::open(device, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
@@ -164,8 +166,9 @@ pub fn detach(device: &Path) -> Result<(), Error> {
             Err(e) => return Err(system(format!("cannot open {}", device.display()), e)),
         }
     };
+    before_flush();
     // What was written to the device itself, and not through a file system, lies in its page cache until now.
-    rustix::fs::fsync(&open).map_err(|e| system(format!("cannot flush {}", device.display()), e))?;
+    let unflushed = rustix::fs::fsync(&open).err();
     match ioctl(&open, uapi::CLR_FD, std::ptr::null_mut()) {
         Ok(_) | Err(Errno::NXIO) => {}
         Err(e) => return Err(system(format!("cannot detach {}", device.display()), e)),
@@ -178,7 +181,7 @@ pub fn detach(device: &Path) -> Result<(), Error> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(())
+    Ok(unflushed)
 }
 
 /// Whether `device` is a loop device with a file behind it.

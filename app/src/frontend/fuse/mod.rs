@@ -4,7 +4,7 @@
 //!
 //! - the *supervisor* ([`supervisor`]) holds the session: mounts, shakes hands, starts the server and starts another when it dies. When it dies
 //!   itself, the server starts another supervisor;
-//! - the *server* ([`Fuse`]) is lent the session's descriptors and answers requests ([`receive`] → [`files`] → the target → [`channel`]);
+//! - the *server* ([`Fuse`]) is lent the session's descriptors and answers requests ([`receive`] → [`files`] → the target → [`answer`]);
 //! - the *hands* ([`attach_loop`], [`loopdev::detach`]) touch the file system from outside. Neither supervisor nor server may, or nobody would
 //!   be left to answer.
 //!
@@ -15,6 +15,7 @@
 //! 2. Memory: each thread has 1 MiB of its own to receive into; all that is held for longer comes from the target's budget.
 //! 3. The order of the end: loop device, file system, server (which then closes its volume), supervisor.
 
+pub mod answer;
 pub mod channel;
 pub mod files;
 pub mod handover;
@@ -26,6 +27,7 @@ pub mod signals;
 pub mod supervisor;
 pub mod wire;
 
+use self::answer::InHand;
 use self::channel::Channel;
 use self::receive::{End, Receiver};
 use self::session::system;
@@ -64,6 +66,7 @@ pub struct Fuse {
     detach: fn(&Path) -> Command,
     threads: Vec<JoinHandle<End>>,
     channels: Vec<Arc<Channel>>,
+    in_hand: Arc<InHand>,
 }
 
 impl Frontend for Fuse {
@@ -76,10 +79,18 @@ impl Frontend for Fuse {
             Some(Ok(()) | Err(Errno::INVAL)) | None => {}
             Some(Err(e)) => return Err(system("cannot go on with the FUSE session".into(), e)),
         }
+        // Weak: who holds a channel owes an answer through it.
+        let first = channels.first().map(Arc::downgrade).unwrap_or_default();
+        target.when_room(Box::new(move || first.upgrade().into_iter().for_each(|channel| channel.ask_again())));
+        let in_hand = Arc::new(InHand::default());
+        let asking = in_hand.clone();
+        let thread = std::thread::Builder::new().name("fuse lost".to_owned()).stack_size(STACK_BYTES).spawn(move || asking.ask_for_lost());
+        thread.map_err(|source| Error::System { what: "cannot start a thread".into(), source })?;
         let disk_name: Arc<str> = files::disk_name(&config.tag).into();
         let mut threads = Vec::new();
         for (i, pair) in channels.chunks_exact(session::CHANNELS_A_THREAD).enumerate() {
-            let receiver = Receiver::new(Arc::clone(&target), Arc::clone(&disk_name), Arc::clone(&pair[0]), Arc::clone(&pair[1]));
+            let (waiting, draining) = (Arc::clone(&pair[0]), Arc::clone(&pair[1]));
+            let receiver = Receiver::new(Arc::clone(&target), Arc::clone(&in_hand), Arc::clone(&disk_name), waiting, draining);
             let run = move || {
                 // A server with a thread missing would answer some and let others wait. Dead as a whole, it is replaced.
                 let _guard = AbortOnPanic;
@@ -88,7 +99,7 @@ impl Frontend for Fuse {
             let thread = std::thread::Builder::new().name(format!("fuse-{i}")).stack_size(STACK_BYTES).spawn(run);
             threads.push(thread.map_err(|source| Error::System { what: "cannot start a thread".into(), source })?);
         }
-        Ok(Self { tag: config.tag, detach: config.detach, threads, channels })
+        Ok(Self { tag: config.tag, detach: config.detach, threads, channels, in_hand })
     }
 
     /// The path of the loop device on it; empty while there is none.
@@ -121,6 +132,7 @@ impl Fuse {
         while self.channels.iter().any(|channel| Arc::strong_count(channel) > 1) {
             std::thread::sleep(Duration::from_millis(1));
         }
+        self.in_hand.end();
         ends.iter().all(|end| matches!(end, Ok(End::Over)))
     }
 }

@@ -7,7 +7,8 @@
 //! 3. Memory that the kernel writes to is present before the kernel is asked. A page fault in a thread that is being killed would make the
 //!    kernel fail the request with EIO, where it could have kept it for the next server.
 
-use super::channel::{Answer, Channel, Received, errno};
+use super::answer::{Answer, InHand, errno};
+use super::channel::{Channel, Received};
 use super::files::{self, Clearing, Todo};
 use super::session::REQUEST_BYTES_MAX;
 use super::wire::{self, HEAD_BYTES, replies};
@@ -27,6 +28,7 @@ pub struct Receiver {
     target: SharedTarget,
     info: TargetInfo,
     disk_name: Arc<str>,
+    in_hand: Arc<InHand>,
     /// Waits for a request.
     waiting: Arc<Channel>,
     /// Takes what else is there.
@@ -55,12 +57,13 @@ pub enum End {
 
 impl Receiver {
     /// A server thread's tools: `waiting` waits for requests, `draining` does not. `disk_name`: see [`files::disk_name`].
-    pub fn new(target: SharedTarget, disk_name: Arc<str>, waiting: Arc<Channel>, draining: Arc<Channel>) -> Self {
+    pub fn new(target: SharedTarget, in_hand: Arc<InHand>, disk_name: Arc<str>, waiting: Arc<Channel>, draining: Arc<Channel>) -> Self {
         let info = target.info();
         Self {
             target,
             info,
             disk_name,
+            in_hand,
             waiting,
             draining,
             head: [0; HEAD_BYTES],
@@ -153,7 +156,7 @@ impl Receiver {
             Ok(request) => request,
             Err(malformed) => {
                 if let Some(unique) = malformed.unique {
-                    Answer::new(Arc::clone(channel), unique).refuse(Errno::INVAL);
+                    self.in_hand.take(Arc::clone(channel), unique).into_iter().for_each(|answer| answer.refuse(Errno::INVAL));
                 }
                 return;
             }
@@ -162,7 +165,7 @@ impl Receiver {
         if todo == Todo::Nothing {
             return;
         }
-        let answer = Answer::new(Arc::clone(channel), request.header.unique);
+        let Some(answer) = self.in_hand.take(Arc::clone(channel), request.header.unique) else { return };
         match todo {
             Todo::Nothing => unreachable!("returned above"),
             Todo::Answer(bytes) => answer.done(&bytes),
@@ -297,8 +300,13 @@ fn finish(answer: Answer, reply: Reply, payload: &[u8]) {
     match reply {
         Reply::Done => answer.done(payload),
         Reply::Data(segments) => answer.data(&segments),
-        Reply::Failed(failure) => answer.refuse(errno(failure)),
+        Reply::Failed(failure) => fail(answer, failure),
     }
+}
+
+/// Answers a request that failed, or sends it back where it is to be tried again.
+fn fail(answer: Answer, failure: Failure) {
+    if failure == Failure::Full { answer.send_back() } else { answer.refuse(errno(failure)) }
 }
 
 /// The range from `from` to `end` in parts of `part_bytes`: where each begins, and its length.
@@ -351,6 +359,8 @@ impl Gather {
         match reply {
             Reply::Done => {}
             Reply::Data(segments) => parts.read[part] = segments,
+            // What failed is not tried again because another part may be.
+            Reply::Failed(Failure::Full) => parts.failure = parts.failure.or(Some(Failure::Full)),
             Reply::Failed(failure) => parts.failure = Some(failure),
         }
         parts.left -= 1;
@@ -361,7 +371,7 @@ impl Gather {
         drop(parts);
         match (answer, failure) {
             (Some(answer), None) => success(answer, read.into_iter().flatten().collect()),
-            (Some(answer), Some(failure)) => answer.refuse(errno(failure)),
+            (Some(answer), Some(failure)) => fail(answer, failure),
             (None, _) => {}
         }
     }

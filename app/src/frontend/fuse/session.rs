@@ -20,8 +20,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The largest write (and read), in bytes: what the kernel makes of its 256 pages of 4 KiB.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// Requests that the kernel sends ahead. Its default of 12 throttles.
-const BACKGROUND_MAX: u16 = 64;
+/// Requests that the kernel sends ahead. Its default of 12 throttles. More than a loop device has writes under way, 128 of two requests each: those that wait
+/// while the volume is full would else keep its discards from being sent.
+const BACKGROUND_MAX: u16 = 512;
 /// Channels of each server thread: one that it waits on, one that never waits and empties the queue into a batch.
 pub const CHANNELS_A_THREAD: usize = 2;
 

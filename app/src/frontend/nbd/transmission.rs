@@ -235,7 +235,7 @@ impl From<Failure> for ErrorNumber {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Io => Self::Io,
-            Failure::NoSpace => Self::NoSpace,
+            Failure::NoSpace | Failure::Full => Self::NoSpace,
             Failure::ReadOnly => Self::NotPermitted,
             Failure::Invalid => Self::Invalid,
         }

@@ -138,3 +138,12 @@ impl Tap {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// What a write brings, as the recorder wants it.
+pub fn content_of(request: &Request, wants: Wants) -> Content {
+    match (&request.payload, wants) {
+        (None, _) => Content::None,
+        (Some(payload), Wants::Names) => Content::Named(payload.digests.clone()),
+        (Some(payload), Wants::Bytes) => Content::Bytes(payload.buffer.clone()),
+    }
+}

@@ -235,7 +235,7 @@ impl<S: Scheme> Machine for Dedup<S> {
             }
             Event::Close => self.closing = true,
             Event::Tick => self.wake = None,
-            Event::Digested { .. } | Event::Compressed { .. } | Event::Ousted | Event::GuardFailed => {}
+            Event::Digested { .. } | Event::Compressed { .. } | Event::Ousted | Event::GuardFailed | Event::EndWaiting => {}
         }
         self.go_on(now, out);
     }

@@ -1,0 +1,131 @@
+//! A store that can be unplugged: a file below a mount of its own. While it is gone, whatever is asked of it fails.
+
+use crate::fuse_roles::FileTarget;
+use crate::tools::try_run;
+use onefold::frontend::Frontend;
+use onefold::frontend::fuse::session::Session;
+use onefold::frontend::fuse::{Config, Fuse, THREADS, files};
+use onefold::target::{Incoming, Target, TargetInfo};
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::interface::{Failure, Reply};
+use rustix::fs::CWD;
+use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What its file is called.
+const NAME: &str = "store";
+
+struct Unpluggable {
+    file: FileTarget,
+    is_gone: AtomicBool,
+}
+
+impl Target for Unpluggable {
+    fn info(&self) -> TargetInfo {
+        self.file.info()
+    }
+
+    fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure> {
+        self.file.buffer(blocks)
+    }
+
+    fn submit(&self, batch: &mut Vec<Incoming>) {
+        if self.is_gone.load(Ordering::SeqCst) {
+            batch.drain(..).for_each(|request| (request.done)(Reply::Failed(Failure::Io)));
+        }
+        self.file.submit(batch);
+    }
+}
+
+fn serve(file: &str, at: &Path) -> Result<(), Box<dyn Error>> {
+    let target = Arc::new(Unpluggable { file: FileTarget::open(file)?, is_gone: AtomicBool::new(false) });
+    let mut session = Session::mount(NAME, THREADS)?;
+    move_mount(session.root().ok_or("the session has no mount")?, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    session.let_go();
+    let channels = session.channels().iter().map(std::os::fd::OwnedFd::try_clone).collect::<Result<_, _>>()?;
+    let detach = |_: &Path| Command::new("true");
+    let server = Fuse::start(Config { channels, tag: NAME.to_owned(), detach }, Arc::clone(&target) as Arc<dyn Target>)?;
+    println!("back");
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        target.is_gone.store(line == "gone", Ordering::SeqCst);
+        println!("{line}");
+    }
+    unmount(at, UnmountFlags::DETACH)?;
+    drop((server, session));
+    Ok(())
+}
+
+/// Plays the store, until its standard input ends: `None` where `arguments` ask for something else.
+pub fn play(arguments: &[&str]) -> Option<ExitCode> {
+    let ["store", file, at] = *arguments else { return None };
+    Some(match serve(file, Path::new(at)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("store: {e}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// The process that serves it, and the way to it.
+pub struct Plug {
+    child: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    at: PathBuf,
+}
+
+impl Plug {
+    /// A store of `bytes` zeros, in `directory`.
+    pub fn new(directory: &Path, bytes: u64) -> Self {
+        let (file, at) = (directory.join("medium"), directory.join("plugged"));
+        File::create(&file).unwrap().set_len(bytes).unwrap();
+        std::fs::create_dir(&at).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg("store").args([&file, &at]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (orders, answers) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let mut plug = Self { child, orders, answers, at };
+        plug.expect("back");
+        plug
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.at.join(files::disk_name(NAME))
+    }
+
+    /// From here on nothing of it can be had.
+    pub fn pull(&mut self) {
+        self.order("gone");
+    }
+
+    pub fn put_back(&mut self) {
+        self.order("back");
+    }
+
+    fn order(&mut self, order: &str) {
+        writeln!(self.orders.as_mut().unwrap(), "{order}").unwrap();
+        self.expect(order);
+    }
+
+    fn expect(&mut self, wanted: &str) {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), wanted);
+    }
+}
+
+impl Drop for Plug {
+    fn drop(&mut self) {
+        self.orders = None;
+        let _ = self.child.wait();
+        let _ = try_run(&["umount", "-l", self.at.to_str().unwrap()], 20);
+    }
+}

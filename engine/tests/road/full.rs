@@ -1,0 +1,248 @@
+//! A full volume: writes that find no room wait for some, here or with whoever sent them; what may bring room goes on.
+
+use crate::machine::Machine;
+use crate::media::{blank, pattern};
+use onefold_engine::format::CommitMode;
+use onefold_engine::interface::{Event, Failure, Notice, Op, Reply, RequestId};
+use onefold_engine::settings::Settings;
+
+const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
+const WAIT_MS: u64 = 60_000;
+/// How the journal of ext4 begins.
+const JOURNAL: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
+
+/// A thin volume that is full: block n has content n; and the blocks that were written.
+fn full(settings: Settings) -> (Machine, u64) {
+    let mut m = Machine::open(blank(16 << 20, Some(40_000)), Settings { full_wait_ms: 0, ..settings.clone() });
+    let mut written = 0;
+    while matches!(m.request_write(4096 * written, &pattern(written, 4096)), Reply::Done) {
+        written += 1;
+    }
+    m.flush();
+    let mut m = Machine::open(m.close(), settings);
+    m.patience = 100;
+    m.wait(100);
+    (m, written)
+}
+
+fn waiting(commit_mode: CommitMode) -> Settings {
+    Settings { commit_mode, full_wait_ms: WAIT_MS, ..Settings::default() }
+}
+
+/// Its owner was told these things of its room.
+fn told(m: &Machine) -> Vec<&Notice> {
+    m.notices.iter().filter(|n| matches!(n, Notice::Full { .. } | Notice::NoSpace { .. } | Notice::RoomAgain)).collect()
+}
+
+fn begin(m: &mut Machine, lbn: u64) -> RequestId {
+    m.begin_write(4096 * lbn, &pattern(lbn, 4096))
+}
+
+fn discard(m: &mut Machine, first: u64, blocks: u64) {
+    let reply = m.request(Op::Discard, 4096 * first, 4096 * blocks, None, false);
+    assert!(matches!(reply, Reply::Done), "{reply:?}");
+}
+
+fn fails(reply: &Reply, failure: Failure) -> bool {
+    matches!(reply, Reply::Failed(why) if *why == failure)
+}
+
+#[test]
+fn writes_wait_for_room_and_go_on_when_blocks_are_discarded() {
+    for mode in MODES {
+        let (mut m, written) = full(waiting(mode));
+        let ids: Vec<_> = (written..written + 20).map(|lbn| begin(&mut m, lbn)).collect();
+        m.pass_ms(WAIT_MS - 5_000);
+        assert!(ids.iter().all(|&id| !m.is_answered(id)) && m.engine.stats().full, "{mode:?}");
+        assert_eq!(m.read(4096 * (written - 1), 4096), pattern(written - 1, 4096));
+        discard(&mut m, 0, 500);
+        m.pass_ms(4_000);
+        for (id, lbn) in ids.into_iter().zip(written..) {
+            assert!(m.is_answered(id), "{mode:?}: {lbn}");
+            m.finish(id);
+            assert_eq!(m.read(4096 * lbn, 4096), pattern(lbn, 4096), "{mode:?}");
+        }
+        assert_eq!(told(&m), [&Notice::Full { wait_ms: WAIT_MS }, &Notice::RoomAgain], "{mode:?}");
+        assert!(!m.engine.stats().full);
+        m.close();
+    }
+}
+
+#[test]
+fn after_the_wait_they_fail_until_there_is_room() {
+    for mode in MODES {
+        let (mut m, written) = full(waiting(mode));
+        let id = begin(&mut m, written);
+        m.pass_ms(WAIT_MS - 10);
+        assert!(!m.is_answered(id), "{mode:?}");
+        m.pass_ms(20);
+        assert!(m.is_answered(id) && fails(&m.answer(id), Failure::NoSpace), "{mode:?}");
+        let late = begin(&mut m, written);
+        m.pass_ms(10);
+        assert!(m.is_answered(late) && fails(&m.answer(late), Failure::NoSpace), "{mode:?}: it has been full for long enough");
+        let (full, none) = (Notice::Full { wait_ms: WAIT_MS }, Notice::NoSpace { waited_ms: WAIT_MS });
+        assert_eq!(told(&m), [&full, &none], "{mode:?}");
+        discard(&mut m, 0, 100);
+        m.flush();
+        (0..90).for_each(|i| m.write(4096 * (written + i), &pattern(written + i, 4096)));
+        let ids: Vec<_> = (100..200).map(|i| begin(&mut m, written + i)).collect();
+        m.pass_ms(WAIT_MS / 2);
+        assert!(ids.iter().any(|&id| !m.is_answered(id)), "{mode:?}: it is full once more, and waits once more");
+        assert_eq!(told(&m), [&full, &none, &Notice::RoomAgain, &full], "{mode:?}");
+    }
+}
+
+/// Writes that are sent back, and again when the engine asks for them, until each has another answer.
+fn sent_again(m: &mut Machine, lbns: &[u64], ms: u64) -> Vec<Option<Failure>> {
+    let mut ends = vec![None; lbns.len()];
+    let mut open: Vec<usize> = (0..lbns.len()).collect();
+    for _ in 0..ms / 10 {
+        let asked = m.retries;
+        m.pass_ms(10);
+        if m.retries == asked {
+            continue;
+        }
+        open.retain(|&i| {
+            let id = begin(m, lbns[i]);
+            match m.answer(id) {
+                Reply::Failed(Failure::Full) => return true,
+                Reply::Failed(why) => ends[i] = Some(why),
+                _ => {}
+            }
+            false
+        });
+    }
+    assert!(open.is_empty(), "each is answered in the end");
+    ends
+}
+
+#[test]
+fn who_can_send_again_is_sent_back_and_asked_for_it() {
+    for mode in MODES {
+        let (mut m, written) = full(Settings { retries_when_full: true, ..waiting(mode) });
+        let lbns: Vec<u64> = (written..written + 300).collect();
+        for &lbn in &lbns {
+            let id = begin(&mut m, lbn);
+            assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
+        }
+        assert_eq!(m.retries, 0, "{mode:?}: not at once");
+        discard(&mut m, 0, 500);
+        m.flush();
+        assert_eq!(sent_again(&mut m, &lbns, 10_000), vec![None; 300], "{mode:?}");
+        for lbn in lbns {
+            assert_eq!(m.read(4096 * lbn, 4096), pattern(lbn, 4096), "{mode:?}");
+        }
+        let asked = m.retries;
+        m.pass_ms(60_000);
+        assert!(m.retries <= asked + 2, "{mode:?}: nothing is sent back any more, and nothing asked for");
+    }
+}
+
+#[test]
+fn who_sends_again_for_too_long_is_told_that_there_is_no_room() {
+    for mode in MODES {
+        let (mut m, written) = full(Settings { retries_when_full: true, ..waiting(mode) });
+        let id = begin(&mut m, written);
+        assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
+        let ends = sent_again(&mut m, &[written], WAIT_MS + 3_000);
+        assert_eq!(ends, [Some(Failure::NoSpace)], "{mode:?}");
+        assert!(m.retries > 20, "{mode:?}: it may be that nothing tells of room: {}", m.retries);
+    }
+}
+
+/// More of them than may wait for anything else (`Pages::waiting_max`).
+#[test]
+fn discards_and_overwrites_pass_by_writes_that_wait() {
+    for mode in MODES {
+        let (mut m, written) = full(Settings { memory_bytes: 2 << 20, ..waiting(mode) });
+        let ids: Vec<_> = (written..written + 400).map(|lbn| begin(&mut m, lbn)).collect();
+        for lbn in 0..100 {
+            let over = m.begin_write(4096 * lbn, &pattern(50_000 + lbn, 4096));
+            m.pass_ms(1_000 * u64::from(lbn % 8 == 0));
+            m.finish(over);
+        }
+        assert!(ids.iter().all(|&id| !m.is_answered(id)), "{mode:?}");
+        discard(&mut m, 100, 600);
+        m.pass_ms(5_000);
+        ids.into_iter().for_each(|id| m.finish(id));
+        (0..100).for_each(|lbn| assert_eq!(m.read(4096 * lbn, 4096), pattern(50_000 + lbn, 4096), "{mode:?}"));
+        (written..written + 400).for_each(|lbn| assert_eq!(m.read(4096 * lbn, 4096), pattern(lbn, 4096), "{mode:?}"));
+    }
+}
+
+/// A file system frees nothing before its journal says so, and the journal's blocks may never have been written.
+#[test]
+fn a_journal_takes_its_first_blocks_from_the_reserve() {
+    for mode in MODES {
+        let (mut m, written) = full(waiting(mode));
+        let reserve = m.engine.geometry().reserve_blocks;
+        let id = begin(&mut m, written);
+        let (journal, mut taken) = (written + 1_000, 0);
+        m.write(4096 * journal, &[&JOURNAL, &pattern(1, 4092)[..]].concat());
+        loop {
+            let next = m.begin_write(4096 * (journal + 1 + taken), &pattern(90_000 + taken, 4096));
+            m.pass_ms(100);
+            if !m.is_answered(next) {
+                break;
+            }
+            m.finish(next);
+            taken += 1;
+        }
+        assert!((reserve / 2 - 12..reserve).contains(&taken), "{mode:?}: {taken} of {reserve}");
+        assert!(!m.is_answered(id), "{mode:?}: no other write does");
+        // What is overwritten still finds room.
+        (0..50).for_each(|lbn| m.write(4096 * lbn, &pattern(70_000 + lbn, 4096)));
+    }
+}
+
+#[test]
+fn a_volume_that_closes_waits_for_no_room() {
+    for mode in MODES {
+        let (mut m, written) = full(waiting(mode));
+        let id = begin(&mut m, written);
+        m.feed(Event::Close);
+        m.pass_ms(2_000);
+        assert!(m.is_answered(id) && fails(&m.answer(id), Failure::NoSpace), "{mode:?}");
+        assert_eq!(m.closed, Some(true), "{mode:?}");
+    }
+}
+
+/// The flush of a device that is being detached waits for them.
+#[test]
+fn waiting_ends_when_the_volume_is_about_to_be_detached() {
+    for mode in MODES {
+        let (mut m, written) = full(waiting(mode));
+        let id = begin(&mut m, written);
+        m.pass_ms(3_000);
+        assert!(!m.is_answered(id), "{mode:?}");
+        m.feed(Event::EndWaiting);
+        assert!(m.is_answered(id) && fails(&m.answer(id), Failure::NoSpace), "{mode:?}");
+        let late = begin(&mut m, written);
+        assert!(m.is_answered(late) && fails(&m.answer(late), Failure::NoSpace), "{mode:?}");
+        assert!(matches!(told(&m)[..], [Notice::Full { .. }, Notice::NoSpace { waited_ms: 1..=3_000 }]), "{mode:?}: {:?}", told(&m));
+        m.close();
+
+        let (mut m, written) = full(Settings { retries_when_full: true, ..waiting(mode) });
+        let id = begin(&mut m, written);
+        assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
+        m.feed(Event::EndWaiting);
+        assert_eq!(sent_again(&mut m, &[written], 500), [Some(Failure::NoSpace)], "{mode:?}");
+    }
+}
+
+#[test]
+fn waiting_ends_when_the_store_fails() {
+    for mode in MODES {
+        let (mut m, written) = full(waiting(mode));
+        let id = begin(&mut m, written);
+        assert!(!m.is_answered(id), "{mode:?}");
+        m.feed(Event::GuardFailed);
+        assert!(m.is_answered(id) && fails(&m.answer(id), Failure::ReadOnly), "{mode:?}");
+
+        let (mut m, written) = full(Settings { retries_when_full: true, ..waiting(mode) });
+        let id = begin(&mut m, written);
+        assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
+        m.feed(Event::GuardFailed);
+        assert_eq!(sent_again(&mut m, &[written], 500), [Some(Failure::ReadOnly)], "{mode:?}");
+    }
+}
