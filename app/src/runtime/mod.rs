@@ -4,6 +4,7 @@ pub mod arena;
 pub mod codec;
 pub mod condition;
 pub mod digests;
+pub mod lived;
 pub mod notices;
 pub mod passthrough;
 pub mod pool;

@@ -6,10 +6,12 @@
 //! 3. Blocks are handed out in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
 
 mod allocate;
+mod gone;
 mod reclaim;
 mod scan;
 mod trim;
 
+pub use gone::Gone;
 pub(crate) use reclaim::Reclaim;
 
 use crate::Map;

@@ -9,6 +9,7 @@ mod edges;
 mod failed;
 mod forged;
 mod fua;
+mod ledger;
 mod machine;
 mod media;
 mod packs;
