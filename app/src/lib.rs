@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod commands;
+pub mod detached_space;
 pub mod device;
 pub mod exit;
 pub mod frontend;

@@ -3,6 +3,7 @@
 mod common;
 
 use common::home::{Home, shipped};
+use common::nbd_client::*;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
@@ -147,4 +148,152 @@ fn warnings_stand_among_the_notices() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     drop(clients);
+}
+
+/// Distinct blocks that do not compress.
+fn noise(seed: u64, blocks: usize) -> Vec<u8> {
+    let mut bytes = vec![0; blocks * 4096];
+    common::Dice(seed).fill(&mut bytes);
+    bytes
+}
+
+/// The statistics as soon as all blocks are counted.
+fn counted(home: &Home) -> serde_json::Value {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let stats = home.json(&["stats", "mine"]);
+        if !stats["saved"].is_null() {
+            return stats;
+        }
+        assert!(std::time::Instant::now() < deadline, "{stats:#}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+const MODES: [&str; 2] = ["log", "ordered"];
+
+#[test]
+fn stats_begin_with_what_people_look_for() {
+    for mode in MODES {
+        let home = Home::new();
+        home.says(0, &["create", IMAGE, "--size", "64M", "--label", "mine", "--commit-mode", mode]);
+        assert!(home.says(0, &["stats", "mine"]).starts_with("saved           nothing is stored\n"));
+        let socket = home.attach(IMAGE, &[]);
+        let mut client = Client::ready_for(&socket, true, "");
+        let content = noise(9, 1024);
+        for at in [0, 16 << 20, 32 << 20, 48 << 20] {
+            client.write(0, at, &content).unwrap();
+        }
+        client.command(FLUSH, 0, 0, 0).unwrap();
+        let stats = counted(&home);
+        assert_eq!(stats["saved"]["logical_bytes"].as_u64(), Some(16 << 20), "{stats:#}");
+        let percent = stats["saved"]["percent"].as_f64().unwrap();
+        assert!((70.0..=75.0).contains(&percent), "{percent}");
+        let table = home.says(0, &["stats", "mine"]);
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(lines[0].starts_with("saved") && lines[0].contains(" % (16 MiB of clients' blocks : "), "{table}");
+        assert!(lines[1].starts_with("available") && lines[1].ends_with("for new content"), "{table}");
+        assert!(lines[2].starts_with("since creation") && lines[2].contains("write ratio 0."), "{table}");
+        let efficiency = lines.iter().find(|line| line.starts_with("efficiency")).unwrap();
+        assert!(efficiency.contains(" % of the writes that the duplicates found could save"), "{efficiency}");
+        assert!(lines.iter().any(|line| line.starts_with("space") && line.contains("4 MiB shared by duplicates")), "{table}");
+        drop(client);
+        home.says(0, &["detach", "mine"]);
+
+        // Of a volume that is not attached, what it holds and did is known as well.
+        let detached = home.json(&["stats", "mine"]);
+        assert_eq!(detached["attached"].as_bool(), Some(false));
+        assert_eq!(detached["saved"]["logical_bytes"], stats["saved"]["logical_bytes"], "{detached:#}");
+        assert_eq!(detached["lifetime"]["client_units"].as_u64(), Some(4096), "{detached:#}");
+        assert!(detached["available_bytes"].as_u64() > Some(50 << 20), "{detached:#}");
+        let table = home.says(0, &["stats", "mine"]);
+        assert!(table.starts_with("saved           75 % (") && table.contains("It is not attached"), "{table}");
+        let listed = &home.json(&["list", "mine"])["volumes"][0];
+        assert!(listed["location"].is_null() && listed["logical_bytes"].is_u64(), "{listed:#}");
+        home.says(3, &["list", "none"]);
+    }
+}
+
+/// Blocks with several links hold duplicates, or neighbours side by side.
+#[test]
+fn neighbours_in_packs_are_told_from_duplicates() {
+    let home = attached();
+    let socket = home.json(&["status", IMAGE])["attached"]["location"].as_str().unwrap().split_once("socket=").unwrap().1.to_owned();
+    let mut client = Client::ready_for(std::path::Path::new(&socket), true, "");
+    let mut content = noise(1, 512);
+    content.chunks_mut(4096).for_each(|block| block[256..].fill(7));
+    client.write(0, 0, &content).unwrap();
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    let stats = counted(&home);
+    assert!(stats["packing"]["packs"].as_u64() > Some(10), "{stats:#}");
+    let table = home.says(0, &["stats", "mine"]);
+    let space = table.lines().find(|line| line.starts_with("space")).unwrap();
+    assert!(space.contains("shared (at least 0 B by duplicates, up to ") && space.contains(" by neighbours in a pack)"), "{space}");
+}
+
+/// What a kill takes of the lifetime ledger has a bound, which stands beside it; what is saved is known again after the next opening.
+#[test]
+fn the_lifetime_ledger_survives_a_kill() {
+    for mode in MODES {
+        let home = Home::new();
+        home.says(0, &["create", IMAGE, "--size", "32M", "--label", "mine", "--commit-mode", mode]);
+        let socket = home.attach(IMAGE, &[]);
+        let mut client = Client::ready_for(&socket, true, "");
+        let contents = [noise(1, 2048), noise(2, 2048)];
+        for round in 0..10 {
+            client.write(0, 0, &contents[round % 2]).unwrap();
+            client.command(FLUSH, 0, 0, 0).unwrap();
+        }
+        let lived = |stats: &serde_json::Value| stats["lifetime"]["client_units"].as_u64().unwrap();
+        assert_eq!(lived(&home.json(&["stats", "mine"])), 10 * 2048);
+        common::kill(i32::try_from(home.json(&["status", "mine"])["pid"].as_i64().unwrap()).unwrap());
+        drop(client);
+
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !home.json(&["list", "mine"])["volumes"][0]["location"].is_null() {
+            assert!(std::time::Instant::now() < deadline);
+        }
+        let killed = home.json(&["stats", "mine"]);
+        assert!(killed["attached"].as_bool() == Some(false) && killed["saved"].is_null(), "{killed:#}");
+        // 64 MiB.
+        let kept = lived(&killed);
+        assert!((16_384..10 * 2048).contains(&kept), "{mode}: {kept}");
+        let table = home.says(0, &["stats", "mine"]);
+        assert!(table.starts_with("saved           not known: it was not closed in order"), "{table}");
+        assert!(table.lines().nth(2).unwrap().ends_with("(each kill may have taken about the last 64 MiB of clients)"), "{table}");
+
+        let socket = home.attach(IMAGE, &[]);
+        Client::ready_for(&socket, true, "").write(0, 16 << 20, &contents[0]).unwrap();
+        assert_eq!(lived(&counted(&home)), kept + 2048, "{mode}");
+        home.says(0, &["detach", "mine"]);
+        assert_eq!(lived(&home.json(&["stats", "mine"])), kept + 2048, "{mode}");
+    }
+}
+
+/// Whatever other content is shared.
+#[test]
+fn what_is_trimmed_is_available_at_once() {
+    for mode in MODES {
+        let home = Home::new();
+        home.says(0, &["create", IMAGE, "--size", "64M", "--label", "mine", "--commit-mode", mode]);
+        let socket = home.attach(IMAGE, &[]);
+        let mut client = Client::ready_for(&socket, true, "");
+        for at in [32 << 20, 48 << 20] {
+            client.write(0, at, &noise(1, 1024)).unwrap();
+        }
+        client.command(FLUSH, 0, 0, 0).unwrap();
+        let before = counted(&home)["available_bytes"].as_u64().unwrap();
+        client.write(0, 0, &noise(2, 4096)).unwrap();
+        client.command(FLUSH, 0, 0, 0).unwrap();
+        let full = counted(&home)["available_bytes"].as_u64().unwrap();
+        assert!(full + (16 << 20) <= before, "{mode}: {before} {full}");
+        client.command(TRIM, 0, 0, 16 << 20).unwrap();
+        client.command(FLUSH, 0, 0, 0).unwrap();
+        let stats = counted(&home);
+        let after = stats["available_bytes"].as_u64().unwrap();
+        assert!(after + (1 << 20) >= before, "{mode}: {before} {full} {after} {stats:#}");
+        assert_eq!(stats["saved"]["logical_bytes"].as_u64(), Some(8 << 20), "{mode}: {stats:#}");
+        drop(client);
+        home.says(0, &["detach", "mine"]);
+    }
 }

@@ -119,6 +119,14 @@ impl Pages {
         }
     }
 
+    /// What the page holds, if it is in memory. That is no use of it: it may leave as soon as before.
+    pub fn peek(&self, id: PageId) -> Option<&PageContent> {
+        match &self.slots[*self.places.get(&id)? as usize].slot {
+            Slot::Ready(page) => Some(&page.content),
+            _ => None,
+        }
+    }
+
     /// The page, which must be in memory.
     pub fn expect(&mut self, id: PageId) -> &mut Page {
         self.get(id).expect("the page was made sure of in this step")

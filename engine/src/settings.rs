@@ -25,6 +25,9 @@ pub enum Compression {
     All,
 }
 
+/// Units that clients write until the superblock is written again for its ledger: 64 MiB. A flush and two blocks each time are little beside them.
+pub const LEDGER_UNITS_MAX: u64 = 16_384;
+
 /// Settings of one opening of a volume.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -64,6 +67,8 @@ pub struct Settings {
     pub checkpoint_beyond: u64,
     /// Live records beyond which a checkpoint begins, and an opening writes pages before it reads on; bounded by memory besides.
     pub live_records_max: u64,
+    /// Units that clients write until the superblock is written again, for its lifetime ledger: a crash takes no more of that, or little more.
+    pub ledger_units_max: u64,
     /// The device takes writes that are durable when they have completed (FUA): an epoch that is one unit of the log alone goes by one.
     pub device_takes_fua: bool,
     /// The device that clients hold outlives the server, and a ring keeps its acknowledgements: a weak write is acknowledged when its content is on
@@ -105,6 +110,7 @@ impl Default for Settings {
             condense_beyond: 2048,
             checkpoint_beyond: 4096,
             live_records_max: u64::MAX,
+            ledger_units_max: LEDGER_UNITS_MAX,
             device_takes_fua: false,
             keeps_promises: false,
             ring_records_max: 1 << 16,

@@ -1,11 +1,13 @@
 //! The ledger: exact counts of what was sent to the device, and of what clients sent to us.
 
 use crate::engine::Engine;
+use crate::format::Lifetime;
 use crate::format::unit::{UnitKind, UnitWriter};
 use crate::interface::Class;
 use crate::log::Log;
 pub use crate::log::Progress;
 use crate::memory::Part;
+pub use crate::space::Gone;
 use crate::units::{BLOCK_BYTES, count};
 
 /// Counts of one class of device operations.
@@ -197,6 +199,12 @@ pub struct Stats {
     pub unique_blocks: u64,
     pub shared_blocks: u64,
     pub free_complete: bool,
+    /// Blocks of clients' content, each LBN once, zeros aside: links from the map. None where a count is not known.
+    pub map_links: Option<u64>,
+    /// Of all these, what is gone and counts until a later commit lets go of it.
+    pub gone: Gone,
+    /// Everything since the volume was created.
+    pub lifetime: Lifetime,
     /// The volume may hold slots. If so, carriers and packs: blocks that have some; none where not all fingerprint pages were seen yet, or could be.
     pub has_slots: bool,
     pub carriers: Option<u64>,
@@ -229,6 +237,9 @@ impl Engine {
             unique_blocks: self.space.census.unique,
             shared_blocks: self.space.census.shared,
             free_complete: self.space.scan_complete(),
+            map_links: self.map_links(),
+            gone: self.gone(),
+            lifetime: self.lifetime(),
             has_slots: self.superblock.has_slots(),
             carriers: self.refill.carriers(),
             unpacked: self.unpacked(),

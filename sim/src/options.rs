@@ -130,6 +130,8 @@ impl Options {
             condense_beyond: [2, 4, 8, 2048][rng.usize(0..4)],
             checkpoint_beyond: [3, 12, 4096][rng.usize(0..3)],
             live_records_max: Self::live_records_max(rng),
+            // Drawn of a copy: what a seed has found it finds again.
+            ledger_units_max: [4, 32, 16_384, 16_384][rng.clone().usize(0..4)],
             compression: [Compression::Off, Compression::Carriers, Compression::All, Compression::All][rng.usize(0..4)],
             carrier_slots_max: SLOTS_MAX,
             persistence,

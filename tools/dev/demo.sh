@@ -208,3 +208,4 @@ step "Detach, and check every link and every block's content"
 
 say
 say "The demo took $((SECONDS - began)) s after the build. Nothing that was synced was lost."
+say "Saved: $("$ONEFOLD" stats "$volume" | sed -n 's/^saved *//p')."

@@ -8,7 +8,7 @@ use crate::server::directory::run_directory;
 use crate::server::known;
 use crate::server::record::{self, Record, clear_dead};
 use crate::server::whereabouts::Whereabouts;
-use crate::volume::{block_devices, peek};
+use crate::volume::{Found, block_devices, find, peek};
 use serde::Serialize;
 use std::path::PathBuf;
 use uuid::Uuid;
@@ -16,6 +16,9 @@ use uuid::Uuid;
 /// List attached volumes
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
+    /// Only these, attached or not: path, label, UUID, or where it is attached.
+    #[arg(value_name = "VOLUME", conflicts_with = "all")]
+    volumes: Vec<String>,
     /// Volumes that are not attached, too: those seen before, and those on block devices.
     #[arg(long)]
     all: bool,
@@ -71,7 +74,17 @@ impl Report for List {
 /// # Errors
 /// When the directory of records cannot be read.
 pub fn run(arguments: &Arguments) -> Outcome {
-    arguments.watch.report(Style::of(arguments.json), || list(arguments.all))
+    arguments
+        .watch
+        .report(Style::of(arguments.json), || if arguments.volumes.is_empty() { list(arguments.all) } else { these(&arguments.volumes) })
+}
+
+fn these(names: &[String]) -> Outcome<List> {
+    let line = |name: &String| {
+        let Found { path, attached } = find(name)?;
+        attached.map_or_else(|| Line::of_detached(path), |record| Ok(Line::of(record)))
+    };
+    Ok(List { volumes: names.iter().map(line).collect::<Outcome<_>>()? })
 }
 
 fn list(all: bool) -> Outcome<List> {
@@ -88,7 +101,7 @@ fn list(all: bool) -> Outcome<List> {
         paths.sort();
         paths.dedup();
         paths.retain(|path| volumes.iter().all(|line| line.path != *path));
-        volumes.extend(paths.into_iter().filter_map(Line::of_detached));
+        volumes.extend(paths.into_iter().filter_map(|path| Line::of_detached(path).ok()));
     }
     Ok(List { volumes })
 }
@@ -108,9 +121,9 @@ impl Line {
         }
     }
 
-    fn of_detached(path: PathBuf) -> Option<Self> {
-        let superblock = peek(&path).ok()?.superblock;
-        Some(Self {
+    fn of_detached(path: PathBuf) -> Outcome<Self> {
+        let superblock = peek(&path)?.superblock;
+        Ok(Self {
             path,
             deleted: false,
             label: Some(superblock.label).filter(|label| !label.is_empty()),

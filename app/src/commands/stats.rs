@@ -1,24 +1,26 @@
-//! `stats`: what an attached volume did.
+//! `stats`: what a volume did and what it holds.
 
-use super::attached;
+use crate::detached_space::DetachedSpace;
 use crate::device::Slowed;
 use crate::exit::{Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, Watch};
 use crate::runtime::condition::{Condition, Count, Counts, PartUse};
-use crate::runtime::volume_counts::{VolumeCounts, name};
+use crate::runtime::lived::Lived;
+use crate::runtime::volume_counts::{Efficiency, Saved, Space, VolumeCounts};
 use crate::server::control::{self, Ask};
 use crate::server::directory::run_directory;
 use crate::server::record::{Places, Record};
-use crate::volume;
-use onefold_engine::format::Lifetime;
-use onefold_engine::interface::Class;
+use crate::volume::{self, Found};
+use onefold_engine::settings::LEDGER_UNITS_MAX;
 use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Show what an attached volume did
+/// Show what a volume saved, what it did, and what it holds
+///
+/// Of a volume that is not attached: what its superblock and its counts of links say.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
@@ -30,10 +32,21 @@ pub struct Arguments {
     watch: Watch,
 }
 
+/// Why it is not known what is saved.
+const COUNTS_LOST: &str = "some counts of links are lost; `onefold check` tells more";
+
 #[derive(Debug, Serialize)]
 struct Stats {
     path: PathBuf,
+    attached: bool,
     passthrough: bool,
+    /// What clients' content takes; nothing while it is not known.
+    saved: Option<Saved>,
+    /// Why it is not known.
+    #[serde(skip)]
+    unknown: &'static str,
+    /// What new content may still take; nothing while it is not known.
+    available_bytes: Option<u64>,
     /// Since it was attached.
     #[serde(flatten)]
     counts: Counts,
@@ -41,57 +54,6 @@ struct Stats {
     #[serde(skip_serializing_if = "Option::is_none")]
     slowed: Option<Slowed>,
     memory: Vec<PartUse>,
-    /// Since it was created; what a server counted that was killed is not in it.
-    lifetime: Option<Lived>,
-}
-
-/// The lifetime ledger, in units of 4 KiB.
-#[derive(Debug, Serialize)]
-struct Lived {
-    client_units: u64,
-    device_units: u64,
-    device_flushes: u64,
-    classes: Vec<LivedClass>,
-}
-
-#[derive(Debug, Serialize)]
-struct LivedClass {
-    class: &'static str,
-    units: u64,
-    bytes: u64,
-    commands: u64,
-}
-
-impl Lived {
-    fn of(lifetime: &Lifetime) -> Self {
-        let classes = Class::ALL.iter().zip(&lifetime.classes);
-        Self {
-            client_units: lifetime.client_write_units,
-            device_units: lifetime.classes.iter().fold(0, |sum, class| sum.saturating_add(class.units)),
-            device_flushes: lifetime.device_flushes,
-            classes: classes
-                .map(|(class, c)| LivedClass { class: name(*class), units: c.units, bytes: c.bytes, commands: c.commands })
-                .collect(),
-        }
-    }
-}
-
-impl Lived {
-    /// With what was counted since the volume was attached, which the superblock gets at its close.
-    fn and(mut self, volume: &VolumeCounts, device: &[Count]) -> Self {
-        self.client_units = self.client_units.saturating_add(volume.ledger.client_units);
-        self.device_units = self.device_units.saturating_add(volume.ledger.device_units);
-        self.device_flushes = self.device_flushes.saturating_add(volume.ledger.device_flushes);
-        for lived in &mut self.classes {
-            let what = format!("write {}", lived.class);
-            if let Some(count) = device.iter().find(|count| count.what == what) {
-                lived.units = lived.units.saturating_add(count.bytes.div_ceil(BLOCK_BYTES));
-                lived.bytes = lived.bytes.saturating_add(count.bytes);
-                lived.commands = lived.commands.saturating_add(count.operations);
-            }
-        }
-        self
-    }
 }
 
 impl Report for Stats {
@@ -100,15 +62,19 @@ impl Report for Stats {
     fn table(&self) -> Table {
         let row = |c: &Count| vec![c.what.clone(), c.operations.to_string(), Size(c.bytes).to_string()];
         let rows = |counts: &[Count]| counts.iter().filter(|c| c.operations > 0).map(row).collect::<Vec<_>>();
-        let mut table =
-            Table::new().row("backing store", self.path.display()).row_if("slowed", self.slowed.as_ref().map(super::status::slowed));
+        let mut table = Table::new();
+        if !self.passthrough {
+            table = table.row("saved", self.saved()).row("available", self.available());
+        }
+        table = table
+            .row_if("since creation", self.counts.lifetime.as_ref().map(since_creation))
+            .row("backing store", self.path.display())
+            .row_if("slowed", self.slowed.as_ref().map(super::status::slowed));
         if let Some(volume) = &self.counts.volume {
             table = summary(table, volume);
         }
-        if let Some(lived) = &self.lifetime {
-            let units = |n| Size(n * BLOCK_BYTES);
-            table = table
-                .row("since creation", format!("{} from clients, {} to the device", units(lived.client_units), units(lived.device_units)));
+        if !self.attached {
+            return table.line("It is not attached: what a server counts, this cannot tell.");
         }
         table = table.line("").grid(&["clients", "requests", "bytes"], rows(&self.counts.client));
         table = table.line("").grid(&["device", "commands", "bytes"], rows(&self.counts.device));
@@ -116,6 +82,49 @@ impl Report for Stats {
             vec![p.part.clone(), Size(p.used_bytes).to_string(), Size(p.peak_bytes).to_string(), Size(p.limit_bytes).to_string()]
         };
         table.line("").grid(&["memory", "used", "peak", "limit"], self.memory.iter().map(part).collect())
+    }
+}
+
+impl Stats {
+    fn saved(&self) -> String {
+        match &self.saved {
+            Some(Saved { logical_bytes, physical_bytes, percent: Some(percent) }) => {
+                format!("{percent:.0} % ({} of clients' blocks : {} that hold them)", Size(*logical_bytes), Size(*physical_bytes))
+            }
+            Some(Saved { percent: None, .. }) => "nothing is stored".to_owned(),
+            None => format!("not known: {}", self.unknown),
+        }
+    }
+
+    fn available(&self) -> String {
+        self.available_bytes.map_or_else(|| format!("not known: {}", self.unknown), |bytes| format!("{} for new content", Size(bytes)))
+    }
+}
+
+/// The lifetime ledger in a line.
+fn since_creation(lived: &Lived) -> String {
+    let units = |n: u64| Size(n.saturating_mul(BLOCK_BYTES));
+    let ratio = lived.write_ratio.map_or_else(String::new, |ratio| format!(": write ratio {ratio:.2}"));
+    format!(
+        "{} from clients, {} to the device{ratio} (each kill may have taken about the last {} of clients)",
+        units(lived.client_units),
+        units(lived.device_units),
+        units(LEDGER_UNITS_MAX)
+    )
+}
+
+/// Blocks with several links are duplicates, or neighbours in one block with slots: as far as the two can be told apart.
+fn shared(space: &Space) -> String {
+    let blocks = |n: u64| Size(n * BLOCK_BYTES);
+    let shared = blocks(space.shared_blocks);
+    match space.carrier_blocks {
+        Some(0) => format!("{shared} shared by duplicates"),
+        Some(carriers) => {
+            let packed = carriers.min(space.shared_blocks);
+            let whole = space.shared_blocks - packed;
+            format!("{shared} shared (at least {} by duplicates, up to {} by neighbours in a pack)", blocks(whole), blocks(packed))
+        }
+        None => format!("{shared} shared (by duplicates, or by neighbours in a pack: not known yet)"),
     }
 }
 
@@ -135,7 +144,7 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
             format!("{} in blocks of 4 KiB, {} a client block", blocks(ledger.device_units), ratio(ledger.amplification())),
         )
         .row("ideal", format!("{}: each distinct block once", blocks(ledger.ideal_units)))
-        .row("efficiency", ratio(ledger.efficiency()))
+        .row("efficiency", efficiency(ledger))
         .row("flushes", format!("{} of clients, {} of the device{fua}", ledger.client_flushes, ledger.device_flushes))
         .row(
             "found",
@@ -145,9 +154,9 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
         .row(
             "space",
             format!(
-                "{} unique, {} shared, {} kept, {} free{counting}",
+                "{} unique, {}, {} kept, {} free{counting}",
                 blocks(space.unique_blocks),
-                blocks(space.shared_blocks),
+                shared(space),
                 blocks(space.kept_blocks),
                 blocks(space.free_blocks)
             ),
@@ -164,6 +173,11 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
         (true, false) => table.row("garbage", "possible"),
         _ => table,
     }
+}
+
+fn efficiency(ledger: &Efficiency) -> String {
+    let percent = ledger.efficiency().map(|share| format!("{:.0} % of the writes that the duplicates found could save", 100.0 * share));
+    percent.unwrap_or_else(|| "- (no duplicates were found)".to_owned())
 }
 
 /// What lies in slots, where anything may.
@@ -189,10 +203,13 @@ fn packed(mut table: Table, volume: &VolumeCounts) -> Table {
 /// Shows.
 ///
 /// # Errors
-/// When it is not attached, or its server does not answer.
+/// When there is no such volume, or its server does not answer.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let record = attached(&arguments.volume)?;
-    arguments.watch.report(Style::of(arguments.json), || stats(&record))
+    let name = &arguments.volume;
+    arguments.watch.report(Style::of(arguments.json), || {
+        let Found { path, attached } = volume::find(name)?;
+        attached.map_or_else(|| detached(&path), |record| stats(&record))
+    })
 }
 
 fn stats(record: &Record) -> Outcome<Stats> {
@@ -200,9 +217,37 @@ fn stats(record: &Record) -> Outcome<Stats> {
     let strange = |e| Failed::system("the server speaks another language", e);
     let counts: Counts = serde_json::from_value(control::ask(&control, &Ask::Stats)?).map_err(strange)?;
     let condition: Condition = serde_json::from_value(control::ask(&control, &Ask::Status)?).map_err(strange)?;
-    let superblock = if record.is_passthrough { None } else { volume::peek(&record.path).ok().map(|chosen| chosen.superblock) };
-    let lifetime =
-        superblock.map(|s| Lived::of(&s.lifetime)).zip(counts.volume.as_ref()).map(|(lived, volume)| lived.and(volume, &counts.device));
-    let Condition { slowed, memory, .. } = condition;
-    Ok(Stats { path: record.path.clone(), passthrough: record.is_passthrough, counts, slowed, memory, lifetime })
+    let Condition { slowed, memory, store, .. } = condition;
+    let is_counted = counts.volume.as_ref().is_some_and(|volume| volume.space.is_complete);
+    Ok(Stats {
+        path: store.map_or_else(|| record.path.clone(), |store| store.path),
+        attached: true,
+        passthrough: record.is_passthrough,
+        saved: counts.volume.as_ref().and_then(VolumeCounts::saved),
+        unknown: if is_counted { COUNTS_LOST } else { "still counting" },
+        available_bytes: counts.volume.as_ref().filter(|_| is_counted).map(VolumeCounts::available_bytes),
+        counts,
+        slowed,
+        memory,
+    })
+}
+
+/// What the medium says of a volume that nobody serves.
+fn detached(path: &Path) -> Outcome<Stats> {
+    let superblock = volume::peek(path)?.superblock;
+    let space = match superblock.clean {
+        true => DetachedSpace::read(path, &superblock).map_err(|e| Failed::system(format!("cannot read {}", path.display()), e))?,
+        false => None,
+    };
+    Ok(Stats {
+        path: path.to_path_buf(),
+        attached: false,
+        passthrough: false,
+        saved: space.as_ref().map(DetachedSpace::saved),
+        unknown: if superblock.clean { COUNTS_LOST } else { "it was not closed in order, and the next attach recovers it" },
+        available_bytes: space.as_ref().map(|space| space.available_bytes(&superblock)),
+        counts: Counts { lifetime: Some(Lived::of(&superblock.lifetime)), ..Counts::default() },
+        slowed: None,
+        memory: Vec::new(),
+    })
 }

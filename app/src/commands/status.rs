@@ -119,8 +119,8 @@ pub fn slowed(slowed: &Slowed) -> String {
 impl Report for Status {
     const NAME: &'static str = "status";
 
-    fn failure(&mut self) -> Option<Failed> {
-        self.unanswered.take()
+    fn failure(self) -> Option<Failed> {
+        self.unanswered
     }
 
     fn table(&self) -> Table {

@@ -21,7 +21,10 @@ pub trait Report: Serialize {
     fn table(&self) -> Table;
 
     /// Why it says less than was asked for: the command that prints it ends with that.
-    fn failure(&mut self) -> Option<Failed> {
+    fn failure(self) -> Option<Failed>
+    where
+        Self: Sized,
+    {
         None
     }
 }
@@ -91,7 +94,7 @@ impl Watch {
     /// Those of `make`.
     pub fn report<R: Report>(self, style: Style, mut make: impl FnMut() -> Outcome<R>) -> Outcome {
         loop {
-            let mut report = make()?;
+            let report = make()?;
             let text = render(&report, style);
             let Some(seconds) = self.seconds else {
                 say(&text);

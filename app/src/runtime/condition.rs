@@ -1,5 +1,6 @@
 //! What is told of a target while it is served.
 
+use super::lived::Lived;
 use super::notices::opening;
 use super::volume_counts::VolumeCounts;
 use crate::device::Slowed;
@@ -98,6 +99,9 @@ pub struct Counts {
     pub client: Vec<Count>,
     /// Commands to the device.
     pub device: Vec<Count>,
+    /// Since the volume was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<Lived>,
     /// What only a volume has.
     #[serde(flatten)]
     pub volume: Option<VolumeCounts>,

@@ -5,6 +5,7 @@ pub mod codec;
 pub mod condition;
 pub mod digests;
 pub mod hook;
+pub mod lived;
 pub mod notices;
 pub mod passthrough;
 pub mod pool;

@@ -139,7 +139,7 @@ impl Served for Passthrough {
     }
 
     fn counts(&self) -> Counts {
-        Counts { client: self.client.counts(), device: self.commands.counts(), volume: None }
+        Counts { client: self.client.counts(), device: self.commands.counts(), ..Counts::default() }
     }
 
     fn tap(&self) -> &Arc<Tap> {

@@ -11,6 +11,7 @@
 use super::codec::{Codec, FEW_BLOCKS, compressed};
 use super::condition::{Condition, Counts, Tally, memory, state};
 use super::digests::{self, Written};
+use super::lived::Lived;
 use super::notices::Notices;
 use super::pool::Pool;
 use super::promises::{Left, Promises};
@@ -389,6 +390,7 @@ impl Served for Volume {
         Counts {
             client: self.client.counts(),
             device: volume_counts::device(&stats.ledger),
+            lifetime: Some(Lived::of(&stats.lifetime)),
             volume: Some(VolumeCounts::of(&stats, self.notices.recounted_blocks())),
         }
     }

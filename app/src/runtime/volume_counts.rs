@@ -3,6 +3,7 @@
 use super::condition::Count;
 use onefold_engine::interface::Class;
 use onefold_engine::stats::{Ledger, Progress, Stats};
+use onefold_engine::units::BLOCK_BYTES;
 use serde::{Deserialize, Serialize};
 
 /// Counts of a volume.
@@ -61,8 +62,34 @@ impl Efficiency {
 }
 
 #[allow(clippy::cast_precision_loss)] // two digits are shown
-fn ratio(a: u64, b: u64) -> Option<f64> {
+pub(super) fn ratio(a: u64, b: u64) -> Option<f64> {
     (b > 0).then(|| a as f64 / b as f64)
+}
+
+/// Clients' content, and what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Saved {
+    /// Blocks that clients wrote and can read, each address once, zeros aside.
+    pub logical_bytes: u64,
+    /// Blocks that hold them, with the units of the log that only record.
+    pub physical_bytes: u64,
+    /// Of the logical bytes; nothing where there are none, below 0 where they take more than they are.
+    pub percent: Option<f64>,
+}
+
+impl Saved {
+    /// Of so many blocks.
+    #[must_use]
+    pub fn of(logical_blocks: u64, physical_blocks: u64) -> Self {
+        let percent = ratio(physical_blocks, logical_blocks).map(|share| 100.0 * (1.0 - share));
+        Self { logical_bytes: logical_blocks * BLOCK_BYTES, physical_bytes: physical_blocks * BLOCK_BYTES, percent }
+    }
+}
+
+/// Blocks that new content may take: those that are free or kept for their fingerprint alone, but the reserve.
+#[must_use]
+pub const fn available_blocks(idle_blocks: u64, reserve_blocks: u64) -> u64 {
+    idle_blocks.saturating_sub(reserve_blocks)
 }
 
 /// Where the data blocks are.
@@ -78,6 +105,12 @@ pub struct Space {
     /// Kept for their fingerprint alone.
     pub kept_blocks: u64,
     pub free_blocks: u64,
+    /// Blocks of clients' content, each LBN once, zeros aside; nothing where it is not known.
+    pub mapped_blocks: Option<u64>,
+    /// What clients have overwritten or discarded, durably, and is still counted in these: of the mapped ones, and of the unique and shared ones that
+    /// nothing else holds. A later commit takes it out.
+    pub unmapped_blocks: u64,
+    pub freed_blocks: u64,
     /// Units without slots that the log keeps, and blocks that it keeps for coming units; nothing where there is no log.
     pub log_unit_blocks: Option<u64>,
     pub log_place_blocks: Option<u64>,
@@ -136,6 +169,22 @@ pub struct Commits {
 }
 
 impl VolumeCounts {
+    /// What clients' content takes, where all blocks are counted.
+    #[must_use]
+    pub fn saved(&self) -> Option<Saved> {
+        let space = &self.space;
+        let data = (space.unique_blocks + space.shared_blocks).saturating_sub(space.freed_blocks);
+        let used = data + space.log_unit_blocks.unwrap_or(0);
+        space.mapped_blocks.filter(|_| space.is_complete).map(|mapped| Saved::of(mapped.saturating_sub(space.unmapped_blocks), used))
+    }
+
+    /// What new content may still take, as far as is counted.
+    #[must_use]
+    pub fn available_bytes(&self) -> u64 {
+        let space = &self.space;
+        available_blocks(space.free_blocks + space.kept_blocks + space.freed_blocks, space.reserve_blocks) * BLOCK_BYTES
+    }
+
     /// Out of the engine's.
     #[must_use]
     pub fn of(stats: &Stats, recounted_blocks: u64) -> Self {
@@ -157,6 +206,9 @@ impl VolumeCounts {
                 shared_blocks: stats.shared_blocks,
                 kept_blocks: stats.kept_blocks,
                 free_blocks: stats.free_blocks,
+                mapped_blocks: stats.map_links,
+                unmapped_blocks: stats.gone.links,
+                freed_blocks: stats.gone.blocks,
                 log_unit_blocks: stats.log.map(|log| log.plain),
                 log_place_blocks: stats.log.map(|log| log.places),
                 log_walk_units: stats.log.map(|log| log.walk),
@@ -221,7 +273,7 @@ pub fn device(ledger: &Ledger) -> Vec<Count> {
 /// How full a volume is, where that has been counted.
 #[must_use]
 pub fn used_percent(stats: &Stats) -> Option<u64> {
-    let used = stats.data_blocks.saturating_sub(stats.free_blocks + stats.kept_blocks);
+    let used = stats.data_blocks.saturating_sub(stats.free_blocks + stats.kept_blocks + stats.gone.blocks);
     stats.free_complete.then(|| used * 100 / stats.data_blocks.max(1))
 }
 

@@ -207,14 +207,6 @@ impl Engine {
     fn keep_for_next_time(&mut self) {
         self.superblock.recount_position = self.recount.position();
         self.superblock.garbage_possible &= !self.recount.is_unsaid;
-        let lifetime = &mut self.superblock.lifetime;
-        for (total, count) in lifetime.classes.iter_mut().zip(&self.ledger.written) {
-            total.units = total.units.saturating_add(count.units);
-            total.bytes = total.bytes.saturating_add(count.bytes);
-            total.commands = total.commands.saturating_add(count.commands);
-        }
-        lifetime.client_write_units = lifetime.client_write_units.saturating_add(self.ledger.client_units);
-        lifetime.device_flushes = lifetime.device_flushes.saturating_add(self.ledger.device_flushes);
     }
 
     fn closed(&mut self) {

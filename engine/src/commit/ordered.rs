@@ -130,5 +130,6 @@ impl Engine {
         self.ready.push_back(Task::Settle);
         self.warn_when_filling();
         self.serve_when_recalled();
+        self.update_for_ledger();
     }
 }

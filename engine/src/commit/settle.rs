@@ -32,6 +32,12 @@ impl Settle {
         self.new_unlinked.extend(blocks);
     }
 
+    /// Blocks that have lost a link and wait for their page, each as often.
+    pub fn unlinked(&self) -> impl Iterator<Item = Pbn> + '_ {
+        let waiting = self.unlinked.iter().flat_map(|(&pbn, &times)| std::iter::repeat_n(pbn, times as usize));
+        self.new_unlinked.iter().copied().chain(waiting)
+    }
+
     /// A block whose count somebody wants to know.
     pub fn look_at(&mut self, pbn: Pbn) {
         self.unlinked.entry(pbn).or_insert(0);

@@ -5,12 +5,14 @@
 //! 3. Before it writes, the server reads both front copies. Where another server has written one, this server fails for good, as by A5, and writes
 //!    nothing more: the other's superblock is not lost. A server writes both front copies when it opens, in two updates, and one of them with each
 //!    later update.
-//! 4. Where the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
+//! 4. Each update carries the lifetime ledger as it is when the update begins: a crash takes of it what was counted since. Where nothing else asks for
+//!    an update, clients' writes do, after so many units of theirs.
+//! 5. Where the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
 
 use crate::buffer::{BufferMut, Slice};
-use crate::commit::FlushFor;
+use crate::commit::{FlushFor, Stage};
 use crate::engine::Engine;
-use crate::format::{FRONT_COPIES, Superblock, copies, pair_of};
+use crate::format::{FRONT_COPIES, Lifetime, Superblock, copies, pair_of};
 use crate::interface::{Class, IoFailure, Notice};
 use crate::io::IoFor;
 use crate::units::{BLOCK_SIZE, Bytes};
@@ -22,6 +24,10 @@ pub(crate) struct Updates {
     due: Vec<(Bytes, Slice)>,
     /// The last of this opening, by copy, with its generation.
     written: [Option<(u64, Box<[u8; BLOCK_SIZE]>)>; FRONT_COPIES],
+    /// The lifetime ledger that this server found, before its first update.
+    lived_before: Option<Lifetime>,
+    /// What clients had written when the last one began.
+    client_units: u64,
 }
 
 impl Engine {
@@ -30,6 +36,10 @@ impl Engine {
         debug_assert!(!self.superblock_busy, "superblock updates go one at a time");
         self.superblock_busy = true;
         self.superblock.generation += 1;
+        let found = &self.superblock.lifetime;
+        self.superblock_updates.lived_before.get_or_insert_with(|| found.clone());
+        self.superblock.lifetime = self.lifetime();
+        self.superblock_updates.client_units = self.ledger.client_units;
         let places = copies(self.superblock.geometry.device_bytes);
         for copy in pair_of(self.superblock.generation) {
             let mut buffer = self.home.clone().take(1);
@@ -37,6 +47,32 @@ impl Engine {
             self.superblock_updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
         }
         self.read_in(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
+    }
+
+    /// Begins an update for the ledger alone, where clients have written much since the last one.
+    pub(crate) fn update_for_ledger(&mut self) {
+        let units = self.ledger.client_units - self.superblock_updates.client_units;
+        if units < self.settings.ledger_units_max || self.superblock_busy || self.failed || self.stage != Stage::Serving {
+            return;
+        }
+        if self.log.is_some() {
+            self.vouch();
+        } else {
+            self.write_superblock();
+        }
+    }
+
+    /// Everything since the volume was created.
+    pub(crate) fn lifetime(&self) -> Lifetime {
+        let mut lifetime = self.superblock_updates.lived_before.as_ref().unwrap_or(&self.superblock.lifetime).clone();
+        for (total, count) in lifetime.classes.iter_mut().zip(&self.ledger.written) {
+            total.units = total.units.saturating_add(count.units);
+            total.bytes = total.bytes.saturating_add(count.bytes);
+            total.commands = total.commands.saturating_add(count.commands);
+        }
+        lifetime.client_write_units = lifetime.client_write_units.saturating_add(self.ledger.client_units);
+        lifetime.device_flushes = lifetime.device_flushes.saturating_add(self.ledger.device_flushes);
+        lifetime
     }
 
     /// The front copies have been read: the update is written, unless they are another server's.

@@ -165,6 +165,11 @@ impl Log {
         self.holding.blocks()
     }
 
+    /// Blocks that have lost a link and are not let go of, each as often.
+    pub fn unlinked(&self) -> impl Iterator<Item = Pbn> + '_ {
+        self.held.iter().flat_map(|held| held.unlinked.iter().copied())
+    }
+
     /// Whether it says nothing that pages on the medium do not, and holds nothing back.
     fn is_empty(&self) -> bool {
         self.held.is_empty() && self.walk.is_empty() && self.segments.places.is_empty()

@@ -7,11 +7,13 @@
 
 mod allocate;
 mod full;
+mod gone;
 mod reclaim;
 mod scan;
 mod trim;
 
 pub(crate) use full::Full;
+pub use gone::Gone;
 pub(crate) use reclaim::Reclaim;
 
 use crate::Map;

@@ -42,6 +42,12 @@ impl Engine {
         self.more_background = true;
     }
 
+    /// Links from the map, where all counts are known.
+    pub(crate) fn map_links(&self) -> Option<u64> {
+        let census = &self.space.census;
+        (self.space.scan_complete() && !self.space.scan_blind && census.unknown == 0).then_some(census.links)
+    }
+
     /// The blocks that clients' content would take if none of it lay in slots; none where too little is known of it.
     pub(crate) fn unpacked(&self) -> Option<Unpacked> {
         let census = &self.space.census;

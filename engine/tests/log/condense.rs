@@ -55,6 +55,22 @@ fn a_long_walk_becomes_short_and_says_the_same_after_a_crash() {
     }
 }
 
+/// Each superblock has all of it: a crash takes what was counted since the last one.
+#[test]
+fn the_lifetime_ledger_comes_with_each_superblock() {
+    let lived = |volume: &Volume| volume.newest().lifetime;
+    let mut machine = condensing_beyond(16).open();
+    write(&mut machine, 40);
+    let volume = machine.crash();
+    let first = lived(&volume);
+    assert!((20..=40).contains(&first.client_write_units), "{first:?}");
+    assert!(first.device_flushes >= first.client_write_units && first.classes.iter().any(|class| class.units > 20), "{first:?}");
+    let mut machine = volume.open();
+    write(&mut machine, 400);
+    let second = lived(&machine.crash());
+    assert!((first.client_write_units + 20..=440).contains(&second.client_write_units), "counted once: {first:?} {second:?}");
+}
+
 /// Wherever a crash comes: before the copies are there, before the superblock names them, after it.
 #[test]
 fn a_crash_within_a_condensing_loses_nothing() {

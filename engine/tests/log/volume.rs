@@ -107,10 +107,15 @@ impl Volume {
 
     /// The anchor of the newest superblock on the medium.
     pub fn newest_anchor(&self) -> Anchor {
+        self.newest().anchor.expect("it has a log")
+    }
+
+    /// The newest superblock on the medium.
+    pub fn newest(&self) -> Superblock {
         let bytes = self.superblock.geometry.device_bytes;
         let pages = copies(bytes).map(|at| **self.blocks.get(&at.get()).expect("it was written"));
         let chosen = choose([0, 1, 2, 3].map(|copy| Some(&pages[copy])), bytes).expect("a volume");
-        chosen.into_service().anchor.expect("it has a log")
+        chosen.into_service()
     }
 
     pub fn block_at(&mut self, at: Bytes) -> &mut Block {

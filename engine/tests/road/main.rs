@@ -10,6 +10,7 @@ mod failed;
 mod forged;
 mod fua;
 mod full;
+mod ledger;
 mod machine;
 mod media;
 mod names;

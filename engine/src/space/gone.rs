@@ -1,0 +1,72 @@
+//! Links that are gone, durably, and still count: until a later commit lets go of them (L6), or their refs page has come to memory.
+//!
+//! Reports leave them out, so that what a discard freed is available as soon as the discard is durable.
+
+use crate::engine::Engine;
+use crate::format::entry::REFS_UNKNOWN;
+use crate::units::{Pbn, count};
+
+/// Links that still count, and what will be free without them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gone {
+    /// From the map.
+    pub links: u64,
+    /// Blocks that no link from the map holds any more; at the least, where not all refs pages are in memory.
+    pub blocks: u64,
+}
+
+impl Gone {
+    /// Of a block with `refs` links, `times` are gone.
+    fn add(&mut self, refs: u8, times: u64) {
+        // One is its fingerprint's.
+        let from_map = u64::from(refs).saturating_sub(1);
+        self.links += times.min(from_map);
+        self.blocks += u64::from(from_map > 0 && times >= from_map);
+    }
+}
+
+impl Engine {
+    /// What is gone and still counts.
+    pub(crate) fn gone(&self) -> Gone {
+        let held = self.log.iter().flat_map(|log| log.unlinked());
+        let mut unlinked: Vec<Pbn> = held.chain(self.settle.unlinked()).collect();
+        unlinked.sort_unstable();
+        let (mut gone, mut unseen) = (Gone::default(), 0);
+        for same in unlinked.chunk_by(|a, b| a == b) {
+            let (pbn, times) = (same[0], count(same.len()));
+            let (id, at) = self.geometry.refs_of(pbn);
+            let refs = self.pages.peek(id).map(|content| self.with_pending(pbn, content.refs(at)));
+            match refs.filter(|&refs| refs != REFS_UNKNOWN) {
+                Some(refs) => gone.add(refs, times),
+                None => unseen += times,
+            }
+        }
+        // Each of them frees a block, but for those that had company.
+        let census = &self.space.census;
+        let company = self.map_links().map_or(u64::MAX, |links| links.saturating_sub(census.unique + census.shared));
+        Gone { links: gone.links + unseen, blocks: gone.blocks + unseen.saturating_sub(company) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_free_without_its_last_link_from_the_map() {
+        let cases = [
+            // The fingerprint alone, and that goes.
+            (1, 1, (0, 0)),
+            (2, 1, (1, 1)),
+            (2, 2, (1, 1)),
+            (3, 1, (1, 0)),
+            (3, 2, (2, 1)),
+            (0, 1, (0, 0)),
+        ];
+        for (refs, times, (links, blocks)) in cases {
+            let mut gone = Gone::default();
+            gone.add(refs, times);
+            assert_eq!(gone, Gone { links, blocks }, "{times} of {refs}");
+        }
+    }
+}
