@@ -148,6 +148,7 @@ impl Engine {
         let (fingerprinter, authenticator) = (superblock.fingerprinter(), superblock.authenticator());
         // A crash in the log's mode leaves nothing to recount.
         let cleanly = superblock.clean || superblock.is_log_live();
+        let promises_lost = settings.promises_lost;
         let mut engine = Self {
             space: Space::new(&geometry, superblock.allocation_cursor, accountant.limit(Part::Work)),
             refill: Refill::new(superblock.allocation_cursor, geometry.pages_of_blocks(Region::Fingerprints)),
@@ -187,7 +188,7 @@ impl Engine {
             filling_warned: 0,
             damage_seen: false,
             promises: Promises::default(),
-            promises_lost: false,
+            promises_lost,
             requests: Map::default(),
             admission: VecDeque::new(),
             writes: Slab::new(),
@@ -216,7 +217,6 @@ impl Engine {
             held_charged: 0,
             wake: None,
         };
-        engine.promises_lost = engine.settings.promises_lost;
         // After a crash some bits are late; the recount comes by every page and sets them.
         engine.space.bits_exact = cleanly && !engine.superblock.garbage_possible;
         engine
@@ -247,6 +247,7 @@ impl Engine {
                 }
             }
             Event::Tick => self.wake = None,
+            Event::StoreRoom(room) => self.store_has(room),
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::GuardFailed => self.fail("a read or write of the guard block"),
             Event::EndWaiting => self.end_waiting(),
@@ -373,6 +374,7 @@ impl Engine {
     fn on_discarded(&mut self, io: IoId) {
         // A discard that failed has discarded nothing: that is allowed.
         if let Some(IoFor::Discard { first, blocks }) = self.ios.remove(&io) {
+            self.space.discards -= 1;
             (0..blocks).for_each(|i| self.unpin(first + i));
         }
     }

@@ -230,6 +230,8 @@ pub enum Event {
     },
     /// Time has passed.
     Tick,
+    /// What room the store's file system has, where the store is a file with holes; told when it changes.
+    StoreRoom(StoreRoom),
     /// Another server has claimed the volume (decision 0086): this one fails for good, as by A5, and writes nothing more.
     Ousted,
     /// The guard block could not be read or written: as any failed operation of the device (A5).
@@ -238,6 +240,17 @@ pub enum Event {
     EndWaiting,
     /// Commit everything, mark the volume clean, then [`Action::Closed`]. No request comes after it.
     Close,
+}
+
+/// The room below a store that takes its space as it is written to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoreRoom {
+    #[default]
+    Enough,
+    /// Little is left: what nobody uses is given back.
+    Short,
+    /// Hardly any is left: no new block is written to, so that what is under way has room.
+    Out,
 }
 
 /// What an acknowledged weak operation means.

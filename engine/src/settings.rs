@@ -80,6 +80,8 @@ pub struct Settings {
     pub ring_contents_max: u64,
     /// The last server's acknowledgements are lost although its device lives on: the first flush or FUA answers with an error.
     pub promises_lost: bool,
+    /// Blocks that only their fingerprint holds are given back when nothing has been done near them for this long; 0: only when they are needed.
+    pub keep_ms: u64,
     /// How long after the volume became full a write that finds no room waits for some; 0: not at all.
     pub full_wait_ms: u64,
     /// The front-end can send such a write again, and holds nothing of it meanwhile: it is answered [`Full`](crate::interface::Failure::Full).
@@ -116,6 +118,7 @@ impl Default for Settings {
             ring_records_max: 1 << 16,
             ring_contents_max: 1 << 8,
             promises_lost: false,
+            keep_ms: 0,
             full_wait_ms: 0,
             retries_when_full: false,
             read_only: false,

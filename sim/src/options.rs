@@ -152,6 +152,7 @@ impl Options {
             ring_records_max: [16, 64, 1 << 16][rng.usize(0..3)],
             ring_contents_max: [0, 2, 8, 1 << 10][rng.usize(0..4)],
             promises_lost: false,
+            keep_ms: [0, 0, 500][aside.usize(0..3)],
             full_wait_ms: [0, 0, 20, 500][aside.usize(0..4)],
             retries_when_full: aside.bool(),
             read_only: false,

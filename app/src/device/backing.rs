@@ -227,6 +227,18 @@ impl Backing {
         Ok(self.facts.kind == Kind::Block || stat.st_blocks.unsigned_abs() * SECTOR_BYTES >= self.facts.length)
     }
 
+    /// Bytes that the file system below has for us, and all that it has; none on a block device.
+    ///
+    /// # Errors
+    /// When the kernel cannot say.
+    pub fn room(&self) -> io::Result<Option<(u64, u64)>> {
+        if self.facts.kind == Kind::Block {
+            return Ok(None);
+        }
+        let stat = rustix::fs::fstatvfs(&self.file)?;
+        Ok(Some((stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize)))
+    }
+
     /// Gives a stretch of a sparse file its space. Nothing to do on a block device.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ pub mod loop_status;
 pub mod measure;
 pub mod paced;
 pub mod plain;
+pub mod room;
 pub mod signature;
 mod sysfs;
 mod transfer;

@@ -61,6 +61,11 @@ pub struct Options {
     /// Tell the backing store of freed blocks. Default: not where that would give up the space of a preallocated file.
     #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
     pub discard: Option<bool>,
+    /// Give blocks back that nothing refers to any more but their fingerprint, when they were not needed for so long. Default: when the volume or the
+    /// file system below it runs short.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    #[serde(default)]
+    pub keep: Option<u64>,
     /// What becomes of writes when the volume is full: wait, they wait for room, a minute or as many seconds as given, and then fail; error, they fail at
     /// once (ENOSPC).
     #[arg(long, value_name = "wait[=SECONDS]|error", value_parser = WhenFull::parse, default_value = "wait")]
@@ -177,6 +182,7 @@ impl Options {
             discard_freed: self.discard.unwrap_or(base.discard_freed && !is_allocated_file),
             memory_bytes: self.memory.0,
             read_only: self.read_only,
+            keep_ms: self.keep.unwrap_or(0) * 1000,
             full_wait_ms: self.when_full.wait_ms,
             ..base
         }

@@ -14,6 +14,7 @@ use super::session::Session;
 use crate::device::Device;
 use crate::device::backing::{Access, Backing, Kind, PATIENCE};
 use crate::device::paced::Paced;
+use crate::device::room::watch as watch_room;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
 use crate::frontend::{self, Frontend, fuse, nbd};
@@ -27,6 +28,7 @@ use crate::runtime::volume::Volume;
 use crate::runtime::{Closing, Served};
 use crate::{device, volume};
 use onefold_engine::format::{Chosen, Superblock};
+use onefold_engine::interface::Event;
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_trace::model::Model;
@@ -172,6 +174,7 @@ struct Parts {
     pool: Arc<Pool>,
     promises: Option<(Promises, Left)>,
     notices: Notices,
+    backing: Arc<Backing>,
 }
 
 impl Parts {
@@ -189,15 +192,20 @@ impl Parts {
         let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
         let pool = Pool::new(Accountant::for_mode(options.memory.0, settings.commit_mode));
         let promises = promises(plan, &chosen.superblock, &mut settings)?;
-        let device = device(backing, &pool, options)?;
+        let device = device(backing.clone(), &pool, options)?;
         settings.retries_when_full = inherited.is_some_and(Inherited::can_resend);
         let notices = Notices::new(options.on_warning.as_ref().map(|command| Hook::start(command.clone(), plan.path.clone())));
         settings.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
-        Ok(Self { superblock: chosen.into_service(), settings, device, pool, promises, notices })
+        Ok(Self { superblock: chosen.into_service(), settings, device, pool, promises, notices, backing })
     }
 
     fn open(self) -> Arc<Volume> {
-        Volume::open(self.superblock, self.settings, self.device, self.pool, self.promises, self.notices)
+        let gives_back = self.settings.discard_freed && !self.settings.read_only;
+        let volume = Volume::open(self.superblock, self.settings, self.device, self.pool, self.promises, self.notices);
+        if gives_back {
+            watch_room(self.backing, Arc::downgrade(&volume), |volume, room| volume.feed(&mut vec![Event::StoreRoom(room)], Vec::new()));
+        }
+        volume
     }
 }
 

@@ -67,7 +67,7 @@ impl Engine {
         if self.open.is_empty() {
             let removals = !self.reclaim.removed.is_empty() || !self.durability.removed.is_empty();
             // A recount waits for them too.
-            if removals && (!self.space_waiters.is_empty() || self.recount.running()) {
+            if removals && (!self.space_waiters.is_empty() || self.recount.running() || self.gives_back()) {
                 self.seal();
             }
             return;

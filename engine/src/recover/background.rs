@@ -26,6 +26,7 @@ impl Engine {
         if !self.recount.waits {
             self.recount();
         }
+        self.give_back();
         // What is recalled may need a block too.
         self.find_space_for_waiters();
     }
@@ -55,7 +56,7 @@ impl Engine {
         if !self.pages.dirty.is_empty() {
             due(self.writeback_at);
         }
-        self.full_deadline().into_iter().for_each(&mut due);
+        self.full_deadline().into_iter().chain(self.give_back_at().filter(|&at| at > self.now)).for_each(&mut due);
         if self.stage == Stage::Serving {
             self.recount.next_at().into_iter().chain(self.refill.next_at()).for_each(due);
         }

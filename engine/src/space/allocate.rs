@@ -19,7 +19,7 @@ const GRANULES_A_STEP: u64 = 64;
 impl Engine {
     /// A free block for new content of `lbn`. Its refs page is in memory.
     pub(crate) fn allocate(&mut self, lbn: Lbn) -> Result<Pbn, Blocked> {
-        if !self.may_take_from_reserve(lbn)? {
+        if self.store_is_out() || !self.may_take_from_reserve(lbn)? {
             return Err(Blocked::Space);
         }
         // A commit comes first: with it the promises go.

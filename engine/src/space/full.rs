@@ -118,7 +118,7 @@ impl Engine {
         let has_room = self.failed
             || self.full.waiting_is_over
             || !self.is_full()
-            || self.has_more_than_reserve()
+            || self.has_more_than_reserve() && !self.store_is_out()
             || self.space.census.kept > self.full.kept;
         let at = self.full.retried.plus_ms(if has_room { RETRY_WITH_ROOM_MS } else { RETRY_MS });
         match self.full_until() {

@@ -7,6 +7,7 @@
 
 mod allocate;
 mod full;
+mod give_back;
 mod gone;
 mod reclaim;
 mod scan;
@@ -20,7 +21,8 @@ use crate::Map;
 use crate::format::entry::REFS_UNKNOWN;
 use crate::format::geometry::Geometry;
 use crate::format::page::Region;
-use crate::units::{Pbn, index};
+use crate::interface::StoreRoom;
+use crate::units::{Pbn, Time, index};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Blocks that one fingerprint page names.
@@ -104,7 +106,7 @@ pub(crate) struct Space {
     pub cursor: u64,
     /// Granules with blocks kept by their fingerprint alone: (rank of how many, granule), and how many by granule.
     kept_order: BTreeSet<(u32, u64)>,
-    kept_in: Map<u64, u32>,
+    kept_in: Map<u64, Kept>,
     kept_room: usize,
     /// Granules whose removals are under way: not chosen again meanwhile.
     reclaiming: BTreeSet<u64>,
@@ -112,8 +114,22 @@ pub(crate) struct Space {
     /// Where granules are tried that the order has no room for, and how many are left to try.
     pub trial: u64,
     pub trials_left: u64,
+    /// The time in seconds, as of this step.
+    pub clock_s: u32,
+    pub store: StoreRoom,
+    /// When blocks were last given back for the store's sake.
+    pub gave_back: Time,
+    /// Discards under way.
+    pub discards: u64,
     /// Freed blocks of which the device was not told yet.
     pub freed: BTreeSet<Pbn>,
+}
+
+/// Blocks of a granule that only their fingerprint holds, and when their number changed last, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    blocks: u32,
+    since_s: u32,
 }
 
 /// Granules are ordered by this: exactly while they keep few blocks, by eights beyond, so that most changes move none.
@@ -151,6 +167,10 @@ impl Space {
             resting: Vec::new(),
             trial: 0,
             trials_left: geometry.data_blocks.div_ceil(GRANULE_BLOCKS),
+            clock_s: 0,
+            store: StoreRoom::default(),
+            gave_back: Time(0),
+            discards: 0,
             freed: BTreeSet::new(),
         }
     }
@@ -224,16 +244,31 @@ impl Space {
     }
 
     fn kept_more(&mut self, granule: u64) {
-        let n = self.kept_in.get(&granule).copied().unwrap_or(0);
+        let n = self.kept(granule);
         if n > 0 || self.kept_in.len() < self.kept_room {
             self.keeps(granule, n, n + 1);
         }
     }
 
     fn kept_less(&mut self, granule: u64) {
-        if let Some(n) = self.kept_in.get(&granule).copied() {
-            self.keeps(granule, n, n - 1);
+        if let Some(Kept { blocks, .. }) = self.kept_in.get(&granule).copied() {
+            self.keeps(granule, blocks, blocks - 1);
         }
+    }
+
+    fn kept(&self, granule: u64) -> u32 {
+        self.kept_in.get(&granule).map_or(0, |kept| kept.blocks)
+    }
+
+    /// At most so many granules in which nothing has changed since that second, of those that keep blocks; they are not given again before `reclaimed`.
+    pub fn take_unused(&mut self, since_s: u32, most: usize) -> Vec<u64> {
+        let is_old = |(granule, kept): (&u64, &Kept)| (kept.since_s <= since_s && !self.reclaiming.contains(granule)).then_some(*granule);
+        let unused: Vec<u64> = self.kept_in.iter().filter_map(is_old).take(most).collect();
+        for &granule in &unused {
+            self.kept_order.remove(&(rank(self.kept(granule)), granule));
+            self.reclaiming.insert(granule);
+        }
+        unused
     }
 
     /// A granule kept `before` blocks by their fingerprint alone, and keeps `after` now.
@@ -241,7 +276,7 @@ impl Space {
         if after == 0 {
             self.kept_in.remove(&granule);
         } else {
-            self.kept_in.insert(granule, after);
+            self.kept_in.insert(granule, Kept { blocks: after, since_s: self.clock_s });
         }
         if rank(before) != rank(after) {
             self.kept_order.remove(&(rank(before), granule));
@@ -255,7 +290,7 @@ impl Space {
     pub fn take_most_kept(&mut self) -> Option<(u32, u64)> {
         let (_, granule) = self.kept_order.pop_last()?;
         self.reclaiming.insert(granule);
-        Some((self.kept_in.get(&granule).copied().unwrap_or(0), granule))
+        Some((self.kept(granule), granule))
     }
 
     /// A granule gave nothing now (its blocks are pinned, or not theirs alone): it rests until something has happened.
@@ -281,8 +316,9 @@ impl Space {
     /// The removals in a granule are durable.
     pub fn reclaimed(&mut self, granule: u64) {
         if self.reclaiming.remove(&granule) {
-            if let Some(&n) = self.kept_in.get(&granule) {
-                self.kept_order.insert((rank(n), granule));
+            let kept = self.kept(granule);
+            if kept > 0 {
+                self.kept_order.insert((rank(kept), granule));
             }
         }
     }
@@ -299,83 +335,4 @@ impl Space {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::format::geometry::Wish;
-    use crate::units::Bytes;
-
-    #[test]
-    fn granules_are_given_by_what_they_keep_each_once() {
-        let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
-        let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
-        let kept = [(3, 5), (4, 1), (5, 200), (6, 7), (7, 60), (8, 8), (9, 1), (10, 2)];
-        for (granule, blocks) in kept {
-            (0..blocks).for_each(|_| space.kept_more(granule));
-        }
-        // Up and down again, over the borders of ranks: what it is given by is what it keeps in the end.
-        (0..100).for_each(|_| space.kept_more(4));
-        (0..98).for_each(|_| space.kept_less(4));
-        (0..1).for_each(|_| space.kept_less(6));
-        (0..8).for_each(|_| space.kept_less(8));
-        space.kept_less(10);
-        let given: Vec<_> = std::iter::from_fn(|| space.take_most_kept()).collect();
-        assert_eq!(given, [(200, 5), (60, 7), (6, 6), (5, 3), (3, 4), (1, 10), (1, 9)]);
-        space.kept_more(3);
-        assert_eq!(space.take_most_kept(), None, "it is not given again before its removals are durable");
-        space.reclaimed(3);
-        assert_eq!(space.take_most_kept(), Some((6, 3)));
-    }
-
-    #[test]
-    fn the_scan_begins_where_the_newest_block_is_and_goes_round() {
-        for (mib, pages) in [(4, 1), (16, 2), (60, 4)] {
-            let wish = Wish { reserve_blocks: Some(4), ..Wish::default() };
-            let geometry = Geometry::plan_tiny(Bytes(mib << 20), &wish).unwrap();
-            for (newest, begins) in [(0, 0), (3999, 0), (4000, 1), (geometry.data_blocks - 1, pages - 1), (geometry.data_blocks, pages - 1)]
-            {
-                let begins = begins.min(pages - 1);
-                let mut space = Space::new(&geometry, Pbn(newest.min(geometry.data_blocks)), 1 << 20);
-                let scanned = std::iter::from_fn(|| {
-                    let page = space.scan_next()?;
-                    space.scanned_page(page, std::iter::empty());
-                    Some(page)
-                });
-                assert_eq!(scanned.collect::<Vec<_>>(), (begins..pages).chain(0..begins).collect::<Vec<_>>(), "{mib} MiB, {newest}");
-            }
-        }
-    }
-
-    #[test]
-    fn each_granule_is_tried_once_but_those_under_way() {
-        let mut even = 0;
-        for mib in 256..272 {
-            let geometry = Geometry::plan(Bytes(mib << 20), &Wish::default()).unwrap();
-            let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
-            (0..9).for_each(|_| space.kept_more(4));
-            assert_eq!(space.take_most_kept(), Some((9, 4)));
-            let granules = space.granules();
-            even += u64::from(granules % 2 == 0);
-            let mut tried: Vec<u64> = (0..granules).filter_map(|_| space.next_trial()).collect();
-            tried.sort_unstable();
-            assert_eq!(tried, (0..granules).filter(|&granule| granule != 4).collect::<Vec<_>>());
-            assert_eq!(space.next_trial(), None, "until a block is freed");
-        }
-        assert!((1..16).contains(&even), "their number is even and odd");
-    }
-
-    /// A refs page that somebody rewrote gives counts to blocks that the log knows to have none.
-    #[test]
-    fn what_the_log_says_of_a_block_that_was_counted_otherwise_does_not_wrap_the_census() {
-        let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
-        for refs in [0, 1, 2, 5, REFS_UNKNOWN] {
-            let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
-            space.scanned_page(0, [(Pbn(0), refs, true), (Pbn(1), refs, false)].into_iter());
-            space.of_log(0, 0, false);
-            space.of_log(0, 0, true);
-            space.counted(0, Pbn(1), 2, 0, false);
-            space.counted(0, Pbn(1), REFS_UNKNOWN, 0, false);
-            let Census { free, kept, unique, shared, of_log, unknown, links } = space.census;
-            assert!([free, kept, unique, shared, of_log, unknown, links].iter().all(|&n| n <= 8), "{refs}: {:?}", space.census);
-        }
-    }
-}
+mod tests;

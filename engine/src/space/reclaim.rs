@@ -14,7 +14,7 @@ use crate::units::{Pbn, count, index};
 use std::collections::BTreeMap;
 
 /// The most fingerprint pages that one commit takes along.
-const PAGES_A_COMMIT: usize = 64;
+pub(super) const PAGES_A_COMMIT: usize = 64;
 
 /// Removals under way.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Engine {
         self.choose_granules(low + low / 4 - self.space.census.free);
     }
 
-    fn reclaim_under_way(&self) -> u64 {
+    pub(super) fn reclaim_under_way(&self) -> u64 {
         count(self.reclaim.removed.values().map(Vec::len).sum::<usize>()) + self.reclaim.sent
     }
 
@@ -54,7 +54,17 @@ impl Engine {
         self.choose_granules(count(self.space_waiters.len()).max(GRANULE_BLOCKS))
     }
 
-    fn choose_granules(&mut self, wanted: u64) -> bool {
+    /// Granules in which nothing was done since that second.
+    pub(super) fn reclaim_unused(&mut self, since_s: u32) {
+        let room = PAGES_A_COMMIT.saturating_sub(self.reclaim.chosen.len() + self.reclaim.removed.len());
+        let unused = self.space.take_unused(since_s, room);
+        if !unused.is_empty() {
+            self.reclaim.chosen.extend(unused);
+            self.ready.push_back(Task::Reclaim);
+        }
+    }
+
+    pub(super) fn choose_granules(&mut self, wanted: u64) -> bool {
         let room = PAGES_A_COMMIT.saturating_sub(self.reclaim.chosen.len() + self.reclaim.removed.len());
         let before = self.reclaim.chosen.len();
         let mut expected = 0;

@@ -3,7 +3,7 @@
 //! A block that is free has no possible link (R4), so it may be discarded; it is pinned until the discard has ended (R6, R7).
 
 use crate::engine::Engine;
-use crate::interface::Action;
+use crate::interface::{Action, StoreRoom};
 use crate::io::IoFor;
 use crate::units::{Blocks, Pbn, count};
 
@@ -21,7 +21,8 @@ impl Engine {
         if self.failed || count(self.space.freed.len()) < if all { 1 } else { batch } {
             return;
         }
-        let run_min = (batch / RUN_FRACTION).clamp(1, RUN_BLOCKS_MIN);
+        let is_short = self.space.store != StoreRoom::Enough;
+        let run_min = if is_short { 1 } else { (batch / RUN_FRACTION).clamp(1, RUN_BLOCKS_MIN) };
         let mut freed = std::mem::take(&mut self.space.freed);
         // What is about to be written again is not worth it.
         self.space.ready.iter().for_each(|pbn| {
@@ -39,7 +40,12 @@ impl Engine {
         }
         runs.retain(|&(_, blocks)| blocks >= run_min);
         runs.sort_by_key(|&(first, blocks)| (std::cmp::Reverse(blocks), first));
-        for (first, blocks) in runs.into_iter().take(RUNS_A_BATCH) {
+        let later = runs.split_off(runs.len().min(RUNS_A_BATCH));
+        if is_short {
+            later.into_iter().for_each(|(first, blocks)| self.space.freed.extend((0..blocks).map(|i| first + i)));
+        }
+        for (first, blocks) in runs {
+            self.space.discards += 1;
             (0..blocks).for_each(|i| self.pin(first + i));
             self.ledger.device_discards += 1;
             let length = Blocks(blocks).bytes();

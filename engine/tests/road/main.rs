@@ -10,6 +10,7 @@ mod failed;
 mod forged;
 mod fua;
 mod full;
+mod give_back;
 mod ledger;
 mod machine;
 mod media;

@@ -1,0 +1,85 @@
+//! A sparse volume on a file system that is nearly full: what is deleted and trimmed in the volume makes room below.
+
+mod common;
+
+use common::home::Home;
+use common::nbd_client::Client;
+use common::{have, run, skipped};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+const FLUSH: u16 = 3;
+const TRIM: u16 = 4;
+
+/// A small file system of its own.
+struct Host(String);
+
+impl Host {
+    fn at(place: String, mib: u64) -> Self {
+        fs::create_dir(&place).unwrap();
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "none", &place]));
+        Self(place)
+    }
+
+    fn available_mib(&self) -> u64 {
+        let stat = rustix::fs::statvfs(&self.0).unwrap();
+        stat.f_bavail * stat.f_frsize / MIB
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Writes so many MiB of content that does not repeat.
+fn write(client: &mut Client, at_mib: u64, mib: u64, seed: u64) {
+    let mut bytes = vec![0; 1 << 20];
+    for i in 0..mib {
+        common::Dice(seed * 1000 + i).fill(&mut bytes);
+        client.write(0, (at_mib + i) * MIB, &bytes).unwrap();
+    }
+    client.command(FLUSH, 0, 0, 0).unwrap();
+}
+
+#[test]
+fn deleting_in_the_volume_makes_room_on_its_host() {
+    let test = "deleting_in_the_volume_makes_room_on_its_host";
+    if !rustix::process::geteuid().is_root() {
+        return skipped(test, "mounting needs root");
+    }
+    if !have(test, &["mount", "umount"]) {
+        return;
+    }
+    let home = Home::new();
+    let host = Host::at(home.path("host"), 256);
+    let volume = format!("{}/volume", host.0);
+    home.expect(0, &["create", &volume, "--size", "1G", "--sparse", "--buffered"]);
+    assert!(Path::new(&volume).metadata().unwrap().len() > 256 * MIB);
+    let socket = home.attach(&volume, &["--buffered", "--when-full", "wait=120"]);
+    let mut client = Client::ready_for(&socket, true, "");
+    write(&mut client, 0, 40, 1);
+    // Somebody else fills it to nine tenths.
+    let others = host.available_mib() - 25;
+    fs::write(format!("{}/others", host.0), vec![1; usize::try_from(others * MIB).unwrap()]).unwrap();
+    for round in 0..5 {
+        let before = host.available_mib();
+        client.command(TRIM, 0, 0, 40 << 20).unwrap();
+        client.command(FLUSH, 0, 0, 0).unwrap();
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while host.available_mib() < before + 30 {
+            assert!(Instant::now() < give_up, "{round}: {} MiB, and before {before}", host.available_mib());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        write(&mut client, 0, 40, 2 + round);
+        let state = home.json(&["status", &volume])["attached"]["condition"]["state"].as_str().unwrap().to_owned();
+        assert_eq!(state, "serving", "{round}");
+    }
+    drop(client);
+    home.expect(0, &["detach", &volume]);
+    home.expect(0, &["check", &volume]);
+}

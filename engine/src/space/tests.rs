@@ -1,0 +1,79 @@
+//! What the summaries of free and kept blocks say.
+
+use super::*;
+use crate::format::geometry::Wish;
+use crate::units::Bytes;
+
+#[test]
+fn granules_are_given_by_what_they_keep_each_once() {
+    let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
+    let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
+    let kept = [(3, 5), (4, 1), (5, 200), (6, 7), (7, 60), (8, 8), (9, 1), (10, 2)];
+    for (granule, blocks) in kept {
+        (0..blocks).for_each(|_| space.kept_more(granule));
+    }
+    // Up and down again, over the borders of ranks: what it is given by is what it keeps in the end.
+    (0..100).for_each(|_| space.kept_more(4));
+    (0..98).for_each(|_| space.kept_less(4));
+    (0..1).for_each(|_| space.kept_less(6));
+    (0..8).for_each(|_| space.kept_less(8));
+    space.kept_less(10);
+    let given: Vec<_> = std::iter::from_fn(|| space.take_most_kept()).collect();
+    assert_eq!(given, [(200, 5), (60, 7), (6, 6), (5, 3), (3, 4), (1, 10), (1, 9)]);
+    space.kept_more(3);
+    assert_eq!(space.take_most_kept(), None, "it is not given again before its removals are durable");
+    space.reclaimed(3);
+    assert_eq!(space.take_most_kept(), Some((6, 3)));
+}
+
+#[test]
+fn the_scan_begins_where_the_newest_block_is_and_goes_round() {
+    for (mib, pages) in [(4, 1), (16, 2), (60, 4)] {
+        let wish = Wish { reserve_blocks: Some(4), ..Wish::default() };
+        let geometry = Geometry::plan_tiny(Bytes(mib << 20), &wish).unwrap();
+        for (newest, begins) in [(0, 0), (3999, 0), (4000, 1), (geometry.data_blocks - 1, pages - 1), (geometry.data_blocks, pages - 1)] {
+            let begins = begins.min(pages - 1);
+            let mut space = Space::new(&geometry, Pbn(newest.min(geometry.data_blocks)), 1 << 20);
+            let scanned = std::iter::from_fn(|| {
+                let page = space.scan_next()?;
+                space.scanned_page(page, std::iter::empty());
+                Some(page)
+            });
+            assert_eq!(scanned.collect::<Vec<_>>(), (begins..pages).chain(0..begins).collect::<Vec<_>>(), "{mib} MiB, {newest}");
+        }
+    }
+}
+
+#[test]
+fn each_granule_is_tried_once_but_those_under_way() {
+    let mut even = 0;
+    for mib in 256..272 {
+        let geometry = Geometry::plan(Bytes(mib << 20), &Wish::default()).unwrap();
+        let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
+        (0..9).for_each(|_| space.kept_more(4));
+        assert_eq!(space.take_most_kept(), Some((9, 4)));
+        let granules = space.granules();
+        even += u64::from(granules % 2 == 0);
+        let mut tried: Vec<u64> = (0..granules).filter_map(|_| space.next_trial()).collect();
+        tried.sort_unstable();
+        assert_eq!(tried, (0..granules).filter(|&granule| granule != 4).collect::<Vec<_>>());
+        assert_eq!(space.next_trial(), None, "until a block is freed");
+    }
+    assert!((1..16).contains(&even), "their number is even and odd");
+}
+
+/// A refs page that somebody rewrote gives counts to blocks that the log knows to have none.
+#[test]
+fn what_the_log_says_of_a_block_that_was_counted_otherwise_does_not_wrap_the_census() {
+    let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
+    for refs in [0, 1, 2, 5, REFS_UNKNOWN] {
+        let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
+        space.scanned_page(0, [(Pbn(0), refs, true), (Pbn(1), refs, false)].into_iter());
+        space.of_log(0, 0, false);
+        space.of_log(0, 0, true);
+        space.counted(0, Pbn(1), 2, 0, false);
+        space.counted(0, Pbn(1), REFS_UNKNOWN, 0, false);
+        let Census { free, kept, unique, shared, of_log, unknown, links } = space.census;
+        assert!([free, kept, unique, shared, of_log, unknown, links].iter().all(|&n| n <= 8), "{refs}: {:?}", space.census);
+    }
+}

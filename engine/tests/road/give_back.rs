@@ -1,0 +1,92 @@
+//! What nobody uses goes back to a store that is short of room, or after a time.
+
+use crate::machine::Machine;
+use crate::media::{blank, pattern};
+use onefold_engine::format::CommitMode;
+use onefold_engine::interface::{Event, Op, StoreRoom};
+use onefold_engine::settings::Settings;
+
+const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
+const BLOCKS: usize = 600;
+
+/// A volume with blocks that were written, synced, and discarded: their fingerprints keep them.
+fn kept(settings: Settings) -> Machine {
+    let mut m = Machine::open(blank(32 << 20, None), settings);
+    m.write(0, &pattern(1, 4096 * BLOCKS));
+    m.write(16 << 20, &pattern(2, 4096 * 10));
+    m.flush();
+    m.request(Op::Discard, 0, 4096 * 600, None, false);
+    m.flush();
+    // In the log's mode links count until something vouches for their epoch, as the next one does.
+    m.write(20 << 20, &pattern(3, 4096));
+    m.flush();
+    m.pass_ms(2_000);
+    assert_eq!((m.engine.stats().kept_blocks, m.engine.ledger().device_discarded_bytes), (600, 0));
+    m
+}
+
+fn given_back(m: &Machine) -> bool {
+    m.engine.stats().kept_blocks == 0 && m.engine.ledger().device_discarded_bytes >= 4096 * 590
+}
+
+#[test]
+fn kept_blocks_go_back_to_a_store_that_is_short() {
+    for commit_mode in MODES {
+        let mut m = kept(Settings { commit_mode, ..Settings::default() });
+        m.pass_ms(3_600_000);
+        assert_eq!(m.engine.stats().kept_blocks, 600, "{commit_mode:?}: nobody needs them");
+        m.feed(Event::StoreRoom(StoreRoom::Short));
+        m.pass_ms(5_000);
+        let (stats, ledger) = (m.engine.stats(), m.engine.ledger());
+        assert!(given_back(&m), "{commit_mode:?}: {} kept, {} bytes given back", stats.kept_blocks, ledger.device_discarded_bytes);
+        assert_eq!(m.read(16 << 20, 40960), pattern(2, 40960), "{commit_mode:?}");
+        m.close();
+    }
+}
+
+#[test]
+fn blocks_are_kept_for_as_long_as_was_asked_for() {
+    for commit_mode in MODES {
+        let mut m = kept(Settings { commit_mode, keep_ms: 60_000, ..Settings::default() });
+        m.pass_ms(50_000);
+        assert_eq!(m.engine.stats().kept_blocks, 600, "{commit_mode:?}");
+        m.pass_ms(20_000);
+        assert_eq!(m.engine.stats().kept_blocks, 0, "{commit_mode:?}");
+    }
+}
+
+#[test]
+fn a_store_that_is_out_of_room_gets_no_new_blocks() {
+    for commit_mode in MODES {
+        let mut m = kept(Settings { commit_mode, full_wait_ms: 60_000, ..Settings::default() });
+        m.patience = 100;
+        m.feed(Event::StoreRoom(StoreRoom::Out));
+        let ids = [m.begin_write(0, &pattern(30, 4096)), m.begin_write(16 << 20, &pattern(40, 4096))];
+        m.pass_ms(20_000);
+        assert!(ids.iter().all(|&id| !m.is_answered(id)), "{commit_mode:?}");
+        assert!(m.engine.stats().full, "{commit_mode:?}: {:?}", m.engine.stats());
+        assert!(given_back(&m), "{commit_mode:?}: what it has to give it gives meanwhile");
+        m.feed(Event::StoreRoom(StoreRoom::Short));
+        m.pass_ms(1_000);
+        ids.into_iter().for_each(|id| m.finish(id));
+        assert!(!m.engine.stats().full, "{commit_mode:?}");
+        m.close();
+    }
+}
+
+/// Nothing else is written behind the discard.
+#[test]
+fn what_the_last_epoch_has_freed_goes_back_at_once_where_the_store_is_short() {
+    for commit_mode in MODES {
+        let mut m = Machine::open(blank(32 << 20, None), Settings { commit_mode, ..Settings::default() });
+        m.feed(Event::StoreRoom(StoreRoom::Short));
+        m.write(0, &pattern(1, 4096 * BLOCKS));
+        m.flush();
+        m.request(Op::Discard, 0, 4096 * 600, None, false);
+        m.flush();
+        m.pass_ms(3_000);
+        let (stats, ledger) = (m.engine.stats(), m.engine.ledger());
+        assert!(given_back(&m), "{commit_mode:?}: {} kept, {} bytes given back", stats.kept_blocks, ledger.device_discarded_bytes);
+        m.close();
+    }
+}
