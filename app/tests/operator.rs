@@ -211,6 +211,14 @@ fn stats_begin_with_what_people_look_for() {
         let listed = &home.json(&["list", "mine"])["volumes"][0];
         assert!(listed["location"].is_null() && listed["logical_bytes"].is_u64(), "{listed:#}");
         home.says(3, &["list", "none"]);
+
+        // A count that cannot be read is not guessed.
+        let extents = &home.json(&["dump", "mine"])["extents"];
+        let refs = extents.as_array().unwrap().iter().find(|extent| extent["region"] == "refs").unwrap()["at"].as_u64().unwrap();
+        let store = std::fs::File::options().write(true).open(home.path(IMAGE)).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&store, &[0xA5; 512], refs).unwrap();
+        assert!(home.says(0, &["stats", "mine"]).starts_with("saved           not known: some counts of links are lost"));
+        assert!(home.json(&["stats", "mine"])["saved"].is_null());
     }
 }
 
