@@ -89,6 +89,8 @@ pub struct Options {
     pub coincide: bool,
     /// In 256, at each step: time jumps to the next timer.
     pub jump: u8,
+    /// The store's file system runs short of room, now and then.
+    pub runs_short: bool,
     /// Requests at a time.
     pub depth: usize,
     /// Blocks of a write at most.
@@ -160,6 +162,7 @@ impl Options {
         Self {
             shape,
             settings,
+            runs_short: aside.bool(),
             mix: Mix {
                 write: rng.u32(4..=20),
                 part: some(rng, 8),

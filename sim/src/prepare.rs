@@ -200,6 +200,7 @@ pub fn quiet_options(shape: Shape) -> Options {
         late: 0,
         coincide: false,
         jump: 0,
+        runs_short: false,
         depth: 1,
         blocks: 1,
         lbns: USED as usize,

@@ -30,13 +30,16 @@ use crate::volume::Volume;
 use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::format::unit::SLOT_DATA_MAX;
-use onefold_engine::interface::{Action, Event, IoFailure, IoId, Legacy, Notice, Op, Request};
+use onefold_engine::interface::{Action, Event, IoFailure, IoId, Legacy, Notice, Op, Request, StoreRoom};
 use onefold_engine::units::{BLOCK_BYTES, Time};
 use std::rc::Rc;
 
 /// Steps without any end in sight before a run is called stuck; and so many more for each promise that is recalled first, one after the other.
 const STEPS_STUCK: u64 = 20_000;
 const STEPS_A_PROMISE: u64 = 400;
+
+/// Steps until the room below the store is another one, where it changes.
+const STEPS_OF_ROOM: u64 = 97;
 
 /// The most steps by which a digest is late: time for several packs and a commit.
 const LATE_STEPS_MAX: u64 = 300;
@@ -399,6 +402,10 @@ impl World {
     /// As [`World::feed`]; or when requests wait and nothing will ever happen.
     pub fn step(&mut self, clients: bool) -> Result<bool, Violation> {
         self.steps += 1;
+        if self.setting.options.runs_short && self.steps % STEPS_OF_ROOM == 0 {
+            let room = if self.steps / STEPS_OF_ROOM % 2 == 0 { StoreRoom::Enough } else { StoreRoom::Short };
+            self.feed(Event::StoreRoom(room))?;
+        }
         self.now = Time(self.now.get() + self.rng.u64(1_000..100_000));
         if let Some(wake) = self.wake {
             let due = wake <= self.now && self.rng.bool();

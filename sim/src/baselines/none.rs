@@ -140,7 +140,13 @@ impl Machine for Plain {
                 out.extend(self.reads.filled(request, segment, buffer, result).map(|reply| Action::Reply { request, reply }));
             }
             Event::Close => self.closing = true,
-            Event::Tick | Event::Digested { .. } | Event::Compressed { .. } | Event::Ousted | Event::GuardFailed | Event::EndWaiting => {}
+            Event::Tick
+            | Event::Digested { .. }
+            | Event::Compressed { .. }
+            | Event::Ousted
+            | Event::GuardFailed
+            | Event::EndWaiting
+            | Event::StoreRoom(_) => {}
         }
         self.go_on(out);
     }

@@ -235,7 +235,12 @@ impl<S: Scheme> Machine for Dedup<S> {
             }
             Event::Close => self.closing = true,
             Event::Tick => self.wake = None,
-            Event::Digested { .. } | Event::Compressed { .. } | Event::Ousted | Event::GuardFailed | Event::EndWaiting => {}
+            Event::Digested { .. }
+            | Event::Compressed { .. }
+            | Event::Ousted
+            | Event::GuardFailed
+            | Event::EndWaiting
+            | Event::StoreRoom(_) => {}
         }
         self.go_on(now, out);
     }
