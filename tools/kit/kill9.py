@@ -154,10 +154,12 @@ class Kills:
         self.let_go()
 
     def kill_processes(self):
-        supervisor, server = onefold.server_pids(self.volume)
-        for pid in filter(None, (supervisor, server)):
-            os.kill(pid, signal.SIGKILL)
-            self.counts["kills"] += 1
+        processes = [pid for pid in onefold.server_pids(self.volume) if pid]
+        # Stopped first: else the one that is left a moment longer replaces the other.
+        for how in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in processes:
+                os.kill(pid, how)
+        self.counts["kills"] += len(processes)
 
     def let_go(self):
         """Ends what is left above a volume that serves no more."""
