@@ -108,7 +108,7 @@ fn an_orderly_end_leaves_nothing_in_the_run_directory() {
     assert!(left.is_empty(), "{left:?}");
     // A server that was killed leaves its log.
     home.attach(IMAGE, &[]);
-    common::kill(i32::try_from(home.json(&["status", IMAGE])["pid"].as_i64().unwrap()).unwrap());
+    home.kill(IMAGE);
     home.says(0, &["list"]);
     assert!(log(&home));
 }

@@ -139,12 +139,3 @@ pub fn run(command: &mut Command) -> String {
     assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
     said
 }
-
-/// Ends a process with SIGKILL. Without the program `kill`, which a bare system does not have.
-///
-/// # Panics
-/// If there is no such process.
-pub fn kill(pid: i32) {
-    let pid = rustix::process::Pid::from_raw(pid).expect("a process has a number above 0");
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("the process is there");
-}
