@@ -1,6 +1,5 @@
 //! A guarded volume has one server among all hosts. The other host is this test: it writes into the guard block what a server of another kernel would.
 
-use crate::common;
 use crate::common::home::Home;
 use crate::common::nbd_client::{Client, FLUSH, FUA};
 use onefold_engine::format::{GUARD_AT, Guard, GuardState};
