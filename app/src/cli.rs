@@ -38,7 +38,7 @@ enum Verb {
     /// Serves a volume for `attach`.
     #[command(hide = true)]
     Serve(commands::serve::Arguments),
-    /// Keeps a FUSE session alive for `attach`.
+    /// Keeps what clients hold while servers come and go, for `attach`.
     #[command(hide = true)]
     Supervise(commands::supervise::Arguments),
     /// Makes the loop device for `supervise`.

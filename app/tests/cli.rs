@@ -13,10 +13,6 @@ fn signal(pid: &Value, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-fn kill(pid: &Value) {
-    signal(pid, rustix::process::Signal::KILL);
-}
-
 #[test]
 fn a_volume_lives_from_create_to_check() {
     let home = Home::new();
@@ -69,8 +65,7 @@ fn a_killed_server_leaves_what_was_flushed() {
     let mut client = Client::ready_for(&socket, true, "");
     client.write(0, 4096, &[5; 8192]).unwrap();
     client.command(FLUSH, 0, 0, 0).unwrap();
-    let status = home.json(&["status", "disk.img"]);
-    kill(&status["pid"]);
+    home.kill("disk.img");
     let socket = home.attach("disk.img", &[]);
     let mut client = Client::ready_for(&socket, true, "");
     assert_eq!(client.read(0, 16384).unwrap(), [[0; 4096], [5; 4096], [5; 4096], [0; 4096]].concat());

@@ -3,7 +3,8 @@
 mod common;
 
 use common::home::Home;
-use common::{have, kill, run, skipped};
+use common::{have, rounds, run, skipped};
+use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -94,8 +95,8 @@ impl Rig {
     }
 
     fn kill_server(&self) {
-        let pid = self.home.json(&["status", "volume"])["attached"]["condition"]["pid"].as_i64().unwrap();
-        kill(i32::try_from(pid).unwrap());
+        let [_, server] = self.home.processes("volume");
+        kill_process(server, Signal::KILL).unwrap();
     }
 
     /// Deletes a file, and trims until whoever waits has gone on.
@@ -153,7 +154,7 @@ fn a_server_that_is_killed_while_writes_wait_loses_none() {
         return;
     }
     let rig = Rig::new(&["--when-full", "wait=120"]);
-    for round in 0..3 {
+    for round in 0..rounds("ONEFOLD_FULL_ROUNDS", 3) {
         rig.store("first", noise(10 * round + 1, 30)).join().unwrap().unwrap();
         let waits = rig.store("second", noise(10 * round + 2, 45));
         rig.wait_for("full", 60);

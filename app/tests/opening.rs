@@ -22,8 +22,7 @@ fn an_opening_with_little_memory_on_a_slow_store_says_how_far_it_is() {
         dice.fill(&mut block);
         client.write(FUA, (i * 37 % SYNCED_WRITES) * BLOCK as u64, &block).unwrap();
     }
-    let pid = home.json(&["status", "disk"])["attached"]["condition"]["pid"].as_i64();
-    common::kill(pid.and_then(|pid| i32::try_from(pid).ok()).expect("a process serves it"));
+    home.kill("disk");
     home.attach("disk", &["--device-model", "tablet", "--memory", "2M"]);
     let mut states: Vec<String> = Vec::new();
     let notices = loop {

@@ -109,7 +109,7 @@ fn an_orderly_end_leaves_nothing_in_the_run_directory() {
     assert!(left.is_empty(), "{left:?}");
     // A server that was killed leaves its log.
     home.attach(IMAGE, &[]);
-    common::kill(i32::try_from(home.json(&["status", IMAGE])["pid"].as_i64().unwrap()).unwrap());
+    home.kill(IMAGE);
     home.says(0, &["list"]);
     assert!(log(&home));
 }
@@ -254,7 +254,7 @@ fn the_lifetime_ledger_survives_a_kill() {
         }
         let lived = |stats: &serde_json::Value| stats["lifetime"]["client_units"].as_u64().unwrap();
         assert_eq!(lived(&home.json(&["stats", "mine"])), 10 * 2048);
-        common::kill(i32::try_from(home.json(&["status", "mine"])["pid"].as_i64().unwrap()).unwrap());
+        home.kill("mine");
         drop(client);
 
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);

@@ -2,13 +2,16 @@
 
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::frontend;
+use crate::frontend::nbd::Listen;
 use crate::heartbeat::{self, Purpose};
 use crate::output::size::Size;
 use crate::server::directory::run_directory;
 use crate::server::launch::{self, End};
 use crate::server::plan::{FrontendPlan, Options, Plan};
-use crate::server::record::{Places, Record, clear_dead};
-use crate::server::serving::serve;
+use crate::server::process::Process;
+use crate::server::record::{Places, Record, clear, clear_dead};
+use crate::server::serving::serve_alone;
 use crate::server::session::{self, Session};
 use crate::server::{known, record};
 use crate::volume;
@@ -35,7 +38,7 @@ pub struct Arguments {
     /// Make a block device by way of FUSE and loop. Needs root.
     #[arg(long)]
     fuse: bool,
-    /// Stay in the foreground; log to standard error.
+    /// Stay in the foreground; log to standard error. Over NBD that is one process, which nobody replaces when it dies.
     #[arg(long)]
     pub foreground: bool,
     #[command(flatten)]
@@ -49,25 +52,26 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let plan = plan(arguments)?;
     let _ = End::take(&Places::of(&plan.directory, &plan.id).end);
-    match (&plan.frontend, arguments.foreground) {
-        (FrontendPlan::Nbd { .. }, true) => {
-            let lock = Places::of(&plan.directory, &plan.id).lock;
-            let session = Session::begin(&lock)?;
-            let served = serve(&plan, None, announce);
-            session.remove(&lock);
-            served
-        }
-        (FrontendPlan::Nbd { .. }, false) => {
-            let (location, _) = launch::start("serve", &plan)?;
-            announce(&location);
-            Ok(Exit::Done)
-        }
-        (FrontendPlan::Fuse, is_foreground) => {
-            let (location, supervisor) = launch::start("supervise", &plan)?;
-            announce(&location);
-            if is_foreground { stay(supervisor, &plan, location) } else { Ok(Exit::Done) }
-        }
+    if !plan.is_supervised() {
+        return alone(&plan);
     }
+    let (location, supervisor) = launch::start("supervise", &plan)?;
+    announce(&location);
+    if arguments.foreground { stay(supervisor, &plan, location) } else { Ok(Exit::Done) }
+}
+
+/// Serves in this very process.
+fn alone(plan: &Plan) -> Outcome<Exit> {
+    let places = Places::of(&plan.directory, &plan.id);
+    let session = Session::begin(&places.lock)?;
+    let served = serve_alone(plan, |location| {
+        Record::of(plan, Process::this(), location.to_owned()).store(&places.record)?;
+        announce(location);
+        Ok(())
+    });
+    clear(&plan.directory, &plan.id);
+    session.remove(&places.lock);
+    served
 }
 
 /// The sector size of a block device over a bare store: as a volume has it, so that the two compare.
@@ -147,10 +151,10 @@ fn frontend(arguments: &Arguments, places: &Places, label: Option<&str>) -> Outc
         return Ok(FrontendPlan::Fuse);
     }
     let listen = match &arguments.nbd {
-        Some(Some(typed)) => absolute(typed)?,
-        _ => places.socket.display().to_string(),
+        Some(Some(typed)) => absolute(typed)?.parse().map_err(|e: frontend::Error| Failed::new(Exit::Usage, e.to_string()))?,
+        _ => Listen::Unix(places.socket.clone()),
     };
-    Ok(FrontendPlan::Nbd { listen, export: label.unwrap_or_default().to_owned() })
+    Ok(FrontendPlan::Nbd { listen, export: label.unwrap_or_default().to_owned(), place: None })
 }
 
 /// A socket's path as a process with another working directory needs it; addresses stay as they are.

@@ -71,10 +71,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     // Nothing is begun that a stopped server would keep from ending.
     control::check_running(&places.control)?;
     let unflushed = match record.frontend {
-        FrontendKind::Nbd => {
-            control::ask_within(&places.control, &Ask::Detach, deadline.left().min(control::ANSWER_PATIENCE))?;
-            None
-        }
+        FrontendKind::Nbd => ask_to_end(&places, deadline).map(|()| None)?,
         FrontendKind::Fuse => match take_device_away(&record, &places, deadline) {
             // The device is gone, and what was written to it last with it.
             Err(failed) if failed.exit == Exit::DeviceFailed => Some(failed),
@@ -121,6 +118,26 @@ fn store_failed(record: &Record, places: &Places, unflushed: Option<Failed>) -> 
     );
     Failed::new(Exit::DeviceFailed, message)
         .next(format!("When the store works again, `onefold attach {path}` goes on. The log is {}.", places.log.display()))
+}
+
+/// How long to wait for the end before the server is asked once more.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Asks the server to detach until it has: one that is killed meanwhile is replaced, and the next one is to be asked, too. Returns when the attachment is
+/// over, or the time.
+fn ask_to_end(places: &Places, deadline: Deadline) -> Outcome {
+    loop {
+        let before = control::server(&places.control);
+        let asked = control::ask_within(&places.control, &Ask::Detach, deadline.left().min(control::ANSWER_PATIENCE));
+        if session::wait_end(&places.lock, deadline.left().min(ASK_AGAIN)) {
+            return Ok(());
+        }
+        // One that is there and says nothing is not asked for ever; where there is none, or another, one has just been replaced.
+        let is_silent = asked.is_err() && before.is_some() && before == control::server(&places.control);
+        if is_silent || deadline.left().is_zero() {
+            return asked.map(drop);
+        }
+    }
 }
 
 /// When the time is over, if ever.

@@ -1,40 +1,48 @@
-//! `serve`: the process behind an attached volume. Started by `attach`.
+//! `serve`: the process behind an attached volume. Started by `supervise`.
 
 use super::parse_plan;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend::fuse::supervisor::{Inherited, prepare_process};
+use crate::frontend::fuse::supervisor::{Inherited as FuseInherited, prepare_process};
+use crate::frontend::{self, nbd};
 use crate::runtime::warnings;
 use crate::server::launch;
 use crate::server::plan::Plan;
-use crate::server::serving::{no_frontend, serve_in_background};
+use crate::server::serving::{Inherited, misused, no_frontend, serve_supervised};
 use crate::server::session::Session;
 use crate::supervision::handover::lend;
 use crate::supervision::successor;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
+/// What its supervisor hands over.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     plan: String,
-    #[command(flatten)]
-    lent: Option<Lent>,
-}
-
-/// Descriptors of a FUSE session, and what else its supervisor hands over.
-#[derive(Debug, clap::Args)]
-#[group(requires_all = ["channels", "ready", "supervisor", "session"])]
-struct Lent {
-    #[arg(long, required = false)]
-    channels: String,
-    #[arg(long, required = false)]
-    ready: RawFd,
-    #[arg(long, required = false)]
-    supervisor: RawFd,
-    #[arg(long, required = false)]
-    session: RawFd,
+    /// Descriptors of a FUSE session.
+    #[arg(long)]
+    channels: Option<String>,
     #[arg(long)]
     resend: bool,
+    /// A listening socket, for NBD.
+    #[arg(long)]
+    listener: Option<RawFd>,
+    #[arg(long)]
+    ready: RawFd,
+    #[arg(long)]
+    supervisor: RawFd,
+    #[arg(long)]
+    session: RawFd,
+}
+
+impl Arguments {
+    fn take(&self) -> Result<Option<Inherited>, frontend::Error> {
+        Ok(match (&self.channels, self.listener) {
+            (Some(channels), None) => Some(Inherited::Fuse(FuseInherited::from_arguments(channels, self.ready, self.supervisor)?)),
+            (None, Some(listener)) => Some(Inherited::Nbd(nbd::Inherited::from_arguments(listener, self.ready, self.supervisor)?)),
+            _ => None,
+        })
+    }
 }
 
 /// Serves until it is ended.
@@ -42,31 +50,36 @@ struct Lent {
 /// # Errors
 /// Why it does not serve.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
-    let Some(lent) = &arguments.lent else {
-        let plan = parse_plan(&arguments.plan)?;
-        plan.said.iter().cloned().for_each(warnings::keep);
-        return serve_in_background(&plan, None, None);
-    };
-    let inherited = Inherited::from_arguments(&lent.channels, lent.ready, lent.supervisor).map_err(no_frontend)?;
-    let session = Session::from_argument(lent.session).map_err(no_frontend)?;
-    for refused in prepare_process() {
-        tracing::warn!("{refused} was refused: where memory is short, the device may stall");
+    let inherited = arguments.take().map_err(no_frontend)?.ok_or_else(misused)?;
+    let session = Session::from_argument(arguments.session).map_err(no_frontend)?;
+    if matches!(inherited, Inherited::Fuse(_)) {
+        for refused in prepare_process() {
+            tracing::warn!("{refused} was refused: where memory is short, the device may stall");
+        }
     }
     let plan = parse_plan(&arguments.plan)?;
     plan.said.iter().cloned().for_each(warnings::keep);
-    watch_supervisor(&plan, &inherited, &session, lent.resend)?;
-    serve_in_background(&plan, Some(inherited), Some(session))
+    watch_supervisor(&plan, &inherited, &session, arguments.resend)?;
+    serve_supervised(&plan, inherited, session)
 }
 
 /// Sees to it, before anything else is done that may be interrupted, that another supervisor is started when this server's dies.
 fn watch_supervisor(plan: &Plan, inherited: &Inherited, session: &Session, resend: bool) -> Outcome {
-    let legacy = inherited.legacy(resend).map_err(no_frontend)?;
-    let copy = |descriptor: &OwnedFd| descriptor.try_clone().map_err(|e| Failed::system("cannot copy a descriptor", e));
-    let (supervisor, session) = (copy(&inherited.supervisor)?, session.try_clone()?);
-    let plan = plan.clone();
+    let lend_legacy: Box<dyn Fn(&mut Command) + Send> = match inherited {
+        Inherited::Fuse(inherited) => {
+            let legacy = inherited.legacy(resend).map_err(no_frontend)?;
+            Box::new(move |command| legacy.lend_to(command))
+        }
+        Inherited::Nbd(inherited) => {
+            let legacy = inherited.legacy().map_err(no_frontend)?;
+            Box::new(move |command| legacy.lend_to(command))
+        }
+    };
+    let supervisor = inherited.supervisor().try_clone().map_err(|e| Failed::system("cannot copy a descriptor", e))?;
+    let (session, plan) = (session.try_clone()?, plan.clone());
     let command = move || {
         let mut command = launch::command("supervise", &plan);
-        legacy.lend_to(&mut command);
+        lend_legacy(&mut command);
         lend(&mut command, &[session.descriptor()]);
         command.args(session.argument());
         // Its word is for nobody: whoever attached has heard, or looks at the record.

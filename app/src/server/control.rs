@@ -241,12 +241,18 @@ fn stopped(pid: u32) -> Failed {
         .next(format!("`kill -CONT {pid}` lets it go on."))
 }
 
+/// The process that listens at `path`, if one does.
+#[must_use]
+pub fn server(path: &Path) -> Option<u32> {
+    UnixStream::connect(path).ok().as_ref().and_then(peer)
+}
+
 /// Whether the server at `path` can answer: it is not stopped, as by SIGSTOP. True where there is none.
 ///
 /// # Errors
 /// When it is stopped.
 pub fn check_running(path: &Path) -> Outcome {
-    let pid = UnixStream::connect(path).ok().as_ref().and_then(peer).filter(|&pid| is_stopped(pid));
+    let pid = server(path).filter(|&pid| is_stopped(pid));
     pid.map_or(Ok(()), |pid| Err(stopped(pid)))
 }
 

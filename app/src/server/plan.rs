@@ -1,6 +1,7 @@
 //! What a server is to do: decided by `attach`, handed to the serving process as one argument.
 
 use crate::device::Method;
+use crate::frontend::nbd::{Listen, Place};
 use crate::output::size::Size;
 use crate::runtime::notices::Said;
 use onefold_engine::format::{CommitMode, DELAY_MS_MAX, StartSettings};
@@ -193,8 +194,12 @@ impl Options {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FrontendPlan {
-    /// `listen` as `frontend::nbd::Listen` reads it.
-    Nbd { listen: String, export: String },
+    Nbd {
+        listen: Listen,
+        export: String,
+        /// Where its supervisor listens, once it does.
+        place: Option<Place>,
+    },
     /// A loop device, known by the plan's `id`.
     Fuse,
 }
@@ -225,4 +230,12 @@ pub struct Plan {
     pub is_replacement: bool,
     /// What its supervisor has to say to the owner.
     pub said: Vec<Said>,
+}
+
+impl Plan {
+    /// Whether a supervisor keeps what clients hold: always, but for NBD in the foreground, which is one process.
+    #[must_use]
+    pub const fn is_supervised(&self) -> bool {
+        matches!(self.frontend, FrontendPlan::Fuse) || self.in_background
+    }
 }

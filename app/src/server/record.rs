@@ -41,7 +41,7 @@ pub struct Record {
     /// Size as clients see it, of a volume.
     #[serde(default)]
     pub logical_bytes: Option<u64>,
-    /// The process that attends to it: over FUSE the supervisor.
+    /// The process that attends to it: the supervisor, where there is one.
     pub process: Process,
     pub frontend: FrontendKind,
     /// NBD URI or block device.

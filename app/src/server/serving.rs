@@ -5,10 +5,9 @@
 //!    then the target commits and closes.
 
 use super::control::{self, Ask, Client};
-use super::launch::{self, End, Told};
+use super::launch::{self, End};
 use super::plan::{FrontendPlan, Options, Plan};
-use super::process::Process;
-use super::record::{Places, Record, clear, forget_log};
+use super::record::Places;
 use super::recording::Desk;
 use super::session::Session;
 use crate::device::Device;
@@ -16,7 +15,8 @@ use crate::device::backing::{Access, Backing, Kind, PATIENCE};
 use crate::device::paced::Paced;
 use crate::device::room::watch as watch_room;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend::fuse::supervisor::{Inherited, ignore_stop_signals};
+use crate::frontend::fuse::supervisor::{Inherited as FuseInherited, ignore_stop_signals};
+use crate::frontend::nbd::Listening;
 use crate::frontend::{self, Frontend, fuse, nbd};
 use crate::heartbeat::{Claim, Guarded, watch};
 use crate::runtime::hook::Hook;
@@ -36,6 +36,7 @@ use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -49,13 +50,61 @@ const RING_CONTENTS: (u64, u64) = (16, 4096);
 /// How long a new server waits for a dead one's last requests.
 const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serves as `plan` says until somebody ends it, while its caller holds the attachment's lock, and leaves word of its end. `inherited` are a FUSE
-/// session's descriptors. `ready` hears where clients find it.
+/// What a server is lent by its supervisor, which keeps it.
+pub enum Inherited {
+    Fuse(FuseInherited),
+    Nbd(nbd::Inherited),
+}
+
+impl Inherited {
+    /// A pidfd of the supervisor.
+    #[must_use]
+    pub const fn supervisor(&self) -> &OwnedFd {
+        match self {
+            Self::Fuse(inherited) => &inherited.supervisor,
+            Self::Nbd(inherited) => &inherited.supervisor,
+        }
+    }
+}
+
+/// Serves in this process alone, over NBD, while its caller holds the attachment's lock. `ready` hears where clients find it.
 ///
 /// # Errors
 /// Why it does not serve.
-pub fn serve(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)) -> Outcome<Exit> {
-    let result = serve_until_ended(plan, inherited, ready);
+pub fn serve_alone(plan: &Plan, ready: impl FnOnce(&str) -> Outcome) -> Outcome<Exit> {
+    leave_word(plan, serve(plan, Clients::Nbd { kept: None, ready: Box::new(ready) }))
+}
+
+/// Serves in the background those who hold what a supervisor keeps. `_session`: the attachment's lock.
+///
+/// # Errors
+/// Why it does not serve.
+pub fn serve_supervised(plan: &Plan, inherited: Inherited, _session: Session) -> Outcome<Exit> {
+    launch::leave_terminal();
+    let clients = match (inherited, &plan.frontend) {
+        (Inherited::Fuse(inherited), FrontendPlan::Fuse) => Clients::Fuse(inherited),
+        (Inherited::Nbd(nbd::Inherited { listener, ready, .. }), FrontendPlan::Nbd { place: Some(place), .. }) => Clients::Nbd {
+            kept: Some(Listening::inherited(listener, place.clone())),
+            ready: Box::new(move |_| {
+                ready.tell();
+                Ok(())
+            }),
+        },
+        _ => return Err(misused()),
+    };
+    leave_word(plan, serve(plan, clients))
+}
+
+/// Those whom a server answers.
+enum Clients<'a> {
+    /// Of a FUSE session.
+    Fuse(FuseInherited),
+    /// Of a socket: one that is kept, or one that this process makes for itself. `ready` hears where they find it.
+    Nbd { kept: Option<Listening>, ready: Box<dyn FnOnce(&str) -> Outcome + 'a> },
+}
+
+/// Leaves word of a server's end, for its supervisor and for `detach`.
+fn leave_word(plan: &Plan, result: Outcome<Exit>) -> Outcome<Exit> {
     let end = match &result {
         Ok(exit) => End::of(*exit, None),
         Err(failed) => End::of(failed.exit, Some(failed.clone())),
@@ -64,33 +113,29 @@ pub fn serve(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)
     result
 }
 
-fn serve_until_ended(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOnce(&str)) -> Outcome<Exit> {
+fn serve(plan: &Plan, clients: Clients<'_>) -> Outcome<Exit> {
     let places = Places::of(&plan.directory, &plan.id);
     let (stop, stopped) = channel();
-    watch_signals(plan, stop.clone())?;
-    let served = open(plan, inherited.as_ref(), &stopped)?;
+    watch_end(&clients, stop.clone())?;
+    let can_resend = matches!(&clients, Clients::Fuse(inherited) if inherited.can_resend());
+    let served = open(plan, can_resend, &stopped)?;
     let desk = Arc::new(Desk::new(served.tap().clone()));
     let (asked, recording) = (served.clone(), desk.clone());
     control::listen(&places.control, move |ask, client| respond(&*asked, &recording, &stop, ask, client))
         .map_err(|e| Failed::system(format!("cannot make {}", places.control.display()), e))?;
-    let closing = match (&plan.frontend, inherited) {
-        (FrontendPlan::Nbd { listen, export }, None) => {
-            let config = nbd::Config { listen: listen.parse().map_err(usage)?, export: export.clone(), limits: nbd::Limits::default() };
-            let mut server = nbd::Server::start(config, served.clone().target()).map_err(no_frontend)?;
-            let location = server.location();
-            Record::of(plan, Process::this(), location.clone()).store(&places.record)?;
-            ready(&location);
+    match (clients, &plan.frontend) {
+        (Clients::Nbd { kept, ready }, FrontendPlan::Nbd { listen, export, .. }) => {
+            let listening = kept.map_or_else(|| Listening::at(listen), Ok).map_err(no_frontend)?;
+            let target = served.clone().target();
+            let mut server = nbd::Server::start_on(listening, export.clone(), nbd::Limits::default(), target).map_err(no_frontend)?;
+            ready(&server.location())?;
             wait(&stopped);
             served.end_waiting();
             if let Err(error) = server.stop() {
                 tracing::warn!(%error, "the front-end did not end as it should");
             }
-            desk.close();
-            let closing = served.close();
-            clear(&plan.directory, &plan.id);
-            closing
         }
-        (FrontendPlan::Fuse, Some(inherited)) => {
+        (Clients::Fuse(inherited), FrontendPlan::Fuse) => {
             let config = fuse::Config { channels: inherited.channels, tag: plan.id.clone(), detach: launch::detach_device };
             let mut server = fuse::Fuse::start(config, served.clone().target()).map_err(no_frontend)?;
             inherited.ready.tell();
@@ -98,38 +143,17 @@ fn serve_until_ended(plan: &Plan, inherited: Option<Inherited>, ready: impl FnOn
             if !server.wait() {
                 tracing::error!("the FUSE session was broken off");
             }
-            desk.close();
-            served.close()
         }
-        _ => return Err(Failed::new(Exit::Usage, "this command is started by `onefold attach` only")),
-    };
-    Ok(match closing {
+        _ => return Err(misused()),
+    }
+    desk.close();
+    Ok(match served.close() {
         Closing::Clean => Exit::Done,
         Closing::Failed => Exit::DeviceFailed,
     })
 }
 
-/// [`serve`] in a process of its own, which holds the attachment's lock or begins one: tells how it goes to whoever started it.
-///
-/// # Errors
-/// Why it does not serve.
-pub fn serve_in_background(plan: &Plan, inherited: Option<Inherited>, session: Option<Session>) -> Outcome<Exit> {
-    launch::leave_terminal();
-    let places = Places::of(&plan.directory, &plan.id);
-    let session = session.map_or_else(|| Session::begin(&places.lock), Ok);
-    let ready = |location: &str| Told::Ready { location: location.to_owned() }.tell();
-    let result = session.as_ref().map_err(Clone::clone).and_then(|_| serve(plan, inherited, ready));
-    if let (FrontendPlan::Nbd { .. }, Ok(Exit::Done)) = (&plan.frontend, &result) {
-        forget_log(&plan.directory, &plan.id);
-        let _ = End::take(&places.end);
-    }
-    if let Err(failed) = &result {
-        Told::Failed(failed.clone()).tell();
-    }
-    result
-}
-
-fn open(plan: &Plan, inherited: Option<&Inherited>, stopped: &Receiver<()>) -> Outcome<Arc<dyn Served>> {
+fn open(plan: &Plan, can_resend: bool, stopped: &Receiver<()>) -> Outcome<Arc<dyn Served>> {
     let patience = if plan.is_replacement { REPLACEMENT_PATIENCE } else { PATIENCE };
     let options = &plan.options;
     let backing = Arc::new(Backing::open_patiently(&plan.path, Access::of(options.read_only, options.buffered), patience)?);
@@ -147,7 +171,7 @@ fn open(plan: &Plan, inherited: Option<&Inherited>, stopped: &Receiver<()>) -> O
     } else {
         Claim::make(&backing, &chosen.superblock, &pause)?
     };
-    let parts = as_it_is_now(&backing, chosen).and_then(|chosen| Parts::of(plan, inherited, backing, chosen));
+    let parts = as_it_is_now(&backing, chosen).and_then(|chosen| Parts::of(plan, can_resend, backing, chosen));
     let Some(mut claim) = claim else { return parts.map(|parts| parts.open() as Arc<dyn Served>) };
     match parts {
         Ok(parts) => {
@@ -179,7 +203,7 @@ struct Parts {
 
 impl Parts {
     /// All of an opening that may fail.
-    fn of(plan: &Plan, inherited: Option<&Inherited>, backing: Arc<Backing>, chosen: Chosen) -> Outcome<Self> {
+    fn of(plan: &Plan, can_resend: bool, backing: Arc<Backing>, chosen: Chosen) -> Outcome<Self> {
         let options = &plan.options;
         if let Some((counter, at)) = chosen.superblock.used_up().filter(|_| !options.read_only) {
             let message = format!(
@@ -193,7 +217,7 @@ impl Parts {
         let pool = Pool::new(Accountant::for_mode(options.memory.0, settings.commit_mode));
         let promises = promises(plan, &chosen.superblock, &mut settings)?;
         let device = device(backing.clone(), &pool, options)?;
-        settings.retries_when_full = inherited.is_some_and(Inherited::can_resend);
+        settings.retries_when_full = can_resend;
         let notices = Notices::new(options.on_warning.as_ref().map(|command| Hook::start(command.clone(), plan.path.clone())));
         settings.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
         Ok(Self { superblock: chosen.into_service(), settings, device, pool, promises, notices, backing })
@@ -217,9 +241,9 @@ fn device(backing: Arc<Backing>, pool: &Arc<Pool>, options: &Options) -> Outcome
     Ok(Paced::new(device, model))
 }
 
-/// The acknowledgement ring, where the device that clients hold outlives its server.
+/// The acknowledgement ring, where what clients hold outlives its server.
 fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Outcome<Option<(Promises, Left)>> {
-    if !matches!(plan.frontend, FrontendPlan::Fuse) || plan.options.read_only {
+    if !plan.is_supervised() || plan.options.read_only {
         return Ok(None);
     }
     // What is acknowledged when it is durable needs no promise. Those of a server before, which may have been weak, are recalled all the same.
@@ -250,20 +274,27 @@ fn respond(served: &dyn Served, desk: &Desk, stop: &Sender<()>, ask: Ask, client
     })
 }
 
-/// A FUSE server ends with its session, others with SIGTERM or SIGINT.
-fn watch_signals(plan: &Plan, stop: Sender<()>) -> Outcome {
-    if matches!(plan.frontend, FrontendPlan::Fuse) {
-        return ignore_stop_signals().map_err(no_frontend);
+/// A server ends with what its supervisor keeps; over NBD with SIGTERM or SIGINT, too.
+fn watch_end(clients: &Clients<'_>, stop: Sender<()>) -> Outcome {
+    let Clients::Nbd { kept, .. } = clients else { return ignore_stop_signals().map_err(no_frontend) };
+    let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    let cannot = |e| Failed::system("cannot start a thread", e);
+    if let Some(kept) = kept {
+        let (kept, stop) = (kept.try_clone().map_err(|e| Failed::system("cannot copy a descriptor", e))?, stop.clone());
+        let watch = move || {
+            kept.wait_end();
+            let _ = stop.send(());
+        };
+        thread("end of socket").spawn(watch).map_err(cannot)?;
     }
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| Failed::system("cannot watch for signals", e))?;
-    let thread = std::thread::Builder::new().name("signals".to_owned());
-    let spawned = thread.spawn(move || {
+    let watch = move || {
         for signal in signals.forever() {
             tracing::info!(signal, "asked to end");
             let _ = stop.send(());
         }
-    });
-    spawned.map(drop).map_err(|e| Failed::system("cannot start a thread", e))
+    };
+    thread("signals").spawn(watch).map(drop).map_err(cannot)
 }
 
 fn wait(stopped: &Receiver<()>) {
@@ -271,8 +302,10 @@ fn wait(stopped: &Receiver<()>) {
     let _ = stopped.recv();
 }
 
-fn usage(error: frontend::Error) -> Failed {
-    Failed::new(Exit::Usage, error.to_string())
+/// The verbs that are for this program's own processes are used by somebody else.
+#[must_use]
+pub fn misused() -> Failed {
+    Failed::new(Exit::Usage, "this command is started by `onefold attach` only")
 }
 
 /// A front-end refused to start.

@@ -25,6 +25,12 @@ pub fn lend(command: &mut Command, descriptors: &[&OwnedFd]) {
     unsafe { command.pre_exec(keep) };
 }
 
+/// As [`lend`], and names the descriptor by `argument` on the command line.
+pub fn lend_as(command: &mut Command, argument: &str, descriptor: &OwnedFd) {
+    lend(command, &[descriptor]);
+    command.args([argument, &descriptor.as_raw_fd().to_string()]);
+}
+
 /// The descriptor that a command line names, not to be inherited any further; none where it is not open. To be called first thing in a process, and
 /// once for each.
 #[allow(unsafe_code)]
@@ -72,7 +78,7 @@ fn misused(what: &str) -> Error {
     Error::Setting(format!("{what}: this command is started by `onefold attach` only"))
 }
 
-/// Says once that a server is ready.
+/// Says once that a server is ready, by an event that whoever holds its descriptor sees from then on.
 #[derive(Debug)]
 pub struct Ready(OwnedFd);
 
@@ -85,10 +91,16 @@ impl Ready {
         inherit_argument("--ready", number).map(Self)
     }
 
-    /// Tells the supervisor that requests are answered from now on.
+    /// Tells the supervisor, and each one after it that is lent [`Self::descriptor`], that requests are answered from now on.
     pub fn tell(self) {
-        // A supervisor that is gone does not hear it; the session goes on without.
-        let _ = rustix::io::write(&self.0, b"r");
+        // An event takes this much without fail.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// What a next supervisor waits on.
+    #[must_use]
+    pub const fn descriptor(&self) -> &OwnedFd {
+        &self.0
     }
 }
 

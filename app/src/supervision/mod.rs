@@ -1,8 +1,8 @@
 //! Server and supervisor, each of which sees to it that the other lives.
 //!
 //! A device that outlives its server needs a process that keeps what clients hold on to (a FUSE session, a listening socket) and starts another
-//! server when one dies: the *supervisor*. It does little, but it can be killed as well; then its server starts another supervisor, which inherits
-//! the same descriptors and *adopts* the server.
+//! server when one dies: the *supervisor* ([`watch`]). It does little, but it can be killed as well; then its server starts another supervisor, which
+//! inherits the same descriptors and *adopts* the server ([`successor`]).
 //!
 //! 1. Whoever watches another process holds a pidfd of it that this process made itself, or that its parent made: no number is looked up, so none
 //!    can be another's by now.
@@ -15,4 +15,6 @@
 pub mod handover;
 pub mod limit;
 pub mod running;
+pub mod signals;
 pub mod successor;
+pub mod watch;

@@ -51,7 +51,7 @@ pub struct Running {
     process: Process,
     /// None: an adopted one is as old as anyone can be.
     since: Option<Instant>,
-    /// Where it says that it is ready; gone when it has said so.
+    /// The event by which it says that it is ready; gone when it has said so, and where nobody waits for that.
     ready: Option<OwnedFd>,
 }
 
@@ -91,10 +91,10 @@ impl Running {
         Self { process: Process::Child(child), since: Some(Instant::now()), ready: Some(ready) }
     }
 
-    /// One that another supervisor has started.
+    /// One that another supervisor has started, and the event on which it says, or has said, that it is ready.
     #[must_use]
-    pub fn adopted(adopted: Adopted) -> Self {
-        Self { process: Process::Adopted(adopted), since: None, ready: None }
+    pub fn adopted(adopted: Adopted, ready: Option<OwnedFd>) -> Self {
+        Self { process: Process::Adopted(adopted), since: None, ready }
     }
 
     /// Its number, for messages.
@@ -130,9 +130,9 @@ impl Running {
         (self.ready.as_ref().map(AsFd::as_fd), end)
     }
 
-    /// Takes its word that it is ready. False where it died instead, which is seen otherwise.
-    pub fn take_ready(&mut self) -> bool {
-        self.ready.take().is_some_and(|pipe| rustix::io::read(&pipe, &mut [0; 1]) == Ok(1))
+    /// Takes its word that it is ready: it says so once.
+    pub fn take_ready(&mut self) {
+        self.ready = None;
     }
 
     /// Kills it, and waits for its end.
@@ -172,7 +172,7 @@ mod tests {
 
     fn adopted(child: &Child) -> Running {
         let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap();
-        Running::adopted(Adopted { pid: child.id(), pidfd })
+        Running::adopted(Adopted { pid: child.id(), pidfd }, None)
     }
 
     #[test]

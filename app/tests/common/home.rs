@@ -1,5 +1,6 @@
 //! The built binary in a directory of its own.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -66,6 +67,21 @@ impl Home {
     pub fn attach(&self, volume: &str, options: &[&str]) -> PathBuf {
         let uri = self.says(0, &[&["attach", "--nbd", volume], options].concat());
         PathBuf::from(uri.trim().split_once("socket=").unwrap().1)
+    }
+
+    /// Supervisor and server of a volume.
+    pub fn processes(&self, volume: &str) -> [Pid; 2] {
+        let status = self.json(&["status", volume]);
+        [&status["attached"]["process"]["pid"], &status["pid"]]
+            .map(|pid| Pid::from_raw(i32::try_from(pid.as_i64().unwrap()).unwrap()).unwrap())
+    }
+
+    /// Kills both at once, so that neither replaces the other.
+    pub fn kill(&self, volume: &str) {
+        let both = self.processes(volume);
+        for signal in [Signal::STOP, Signal::KILL] {
+            both.iter().for_each(|&pid| kill_process(pid, signal).unwrap());
+        }
     }
 
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {

@@ -140,11 +140,10 @@ pub fn run(command: &mut Command) -> String {
     said
 }
 
-/// Ends a process with SIGKILL. Without the program `kill`, which a bare system does not have.
+/// How many rounds a test is to go: what this variable says, or so many.
 ///
 /// # Panics
-/// If there is no such process.
-pub fn kill(pid: i32) {
-    let pid = rustix::process::Pid::from_raw(pid).expect("a process has a number above 0");
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("the process is there");
+/// If it says something else than a number.
+pub fn rounds(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).map_or(usual, |said| said.parse().unwrap_or_else(|_| panic!("{variable}={said} is no number")))
 }

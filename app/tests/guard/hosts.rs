@@ -1,6 +1,5 @@
 //! A guarded volume has one server among all hosts. The other host is this test: it writes into the guard block what a server of another kernel would.
 
-use crate::common;
 use crate::common::home::Home;
 use crate::common::nbd_client::{Client, FLUSH, FUA};
 use onefold_engine::format::{GUARD_AT, Guard, GuardState};
@@ -146,8 +145,7 @@ fn a_server_of_this_host_waits_for_nobody_and_leaves_the_block_free() {
     assert_eq!((new.state, new.sequence), (GuardState::Free, 0));
     assert_eq!(attach(&home), "");
     let killed = block.read();
-    let status = home.json(&["status", "disk"]);
-    common::kill(i32::try_from(status["pid"].as_i64().unwrap()).unwrap());
+    home.kill("disk");
     assert_eq!(attach(&home), "", "what a dead server of this kernel left is no reason to wait");
     let next = block.read();
     assert!(next.server != killed.server && next.host == new.host && next.store == new.store && next.state == GuardState::Served);

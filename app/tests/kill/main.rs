@@ -1,8 +1,9 @@
-//! Processes that are killed with -9, and what those who come after find: the FUSE session and the acknowledgement ring.
+//! Processes that are killed with -9, and what those who come after find: the FUSE session, the NBD socket and the acknowledgement ring.
 //!
 //! Run as `supervise`, `serve`, `attach-loop`, `detach`, `write-ring` or `store` this program is one of the processes; else it is the tests, one after
 //! the other. Whatever happens, each takes down what it put up.
 
+mod disk;
 #[path = "../common/fuse_roles.rs"]
 mod fuse_roles;
 mod plug;
@@ -21,7 +22,7 @@ use std::time::Instant;
 /// A test's name, what it needs (or why it cannot be had), and the test.
 type Test = (&'static str, fn() -> Result<(), String>, fn());
 
-const TESTS: [Test; 20] = [
+const TESTS: [Test; 21] = [
     ("ring_keeps_what_was_acknowledged", tools::nothing, ring::keeps_what_was_acknowledged),
     ("session_ext4_under_verified_load", session::needed_for_ext4, session::ext4_under_verified_load),
     ("session_many_quick_kills", session::needed, session::many_quick_kills),
@@ -41,6 +42,7 @@ const TESTS: [Test; 20] = [
     ("session_over_a_store_that_was_full", session::needed, store::that_was_full_is_detached_and_attached_again),
     ("session_over_a_store_that_was_gone", session::needed, store::that_was_gone_is_detached_and_attached_again),
     ("session_over_a_full_volume_is_detached_at_once", session::needed, store::a_full_volume_is_detached_at_once),
+    ("nbd_killed_in_every_combination", tools::nothing, roles::over_nbd_killed_in_every_combination),
     ("session_outlives_its_supervisor", session::needed, session::outlives_its_supervisor),
     ("session_ended_by_its_server", session::needed, session::ended_by_its_server),
     ("session_ended_with_a_failure_is_not_begun_again", session::needed, session::ended_with_a_failure_is_not_begun_again),

@@ -1,15 +1,16 @@
 //! Server and supervisor, killed in every combination: what is left works, or is taken away, and each command says which.
 //!
-//! 1. Whichever dies, clients see no error as long as one of the two lives at each moment; what was acknowledged is there afterwards, always.
+//! 1. Whichever dies, clients of a block device see no error as long as one of the two lives at each moment, and clients over NBD that connect again
+//!    none either; what was acknowledged is there afterwards, always.
 //! 2. Afterwards `list`, `status`, `stats`, `attach` and `detach` do what they say, whatever they find.
 
+use crate::disk::{BLOCKS, Disk, Front, Known, Load};
 use crate::session::fill;
 use crate::tools::{Random, command, run, try_run, wait_until};
 use onefold::frontend::fuse::loopdev;
 use onefold::server::record::Places;
 use onefold_engine::buffer::BufferMut;
-use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::Arc;
@@ -21,7 +22,6 @@ const ONEFOLD: &str = env!("CARGO_BIN_EXE_onefold");
 const PATIENCE: Duration = Duration::from_secs(30);
 /// However a combination hangs, after this its processes are killed, which wakes whoever waits for them.
 const LIMIT: Duration = Duration::from_secs(60);
-const BLOCKS: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
@@ -51,12 +51,20 @@ const DEATHS: [Deaths; 6] = [
 ];
 
 pub fn killed_in_every_combination() {
+    kill_in_every_combination(Front::Fuse);
+}
+
+pub fn over_nbd_killed_in_every_combination() {
+    kill_in_every_combination(Front::Nbd);
+}
+
+fn kill_in_every_combination(front: Front) {
     let rounds = std::env::var("ONEFOLD_KILL_ROUNDS").map_or(1, |rounds| rounds.parse().expect("a number of rounds"));
-    let mut place = Place::new();
+    let mut place = Place::new(front);
     for round in 0..rounds {
         for moment in [Moment::Idle, Moment::Load, Moment::Opening, Moment::Detaching] {
             for (number, deaths) in DEATHS.into_iter().enumerate() {
-                place.what = format!("round {round}, {moment:?}, {deaths:?}");
+                place.what = format!("{front:?}, round {round}, {moment:?}, {deaths:?}");
                 let over = place.watchdog();
                 place.random = Random(round * 100 + u64::try_from(number).unwrap());
                 place.combination(moment, deaths);
@@ -66,15 +74,9 @@ pub fn killed_in_every_combination() {
     }
 }
 
-/// What a block may hold.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    acknowledged: u64,
-    attempted: u64,
-}
-
 /// A volume with its directories, and what its blocks must hold.
 struct Place {
+    front: Front,
     directory: tempfile::TempDir,
     id: String,
     known: Vec<Known>,
@@ -84,14 +86,14 @@ struct Place {
 }
 
 impl Place {
-    fn new() -> Self {
+    fn new(front: Front) -> Self {
         let place = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
         let directory = tempfile::Builder::new().prefix("onefold-roles-").tempdir_in(place).unwrap();
         let volume = directory.path().join("volume");
         let created = run(&[ONEFOLD, "create", volume.to_str().unwrap(), "--size", "64M", "--json"], 30);
         let created: serde_json::Value = serde_json::from_str(&created).unwrap();
         let id = created["volume"]["uuid"].as_str().unwrap().to_owned();
-        Self { directory, id, known: vec![Known::default(); BLOCKS], version: 0, random: Random(0), what: String::new() }
+        Self { front, directory, id, known: vec![Known::default(); BLOCKS], version: 0, random: Random(0), what: String::new() }
     }
 
     fn run_directory(&self) -> PathBuf {
@@ -131,11 +133,16 @@ impl Place {
     }
 
     fn attach(&self) -> PathBuf {
-        let output = self.onefold(&["attach", "--fuse", "--memory", "16M", &self.volume()]);
+        let output = self.onefold(&["attach", self.front.option(), "--memory", "16M", &self.volume()]);
         let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{}: attach said {complaint}\n{}", self.what, self.log());
-        said.into()
+        self.front.path(&said)
+    }
+
+    /// Loop devices of this volume, dead ones too.
+    fn devices(&self) -> Vec<PathBuf> {
+        if self.front == Front::Fuse { loopdev::find(&self.id).unwrap() } else { Vec::new() }
     }
 
     fn is_listed(&self) -> bool {
@@ -164,7 +171,7 @@ impl Place {
             Moment::Idle => self.while_it_serves(deaths, false),
             Moment::Load => self.while_it_serves(deaths, true),
             Moment::Opening => {
-                let words = self.words(&["attach", "--fuse", "--memory", "16M", &self.volume()]);
+                let words = self.words(&["attach", self.front.option(), "--memory", "16M", &self.volume()]);
                 self.while_a_command_runs(&words, deaths);
             }
             Moment::Detaching => {
@@ -181,10 +188,11 @@ impl Place {
     fn while_it_serves(&mut self, deaths: Deaths, under_load: bool) {
         let device = self.attach();
         self.write_some(&device);
-        let stop = AtomicBool::new(false);
+        let stop = Arc::new(AtomicBool::new(false));
+        let disk = || Disk::open_until(self.front, &device, Arc::clone(&stop));
         let mut load = Load { known: self.known.clone(), version: self.version, random: Random(self.random.next()) };
         let (outlived, failed) = std::thread::scope(|scope| {
-            let writer = scope.spawn(|| under_load.then(|| load.run(&device, &stop)));
+            let writer = scope.spawn(|| under_load.then(|| load.run(disk(), &stop)));
             let outlived = self.kill(deaths);
             if outlived {
                 assert!(wait_until(PATIENCE, || self.places().are_alive()), "{}", self.what);
@@ -236,41 +244,42 @@ impl Place {
             let device = self.recorded_device();
             assert!(self.expect(0, &["status", &self.volume()]).contains("attached at"), "{}", self.what);
             self.expect(0, &["stats", &self.volume()]);
-            assert!(self.expect(4, &["attach", "--fuse", &self.volume()]).contains("attached already"), "{}", self.what);
+            assert!(self.expect(4, &["attach", self.front.option(), &self.volume()]).contains("attached already"), "{}", self.what);
             self.verify(&device);
             self.write_some(&device);
             self.expect(0, &["detach", &self.volume()]);
-            assert!(!loopdev::is_attached(&device) && self.process(Role::Server).is_none(), "{}: something is left", self.what);
+            let is_gone = if self.front == Front::Fuse { !loopdev::is_attached(&device) } else { !device.exists() };
+            assert!(is_gone && self.process(Role::Server).is_none(), "{}: something is left", self.what);
         } else if self.random.below(2) == 0 {
             // Nothing to detach; what is left goes.
             assert!(self.expect(3, &["detach", &self.volume()]).contains("not attached"), "{}", self.what);
-            assert!(wait_until(PATIENCE, || loopdev::find(&self.id).unwrap().is_empty()), "{}: a dead device stays", self.what);
+            assert!(wait_until(PATIENCE, || self.devices().is_empty()), "{}: a dead device stays", self.what);
         }
         assert!(!self.is_listed(), "{}", self.what);
         assert!(self.expect(0, &["status", &self.volume()]).contains("detached"), "{}", self.what);
         let device = self.attach();
-        assert_eq!(loopdev::find(&self.id).unwrap(), std::slice::from_ref(&device), "{}: a dead device beside it", self.what);
+        assert!(self.front == Front::Nbd || self.devices() == [device.clone()], "{}: a dead device beside it", self.what);
         self.verify(&device);
         assert!(self.is_listed(), "{}", self.what);
         self.expect(0, &["stats", &self.volume()]);
         self.expect(0, &["detach", &self.volume()]);
         self.expect(3, &["detach", &self.volume()]);
-        assert!(loopdev::find(&self.id).unwrap().is_empty(), "{}", self.what);
+        assert!(self.devices().is_empty(), "{}", self.what);
     }
 
     fn recorded_device(&self) -> PathBuf {
         let record: serde_json::Value = serde_json::from_slice(&fs::read(self.places().record).unwrap()).unwrap();
-        record["location"].as_str().unwrap().into()
+        self.front.path(record["location"].as_str().unwrap())
     }
 
     /// Writes some blocks, of which the last ones are not flushed.
     fn write_some(&mut self, device: &Path) {
         let mut load = Load { known: std::mem::take(&mut self.known), version: self.version, random: Random(self.random.next()) };
-        let file = open(device);
+        let mut disk = Disk::open(self.front, device);
         for i in 0..40 {
-            load.write(&file).unwrap_or_else(|e| panic!("{}: {e}\n{}", self.what, self.log()));
+            load.write(&mut disk).unwrap_or_else(|e| panic!("{}: {e}\n{}", self.what, self.log()));
             if i == 30 {
-                file.sync_all().unwrap();
+                disk.sync().unwrap();
             }
         }
         (self.known, self.version) = (load.known, load.version);
@@ -278,10 +287,10 @@ impl Place {
 
     /// Each block holds what was acknowledged of it, or something newer that was under way. That is known from now on.
     fn verify(&mut self, device: &Path) {
-        let file = open(device);
+        let mut disk = Disk::open(self.front, device);
         let mut buffer = BufferMut::zeroed(1);
         for (block, known) in self.known.iter_mut().enumerate() {
-            file.read_exact_at(buffer.bytes_mut(), offset(block)).unwrap_or_else(|e| panic!("{}: block {block}: {e}", self.what));
+            disk.read(block, &mut buffer).unwrap_or_else(|e| panic!("{}: block {block}: {e}", self.what));
             let number = u64::try_from(block).unwrap() << 40;
             let found = match u64::from_ne_bytes(buffer.bytes()[..8].try_into().unwrap()) {
                 0 => 0,
@@ -304,47 +313,6 @@ impl Drop for Place {
         wait_until(PATIENCE, || processes_of(&self.run_directory()).is_empty());
         loopdev::clear_dead(&self.id);
     }
-}
-
-/// Writes that go on while processes die.
-struct Load {
-    known: Vec<Known>,
-    version: u64,
-    random: Random,
-}
-
-impl Load {
-    /// Until it is told to stop, or a request fails: then how.
-    fn run(&mut self, device: &Path, stop: &AtomicBool) -> Option<String> {
-        let file = open(device);
-        while !stop.load(Ordering::Relaxed) {
-            let done = self.write(&file).and_then(|()| if self.random.below(8) == 0 { file.sync_all() } else { Ok(()) });
-            if let Err(error) = done {
-                return Some(error.to_string());
-            }
-        }
-        None
-    }
-
-    fn write(&mut self, file: &File) -> std::io::Result<()> {
-        self.version += 1;
-        let block = usize::try_from(self.random.below(u64::try_from(BLOCKS).unwrap())).unwrap();
-        let mut buffer = BufferMut::zeroed(1);
-        fill(buffer.block_mut(0), 0, u64::try_from(block).unwrap(), self.version);
-        self.known[block].attempted = self.version;
-        file.write_all_at(buffer.bytes(), offset(block))?;
-        self.known[block].acknowledged = self.version;
-        Ok(())
-    }
-}
-
-fn offset(block: usize) -> u64 {
-    u64::try_from(block).unwrap() * 4096
-}
-
-fn open(device: &Path) -> File {
-    let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap();
-    File::options().read(true).write(true).custom_flags(direct).open(device).unwrap()
 }
 
 /// Servers and supervisors with their records in this directory.

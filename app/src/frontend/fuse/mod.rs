@@ -23,7 +23,6 @@ pub mod loopdev;
 pub mod process;
 pub mod receive;
 pub mod session;
-pub mod signals;
 pub mod supervisor;
 pub mod wire;
 

@@ -2,29 +2,25 @@
 //!
 //! 1. It does as little as it can: mount, start a server, wait. It never touches the file system that it keeps, takes no request, and holds
 //!    no lock, so that nothing a server or client does can stop or kill it. What has to touch it is done by a child, the *hands*.
-//! 2. A server that ends by itself when the session is over has done its work, well or not: it is not replaced. Any other end is a death; one
-//!    by a signal is a death even then, so that the volume is closed in order by somebody.
-//! 3. A death before the first *ready* is a failed start and is handed to the caller, not repeated.
-//! 4. Deaths are replaced at a bounded rate: past it, the session is given up, and its users get I/O errors instead of silence.
-//! 5. Once the loop device is there, it alone keeps the file system: when it goes, so do file system, server and supervisor.
-//! 6. When it dies itself, its server starts the next one, which *adopts* session and server and goes on ([`crate::supervision`]).
+//! 2. Servers are started and replaced as for any attachment ([`crate::supervision::watch`]).
+//! 3. Once the loop device is there, it alone keeps the file system: when it goes, so do file system, server and supervisor.
+//! 4. When it dies itself, its server starts the next one, which *adopts* session and server and goes on ([`crate::supervision`]).
 
 pub use super::handover::{Handover, Hands, Inherited, Legacy};
 use super::loopdev::clear_dead;
 pub use super::process::{ignore_stop_signals, prepare_process};
 use super::session::Session;
-use super::signals::Signals;
 use crate::frontend::Error;
 use crate::supervision::handover::inherit_list;
 pub use crate::supervision::limit::DeathLimit;
-use crate::supervision::limit::Deaths;
-use crate::supervision::running::{Adopted, Ending, Running, own_pidfd};
+use crate::supervision::running::{Adopted, Ending, Running};
+use crate::supervision::signals::Signals;
+pub use crate::supervision::watch::Ended;
+use crate::supervision::watch::{Attachment, run, start};
 use std::io::Read;
 use std::os::fd::{OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Instant;
 
 /// What to supervise.
 #[derive(Clone, Debug)]
@@ -77,28 +73,6 @@ pub enum Event {
     DetachFailed { status: ExitStatus },
 }
 
-/// Why supervision ended, other than by the session's end.
-#[derive(Debug, thiserror::Error)]
-pub enum Ended {
-    #[error(transparent)]
-    Setup(#[from] Error),
-    /// The first server failed before it was ready; it has said why itself.
-    #[error("the server did not start ({ending})")]
-    FailedStart { ending: Ending },
-    /// The session is over, but the server could not close what it served; it has said why itself.
-    #[error("the server could not close its volume ({ending})")]
-    FailedClose { ending: Ending },
-    /// No loop device could be made; the command has said why itself.
-    #[error("no block device could be made ({status})")]
-    FailedAttach { status: ExitStatus },
-    #[error("the server died {} times within {:?} ({ending} at last): gave up, and the block device fails all I/O", .limit.deaths, .limit.within)]
-    GaveUp { limit: DeathLimit, ending: Ending },
-    #[error("the server died ({ending}), and this kernel cannot send its requests again (Linux 6.9 can): the block device fails all I/O")]
-    NoResend { ending: Ending },
-    #[error("stopped by a signal before there was a block device")]
-    Stopped,
-}
-
 /// Mounts, starts servers, has the loop device made, and returns when the session has ended.
 ///
 /// # Errors
@@ -109,9 +83,7 @@ pub fn supervise(plan: &Plan, crew: &mut dyn Crew) -> Result<(), Ended> {
     let session = Session::mount(&plan.source, plan.threads)?;
     let resend = session.can_resend() && !plan.without_resend;
     crew.report(Event::Mounted { resend });
-    let mut watch = Watch::new(plan, crew, session, signals, Stage::Starting)?;
-    let server = watch.start()?;
-    watch.run_to_the_end(server)
+    Watch { plan, crew, session, stage: Stage::Starting, stop: false }.run_to_the_end(&signals, None)
 }
 
 /// What the supervisor after a dead one takes over.
@@ -147,23 +119,15 @@ pub fn adopt(plan: &Plan, crew: &mut dyn Crew, adoption: Adoption, device: Optio
         None => Stage::Attaching(start(crew.finder().stdout(Stdio::piped()), "finds the loop device")?),
     };
     let session = Session::inherited(adoption.channels, adoption.resend);
-    Watch::new(plan, crew, session, signals, stage)?.run_to_the_end(Running::adopted(adoption.server))
-}
-
-/// Starts one of the commands that help, in a group of its own: Ctrl-C is for the supervisor.
-fn start(command: &mut Command, what: &str) -> Result<Child, Error> {
-    let started = command.process_group(0).spawn();
-    started.map_err(|source| Error::System { what: format!("cannot start the command that {what}"), source })
+    // Not asked whether it is ready: the device is what it takes.
+    let server = Running::adopted(adoption.server, None);
+    Watch { plan, crew, session, stage, stop: false }.run_to_the_end(&signals, Some(server))
 }
 
 struct Watch<'a> {
     plan: &'a Plan,
     crew: &'a mut dyn Crew,
     session: Session,
-    signals: Signals,
-    /// A pidfd of this process, for its servers.
-    own: OwnedFd,
-    deaths: Deaths,
     stage: Stage,
     /// Somebody wants the end.
     stop: bool,
@@ -181,56 +145,54 @@ enum Stage {
     Failed(ExitStatus),
 }
 
-impl<'a> Watch<'a> {
-    fn new(plan: &'a Plan, crew: &'a mut dyn Crew, session: Session, signals: Signals, stage: Stage) -> Result<Self, Error> {
-        Ok(Self { plan, crew, session, signals, own: own_pidfd()?, deaths: Deaths::new(plan.limit), stage, stop: false })
+impl Attachment for Watch<'_> {
+    fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Command {
+        let resend = self.can_resend();
+        self.crew.server(&Handover { channels: self.session.channels(), ready, supervisor, resend })
     }
 
-    fn run_to_the_end(self, server: Running) -> Result<(), Ended> {
-        let tag = self.plan.tag.clone();
-        // Here the session ends, if not before: whoever still waits for an answer gets an error.
-        let ended = self.run(server);
-        if matches!(ended, Err(Ended::GaveUp { .. } | Ended::NoResend { .. })) {
-            clear_dead(&tag);
-        }
-        ended
+    fn word(&mut self, server: u32) -> Option<i32> {
+        self.crew.word(server)
     }
 
-    fn run(mut self, mut server: Running) -> Result<(), Ended> {
-        loop {
-            // One that was adopted may be dead already.
-            if let Some(ending) = server.ending(|pid| self.crew.word(pid)) {
-                match (&self.stage, ending.code()) {
-                    (Stage::Failed(attach), Some(0)) => return Err(Ended::FailedAttach { status: *attach }),
-                    (_, Some(0)) => return Ok(()),
-                    (_, Some(_)) if self.session.is_over() => return Err(Ended::FailedClose { ending }),
-                    _ => {}
-                }
-                let dead = server.id();
-                self.admit_replacement(&server, ending)?;
-                server = self.start()?;
-                self.crew.report(Event::Replaced { dead, ending });
-            }
-            let (ready, end) = server.news();
-            let seen = self.signals.wait(ready, end)?;
-            self.stop |= seen.stop;
-            if seen.ready && server.take_ready() {
-                self.crew.report(Event::Ready { server: server.id() });
-                if matches!(self.stage, Stage::Starting) && !self.stop {
-                    self.stage = Stage::Attaching(self.start_hands()?);
-                }
-            }
-            if self.stop && matches!(self.stage, Stage::Starting) {
-                server.kill();
-                return Err(Ended::Stopped);
-            }
-            self.advance()?;
+    fn is_over(&self) -> bool {
+        self.session.is_over()
+    }
+
+    fn finish(&mut self) -> Result<(), Ended> {
+        if let Stage::Failed(status) = self.stage { Err(Ended::FailedAttach { status }) } else { Ok(()) }
+    }
+
+    fn admit_replacement(&mut self, ending: Ending) -> Result<(), Ended> {
+        if matches!(self.stage, Stage::Starting) {
+            return Err(Ended::FailedStart { ending });
         }
+        if self.can_resend() { Ok(()) } else { Err(Ended::NoResend { ending }) }
+    }
+
+    fn replaced(&mut self, dead: u32, ending: Ending) {
+        self.crew.report(Event::Replaced { dead, ending });
+    }
+
+    fn ready(&mut self, server: u32) -> Result<(), Ended> {
+        self.crew.report(Event::Ready { server });
+        if matches!(self.stage, Stage::Starting) && !self.stop {
+            self.stage = Stage::Attaching(self.start_hands()?);
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        self.stop = true;
     }
 
     /// Looks whether a helper has finished, and what is to be done next.
-    fn advance(&mut self) -> Result<(), Ended> {
+    fn advance(&mut self, server: &mut Running) -> Result<(), Ended> {
         match &mut self.stage {
+            Stage::Starting if self.stop => {
+                server.kill();
+                return Err(Ended::Stopped);
+            }
             Stage::Attaching(child) => {
                 let Ok(Some(status)) = child.try_wait() else { return Ok(()) };
                 let mut path = String::new();
@@ -264,41 +226,26 @@ impl<'a> Watch<'a> {
         }
         Ok(())
     }
+}
+
+impl Watch<'_> {
+    fn run_to_the_end(mut self, signals: &Signals, adopted: Option<Running>) -> Result<(), Ended> {
+        let plan = self.plan;
+        let ended = run(&mut self, signals, plan.limit, adopted);
+        // Here the session ends, if not before: whoever still waits for an answer gets an error.
+        drop(self);
+        if matches!(ended, Err(Ended::GaveUp { .. } | Ended::NoResend { .. })) {
+            clear_dead(&plan.tag);
+        }
+        ended
+    }
 
     fn start_hands(&mut self) -> Result<Child, Error> {
         let root = self.session.root().expect("the session lets go of it only after this");
         start(self.crew.hands(&Hands { root }).stdout(Stdio::piped()), "makes the loop device")
     }
 
-    fn start(&mut self) -> Result<Running, Error> {
-        let (ready, tell) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|e| Error::System { what: "cannot make a pipe".into(), source: e.into() })?;
-        let resend = self.can_resend();
-        let handover = Handover { channels: self.session.channels(), ready: &tell, supervisor: &self.own, resend };
-        let child = start(&mut self.crew.server(&handover), "serves")?;
-        Ok(Running::child(child, ready))
-    }
-
     fn can_resend(&self) -> bool {
         self.session.can_resend() && !self.plan.without_resend
-    }
-
-    /// Whether a server that died is to be replaced.
-    fn admit_replacement(&mut self, server: &Running, ending: Ending) -> Result<(), Ended> {
-        if matches!(self.stage, Stage::Starting) {
-            return Err(Ended::FailedStart { ending });
-        }
-        if !self.can_resend() {
-            return Err(Ended::NoResend { ending });
-        }
-        let limit = self.plan.limit;
-        if self.deaths.are_too_many(Instant::now()) {
-            return Err(Ended::GaveUp { limit, ending });
-        }
-        // One that cannot even start is not helped by haste.
-        if server.is_younger_than(limit.within / 10) {
-            std::thread::sleep(limit.within / 50);
-        }
-        Ok(())
     }
 }

@@ -2,10 +2,15 @@
 //!
 //! 1. The socket of a Unix address is made in a directory that only its owner can enter, and is 0600 from the moment that it exists.
 //! 2. A socket that a dead server left behind is replaced; one that answers, and a file that is no socket, never.
+//! 3. A listening socket outlives its servers as long as any process has it open: clients that come meanwhile wait.
+//! 4. That it is over is a state of the socket itself: it is shut down. So every process that has it sees this, also one that is started later, and no
+//!    client waits any more.
 
 use crate::frontend::Error;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FlockOperation, Mode, OFlags};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,7 +24,7 @@ use std::str::FromStr;
 const BACKLOG: i32 = 4096;
 
 /// An address to listen at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Listen {
     /// A socket at this path, mode 0600. Its directory is created, mode 0700, where it is missing.
     Unix(PathBuf),
@@ -56,19 +61,99 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Listens at `address`.
-///
-/// # Errors
-/// When the address is in use, is not loopback, or its directory can be entered by others.
-pub fn listen(address: &Listen) -> Result<(OwnedFd, Place), Error> {
-    match address {
-        Listen::Unix(path) => listen_unix(path),
-        Listen::Tcp(address) => listen_tcp(*address),
+/// A listening socket, and where it is found.
+#[derive(Debug)]
+pub struct Listening {
+    descriptor: OwnedFd,
+    place: Place,
+}
+
+impl Listening {
+    /// Listens at `address`.
+    ///
+    /// # Errors
+    /// When the address is in use, is not loopback, or its directory can be entered by others.
+    pub fn at(address: &Listen) -> Result<Self, Error> {
+        let (descriptor, place) = match address {
+            Listen::Unix(path) => listen_unix(path),
+            Listen::Tcp(address) => listen_tcp(*address),
+        }?;
+        Ok(Self { descriptor, place })
+    }
+
+    /// The socket that another process has made, and left at `place`.
+    #[must_use]
+    pub const fn inherited(descriptor: OwnedFd, place: Place) -> Self {
+        Self { descriptor, place }
+    }
+
+    /// What a process is lent that is to listen here.
+    #[must_use]
+    pub const fn descriptor(&self) -> &OwnedFd {
+        &self.descriptor
+    }
+
+    #[must_use]
+    pub const fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The same socket, for another thread.
+    ///
+    /// # Errors
+    /// When there are too many descriptors.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { descriptor: self.descriptor.try_clone()?, place: self.place.clone() })
+    }
+
+    /// No client is let in from now on, by any process. Those that wait are sent away by whoever accepts them, or when the last process closes it.
+    pub fn end(&self) {
+        // It fails where it is over already.
+        let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Both);
+    }
+
+    /// Whether it is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.poll(PollFlags::empty(), Some(&Timespec::default())).contains(PollFlags::HUP)
+    }
+
+    /// Waits until it is over.
+    pub fn wait_end(&self) {
+        while !self.poll(PollFlags::empty(), None).contains(PollFlags::HUP) {}
+    }
+
+    /// Waits for a client. False where it is over instead.
+    #[must_use]
+    pub fn wait_client(&self) -> bool {
+        loop {
+            let seen = self.poll(PollFlags::IN, None);
+            if !seen.is_empty() {
+                return !seen.contains(PollFlags::HUP);
+            }
+        }
+    }
+
+    /// Lets a client in that waits.
+    ///
+    /// # Errors
+    /// When it has gone already, the system has no room for it, or there is none and this is over.
+    pub fn accept(&self) -> io::Result<OwnedFd> {
+        Ok(rustix::net::accept_with(&self.descriptor, SocketFlags::CLOEXEC)?)
+    }
+
+    /// What has happened; nothing where a signal did. That it is over is told unasked.
+    fn poll(&self, wanted: PollFlags, timeout: Option<&Timespec>) -> PollFlags {
+        let mut waits = [PollFd::new(&self.descriptor, wanted)];
+        match rustix::event::poll(&mut waits, timeout) {
+            Ok(_) => waits[0].revents(),
+            Err(_) => PollFlags::empty(),
+        }
     }
 }
 
 /// Where a listening socket is found.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Place {
     /// With the port that the system chose.
     address: Listen,
@@ -87,12 +172,12 @@ impl Place {
         }
     }
 
-    /// Removes a Unix socket's file, if it is still this one's. A second call does nothing.
+    /// Removes a Unix socket's file, if it is still this one's: for as long as the socket is open, no other file has its number.
     ///
     /// # Errors
     /// When the file is there and cannot be removed.
-    pub fn remove_file(&mut self) -> Result<(), Error> {
-        let (Some(file), Listen::Unix(path)) = (self.file.take(), &self.address) else { return Ok(()) };
+    pub fn remove_file(&self) -> Result<(), Error> {
+        let (Some(file), Listen::Unix(path)) = (self.file, &self.address) else { return Ok(()) };
         match std::fs::symlink_metadata(path) {
             Ok(found) if (found.dev(), found.ino()) == file => std::fs::remove_file(path).map_err(system("remove the socket", path)),
             _ => Ok(()),

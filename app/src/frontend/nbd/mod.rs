@@ -6,6 +6,7 @@
 //!
 //! The modules, in the order that a client meets them:
 
+mod handover;
 mod listen;
 mod server;
 
@@ -25,5 +26,6 @@ mod replies;
 
 pub mod exercise;
 
-pub use listen::Listen;
+pub use handover::{Adoption, Inherited, Legacy, lend_to_server};
+pub use listen::{Listen, Listening, Place};
 pub use server::{Config, Limits, Server};

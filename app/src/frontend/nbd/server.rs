@@ -1,7 +1,7 @@
 //! The server: accepts clients, gives each its threads, and stops gracefully.
 
 use super::connection::{Connection, End, Reader};
-use super::listen::{self, Listen, Place};
+use super::listen::{Listen, Listening};
 use super::negotiate::{Export, PREFERRED_BYTES, negotiate};
 use super::outbox::Outbox;
 use super::socket::{Socket, Timed};
@@ -9,8 +9,7 @@ use super::transmission::PAYLOAD_MAX;
 use crate::frontend::{Error, Frontend};
 use crate::target::SharedTarget;
 use onefold_engine::units::index;
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
-use rustix::net::{SocketFlags, sockopt};
+use rustix::net::sockopt;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,18 +66,16 @@ impl Default for Limits {
 /// A running NBD server.
 pub struct Server {
     shared: Arc<Shared>,
-    place: Place,
     uri: String,
     accepting: Option<JoinHandle<()>>,
 }
 
 struct Shared {
+    listening: Listening,
     target: SharedTarget,
     export: Arc<Export>,
     limits: Limits,
     stopping: Arc<AtomicBool>,
-    /// Written to once, when the server stops.
-    stop_event: OwnedFd,
     clients: Mutex<Clients>,
     client_left: Condvar,
 }
@@ -93,33 +90,7 @@ impl Frontend for Server {
     type Config = Config;
 
     fn start(config: Config, target: SharedTarget) -> Result<Self, Error> {
-        let info = target.info();
-        let piece_max = u32::try_from(info.request_bytes_max).unwrap_or(u32::MAX).min(PAYLOAD_MAX);
-        assert!(piece_max >= PREFERRED_BYTES && piece_max % PREFERRED_BYTES == 0, "a target takes whole blocks");
-        let (listener, place) = listen::listen(&config.listen)?;
-        let uri = place.uri(&config.export);
-        let stop_event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| refused("make an event", e.into()))?;
-        let in_flight_bytes_max = config.limits.in_flight_bytes_max.min(2 * u64::from(piece_max));
-        let receive_bytes = config.limits.receive_bytes.min(index(u64::from(piece_max)));
-        let shared = Arc::new(Shared {
-            target,
-            export: Arc::new(Export {
-                name: config.export,
-                bytes: info.bytes,
-                sector_bytes: info.sector_bytes,
-                piece_max,
-                read_only: info.read_only,
-            }),
-            limits: Limits { in_flight_bytes_max, receive_bytes, ..config.limits },
-            stopping: Arc::default(),
-            stop_event,
-            clients: Mutex::default(),
-            client_left: Condvar::new(),
-        });
-        let mut server = Self { shared: Arc::clone(&shared), place, uri, accepting: None };
-        let accepting = std::thread::Builder::new().name("nbd accept".into()).spawn(move || shared.accept(&listener));
-        server.accepting = Some(accepting.map_err(|e| refused("start a thread", e))?);
-        Ok(server)
+        Self::start_on(Listening::at(&config.listen)?, config.export, config.limits, target)
     }
 
     fn location(&self) -> String {
@@ -127,10 +98,10 @@ impl Frontend for Server {
     }
 
     fn stop(&mut self) -> Result<(), Error> {
-        let removed = self.place.remove_file();
-        let Some(accepting) = self.accepting.take() else { return removed };
+        let Some(accepting) = self.accepting.take() else { return Ok(()) };
+        self.shared.listening.end();
+        let removed = self.shared.listening.place().remove_file();
         self.shared.stopping.store(true, Ordering::Relaxed);
-        rustix::io::write(&self.shared.stop_event, &1_u64.to_ne_bytes()).map_err(|e| refused("stop accepting", e.into()))?;
         accepting.join().expect("the accepting thread does not panic");
         self.shared.let_clients_go();
         removed
@@ -138,6 +109,41 @@ impl Frontend for Server {
 }
 
 impl Server {
+    /// Serves `target` as `export` to the clients of a socket that is listening already.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    ///
+    /// # Panics
+    /// When the target takes less than a block.
+    pub fn start_on(listening: Listening, export: String, limits: Limits, target: SharedTarget) -> Result<Self, Error> {
+        let info = target.info();
+        let piece_max = u32::try_from(info.request_bytes_max).unwrap_or(u32::MAX).min(PAYLOAD_MAX);
+        assert!(piece_max >= PREFERRED_BYTES && piece_max % PREFERRED_BYTES == 0, "a target takes whole blocks");
+        let uri = listening.place().uri(&export);
+        let in_flight_bytes_max = limits.in_flight_bytes_max.min(2 * u64::from(piece_max));
+        let receive_bytes = limits.receive_bytes.min(index(u64::from(piece_max)));
+        let shared = Arc::new(Shared {
+            listening,
+            target,
+            export: Arc::new(Export {
+                name: export,
+                bytes: info.bytes,
+                sector_bytes: info.sector_bytes,
+                piece_max,
+                read_only: info.read_only,
+            }),
+            limits: Limits { in_flight_bytes_max, receive_bytes, ..limits },
+            stopping: Arc::default(),
+            clients: Mutex::default(),
+            client_left: Condvar::new(),
+        });
+        let mut server = Self { shared: Arc::clone(&shared), uri, accepting: None };
+        let accepting = std::thread::Builder::new().name("nbd accept".into()).spawn(move || shared.accept());
+        server.accepting = Some(accepting.map_err(|source| Error::System { what: "cannot start a thread".into(), source })?);
+        Ok(server)
+    }
+
     /// Where clients find it, with the port that the system chose.
     #[must_use]
     pub fn uri(&self) -> &str {
@@ -153,21 +159,10 @@ impl Drop for Server {
     }
 }
 
-fn refused(what: &str, source: std::io::Error) -> Error {
-    Error::System { what: format!("the system refused to {what}"), source }
-}
-
 impl Shared {
-    fn accept(self: &Arc<Self>, listener: &OwnedFd) {
-        loop {
-            let mut waits = [PollFd::new(&self.stop_event, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
-            if rustix::event::poll(&mut waits, None).is_err() {
-                continue; // interrupted
-            }
-            if self.stopping.load(Ordering::Relaxed) {
-                return;
-            }
-            match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
+    fn accept(self: &Arc<Self>) {
+        while self.listening.wait_client() {
+            match self.listening.accept() {
                 Ok(client) => {
                     if let Err(error) = self.welcome(client) {
                         tracing::warn!(%error, "a client was sent away");
@@ -180,6 +175,8 @@ impl Shared {
                 }
             }
         }
+        // Those that came too late hear it at once.
+        while self.listening.accept().is_ok() {}
     }
 
     fn welcome(self: &Arc<Self>, client: OwnedFd) -> std::io::Result<()> {

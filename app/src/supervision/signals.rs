@@ -18,7 +18,7 @@ pub struct Signals {
 pub struct Seen {
     /// Somebody wants the end.
     pub stop: bool,
-    /// The server says that it is ready, or can say it no more.
+    /// The server says that it is ready.
     pub ready: bool,
 }
 

@@ -1,0 +1,177 @@
+//! `supervise`: the process that keeps what clients hold while servers come and go. Started by `attach`, and by a server whose supervisor died.
+
+mod fuse;
+mod nbd;
+
+use super::parse_plan;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::frontend;
+use crate::frontend::fuse::supervisor::Adoption as FuseAdoption;
+use crate::frontend::nbd::Adoption as NbdAdoption;
+use crate::runtime::notices::Said;
+use crate::server::launch::{self, End, Told};
+use crate::server::plan::{FrontendPlan, Plan};
+use crate::server::process::Process;
+use crate::server::record::{Places, Record, clear, forget_log, parse, small_file};
+use crate::server::serving::{misused, no_frontend};
+use crate::server::session::Session;
+use crate::supervision::handover::lend;
+use crate::supervision::watch::Ended;
+use std::os::fd::RawFd;
+use std::process::{Command, Stdio};
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    plan: String,
+    #[command(flatten)]
+    inheritance: Option<Inheritance>,
+}
+
+/// What a server leaves to its next supervisor.
+#[derive(Debug, clap::Args)]
+#[group(requires_all = ["server", "server_fd", "session"])]
+struct Inheritance {
+    /// Of a FUSE session.
+    #[arg(long)]
+    channels: Option<String>,
+    #[arg(long)]
+    resend: bool,
+    /// Of an NBD socket.
+    #[arg(long, requires = "ready")]
+    listener: Option<RawFd>,
+    #[arg(long)]
+    ready: Option<RawFd>,
+    #[arg(long, required = false)]
+    server: u32,
+    #[arg(long, required = false)]
+    server_fd: RawFd,
+    #[arg(long, required = false)]
+    session: RawFd,
+}
+
+/// What a dead supervisor kept.
+enum Adoption {
+    Fuse(FuseAdoption),
+    Nbd(NbdAdoption),
+}
+
+impl Inheritance {
+    fn take(&self) -> Result<(Session, Option<Adoption>), frontend::Error> {
+        let adoption = match (&self.channels, self.listener, self.ready) {
+            (Some(channels), ..) => Some(Adoption::Fuse(FuseAdoption::from_arguments(channels, self.server, self.server_fd, self.resend)?)),
+            (None, Some(listener), Some(ready)) => {
+                Some(Adoption::Nbd(NbdAdoption::from_arguments(listener, ready, self.server, self.server_fd)?))
+            }
+            _ => None,
+        };
+        Ok((Session::from_argument(self.session)?, adoption))
+    }
+}
+
+/// Supervises until the attachment's end.
+///
+/// # Errors
+/// When it cannot be had, or broke.
+pub fn run(arguments: &Arguments) -> Outcome<Exit> {
+    let inherited = arguments.inheritance.as_ref().map(Inheritance::take).transpose().map_err(no_frontend)?;
+    let plan = parse_plan(&arguments.plan)?;
+    if plan.in_background {
+        launch::leave_terminal();
+    }
+    let lock = Places::of(&plan.directory, &plan.id).lock;
+    let (session, adoption) = match inherited {
+        Some((session, adoption)) => (Ok(session), adoption),
+        None => (Session::begin(&lock), None),
+    };
+    let result = session.and_then(|session| {
+        let result = supervise(&plan, &session, adoption);
+        clear(&plan.directory, &plan.id);
+        if let Ok(Exit::Done) = result {
+            forget_log(&plan.directory, &plan.id);
+        }
+        session.remove(&lock);
+        result
+    });
+    if let Err(failed) = &result {
+        Told::Failed(failed.clone()).tell();
+    }
+    result
+}
+
+fn supervise(plan: &Plan, session: &Session, adoption: Option<Adoption>) -> Outcome<Exit> {
+    let end_place = Places::of(&plan.directory, &plan.id).end;
+    let is_replacement = adoption.is_some();
+    if !is_replacement {
+        let _ = End::take(&end_place);
+    }
+    let servers = Servers { plan: Plan { is_replacement, ..plan.clone() }, session };
+    let ended = match (&plan.frontend, adoption) {
+        (FrontendPlan::Fuse, None) => fuse::supervise(servers, None),
+        (FrontendPlan::Fuse, Some(Adoption::Fuse(adoption))) => fuse::supervise(servers, Some(adoption)),
+        (FrontendPlan::Nbd { .. }, None) => nbd::supervise(servers, None),
+        (FrontendPlan::Nbd { .. }, Some(Adoption::Nbd(adoption))) => nbd::supervise(servers, Some(adoption)),
+        _ => return Err(misused()),
+    };
+    let end = End::take(&end_place);
+    match ended {
+        Ok(()) | Err(Ended::FailedClose { .. }) => {
+            // A server that could not close its volume has left word of it.
+            let exit = end.as_ref().map_or(if ended.is_ok() { Exit::Done } else { Exit::System }, |end| end.exit);
+            // For `detach`, which asks when we are gone.
+            if let Some(end) = end.filter(|end| end.exit != Exit::Done) {
+                end.leave(&end_place);
+            }
+            Ok(exit)
+        }
+        Err(Ended::Setup(error)) => Err(no_frontend(error)),
+        Err(other) => Err(end.and_then(|end| end.failed).unwrap_or_else(|| Failed::new(Exit::System, other.to_string()))),
+    }
+}
+
+/// What the next server is given to say, the newest alone: it comes by its command line.
+const SAID_MAX: usize = 8;
+
+/// The servers of an attachment, one after the other: this very program, by a plan.
+struct Servers<'a> {
+    plan: Plan,
+    session: &'a Session,
+}
+
+impl Servers<'_> {
+    /// The command that starts the next one; it is still to be lent what clients hold.
+    fn next(&mut self) -> Command {
+        if self.plan.is_replacement {
+            self.plan.said.push(Said::now("the server that had the volume before has died"));
+            let old = self.plan.said.len().saturating_sub(SAID_MAX);
+            self.plan.said.drain(..old);
+        }
+        let mut command = launch::command("serve", &self.plan);
+        lend(&mut command, &[self.session.descriptor()]);
+        command.args(self.session.argument()).stdin(Stdio::null()).stdout(Stdio::null());
+        // Whoever comes after may find the volume still held by the last requests of this one.
+        self.plan.is_replacement = true;
+        command
+    }
+
+    /// The exit code that the server of this number has left word of.
+    fn word(&self, server: u32) -> Option<i32> {
+        let end = End::look(&Places::of(&self.plan.directory, &self.plan.id).end);
+        end.filter(|end| end.process.pid == server).map(|end| end.exit as i32)
+    }
+
+    /// What a dead supervisor has recorded.
+    fn recorded(&self) -> Option<Record> {
+        let place = Places::of(&self.plan.directory, &self.plan.id).record;
+        parse(&place, &small_file(&place)?)
+    }
+
+    /// Records that it is attached, with this process to attend to it, and says so to whoever waits for it.
+    fn attached(&self, location: String) {
+        tracing::info!(location, "attached");
+        let record = Record::of(&self.plan, Process::this(), location.clone());
+        if let Err(failed) = record.store(&Places::of(&self.plan.directory, &self.plan.id).record) {
+            tracing::error!("{failed}");
+        }
+        Told::Ready { location }.tell();
+    }
+}

@@ -1,0 +1,109 @@
+//! Keeps a listening socket, by which clients of NBD find a volume.
+//!
+//! 1. The socket is there before the first server and after the last one, at one address. Clients that come while there is no server wait in it.
+//! 2. The end begins when the socket is shut down, by a server that was asked to detach or by this process: the kernel keeps that, whoever dies. A
+//!    server that finds it shut down closes its volume and ends.
+//! 3. What is kept is in use from the moment that the first server is ready; a death before that is a failed start.
+
+use super::Servers;
+use crate::frontend::Error;
+use crate::frontend::nbd::{Adoption, Listening, lend_to_server};
+use crate::server::plan::FrontendPlan;
+use crate::supervision::limit::DeathLimit;
+use crate::supervision::running::{Ending, Running};
+use crate::supervision::signals::Signals;
+use crate::supervision::watch::{Attachment, Ended, run};
+use std::os::fd::OwnedFd;
+use std::process::Command;
+
+pub(super) fn supervise(mut servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), Ended> {
+    let signals = Signals::new()?;
+    let FrontendPlan::Nbd { listen, export, place } = &mut servers.plan.frontend else { unreachable!("the plan is for NBD") };
+    let (listening, adopted) = match adoption {
+        None => {
+            let listening = Listening::at(listen)?;
+            *place = Some(listening.place().clone());
+            (listening, None)
+        }
+        Some(Adoption { listener, ready, server }) => {
+            let place = place.clone().ok_or_else(|| Error::Setting("the plan does not say where it listens".into()))?;
+            tracing::info!("adopted server {}", server.pid);
+            (Listening::inherited(listener, place), Some(Running::adopted(server, Some(ready))))
+        }
+    };
+    let location = listening.place().uri(export);
+    let mut socket = Socket { servers, listening, location, is_attached: false };
+    if adopted.is_some() && socket.servers.recorded().is_some() {
+        socket.attached();
+    }
+    let ended = run(&mut socket, &signals, DeathLimit::default(), adopted);
+    socket.listening.end();
+    if let Err(error) = socket.listening.place().remove_file() {
+        tracing::warn!(%error, "at the end");
+    }
+    ended
+}
+
+struct Socket<'a> {
+    servers: Servers<'a>,
+    listening: Listening,
+    location: String,
+    is_attached: bool,
+}
+
+impl Socket<'_> {
+    fn attached(&mut self) {
+        self.is_attached = true;
+        self.servers.attached(self.location.clone());
+    }
+}
+
+impl Attachment for Socket<'_> {
+    fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Command {
+        let mut command = self.servers.next();
+        lend_to_server(&mut command, &self.listening, ready, supervisor);
+        command
+    }
+
+    fn word(&mut self, server: u32) -> Option<i32> {
+        self.servers.word(server)
+    }
+
+    fn is_over(&self) -> bool {
+        // Where nothing was served, there is nothing to be closed.
+        self.is_attached && self.listening.is_over()
+    }
+
+    fn finish(&mut self) -> Result<(), Ended> {
+        if self.is_attached { Ok(()) } else { Err(Ended::Stopped) }
+    }
+
+    fn admit_replacement(&mut self, ending: Ending) -> Result<(), Ended> {
+        if self.is_attached {
+            return Ok(());
+        }
+        Err(if self.listening.is_over() { Ended::Stopped } else { Ended::FailedStart { ending } })
+    }
+
+    fn replaced(&mut self, dead: u32, ending: Ending) {
+        tracing::info!("Replaced {{ dead: {dead}, ending: {ending:?} }}");
+    }
+
+    fn ready(&mut self, server: u32) -> Result<(), Ended> {
+        tracing::info!("server {server} is ready");
+        // One that was to end before it was ready serves nobody.
+        if !self.is_attached && !self.listening.is_over() {
+            self.attached();
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        tracing::info!("asked to end");
+        self.listening.end();
+    }
+
+    fn advance(&mut self, _server: &mut Running) -> Result<(), Ended> {
+        Ok(())
+    }
+}

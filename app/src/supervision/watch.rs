@@ -1,0 +1,132 @@
+//! The loop of a supervisor: a server runs, it ends, another takes its place.
+//!
+//! 1. A server that ends by itself when the attachment is over has done its work, well or not: it is not replaced. Any other end is a death; one
+//!    by a signal is a death even then, so that the volume is closed in order by somebody.
+//! 2. A death before the first *ready* is a failed start and is handed to the caller, not repeated.
+//! 3. Deaths are replaced at a bounded rate: past it, the attachment is given up, and its clients get errors instead of silence.
+
+use super::limit::{DeathLimit, Deaths};
+use super::running::{Ending, Running, own_pidfd};
+use super::signals::Signals;
+use crate::frontend::Error;
+use rustix::event::EventfdFlags;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Instant;
+
+/// What clients hold on to, which outlives its servers.
+pub trait Attachment {
+    /// The command that serves. It is lent an eventfd on which it says that it is ready, and a pidfd of this process.
+    fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Command;
+    /// The exit code that the server of this number has left word of, if it ended by itself.
+    fn word(&mut self, server: u32) -> Option<i32>;
+    /// Whether its end has begun: no server has new clients to wait for.
+    fn is_over(&self) -> bool;
+    /// A server has ended with success, which ends the attachment: how.
+    ///
+    /// # Errors
+    /// When the attachment never came to be what it should.
+    fn finish(&mut self) -> Result<(), Ended>;
+    /// Whether a server that has died may be replaced.
+    ///
+    /// # Errors
+    /// Why it may not.
+    fn admit_replacement(&mut self, ending: Ending) -> Result<(), Ended>;
+    /// Another server was started in place of a dead one.
+    fn replaced(&mut self, dead: u32, ending: Ending);
+    /// A server answers requests.
+    ///
+    /// # Errors
+    /// When what has to follow cannot be done.
+    fn ready(&mut self, server: u32) -> Result<(), Ended>;
+    /// Somebody wants the end.
+    fn stop(&mut self);
+    /// Does what is to be done next, after anything has happened.
+    ///
+    /// # Errors
+    /// When that ends the attachment.
+    fn advance(&mut self, server: &mut Running) -> Result<(), Ended>;
+}
+
+/// Why supervision ended, other than in order.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    #[error(transparent)]
+    Setup(#[from] Error),
+    /// The first server failed before it was ready; it has said why itself.
+    #[error("the server did not start ({ending})")]
+    FailedStart { ending: Ending },
+    /// The attachment is over, but the server could not close what it served; it has said why itself.
+    #[error("the server could not close its volume ({ending})")]
+    FailedClose { ending: Ending },
+    /// No loop device could be made; the command has said why itself.
+    #[error("no block device could be made ({status})")]
+    FailedAttach { status: ExitStatus },
+    #[error("the server died {} times within {:?} ({ending} at last): gave up, and its clients get errors", .limit.deaths, .limit.within)]
+    GaveUp { limit: DeathLimit, ending: Ending },
+    #[error("the server died ({ending}), and this kernel cannot send its requests again (Linux 6.9 can): the block device fails all I/O")]
+    NoResend { ending: Ending },
+    #[error("stopped by a signal before it was attached")]
+    Stopped,
+}
+
+/// Starts a server, or goes on with `adopted`, and replaces it when it dies, until the attachment ends. `signals` hears of the ends of children since
+/// before the first one was started.
+///
+/// # Errors
+/// See [`Ended`].
+pub fn run(attachment: &mut dyn Attachment, signals: &Signals, limit: DeathLimit, adopted: Option<Running>) -> Result<(), Ended> {
+    let own = own_pidfd()?;
+    let mut deaths = Deaths::new(limit);
+    let mut server = match adopted {
+        Some(server) => server,
+        None => start_server(attachment, &own)?,
+    };
+    loop {
+        // One that was adopted may be dead already.
+        if let Some(ending) = server.ending(|pid| attachment.word(pid)) {
+            match ending.code() {
+                Some(0) => return attachment.finish(),
+                Some(_) if attachment.is_over() => return Err(Ended::FailedClose { ending }),
+                _ => attachment.admit_replacement(ending)?,
+            }
+            if deaths.are_too_many(Instant::now()) {
+                return Err(Ended::GaveUp { limit, ending });
+            }
+            // One that cannot even start is not helped by haste.
+            if server.is_younger_than(limit.within / 10) {
+                std::thread::sleep(limit.within / 50);
+            }
+            let dead = server.id();
+            server = start_server(attachment, &own)?;
+            attachment.replaced(dead, ending);
+        }
+        let (ready, end) = server.news();
+        let seen = signals.wait(ready, end)?;
+        if seen.stop {
+            attachment.stop();
+        }
+        if seen.ready {
+            server.take_ready();
+            attachment.ready(server.id())?;
+        }
+        attachment.advance(&mut server)?;
+    }
+}
+
+fn start_server(attachment: &mut dyn Attachment, own: &OwnedFd) -> Result<Running, Error> {
+    let ready = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
+        .map_err(|e| Error::System { what: "cannot make an event".into(), source: e.into() })?;
+    let child = start(&mut attachment.server(&ready, own), "serves")?;
+    Ok(Running::child(child, ready))
+}
+
+/// Starts a command for a supervisor, in a group of its own: Ctrl-C is for the supervisor.
+///
+/// # Errors
+/// When the system refuses.
+pub fn start(command: &mut Command, what: &str) -> Result<Child, Error> {
+    let started = command.process_group(0).spawn();
+    started.map_err(|source| Error::System { what: format!("cannot start the command that {what}"), source })
+}

@@ -1,0 +1,234 @@
+//! A volume over NBD in the background has a supervisor: the socket is kept, the server replaced.
+
+mod common;
+
+use common::home::Home;
+use common::nbd_client::*;
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const EIO: u32 = 5;
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn volume(home: &Home) {
+    home.expect(0, &["create", "disk", "--size", "32M"]);
+}
+
+fn signal(pid: Pid, signal: Signal) {
+    kill_process(pid, signal).unwrap();
+}
+
+/// Kills the server; returns once its clients can know.
+fn kill_server(home: &Home) {
+    signal(home.processes("disk")[1], Signal::KILL);
+}
+
+fn is_listed(home: &Home) -> bool {
+    !home.json(&["list"])["volumes"].as_array().unwrap().is_empty()
+}
+
+fn left(home: &Home) -> Vec<PathBuf> {
+    std::fs::read_dir(home.path("run")).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+fn is_clean(home: &Home) -> bool {
+    let check = home.json(&["check", "--data", "disk"]);
+    check["sound"] == true && check["clean"] == true
+}
+
+#[test]
+fn a_client_that_connects_again_finds_all_that_was_acknowledged() {
+    let home = Home::new();
+    volume(&home);
+    let socket = home.attach("disk", &["--commit-period", "600000"]);
+    let mut client = Client::ready_for(&socket, true, "");
+    client.write(0, 0, &[1; 4096]).unwrap();
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    client.write(0, 4096, &[2; 4096]).unwrap();
+    let [supervisor, server] = home.processes("disk");
+    assert_ne!(supervisor, server);
+    signal(server, Signal::KILL);
+    assert!(client.is_closed(), "the connection outlives its server");
+    // At once, while there is no server: it waits in the socket.
+    let mut client = Client::ready_for(&socket, true, "");
+    assert_eq!(client.read(0, 8192).unwrap(), [[1; 4096], [2; 4096]].concat());
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    let now = home.processes("disk");
+    assert!(now[0] == supervisor && now[1] != server, "{now:?}");
+    assert!(home.says(0, &["status", "disk"]).contains("the server that had the volume before has died"));
+    home.says(0, &["stats", "disk"]);
+    drop(client);
+    home.says(0, &["detach", "disk"]);
+    assert!(left(&home).is_empty(), "{:?}", left(&home));
+    assert!(is_clean(&home));
+}
+
+#[test]
+fn an_address_stays_through_the_death_of_either() {
+    let home = Home::new();
+    volume(&home);
+    let uri = home.says(0, &["attach", "--nbd=127.0.0.1:0", "disk"]);
+    for victim in [0, 1, 0, 1] {
+        let before = home.processes("disk");
+        signal(before[victim], Signal::KILL);
+        until("it is replaced", || {
+            let output = home.run(&["status", "disk", "--json"]);
+            output.status.success() && home.processes("disk")[victim] != before[victim]
+        });
+        assert_eq!(home.json(&["list"])["volumes"][0]["location"].as_str(), Some(uri.trim()));
+        let address = uri.trim().strip_prefix("nbd://").unwrap().trim_end_matches('/');
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let mut greeting = [0; 8];
+        std::io::Read::read_exact(&mut stream, &mut greeting).unwrap();
+        assert_eq!(&greeting, b"NBDMAGIC");
+    }
+    home.says(4, &["attach", "--nbd", "disk"]);
+    home.says(0, &["detach", "disk"]);
+    assert!(is_clean(&home));
+}
+
+#[test]
+fn the_death_of_the_supervisor_is_not_seen_by_clients() {
+    let home = Home::new();
+    volume(&home);
+    let socket = home.attach("disk", &[]);
+    let mut client = Client::ready_for(&socket, true, "");
+    client.write(0, 0, &[1; 4096]).unwrap();
+    let [supervisor, server] = home.processes("disk");
+    signal(supervisor, Signal::KILL);
+    until("there is another", || home.processes("disk")[0] != supervisor);
+    assert_eq!(home.processes("disk")[1], server);
+    assert_eq!(client.read(0, 4096).unwrap(), [1; 4096]);
+    drop(client);
+    home.says(0, &["detach", "disk"]);
+    assert!(left(&home).is_empty(), "{:?}", left(&home));
+}
+
+#[test]
+fn the_death_of_both_ends_it_and_attach_serves_again() {
+    let home = Home::new();
+    volume(&home);
+    let socket = home.attach("disk", &["--commit-period", "600000"]);
+    let mut client = Client::ready_for(&socket, true, "");
+    client.write(0, 0, &[1; 4096]).unwrap();
+    home.kill("disk");
+    home.complaint(3, &["detach", "disk"], "died before it was closed in order");
+    assert!(!socket.exists());
+    assert_eq!(home.attach("disk", &[]), socket);
+    assert_eq!(Client::ready_for(&socket, true, "").read(0, 4096).unwrap(), [1; 4096]);
+    home.kill("disk");
+    // Nobody takes the rest away before.
+    home.attach("disk", &[]);
+    home.says(0, &["detach", "disk"]);
+    assert!(is_clean(&home));
+}
+
+/// Where what was promised is lost, whoever flushes is told, once.
+#[test]
+fn a_flush_tells_that_acknowledged_writes_are_lost() {
+    let home = Home::new();
+    volume(&home);
+    let socket = home.attach("disk", &["--commit-period", "600000"]);
+    let mut client = Client::ready_for(&socket, true, "");
+    client.write(0, 0, &[1; 4096]).unwrap();
+    let [supervisor, server] = home.processes("disk");
+    signal(supervisor, Signal::STOP);
+    signal(server, Signal::KILL);
+    let ring = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().contains(".ring.");
+    left(&home).iter().filter(|path| ring(path)).for_each(|path| std::fs::remove_file(path).unwrap());
+    signal(supervisor, Signal::CONT);
+    let mut client = Client::ready_for(&socket, true, "");
+    assert_eq!(client.command(FLUSH, 0, 0, 0), Err(EIO));
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    drop(client);
+    home.says(0, &["detach", "disk"]);
+}
+
+#[test]
+fn a_server_that_keeps_dying_is_given_up() {
+    let home = Home::new();
+    volume(&home);
+    let socket = home.attach("disk", &[]);
+    for death in 1..=5 {
+        let server = home.processes("disk")[1];
+        signal(server, Signal::KILL);
+        until("it is replaced, or given up", || {
+            let output = home.run(&["status", "disk", "--json"]);
+            let is_there = output.status.success() && String::from_utf8_lossy(&output.stdout).contains("\"condition\"");
+            if death < 5 { is_there && home.processes("disk")[1] != server } else { !is_listed(&home) }
+        });
+    }
+    assert!(!socket.exists());
+    let log = left(&home).into_iter().find(|path| path.extension().is_some_and(|end| end == "log")).expect("it leaves its log");
+    assert!(std::fs::read_to_string(log).unwrap().contains("died 5 times"));
+    home.says(3, &["detach", "disk"]);
+    home.attach("disk", &[]);
+    home.says(0, &["detach", "disk"]);
+    assert!(is_clean(&home));
+}
+
+#[test]
+fn a_detach_that_comes_while_the_server_is_replaced_is_carried_out() {
+    let home = Home::new();
+    volume(&home);
+    for pause_ms in [0, 100, 200, 300] {
+        let socket = home.attach("disk", &[]);
+        Client::ready_for(&socket, true, "").write(0, 0, &[9; 4096]).unwrap();
+        kill_server(&home);
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        home.says(0, &["detach", "disk"]);
+        assert!(left(&home).is_empty() && is_clean(&home), "{pause_ms}: {:?}", left(&home));
+    }
+}
+
+#[test]
+fn sigterm_to_either_detaches() {
+    let home = Home::new();
+    volume(&home);
+    for role in [0, 1] {
+        let socket = home.attach("disk", &[]);
+        let mut client = Client::ready_for(&socket, true, "");
+        client.write(0, 0, &[role + 1; 4096]).unwrap();
+        signal(home.processes("disk")[usize::from(role)], Signal::TERM);
+        until("it is over", || left(&home).is_empty());
+        assert!(client.is_closed() && is_clean(&home));
+    }
+}
+
+/// A place of one's own for the socket is kept and removed as the usual one is.
+#[test]
+fn a_socket_elsewhere_is_kept_and_removed() {
+    let home = Home::new();
+    volume(&home);
+    let socket = home.path("sockets/a");
+    home.expect(0, &["attach", &format!("--nbd={socket}"), "disk"]);
+    kill_server(&home);
+    let mut client = Client::ready_for(Path::new(&socket), true, "");
+    client.write(FUA, 0, &[1; 4096]).unwrap();
+    drop(client);
+    home.says(0, &["detach", "disk"]);
+    assert!(!Path::new(&socket).exists() && left(&home).is_empty());
+}
+
+/// Without a supervisor there is nobody to replace it.
+#[test]
+fn a_server_in_the_foreground_is_one_process() {
+    let home = Home::new();
+    volume(&home);
+    let mut server = home.command(&["attach", "--nbd", "--foreground", "disk"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    until("it is attached", || is_listed(&home));
+    let [attends, serves] = home.processes("disk");
+    assert!(attends == serves && attends == Pid::from_child(&server));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(!is_listed(&home));
+}
