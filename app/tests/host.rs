@@ -66,13 +66,13 @@ fn deleting_in_the_volume_makes_room_on_its_host() {
     // Somebody else fills it to nine tenths.
     let others = host.available_mib() - 25;
     fs::write(format!("{}/others", host.0), vec![1; usize::try_from(others * MIB).unwrap()]).unwrap();
-    for round in 0..rounds("ONEFOLD_FULL_ROUNDS", 5) {
-        let before = host.available_mib();
+    for round in 0..rounds("ONEFOLD_FULL_ROUNDS", 20) {
         client.command(TRIM, 0, 0, 40 << 20).unwrap();
         client.command(FLUSH, 0, 0, 0).unwrap();
         let give_up = Instant::now() + Duration::from_secs(60);
-        while host.available_mib() < before + 30 {
-            assert!(Instant::now() < give_up, "{round}: {} MiB, and before {before}", host.available_mib());
+        // An eighth of it: then it is short no more, and what is still kept stays for now.
+        while host.available_mib() < 32 {
+            assert!(Instant::now() < give_up, "{round}: {} MiB", host.available_mib());
             std::thread::sleep(Duration::from_millis(100));
         }
         write(&mut client, 0, 40, 2 + round);

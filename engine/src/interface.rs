@@ -230,7 +230,7 @@ pub enum Event {
     },
     /// Time has passed.
     Tick,
-    /// What room the store's file system has, where the store is a file with holes; told when it changes.
+    /// What room the store's file system has, where the store is a file with holes; told again and again.
     StoreRoom(StoreRoom),
     /// Another server has claimed the volume (decision 0086): this one fails for good, as by A5, and writes nothing more.
     Ousted,
@@ -243,14 +243,19 @@ pub enum Event {
 }
 
 /// The room below a store that takes its space as it is written to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StoreRoom {
-    #[default]
-    Enough,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreRoom {
     /// Little is left: what nobody uses is given back.
-    Short,
-    /// Hardly any is left: no new block is written to, so that what is under way has room.
-    Out,
+    pub is_short: bool,
+    /// So many new blocks of clients may be written until the next word, which comes soon. 0: none, so that what is under way has room.
+    pub blocks: u64,
+}
+
+impl Default for StoreRoom {
+    /// As though there were no end of it.
+    fn default() -> Self {
+        Self { is_short: false, blocks: u64::MAX }
+    }
 }
 
 /// What an acknowledged weak operation means.

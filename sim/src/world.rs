@@ -403,7 +403,7 @@ impl World {
     pub fn step(&mut self, clients: bool) -> Result<bool, Violation> {
         self.steps += 1;
         if self.setting.options.runs_short && self.steps % STEPS_OF_ROOM == 0 {
-            let room = if self.steps / STEPS_OF_ROOM % 2 == 0 { StoreRoom::Enough } else { StoreRoom::Short };
+            let room = StoreRoom { is_short: self.steps / STEPS_OF_ROOM % 2 == 1, ..StoreRoom::default() };
             self.feed(Event::StoreRoom(room))?;
         }
         self.now = Time(self.now.get() + self.rng.u64(1_000..100_000));

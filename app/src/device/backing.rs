@@ -132,6 +132,17 @@ pub struct Backing {
     has_no_discard: AtomicBool,
 }
 
+/// The room of a file on its file system, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Free to this process.
+    pub available: u64,
+    /// All that the file system has.
+    pub all: u64,
+    /// What the file may still take.
+    pub holes: u64,
+}
+
 impl Backing {
     /// Opens and locks a store. Where I/O goes through the page cache, what that holds of the store is dropped first.
     ///
@@ -227,16 +238,18 @@ impl Backing {
         Ok(self.facts.kind == Kind::Block || stat.st_blocks.unsigned_abs() * SECTOR_BYTES >= self.facts.length)
     }
 
-    /// Bytes that the file system below has for us, and all that it has; none on a block device.
+    /// What the file system below has; none on a block device, and where it does not say how large it is, as ramfs does not.
     ///
     /// # Errors
     /// When the kernel cannot say.
-    pub fn room(&self) -> io::Result<Option<(u64, u64)>> {
+    pub fn room(&self) -> io::Result<Option<Room>> {
         if self.facts.kind == Kind::Block {
             return Ok(None);
         }
-        let stat = rustix::fs::fstatvfs(&self.file)?;
-        Ok(Some((stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize)))
+        let (file, below) = (rustix::fs::fstat(&self.file)?, rustix::fs::fstatvfs(&self.file)?);
+        let holes = self.facts.length.saturating_sub(file.st_blocks.unsigned_abs() * SECTOR_BYTES);
+        let room = Room { available: below.f_bavail * below.f_frsize, all: below.f_blocks * below.f_frsize, holes };
+        Ok((room.all > 0).then_some(room))
     }
 
     /// Gives a stretch of a sparse file its space. Nothing to do on a block device.

@@ -34,8 +34,7 @@ use slab::Slab;
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A batch with a write of as many bytes is left to the device's thread: the thread that received it goes on receiving meanwhile. What is
-/// smaller is over sooner than another thread would have begun.
+/// A batch with a write of so many bytes is left to the device's thread: whoever received it goes on receiving. Less is over before that thread begins.
 const LEFT_BYTES_MIN: u64 = 64 << 10;
 
 type Done = Box<dyn FnOnce(Reply) + Send>;

@@ -28,6 +28,7 @@ impl Engine {
             return Err(Blocked::Space);
         }
         let pbn = self.take_free_block().map_err(Blocked::Page)?.ok_or(Blocked::Space)?;
+        self.space.store_left = self.space.store_left.saturating_sub(1);
         self.found_room();
         Ok(pbn)
     }
@@ -189,7 +190,7 @@ impl Engine {
     /// Writers wait for a block: first blocks that are free but not ready, then what a commit frees, then what is kept for dedup alone.
     /// When nothing of that is left, they get ENOSPC.
     pub(crate) fn find_space_for_waiters(&mut self) {
-        if self.space_waiters.is_empty() {
+        if self.space_waiters.is_empty() || self.store_may_have_more() {
             return;
         }
         self.prepare_free_blocks();

@@ -117,6 +117,8 @@ pub(crate) struct Space {
     /// The time in seconds, as of this step.
     pub clock_s: u32,
     pub store: StoreRoom,
+    /// What is left of its blocks since that was said.
+    pub store_left: u64,
     /// When blocks were last given back for the store's sake.
     pub gave_back: Time,
     /// Discards under way.
@@ -169,6 +171,7 @@ impl Space {
             trials_left: geometry.data_blocks.div_ceil(GRANULE_BLOCKS),
             clock_s: 0,
             store: StoreRoom::default(),
+            store_left: u64::MAX,
             gave_back: Time(0),
             discards: 0,
             freed: BTreeSet::new(),

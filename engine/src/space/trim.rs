@@ -3,7 +3,7 @@
 //! A block that is free has no possible link (R4), so it may be discarded; it is pinned until the discard has ended (R6, R7).
 
 use crate::engine::Engine;
-use crate::interface::{Action, StoreRoom};
+use crate::interface::Action;
 use crate::io::IoFor;
 use crate::units::{Blocks, Pbn, count};
 
@@ -21,7 +21,7 @@ impl Engine {
         if self.failed || count(self.space.freed.len()) < if all { 1 } else { batch } {
             return;
         }
-        let is_short = self.space.store != StoreRoom::Enough;
+        let is_short = self.space.store.is_short;
         let run_min = if is_short { 1 } else { (batch / RUN_FRACTION).clamp(1, RUN_BLOCKS_MIN) };
         let mut freed = std::mem::take(&mut self.space.freed);
         // What is about to be written again is not worth it.

@@ -8,6 +8,8 @@ use onefold_engine::settings::Settings;
 
 const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 const BLOCKS: usize = 600;
+const SHORT: StoreRoom = StoreRoom { is_short: true, blocks: 1000 };
+const OUT: StoreRoom = StoreRoom { is_short: true, blocks: 0 };
 
 /// A volume with blocks that were written, synced, and discarded: their fingerprints keep them.
 fn kept(settings: Settings) -> Machine {
@@ -35,7 +37,7 @@ fn kept_blocks_go_back_to_a_store_that_is_short() {
         let mut m = kept(Settings { commit_mode, ..Settings::default() });
         m.pass_ms(3_600_000);
         assert_eq!(m.engine.stats().kept_blocks, 600, "{commit_mode:?}: nobody needs them");
-        m.feed(Event::StoreRoom(StoreRoom::Short));
+        m.feed(Event::StoreRoom(SHORT));
         m.pass_ms(5_000);
         let (stats, ledger) = (m.engine.stats(), m.engine.ledger());
         assert!(given_back(&m), "{commit_mode:?}: {} kept, {} bytes given back", stats.kept_blocks, ledger.device_discarded_bytes);
@@ -60,13 +62,13 @@ fn a_store_that_is_out_of_room_gets_no_new_blocks() {
     for commit_mode in MODES {
         let mut m = kept(Settings { commit_mode, full_wait_ms: 60_000, ..Settings::default() });
         m.patience = 100;
-        m.feed(Event::StoreRoom(StoreRoom::Out));
+        m.feed(Event::StoreRoom(OUT));
         let ids = [m.begin_write(0, &pattern(30, 4096)), m.begin_write(16 << 20, &pattern(40, 4096))];
         m.pass_ms(20_000);
         assert!(ids.iter().all(|&id| !m.is_answered(id)), "{commit_mode:?}");
         assert!(m.engine.stats().full, "{commit_mode:?}: {:?}", m.engine.stats());
         assert!(given_back(&m), "{commit_mode:?}: what it has to give it gives meanwhile");
-        m.feed(Event::StoreRoom(StoreRoom::Short));
+        m.feed(Event::StoreRoom(SHORT));
         m.pass_ms(1_000);
         ids.into_iter().for_each(|id| m.finish(id));
         assert!(!m.engine.stats().full, "{commit_mode:?}");
@@ -79,7 +81,7 @@ fn a_store_that_is_out_of_room_gets_no_new_blocks() {
 fn what_the_last_epoch_has_freed_goes_back_at_once_where_the_store_is_short() {
     for commit_mode in MODES {
         let mut m = Machine::open(blank(32 << 20, None), Settings { commit_mode, ..Settings::default() });
-        m.feed(Event::StoreRoom(StoreRoom::Short));
+        m.feed(Event::StoreRoom(SHORT));
         m.write(0, &pattern(1, 4096 * BLOCKS));
         m.flush();
         m.request(Op::Discard, 0, 4096 * 600, None, false);
@@ -87,6 +89,26 @@ fn what_the_last_epoch_has_freed_goes_back_at_once_where_the_store_is_short() {
         m.pass_ms(3_000);
         let (stats, ledger) = (m.engine.stats(), m.engine.ledger());
         assert!(given_back(&m), "{commit_mode:?}: {} kept, {} bytes given back", stats.kept_blocks, ledger.device_discarded_bytes);
+        m.close();
+    }
+}
+
+/// Who is faster than the next word of the store's room waits for it, and hears nothing of a full volume.
+#[test]
+fn no_more_is_written_than_the_store_was_said_to_have_room_for() {
+    for commit_mode in MODES {
+        let mut m = Machine::open(blank(32 << 20, None), Settings { commit_mode, full_wait_ms: 0, ..Settings::default() });
+        assert_eq!(m.read(0, 512).len(), 512);
+        m.patience = 100;
+        m.feed(Event::StoreRoom(StoreRoom { is_short: false, blocks: 100 }));
+        let id = m.begin_write(0, &pattern(1, 4096 * 150));
+        m.pass_ms(500);
+        assert!(!m.is_answered(id) && !m.engine.stats().full, "{commit_mode:?}");
+        assert_eq!(m.engine.ledger().new_blocks, 100, "{commit_mode:?}");
+        m.feed(Event::StoreRoom(SHORT));
+        m.finish(id);
+        m.flush();
+        assert!(m.read(0, 4096 * 150) == pattern(1, 4096 * 150), "{commit_mode:?}");
         m.close();
     }
 }
