@@ -222,7 +222,7 @@ pub fn is_served(medium: Vec<u8>, mode: Option<CommitMode>, legacy: Legacy, draw
                 let mut content = pattern(n % 5, bytes);
                 content[bytes / 2..].fill(n.to_le_bytes()[0]);
                 let id = machine.begin_write(lbn * 4096, &content);
-                drop(machine.answered(id));
+                drop(machine.answer(id));
             }
         }
         if draw.below(2) == 0 {
