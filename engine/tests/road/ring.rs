@@ -1,6 +1,7 @@
 //! Large epochs whose acknowledgements are kept in a ring: what is packed is promised by its place, so the ring is no bound to what is packed.
 
 use crate::carriers::soft;
+use crate::checked::findings;
 use crate::machine::Machine;
 use crate::media::blank;
 use crate::recall::{MODES, noise, settings};
@@ -119,4 +120,28 @@ fn what_was_packed_and_what_was_not_come_back_in_one_epoch() {
     next.flush();
     let mut after = Machine::open(next.medium, settings(CommitMode::Log));
     assert!(after.read(0, 4096 * 76) == content);
+}
+
+/// With a ring a link that is unmade within its epoch counts until that is durable, and what it counts for stays where it is.
+#[test]
+fn what_was_overwritten_while_it_was_held_back_is_counted_right() {
+    let content = soft(1, 80);
+    let mut m = served(256);
+    // Nothing is packed before the epoch is large.
+    write_all(&mut m, 0, &content[..4096 * 40]);
+    write_all(&mut m, 200, &content[..4096 * 40]);
+    write_all(&mut m, 10, &soft(2, 10));
+    write_all(&mut m, 230, &noise(3, 5));
+    write_all(&mut m, 40, &content[4096 * 40..]);
+    m.flush();
+    let right = |m: &mut Machine| {
+        let first = [&content[..4096 * 10], &soft(2, 10), &content[4096 * 20..]].concat();
+        assert!(m.read(0, 4096 * 80) == first);
+        assert!(m.read(4096 * 200, 4096 * 40) == [&content[..4096 * 30], &noise(3, 5), &content[4096 * 35..4096 * 40]].concat());
+    };
+    right(&mut m);
+    let mut next = m.next(m.medium.clone(), settings(CommitMode::Log));
+    right(&mut next);
+    let medium = next.close();
+    assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
 }
