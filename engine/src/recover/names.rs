@@ -24,7 +24,8 @@ impl Engine {
 
     /// Whether blocks with a count and without an entry are linked, and are to be named (invariants 3 and 4).
     fn names_nameless(&self) -> bool {
-        self.log.is_none() && !self.superblock.garbage_possible && self.superblock.protected.is_empty()
+        let are_read = self.settings.refill_reads_per_second > 0;
+        are_read && self.log.is_none() && !self.superblock.garbage_possible && self.superblock.protected.is_empty()
     }
 
     /// Whether a page of fingerprints says nothing: it was never written, and no block of it wants a name.
