@@ -19,6 +19,7 @@
 use onefold::frontend::Frontend;
 use onefold::frontend::fuse::session::Session;
 use onefold::frontend::fuse::{Config, Fuse};
+use onefold::supervision::start::Start;
 use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
@@ -32,7 +33,7 @@ use std::error::Error;
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::sleep;
 use std::time::Duration;
@@ -325,7 +326,7 @@ fn run(mountpoint: &Path, mib: &str, seed: &str) -> Result<(), Box<dyn Error>> {
     let channels = session.channels().iter().map(std::os::fd::OwnedFd::try_clone).collect::<Result<_, _>>()?;
     let target: Arc<dyn Target> = Arc::clone(&disk) as _;
     // There is no loop device to take away.
-    let detach = |_: &Path| Command::new("true");
+    let detach = |_: &Path| Start::of("true");
     let server = Fuse::start(Config { channels, tag: "cutfs".to_owned(), detach }, target)?;
     say("ready")?;
     for signal in signals.forever() {

@@ -13,7 +13,6 @@ use crate::server::session::{self, Session};
 use crate::server::whereabouts::Whereabouts;
 use crate::volume;
 use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -194,7 +193,7 @@ fn take_device_away(record: &Record, places: &Places, deadline: Deadline) -> Out
         return Err(Failed::new(Exit::System, message).next("`losetup --list` shows what it is. If the record is wrong, remove it."));
     }
     let mut command = launch::detach_device(record.location.as_ref());
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).group_of_its_own();
     let cannot = |e| Failed::system("cannot start the command that takes the device away", e);
     let mut helper = command.spawn().map_err(cannot)?;
     while helper.try_wait().map_err(cannot)?.is_none() {

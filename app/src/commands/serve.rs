@@ -9,11 +9,10 @@ use crate::server::launch;
 use crate::server::plan::Plan;
 use crate::server::serving::{Inherited, misused, no_frontend, serve_supervised};
 use crate::server::session::Session;
-use crate::supervision::handover::lend;
+use crate::supervision::start::Start;
 use crate::supervision::successor;
 use std::os::fd::RawFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// What its supervisor hands over.
 #[derive(Debug, clap::Args)]
@@ -65,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
 
 /// Sees to it, before anything else is done that may be interrupted, that another supervisor is started when this server's dies.
 fn watch_supervisor(plan: &Plan, inherited: &Inherited, session: &Session, resend: bool) -> Outcome {
-    let lend_legacy: Box<dyn Fn(&mut Command) + Send> = match inherited {
+    let lend_legacy: Box<dyn Fn(&mut Start) + Send> = match inherited {
         Inherited::Fuse(inherited) => {
             let legacy = inherited.legacy(resend).map_err(no_frontend)?;
             Box::new(move |command| legacy.lend_to(command))
@@ -80,10 +79,10 @@ fn watch_supervisor(plan: &Plan, inherited: &Inherited, session: &Session, resen
     let command = move || {
         let mut command = launch::command("supervise", &plan);
         lend_legacy(&mut command);
-        lend(&mut command, &[session.descriptor()]);
+        command.lend(&[session.descriptor()]);
         command.args(session.argument());
         // Its word is for nobody: whoever attached has heard, or looks at the record.
-        command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).group_of_its_own();
         command
     };
     successor::watch(supervisor, command).map_err(|e| Failed::system("cannot start a thread", e))

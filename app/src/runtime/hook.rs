@@ -4,8 +4,9 @@
 //!    command that does not end hears of nothing more.
 //! 2. It hears of each notice once, not of each write.
 
+use crate::supervision::start::Start;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// How grave it is.
@@ -60,7 +61,7 @@ impl Hook {
                 let mut came = next.came.wait_while(waiting, |warning| warning.is_none()).unwrap_or_else(PoisonError::into_inner);
                 let Some(Warning { level, state, message }) = came.take() else { continue };
                 drop(came);
-                let mut shell = Command::new("sh");
+                let mut shell = Start::of("sh");
                 shell.arg("-c").arg(&command).stdin(Stdio::null()).stdout(Stdio::null());
                 shell.env("ONEFOLD_LEVEL", level.name()).env("ONEFOLD_VOLUME", &volume).env("ONEFOLD_STATE", state);
                 match shell.env("ONEFOLD_MESSAGE", message).status() {

@@ -6,13 +6,13 @@ use super::process::Process;
 use super::record::{Places, parse, small_file};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::notices::OPENING;
+use crate::supervision::start::Start;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 /// How long an opening server may take to say how far it is, before whoever waits for it listens again for its word.
@@ -117,7 +117,7 @@ fn wait_for_word(output: &ChildStdout, control: &Path) {
 /// # Panics
 /// Never: a plan is plain data.
 #[must_use]
-pub fn command(verb: &str, plan: &Plan) -> Command {
+pub fn command(verb: &str, plan: &Plan) -> Start {
     let mut command = itself();
     command.arg(verb).arg(serde_json::to_string(plan).expect("a plan is plain data"));
     command
@@ -125,15 +125,15 @@ pub fn command(verb: &str, plan: &Plan) -> Command {
 
 /// A command that runs this very program, even where its file was replaced meanwhile.
 #[must_use]
-pub fn itself() -> Command {
-    let mut command = Command::new("/proc/self/exe");
+pub fn itself() -> Start {
+    let mut command = Start::of("/proc/self/exe");
     command.arg0(std::env::args_os().next().unwrap_or_else(|| "onefold".into()));
     command
 }
 
 /// The command that takes a loop device away.
 #[must_use]
-pub fn detach_device(device: &Path) -> Command {
+pub fn detach_device(device: &Path) -> Start {
     let mut command = itself();
     command.args(["detach", "--device"]).arg(device);
     command

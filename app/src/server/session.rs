@@ -120,8 +120,7 @@ pub fn wait_end(place: &Path, patience: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::supervision::handover::lend;
-    use std::process::Command;
+    use crate::supervision::start::Start;
 
     #[test]
     fn an_attachment_lives_as_long_as_any_of_its_processes() {
@@ -129,8 +128,8 @@ mod tests {
         let place = scratch.path().join("id.lock");
         assert!(!is_alive(&place), "there is no file");
         let session = Session::begin(&place).unwrap();
-        let mut command = Command::new("sleep");
-        lend(&mut command, &[session.descriptor()]);
+        let mut command = Start::of("sleep");
+        command.lend(&[session.descriptor()]);
         let mut child = command.arg("30").spawn().unwrap();
         assert!(is_alive(&place) && Session::after(&place).is_none());
         drop(session);

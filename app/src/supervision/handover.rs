@@ -1,35 +1,9 @@
-//! How descriptors pass to a process that is started: by inheritance, named on the command line.
-//!
-//! 1. A child has the descriptors that it needs and no other: whoever held one of a session's would keep it alive after its end. So only the child
-//!    itself, between its birth and its program, makes them inheritable; another child that is started at that moment does not see it.
-//! 2. In the child, a descriptor has one owner from the start, and is not inherited any further.
+//! How descriptors come to a process that was started by another of its attachment, which lent them ([`Start`](super::start::Start)): named on the command
+//! line. Each has one owner from the start, and is not inherited any further.
 
 use crate::frontend::Error;
 use rustix::io::FdFlags;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-
-/// Lets the process that `command` starts inherit `descriptors`, by the numbers that they have here. They must be open when it is started.
-#[allow(unsafe_code)]
-pub fn lend(command: &mut Command, descriptors: &[&OwnedFd]) {
-    let numbers: Vec<RawFd> = descriptors.iter().map(|descriptor| descriptor.as_raw_fd()).collect();
-    let keep = move || {
-        for &number in &numbers {
-            // SAFETY: the parent has it open until the child is started, and the child has a copy of each.
-            rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::empty())?;
-        }
-        Ok(())
-    };
-    // SAFETY: system calls alone, which may be made between fork and exec; nothing is allocated.
-    unsafe { command.pre_exec(keep) };
-}
-
-/// As [`lend`], and names the descriptor by `argument` on the command line.
-pub fn lend_as(command: &mut Command, argument: &str, descriptor: &OwnedFd) {
-    lend(command, &[descriptor]);
-    command.args([argument, &descriptor.as_raw_fd().to_string()]);
-}
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// The descriptor that a command line names, not to be inherited any further; none where it is not open. To be called first thing in a process, and
 /// once for each.
@@ -101,23 +75,5 @@ impl Ready {
     #[must_use]
     pub const fn descriptor(&self) -> &OwnedFd {
         &self.0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    #[test]
-    fn only_the_child_that_is_lent_a_descriptor_has_it() {
-        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
-        let place = format!("/proc/self/fd/{}", read.as_raw_fd());
-        let is_there = |command: &mut Command| command.args(["-e", &place]).status().unwrap().success();
-        let mut lent = Command::new("test");
-        lend(&mut lent, &[&read]);
-        assert!(is_there(&mut lent));
-        assert!(!is_there(&mut Command::new("test")), "another one has it too");
-        std::fs::File::from(write).write_all(b"x").unwrap();
     }
 }

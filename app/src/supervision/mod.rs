@@ -16,5 +16,6 @@ pub mod handover;
 pub mod limit;
 pub mod running;
 pub mod signals;
+pub mod start;
 pub mod successor;
 pub mod watch;

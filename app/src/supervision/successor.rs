@@ -2,9 +2,9 @@
 
 use super::limit::{DeathLimit, Deaths};
 use super::running::wait_end;
+use crate::supervision::start::Start;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::process::Command;
 use std::time::Instant;
 
 /// Little is done here, and with mlockall(2) all of a stack may be locked.
@@ -15,7 +15,7 @@ const STACK_BYTES: usize = 256 << 10;
 ///
 /// # Errors
 /// When there is no thread to be had.
-pub fn watch(supervisor: OwnedFd, mut command: impl FnMut() -> Command + Send + 'static) -> io::Result<()> {
+pub fn watch(supervisor: OwnedFd, mut command: impl FnMut() -> Start + Send + 'static) -> io::Result<()> {
     let next = move || {
         let limit = DeathLimit::default();
         let mut deaths = Deaths::new(limit);

@@ -9,16 +9,16 @@ use super::limit::{DeathLimit, Deaths};
 use super::running::{Ending, Running, own_pidfd};
 use super::signals::Signals;
 use crate::frontend::Error;
+use crate::supervision::start::Start;
 use rustix::event::EventfdFlags;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ExitStatus};
 use std::time::Instant;
 
 /// What clients hold on to, which outlives its servers.
 pub trait Attachment {
     /// The command that serves. It is lent an eventfd on which it says that it is ready, and a pidfd of this process.
-    fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Command;
+    fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Start;
     /// The exit code that the server of this number has left word of, if it ended by itself.
     fn word(&mut self, server: u32) -> Option<i32>;
     /// Whether its end has begun: no server has new clients to wait for.
@@ -126,7 +126,7 @@ fn start_server(attachment: &mut dyn Attachment, own: &OwnedFd) -> Result<Runnin
 ///
 /// # Errors
 /// When the system refuses.
-pub fn start(command: &mut Command, what: &str) -> Result<Child, Error> {
-    let started = command.process_group(0).spawn();
+pub fn start(command: &mut Start, what: &str) -> Result<Child, Error> {
+    let started = command.group_of_its_own().spawn();
     started.map_err(|source| Error::System { what: format!("cannot start the command that {what}"), source })
 }

@@ -4,6 +4,7 @@ use onefold::frontend::Frontend;
 use onefold::frontend::fuse::supervisor::{self, DeathLimit, Event, Handover, Hands, Inherited, Plan};
 use onefold::frontend::fuse::{Config, Fuse, THREADS, attach_loop, loopdev};
 use onefold::runtime::pool::Pool;
+use onefold::supervision::start::Start;
 use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::{BufferMut, Home};
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
@@ -14,7 +15,7 @@ use std::error::Error;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -85,8 +86,8 @@ impl Target for FileTarget {
     }
 }
 
-fn detach_command(device: &Path) -> Command {
-    let mut command = Command::new("/proc/self/exe");
+fn detach_command(device: &Path) -> Start {
+    let mut command = Start::of("/proc/self/exe");
     command.arg("detach").arg(device);
     command
 }
@@ -98,33 +99,33 @@ struct Crew {
 }
 
 impl Crew {
-    fn command(&self, verb: &str) -> Command {
-        let mut command = Command::new(&self.me);
+    fn command(&self, verb: &str) -> Start {
+        let mut command = Start::of(&self.me);
         command.arg(verb);
         command
     }
 }
 
 impl supervisor::Crew for Crew {
-    fn server(&mut self, handover: &Handover<'_>) -> Command {
+    fn server(&mut self, handover: &Handover<'_>) -> Start {
         let mut command = self.command("serve");
         command.args([&self.tag, &self.file]);
         handover.lend_to(&mut command);
         command
     }
 
-    fn hands(&mut self, hands: &Hands<'_>) -> Command {
+    fn hands(&mut self, hands: &Hands<'_>) -> Start {
         let mut command = self.command("attach-loop");
         command.arg(&self.tag);
         hands.lend_to(&mut command);
         command
     }
 
-    fn finder(&mut self) -> Command {
+    fn finder(&mut self) -> Start {
         unreachable!("its servers start no supervisor")
     }
 
-    fn detach(&mut self, device: &Path) -> Command {
+    fn detach(&mut self, device: &Path) -> Start {
         detach_command(device)
     }
 

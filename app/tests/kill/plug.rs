@@ -5,6 +5,7 @@ use crate::tools::try_run;
 use onefold::frontend::Frontend;
 use onefold::frontend::fuse::session::Session;
 use onefold::frontend::fuse::{Config, Fuse, THREADS, files};
+use onefold::supervision::start::Start;
 use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Reply};
@@ -49,7 +50,7 @@ fn serve(file: &str, at: &Path) -> Result<(), Box<dyn Error>> {
     move_mount(session.root().ok_or("the session has no mount")?, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     session.let_go();
     let channels = session.channels().iter().map(std::os::fd::OwnedFd::try_clone).collect::<Result<_, _>>()?;
-    let detach = |_: &Path| Command::new("true");
+    let detach = |_: &Path| Start::of("true");
     let server = Fuse::start(Config { channels, tag: NAME.to_owned(), detach }, Arc::clone(&target) as Arc<dyn Target>)?;
     println!("back");
     for line in std::io::stdin().lock().lines() {

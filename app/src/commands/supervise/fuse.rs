@@ -6,8 +6,9 @@ use crate::frontend::fuse::supervisor::{self, Adoption, DeathLimit, Ended, Event
 use crate::runtime::notices::Said;
 use crate::server::launch;
 use crate::server::record::Places;
+use crate::supervision::start::Start;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 pub(super) fn supervise(mut servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), Ended> {
     for refused in prepare_process() {
@@ -30,26 +31,26 @@ pub(super) fn supervise(mut servers: Servers<'_>, adoption: Option<Adoption>) ->
 }
 
 impl supervisor::Crew for Servers<'_> {
-    fn server(&mut self, handover: &Handover<'_>) -> Command {
+    fn server(&mut self, handover: &Handover<'_>) -> Start {
         let mut command = self.next();
         handover.lend_to(&mut command);
         command
     }
 
-    fn hands(&mut self, hands: &Hands<'_>) -> Command {
+    fn hands(&mut self, hands: &Hands<'_>) -> Start {
         let mut command = launch::command("hands", &self.plan);
         hands.lend_to(&mut command);
         command.stdin(Stdio::null());
         command
     }
 
-    fn finder(&mut self) -> Command {
+    fn finder(&mut self) -> Start {
         let mut command = launch::command("hands", &self.plan);
         command.stdin(Stdio::null());
         command
     }
 
-    fn detach(&mut self, device: &Path) -> Command {
+    fn detach(&mut self, device: &Path) -> Start {
         let mut command = launch::detach_device(device);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command

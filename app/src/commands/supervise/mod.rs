@@ -15,10 +15,10 @@ use crate::server::process::Process;
 use crate::server::record::{Places, Record, clear, forget_log, parse, small_file};
 use crate::server::serving::{misused, no_frontend};
 use crate::server::session::Session;
-use crate::supervision::handover::lend;
+use crate::supervision::start::Start;
 use crate::supervision::watch::Ended;
 use std::os::fd::RawFd;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -139,14 +139,14 @@ struct Servers<'a> {
 
 impl Servers<'_> {
     /// The command that starts the next one; it is still to be lent what clients hold.
-    fn next(&mut self) -> Command {
+    fn next(&mut self) -> Start {
         if self.plan.is_replacement {
             self.plan.said.push(Said::now("the server that had the volume before has died"));
             let old = self.plan.said.len().saturating_sub(SAID_MAX);
             self.plan.said.drain(..old);
         }
         let mut command = launch::command("serve", &self.plan);
-        lend(&mut command, &[self.session.descriptor()]);
+        command.lend(&[self.session.descriptor()]);
         command.args(self.session.argument()).stdin(Stdio::null()).stdout(Stdio::null());
         // Whoever comes after may find the volume still held by the last requests of this one.
         self.plan.is_replacement = true;

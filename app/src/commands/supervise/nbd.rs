@@ -12,9 +12,9 @@ use crate::server::plan::FrontendPlan;
 use crate::supervision::limit::DeathLimit;
 use crate::supervision::running::{Ending, Running};
 use crate::supervision::signals::Signals;
+use crate::supervision::start::Start;
 use crate::supervision::watch::{Attachment, Ended, run};
 use std::os::fd::OwnedFd;
-use std::process::Command;
 
 pub(super) fn supervise(mut servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), Ended> {
     let signals = Signals::new()?;
@@ -59,7 +59,7 @@ impl Socket<'_> {
 }
 
 impl Attachment for Socket<'_> {
-    fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Command {
+    fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Start {
         let mut command = self.servers.next();
         lend_to_server(&mut command, &self.listening, ready, supervisor);
         command

@@ -2,11 +2,11 @@
 
 use super::wire::replies;
 use crate::frontend::Error;
-use crate::supervision::handover::{Ready, inherit_argument, inherit_list, lend, list};
+use crate::supervision::handover::{Ready, inherit_argument, inherit_list, list};
 use crate::supervision::running::own_pidfd;
+use crate::supervision::start::Start;
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::process::Command;
 
 /// What a server is lent.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub struct Handover<'a> {
 
 impl Handover<'_> {
     /// Adds it to the server's command line, to be understood there by [`Inherited::from_arguments`].
-    pub fn lend_to(&self, command: &mut Command) {
-        lend(command, &self.channels.iter().chain([self.ready, self.supervisor]).collect::<Vec<_>>());
+    pub fn lend_to(&self, command: &mut Start) {
+        command.lend(&self.channels.iter().chain([self.ready, self.supervisor]).collect::<Vec<_>>());
         command.args(["--channels".into(), OsString::from(list(self.channels))]);
         command.args(["--ready".into(), self.ready.as_raw_fd().to_string()]);
         command.args(["--supervisor".into(), self.supervisor.as_raw_fd().to_string()]);
@@ -39,8 +39,8 @@ pub struct Hands<'a> {
 
 impl Hands<'_> {
     /// Adds it to the command line, to be understood there by [`Self::from_arguments`].
-    pub fn lend_to(&self, command: &mut Command) {
-        lend(command, &[self.root]);
+    pub fn lend_to(&self, command: &mut Start) {
+        command.lend(&[self.root]);
         command.args(["--root".into(), self.root.as_raw_fd().to_string()]);
     }
 
@@ -106,8 +106,8 @@ pub struct Legacy {
 
 impl Legacy {
     /// Adds it to the supervisor's command line, to be understood there by [`super::supervisor::Adoption::from_arguments`].
-    pub fn lend_to(&self, command: &mut Command) {
-        lend(command, &self.channels.iter().chain([&self.server]).collect::<Vec<_>>());
+    pub fn lend_to(&self, command: &mut Start) {
+        command.lend(&self.channels.iter().chain([&self.server]).collect::<Vec<_>>());
         command.args(["--channels".into(), OsString::from(list(&self.channels))]);
         command.args(["--server".into(), std::process::id().to_string()]);
         command.args(["--server-fd".into(), self.server.as_raw_fd().to_string()]);

@@ -32,12 +32,13 @@ use self::receive::{End, Receiver};
 use self::session::system;
 use super::{Error, Frontend};
 use crate::runtime::AbortOnPanic;
+use crate::supervision::start::Start;
 use crate::target::SharedTarget;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -56,13 +57,13 @@ pub struct Config {
     pub tag: String,
     /// The command that takes a loop device away, by [`loopdev::detach`], for [`Fuse::stop`]. A thread of the server must not do it: killed
     /// meanwhile, it would wait for an answer that only the next server can give, and that one does not start before it is dead.
-    pub detach: fn(&Path) -> Command,
+    pub detach: fn(&Path) -> Start,
 }
 
 /// A running server.
 pub struct Fuse {
     tag: String,
-    detach: fn(&Path) -> Command,
+    detach: fn(&Path) -> Start,
     threads: Vec<JoinHandle<End>>,
     channels: Vec<Arc<Channel>>,
     in_hand: Arc<InHand>,

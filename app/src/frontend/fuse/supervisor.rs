@@ -15,12 +15,13 @@ use crate::supervision::handover::inherit_list;
 pub use crate::supervision::limit::DeathLimit;
 use crate::supervision::running::{Adopted, Ending, Running};
 use crate::supervision::signals::Signals;
+use crate::supervision::start::Start;
 pub use crate::supervision::watch::Ended;
 use crate::supervision::watch::{Attachment, run, start};
 use std::io::Read;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 
 /// What to supervise.
 #[derive(Clone, Debug)]
@@ -39,15 +40,15 @@ pub struct Plan {
 /// The commands that do the work, and an ear for what happens.
 pub trait Crew {
     /// Serves: it is lent `handover`, and understands it by [`Inherited::from_arguments`].
-    fn server(&mut self, handover: &Handover<'_>) -> Command;
+    fn server(&mut self, handover: &Handover<'_>) -> Start;
     /// Puts a loop device on the file system, by [`attach_loop`](super::attach_loop), and prints its path and nothing else to standard output. It
     /// is lent `hands`, and understands it by [`Hands::from_arguments`].
-    fn hands(&mut self, hands: &Hands<'_>) -> Command;
+    fn hands(&mut self, hands: &Hands<'_>) -> Start;
     /// Waits for the loop device that the hands of a dead supervisor have made, or are making, and prints its path and nothing else to standard output.
     /// It ends with this process.
-    fn finder(&mut self) -> Command;
+    fn finder(&mut self) -> Start;
     /// Takes the loop device away, by [`loopdev::detach`](super::loopdev::detach).
-    fn detach(&mut self, device: &Path) -> Command;
+    fn detach(&mut self, device: &Path) -> Start;
     /// The exit code that the server of this number has left word of, if it ended by itself.
     fn word(&mut self, server: u32) -> Option<i32>;
     /// Something happened.
@@ -146,7 +147,7 @@ enum Stage {
 }
 
 impl Attachment for Watch<'_> {
-    fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Command {
+    fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Start {
         let resend = self.can_resend();
         self.crew.server(&Handover { channels: self.session.channels(), ready, supervisor, resend })
     }

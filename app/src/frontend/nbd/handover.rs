@@ -2,16 +2,16 @@
 
 use super::listen::Listening;
 use crate::frontend::Error;
-use crate::supervision::handover::{Ready, inherit_argument, lend_as};
+use crate::supervision::handover::{Ready, inherit_argument};
 use crate::supervision::running::{Adopted, own_pidfd};
+use crate::supervision::start::Start;
 use std::os::fd::{OwnedFd, RawFd};
-use std::process::Command;
 
 /// Lends a server what it needs, to be understood there by [`Inherited::from_arguments`].
-pub fn lend_to_server(command: &mut Command, listening: &Listening, ready: &OwnedFd, supervisor: &OwnedFd) {
-    lend_as(command, "--listener", listening.descriptor());
-    lend_as(command, "--ready", ready);
-    lend_as(command, "--supervisor", supervisor);
+pub fn lend_to_server(command: &mut Start, listening: &Listening, ready: &OwnedFd, supervisor: &OwnedFd) {
+    command.lend_as("--listener", listening.descriptor());
+    command.lend_as("--ready", ready);
+    command.lend_as("--supervisor", supervisor);
 }
 
 /// What a server is lent.
@@ -61,10 +61,10 @@ pub struct Legacy {
 
 impl Legacy {
     /// Adds it to the supervisor's command line, to be understood there by [`Adoption::from_arguments`].
-    pub fn lend_to(&self, command: &mut Command) {
-        lend_as(command, "--listener", &self.listener);
-        lend_as(command, "--ready", &self.ready);
-        lend_as(command, "--server-fd", &self.server);
+    pub fn lend_to(&self, command: &mut Start) {
+        command.lend_as("--listener", &self.listener);
+        command.lend_as("--ready", &self.ready);
+        command.lend_as("--server-fd", &self.server);
         command.args(["--server", &std::process::id().to_string()]);
     }
 }
