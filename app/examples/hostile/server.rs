@@ -71,7 +71,8 @@ pub fn run(place: &Place, onefold: &Path, arguments: &[&str]) -> Outcome {
 pub fn attach(place: &Place, onefold: &Path) -> Running {
     let _ = std::fs::remove_file(&place.socket);
     let (image, socket) = (place.image.to_str().expect("text"), place.socket.to_str().expect("text"));
-    start(place, onefold, &["attach", image, &format!("--nbd={socket}"), "--foreground", "--memory", "2M"])
+    // A volume whose counts are lost has no room: what waits for some is to fail long before the client's patience ends.
+    start(place, onefold, &["attach", image, &format!("--nbd={socket}"), "--foreground", "--memory", "2M", "--when-full", "wait=1"])
 }
 
 impl Running {
