@@ -1,4 +1,5 @@
-//! A store that can be unplugged: a file below a mount of its own. While it is gone, whatever is asked of it fails.
+//! A store that can be unplugged, or filled: a file below a mount of its own. While it is gone, whatever is asked of it fails; while it is full, what is
+//! written.
 
 use crate::fuse_roles::FileTarget;
 use crate::tools::try_run;
@@ -8,7 +9,7 @@ use onefold::frontend::fuse::{Config, Fuse, THREADS, files};
 use onefold::supervision::start::Start;
 use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::BufferMut;
-use onefold_engine::interface::{Failure, Reply};
+use onefold_engine::interface::{Failure, Op, Reply};
 use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
 use std::error::Error;
@@ -25,6 +26,7 @@ const NAME: &str = "store";
 struct Unpluggable {
     file: FileTarget,
     is_gone: AtomicBool,
+    is_full: AtomicBool,
 }
 
 impl Target for Unpluggable {
@@ -40,12 +42,17 @@ impl Target for Unpluggable {
         if self.is_gone.load(Ordering::SeqCst) {
             batch.drain(..).for_each(|request| (request.done)(Reply::Failed(Failure::Io)));
         }
+        if self.is_full.load(Ordering::SeqCst) {
+            let (writes, others): (Vec<_>, Vec<_>) = batch.drain(..).partition(|request| request.op == Op::Write);
+            writes.into_iter().for_each(|request| (request.done)(Reply::Failed(Failure::NoSpace)));
+            batch.extend(others);
+        }
         self.file.submit(batch);
     }
 }
 
 fn serve(file: &str, at: &Path) -> Result<(), Box<dyn Error>> {
-    let target = Arc::new(Unpluggable { file: FileTarget::open(file)?, is_gone: AtomicBool::new(false) });
+    let target = Arc::new(Unpluggable { file: FileTarget::open(file)?, is_gone: AtomicBool::new(false), is_full: AtomicBool::new(false) });
     let mut session = Session::mount(NAME, THREADS)?;
     move_mount(session.root().ok_or("the session has no mount")?, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     session.let_go();
@@ -56,6 +63,7 @@ fn serve(file: &str, at: &Path) -> Result<(), Box<dyn Error>> {
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         target.is_gone.store(line == "gone", Ordering::SeqCst);
+        target.is_full.store(line == "full", Ordering::SeqCst);
         println!("{line}");
     }
     unmount(at, UnmountFlags::DETACH)?;
@@ -107,6 +115,12 @@ impl Plug {
         self.order("gone");
     }
 
+    /// From here on it takes no write.
+    pub fn fill(&mut self) {
+        self.order("full");
+    }
+
+    /// It works again.
     pub fn put_back(&mut self) {
         self.order("back");
     }

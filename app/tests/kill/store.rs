@@ -53,9 +53,9 @@ fn expect(rig: &Rig, code: i32, words: &[&str], wanted: &[&str]) {
     }
 }
 
-/// Makes a volume of 64 MiB at `place`, and syncs 4 MiB.
-fn volume(place: &Path, made: &[&str]) -> (Rig, File) {
-    let rig = Rig::volume_at(place, made, &[]);
+/// Makes a volume at `place`, and syncs 4 MiB.
+fn volume(place: &Path, made: &[&str], attached: &[&str]) -> (Rig, File) {
+    let rig = Rig::volume_at(place, made, attached);
     let mut file = open(&rig);
     file.write_all(&noise(1, 4 << 20)).unwrap();
     file.sync_all().unwrap();
@@ -93,12 +93,43 @@ fn goes_on(rig: Rig, place: &Path) {
     expect(&rig, 0, &["check", "--data", place.to_str().unwrap()], &[]);
 }
 
+/// Writes find no room in an attached volume, and wait for a day; each command says so, and `detach` waits for none of them.
+fn is_full_and_detached(rig: &mut Rig, file: File, place: &Path) {
+    let writer = std::thread::spawn(move || file.write_all_at(&noise(2, 40 << 20), 16 << 20).and_then(|()| file.sync_all()));
+    let (device, volume) = (rig.device_text().to_owned(), place.to_str().unwrap());
+    let status = || String::from_utf8_lossy(&rig.onefold(&["status", &device], IN_TIME_S).stdout).into_owned();
+    let is_full = || status().lines().any(|line| line.starts_with("state") && line.ends_with("full"));
+    assert!(wait_until(PATIENCE, is_full), "it does not become full: {}\n{}", status(), rig.log());
+    assert!(!writer.is_finished(), "the writer waits");
+    expect(rig, 0, &["status", &device], &["the volume is full", "Delete and trim"]);
+    expect(rig, 0, &["stats", &device], &[]);
+    expect(rig, 0, &["list"], &[volume]);
+    expect(rig, 4, &["check", volume], &["detach"]);
+    expect(rig, 8, &["detach", &device], &["could not be flushed", "make room (delete and trim)"]);
+    writer.join().unwrap().expect_err("it found no room");
+    let ended = rig.wait_end();
+    assert!(ended.success() && !is_attached(rig.device()), "{ended}\n{}", rig.log());
+}
+
+/// A store that has no room although nothing said so.
 pub fn that_was_full_is_detached_and_attached_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut plug = Plug::new(scratch.path(), 64 << 20);
+    let place = plug.path();
+    let (mut rig, file) = volume(&place, &["--force"], &[]);
+    plug.fill();
+    is_told_and_detached(&mut rig, file, &place);
+    plug.put_back();
+    goes_on(rig, &place);
+}
+
+/// The volume takes a sparse file on a full file system for a full volume, and its store never fails.
+pub fn on_a_full_file_system_is_detached_and_attached_again() {
     let scratch = tempfile::tempdir().unwrap();
     let small = Small::mounted(scratch.path().join("small"));
     let place = small.0.join("volume");
-    let (mut rig, file) = volume(&place, &["--size", "64M", "--sparse"]);
-    is_told_and_detached(&mut rig, file, &place);
+    let (mut rig, file) = volume(&place, &["--size", "64M", "--sparse"], &["--when-full", "wait=86400"]);
+    is_full_and_detached(&mut rig, file, &place);
     small.grow();
     goes_on(rig, &place);
 }
@@ -107,7 +138,7 @@ pub fn that_was_gone_is_detached_and_attached_again() {
     let scratch = tempfile::tempdir().unwrap();
     let mut plug = Plug::new(scratch.path(), 64 << 20);
     let place = plug.path();
-    let (mut rig, file) = volume(&place, &["--force"]);
+    let (mut rig, file) = volume(&place, &["--force"], &[]);
     plug.pull();
     is_told_and_detached(&mut rig, file, &place);
     let volume = place.to_str().unwrap();
@@ -124,18 +155,7 @@ pub fn that_was_gone_is_detached_and_attached_again() {
 pub fn a_full_volume_is_detached_at_once() {
     let scratch = tempfile::tempdir().unwrap();
     let place = scratch.path().join("volume");
-    let mut rig = Rig::volume_at(&place, &["--size", "32M", "--logical", "96M"], &["--when-full", "wait=86400"]);
-    let file = open(&rig);
-    file.write_all_at(&noise(1, 16 << 20), 0).unwrap();
-    file.sync_all().unwrap();
-    let writer = std::thread::spawn(move || file.write_all_at(&noise(2, 40 << 20), 20 << 20).and_then(|()| file.sync_all()));
-    let device = rig.device_text().to_owned();
-    let is_full = || String::from_utf8_lossy(&rig.onefold(&["status", &device], IN_TIME_S).stdout).contains("full");
-    assert!(wait_until(PATIENCE, is_full), "it does not become full\n{}", rig.log());
-    assert!(!writer.is_finished(), "the writer waits");
-    expect(&rig, 8, &["detach", &device], &["could not be flushed", "make room (delete and trim)"]);
-    writer.join().unwrap().expect_err("it found no room");
-    let status = rig.wait_end();
-    assert!(status.success() && !is_attached(rig.device()), "{status}\n{}", rig.log());
+    let (mut rig, file) = volume(&place, &["--size", "32M", "--logical", "96M"], &["--when-full", "wait=86400"]);
+    is_full_and_detached(&mut rig, file, &place);
     expect(&rig, 0, &["check", "--data", place.to_str().unwrap()], &[]);
 }
