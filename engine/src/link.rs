@@ -201,6 +201,7 @@ impl Engine {
         self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.set_point(lbn, MapEntry::Block { pbn, slot });
         self.held_for_another(pbn, lbn);
+        self.pack_if_large(self.open.number);
     }
 
     /// Stores the content in a new block. Its count begins at two: the LBN's link and the fingerprint's (section 2.1).

@@ -173,8 +173,16 @@ impl Engine {
 
     /// Whether the ring has so little room for further contents that what is on its way to the device had better arrive first.
     pub(crate) fn ring_waits_for_content(&self) -> bool {
-        let is_filling = self.settings.keeps_promises && self.promises.open.contents * 4 > self.contents_max() * 3;
-        is_filling && !self.promises.on_the_way.is_empty()
+        self.ring_fills() && !self.promises.on_the_way.is_empty()
+    }
+
+    /// The same, and nothing is on its way: each LBN takes a content, so where many mean one block, few blocks fill the ring.
+    pub(crate) fn ring_wants_packs(&self) -> bool {
+        self.ring_fills() && self.promises.on_the_way.is_empty()
+    }
+
+    fn ring_fills(&self) -> bool {
+        self.settings.keeps_promises && self.promises.open.contents * 4 > self.contents_max() * 3
     }
 
     /// Whether there is a ring that tells the store by its traces: a server that makes no promises has taken over that of the last one, until it closes.

@@ -49,7 +49,7 @@ impl Engine {
     pub(crate) fn holds_enough(&self) -> bool {
         // Half of the room is left to a request of many blocks.
         let is_half_full = self.log.as_ref().is_some_and(|log| log.holding.len() * 2 >= self.held_blocks_max());
-        is_half_full && self.log_asks(self.open.number) || self.ring_waits_for_content()
+        (is_half_full || self.ring_wants_packs()) && self.log_asks(self.open.number) || self.ring_waits_for_content()
     }
 
     /// Holds back the content of a block that is born in the open epoch, or not. What is to be kept of it.

@@ -95,12 +95,17 @@ impl Engine {
         if !self.is_to_be_packed(epoch) {
             return;
         }
+        let wants_packs = self.ring_wants_packs();
         let most = self.held_blocks_max();
         let ring = if self.settings.keeps_promises { index(self.contents_max()) } else { usize::MAX };
         let holding = &mut self.log.as_mut().expect("it was seen").holding;
         let batch = if holding.gain.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
         let counts = holding.counts(epoch);
-        if counts.held - counts.asked >= batch && counts.fresh >= NEIGHBOURS.min(most / 4) {
+        let answered = counts.held - counts.asked;
+        if wants_packs && answered > 0 {
+            return self.pack();
+        }
+        if answered >= batch && counts.fresh >= NEIGHBOURS.min(most / 4) {
             // Each looks at all that is held back: again when others have come.
             holding.looked_at(epoch);
             if holding.answered(epoch).count() >= batch {

@@ -48,6 +48,29 @@ fn a_ring_with_little_room_packs_as_well_as_none() {
     assert!(m.read(0, 600 * 4096) == content);
 }
 
+/// Each LBN that means a held block takes a content of the ring: it fills while too few blocks for a batch are held back.
+#[test]
+fn a_ring_that_fills_with_what_is_repeated_packs_as_well_as_none() {
+    let content = soft(1, 500);
+    let written = |mut m: Machine| {
+        m.read(0, 512);
+        m.written.clear();
+        write_all(&mut m, 0, &content[..4096 * 100]);
+        let held = contents(&m);
+        // One block for all LBNs for which there is room, and then others.
+        let room = 128 - held as u64;
+        (0..room).for_each(|i| m.write(4096 * (1000 + i), &content[4096 * 99..4096 * 100]));
+        write_all(&mut m, 100, &content[4096 * 100..]);
+        m.flush();
+        assert!(m.read(0, 4096 * 500) == content && m.read(4096 * 1000, 4096) == content[4096 * 99..4096 * 100]);
+        data_written(&m)
+    };
+    let without = written(Machine::open(blank(64 << 20, None), Settings { keeps_promises: false, ..settings(CommitMode::Log) }));
+    let with = written(served(256));
+    // A batch is smaller with the ring.
+    assert!(with * 20 <= without * 21, "{with} for {without}");
+}
+
 /// Packs whose epoch is not durable are found by what promises name, also by a server in the other mode, and after a second kill.
 #[test]
 fn what_was_packed_is_there_after_a_kill() {
