@@ -155,10 +155,12 @@ class Kills:
 
     def kill_processes(self):
         processes = [pid for pid in onefold.server_pids(self.volume) if pid]
-        # Stopped first: else the one that is left a moment longer replaces the other.
-        for how in (signal.SIGSTOP, signal.SIGKILL):
-            for pid in processes:
-                os.kill(pid, how)
+        # Stopped first: else the one that is left a moment longer replaces the other. The server dies first: the kernel sends one that is stopped SIGHUP
+        # when its supervisor dies.
+        for pid in processes:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in reversed(processes):
+            os.kill(pid, signal.SIGKILL)
         self.counts["kills"] += len(processes)
 
     def let_go(self):

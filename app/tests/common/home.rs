@@ -76,12 +76,11 @@ impl Home {
             .map(|pid| Pid::from_raw(i32::try_from(pid.as_i64().unwrap()).unwrap()).unwrap())
     }
 
-    /// Kills both at once, so that neither replaces the other.
+    /// Kills both at once, so that neither replaces the other. The server first: a stopped one whose supervisor dies gets SIGHUP from the kernel.
     pub fn kill(&self, volume: &str) {
-        let both = self.processes(volume);
-        for signal in [Signal::STOP, Signal::KILL] {
-            both.iter().for_each(|&pid| kill_process(pid, signal).unwrap());
-        }
+        let [supervisor, server] = self.processes(volume);
+        [supervisor, server].into_iter().for_each(|pid| kill_process(pid, Signal::STOP).unwrap());
+        [server, supervisor].into_iter().for_each(|pid| kill_process(pid, Signal::KILL).unwrap());
     }
 
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
