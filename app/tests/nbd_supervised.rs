@@ -113,6 +113,27 @@ fn the_death_of_the_supervisor_is_not_seen_by_clients() {
     assert!(left(&home).is_empty(), "{:?}", left(&home));
 }
 
+/// The kernel wakes it, by SIGHUP.
+#[test]
+fn a_stopped_server_outlives_its_supervisor() {
+    let home = Home::new();
+    volume(&home);
+    let socket = home.attach("disk", &[]);
+    let mut client = Client::ready_for(&socket, true, "");
+    client.write(0, 0, &[1; 4096]).unwrap();
+    let [supervisor, server] = home.processes("disk");
+    signal(server, Signal::STOP);
+    let state = || std::fs::read_to_string(format!("/proc/{}/stat", server.as_raw_nonzero())).unwrap();
+    until("it is stopped", || state().rsplit(") ").next().unwrap().starts_with('T'));
+    signal(supervisor, Signal::KILL);
+    assert_eq!(client.read(0, 4096).unwrap(), [1; 4096]);
+    until("there is another supervisor", || home.processes("disk")[0] != supervisor);
+    assert_eq!(home.processes("disk")[1], server);
+    drop(client);
+    home.says(0, &["detach", "disk"]);
+    assert!(is_clean(&home));
+}
+
 #[test]
 fn the_death_of_both_ends_it_and_attach_serves_again() {
     let home = Home::new();
@@ -188,6 +209,28 @@ fn a_detach_that_comes_while_the_server_is_replaced_is_carried_out() {
         home.says(0, &["detach", "disk"]);
         assert!(left(&home).is_empty() && is_clean(&home), "{pause_ms}: {:?}", left(&home));
     }
+}
+
+/// It does not say that a volume is detached which nobody has closed.
+#[test]
+fn a_detach_during_which_both_are_killed_says_so() {
+    let home = Home::new();
+    volume(&home);
+    let socket = home.attach("disk", &["--commit-period", "600000"]);
+    Client::ready_for(&socket, true, "").write(0, 0, &[9; 4096]).unwrap();
+    let [supervisor, server] = home.processes("disk");
+    signal(supervisor, Signal::STOP);
+    signal(server, Signal::KILL);
+    std::thread::scope(|scope| {
+        scope.spawn(|| home.complaint(3, &["detach", "disk"], "died before it was closed in order"));
+        // It waits for the next server, which the supervisor does not start.
+        std::thread::sleep(Duration::from_millis(300));
+        signal(supervisor, Signal::KILL);
+    });
+    assert!(!is_listed(&home));
+    home.attach("disk", &[]);
+    home.says(0, &["detach", "disk"]);
+    assert!(is_clean(&home));
 }
 
 #[test]

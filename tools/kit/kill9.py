@@ -155,7 +155,7 @@ class Kills:
 
     def kill_processes(self):
         processes = [pid for pid in onefold.server_pids(self.volume) if pid]
-        # Stopped first: else the one that is left a moment longer replaces the other. The server dies first: the kernel sends one that is stopped SIGHUP
+        # Stopped first: else the one that is left a moment longer replaces the other. The server dies first: a stopped one goes on
         # when its supervisor dies.
         for pid in processes:
             os.kill(pid, signal.SIGSTOP)

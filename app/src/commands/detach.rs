@@ -82,6 +82,8 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     }
     clear_dead(&directory, &record.id);
     match (End::take(&places.end), unflushed) {
+        // Killed meanwhile; or another `detach` has taken its word.
+        (None, _) if !record.is_passthrough && !is_closed(&record.path) => Err(died(&record.path, "")),
         (None | Some(End { exit: Exit::Done, .. }), None) => Ok(Exit::Done),
         (Some(End { exit: Exit::DeviceFailed, failed: None, .. }), unflushed) => Err(store_failed(&record, &places, unflushed)),
         (None | Some(End { exit: Exit::Done, .. }), Some(unflushed)) => Err(unwritten(&record, &unflushed)),
@@ -149,6 +151,17 @@ impl Deadline {
     }
 }
 
+/// Whether the volume of that store was closed in order.
+fn is_closed(store: &Path) -> bool {
+    volume::peek(store).is_ok_and(|chosen| chosen.superblock.clean)
+}
+
+/// What to say of a volume that nobody closed; `besides` follows it.
+fn died(store: &Path, besides: &str) -> Failed {
+    let message = format!("{} is not attached: its server died before it was closed in order{besides}", store.display());
+    Failed::new(Exit::NotFound, message).next(format!("`onefold attach {}` recovers it.", store.display()))
+}
+
 /// Of a volume that is not attached, takes away what processes that died have left. Says what there was.
 ///
 /// # Errors
@@ -181,8 +194,7 @@ fn take_rest_away(path: &Path, directory: &Path) -> Outcome<Failed> {
             format!(". Its dead device {} {when}", device.display())
         })
         .collect();
-    let message = format!("{} is not attached: its server died before it was closed in order{}", store.display(), devices.concat());
-    Ok(Failed::new(Exit::NotFound, message).next(format!("`onefold attach {}` recovers it.", store.display())))
+    Ok(died(store, &devices.concat()))
 }
 
 /// Has a process of its own flush the loop device and take it away: whoever does that cannot be stopped while the server does not answer.

@@ -76,7 +76,7 @@ impl Home {
             .map(|pid| Pid::from_raw(i32::try_from(pid.as_i64().unwrap()).unwrap()).unwrap())
     }
 
-    /// Kills both at once, so that neither replaces the other. The server first: a stopped one whose supervisor dies gets SIGHUP from the kernel.
+    /// Kills both at once, so that neither replaces the other. The server first: a stopped one goes on when its supervisor dies.
     pub fn kill(&self, volume: &str) {
         let [supervisor, server] = self.processes(volume);
         [supervisor, server].into_iter().for_each(|pid| kill_process(pid, Signal::STOP).unwrap());
