@@ -236,9 +236,10 @@ impl Place {
     }
 
     fn commands_do_what_they_say(&mut self) {
-        // A successor may be about to write down that it attends to the volume, or a server about to end.
-        let settled =
-            || !self.places().are_alive() || (self.places().record.exists() && self.onefold(&["status", &self.volume()]).status.success());
+        // A successor may be about to write down that it attends to the volume, or a server about to end: over FUSE, where its device has gone.
+        let has_device = || self.front == Front::Nbd || !self.devices().is_empty();
+        let is_served = || self.places().record.exists() && has_device() && self.onefold(&["status", &self.volume()]).status.success();
+        let settled = || !self.places().are_alive() || is_served();
         assert!(wait_until(PATIENCE, settled), "{}: it does not settle\n{}", self.what, self.log());
         if self.is_listed() {
             let device = self.recorded_device();
