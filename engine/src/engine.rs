@@ -416,7 +416,10 @@ impl Engine {
     }
 
     pub(crate) fn fail_request(&mut self, request: RequestId, failure: Failure) {
-        self.reply(request, Reply::Failed(failure));
+        match failure {
+            Failure::Full => self.send_back(request),
+            _ => self.reply(request, Reply::Failed(failure)),
+        }
     }
 
     pub(crate) fn notice(&mut self, notice: Notice) {

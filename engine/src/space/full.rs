@@ -10,7 +10,7 @@
 
 use crate::commit::Stage;
 use crate::engine::Engine;
-use crate::interface::{Action, Failure, Notice};
+use crate::interface::{Action, Failure, Notice, Reply, RequestId};
 use crate::pages::Task;
 use crate::units::{Lbn, Time};
 use std::ops::Range;
@@ -81,12 +81,7 @@ impl Engine {
         if waits && !self.settings.retries_when_full {
             return;
         }
-        if waits {
-            if self.full.retries == 0 {
-                self.full.retried = self.now;
-            }
-            self.full.retries = RETRIES;
-        } else if !is_recalling && self.settings.full_wait_ms > 0 && !std::mem::replace(&mut self.full.fails, true) {
+        if !waits && !is_recalling && self.settings.full_wait_ms > 0 && !std::mem::replace(&mut self.full.fails, true) {
             let waited_ns = self.full.since.map_or(0, |since| self.now.0 - since.0);
             self.notice(Notice::NoSpace { waited_ms: waited_ns / 1_000_000 });
         }
@@ -95,6 +90,15 @@ impl Engine {
         }
         // Their places are free for those who were not let in yet, and nothing else may come to tell.
         self.ready.push_back(Task::Admit);
+    }
+
+    /// A request goes back to its sender, who is to be asked for it again: not before, for another part of it may have been under way for long.
+    pub(crate) fn send_back(&mut self, request: RequestId) {
+        if self.full.retries == 0 {
+            self.full.retried = self.now;
+        }
+        self.full.retries = RETRIES;
+        self.reply(request, Reply::Failed(Failure::Full));
     }
 
     /// A write has found a block.

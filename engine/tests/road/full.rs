@@ -2,8 +2,8 @@
 
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
-use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Event, Failure, Notice, Op, Reply, RequestId};
+use onefold_engine::format::{CommitMode, Region};
+use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Reply, RequestId};
 use onefold_engine::settings::Settings;
 
 const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
@@ -13,7 +13,13 @@ const JOURNAL: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 
 /// A thin volume that is full: block n has content n; and the blocks that were written.
 fn full(settings: Settings) -> (Machine, u64) {
+    full_with(settings, &[])
+}
+
+/// The same, where these blocks beyond have theirs, too.
+fn full_with(settings: Settings, beyond: &[u64]) -> (Machine, u64) {
     let mut m = Machine::open(blank(16 << 20, Some(40_000)), Settings { full_wait_ms: 0, ..settings.clone() });
+    beyond.iter().for_each(|&lbn| m.write(4096 * lbn, &pattern(lbn, 4096)));
     let mut written = 0;
     while matches!(m.request_write(4096 * written, &pattern(written, 4096)), Reply::Done) {
         written += 1;
@@ -135,6 +141,30 @@ fn who_can_send_again_is_sent_back_and_asked_for_it() {
         let asked = m.retries;
         m.pass_ms(60_000);
         assert!(m.retries <= asked + 2, "{mode:?}: nothing is sent back any more, and nothing asked for");
+    }
+}
+
+/// Its sender has nothing to send again before, and nobody asks him for it after.
+#[test]
+fn what_is_sent_back_late_is_asked_for_after_that() {
+    for mode in MODES {
+        // The first of a page of the map.
+        let lbn = 20 * Region::Map.entries_per_page();
+        let (mut m, _) = full_with(Settings { retries_when_full: true, ..waiting(mode) }, &[lbn]);
+        let id = begin(&mut m, lbn - 2);
+        assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
+        m.pass_ms(10_000);
+        let asked = m.retries;
+        m.keeps_reads_of = Some(Class::Map);
+        // Of the second block a part, which waits to hear what it belongs to.
+        let id = m.begin_write(4096 * (lbn - 1), &pattern(90_000, 4096 + 2048));
+        m.pass_ms(10_000);
+        assert!(!m.is_answered(id) && m.retries == asked, "{mode:?}: asked {} times", m.retries - asked);
+        m.keeps_reads_of = None;
+        std::mem::take(&mut m.kept_reads).into_iter().for_each(|read| m.feed(read));
+        assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
+        m.pass_ms(5_000);
+        assert!(m.retries > asked, "{mode:?}: nobody asks");
     }
 }
 

@@ -65,8 +65,9 @@ pub struct Machine {
     pub dies_at: Option<Class>,
     pub is_dead: bool,
     pub flushes_fail: bool,
-    /// Reads take their time, until they are fed by hand.
+    /// Reads take their time, all or those of a class, until they are fed by hand.
     pub keeps_reads: bool,
+    pub keeps_reads_of: Option<Class>,
     pub kept_reads: Vec<Event>,
     /// Writes of this class take their time, until they are fed by hand.
     pub keeps_writes_of: Option<Class>,
@@ -143,6 +144,7 @@ impl Machine {
             is_dead: false,
             flushes_fail: false,
             keeps_reads: false,
+            keeps_reads_of: None,
             kept_reads: Vec::new(),
             keeps_writes_of: None,
             kept_writes: Vec::new(),
@@ -163,14 +165,14 @@ impl Machine {
                 }
                 let Some(action) = self.goes_on(action, &mut events) else { continue };
                 match action {
-                    Action::Read { io, at, mut buffer, digest, .. } => {
+                    Action::Read { io, at, mut buffer, digest, class } => {
                         let bytes = buffer.bytes().len();
                         buffer.bytes_mut().copy_from_slice(&self.medium[index(at.0)..index(at.0) + bytes]);
                         let digests: Vec<Digest> =
                             if digest { (0..buffer.blocks()).map(|i| fingerprinter.digest(buffer.block(i))).collect() } else { Vec::new() };
                         self.digested += digests.len() as u64;
                         let read = Event::Read { io, buffer, digests, result: Ok(()) };
-                        if self.keeps_reads {
+                        if self.keeps_reads || self.keeps_reads_of == Some(class) {
                             self.kept_reads.push(read);
                         } else {
                             events.push_back(read);
