@@ -36,9 +36,8 @@ pub struct Arguments {
 }
 
 /// A deleted file is there for as long as its server has it: says so before that ends.
-fn spare_what_is_deleted(record: &Record, is_forced: bool) -> Outcome {
-    let Whereabouts { path, is_deleted, open_as } = Whereabouts::of(record);
-    let Some(open_as) = open_as.filter(|_| is_deleted) else { return Ok(()) };
+fn spare_what_is_deleted(Whereabouts { path, is_deleted, open_as }: &Whereabouts, is_forced: bool) -> Outcome {
+    let Some(open_as) = open_as.as_ref().filter(|_| *is_deleted) else { return Ok(()) };
     if is_forced {
         complain(format_args!("onefold: {} was deleted while it was attached: its content goes now", path.display()));
         return Ok(());
@@ -65,7 +64,8 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let directory = run_directory()?;
     let found = volume::find(arguments.volume.as_deref().unwrap_or_default())?;
     let Some(record) = found.attached else { return Err(take_rest_away(&found.path, &directory)?) };
-    spare_what_is_deleted(&record, arguments.force)?;
+    let whereabouts = Whereabouts::of(&record);
+    spare_what_is_deleted(&whereabouts, arguments.force)?;
     let places = Places::of(&directory, &record.id);
     // Nothing is begun that a stopped server would keep from ending.
     control::check_running(&places.control)?;
@@ -82,8 +82,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     }
     clear_dead(&directory, &record.id);
     match (End::take(&places.end), unflushed) {
-        // Killed meanwhile; or another `detach` has taken its word.
-        (None, _) if !record.is_passthrough && !is_closed(&record.path) => Err(died(&record.path, "")),
+        (None, _) if nobody_closed(&record, &whereabouts) => Err(died(&whereabouts.path, "")),
         (None | Some(End { exit: Exit::Done, .. }), None) => Ok(Exit::Done),
         (Some(End { exit: Exit::DeviceFailed, failed: None, .. }), unflushed) => Err(store_failed(&record, &places, unflushed)),
         (None | Some(End { exit: Exit::Done, .. }), Some(unflushed)) => Err(unwritten(&record, &unflushed)),
@@ -151,9 +150,10 @@ impl Deadline {
     }
 }
 
-/// Whether the volume of that store was closed in order.
-fn is_closed(store: &Path) -> bool {
-    volume::peek(store).is_ok_and(|chosen| chosen.superblock.clean)
+/// Whether the volume, which has ended without a word, was killed meanwhile: its superblock says that it is in use.
+fn nobody_closed(record: &Record, whereabouts: &Whereabouts) -> bool {
+    let is_marked = !record.is_passthrough && !record.is_read_only && !whereabouts.is_deleted;
+    is_marked && volume::peek(&whereabouts.path).is_ok_and(|chosen| !chosen.superblock.clean)
 }
 
 /// What to say of a volume that nobody closed; `besides` follows it.
