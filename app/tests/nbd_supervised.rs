@@ -96,42 +96,42 @@ fn an_address_stays_through_the_death_of_either() {
     assert!(is_clean(&home));
 }
 
+/// A volume that has one block, with the client that wrote it, and its supervisor and server.
+fn written(home: &Home) -> (Client, [Pid; 2]) {
+    volume(home);
+    let mut client = Client::ready_for(&home.attach("disk", &[]), true, "");
+    client.write(0, 0, &[1; 4096]).unwrap();
+    (client, home.processes("disk"))
+}
+
+/// The server serves the same client still, has another supervisor, and closes the volume.
+fn goes_on(home: &Home, mut client: Client, [supervisor, server]: [Pid; 2]) {
+    assert_eq!(client.read(0, 4096).unwrap(), [1; 4096]);
+    until("there is another supervisor", || home.processes("disk")[0] != supervisor);
+    assert_eq!(home.processes("disk")[1], server);
+    drop(client);
+    home.says(0, &["detach", "disk"]);
+    assert!(left(home).is_empty() && is_clean(home), "{:?}", left(home));
+}
+
 #[test]
 fn the_death_of_the_supervisor_is_not_seen_by_clients() {
     let home = Home::new();
-    volume(&home);
-    let socket = home.attach("disk", &[]);
-    let mut client = Client::ready_for(&socket, true, "");
-    client.write(0, 0, &[1; 4096]).unwrap();
-    let [supervisor, server] = home.processes("disk");
+    let (client, [supervisor, server]) = written(&home);
     signal(supervisor, Signal::KILL);
-    until("there is another", || home.processes("disk")[0] != supervisor);
-    assert_eq!(home.processes("disk")[1], server);
-    assert_eq!(client.read(0, 4096).unwrap(), [1; 4096]);
-    drop(client);
-    home.says(0, &["detach", "disk"]);
-    assert!(left(&home).is_empty(), "{:?}", left(&home));
+    goes_on(&home, client, [supervisor, server]);
 }
 
 /// The kernel wakes it, by SIGHUP.
 #[test]
 fn a_stopped_server_outlives_its_supervisor() {
     let home = Home::new();
-    volume(&home);
-    let socket = home.attach("disk", &[]);
-    let mut client = Client::ready_for(&socket, true, "");
-    client.write(0, 0, &[1; 4096]).unwrap();
-    let [supervisor, server] = home.processes("disk");
+    let (client, [supervisor, server]) = written(&home);
     signal(server, Signal::STOP);
     let state = || std::fs::read_to_string(format!("/proc/{}/stat", server.as_raw_nonzero())).unwrap();
     until("it is stopped", || state().rsplit(") ").next().unwrap().starts_with('T'));
     signal(supervisor, Signal::KILL);
-    assert_eq!(client.read(0, 4096).unwrap(), [1; 4096]);
-    until("there is another supervisor", || home.processes("disk")[0] != supervisor);
-    assert_eq!(home.processes("disk")[1], server);
-    drop(client);
-    home.says(0, &["detach", "disk"]);
-    assert!(is_clean(&home));
+    goes_on(&home, client, [supervisor, server]);
 }
 
 #[test]
