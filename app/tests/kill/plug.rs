@@ -17,16 +17,15 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// What its file is called.
 const NAME: &str = "store";
 
 struct Unpluggable {
     file: FileTarget,
-    is_gone: AtomicBool,
-    is_full: AtomicBool,
+    /// What it was told last.
+    order: Mutex<String>,
 }
 
 impl Target for Unpluggable {
@@ -39,20 +38,23 @@ impl Target for Unpluggable {
     }
 
     fn submit(&self, batch: &mut Vec<Incoming>) {
-        if self.is_gone.load(Ordering::SeqCst) {
-            batch.drain(..).for_each(|request| (request.done)(Reply::Failed(Failure::Io)));
-        }
-        if self.is_full.load(Ordering::SeqCst) {
-            let (writes, others): (Vec<_>, Vec<_>) = batch.drain(..).partition(|request| request.op == Op::Write);
-            writes.into_iter().for_each(|request| (request.done)(Reply::Failed(Failure::NoSpace)));
-            batch.extend(others);
+        let fails = |op: Op| match self.order.lock().unwrap().as_str() {
+            "gone" => Some(Failure::Io),
+            "full" if op == Op::Write => Some(Failure::NoSpace),
+            _ => None,
+        };
+        for request in std::mem::take(batch) {
+            match fails(request.op) {
+                Some(failure) => (request.done)(Reply::Failed(failure)),
+                None => batch.push(request),
+            }
         }
         self.file.submit(batch);
     }
 }
 
 fn serve(file: &str, at: &Path) -> Result<(), Box<dyn Error>> {
-    let target = Arc::new(Unpluggable { file: FileTarget::open(file)?, is_gone: AtomicBool::new(false), is_full: AtomicBool::new(false) });
+    let target = Arc::new(Unpluggable { file: FileTarget::open(file)?, order: Mutex::default() });
     let mut session = Session::mount(NAME, THREADS)?;
     move_mount(session.root().ok_or("the session has no mount")?, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     session.let_go();
@@ -62,8 +64,7 @@ fn serve(file: &str, at: &Path) -> Result<(), Box<dyn Error>> {
     println!("back");
     for line in std::io::stdin().lock().lines() {
         let line = line?;
-        target.is_gone.store(line == "gone", Ordering::SeqCst);
-        target.is_full.store(line == "full", Ordering::SeqCst);
+        target.order.lock().unwrap().clone_from(&line);
         println!("{line}");
     }
     unmount(at, UnmountFlags::DETACH)?;

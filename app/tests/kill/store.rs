@@ -111,12 +111,18 @@ fn is_full_and_detached(rig: &mut Rig, file: File, place: &Path) {
     assert!(ended.success() && !is_attached(rig.device()), "{ended}\n{}", rig.log());
 }
 
+/// A volume on a store that may fail.
+fn plugged(directory: &Path) -> (Plug, PathBuf, Rig, File) {
+    let plug = Plug::new(directory, 64 << 20);
+    let place = plug.path();
+    let (rig, file) = volume(&place, &["--force"], &[]);
+    (plug, place, rig, file)
+}
+
 /// A store that has no room although nothing said so.
 pub fn that_was_full_is_detached_and_attached_again() {
     let scratch = tempfile::tempdir().unwrap();
-    let mut plug = Plug::new(scratch.path(), 64 << 20);
-    let place = plug.path();
-    let (mut rig, file) = volume(&place, &["--force"], &[]);
+    let (mut plug, place, mut rig, file) = plugged(scratch.path());
     plug.fill();
     is_told_and_detached(&mut rig, file, &place);
     plug.put_back();
@@ -136,9 +142,7 @@ pub fn on_a_full_file_system_is_detached_and_attached_again() {
 
 pub fn that_was_gone_is_detached_and_attached_again() {
     let scratch = tempfile::tempdir().unwrap();
-    let mut plug = Plug::new(scratch.path(), 64 << 20);
-    let place = plug.path();
-    let (mut rig, file) = volume(&place, &["--force"], &[]);
+    let (mut plug, place, mut rig, file) = plugged(scratch.path());
     plug.pull();
     is_told_and_detached(&mut rig, file, &place);
     let volume = place.to_str().unwrap();
