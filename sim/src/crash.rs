@@ -105,7 +105,8 @@ fn parse(words: &[String]) -> Result<Wanted, String> {
 }
 
 /// Mixes a run's number into the seed.
-fn seed_of(seed: u64, run: u64) -> u64 {
+#[must_use]
+pub fn seed_of(seed: u64, run: u64) -> u64 {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ run.wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 29)

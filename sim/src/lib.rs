@@ -14,6 +14,7 @@ pub mod sin;
 pub mod squeeze;
 
 pub mod tell;
+pub mod transcript;
 pub mod volume;
 
 pub mod checker;
@@ -58,3 +59,5 @@ pub mod papers;
 pub mod replay;
 #[cfg(feature = "measure")]
 pub mod steps;
+#[cfg(feature = "measure")]
+pub mod transcripts;

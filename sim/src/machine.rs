@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use crate::disk::SimDisk;
+use crate::transcript;
 use crate::world::Setting;
 use fastrand::Rng;
 use onefold_engine::Engine;
@@ -72,7 +73,9 @@ pub fn quietly<T>(step: impl FnOnce() -> T) -> Result<T, String> {
 /// Something else that could be opened in the engine's place gives this.
 impl Machine for Engine {
     fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
+        let before = out.len();
         Self::step(self, now, event, out);
+        transcript::hear(&out[before..]);
     }
 
     fn recall(&mut self, legacy: Legacy) {

@@ -1,4 +1,4 @@
-//! The test kit's own command: `crash`, `counts`, `bound`, `codecs`, `papers`, `steps`.
+//! The test kit's own command: `crash`, `counts`, `bound`, `codecs`, `papers`, `steps`, `transcripts`.
 
 use std::process::ExitCode;
 
@@ -16,9 +16,11 @@ fn main() -> ExitCode {
         #[cfg(feature = "measure")]
         Some("papers") => onefold_sim::papers::command::command(&words).map_err(std::io::Error::other),
         #[cfg(feature = "measure")]
+        Some("transcripts") => onefold_sim::transcripts::command(&words).map_err(std::io::Error::other),
+        #[cfg(feature = "measure")]
         Some("steps") => onefold_sim::steps::command(&words).map_err(std::io::Error::other),
         _ => {
-            eprintln!("usage: onefold-sim crash | counts | bound | codecs | papers | steps [OPTIONS]");
+            eprintln!("usage: onefold-sim crash | counts | bound | codecs | papers | steps | transcripts [OPTIONS]");
             return ExitCode::from(2);
         }
     };

@@ -1,78 +1,42 @@
 //! The four cases of the paper's Figure 1 (OrderMergeDedup section 2.1): in which order the device is asked for what, on the real engine.
-//!
-//! Nothing is delayed (delay 0, strong persistence), so that the non-critical writes show where they stand.
 
-mod scene;
+use onefold_sim::counts::figure1;
 
-use onefold_engine::format::Wish;
-use onefold_engine::interface::Reply;
-use onefold_engine::settings::{Persistence, Settings};
-use scene::{Order, Scene};
-
-/// Plays a scene with every order of completion.
-fn play(noncritical_delay_ms: u64, scene: impl Fn(&mut Scene)) {
-    for order in [Order::FirstFirst, Order::LastFirst, Order::Drawn] {
-        let settings = Settings { persistence: Persistence::Strong, noncritical_delay_ms, ..Settings::default() };
-        let mut stage = Scene::new(16 << 20, &Wish::default(), order, settings);
-        stage.alone = true;
-        assert!(stage.told.iter().all(|told| told == "flush"), "opening: {:?}", stage.told);
-        scene(&mut stage);
-        assert!(stage.answers.iter().all(|reply| matches!(reply, Reply::Done)), "{:?}", stage.answers);
-    }
-}
-
-/// Case 1. The count begins at two: the logical block's link and the fingerprint's.
 #[test]
 fn new_write_not_duplicate() {
-    play(0, |scene| {
-        let told = scene.write(3, 100);
-        assert_eq!(told, ["content P0", "refs P0: 2", "flush", "map L3: P0", "flush", "answer", "fingerprints P0"]);
-    });
+    figure1::new_write_not_duplicate();
 }
 
-/// Case 2. No content, no fingerprint: the count is durable before the link.
 #[test]
 fn new_write_duplicate() {
-    play(0, |scene| {
-        scene.write(3, 100);
-        let told = scene.write(9, 100);
-        assert_eq!(told, ["refs P0: 3", "flush", "map L9: P0", "flush", "answer"]);
-    });
+    figure1::new_write_duplicate();
 }
 
-/// Case 3. As case 1; and only after the link is durably gone does the old block's count fall. Its fingerprint still holds it.
 #[test]
 fn overwrite_not_duplicate() {
-    play(0, |scene| {
-        scene.write(3, 100);
-        let told = scene.write(3, 200);
-        let critical = ["content P1", "refs P1: 2", "flush", "map L3: P1", "flush", "answer"];
-        assert_eq!(told[..6], critical);
-        let mut later = told[6..].to_vec();
-        later.sort();
-        assert_eq!(later, ["fingerprints P1", "refs P0: 1"], "no order is needed between these");
-    });
+    figure1::overwrite_not_duplicate();
 }
 
-/// Case 4. As case 2; the decrement of the old block's count comes later, although both counts stand on one page: the cycle of section 2.1
-/// does not arise.
 #[test]
 fn overwrite_duplicate() {
-    play(0, |scene| {
-        scene.write(3, 100);
-        scene.write(9, 200);
-        let told = scene.write(9, 100);
-        assert_eq!(told, ["refs P0: 3", "flush", "map L9: P0", "flush", "answer", "refs P1: 1"]);
-    });
+    figure1::overwrite_duplicate();
 }
 
-/// With the default delay the decrement of case 3 waits for a page that is written anyway: the next increment's.
 #[test]
 fn a_delayed_decrement_rides_along_with_the_next_increment() {
-    play(30_000, |scene| {
-        scene.write(3, 100);
-        scene.write(3, 200);
-        let told = scene.write(3, 300);
-        assert_eq!(told, ["content P2", "refs P0: 1, P2: 2", "flush", "map L3: P2", "flush", "answer"]);
-    });
+    figure1::a_delayed_decrement_rides_along_with_the_next_increment();
+}
+
+#[test]
+fn each_case_has_its_name() {
+    assert_eq!(
+        figure1::CASES.map(|(name, _)| name),
+        [
+            "new_write_not_duplicate",
+            "new_write_duplicate",
+            "overwrite_not_duplicate",
+            "overwrite_duplicate",
+            "a_delayed_decrement_rides_along_with_the_next_increment"
+        ]
+    );
 }

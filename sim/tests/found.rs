@@ -1,7 +1,5 @@
 //! Faults of the engine that the explorer found, each as a small scene that shows it (docs/decisions/0010-the-engine.md).
 
-mod scene;
-
 use onefold_engine::format::{PageId, Region, Wish};
 use onefold_engine::interface::{Class, Event, Failure, Op, Reply, Segment};
 use onefold_engine::memory::Part;
@@ -9,7 +7,7 @@ use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Pbn};
 use onefold_sim::counts::device::Device;
 use onefold_sim::counts::names::name_of;
-use scene::{Order, Scene};
+use onefold_sim::counts::scene::{Order, Scene};
 
 fn settings(persistence: Persistence) -> Settings {
     Settings { persistence, noncritical_delay_ms: 0, anticipation_ms: 0, memory_bytes: 2 << 20, ..Settings::default() }

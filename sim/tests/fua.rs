@@ -1,11 +1,9 @@
 //! Single FUA writes beside what else the log has under way, as small scenes (docs/decisions/0075-a-single-fua-write.md).
 
-mod scene;
-
 use onefold_engine::format::{CommitMode, Wish};
 use onefold_engine::interface::{Event, Op};
 use onefold_engine::settings::Settings;
-use scene::{Order, Scene};
+use onefold_sim::counts::scene::{Order, Scene};
 use std::cell::Cell;
 
 fn scene(condense_beyond: u64) -> Scene {

@@ -1,8 +1,6 @@
 //! Faults where a volume goes from one commit mode to the other, and where a log has little room: each as a small scene that shows it
 //! (docs/log.md).
 
-mod scene;
-
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{CommitMode, Geometry, Superblock, Wish};
 use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Reply, Segment};
@@ -10,7 +8,7 @@ use onefold_engine::settings::{Compression, Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
 use onefold_sim::counts::device::Device;
 use onefold_sim::counts::names::name_of;
-use scene::{Hold, Order, Scene};
+use onefold_sim::counts::scene::{Hold, Order, Scene};
 use std::cell::Cell;
 
 fn settings(commit_mode: CommitMode) -> Settings {

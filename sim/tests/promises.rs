@@ -1,7 +1,5 @@
 //! What is promised in mode `log`, and what the next server makes of it, as small scenes (docs/ordering.md, docs/decisions/0076-promises-with-content.md).
 
-mod scene;
-
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::format::{CommitMode, Wish};
 use onefold_engine::interface::{Class, Event, Failure, Legacy, Notice, Op, Promised, Reply, Segment};
@@ -9,7 +7,7 @@ use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::Lbn;
 use onefold_sim::counts::device::Device;
 use onefold_sim::counts::names::{name_of, write_name};
-use scene::{Order, Scene};
+use onefold_sim::counts::scene::{self, Order, Scene};
 
 fn settings(ring_contents_max: u64) -> Settings {
     let settings = Settings { commit_mode: CommitMode::Log, keeps_promises: true, ring_contents_max, ..Settings::default() };

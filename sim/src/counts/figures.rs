@@ -18,7 +18,7 @@ const WRITES: u64 = 16_384;
 const FLUSH_EVERY: u64 = 32;
 
 /// What is run for a figure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Scene {
     mode: CommitMode,
     device_mib: u64,
@@ -30,7 +30,7 @@ struct Scene {
     load: Kind,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Single blocks at random places of so many, a flush every so many writes, so many percent of them duplicates.
     Random { range: usize, writes: u64, flush_every: u64, duplicates_percent: u8 },
@@ -152,6 +152,18 @@ fn figure(name: &'static str, what: Count, target: f64, o: &Outcome) -> Figure {
             Figure::new(name, saved - ratio(duplicates, 1), "units", Relation::Exactly, target)
         }
     }
+}
+
+/// A figure of each scene, by its name.
+#[must_use]
+pub fn scenes() -> Vec<&'static str> {
+    let mut known = Vec::new();
+    let is_new = |&(_, scene, ..): &(_, Scene, _, _)| {
+        let is_new = !known.contains(&scene);
+        known.push(scene);
+        is_new
+    };
+    FIGURES.into_iter().filter(is_new).map(|(name, ..)| name).collect()
 }
 
 /// Measures a figure.

@@ -8,11 +8,13 @@
 
 pub mod device;
 pub mod drive;
+pub mod figure1;
 pub mod figures;
 pub mod load;
 pub mod pace;
 pub mod pool;
 pub mod rig;
+pub mod scene;
 pub mod slots;
 
 pub use onefold_trace::replay::names;

@@ -4,8 +4,11 @@
 //! 2. Where nothing runs beside the commit, no write is in flight whenever a flush is issued, so all that was issued before it is covered by
 //!    it. Whenever a client of strong persistence is answered the last thing that completed was a flush.
 //! 3. A scene may hold completions back, to have something happen before them, and may have commands fail.
-#![allow(dead_code, reason = "each file of tests takes what it needs")]
 
+use crate::counts::device::Device;
+use crate::counts::names::{digest_of, name_of, write_name};
+use crate::machine::PlainHome;
+use crate::transcript;
 use fastrand::Rng;
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Slice};
@@ -18,9 +21,6 @@ use onefold_engine::interface::{Action, Class, Event, Hint, IoFailure, Notice, O
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Pbn, SECTOR_BYTES, Time, index};
-use onefold_sim::counts::device::Device;
-use onefold_sim::counts::names::{digest_of, name_of, write_name};
-use onefold_sim::machine::PlainHome;
 use std::sync::Arc;
 
 /// Which of the operations in flight completes next.
@@ -181,6 +181,7 @@ impl Scene {
     pub fn feed(&mut self, event: Event) {
         let mut out = Vec::new();
         self.engine.step(Time(self.now), event, &mut out);
+        transcript::hear(&out);
         for action in out {
             match action {
                 Action::Write { io, at, data, class, fua } => {
