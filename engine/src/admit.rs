@@ -12,13 +12,13 @@ use crate::epoch::Wanted;
 use crate::expect::Expect;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
-use crate::interface::{Action, Class, Failure, Op, Reply, Request, RequestId};
+use crate::interface::{Class, Failure, Op, Reply, Request, RequestId};
 use crate::io::IoFor;
 use crate::link::{Blocked, Compared};
 use crate::memory::Part;
-use crate::pages::Task;
 use crate::promise::Unspoken;
 use crate::recall::RECALLED;
+use crate::schedule::Task;
 use crate::slot::{in_slot, slot_of};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, SECTOR_BYTES, count, index};
 
@@ -80,24 +80,24 @@ fn changes(op: Op) -> bool {
 impl Engine {
     /// Takes in a request. Everything waits until the volume is open.
     pub(crate) fn admit(&mut self, request: Request) {
-        if self.stage.is_before_service() {
-            self.admission.push_back(request);
+        if self.state.stage.is_before_service() {
+            self.requests.admission.push_back(request);
             return;
         }
-        if changes(request.op) { self.admission.push_back(request) } else { self.dispatch(request) }
+        if changes(request.op) { self.requests.admission.push_back(request) } else { self.dispatch(request) }
     }
 
     /// Lets in what memory allows.
     pub(crate) fn drain_admission(&mut self) {
-        if self.stage.is_before_service() {
+        if self.state.stage.is_before_service() {
             return;
         }
         self.admit_discards_when_full();
-        while let Some(request) = self.admission.front() {
-            if changes(request.op) && !self.failed && self.backlogged() {
+        while let Some(request) = self.requests.admission.front() {
+            if changes(request.op) && !self.io.failed && self.backlogged() {
                 return;
             }
-            let request = self.admission.pop_front().expect("it was seen in front");
+            let request = self.requests.admission.pop_front().expect("it was seen in front");
             self.dispatch(request);
         }
     }
@@ -108,9 +108,9 @@ impl Engine {
             return;
         }
         let mut at = 0;
-        while at < self.admission.len() && !self.lacks_room_for_records() {
-            if self.admission[at].op == Op::Discard {
-                let request = self.admission.remove(at).expect("it was counted");
+        while at < self.requests.admission.len() && !self.lacks_room_for_records() {
+            if self.requests.admission[at].op == Op::Discard {
+                let request = self.requests.admission.remove(at).expect("it was counted");
                 self.dispatch(request);
             } else {
                 at += 1;
@@ -121,18 +121,18 @@ impl Engine {
     /// Whether a further write has to wait: for room for its records, or for those that wait already. Those that wait for a block hold back none that
     /// may need no new one; what they hold besides is bounded by what requests may bring.
     fn backlogged(&mut self) -> bool {
-        let waiting = if self.is_full() { self.writes.len() - self.space_waiters.len() } else { self.writes.len() };
-        waiting >= self.pages.waiting_max() || self.lacks_room_for_records()
+        let waiting = if self.is_full() { self.requests.writes.len() - self.space.waiters.len() } else { self.requests.writes.len() };
+        waiting >= self.tables.pages.waiting_max() || self.lacks_room_for_records()
     }
 
     /// Whether a further write, or discard, has to wait for records to be committed.
     fn lacks_room_for_records(&mut self) -> bool {
-        (self.open_bytes() > self.accountant.limit(Part::Dirty) / 2 || !self.accountant.within(Part::Dirty))
-            && (self.commit.is_some() || !self.open.is_empty())
+        (self.open_bytes() > self.memory.accountant.limit(Part::Dirty) / 2 || !self.memory.accountant.within(Part::Dirty))
+            && (self.scheme.commit.is_some() || !self.tables.open.is_empty())
             || self.holds_enough()
             || self.waits_for_checkpoint()
-            || self.open.is_due
-            || self.promises.records().1 > self.settings.ring_records_max / 2
+            || self.tables.open.is_due
+            || self.journal.records().1 > self.settings.ring_records_max / 2
     }
 
     fn dispatch(&mut self, request: Request) {
@@ -142,7 +142,7 @@ impl Engine {
         if !fits {
             return self.fail_request(request.id, Failure::Invalid);
         }
-        if self.unflushed {
+        if self.state.unflushed {
             return self.fail_request(request.id, Failure::Io);
         }
         if changes(request.op) && self.is_read_only() {
@@ -160,7 +160,7 @@ impl Engine {
     pub(crate) fn begin_request(&mut self, request: &Request) {
         let strong = self.settings.persistence == crate::settings::Persistence::Strong;
         let durable = if request.fua { Some(Wanted::Fua) } else { strong.then_some(Wanted::Strong) };
-        self.requests.insert(request.id, Pending { left: 1, failure: None, durable, unspoken: Vec::new() });
+        self.requests.pending.insert(request.id, Pending { left: 1, failure: None, durable, unspoken: Vec::new() });
     }
 
     fn begin_write(&mut self, request: &Request) {
@@ -173,10 +173,10 @@ impl Engine {
         if count(payload.buffer.blocks()) < blocks || count(payload.digests.len()) < blocks {
             return self.fail_request(request.id, Failure::Invalid);
         }
-        self.ledger.client_writes += 1;
-        self.ledger.client_bytes += request.length.0;
-        self.ledger.client_units += blocks;
-        self.anticipation.arrived(self.now);
+        self.io.ledger.client_writes += 1;
+        self.io.ledger.client_bytes += request.length.0;
+        self.io.ledger.client_units += blocks;
+        self.scheme.anticipation.arrived(self.io.now);
         self.begin_request(request);
         self.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
         self.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
@@ -200,8 +200,8 @@ impl Engine {
                 Err(why) => blocked = Some(why),
             }
         }
-        self.requests.get_mut(&request).expect("the request was begun").left += 1;
-        let op = self.writes.insert(WriteOp {
+        self.requests.pending.get_mut(&request).expect("the request was begun").left += 1;
+        let op = self.requests.writes.insert(WriteOp {
             request,
             lbn,
             whole: whole.then(|| (sent.clone(), digest)),
@@ -215,18 +215,18 @@ impl Engine {
         });
         match blocked {
             Some(why) => self.write_blocked(op, why),
-            None => self.ready.push_back(Task::Write(op)),
+            None => self.schedule.ready.push_back(Task::Write(op)),
         }
     }
 
     /// Goes on with a block's write as far as it gets.
     pub(crate) fn go_on_writing(&mut self, op: usize) {
         loop {
-            let Some(write) = self.writes.get(op) else { return };
+            let Some(write) = self.requests.writes.get(op) else { return };
             match write.stage {
                 // Its event has yet to come.
                 WriteStage::Reading | WriteStage::Digesting | WriteStage::Comparing { .. } => return,
-                _ if self.failed => return self.end_write(op, Some(Failure::ReadOnly)),
+                _ if self.io.failed => return self.end_write(op, Some(Failure::ReadOnly)),
                 WriteStage::Base => return self.find_base(op),
                 WriteStage::Verifying { .. } => return self.verify_base(op),
                 WriteStage::Place => {}
@@ -236,7 +236,7 @@ impl Engine {
                 Some(false) => continue,
                 None => return,
             }
-            let write = &self.writes[op];
+            let write = &self.requests.writes[op];
             let (slice, digest) = write.whole.clone().expect("a block that looks for its place is whole");
             let (request, lbn, compared) = (write.request, write.lbn, write.compared);
             match self.link(request, lbn, &slice, digest, compared) {
@@ -252,17 +252,17 @@ impl Engine {
     fn write_blocked(&mut self, op: usize, why: Blocked) {
         match why {
             Blocked::Page(id) => self.wait(id, Task::Write(op)),
-            Blocked::Space => self.space_waiters.push_back(op),
+            Blocked::Space => self.space.waiters.push_back(op),
             Blocked::Failed(failure) => self.end_write(op, Some(failure)),
             Blocked::Compare(pbn) | Blocked::Carrier(pbn) => {
                 self.pin_other_for(op, pbn);
-                self.writes[op].stage = WriteStage::Comparing { in_slots: matches!(why, Blocked::Carrier(_)) };
-                let waiting = self.comparing.entry(pbn).or_default();
+                self.requests.writes[op].stage = WriteStage::Comparing { in_slots: matches!(why, Blocked::Carrier(_)) };
+                let waiting = self.blocks.comparing.entry(pbn).or_default();
                 waiting.push(op);
                 // Slots of one carrier are often sought together: one read is enough for all.
                 if waiting.len() == 1 {
-                    let at = self.geometry.block_at(pbn);
-                    self.read_in(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
+                    let at = self.medium.geometry.block_at(pbn);
+                    self.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
                 }
             }
         }
@@ -270,14 +270,14 @@ impl Engine {
 
     /// Whether the LBN still means what was read. `Some(false)`: the write begins again; `None`: it waits for a map page, or has ended.
     fn base_still_holds(&mut self, op: usize) -> Option<bool> {
-        let write = &self.writes[op];
+        let write = &self.requests.writes[op];
         let (Some(base), lbn) = (write.base, write.lbn) else { return Some(true) };
         match self.lookup(lbn) {
-            Ok(Some(entry)) if entry == base && !self.parts.is_overtaken(lbn, op) => Some(true),
+            Ok(Some(entry)) if entry == base && !self.requests.parts.is_overtaken(lbn, op) => Some(true),
             Ok(Some(_)) => {
                 self.unpin_for(op);
-                self.parts.end(lbn, op);
-                let write = &mut self.writes[op];
+                self.requests.parts.end(lbn, op);
+                let write = &mut self.requests.writes[op];
                 write.whole = None;
                 write.base = None;
                 write.compared = Compared::Nothing;
@@ -297,14 +297,14 @@ impl Engine {
 
     /// Finds the block that a partial write lies over.
     fn find_base(&mut self, op: usize) {
-        let lbn = self.writes[op].lbn;
+        let lbn = self.requests.writes[op].lbn;
         let entry = match self.lookup(lbn) {
             Ok(Some(entry)) => entry,
             Ok(None) => return self.end_write(op, Some(Failure::Io)),
             Err(page) => return self.wait(page, Task::Write(op)),
         };
-        self.writes[op].base = Some(entry);
-        self.parts.begin(lbn, op);
+        self.requests.writes[op].base = Some(entry);
+        self.requests.parts.begin(lbn, op);
         match entry {
             MapEntry::Unmapped | MapEntry::Zero => self.merge(op, None),
             MapEntry::Lost => self.end_write(op, Some(Failure::Io)),
@@ -313,9 +313,9 @@ impl Engine {
                 if let Some(here) = self.in_memory(pbn).and_then(|block| in_slot(&block, slot)) {
                     self.merge(op, Some(&here));
                 } else {
-                    self.writes[op].stage = WriteStage::Reading;
-                    let at = self.geometry.block_at(pbn);
-                    self.read_in(IoFor::ReadForWrite { op, pbn }, at, 1, self.settings.verify_reads, Class::Data);
+                    self.requests.writes[op].stage = WriteStage::Reading;
+                    let at = self.medium.geometry.block_at(pbn);
+                    self.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, self.settings.verify_reads, Class::Data);
                 }
             }
         }
@@ -331,14 +331,14 @@ impl Engine {
         result: Result<(), crate::interface::IoFailure>,
     ) {
         let slice = buffer.freeze().slice(0, 1);
-        if matches!(self.writes[op].stage, WriteStage::Comparing { .. }) {
-            let waiting = self.comparing.remove(&pbn).expect("who compares has asked");
+        if matches!(self.requests.writes[op].stage, WriteStage::Comparing { .. }) {
+            let waiting = self.blocks.comparing.remove(&pbn).expect("who compares has asked");
             return waiting.into_iter().for_each(|op| self.other_arrived(op, pbn, result.is_ok().then_some(&slice)));
         }
         if result.is_err() {
             return self.end_write(op, Some(Failure::Io));
         }
-        let write = &mut self.writes[op];
+        let write = &mut self.requests.writes[op];
         let digest = digests.first().copied().unwrap_or(Digest::Partial);
         write.stage = WriteStage::Verifying { buffer: slice, digest, pbn };
         self.go_on_writing(op);
@@ -346,15 +346,16 @@ impl Engine {
 
     /// A possible duplicate of a whole block has arrived, if it could be read.
     fn other_arrived(&mut self, op: usize, pbn: Pbn, stored: Option<&Slice>) {
-        let WriteStage::Comparing { in_slots } = self.writes[op].stage else { unreachable!("it waits for that block") };
+        let WriteStage::Comparing { in_slots } = self.requests.writes[op].stage else { unreachable!("it waits for that block") };
         let compared = stored.and_then(|stored| self.compare_stored(op, pbn, in_slots, stored));
         if let (Some(stored), Some(Compared::SameSlot(_, _, authenticator))) = (stored, compared) {
             // The next duplicate of one of its slots need not read it.
-            if matches!(self.expect_content(pbn), Expect::Carrier(value) if value == authenticator) && !self.suspects.contains(&pbn) {
-                self.cache.fill(pbn, stored.block(0));
+            if matches!(self.expect_content(pbn), Expect::Carrier(value) if value == authenticator) && !self.blocks.suspects.contains(&pbn)
+            {
+                self.blocks.cache.fill(pbn, stored.block(0));
             }
         }
-        let write = &mut self.writes[op];
+        let write = &mut self.requests.writes[op];
         write.compared = compared.unwrap_or(Compared::Differs(pbn));
         write.stage = WriteStage::Place;
         self.go_on_writing(op);
@@ -362,7 +363,7 @@ impl Engine {
 
     /// Whether a block that came from the device holds what is written, as a whole or in a slot.
     fn compare_stored(&self, op: usize, pbn: Pbn, in_slots: bool, stored: &Slice) -> Option<Compared> {
-        let (whole, digest) = self.writes[op].whole.as_ref().expect("only whole blocks are compared");
+        let (whole, digest) = self.requests.writes[op].whole.as_ref().expect("only whole blocks are compared");
         if !in_slots {
             return (whole.block(0) == stored.block(0)).then_some(Compared::Same(pbn));
         }
@@ -374,9 +375,9 @@ impl Engine {
     }
 
     fn verify_base(&mut self, op: usize) {
-        let WriteStage::Verifying { buffer, digest, pbn } = &self.writes[op].stage else { return };
+        let WriteStage::Verifying { buffer, digest, pbn } = &self.requests.writes[op].stage else { return };
         let (buffer, digest, pbn) = (buffer.clone(), *digest, *pbn);
-        let Some(MapEntry::Block { slot, .. }) = self.writes[op].base else { return };
+        let Some(MapEntry::Block { slot, .. }) = self.requests.writes[op].base else { return };
         let expect = if self.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
         if let Expect::Page(id) = expect {
             return self.wait(id, Task::Write(op));
@@ -392,23 +393,22 @@ impl Engine {
 
     /// Lays the client's bytes over the block and has the whole fingerprinted.
     fn merge(&mut self, op: usize, base: Option<&Slice>) {
-        let mut merged = self.home.clone().take(1);
+        let mut merged = self.io.buffer(1);
         match base {
             Some(slice) => merged.block_mut(0).copy_from_slice(slice.block(0)),
             None => merged.block_mut(0).fill(0),
         }
-        let write = &self.writes[op];
+        let write = &self.requests.writes[op];
         merged.block_mut(0)[write.covers.clone()].copy_from_slice(&write.sent.block(0)[write.covers.clone()]);
         let merged = merged.freeze().slice(0, 1);
-        let io = self.io(IoFor::DigestForWrite { op });
-        self.out.push(Action::Digest { io, block: merged.clone() });
-        let write = &mut self.writes[op];
+        self.io.digest(IoFor::DigestForWrite { op }, merged.clone());
+        let write = &mut self.requests.writes[op];
         write.whole = Some((merged, Digest::Partial));
         write.stage = WriteStage::Digesting;
     }
 
     pub(crate) fn write_digested(&mut self, op: usize, digest: Digest) {
-        let write = &mut self.writes[op];
+        let write = &mut self.requests.writes[op];
         write.whole.as_mut().expect("what was digested was merged").1 = digest;
         write.stage = WriteStage::Place;
         if write.request == RECALLED {
@@ -420,45 +420,45 @@ impl Engine {
     fn pin_for(&mut self, op: usize, pbn: Pbn) {
         self.unpin_for(op);
         self.pin(pbn);
-        self.writes[op].pinned = Some(pbn);
+        self.requests.writes[op].pinned = Some(pbn);
     }
 
     fn pin_other_for(&mut self, op: usize, pbn: Pbn) {
         self.pin(pbn);
-        if let Some(before) = self.writes[op].pinned_other.replace(pbn) {
+        if let Some(before) = self.requests.writes[op].pinned_other.replace(pbn) {
             self.unpin(before);
         }
     }
 
     fn unpin_for(&mut self, op: usize) {
-        let write = &mut self.writes[op];
+        let write = &mut self.requests.writes[op];
         let pinned = [write.pinned.take(), write.pinned_other.take()];
         pinned.into_iter().flatten().for_each(|pbn| self.unpin(pbn));
     }
 
     /// No block is left for it.
     pub(crate) fn go_without_space(&mut self, op: usize, failure: Failure) {
-        if self.writes.contains(op) {
+        if self.requests.writes.contains(op) {
             self.end_write(op, Some(failure));
         }
     }
 
     fn end_write(&mut self, op: usize, failure: Option<Failure>) {
         self.unpin_for(op);
-        let write = self.writes.remove(op);
-        self.parts.end(write.lbn, op);
+        let write = self.requests.writes.remove(op);
+        self.requests.parts.end(write.lbn, op);
         self.finish_part(write.request, failure);
     }
 
     /// One part of a request is in its place (or never will be).
     pub(crate) fn finish_part(&mut self, request: RequestId, failure: Option<Failure>) {
-        let pending = self.requests.get_mut(&request).expect("a request ends with its last part");
+        let pending = self.requests.pending.get_mut(&request).expect("a request ends with its last part");
         pending.failure = pending.failure.or(failure);
         pending.left -= 1;
         if pending.left > 0 {
             return;
         }
-        let pending = self.requests.remove(&request).expect("it was just there");
+        let pending = self.requests.pending.remove(&request).expect("it was just there");
         if request == RECALLED {
             return self.content_is_recalled(pending.failure.is_none());
         }
@@ -468,7 +468,7 @@ impl Engine {
                 Some(why) => self.wait_for_commit(request, why),
                 None => {
                     self.remember(pending.unspoken);
-                    self.reply(request, Reply::Done);
+                    self.io.reply(request, Reply::Done);
                 }
             },
         }
@@ -477,15 +477,15 @@ impl Engine {
     /// After a failed write or flush: whoever waits for durability hears of it (A5).
     pub(crate) fn fail_writers(&mut self) {
         self.release_unsent_content();
-        let mut waiters = std::mem::take(&mut self.open.waiters);
-        if let Some(commit) = &mut self.commit {
+        let mut waiters = std::mem::take(&mut self.tables.open.waiters);
+        if let Some(commit) = &mut self.scheme.commit {
             waiters.append(&mut commit.epoch.waiters);
         }
         waiters.into_iter().for_each(|request| self.fail_request(request, Failure::Io));
-        let stuck: Vec<usize> = self.writes.iter().map(|(op, _)| op).collect();
-        self.space_waiters.clear();
-        stuck.into_iter().for_each(|op| self.ready.push_back(Task::Write(op)));
-        let held: Vec<Pbn> = self.content_waiters.keys().copied().collect();
+        let stuck: Vec<usize> = self.requests.writes.iter().map(|(op, _)| op).collect();
+        self.space.waiters.clear();
+        stuck.into_iter().for_each(|op| self.schedule.ready.push_back(Task::Write(op)));
+        let held: Vec<Pbn> = self.blocks.content_waiters.keys().copied().collect();
         held.into_iter().for_each(|pbn| self.content_arrived_for_waiters(pbn, false));
     }
 }

@@ -12,19 +12,19 @@ use crate::interface::Notice;
 impl Engine {
     /// Whether writes are refused.
     pub(crate) fn is_read_only(&self) -> bool {
-        self.failed || self.used_up || self.settings.read_only
+        self.io.failed || self.state.used_up || self.settings.read_only
     }
 
     /// Sees whether a counter has come to its end: as the volume opens, when its log was read, and at each seal, for nothing but commits makes
     /// counters go on and on.
     pub(crate) fn look_at_counters(&mut self) {
-        let sequence = self.log.as_ref().map_or(0, |log| log.last_sequence());
-        let used_up = self.superblock.used_up().is_some() || self.open.number.0 >= COUNTER_STOP || sequence >= COUNTER_STOP;
-        if !used_up || self.used_up {
+        let sequence = self.scheme.log.as_ref().map_or(0, |log| log.last_sequence());
+        let used_up = self.medium.superblock.used_up().is_some() || self.tables.open.number.0 >= COUNTER_STOP || sequence >= COUNTER_STOP;
+        if !used_up || self.state.used_up {
             return;
         }
-        self.used_up = true;
-        self.settings.read_only |= self.stage == Stage::Opening;
-        self.notice(Notice::CountersUsedUp);
+        self.state.used_up = true;
+        self.settings.read_only |= self.state.stage == Stage::Opening;
+        self.io.notice(Notice::CountersUsedUp);
     }
 }

@@ -8,8 +8,6 @@
 use crate::buffer::{Buffer, BufferMut, Slice};
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::page::Region;
-use crate::log::Progress;
-use crate::stats::Unpacked;
 use crate::units::{Bytes, Epoch, Lbn, Pbn, Time};
 
 /// A client's request, numbered by the runtime.
@@ -335,4 +333,23 @@ pub enum Notice {
     SetBack,
     /// Excess counts left by a crash were returned.
     Recounted { blocks: u64 },
+}
+
+/// How far the reading of a log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Units of the log that were read, and how many there are at the most as far as is known: only the last one tells which is the last.
+    pub units: u64,
+    pub units_most: u64,
+    /// What their records do, counted by runs; and how many of these are on pages already, because memory is meant for fewer.
+    pub records: u64,
+    pub records_on_pages: u64,
+}
+
+/// Blocks that clients' content would take if none lay in slots: at least and at most; of so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unpacked {
+    pub least: u64,
+    pub most: u64,
+    pub of: u64,
 }

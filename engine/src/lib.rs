@@ -10,8 +10,18 @@ pub mod buffer;
 pub mod memory;
 pub mod units;
 
+mod beside;
+mod blocks;
+mod charge;
 mod engine;
 mod io;
+mod ledger;
+mod medium;
+mod requests;
+mod schedule;
+mod scheme;
+mod state;
+mod tables;
 
 mod admit;
 pub mod fingerprint;

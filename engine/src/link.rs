@@ -5,8 +5,9 @@
 //! 2. A block is linked to only when the fingerprint table, or a birth that waits to enter it, confirms what the index says.
 //! 3. Nothing here waits: what is missing is named ([`Blocked`]), and the caller comes again.
 
+use crate::blocks::{Fresh, Run};
 use crate::buffer::Slice;
-use crate::engine::{Engine, Fresh};
+use crate::engine::Engine;
 use crate::epoch::Epoch;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
@@ -48,14 +49,6 @@ enum Since {
     Epoch(Number),
 }
 
-/// New blocks with neighbouring PBNs, on their way out in one command.
-pub(crate) struct Run {
-    first: Pbn,
-    blocks: u64,
-    data: Vec<Slice>,
-    request: RequestId,
-}
-
 /// The most blocks in one command.
 const RUN_BLOCKS_MAX: u64 = 256;
 
@@ -74,8 +67,8 @@ impl Engine {
         self.admit_records(1)?;
         let fingerprint = match digest {
             Digest::Zero => {
-                self.ledger.zeroes += 1;
-                self.promise(request, self.open.number, Promised::Zero { lbn });
+                self.io.ledger.zeroes += 1;
+                self.promise(request, self.tables.open.number, Promised::Zero { lbn });
                 self.set_point(lbn, MapEntry::Zero);
                 return Ok(());
             }
@@ -83,8 +76,8 @@ impl Engine {
             Digest::Partial => return Err(Blocked::Failed(Failure::Invalid)),
         };
         let content = Named { slice, fingerprint };
-        if self.superblock.is_protected(lbn) {
-            let value = self.fingerprinter.checksum(slice.block(0));
+        if self.medium.superblock.is_protected(lbn) {
+            let value = self.medium.fingerprinter.checksum(slice.block(0));
             return self.link_new(request, lbn, content, FingerprintEntry { kind: Kind::Checksum, value });
         }
         match self.find_duplicate(lbn, slice, &fingerprint, compared)? {
@@ -93,7 +86,7 @@ impl Engine {
                 Ok(())
             }
             Known::Unchanged(pbn, slot, since) => {
-                self.ledger.unchanged += 1;
+                self.io.ledger.unchanged += 1;
                 if let Since::Epoch(epoch) = since {
                     self.promise_block(request, epoch, lbn, (pbn, slot), content);
                 }
@@ -106,7 +99,7 @@ impl Engine {
     /// A stored block with this content that may take one more link.
     fn find_duplicate(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Compared) -> Result<Known, Blocked> {
         let Some(pbn) = self.index.get(fp) else { return Ok(Known::New) };
-        if compared == Compared::Differs(pbn) || self.suspects.contains(&pbn) {
+        if compared == Compared::Differs(pbn) || self.blocks.suspects.contains(&pbn) {
             return Ok(Known::New);
         }
         let Some(slot) = self.confirmed(pbn, fp, compared)? else {
@@ -116,7 +109,7 @@ impl Engine {
         if let Some(since) = self.means_already(lbn, pbn, slot) {
             return Ok(Known::Unchanged(pbn, slot, since));
         }
-        let (page, _) = self.geometry.refs_of(pbn);
+        let (page, _) = self.medium.geometry.refs_of(pbn);
         match self.ensure(page) {
             Got::Wait => return Err(Blocked::Page(page)),
             Got::Unreadable => return Ok(Known::New),
@@ -124,12 +117,12 @@ impl Engine {
         }
         let refs = self.refs_now(pbn);
         if refs == 0 {
-            self.notice(Notice::Damage { what: "a fingerprint names a block without links", at: pbn.0 });
+            self.io.notice(Notice::Damage { what: "a fingerprint names a block without links", at: pbn.0 });
             self.index.remove(fp, pbn);
             return Ok(Known::New);
         }
         if refs == REFS_UNKNOWN || refs >= self.link_limit() {
-            self.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
+            self.io.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
             return Ok(Known::New);
         }
         // A slot has been compared if its carrier had to be read; else it is compared here.
@@ -147,18 +140,18 @@ impl Engine {
 
     /// The slot of `pbn` in which, as the medium or a birth on its way there says, this content lies.
     fn confirmed(&mut self, pbn: Pbn, fp: &Fingerprint, compared: Compared) -> Result<Option<u8>, Blocked> {
-        if pbn.0 >= self.geometry.data_blocks {
+        if pbn.0 >= self.medium.geometry.data_blocks {
             return Ok(None);
         }
-        let birth = self.fresh.get(pbn).filter(|fresh| fresh.waits);
+        let birth = self.blocks.fresh.get(pbn).filter(|fresh| fresh.waits);
         let entry = match birth.map(|fresh| FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint }) {
             Some(entry) => entry,
             None => {
-                let (page, at) = self.geometry.fingerprint_of(pbn);
+                let (page, at) = self.medium.geometry.fingerprint_of(pbn);
                 match self.ensure(page) {
                     Got::Wait => return Err(Blocked::Page(page)),
                     Got::Unreadable => return Ok(None),
-                    Got::Ready => self.pages.expect(page).content.fingerprint(at),
+                    Got::Ready => self.tables.pages.expect(page).content.fingerprint(at),
                 }
             }
         };
@@ -179,7 +172,7 @@ impl Engine {
 
     /// A block, where it is in memory and known to be right.
     pub(crate) fn in_memory(&mut self, pbn: Pbn) -> Option<Slice> {
-        self.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.cache.get(pbn))
+        self.blocks.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.blocks.cache.get(pbn))
     }
 
     /// Whether the LBN is known, without any I/O, to mean this block already, and since when.
@@ -187,63 +180,63 @@ impl Engine {
         let (entry, since) = match self.overlay(lbn) {
             Some((entry, epoch)) => (entry, Since::Epoch(epoch)),
             None => {
-                let (page, at) = self.geometry.map_of(lbn);
-                (self.geometry.known(self.pages.get(page)?.content.map(at)), Since::Durable)
+                let (page, at) = self.medium.geometry.map_of(lbn);
+                (self.medium.geometry.known(self.tables.pages.get(page)?.content.map(at)), Since::Durable)
             }
         };
         (entry == MapEntry::Block { pbn, slot }).then_some(since)
     }
 
     fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, (pbn, slot): (Pbn, u8), content: Named<'_>) {
-        self.ledger.duplicates += 1;
-        self.promise_block(request, self.open.number, lbn, (pbn, slot), content);
+        self.io.ledger.duplicates += 1;
+        self.promise_block(request, self.tables.open.number, lbn, (pbn, slot), content);
         self.change_refs(pbn, 1);
-        self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
+        self.tables.open.refs_pages.insert(self.medium.geometry.refs_of(pbn).0.index);
         self.set_point(lbn, MapEntry::Block { pbn, slot });
         self.held_for_another(pbn, lbn);
-        self.pack_if_large(self.open.number);
+        self.pack_if_large(self.tables.open.number);
     }
 
     /// Stores the content in a new block. Its count begins at two: the LBN's link and the fingerprint's (section 2.1).
     fn link_new(&mut self, request: RequestId, lbn: Lbn, content: Named<'_>, entry: FingerprintEntry) -> Result<(), Blocked> {
         let (slice, FingerprintEntry { kind, value: fingerprint }) = (content.slice, entry);
         let pbn = self.allocate(lbn)?;
-        self.ledger.new_blocks += 1;
+        self.io.ledger.new_blocks += 1;
         self.change_refs(pbn, 2);
-        self.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
-        self.open.births.push(pbn);
-        let epoch = self.open.number.0;
+        self.tables.open.refs_pages.insert(self.medium.geometry.refs_of(pbn).0.index);
+        self.tables.open.births.push(pbn);
+        let epoch = self.tables.open.number.0;
         let held_back = self.hold_back(kind, lbn, pbn, slice);
         let goes = held_back.is_none();
         let held = Some(held_back.unwrap_or_else(|| slice.clone()));
-        self.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held, waits: true });
+        self.blocks.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held, waits: true });
         if kind == Kind::Fingerprint {
             self.index.insert(&fingerprint, pbn);
         }
-        self.promise_block(request, self.open.number, lbn, (pbn, 0), content);
+        self.promise_block(request, self.tables.open.number, lbn, (pbn, 0), content);
         if goes {
             self.add_to_run(request, pbn, slice.clone());
         }
         self.let_large_epoch_go();
         self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
-        self.pack_if_large(self.open.number);
+        self.pack_if_large(self.tables.open.number);
         Ok(())
     }
 
     /// From the open epoch on, `lbn` means `entry`.
     pub(crate) fn set_point(&mut self, lbn: Lbn, entry: MapEntry) {
-        self.open.opened.get_or_insert(self.now);
-        self.parts.overtake(lbn, lbn + 1);
-        if let Some(MapEntry::Block { pbn, .. }) = self.open.points.insert(lbn, entry) {
+        self.tables.open.opened.get_or_insert(self.io.now);
+        self.requests.parts.overtake(lbn, lbn + 1);
+        if let Some(MapEntry::Block { pbn, .. }) = self.tables.open.points.insert(lbn, entry) {
             self.cancel(pbn);
         }
     }
 
     /// Unmaps a range, from the open epoch on.
     pub(crate) fn unmap(&mut self, first: Lbn, end: Lbn) {
-        self.open.opened.get_or_insert(self.now);
-        self.parts.overtake(first, end);
-        for (lbn, entry) in self.open.unmap(first, end) {
+        self.tables.open.opened.get_or_insert(self.io.now);
+        self.requests.parts.overtake(first, end);
+        for (lbn, entry) in self.tables.open.unmap(first, end) {
             self.overtake(lbn);
             if let MapEntry::Block { pbn, .. } = entry {
                 self.cancel(pbn);
@@ -254,23 +247,23 @@ impl Engine {
     /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where promises name the block until
     /// the epoch is committed, the increment goes after that.
     fn cancel(&mut self, pbn: Pbn) {
-        let (page, _) = self.geometry.refs_of(pbn);
-        if self.settings.keeps_promises || self.pages.get(page).is_none() {
-            self.open.cancelled.push(pbn);
+        let (page, _) = self.medium.geometry.refs_of(pbn);
+        if self.settings.keeps_promises || self.tables.pages.get(page).is_none() {
+            self.tables.open.cancelled.push(pbn);
             return;
         }
-        let born_now = self.fresh.get(pbn).is_some_and(|f| f.waits && f.epoch == self.open.number.0);
+        let born_now = self.blocks.fresh.get(pbn).is_some_and(|f| f.waits && f.epoch == self.tables.open.number.0);
         let dies = born_now && self.refs_now(pbn) == 2;
         self.change_refs(pbn, if dies { -2 } else { -1 });
         if dies {
             self.end_birth(pbn);
         }
-        self.open.birth_lost_a_link |= born_now && !dies;
+        self.tables.open.birth_lost_a_link |= born_now && !dies;
     }
 
     /// Forgets the fingerprint of a block that never needs to enter the table.
     pub(crate) fn end_birth(&mut self, pbn: Pbn) {
-        let fresh = self.fresh.get_mut(pbn).expect("only a birth that waits is ended");
+        let fresh = self.blocks.fresh.get_mut(pbn).expect("only a birth that waits is ended");
         fresh.waits = false;
         let (kind, fingerprint, epoch, done) = (fresh.kind, fresh.fingerprint, fresh.epoch, fresh.held.is_none());
         if self.drop_held(pbn, epoch) || done {
@@ -283,12 +276,12 @@ impl Engine {
 
     /// Nothing of a block's birth is under way any more.
     pub(crate) fn forget_fresh(&mut self, pbn: Pbn) {
-        self.fresh.remove(pbn);
+        self.blocks.fresh.remove(pbn);
         self.space.no_longer_busy();
     }
 
     fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
-        if let Some(run) = &mut self.run {
+        if let Some(run) = &mut self.blocks.run {
             if run.first + run.blocks == pbn && run.request == request && run.blocks < RUN_BLOCKS_MAX {
                 run.blocks += 1;
                 if let Some(next) = run.data.last_mut().expect("a run has blocks").join(slice) {
@@ -298,27 +291,27 @@ impl Engine {
             }
             self.send_run();
         }
-        self.run = Some(Run { first: pbn, blocks: 1, data: vec![slice], request });
+        self.blocks.run = Some(Run { first: pbn, blocks: 1, data: vec![slice], request });
     }
 
     /// Sends the new blocks gathered so far.
     pub(crate) fn send_run(&mut self) {
-        if let Some(Run { first, blocks, data, .. }) = self.run.take() {
-            let at = self.geometry.block_at(first);
-            self.write_out(IoFor::Content { first, blocks }, at, data, Class::Data);
-            self.content_in_flight += 1;
+        if let Some(Run { first, blocks, data, .. }) = self.blocks.run.take() {
+            let at = self.medium.geometry.block_at(first);
+            self.io.write(IoFor::Content { first, blocks }, at, data, Class::Data);
+            self.blocks.content_in_flight += 1;
         }
     }
 
     pub(crate) fn content_written(&mut self, io: IoId, first: Pbn, blocks: u64, stamp: u64, result: Result<(), IoFailure>) {
-        self.content_in_flight -= 1;
-        if let Some(commit) = &mut self.commit {
+        self.blocks.content_in_flight -= 1;
+        if let Some(commit) = &mut self.scheme.commit {
             commit.content_arrived(io);
         }
-        self.durability.content = stamp;
+        self.io.durability.content = stamp;
         for i in 0..blocks {
             let pbn = first + i;
-            let fresh = self.fresh.get_mut(pbn).expect("content in flight is fresh");
+            let fresh = self.blocks.fresh.get_mut(pbn).expect("content in flight is fresh");
             // Where it failed, too: see `release_unsent_content`.
             fresh.held = None;
             if result.is_ok() && !fresh.waits {
@@ -334,15 +327,15 @@ impl Engine {
     /// After a failure nothing sends this content any more, and no commit makes it durable, so nobody reads it either (A5). It lies in the memory of
     /// requests: were it kept, further requests could wait for that memory for ever, and a flush among them would never hear of the failure.
     pub(crate) fn release_unsent_content(&mut self) {
-        let run = self.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
-        let held_back = self.log.iter().flat_map(Log::held_back);
+        let run = self.blocks.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
+        let held_back = self.scheme.log.iter().flat_map(Log::held_back);
         for pbn in run.chain(held_back) {
-            self.fresh.get_mut(pbn).into_iter().for_each(|fresh| fresh.held = None);
+            self.blocks.fresh.get_mut(pbn).into_iter().for_each(|fresh| fresh.held = None);
         }
     }
 
     pub(crate) fn content_arrived_for_waiters(&mut self, pbn: Pbn, good: bool) {
-        if let Some(requests) = self.content_waiters.remove(&pbn) {
+        if let Some(requests) = self.blocks.content_waiters.remove(&pbn) {
             for request in requests {
                 self.finish_part(request, (!good).then_some(Failure::Io));
             }
@@ -352,7 +345,7 @@ impl Engine {
     /// What the epochs in memory say of an LBN, and which of them says it.
     pub(crate) fn overlay(&self, lbn: Lbn) -> Option<(MapEntry, Number)> {
         let in_epoch = |epoch: &Epoch| epoch.lookup(lbn).map(|entry| (entry, epoch.number));
-        in_epoch(&self.open).or_else(|| self.commit.as_ref().and_then(|c| in_epoch(&c.epoch)))
+        in_epoch(&self.tables.open).or_else(|| self.scheme.commit.as_ref().and_then(|c| in_epoch(&c.epoch)))
     }
 
     /// What an LBN means now. `Err`: a map page has to come first. `Ok(None)`: that page cannot be read.
@@ -360,9 +353,9 @@ impl Engine {
         if let Some((entry, _)) = self.overlay(lbn) {
             return Ok(Some(entry));
         }
-        let (page, at) = self.geometry.map_of(lbn);
+        let (page, at) = self.medium.geometry.map_of(lbn);
         match self.ensure(page) {
-            Got::Ready => Ok(Some(self.geometry.known(self.pages.expect(page).content.map(at)))),
+            Got::Ready => Ok(Some(self.medium.geometry.known(self.tables.pages.expect(page).content.map(at)))),
             Got::Wait => Err(page),
             Got::Unreadable => Ok(None),
         }
@@ -372,21 +365,21 @@ impl Engine {
     ///
     /// A count that would leave 0..=254 is a wrong one, or a block has more links than it can: the medium is damaged. It is not known from then on.
     pub(crate) fn change_refs(&mut self, pbn: Pbn, by: i16) {
-        let (id, at) = self.geometry.refs_of(pbn);
+        let (id, at) = self.medium.geometry.refs_of(pbn);
         let before = self.refs_now(pbn);
-        if self.log.is_some() {
-            self.pending.add(pbn, 1, by);
+        if self.scheme.log.is_some() {
+            self.tables.beside.add(pbn, 1, by);
         }
         if before == REFS_UNKNOWN {
             return;
         }
         let after = u8::try_from(i16::from(before) + by).unwrap_or(REFS_UNKNOWN);
         if after == REFS_UNKNOWN {
-            self.notice(Notice::Damage { what: "a block's count does not agree with its links", at: pbn.0 });
+            self.io.notice(Notice::Damage { what: "a block's count does not agree with its links", at: pbn.0 });
         }
-        if self.log.is_none() {
-            self.pages.expect(id).content.set_refs(at, after);
-            self.pages.touch(id, self.now);
+        if self.scheme.log.is_none() {
+            self.tables.pages.expect(id).content.set_refs(at, after);
+            self.tables.pages.touch(id, self.io.now);
         }
         self.space.counted(id.index, pbn, before, after, self.is_of_log(pbn));
         if after == 0 {

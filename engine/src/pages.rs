@@ -10,32 +10,13 @@
 use crate::Map;
 use crate::format::page::{PageContent, PageId, Region};
 use crate::memory::{Accountant, Part};
+use crate::schedule::Task;
 use crate::units::{Time, count, index};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Bytes charged for each page in memory.
 const PAGE_COST_BYTES: u64 = 4096 + 160;
-
-/// Who goes on when something arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
-    Write(usize),
-    Read(usize),
-    Commit,
-    Settle,
-    Allocate,
-    Reclaim,
-    Refill,
-    Recount,
-    Scan,
-    Bits,
-    Recall,
-    Admit,
-    Checkpoint,
-    OpenLog,
-    Load(PageId),
-}
 
 /// A decoded page.
 pub(crate) struct Page {

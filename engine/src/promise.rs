@@ -51,6 +51,8 @@ pub(crate) struct Promises {
     pub log_end: Option<u64>,
     /// What the last durable epoch left on the medium.
     pub trace: Option<Trace>,
+    /// Acknowledged writes are lost: the next flush says so.
+    pub lost: bool,
 }
 
 /// The promises of one epoch.
@@ -89,6 +91,11 @@ pub(crate) struct Unspoken {
 }
 
 impl Promises {
+    /// None yet; `lost`: those of the last server are lost.
+    pub fn new(lost: bool) -> Self {
+        Self { lost, ..Self::default() }
+    }
+
     /// The open epoch was sealed.
     pub fn sealed(&mut self) {
         self.committing = std::mem::take(&mut self.open);
@@ -115,14 +122,14 @@ impl Standing {
 impl Engine {
     /// Notes what a request will promise of an LBN that means this block, or a slot of it, from this epoch on: the content with that fingerprint.
     pub(crate) fn promise_block(&mut self, request: RequestId, epoch: Epoch, lbn: Lbn, (pbn, slot): (Pbn, u8), content: Named<'_>) {
-        if !self.settings.keeps_promises || self.stage == Stage::Recalling {
+        if !self.settings.keeps_promises || self.state.stage == Stage::Recalling {
             return;
         }
         let (is_held_back, has_block, contents_max) = (self.is_held_back(pbn), self.content_has_block(), self.contents_max());
         let is_in_doubt = self.is_in_doubt(pbn, slot);
         // The carrier of an epoch that commits may yet fall, and with it the place.
         let has_no_name = is_held_back || is_in_doubt && self.is_of_log(pbn);
-        let pending = self.requests.get_mut(&request).expect("the request was begun");
+        let pending = self.requests.pending.get_mut(&request).expect("the request was begun");
         if pending.durable.is_some() {
             return;
         }
@@ -131,13 +138,13 @@ impl Engine {
             return;
         }
         if !has_no_name {
-            if self.fresh.get(pbn).is_some_and(|fresh| fresh.held.is_some()) {
+            if self.blocks.fresh.get(pbn).is_some_and(|fresh| fresh.held.is_some()) {
                 pending.left += 1;
-                self.content_waiters.entry(pbn).or_default().push(request);
+                self.blocks.content_waiters.entry(pbn).or_default().push(request);
             }
             return self.promise(request, epoch, Promised::Link { lbn, pbn, slot, proof: content.fingerprint });
         }
-        let standing = self.promises.of(epoch, self.open.number);
+        let standing = self.journal.of(epoch, self.tables.open.number);
         if standing.contents >= contents_max {
             pending.durable = Some(Wanted::Space);
             return;
@@ -148,22 +155,22 @@ impl Engine {
 
     /// Whether a block is a carrier or pack that no durable epoch names yet, and a slot of it is meant.
     fn is_in_doubt(&self, pbn: Pbn, slot: u8) -> bool {
-        slot > 0 && self.fresh.get(pbn).is_some_and(|fresh| fresh.epoch > self.superblock.last_epoch.0)
+        slot > 0 && self.blocks.fresh.get(pbn).is_some_and(|fresh| fresh.epoch > self.medium.superblock.last_epoch.0)
     }
 
     /// Content that was held back is on its way to this block, and will lie there like this.
     pub(crate) fn content_goes_to(&mut self, pbn: Pbn, lies: Vec<Lies>) {
         if self.settings.keeps_promises {
-            self.promises.on_the_way.insert(pbn, lies);
+            self.journal.on_the_way.insert(pbn, lies);
         }
     }
 
     /// What is in this block now, if it is good, is promised by its name, if its content stands in the ring.
     pub(crate) fn content_lies_there(&mut self, pbn: Pbn, is_good: bool) {
-        let Some(lies) = self.promises.on_the_way.remove(&pbn).filter(|_| is_good) else { return };
-        let (epoch, open) = (self.open.number, &self.promises.open);
+        let Some(lies) = self.journal.on_the_way.remove(&pbn).filter(|_| is_good) else { return };
+        let (epoch, open) = (self.tables.open.number, &self.journal.open);
         let by_name = |Lies { lbn, slot, fingerprint: proof }: Lies| {
-            let means_it = self.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot });
+            let means_it = self.tables.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot });
             let order = open.orders.get(&lbn).filter(|_| means_it && open.by_content.contains_key(&lbn))?;
             Some(Unspoken { order: *order, promise: Promise { epoch, what: Promised::Link { lbn, pbn, slot, proof } } })
         };
@@ -173,56 +180,56 @@ impl Engine {
 
     /// Whether the ring has so little room for further contents that what is on its way to the device had better arrive first.
     pub(crate) fn ring_waits_for_content(&self) -> bool {
-        self.ring_fills() && !self.promises.on_the_way.is_empty()
+        self.ring_fills() && !self.journal.on_the_way.is_empty()
     }
 
     /// The same, and nothing is on its way: each LBN takes a content, so where many mean one block, few blocks fill the ring.
     pub(crate) fn ring_wants_packs(&self) -> bool {
-        self.ring_fills() && self.promises.on_the_way.is_empty()
+        self.ring_fills() && self.journal.on_the_way.is_empty()
     }
 
     fn ring_fills(&self) -> bool {
-        self.settings.keeps_promises && self.promises.open.contents * 4 > self.contents_max() * 3
+        self.settings.keeps_promises && self.journal.open.contents * 4 > self.contents_max() * 3
     }
 
     /// Whether there is a ring that tells the store by its traces: a server that makes no promises has taken over that of the last one, until it closes.
     pub(crate) fn has_ring(&self) -> bool {
-        self.settings.keeps_promises || self.promises.trace.is_some()
+        self.settings.keeps_promises || self.journal.trace.is_some()
     }
 
     /// An epoch is durable, and left this on the medium, if anything: its promises go.
     pub(crate) fn promises_are_kept(&mut self, epoch: Epoch, trace: Option<Trace>) {
-        self.promises.committing = Standing::default();
-        self.promises.trace = trace.or(self.promises.trace);
+        self.journal.committing = Standing::default();
+        self.journal.trace = trace.or(self.journal.trace);
         // Blocks were kept for them.
         self.space.changes += 1;
-        self.out.push(Action::Forget { epoch, traces: [self.promises.trace, None] });
+        self.io.out.push(Action::Forget { epoch, traces: [self.journal.trace, None] });
     }
 
     /// A page of the map is about to be written. Where the trace of the last durable epoch changes with it, either will be found there.
     pub(crate) fn trace_changes(&mut self, id: PageId) {
-        let Some(Trace::Map { sector, .. }) = self.promises.trace else { return };
+        let Some(Trace::Map { sector, .. }) = self.journal.trace else { return };
         if sector / count(SECTORS) == id.index {
-            let sum = self.pages.expect(id).content.sum(index(sector % count(SECTORS)));
-            let traces = [self.promises.trace, Some(Trace::Map { sector, sum })];
-            self.out.push(Action::Forget { epoch: self.superblock.last_epoch, traces });
+            let sum = self.tables.pages.expect(id).content.sum(index(sector % count(SECTORS)));
+            let traces = [self.journal.trace, Some(Trace::Map { sector, sum })];
+            self.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces });
         }
     }
 
     /// Whether the ring has room for one more content of the open epoch, where one is kept.
     pub(crate) fn may_promise_content(&self) -> bool {
-        !self.settings.keeps_promises || self.promises.open.contents < self.contents_max() && self.content_has_block()
+        !self.settings.keeps_promises || self.journal.open.contents < self.contents_max() && self.content_has_block()
     }
 
     /// Contents that the ring holds, and those that it names in packs. The next server, whose index is empty, may need a free block for each, although
     /// it is a duplicate here, or lies in a slot (docs/decisions/0076, 8).
     pub(crate) fn contents_promised(&self) -> u64 {
-        if self.stage == Stage::Recalling {
+        if self.state.stage == Stage::Recalling {
             return 0;
         }
         let blocks = |standing: &Standing| standing.contents + standing.in_doubt;
-        let of_open = if self.open.is_empty() { 0 } else { blocks(&self.promises.open) };
-        of_open + if self.commit.is_some() { blocks(&self.promises.committing) } else { 0 }
+        let of_open = if self.tables.open.is_empty() { 0 } else { blocks(&self.journal.open) };
+        of_open + if self.scheme.commit.is_some() { blocks(&self.journal.committing) } else { 0 }
     }
 
     /// Whether a content more would find a block when it is recalled.
@@ -240,19 +247,19 @@ impl Engine {
         if !self.settings.keeps_promises {
             return;
         }
-        self.promises.order += 1;
-        let order = self.promises.order;
+        self.journal.order += 1;
+        let order = self.journal.order;
         if let Promised::Unmap { first, end } = what {
             // What is still on its way to these LBNs has been overtaken, and when it is acknowledged it is for this to say what they are. So
             // this stands in the ring from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
-            let committing = self.commit.iter().flat_map(|c| c.epoch.points.range(first..end));
+            let committing = self.scheme.commit.iter().flat_map(|c| c.epoch.points.range(first..end));
             let overtaken: Vec<Lbn> = committing.map(|(&lbn, _)| lbn).collect();
             overtaken.into_iter().for_each(|lbn| {
-                self.promises.open.orders.insert(lbn, order);
+                self.journal.open.orders.insert(lbn, order);
             });
             return self.remember(vec![Unspoken { order, promise: Promise { epoch, what } }]);
         }
-        if let Some(pending) = self.requests.get_mut(&request).filter(|p| p.durable.is_none()) {
+        if let Some(pending) = self.requests.pending.get_mut(&request).filter(|p| p.durable.is_none()) {
             pending.unspoken.push(Unspoken { order, promise: Promise { epoch, what } });
         }
     }
@@ -260,11 +267,11 @@ impl Engine {
     /// What the open epoch unmaps was put off from the one that is sealed, whose promises go when it is durable. While promises are recalled
     /// they all stand until the last is durable; said again, behind promises that are not applied yet, it would undo those.
     pub(crate) fn promise_again(&mut self) {
-        if !self.settings.keeps_promises || self.stage == Stage::Recalling {
+        if !self.settings.keeps_promises || self.state.stage == Stage::Recalling {
             return;
         }
-        let (order, epoch) = (self.promises.order, self.open.number);
-        let put_off = self.open.ranges.iter().map(|(&first, &end)| Promised::Unmap { first, end });
+        let (order, epoch) = (self.journal.order, self.tables.open.number);
+        let put_off = self.tables.open.ranges.iter().map(|(&first, &end)| Promised::Unmap { first, end });
         let promises = put_off.map(|what| Unspoken { order, promise: Promise { epoch, what } }).collect();
         self.remember(promises);
     }
@@ -272,7 +279,7 @@ impl Engine {
     /// Points that a discard took away, in the open epoch: promises on their way to them have been overtaken.
     pub(crate) fn overtake(&mut self, lbn: Lbn) {
         if self.settings.keeps_promises {
-            self.promises.open.orders.insert(lbn, self.promises.order);
+            self.journal.open.orders.insert(lbn, self.journal.order);
         }
     }
 
@@ -280,32 +287,32 @@ impl Engine {
     pub(crate) fn remember(&mut self, unspoken: Vec<Unspoken>) {
         let mut promises = Vec::with_capacity(unspoken.len());
         for Unspoken { order, promise } in unspoken {
-            if promise.epoch <= self.superblock.last_epoch {
+            if promise.epoch <= self.medium.superblock.last_epoch {
                 continue;
             }
             if let Promised::Link { lbn, .. } | Promised::Content { lbn, .. } | Promised::Zero { lbn } = promise.what {
                 let later = |standing: &Standing| standing.orders.get(&lbn).is_some_and(|&o| o > order);
-                let is_overtaken = later(&self.promises.open) || later(&self.promises.committing);
+                let is_overtaken = later(&self.journal.open) || later(&self.journal.committing);
                 let in_doubt = matches!(promise.what, Promised::Link { pbn, slot, .. } if self.is_in_doubt(pbn, slot));
                 let is_content = matches!(promise.what, Promised::Content { .. });
-                let standing = self.promises.of(promise.epoch, self.open.number);
+                let standing = self.journal.of(promise.epoch, self.tables.open.number);
                 if is_overtaken {
                     standing.contents -= u64::from(is_content);
                     continue;
                 }
                 standing.orders.insert(lbn, order);
                 standing.in_doubt += u64::from(in_doubt);
-                self.promises.open.give_back(lbn);
-                self.promises.committing.give_back(lbn);
+                self.journal.open.give_back(lbn);
+                self.journal.committing.give_back(lbn);
                 if is_content {
-                    self.promises.of(promise.epoch, self.open.number).by_content.insert(lbn, ());
+                    self.journal.of(promise.epoch, self.tables.open.number).by_content.insert(lbn, ());
                 }
             }
-            self.promises.of(promise.epoch, self.open.number).records += 1;
+            self.journal.of(promise.epoch, self.tables.open.number).records += 1;
             promises.push(promise);
         }
         if !promises.is_empty() {
-            self.out.push(Action::Remember(promises));
+            self.io.out.push(Action::Remember(promises));
         }
     }
 }

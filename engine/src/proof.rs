@@ -8,16 +8,18 @@
 
 use crate::Map;
 use crate::buffer::{BufferMut, Slice};
-use crate::commit::{FlushFor, Stage};
+use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region, SECTORS};
 use crate::format::unit;
 use crate::interface::{Action, Class, IoFailure, Promised, Trace, Traces};
+use crate::io::FlushFor;
 use crate::io::IoFor;
 use crate::log::READ_RETRIES;
-use crate::pages::{Got, Task};
+use crate::pages::Got;
+use crate::schedule::Task;
 use crate::units::{BLOCK_SIZE, Pbn, count, index};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -34,6 +36,8 @@ pub(crate) struct Proofs {
     /// Runs of blocks that are still to be read.
     runs: VecDeque<(Pbn, u64)>,
     blocks_under_way: u64,
+    /// What the tables said of the blocks of each read under way, by its first block.
+    known: Map<Pbn, Vec<InTables>>,
     /// Failed reads, by block.
     failures: Map<Pbn, u8>,
     /// Packs that hold something wanted and that no table named, with their authenticators: their epoch did not become durable.
@@ -97,7 +101,7 @@ impl Engine {
             };
             if is_there {
                 // It is by this that the store is known until an epoch of this server is durable.
-                self.promises.trace = Some(trace);
+                self.journal.trace = Some(trace);
                 return Ok(true);
             }
         }
@@ -106,34 +110,34 @@ impl Engine {
 
     /// The store is the one that was left. With a log it is known by that from now on: units say what a sector of the map means before it is written.
     pub(crate) fn store_is_known(&mut self) {
-        if let (Some(Trace::Map { .. }), Some(_)) = (self.promises.trace, &self.log) {
-            self.promises.trace = Some(Trace::Log { sequence: self.log_end() });
-            self.out.push(Action::Forget { epoch: self.superblock.last_epoch, traces: [self.promises.trace, None] });
+        if let (Some(Trace::Map { .. }), Some(_)) = (self.journal.trace, &self.scheme.log) {
+            self.journal.trace = Some(Trace::Log { sequence: self.log_end() });
+            self.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces: [self.journal.trace, None] });
         }
     }
 
     /// The last sequence of the log as this opening found it.
     fn log_end(&self) -> u64 {
-        self.promises.log_end.unwrap_or(self.superblock.last_log_sequence)
+        self.journal.log_end.unwrap_or(self.medium.superblock.last_log_sequence)
     }
 
     /// The sum of a sector of the map; none where it cannot be read, or is not there.
     fn map_sum(&mut self, sector: u64) -> Result<Option<u32>, PageId> {
         let id = PageId { region: Region::Map, index: sector / count(SECTORS) };
-        if id.index >= self.geometry.pages(Region::Map) {
+        if id.index >= self.medium.geometry.pages(Region::Map) {
             return Ok(None);
         }
         match self.ensure(id) {
             Got::Wait => Err(id),
             Got::Unreadable => Ok(None),
-            Got::Ready => Ok(Some(self.pages.expect(id).content.sum(index(sector % count(SECTORS))))),
+            Got::Ready => Ok(Some(self.tables.pages.expect(id).content.sum(index(sector % count(SECTORS))))),
         }
     }
 
     /// Reads what promises name. Whether all of it has been read, and what is believed of it is durable.
     pub(crate) fn read_proofs(&mut self) -> bool {
-        while self.promises.proofs.blocks_under_way < BLOCKS_UNDER_WAY_MAX {
-            let Some(&(first, blocks)) = self.promises.proofs.runs.front() else { break };
+        while self.journal.proofs.blocks_under_way < BLOCKS_UNDER_WAY_MAX {
+            let Some(&(first, blocks)) = self.journal.proofs.runs.front() else { break };
             let known = match (0..blocks).map(|i| self.known_of(first + i)).collect() {
                 Ok(known) => known,
                 Err(page) => {
@@ -141,18 +145,19 @@ impl Engine {
                     return false;
                 }
             };
-            self.promises.proofs.runs.pop_front();
-            self.promises.proofs.blocks_under_way += blocks;
-            let at = self.geometry.block_at(first);
-            self.read_in(IoFor::ReadForProof { first, known }, at, index(blocks), true, Class::Data);
+            self.journal.proofs.runs.pop_front();
+            self.journal.proofs.blocks_under_way += blocks;
+            let at = self.medium.geometry.block_at(first);
+            self.journal.proofs.known.insert(first, known);
+            self.io.read(IoFor::ReadForProof { first }, at, index(blocks), true, Class::Data);
         }
-        let proofs = &mut self.promises.proofs;
-        if proofs.blocks_under_way > 0 || proofs.is_flushing || self.failed {
+        let proofs = &mut self.journal.proofs;
+        if proofs.blocks_under_way > 0 || proofs.is_flushing || self.io.failed {
             return false;
         }
         if std::mem::take(&mut proofs.is_unflushed) {
             proofs.is_flushing = true;
-            self.flush(FlushFor::Proofs);
+            self.io.flush(FlushFor::Proofs);
             return false;
         }
         true
@@ -160,11 +165,11 @@ impl Engine {
 
     /// What the tables say of a block. `Err`: a page has to come first.
     fn known_of(&mut self, pbn: Pbn) -> Result<InTables, PageId> {
-        let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
+        let ((names, at), (counts, _)) = (self.medium.geometry.fingerprint_of(pbn), self.medium.geometry.refs_of(pbn));
         let entry = match self.ensure(names) {
             Got::Wait => return Err(names),
             Got::Unreadable => FingerprintEntry::default(),
-            Got::Ready => self.pages.expect(names).content.fingerprint(at),
+            Got::Ready => self.tables.pages.expect(names).content.fingerprint(at),
         };
         let is_counted = match self.ensure(counts) {
             Got::Wait => return Err(counts),
@@ -172,23 +177,17 @@ impl Engine {
             Got::Ready => self.refs_now(pbn) > 0,
         };
         // Where garbage is possible, a count may stand for links that were lost; and their content with them.
-        Ok(InTables { entry, is_linked: is_counted && self.log.is_some() && !self.superblock.garbage_possible })
+        Ok(InTables { entry, is_linked: is_counted && self.scheme.log.is_some() && !self.medium.superblock.garbage_possible })
     }
 
-    pub(crate) fn proof_arrived(
-        &mut self,
-        first: Pbn,
-        known: Vec<InTables>,
-        buffer: BufferMut,
-        digests: &[Digest],
-        result: Result<(), IoFailure>,
-    ) {
-        if self.stage != Stage::Recalling {
+    pub(crate) fn proof_arrived(&mut self, first: Pbn, buffer: BufferMut, digests: &[Digest], result: Result<(), IoFailure>) {
+        if self.state.stage != Stage::Recalling {
             // The device has failed meanwhile.
             return;
         }
+        let known = self.journal.proofs.known.remove(&first).expect("it was noted when the read was sent");
         let blocks = count(known.len());
-        self.promises.proofs.blocks_under_way -= blocks;
+        self.journal.proofs.blocks_under_way -= blocks;
         if result.is_ok() {
             let read = buffer.freeze();
             let mut again = Vec::new();
@@ -198,7 +197,7 @@ impl Engine {
                     continue;
                 }
                 if let (Kind::None, Some(authenticator)) = (known.entry.kind, self.authentic(pbn, block)) {
-                    self.promises.proofs.unnamed.insert(pbn, authenticator);
+                    self.journal.proofs.unnamed.insert(pbn, authenticator);
                 }
                 if !self.is_durable(&known, pbn, block, digest) {
                     again.push((pbn, read.slice(i, 1)));
@@ -207,9 +206,9 @@ impl Engine {
             self.write_again(again);
         } else if blocks > 1 {
             // One of them cannot be read: the others may.
-            self.promises.proofs.runs.extend((0..blocks).map(|i| (first + i, 1)));
-        } else if self.promises.proofs.is_tried_again(first) {
-            self.promises.proofs.runs.push_back((first, 1));
+            self.journal.proofs.runs.extend((0..blocks).map(|i| (first + i, 1)));
+        } else if self.journal.proofs.is_tried_again(first) {
+            self.journal.proofs.runs.push_back((first, 1));
         }
         self.go_on_recalling();
     }
@@ -218,7 +217,7 @@ impl Engine {
     fn note_content(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
         let authentic = self.authentic(pbn, block).is_some();
         let slots = if authentic { unit::slots(block).unwrap_or_default() } else { Vec::new() };
-        let proofs = &mut self.promises.proofs;
+        let proofs = &mut self.journal.proofs;
         let is_there = |&&(_, slot, proof): &&(Pbn, u8, Fingerprint)| match slot {
             0 => digest == Digest::Of(proof),
             _ => slots.get(usize::from(slot) - 1).is_some_and(|slot| slot.fingerprint == proof),
@@ -236,28 +235,28 @@ impl Engine {
             Kind::None => known.is_linked,
             Kind::Carrier => self.authentic(pbn, block) == Some(known.entry.value),
             Kind::Fingerprint => digest == Digest::Of(known.entry.value),
-            Kind::Checksum => known.entry.is_of(&self.fingerprinter, block) == Some(true),
+            Kind::Checksum => known.entry.is_of(&self.medium.fingerprinter, block) == Some(true),
         }
     }
 
     /// Writes blocks as they were found.
     fn write_again(&mut self, blocks: Vec<(Pbn, Slice)>) {
-        if !self.failed {
-            self.promises.proofs.blocks_under_way += count(blocks.len());
+        if !self.io.failed {
+            self.journal.proofs.blocks_under_way += count(blocks.len());
             self.write_blocks(blocks, Class::Data, |_, _, blocks| IoFor::ProvedContent(count(blocks)));
         }
     }
 
     pub(crate) fn proved_written(&mut self, blocks: u64) {
-        if self.stage == Stage::Recalling {
-            self.promises.proofs.blocks_under_way -= blocks;
-            self.promises.proofs.is_unflushed = true;
+        if self.state.stage == Stage::Recalling {
+            self.journal.proofs.blocks_under_way -= blocks;
+            self.journal.proofs.is_unflushed = true;
             self.go_on_recalling();
         }
     }
 
     pub(crate) fn proofs_flushed(&mut self) {
-        self.promises.proofs.is_flushing = false;
+        self.journal.proofs.is_flushing = false;
         self.go_on_recalling();
     }
 }

@@ -14,7 +14,7 @@ use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, Reply, Request, Segment};
 use crate::io::IoFor;
 use crate::memory::Part;
-use crate::pages::Task;
+use crate::schedule::Task;
 use crate::slot::{Judged, in_slot};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 
@@ -93,41 +93,41 @@ const RUN_BLOCKS_MAX: usize = 256;
 
 impl Engine {
     pub(crate) fn begin_read(&mut self, request: Request) {
-        let room = self.accountant.limit(Part::Requests) / 2;
-        if self.reads_bytes > 0 && self.reads_bytes + request.length.0 > room {
-            self.reads_queued.push_back(request);
+        let room = self.memory.accountant.limit(Part::Requests) / 2;
+        if self.requests.reads_bytes > 0 && self.requests.reads_bytes + request.length.0 > room {
+            self.requests.reads_queued.push_back(request);
             return;
         }
-        self.ledger.client_reads += 1;
-        self.ledger.client_read_bytes += request.length.0;
-        self.reads_bytes += request.length.0;
+        self.io.ledger.client_reads += 1;
+        self.io.ledger.client_read_bytes += request.length.0;
+        self.requests.reads_bytes += request.length.0;
         let read = ReadOp { request, pieces: Vec::new(), runs: Vec::new(), runs_left: 0, sent: false, verified: 0, bad: false };
-        let op = self.reads.insert(read);
+        let op = self.requests.reads.insert(read);
         self.go_on_reading(op);
     }
 
     pub(crate) fn go_on_reading(&mut self, op: usize) {
-        let Some(read) = self.reads.get(op) else { return };
+        let Some(read) = self.requests.reads.get(op) else { return };
         if !read.sent && !self.resolve(op) {
             return;
         }
-        if self.reads[op].runs_left == 0 {
+        if self.requests.reads[op].runs_left == 0 {
             self.verify_and_answer(op);
         }
     }
 
     /// Finds out what each LBN means, and sends for what is not here. False: a page has to come first.
     fn resolve(&mut self, op: usize) -> bool {
-        let (offset, length) = (self.reads[op].request.offset.0, self.reads[op].request.length.0);
+        let (offset, length) = (self.requests.reads[op].request.offset.0, self.requests.reads[op].request.length.0);
         let first = offset / BLOCK_BYTES;
         let blocks = (offset + length).div_ceil(BLOCK_BYTES) - first;
-        while count(self.reads[op].pieces.len()) < blocks && !self.reads[op].bad {
-            let lbn = Lbn(first + count(self.reads[op].pieces.len()));
+        while count(self.requests.reads[op].pieces.len()) < blocks && !self.requests.reads[op].bad {
+            let lbn = Lbn(first + count(self.requests.reads[op].pieces.len()));
             match self.lookup(lbn) {
-                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.log_counts_upto.is_some() => self.reads[op].bad = true,
-                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.reads[op].pieces.push(Piece::Zeroes),
-                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < self.geometry.data_blocks => self.take_block(op, pbn, slot),
-                Ok(_) => self.reads[op].bad = true,
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.state.log_counts_upto.is_some() => self.requests.reads[op].bad = true,
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.requests.reads[op].pieces.push(Piece::Zeroes),
+                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < self.medium.geometry.data_blocks => self.take_block(op, pbn, slot),
+                Ok(_) => self.requests.reads[op].bad = true,
                 Err(page) => {
                     self.wait(page, Task::Read(op));
                     return false;
@@ -140,30 +140,30 @@ impl Engine {
 
     /// Takes a block's content where it is in memory, else pins the block, for a run.
     fn take_block(&mut self, op: usize, pbn: Pbn, slot: u8) {
-        let held = self.fresh.get(pbn).and_then(|f| f.held.clone());
+        let held = self.blocks.fresh.get(pbn).and_then(|f| f.held.clone());
         // What a damaged log leaves has to be proved anew for each LBN.
-        let is_trusted = self.log_counts_upto.is_none();
+        let is_trusted = self.state.log_counts_upto.is_none();
         if let Some(here) = held.or_else(|| if is_trusted { self.cached(pbn) } else { None }) {
             match in_slot(&here, slot) {
-                Some(content) => self.reads[op].pieces.push(Piece::Here(content)),
-                None => self.reads[op].bad = true,
+                Some(content) => self.requests.reads[op].pieces.push(Piece::Here(content)),
+                None => self.requests.reads[op].bad = true,
             }
             return;
         }
-        if self.reads[op].ask(pbn, slot) {
+        if self.requests.reads[op].ask(pbn, slot) {
             self.pin(pbn);
         }
     }
 
     fn cached(&mut self, pbn: Pbn) -> Option<Slice> {
-        let cached = self.cache.get(pbn);
-        self.ledger.cache_hits += u64::from(cached.is_some());
+        let cached = self.blocks.cache.get(pbn);
+        self.io.ledger.cache_hits += u64::from(cached.is_some());
         cached
     }
 
     /// Reads the runs from the device. The fingerprints come along while the content does.
     fn send_for(&mut self, op: usize) {
-        let read = &mut self.reads[op];
+        let read = &mut self.requests.reads[op];
         read.sent = true;
         if read.bad {
             return;
@@ -172,19 +172,19 @@ impl Engine {
         let runs: Vec<(Pbn, usize, bool)> = read.runs.iter().map(|r| (r.first, r.blocks, r.has_whole)).collect();
         for (run, (pbn, blocks, has_whole)) in runs.into_iter().enumerate() {
             if self.settings.verify_reads {
-                let last = self.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
-                let first = self.geometry.fingerprint_of(pbn).0;
+                let last = self.medium.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
+                let first = self.medium.geometry.fingerprint_of(pbn).0;
                 (first.index..=last.index).for_each(|index| {
                     self.ensure(PageId { index, ..first });
                 });
             }
-            let at = self.geometry.block_at(pbn);
-            self.read_in(IoFor::Read { op, run }, at, blocks, self.settings.verify_reads && has_whole, Class::Data);
+            let at = self.medium.geometry.block_at(pbn);
+            self.io.read(IoFor::Read { op, run }, at, blocks, self.settings.verify_reads && has_whole, Class::Data);
         }
     }
 
     pub(crate) fn read_arrived(&mut self, op: usize, run: usize, buffer: BufferMut, digests: Vec<Digest>, result: Result<(), IoFailure>) {
-        let read = &mut self.reads[op];
+        let read = &mut self.requests.reads[op];
         let blocks = buffer.blocks();
         read.runs[run].arrived = Some((buffer.freeze().slice(0, blocks), digests));
         read.bad |= result.is_err();
@@ -193,35 +193,36 @@ impl Engine {
     }
 
     fn verify_and_answer(&mut self, op: usize) {
-        if self.failed && self.reads_uncommitted(op) {
-            self.reads[op].bad = true;
+        if self.io.failed && self.reads_uncommitted(op) {
+            self.requests.reads[op].bad = true;
         }
-        let pieces: Vec<(usize, FromRun)> = if self.reads[op].bad { Vec::new() } else { self.reads[op].device_pieces().collect() };
+        let pieces: Vec<(usize, FromRun)> =
+            if self.requests.reads[op].bad { Vec::new() } else { self.requests.reads[op].device_pieces().collect() };
         // Slots of one block mostly follow each other: it is judged once for all of them.
         let mut judged: Option<((usize, usize), Judged)> = None;
         for (piece, from) in pieces {
             // Whole blocks that nobody verifies are answered as they came.
-            if piece < self.reads[op].verified || (from.slot == 0 && !self.settings.verify_reads) {
+            if piece < self.requests.reads[op].verified || (from.slot == 0 && !self.settings.verify_reads) {
                 continue;
             }
-            let pbn = self.reads[op].runs[from.run].first + count(from.at);
+            let pbn = self.requests.reads[op].runs[from.run].first + count(from.at);
             let expect = if self.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
             if let Expect::Page(page) = expect {
                 return self.wait(page, Task::Read(op));
             }
             if let (Expect::Unknown, true) = (&expect, self.settings.verify_reads) {
-                match self.lookup(self.reads[op].lbn(piece)) {
+                match self.lookup(self.requests.reads[op].lbn(piece)) {
                     Err(page) => return self.wait(page, Task::Read(op)),
                     Ok(Some(MapEntry::Block { pbn: now, slot })) if (now, slot) == (pbn, from.slot) => {}
                     Ok(_) => return self.read_again(op),
                 }
             }
-            let (slice, digests) = self.reads[op].runs[from.run].arrived.as_ref().expect("every run has arrived");
+            let (slice, digests) = self.requests.reads[op].runs[from.run].arrived.as_ref().expect("every run has arrived");
             let (block, digest) = (slice.nth(from.at), digests.get(from.at).copied().unwrap_or(Digest::Partial));
-            match self.is_proved(self.reads[op].lbn(piece), pbn, &expect, digest, block.block(0)) {
+            match self.is_proved(self.requests.reads[op].lbn(piece), pbn, &expect, digest, block.block(0)) {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.reads[op].bad = true;
+                    self.requests.reads[op].bad = true;
                     break;
                 }
                 Err(page) => return self.wait(page, Task::Read(op)),
@@ -231,15 +232,15 @@ impl Engine {
                 _ => self.judge(pbn, from.slot, &expect, digest, block.block(0)),
             };
             judged = Some(((from.run, from.at), found));
-            self.name_what_was_read(self.reads[op].lbn(piece), pbn, from.slot, &expect, digest);
+            self.name_what_was_read(self.requests.reads[op].lbn(piece), pbn, from.slot, &expect, digest);
             match self.slot_as_judged(pbn, &block, from.slot, found) {
-                Some(content) => self.reads[op].pieces[piece] = Piece::Here(content),
+                Some(content) => self.requests.reads[op].pieces[piece] = Piece::Here(content),
                 None => {
                     self.content_damaged(pbn);
-                    self.reads[op].bad = true;
+                    self.requests.reads[op].bad = true;
                 }
             }
-            self.reads[op].verified = piece + 1;
+            self.requests.reads[op].verified = piece + 1;
         }
         self.end_read(op);
     }
@@ -248,7 +249,7 @@ impl Engine {
     fn name_what_was_read(&mut self, lbn: Lbn, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest) {
         let is_nameless = match expect {
             Expect::Short(_) => true,
-            Expect::Unknown => !self.superblock.is_protected(lbn),
+            Expect::Unknown => !self.medium.superblock.is_protected(lbn),
             _ => false,
         };
         if let (true, 0, Digest::Of(fingerprint)) = (is_nameless && self.settings.verify_reads, slot, digest) {
@@ -259,7 +260,7 @@ impl Engine {
     /// A block was overwritten while its content was on the way, and what that should be is forgotten: what the LBN means now is as good an
     /// answer, and can be verified.
     fn read_again(&mut self, op: usize) {
-        let read = &mut self.reads[op];
+        let read = &mut self.requests.reads[op];
         (read.sent, read.verified) = (false, 0);
         read.pieces.clear();
         let runs = std::mem::take(&mut read.runs);
@@ -270,27 +271,27 @@ impl Engine {
     /// Whether something of it is not in memory, and stands behind what no commit has made durable: after a failure neither that nor what the device
     /// holds for it is to be trusted (A5).
     fn reads_uncommitted(&self, op: usize) -> bool {
-        let read = &self.reads[op];
+        let read = &self.requests.reads[op];
         let mut pieces = read.pieces.iter().enumerate();
         pieces.any(|(i, piece)| !matches!(piece, Piece::Here(_)) && self.overlay(read.lbn(i)).is_some())
     }
 
     fn end_read(&mut self, op: usize) {
-        let read = self.reads.remove(op);
+        let read = self.requests.reads.remove(op);
         let request = read.request;
-        self.reads_bytes -= request.length.0;
+        self.requests.reads_bytes -= request.length.0;
         for run in &read.runs {
             for i in 0..run.blocks {
                 let pbn = run.first + count(i);
-                if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, self.suspects.contains(&pbn)) {
-                    self.cache.fill(pbn, slice.block(i));
+                if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, self.blocks.suspects.contains(&pbn)) {
+                    self.blocks.cache.fill(pbn, slice.block(i));
                 }
                 self.unpin(pbn);
             }
         }
         let reply = if read.bad { Reply::Failed(Failure::Io) } else { Reply::Data(segments(&request, &read.pieces, &read.runs)) };
-        self.reply(request.id, reply);
-        if let Some(next) = self.reads_queued.pop_front() {
+        self.io.reply(request.id, reply);
+        if let Some(next) = self.requests.reads_queued.pop_front() {
             self.begin_read(next);
         }
     }

@@ -10,17 +10,19 @@
 //! 6. A promise that cannot be kept is reported by the next flush.
 
 use crate::admit::{Pending, WriteOp, WriteStage};
+use crate::blocks::Fresh;
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::Stage;
-use crate::engine::{Engine, Fresh};
+use crate::engine::Engine;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{Kind, MapEntry, SLOT_MAX};
 use crate::format::page::PageId;
 use crate::interface::{Action, Class, IoFailure, Legacy, Notice, Promised, RequestId};
 use crate::io::IoFor;
 use crate::link::Compared;
-use crate::pages::{Got, Task};
+use crate::pages::Got;
 use crate::proof::Proofs;
+use crate::schedule::Task;
 use crate::slot::in_slot;
 use crate::units::{BLOCK_SIZE, Lbn, Pbn};
 
@@ -30,25 +32,25 @@ pub(crate) const RECALLED: RequestId = RequestId(u64::MAX);
 impl Engine {
     /// Hands over what the last server has left, before the first event.
     pub fn recall(&mut self, legacy: Legacy) {
-        debug_assert!(self.stage == Stage::Created, "promises are recalled before anything else");
+        debug_assert!(self.state.stage == Stage::Created, "promises are recalled before anything else");
         let Legacy { promises, traces } = legacy;
         let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
-        self.promises.named = named.collect();
-        self.promises.proofs = Proofs::of(&promises, self.geometry.data_blocks);
-        self.promises.traces = traces;
-        self.promises.recalled = promises.into();
+        self.journal.named = named.collect();
+        self.journal.proofs = Proofs::of(&promises, self.medium.geometry.data_blocks);
+        self.journal.traces = traces;
+        self.journal.recalled = promises.into();
     }
 
     /// Proves recalled promises, then applies them, as far as pages in memory allow.
     pub(crate) fn go_on_recalling(&mut self) {
-        if self.stage != Stage::Recalling {
+        if self.state.stage != Stage::Recalling {
             return;
         }
-        match self.is_traced(self.promises.traces) {
+        match self.is_traced(self.journal.traces) {
             Err(page) => return self.wait(page, Task::Recall),
             // Once: what is recalled changes the sector that is the trace.
             Ok(true) => {
-                self.promises.traces = [None; 2];
+                self.journal.traces = [None; 2];
                 self.store_is_known();
             }
             Ok(false) => self.refuse_promises(),
@@ -56,8 +58,8 @@ impl Engine {
         if !self.read_proofs() {
             return;
         }
-        while let (Stage::Recalling, Some(what)) = (self.stage, self.promises.recalled.front().cloned()) {
-            let (logical, data) = (self.geometry.logical_blocks, self.geometry.data_blocks);
+        while let (Stage::Recalling, Some(what)) = (self.state.stage, self.journal.recalled.front().cloned()) {
+            let (logical, data) = (self.medium.geometry.logical_blocks, self.medium.geometry.data_blocks);
             match what {
                 Promised::Unmap { first, end } if first < end && end.0 <= logical => self.unmap(first, end),
                 Promised::Zero { lbn } if lbn.0 < logical => self.set_point(lbn, MapEntry::Zero),
@@ -67,21 +69,21 @@ impl Engine {
                         return;
                     }
                 }
-                _ => self.promises.broken += 1,
+                _ => self.journal.broken += 1,
             }
-            self.promises.recalled.pop_front();
+            self.journal.recalled.pop_front();
         }
         self.serve_when_recalled();
     }
 
     /// The store is not the one that the last server left.
     fn refuse_promises(&mut self) {
-        self.promises_lost = true;
-        self.promises.is_set_back = true;
-        self.promises.traces = [None; 2];
-        self.promises.recalled.clear();
-        self.promises.proofs = Proofs::default();
-        self.notice(Notice::SetBack);
+        self.journal.lost = true;
+        self.journal.is_set_back = true;
+        self.journal.traces = [None; 2];
+        self.journal.recalled.clear();
+        self.journal.proofs = Proofs::default();
+        self.io.notice(Notice::SetBack);
     }
 
     /// False: something has to come first.
@@ -95,11 +97,11 @@ impl Engine {
                 return false;
             }
         }
-        if !self.promises.proofs.has(pbn, slot, proof) {
-            self.promises.broken += 1;
+        if !self.journal.proofs.has(pbn, slot, proof) {
+            self.journal.broken += 1;
             return true;
         }
-        let (page, _) = self.geometry.refs_of(pbn);
+        let (page, _) = self.medium.geometry.refs_of(pbn);
         let takes_link = match self.ensure(page) {
             Got::Wait => Err(page),
             Got::Unreadable => Ok(false),
@@ -117,7 +119,7 @@ impl Engine {
             }
             Ok(true) => {
                 self.change_refs(pbn, 1);
-                self.open.refs_pages.insert(page.index);
+                self.tables.open.refs_pages.insert(page.index);
                 self.set_point(lbn, to);
                 true
             }
@@ -126,36 +128,36 @@ impl Engine {
 
     /// Whether a slot of a block can be linked to: its carrier is in the tables, or is a pack that is born here and now. `Err`: a page has to come first.
     fn is_carrier_known(&mut self, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
-        let Some(authenticator) = self.promises.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
-        if self.fresh.get(pbn).is_some_and(|fresh| fresh.waits) {
+        let Some(authenticator) = self.journal.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
+        if self.blocks.fresh.get(pbn).is_some_and(|fresh| fresh.waits) {
             return Ok(true);
         }
-        let (page, at) = self.geometry.fingerprint_of(pbn);
+        let (page, at) = self.medium.geometry.fingerprint_of(pbn);
         let entry = match self.ensure(page) {
             Got::Wait => return Err(page),
             Got::Unreadable => return Ok(false),
-            Got::Ready => self.pages.expect(page).content.fingerprint(at),
+            Got::Ready => self.tables.pages.expect(page).content.fingerprint(at),
         };
         if entry.kind == Kind::Carrier && entry.value == authenticator && !self.is_losing_its_name(pbn) {
             return Ok(true);
         }
-        if self.log.is_none() || self.refs_now(pbn) > 0 {
+        if self.scheme.log.is_none() || self.refs_now(pbn) > 0 {
             return Ok(false);
         }
         self.change_refs(pbn, 1);
-        self.open.births.push(pbn);
+        self.tables.open.births.push(pbn);
         self.let_epoch_of_packs_go();
-        let epoch = self.open.number.0;
-        self.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
+        let epoch = self.tables.open.number.0;
+        self.blocks.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
         Ok(true)
     }
 
     /// A block takes no link any more: what it holds is read, to be written again.
     fn recall_copy(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) {
-        if !self.requests.contains_key(&RECALLED) {
-            self.requests.insert(RECALLED, Pending { left: 1, failure: None, durable: None, unspoken: Vec::new() });
-            let at = self.geometry.block_at(pbn);
-            self.read_in(IoFor::ReadForRecall { pbn, slot, lbn }, at, 1, true, Class::Data);
+        if !self.requests.pending.contains_key(&RECALLED) {
+            self.requests.pending.insert(RECALLED, Pending { left: 1, failure: None, durable: None, unspoken: Vec::new() });
+            let at = self.medium.geometry.block_at(pbn);
+            self.io.read(IoFor::ReadForRecall { pbn, slot, lbn }, at, 1, true, Class::Data);
         }
     }
 
@@ -168,11 +170,11 @@ impl Engine {
         digests: &[Digest],
         result: Result<(), IoFailure>,
     ) {
-        self.requests.remove(&RECALLED);
-        if result.is_err() && self.promises.proofs.is_tried_again(pbn) {
-            return self.ready.push_back(Task::Recall);
+        self.requests.pending.remove(&RECALLED);
+        if result.is_err() && self.journal.proofs.is_tried_again(pbn) {
+            return self.schedule.ready.push_back(Task::Recall);
         }
-        let Some(Promised::Link { proof, .. }) = self.promises.recalled.front() else { return };
+        let Some(Promised::Link { proof, .. }) = self.journal.recalled.front() else { return };
         let block = buffer.freeze().slice(0, 1);
         let is_right = match slot {
             0 => digests.first() == Some(&Digest::Of(*proof)),
@@ -186,15 +188,15 @@ impl Engine {
 
     /// Begins to write what was acknowledged. The next promise follows when it has found its place.
     fn recall_content(&mut self, lbn: Lbn, content: Slice) {
-        if self.requests.contains_key(&RECALLED) {
+        if self.requests.pending.contains_key(&RECALLED) {
             return;
         }
         let base = match self.lookup(lbn) {
             Ok(base) => base,
             Err(page) => return self.wait(page, Task::Recall),
         };
-        self.requests.insert(RECALLED, Pending { left: 1, failure: None, durable: None, unspoken: Vec::new() });
-        let op = self.writes.insert(WriteOp {
+        self.requests.pending.insert(RECALLED, Pending { left: 1, failure: None, durable: None, unspoken: Vec::new() });
+        let op = self.requests.writes.insert(WriteOp {
             request: RECALLED,
             lbn,
             sent: content.clone(),
@@ -206,13 +208,12 @@ impl Engine {
             compared: Compared::Nothing,
             stage: WriteStage::Digesting,
         });
-        let io = self.io(IoFor::DigestForWrite { op });
-        self.out.push(Action::Digest { io, block: content });
+        self.io.digest(IoFor::DigestForWrite { op }, content);
     }
 
     /// What is recalled may be where its LBN points to already: the index, which is empty as yet, is told to look there.
     pub(crate) fn look_where_it_was(&mut self, op: usize) {
-        let write = &self.writes[op];
+        let write = &self.requests.writes[op];
         if let (Some(MapEntry::Block { pbn, .. }), Some((_, Digest::Of(fingerprint)))) = (write.base, &write.whole) {
             self.index.insert(fingerprint, pbn);
         }
@@ -220,48 +221,48 @@ impl Engine {
 
     /// Recalled content has found its place, or never will.
     pub(crate) fn content_is_recalled(&mut self, good: bool) {
-        self.ready.push_back(Task::Recall);
-        if !good && !self.failed {
+        self.schedule.ready.push_back(Task::Recall);
+        if !good && !self.io.failed {
             // There was no block for a copy; but what made room for others, a recount, may have made room for a link.
             if self.takes_link_now() {
                 return;
             }
-            self.promises.broken += 1;
+            self.journal.broken += 1;
         }
-        self.promises.recalled.pop_front();
+        self.journal.recalled.pop_front();
     }
 
     /// Whether the next promise names a block whose count was at its limit, and is not any more.
     fn takes_link_now(&mut self) -> bool {
-        let Some(&Promised::Link { pbn, .. }) = self.promises.recalled.front() else { return false };
-        let (page, _) = self.geometry.refs_of(pbn);
-        self.pages.get(page).is_some() && self.refs_now(pbn) < self.link_limit()
+        let Some(&Promised::Link { pbn, .. }) = self.journal.recalled.front() else { return false };
+        let (page, _) = self.medium.geometry.refs_of(pbn);
+        self.tables.pages.get(page).is_some() && self.refs_now(pbn) < self.link_limit()
     }
 
     /// Serves once everything recalled is durable.
     pub(crate) fn serve_when_recalled(&mut self) {
-        let is_checked = self.promises.traces == [None; 2];
-        let done = is_checked && self.promises.recalled.is_empty() && self.open.is_empty() && self.commit.is_none();
-        if self.stage != Stage::Recalling || !(done || self.failed) {
+        let is_checked = self.journal.traces == [None; 2];
+        let done = is_checked && self.journal.recalled.is_empty() && self.tables.open.is_empty() && self.scheme.commit.is_none();
+        if self.state.stage != Stage::Recalling || !(done || self.io.failed) {
             return;
         }
-        if self.promises.broken > 0 {
-            self.promises_lost = true;
-            let writes = std::mem::take(&mut self.promises.broken);
-            self.notice(Notice::AcknowledgedLost { writes });
+        if self.journal.broken > 0 {
+            self.journal.lost = true;
+            let writes = std::mem::take(&mut self.journal.broken);
+            self.io.notice(Notice::AcknowledgedLost { writes });
         }
-        if self.failed {
+        if self.io.failed {
             // What was applied may not be durable: no answer that the next opening might contradict (P7). The promises stand.
-            self.unflushed = true;
+            self.state.unflushed = true;
         } else {
-            self.out.push(Action::Recalled);
-            if self.promises.is_set_back {
+            self.io.out.push(Action::Recalled);
+            if self.journal.is_set_back {
                 // The next server is not to look for what this store lacks.
-                self.out.push(Action::Forget { epoch: self.superblock.last_epoch, traces: [None; 2] });
+                self.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces: [None; 2] });
             }
         }
-        self.promises.named.clear();
-        self.promises.proofs = Proofs::default();
+        self.journal.named.clear();
+        self.journal.proofs = Proofs::default();
         self.serve();
     }
 }

@@ -1,11 +1,13 @@
 //! Step 2: map pages are composed and written. In the log's mode they are only looked at (`log/gather.rs`).
 
-use crate::commit::{FlushFor, Step};
+use crate::commit::Step;
 use crate::engine::Engine;
 use crate::format::entry::MapEntry;
 use crate::format::page::{PageId, Region};
 use crate::interface::Trace;
-use crate::pages::{Got, Task};
+use crate::io::FlushFor;
+use crate::pages::Got;
+use crate::schedule::Task;
 use crate::units::{Lbn, index};
 
 /// The most map pages loading, and the most being written, at once.
@@ -13,23 +15,25 @@ const PAGES_IN_FLIGHT_MAX: usize = 64;
 
 impl Engine {
     pub(super) fn step_links(&mut self) {
-        let per_commit = PAGES_IN_FLIGHT_MAX.min(self.pages.waiting_max());
-        let mut loading = std::mem::take(&mut self.commit.as_mut().expect("a step belongs to a commit").map_loading);
+        let per_commit = PAGES_IN_FLIGHT_MAX.min(self.tables.pages.waiting_max());
+        let mut loading = std::mem::take(&mut self.scheme.commit.as_mut().expect("a step belongs to a commit").map_loading);
         loop {
-            let commit = self.commit.as_mut().expect("it is there");
+            let commit = self.scheme.commit.as_mut().expect("it is there");
             if commit.map_writing.len() >= per_commit {
                 break;
             }
             let Some(number) = loading.pop().or_else(|| commit.map_due.pop_front()) else { break };
             let id = PageId { region: Region::Map, index: number };
             match self.ensure(id) {
-                Got::Ready if self.log.is_some() => self.gather(id),
-                Got::Ready if self.pages.expect(id).writing => self.commit.as_mut().expect("it is there").map_loading.push(number),
+                Got::Ready if self.scheme.log.is_some() => self.gather(id),
+                Got::Ready if self.tables.pages.expect(id).writing => {
+                    self.scheme.commit.as_mut().expect("it is there").map_loading.push(number)
+                }
                 Got::Ready => self.compose(id),
                 Got::Unreadable => return self.fail("a read of a map page that has to change"),
                 Got::Wait => {
                     self.wait(id, Task::Commit);
-                    let commit = self.commit.as_mut().expect("it is there");
+                    let commit = self.scheme.commit.as_mut().expect("it is there");
                     commit.map_loading.push(number);
                     if commit.map_loading.len() >= per_commit {
                         break;
@@ -37,17 +41,17 @@ impl Engine {
                 }
             }
         }
-        let commit = self.commit.as_mut().expect("it is there");
+        let commit = self.scheme.commit.as_mut().expect("it is there");
         commit.map_loading.append(&mut loading);
         if !commit.map_due.is_empty() || !commit.map_loading.is_empty() || !commit.map_writing.is_empty() {
             return;
         }
-        if self.log.is_some() {
+        if self.scheme.log.is_some() {
             return self.records_are_gathered();
         }
         if commit.map_written {
             commit.step = Step::FlushTwo;
-            self.flush(FlushFor::CommitLinks);
+            self.io.flush(FlushFor::CommitLinks);
         } else {
             self.epoch_is_durable();
         }
@@ -56,23 +60,23 @@ impl Engine {
     /// Lays an epoch's ranges, then its points, over one map page, and sends it if that changed anything.
     fn compose(&mut self, id: PageId) {
         let has_ring = self.has_ring();
-        let commit = self.commit.as_mut().expect("a step belongs to a commit");
-        let first = self.geometry.first_lbn(id);
-        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.geometry.logical_blocks));
-        let (page, epoch) = (self.pages.expect(id), commit.epoch.number.get());
+        let commit = self.scheme.commit.as_mut().expect("a step belongs to a commit");
+        let first = self.medium.geometry.first_lbn(id);
+        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.medium.geometry.logical_blocks));
+        let (page, epoch) = (self.tables.pages.expect(id), commit.epoch.number.get());
         let mut changed = None;
         let mut set = |lbn: Lbn, entry: MapEntry, unlinked: &mut Vec<crate::units::Pbn>| {
             let at = index(lbn - first);
-            let old = self.geometry.known(page.content.map(at));
+            let old = self.medium.geometry.known(page.content.map(at));
             // The increment of a link that was there already goes again, like that of any link that is gone; but not where a damaged map has linked to
             // a block that was free until now, for that was never counted.
-            let is_newborn = |pbn| old == entry && self.fresh.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch);
+            let is_newborn = |pbn| old == entry && self.blocks.fresh.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch);
             unlinked.extend(old.pbn().filter(|&pbn| !is_newborn(pbn)));
             if old != entry {
                 page.content.set_map(at, entry);
                 changed = Some(at / index(Region::Map.entries_per_sector()));
             }
-            self.recount.relinked(lbn, old.pbn(), entry.pbn());
+            self.background.recount.relinked(lbn, old.pbn(), entry.pbn());
         };
         let before = commit.epoch.ranges.range(..first).next_back().map(|(&f, &e)| (f, e));
         let within = commit.epoch.ranges.range(first..end).map(|(&f, &e)| (f, e));

@@ -20,7 +20,6 @@ mod superblock;
 mod writeback;
 
 pub(crate) use anticipate::Anticipation;
-pub(crate) use flush::{Durability, FlushFor};
 pub(crate) use open_close::Stage;
 pub(crate) use settle::Settle;
 pub(crate) use superblock::Updates;
@@ -97,8 +96,8 @@ pub(crate) struct Commit {
 impl Engine {
     /// The committing epoch relies on all content that is under way now.
     pub(crate) fn commit_waits_for_content(&mut self) {
-        let (horizon, left) = (self.io_horizon(), self.content_in_flight);
-        let commit = self.commit.as_mut().expect("a step belongs to a commit");
+        let (horizon, left) = (self.io.horizon(), self.blocks.content_in_flight);
+        let commit = self.scheme.commit.as_mut().expect("a step belongs to a commit");
         (commit.horizon, commit.content_left) = (horizon, left);
     }
 }

@@ -6,15 +6,16 @@
 //!    *clean*: a volume that says so has nothing but exact pages.
 //! 3. After a failure nothing more is written, *clean* least of all (A5).
 
-use crate::commit::FlushFor;
 use crate::engine::Engine;
 use crate::interface::{Action, Notice};
-use crate::pages::Task;
+use crate::io::FlushFor;
+use crate::schedule::Task;
 use crate::units::Pbn;
 
 /// Where the service stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
+    #[default]
     Created,
     /// Waiting for the flush of R8, then for the superblock.
     Opening,
@@ -60,16 +61,16 @@ impl Stage {
 
 impl Engine {
     pub(crate) fn begin_opening(&mut self) {
-        self.stage = Stage::Opening;
+        self.state.stage = Stage::Opening;
         self.look_at_counters();
-        self.flush(FlushFor::Opening);
+        self.io.flush(FlushFor::Opening);
     }
 
     /// The device's cache holds nothing any more that no flush has covered.
     pub(super) fn opening_flushed(&mut self) {
         // What lies in the device's cache may yet be lost: nothing that was read from it may be given out (R8).
-        self.unflushed = self.failed;
-        if self.failed {
+        self.state.unflushed = self.io.failed;
+        if self.io.failed {
             return self.serve();
         }
         self.open_log();
@@ -77,7 +78,7 @@ impl Engine {
 
     /// The log is read, and places are chosen for its next units: the superblock comes next.
     pub(crate) fn say_opened(&mut self) {
-        let s = &mut self.superblock;
+        let s = &mut self.medium.superblock;
         if !s.clean && !s.is_log_live() {
             s.garbage_possible = true;
             // Where another recount had come to, there may be new garbage before it.
@@ -93,74 +94,78 @@ impl Engine {
     /// Says *not clean* in one pair of copies, then in the other: were the newest pair lost, or destroyed by a format that is cut off, the
     /// older one would else pass for a clean volume.
     pub(crate) fn update_opened(&mut self) {
-        self.opening_updates += 1;
+        self.recovery.updates += 1;
         self.write_superblock();
     }
 
     /// A superblock update is durable (or the volume has failed).
     pub(super) fn superblock_flushed(&mut self) {
-        self.superblock_busy = false;
+        self.medium.is_busy = false;
         self.checkpoint_after_superblock();
-        if self.superblock_busy {
+        if self.medium.is_busy {
             // The end of a checkpoint has begun another.
             return;
         }
-        match self.stage {
-            Stage::Opening if self.failed => self.opening_failed(),
-            Stage::Opening if self.opening_updates < 2 => self.update_opened(),
+        match self.state.stage {
+            Stage::Opening if self.io.failed => self.opening_failed(),
+            Stage::Opening if self.recovery.updates < 2 => self.update_opened(),
             Stage::Opening => self.settle_end(),
-            Stage::ClosingSuperblock if self.superblock_writes == 0 => self.closed(),
+            Stage::ClosingSuperblock if self.medium.writes_left == 0 => self.closed(),
             _ => {}
         }
     }
 
     pub(crate) fn serve(&mut self) {
-        if matches!(self.stage, Stage::Opening | Stage::Recalling) {
-            self.stage = Stage::Serving;
-            self.notice(Notice::Serving);
-            self.ready.push_back(Task::Admit);
+        if matches!(self.state.stage, Stage::Opening | Stage::Recalling) {
+            self.state.stage = Stage::Serving;
+            self.io.notice(Notice::Serving);
+            self.schedule.ready.push_back(Task::Admit);
             // What an opening found may be more than memory is meant for, and nobody need write for a long time.
-            if self.log.is_some() && !self.failed && !self.settings.read_only {
+            if self.scheme.log.is_some() && !self.io.failed && !self.settings.read_only {
                 self.checkpoint_if_due();
             }
         }
     }
 
     pub(crate) fn begin_closing(&mut self) {
-        self.close_asked = true;
+        self.state.close_asked = true;
         self.end_waiting();
     }
 
     /// Begins to close when that was asked for and nobody waits for an answer any more; goes on with it.
     pub(crate) fn close_if_asked(&mut self) {
-        if !self.close_asked || self.stage.is_before_service() {
+        if !self.state.close_asked || self.state.stage.is_before_service() {
             return;
         }
-        if self.stage == Stage::Serving && self.admission.is_empty() && self.writes.is_empty() && self.reads.is_empty() {
-            self.stage = Stage::ClosingEpochs;
+        if self.state.stage == Stage::Serving
+            && self.requests.admission.is_empty()
+            && self.requests.writes.is_empty()
+            && self.requests.reads.is_empty()
+        {
+            self.state.stage = Stage::ClosingEpochs;
         }
         self.go_on_closing();
     }
 
     pub(crate) fn go_on_closing(&mut self) {
-        if self.failed && self.stage.is_closing() && self.stage != Stage::Closed {
+        if self.io.failed && self.state.stage.is_closing() && self.state.stage != Stage::Closed {
             return self.closed();
         }
-        match self.stage {
+        match self.state.stage {
             Stage::ClosingEpochs => {
-                let idle = self.open.is_empty() && self.commit.is_none() && self.settle.is_empty();
+                let idle = self.tables.open.is_empty() && self.scheme.commit.is_none() && self.scheme.settle.is_empty();
                 if idle && self.settings.read_only {
                     self.closed();
                 } else if idle && self.checkpoint_empties_log() {
                     // An empty log: all that it says is on the pages.
-                } else if idle && !self.superblock_busy {
+                } else if idle && !self.medium.is_busy {
                     self.discard_freed(true);
-                    self.stage = Stage::ClosingPages;
+                    self.state.stage = Stage::ClosingPages;
                     self.go_on_closing();
                 }
             }
             Stage::ClosingPages => self.flush_when_sent(Stage::ClosingPagesFlush),
-            Stage::ClosingBits if self.settle.is_empty() && self.durability.bits_ready.is_empty() => {
+            Stage::ClosingBits if self.scheme.settle.is_empty() && self.io.durability.bits_ready.is_empty() => {
                 self.flush_when_sent(Stage::ClosingBitsFlush);
             }
             _ => {}
@@ -169,32 +174,32 @@ impl Engine {
 
     fn flush_when_sent(&mut self, next: Stage) {
         if self.all_pages_sent() {
-            self.stage = next;
-            self.flush(FlushFor::Closing);
+            self.state.stage = next;
+            self.io.flush(FlushFor::Closing);
         }
     }
 
     /// Whether no page waits to be written any more; what does is sent.
     fn all_pages_sent(&mut self) -> bool {
-        if !self.pages.dirty.is_empty() {
+        if !self.tables.pages.dirty.is_empty() {
             self.write_all_dirty();
         }
-        self.page_writes == 0
+        self.tables.page_writes == 0
     }
 
     pub(super) fn closing_flushed(&mut self) {
-        if self.failed {
+        if self.io.failed {
             return self.go_on_closing();
         }
-        match self.stage {
+        match self.state.stage {
             Stage::ClosingPagesFlush => {
-                self.stage = Stage::ClosingBits;
+                self.state.stage = Stage::ClosingBits;
                 self.set_written_bits();
                 self.go_on_closing();
             }
             Stage::ClosingBitsFlush => {
-                self.stage = Stage::ClosingSuperblock;
-                self.superblock.clean = true;
+                self.state.stage = Stage::ClosingSuperblock;
+                self.medium.superblock.clean = true;
                 self.close_log_in_superblock();
                 self.keep_for_next_time();
                 self.write_superblock();
@@ -205,12 +210,12 @@ impl Engine {
 
     /// What the superblock remembers from one opening to the next.
     fn keep_for_next_time(&mut self) {
-        self.superblock.recount_position = self.recount.position();
-        self.superblock.garbage_possible &= !self.recount.is_unsaid;
+        self.medium.superblock.recount_position = self.background.recount.position();
+        self.medium.superblock.garbage_possible &= !self.background.recount.is_unsaid;
     }
 
     fn closed(&mut self) {
-        self.stage = Stage::Closed;
-        self.out.push(Action::Closed { clean: !self.failed });
+        self.state.stage = Stage::Closed;
+        self.io.out.push(Action::Closed { clean: !self.io.failed });
     }
 }

@@ -1,25 +1,26 @@
 //! The steps of a commit.
 
-use crate::commit::{Due, FlushFor, Step};
+use crate::commit::{Due, Step};
 use crate::engine::Engine;
 use crate::format::page::{PageId, Region};
 use crate::interface::{Reply, Trace};
-use crate::pages::Task;
+use crate::io::FlushFor;
+use crate::schedule::Task;
 
 impl Engine {
     /// Something that the commit may wait for has ended.
     pub(crate) fn commit_may_go_on(&mut self) {
-        if self.commit.is_some() {
-            self.ready.push_back(Task::Commit);
+        if self.scheme.commit.is_some() {
+            self.schedule.ready.push_back(Task::Commit);
         }
     }
 
     pub(crate) fn go_on_committing(&mut self) {
-        if self.failed {
+        if self.io.failed {
             return;
         }
-        match self.commit.as_ref().map(|c| c.step) {
-            Some(Step::Content) if self.log.is_some() => self.step_large_content(),
+        match self.scheme.commit.as_ref().map(|c| c.step) {
+            Some(Step::Content) if self.scheme.log.is_some() => self.step_large_content(),
             Some(Step::Content) => self.step_content(),
             Some(Step::Links) => self.step_links(),
             Some(Step::Units) => self.step_units(),
@@ -30,32 +31,32 @@ impl Engine {
     /// Step 1. Refs pages go out; then wait for them and for the content, and flush.
     fn step_content(&mut self) {
         self.send_due_pages();
-        let commit = self.commit.as_ref().expect("a step belongs to a commit");
+        let commit = self.scheme.commit.as_ref().expect("a step belongs to a commit");
         if !commit.due.is_empty() || commit.content_left > 0 {
             return;
         }
         // Content of the next epoch may have completed meanwhile: its number is higher, and a flush too many is no harm.
-        let relied_on = commit.relied_on.max(self.durability.content);
-        if relied_on > self.durability.mark || commit.removals {
-            self.commit.as_mut().expect("it is there").step = Step::FlushOne;
-            self.flush(FlushFor::CommitContent);
+        let relied_on = commit.relied_on.max(self.io.durability.content);
+        if relied_on > self.io.durability.mark || commit.removals {
+            self.scheme.commit.as_mut().expect("it is there").step = Step::FlushOne;
+            self.io.flush(FlushFor::CommitContent);
         } else {
-            self.commit.as_mut().expect("it is there").step = Step::Links;
+            self.scheme.commit.as_mut().expect("it is there").step = Step::Links;
             self.step_links();
         }
     }
 
     /// Sends the pages of step 1 that can be sent now.
     fn send_due_pages(&mut self) {
-        let commit = self.commit.as_ref().expect("a step belongs to a commit");
+        let commit = self.scheme.commit.as_ref().expect("a step belongs to a commit");
         let unsent: Vec<PageId> = commit.due.iter().filter(|&(_, &due)| due == Due::Unsent).map(|(&id, _)| id).collect();
         for id in unsent {
-            let (dirty, writing, stamp) = match self.pages.get(id) {
+            let (dirty, writing, stamp) = match self.tables.pages.get(id) {
                 Some(page) => (page.dirty.is_some(), page.writing, page.stamp),
                 // It was written, by someone else, and left the memory since.
-                None => (false, false, self.durability.refs),
+                None => (false, false, self.io.durability.refs),
             };
-            let commit = self.commit.as_mut().expect("it is there");
+            let commit = self.scheme.commit.as_mut().expect("it is there");
             match (dirty, writing) {
                 (true, true) => {}
                 (true, false) => {
@@ -76,24 +77,24 @@ impl Engine {
 
     /// A page's write has completed: step 1 or step 2 may wait for it.
     pub(crate) fn commit_page_written(&mut self, id: PageId, stamp: u64) {
-        let Some(commit) = &mut self.commit else { return };
+        let Some(commit) = &mut self.scheme.commit else { return };
         if id.region == Region::Map {
             commit.map_writing.remove(&id);
         } else if commit.due.get(&id) == Some(&Due::Sent) {
             commit.due.remove(&id);
             commit.relied_on = commit.relied_on.max(stamp);
         }
-        self.ready.push_back(Task::Commit);
+        self.schedule.ready.push_back(Task::Commit);
     }
 
     pub(crate) fn commit_flushed(&mut self) {
-        if self.failed {
+        if self.io.failed {
             return;
         }
-        let commit = self.commit.as_mut().expect("only a commit asked for this flush");
+        let commit = self.scheme.commit.as_mut().expect("only a commit asked for this flush");
         match commit.step {
             Step::FlushOne => {
-                if self.log.is_some() {
+                if self.scheme.log.is_some() {
                     commit.step = Step::Units;
                     return self.step_units();
                 }
@@ -107,27 +108,27 @@ impl Engine {
 
     /// The end of step 2, and step 3: whoever waited is answered, decrements and fingerprints may enter their pages.
     pub(crate) fn epoch_is_durable(&mut self) {
-        let commit = self.commit.take().expect("an epoch that became durable was committing");
-        self.superblock.last_epoch = commit.epoch.number;
-        self.anticipation.durable(self.now);
+        let commit = self.scheme.commit.take().expect("an epoch that became durable was committing");
+        self.medium.superblock.last_epoch = commit.epoch.number;
+        self.scheme.anticipation.durable(self.io.now);
         if self.has_ring() {
-            let log = self.log.as_ref().filter(|_| commit.log.is_sent());
+            let log = self.scheme.log.as_ref().filter(|_| commit.log.is_sent());
             let trace = log.map_or(commit.trace, |log| Some(Trace::Log { sequence: log.last_sequence() }));
             self.promises_are_kept(commit.epoch.number, trace);
         }
         for request in commit.epoch.waiters {
-            self.reply(request, Reply::Done);
+            self.io.reply(request, Reply::Done);
         }
-        if self.log.is_some() {
+        if self.scheme.log.is_some() {
             let removed = commit.epoch.removed.into_iter().collect();
             self.log_epoch_is_durable(commit.epoch.number, commit.log, removed);
         } else {
-            self.settle.unlink(commit.unlinked);
-            self.settle.born(commit.epoch.births, commit.epoch.number.0);
-            self.settle.name(commit.epoch.named);
+            self.scheme.settle.unlink(commit.unlinked);
+            self.scheme.settle.born(commit.epoch.births, commit.epoch.number.0);
+            self.scheme.settle.name(commit.epoch.named);
         }
-        self.settle.unlink(commit.epoch.cancelled);
-        self.ready.push_back(Task::Settle);
+        self.scheme.settle.unlink(commit.epoch.cancelled);
+        self.schedule.ready.push_back(Task::Settle);
         self.warn_when_filling();
         self.serve_when_recalled();
         self.update_for_ledger();

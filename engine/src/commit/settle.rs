@@ -8,7 +8,8 @@ use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
-use crate::pages::{Got, Task};
+use crate::pages::Got;
+use crate::schedule::Task;
 use crate::units::{Pbn, index};
 use std::collections::BTreeMap;
 
@@ -72,7 +73,7 @@ impl Settle {
 impl Engine {
     /// Lets everything in whose page is in memory, and asks for the pages of the rest.
     pub(crate) fn settle(&mut self) {
-        if self.failed {
+        if self.io.failed {
             return;
         }
         self.settle_new_births();
@@ -81,7 +82,7 @@ impl Engine {
         self.settle_new_unlinked();
         self.settle_unlinked();
         self.find_space_for_waiters();
-        if self.settle.is_empty() {
+        if self.scheme.settle.is_empty() {
             self.discard_freed(false);
             if self.settings.noncritical_delay_ms == 0 {
                 self.write_all_dirty();
@@ -91,11 +92,11 @@ impl Engine {
 
     /// Most pages are in memory: no need to sort for them.
     fn settle_new_unlinked(&mut self) {
-        for pbn in std::mem::take(&mut self.settle.new_unlinked) {
-            if self.pages.get(self.geometry.refs_of(pbn).0).is_some() {
+        for pbn in std::mem::take(&mut self.scheme.settle.new_unlinked) {
+            if self.tables.pages.get(self.medium.geometry.refs_of(pbn).0).is_some() {
                 self.change_refs(pbn, -1);
             } else {
-                *self.settle.unlinked.entry(pbn).or_insert(0) += 1;
+                *self.scheme.settle.unlinked.entry(pbn).or_insert(0) += 1;
             }
         }
     }
@@ -103,14 +104,14 @@ impl Engine {
     fn settle_unlinked(&mut self) {
         let mut from = Pbn(0);
         let mut waiting = 0;
-        while let Some((&pbn, _)) = self.settle.unlinked.range(from..).next() {
-            let (id, _) = self.geometry.refs_of(pbn);
-            from = self.geometry.first_pbn(id) + Region::Refs.entries_per_page();
+        while let Some((&pbn, _)) = self.scheme.settle.unlinked.range(from..).next() {
+            let (id, _) = self.medium.geometry.refs_of(pbn);
+            from = self.medium.geometry.first_pbn(id) + Region::Refs.entries_per_page();
             match self.ensure(id) {
                 Got::Wait => {
                     self.wait(id, Task::Settle);
                     waiting += 1;
-                    if waiting >= self.pages.waiting_max() {
+                    if waiting >= self.tables.pages.waiting_max() {
                         return;
                     }
                 }
@@ -125,26 +126,26 @@ impl Engine {
                 }
                 Got::Unreadable => {
                     self.take_unlinked(pbn, from);
-                    self.notice(Notice::Damage { what: "a refs page that cannot be read keeps its counts", at: id.index });
+                    self.io.notice(Notice::Damage { what: "a refs page that cannot be read keeps its counts", at: id.index });
                 }
             }
         }
     }
 
     fn take_unlinked(&mut self, first: Pbn, end: Pbn) -> Vec<(Pbn, u32)> {
-        let taken: Vec<(Pbn, u32)> = self.settle.unlinked.range(first..end).map(|(&pbn, &times)| (pbn, times)).collect();
+        let taken: Vec<(Pbn, u32)> = self.scheme.settle.unlinked.range(first..end).map(|(&pbn, &times)| (pbn, times)).collect();
         for (pbn, _) in &taken {
-            self.settle.unlinked.remove(pbn);
+            self.scheme.settle.unlinked.remove(pbn);
         }
         taken
     }
 
     fn settle_new_births(&mut self) {
-        let births = std::mem::take(&mut self.settle.new_births);
+        let births = std::mem::take(&mut self.scheme.settle.new_births);
         for (i, &(pbn, epoch)) in births.iter().enumerate() {
-            let (id, at) = self.geometry.fingerprint_of(pbn);
-            if self.pages.get(id).is_none() {
-                self.settle.births.insert(pbn, epoch);
+            let (id, at) = self.medium.geometry.fingerprint_of(pbn);
+            if self.tables.pages.get(id).is_none() {
+                self.scheme.settle.births.insert(pbn, epoch);
                 continue;
             }
             self.let_birth_in(id, at, (pbn, epoch), births.get(i + 1).map(|&(next, _)| next));
@@ -154,42 +155,42 @@ impl Engine {
     fn settle_births(&mut self) {
         let mut from = Pbn(0);
         let mut waiting = 0;
-        while let Some((&pbn, &epoch)) = self.settle.births.range(from..).next() {
-            let (id, at) = self.geometry.fingerprint_of(pbn);
+        while let Some((&pbn, &epoch)) = self.scheme.settle.births.range(from..).next() {
+            let (id, at) = self.medium.geometry.fingerprint_of(pbn);
             from = pbn + 1;
             match self.ensure(id) {
                 Got::Wait => {
                     self.wait(id, Task::Settle);
-                    from = self.geometry.first_pbn(id) + Region::Fingerprints.entries_per_page();
+                    from = self.medium.geometry.first_pbn(id) + Region::Fingerprints.entries_per_page();
                     waiting += 1;
-                    if waiting >= self.pages.waiting_max() {
+                    if waiting >= self.tables.pages.waiting_max() {
                         return;
                     }
                     continue;
                 }
                 Got::Ready => {
-                    let next = self.settle.births.range(from..).next().map(|(&next, _)| next);
+                    let next = self.scheme.settle.births.range(from..).next().map(|(&next, _)| next);
                     self.let_birth_in(id, at, (pbn, epoch), next);
                 }
                 Got::Unreadable => {
-                    self.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
+                    self.io.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
                     self.end_fresh(pbn, epoch);
                 }
             }
-            self.settle.births.remove(&pbn);
+            self.scheme.settle.births.remove(&pbn);
         }
     }
 
     fn settle_named(&mut self) {
-        for (pbn, fingerprint) in std::mem::take(&mut self.settle.named) {
-            let (id, _) = self.geometry.fingerprint_of(pbn);
+        for (pbn, fingerprint) in std::mem::take(&mut self.scheme.settle.named) {
+            let (id, _) = self.medium.geometry.fingerprint_of(pbn);
             match self.ensure(id) {
                 Got::Ready => self.enter_name(pbn, fingerprint),
                 Got::Unreadable => {
-                    self.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
+                    self.io.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
                 }
                 Got::Wait => {
-                    self.settle.named.insert(pbn, fingerprint);
+                    self.scheme.settle.named.insert(pbn, fingerprint);
                     self.wait(id, Task::Settle);
                 }
             }
@@ -200,30 +201,30 @@ impl Engine {
     fn let_birth_in(&mut self, id: PageId, at: usize, (pbn, epoch): (Pbn, u64), next: Option<Pbn>) {
         self.enter_birth(id, at, pbn, epoch);
         // Full pages have nothing to wait for; in the log's mode they have a checkpoint.
-        if self.log.is_none() && next.is_none_or(|next| self.geometry.fingerprint_of(next).0 != id) {
+        if self.scheme.log.is_none() && next.is_none_or(|next| self.medium.geometry.fingerprint_of(next).0 != id) {
             self.write_if_full(id);
         }
         self.end_fresh(pbn, epoch);
     }
 
     fn enter_birth(&mut self, id: PageId, at: usize, pbn: Pbn, epoch: u64) {
-        let Some(fresh) = self.fresh.get(pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
+        let Some(fresh) = self.blocks.fresh.get(pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
         let entry = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
         debug_assert!(entry.kind != Kind::None);
-        let page = self.pages.expect(id);
+        let page = self.tables.pages.expect(id);
         // In the log's mode it has an entry already, of its short name.
         let before = page.content.fingerprint(at);
         if before.is_none() || before.short() == Some(entry.value.short()) {
             page.content.set_fingerprint(at, entry);
-            self.pages.touch(id, self.now);
+            self.tables.pages.touch(id, self.io.now);
         } else {
-            self.notice(Notice::Damage { what: "a new block had a fingerprint already", at: pbn.0 });
+            self.io.notice(Notice::Damage { what: "a new block had a fingerprint already", at: pbn.0 });
         }
     }
 
     /// The birth is over; if the content is on the device too, nothing needs to be remembered.
     pub(crate) fn end_fresh(&mut self, pbn: Pbn, epoch: u64) {
-        if let Some(fresh) = self.fresh.get_mut(pbn).filter(|f| f.epoch == epoch) {
+        if let Some(fresh) = self.blocks.fresh.get_mut(pbn).filter(|f| f.epoch == epoch) {
             fresh.waits = false;
             if fresh.held.is_none() {
                 self.forget_fresh(pbn);
@@ -232,7 +233,7 @@ impl Engine {
     }
 
     fn write_if_full(&mut self, id: PageId) {
-        let page = self.pages.expect(id);
+        let page = self.tables.pages.expect(id);
         // From the end: blocks are handed out in ascending order, so that is where a page is filled last.
         let full = (0..index(Region::Fingerprints.entries_per_page())).rev().all(|i| !page.content.fingerprint(i).is_none());
         if full && page.dirty.is_some() && !page.writing {

@@ -10,10 +10,11 @@
 //! 5. Where the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
 
 use crate::buffer::{BufferMut, Slice};
-use crate::commit::{FlushFor, Stage};
+use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::format::{FRONT_COPIES, Lifetime, Superblock, copies, pair_of};
 use crate::interface::{Class, IoFailure, Notice};
+use crate::io::FlushFor;
 use crate::io::IoFor;
 use crate::units::{BLOCK_SIZE, Bytes};
 
@@ -33,29 +34,29 @@ pub(crate) struct Updates {
 impl Engine {
     /// Begins an update.
     pub(crate) fn write_superblock(&mut self) {
-        debug_assert!(!self.superblock_busy, "superblock updates go one at a time");
-        self.superblock_busy = true;
-        self.superblock.generation += 1;
-        let found = &self.superblock.lifetime;
-        self.superblock_updates.lived_before.get_or_insert_with(|| found.clone());
-        self.superblock.lifetime = self.lifetime();
-        self.superblock_updates.client_units = self.ledger.client_units;
-        let places = copies(self.superblock.geometry.device_bytes);
-        for copy in pair_of(self.superblock.generation) {
-            let mut buffer = self.home.clone().take(1);
-            self.superblock.encode(copy, buffer.block_mut(0));
-            self.superblock_updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
+        debug_assert!(!self.medium.is_busy, "superblock updates go one at a time");
+        self.medium.is_busy = true;
+        self.medium.superblock.generation += 1;
+        let found = &self.medium.superblock.lifetime;
+        self.medium.updates.lived_before.get_or_insert_with(|| found.clone());
+        self.medium.superblock.lifetime = self.lifetime();
+        self.medium.updates.client_units = self.io.ledger.client_units;
+        let places = copies(self.medium.superblock.geometry.device_bytes);
+        for copy in pair_of(self.medium.superblock.generation) {
+            let mut buffer = self.io.buffer(1);
+            self.medium.superblock.encode(copy, buffer.block_mut(0));
+            self.medium.updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
         }
-        self.read_in(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
+        self.io.read(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
     }
 
     /// Begins an update for the ledger alone, where clients have written much since the last one.
     pub(crate) fn update_for_ledger(&mut self) {
-        let units = self.ledger.client_units - self.superblock_updates.client_units;
-        if units < self.settings.ledger_units_max || self.superblock_busy || self.failed || self.stage != Stage::Serving {
+        let units = self.io.ledger.client_units - self.medium.updates.client_units;
+        if units < self.settings.ledger_units_max || self.medium.is_busy || self.io.failed || self.state.stage != Stage::Serving {
             return;
         }
-        if self.log.is_some() {
+        if self.scheme.log.is_some() {
             self.vouch();
         } else {
             self.write_superblock();
@@ -64,14 +65,14 @@ impl Engine {
 
     /// Everything since the volume was created.
     pub(crate) fn lifetime(&self) -> Lifetime {
-        let mut lifetime = self.superblock_updates.lived_before.as_ref().unwrap_or(&self.superblock.lifetime).clone();
-        for (total, count) in lifetime.classes.iter_mut().zip(&self.ledger.written) {
+        let mut lifetime = self.medium.updates.lived_before.as_ref().unwrap_or(&self.medium.superblock.lifetime).clone();
+        for (total, count) in lifetime.classes.iter_mut().zip(&self.io.ledger.written) {
             total.units = total.units.saturating_add(count.units);
             total.bytes = total.bytes.saturating_add(count.bytes);
             total.commands = total.commands.saturating_add(count.commands);
         }
-        lifetime.client_write_units = lifetime.client_write_units.saturating_add(self.ledger.client_units);
-        lifetime.device_flushes = lifetime.device_flushes.saturating_add(self.ledger.device_flushes);
+        lifetime.client_write_units = lifetime.client_write_units.saturating_add(self.io.ledger.client_units);
+        lifetime.device_flushes = lifetime.device_flushes.saturating_add(self.io.ledger.device_flushes);
         lifetime
     }
 
@@ -82,45 +83,45 @@ impl Engine {
             self.fail_with(Notice::OtherServer {
                 generation: other.generation,
                 incarnation: other.incarnation,
-                is_formatted: other.uuid != self.superblock.uuid,
+                is_formatted: other.uuid != self.medium.superblock.uuid,
             });
         }
-        let due = std::mem::take(&mut self.superblock_updates.due);
-        if self.failed {
+        let due = std::mem::take(&mut self.medium.updates.due);
+        if self.io.failed {
             return self.superblock_flushed();
         }
-        let generation = self.superblock.generation;
+        let generation = self.medium.superblock.generation;
         let [front, _] = pair_of(generation);
-        self.superblock_updates.written[front] = Some((generation, Box::new(*due[0].1.block(0))));
+        self.medium.updates.written[front] = Some((generation, Box::new(*due[0].1.block(0))));
         for (at, copy) in due {
-            self.superblock_writes += 1;
-            self.write_out(IoFor::Superblock, at, vec![copy], Class::Superblock);
+            self.medium.writes_left += 1;
+            self.io.write(IoFor::Superblock, at, vec![copy], Class::Superblock);
         }
     }
 
     /// What stands in a front copy, where another server has written it.
     fn others_copy(&self, copy: usize, found: &[u8; BLOCK_SIZE]) -> Option<Superblock> {
-        let own = self.superblock_updates.written[copy].as_ref();
+        let own = self.medium.updates.written[copy].as_ref();
         if own.is_some_and(|(_, own)| **own == *found) {
             return None;
         }
         let other = Superblock::decode(found, copy).ok()?;
-        let is_of_this_volume = other.uuid == self.superblock.uuid;
+        let is_of_this_volume = other.uuid == self.medium.superblock.uuid;
         let is_others = match own {
             // What is older has not been written since: the device has lost this server's own.
             Some((generation, _)) => !is_of_this_volume || other.generation >= *generation,
             // Before this server has written a copy, an older one may be there, even of another volume. (The update under way has its generation.)
-            None => is_of_this_volume && other.generation >= self.superblock.generation,
+            None => is_of_this_volume && other.generation >= self.medium.superblock.generation,
         };
         is_others.then_some(other)
     }
 
     /// Both copies have been sent and have come down.
     pub(crate) fn superblock_written(&mut self) {
-        if self.superblock_writes == 0 && !self.failed {
-            self.flush(FlushFor::Superblock);
+        if self.medium.writes_left == 0 && !self.io.failed {
+            self.io.flush(FlushFor::Superblock);
         }
-        if self.failed {
+        if self.io.failed {
             self.superblock_flushed();
         }
     }

@@ -8,8 +8,8 @@ use crate::units::{Epoch, Pbn};
 impl Engine {
     /// The count of a block as clients' work so far has it. Its refs page is in memory.
     pub(crate) fn refs_now(&mut self, pbn: Pbn) -> u8 {
-        let (id, at) = self.geometry.refs_of(pbn);
-        let committed = self.pages.expect(id).content.refs(at);
+        let (id, at) = self.medium.geometry.refs_of(pbn);
+        let committed = self.tables.pages.expect(id).content.refs(at);
         self.with_pending(pbn, committed)
     }
 
@@ -18,29 +18,29 @@ impl Engine {
         if committed == REFS_UNKNOWN {
             return committed;
         }
-        u8::try_from(i16::from(committed).saturating_add(self.pending.get(pbn))).unwrap_or(REFS_UNKNOWN)
+        u8::try_from(i16::from(committed).saturating_add(self.tables.beside.get(pbn))).unwrap_or(REFS_UNKNOWN)
     }
 
     /// An effect of an epoch that is durable: it enters the pages in memory. What clients see of counts stays: what it links counted already, and
     /// what it unlinks, which goes to `unlinked`, counts until it is let go of.
     pub(super) fn commit_effect(&mut self, epoch: Epoch, effect: &Effect<'_>, unlinked: &mut Vec<Pbn>) {
-        self.log.as_mut().expect("effects are the log's").live.push(epoch, effect);
+        self.scheme.log.as_mut().expect("effects are the log's").live.push(epoch, effect);
         for id in effect.pages() {
-            if let Some(page) = self.pages.get(id) {
+            if let Some(page) = self.tables.pages.get(id) {
                 effect.replay(epoch, id, &mut page.content);
                 page.unsaved = true;
             }
         }
         if let Some(first) = effect.to.pbn() {
-            self.pending.add(first, effect.blocks, -effect.gains());
+            self.tables.beside.add(first, effect.blocks, -effect.gains());
         }
         if let Some(old) = effect.old {
-            self.pending.add(old, effect.blocks, 1);
+            self.tables.beside.add(old, effect.blocks, 1);
             unlinked.extend((0..effect.blocks).map(|i| old + i));
         }
-        if let Some(lbn) = effect.lbn.filter(|_| self.recount.running()) {
+        if let Some(lbn) = effect.lbn.filter(|_| self.background.recount.running()) {
             for (i, block) in (0..effect.blocks).map(|i| (i, effect.part(i, 1))) {
-                self.recount.relinked(lbn + i, block.old, block.to.pbn());
+                self.background.recount.relinked(lbn + i, block.old, block.to.pbn());
             }
         }
     }

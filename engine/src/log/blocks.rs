@@ -36,38 +36,38 @@ impl Log {
 
 impl Engine {
     pub(crate) fn is_of_log(&self, pbn: Pbn) -> bool {
-        self.log.as_ref().is_some_and(|log| log.has(pbn))
+        self.scheme.log.as_ref().is_some_and(|log| log.has(pbn))
     }
 
     /// A free block becomes the log's.
     pub(super) fn joins_log(&mut self, pbn: Pbn) {
-        self.log.as_mut().expect("there is a log to join").blocks.insert(pbn, Use::Plain);
-        self.space.of_log(self.geometry.refs_of(pbn).0.index, 0, true);
+        self.scheme.log.as_mut().expect("there is a log to join").blocks.insert(pbn, Use::Plain);
+        self.space.of_log(self.medium.geometry.refs_of(pbn).0.index, 0, true);
     }
 
     /// The log needs a block no more, nor does anything that it knows of.
     pub(super) fn leaves_log(&mut self, pbn: Pbn) {
-        let log = self.log.as_mut().expect("there is a log to leave");
+        let log = self.scheme.log.as_mut().expect("there is a log to leave");
         match log.blocks.get_mut(&pbn).expect("only what is the log's leaves it") {
             Use::Plain => self.has_left_log(pbn, 0),
             carrier => {
                 *carrier = Use::Leaving;
-                self.settle.look_at(pbn);
+                self.scheme.settle.look_at(pbn);
             }
         }
     }
 
     /// The refs page of a block is in memory: if it waits to be let go of, it is.
     pub(crate) fn let_leave_log(&mut self, pbn: Pbn) {
-        if self.log.as_ref().is_some_and(|log| log.blocks.get(&pbn) == Some(&Use::Leaving)) {
+        if self.scheme.log.as_ref().is_some_and(|log| log.blocks.get(&pbn) == Some(&Use::Leaving)) {
             let refs = self.refs_now(pbn);
             self.has_left_log(pbn, refs);
         }
     }
 
     fn has_left_log(&mut self, pbn: Pbn, refs: u8) {
-        self.log.as_mut().expect("it was the log's").blocks.remove(&pbn);
-        self.space.of_log(self.geometry.refs_of(pbn).0.index, refs, false);
+        self.scheme.log.as_mut().expect("it was the log's").blocks.remove(&pbn);
+        self.space.of_log(self.medium.geometry.refs_of(pbn).0.index, refs, false);
         if refs == 0 {
             self.freed(pbn);
         }

@@ -9,7 +9,8 @@
 use super::blocks::Use;
 use super::holds::{Held, Holding};
 use crate::Map;
-use crate::engine::{Engine, Fresh};
+use crate::blocks::Fresh;
+use crate::engine::Engine;
 use crate::format::entry::MapEntry;
 use crate::format::record::Record;
 use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES};
@@ -73,10 +74,10 @@ fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limits: Limits) -> 
 impl Engine {
     /// The blocks of each carrier of the committing epoch, whose records take so many bytes.
     pub(super) fn plan_carriers(&self, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
-        let log = self.log.as_ref().expect("carriers are the log's");
+        let log = self.scheme.log.as_ref().expect("carriers are the log's");
         let candidates = log.holding.of(epoch).filter_map(|(pbn, held)| match &held.state {
             Holding::Small(data) => {
-                let counts = self.pending.get(pbn);
+                let counts = self.tables.beside.get(pbn);
                 Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
             }
             Holding::Asked(_) | Holding::Loose | Holding::Noise => None,
@@ -91,7 +92,7 @@ impl Engine {
         let mut riders = Vec::new();
         let mut free = Vec::new();
         for (i, blocks) in carriers.iter().enumerate() {
-            let pbn = self.log.as_ref().expect("carriers are the log's").places[i];
+            let pbn = self.scheme.log.as_ref().expect("carriers are the log's").places[i];
             let mut counts = 1;
             let mut these = Vec::new();
             for (&block, slot) in blocks.iter().zip(1..) {
@@ -101,7 +102,7 @@ impl Engine {
                 these.push(rider);
                 free.push(block);
             }
-            self.log.as_mut().expect("it is there").blocks.insert(pbn, Use::Carrier);
+            self.scheme.log.as_mut().expect("it is there").blocks.insert(pbn, Use::Carrier);
             self.counts_now(pbn, counts, true);
             riders.push(these);
         }
@@ -119,9 +120,9 @@ impl Engine {
 
     /// Takes a held block to another place: the index names it there, and its own block counts nothing any more. With what it counted.
     pub(super) fn take_away(&mut self, epoch: Epoch, block: Pbn, to: Pbn) -> (Fresh, Held, i16) {
-        let log = self.log.as_mut().expect("only a log holds content back");
+        let log = self.scheme.log.as_mut().expect("only a log holds content back");
         let held = log.holding.remove(epoch, block).expect("what is moved is held back");
-        let fresh = self.fresh.remove(block).expect("what is held back is fresh");
+        let fresh = self.blocks.fresh.remove(block).expect("what is held back is fresh");
         self.index.remove(&fresh.fingerprint, block);
         self.index.insert(&fresh.fingerprint, to);
         (fresh, held, self.empty(block))
@@ -129,9 +130,9 @@ impl Engine {
 
     /// A block that nothing named counts so much now.
     pub(super) fn counts_now(&mut self, pbn: Pbn, counts: i16, is_of_log: bool) {
-        self.pending.add(pbn, 1, counts);
+        self.tables.beside.add(pbn, 1, counts);
         let counts = u8::try_from(counts).expect("what is packed together is bounded by a count");
-        self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, 0, counts, is_of_log);
+        self.space.counted(self.medium.geometry.refs_of(pbn).0.index, pbn, 0, counts, is_of_log);
     }
 
     /// Blocks of what was packed are free again, in their order: the next new ones go there.
@@ -143,22 +144,22 @@ impl Engine {
 
     /// A block that no page names counts nothing any more. What it counted.
     fn empty(&mut self, pbn: Pbn) -> i16 {
-        let counts = self.pending.take(pbn);
+        let counts = self.tables.beside.take(pbn);
         assert!(counts > 0, "a new block counts");
         let before = u8::try_from(counts).expect("a count stays within its byte");
-        self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, before, 0, false);
+        self.space.counted(self.medium.geometry.refs_of(pbn).0.index, pbn, before, 0, false);
         counts
     }
 
     /// Whoever names a block that has moved names where it is now.
     fn rename(&mut self, moved: &Map<Pbn, MapEntry>) {
-        let commit = self.commit.as_mut().expect("carriers are a commit's");
+        let commit = self.scheme.commit.as_mut().expect("carriers are a commit's");
         let now = |pbn: Pbn| moved.get(&pbn).copied();
-        let points = commit.epoch.points.values_mut().chain(self.open.points.values_mut());
+        let points = commit.epoch.points.values_mut().chain(self.tables.open.points.values_mut());
         for point in points {
             *point = point.pbn().and_then(now).unwrap_or(*point);
         }
-        for pbn in commit.epoch.cancelled.iter_mut().chain(&mut self.open.cancelled) {
+        for pbn in commit.epoch.cancelled.iter_mut().chain(&mut self.tables.open.cancelled) {
             *pbn = now(*pbn).and_then(MapEntry::pbn).unwrap_or(*pbn);
         }
         for record in &mut commit.log.records {

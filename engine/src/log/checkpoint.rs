@@ -13,11 +13,13 @@ use super::condense::{Copies, Segments};
 use super::units::PLACES_LEFT_MIN;
 use super::walk::runs;
 use super::{Live, Log};
-use crate::commit::{FlushFor, Stage};
+use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::format::anchor::{Anchor, Condensed};
 use crate::format::page::{PageId, Region};
-use crate::pages::{Got, Task};
+use crate::io::FlushFor;
+use crate::pages::Got;
+use crate::schedule::Task;
 use crate::units::{Epoch, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -77,10 +79,10 @@ impl Checkpoint {
 impl Engine {
     /// Begins one where memory or space asks for it.
     pub(crate) fn checkpoint_if_due(&mut self) {
-        let log = self.log.as_ref().expect("checkpoints are the log's");
+        let log = self.scheme.log.as_ref().expect("checkpoints are the log's");
         let memory = self.are_too_many(log.live.bytes(), log.live.len());
         // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.
-        let reserve = self.geometry.reserve_blocks;
+        let reserve = self.medium.geometry.reserve_blocks;
         let most = self.settings.checkpoint_beyond;
         let most = if self.space.census.free > 2 * reserve { most } else { most.min(reserve / 4) };
         let units = count(log.walk.len() + log.segments.places.len()) > most;
@@ -94,15 +96,15 @@ impl Engine {
     /// Whether further writes should wait for the one that is under way: there are too many live records.
     pub(crate) fn waits_for_checkpoint(&self) -> bool {
         let too_many = |live: &Live| self.are_too_many(live.bytes() / LIVE_SHARES_MAX, live.len() / LIVE_SHARES_MAX);
-        self.log.as_ref().is_some_and(|log| log.checkpoint.is_some() && too_many(&log.live))
+        self.scheme.log.as_ref().is_some_and(|log| log.checkpoint.is_some() && too_many(&log.live))
     }
 
     /// Begins one, if none is under way and there is anything before the new anchor, or for the superblock to say.
     pub(crate) fn begin_checkpoint(&mut self) {
-        let ends_recount = self.recount.is_unsaid;
+        let ends_recount = self.background.recount.is_unsaid;
         let is_wanted = |log: &&mut Log| log.keeps_blocks() || log.is_cut_off || ends_recount;
-        let Some(log) = self.log.as_mut().filter(is_wanted) else { return };
-        if self.failed || self.settings.read_only {
+        let Some(log) = self.scheme.log.as_mut().filter(is_wanted) else { return };
+        if self.io.failed || self.settings.read_only {
             return;
         }
         if let Some(under_way) = &log.checkpoint {
@@ -111,16 +113,16 @@ impl Engine {
         }
         let mut due: VecDeque<PageId> = log.live.pages(log.epoch).collect();
         if ends_recount {
-            due.extend(self.pages.unsettled());
+            due.extend(self.tables.pages.unsettled());
         }
         log.checkpoint = Some(Checkpoint { ends_recount, ..Checkpoint::new(log.epoch, log.flushed, due, None) });
-        self.ready.push_back(Task::Checkpoint);
+        self.schedule.ready.push_back(Task::Checkpoint);
     }
 
     pub(crate) fn go_on_with_checkpoint(&mut self) {
-        let at = self.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at);
-        if self.failed {
-            if at.is_some() && self.stage == Stage::Opening {
+        let at = self.scheme.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at);
+        if self.io.failed {
+            if at.is_some() && self.state.stage == Stage::Opening {
                 self.opening_failed();
             }
             return;
@@ -135,20 +137,20 @@ impl Engine {
     }
 
     pub(super) fn checkpoint(&mut self) -> &mut Checkpoint {
-        self.log.as_mut().and_then(|log| log.checkpoint.as_mut()).expect("a step belongs to a checkpoint")
+        self.scheme.log.as_mut().and_then(|log| log.checkpoint.as_mut()).expect("a step belongs to a checkpoint")
     }
 
     pub(super) fn checkpoint_pages(&mut self) {
-        let most = PAGES_IN_FLIGHT_MAX.min(self.pages.waiting_max());
+        let most = PAGES_IN_FLIGHT_MAX.min(self.tables.pages.waiting_max());
         let mut loading = std::mem::take(&mut self.checkpoint().loading);
         let mut again = Vec::new();
         while self.checkpoint().writing.len() < most && again.len() < most && self.checkpoint().not_yet.len() < most {
             let Some(id) = loading.pop().or_else(|| self.checkpoint().due.pop_front()) else { break };
             match self.ensure(id) {
                 // It is asked again when that write is over.
-                Got::Ready if self.pages.expect(id).writing => again.push(id),
+                Got::Ready if self.tables.pages.expect(id).writing => again.push(id),
                 // Somebody sent it since its last record.
-                Got::Ready if !self.pages.expect(id).unsaved && self.pages.expect(id).dirty.is_none() => {}
+                Got::Ready if !self.tables.pages.expect(id).unsaved && self.tables.pages.expect(id).dirty.is_none() => {}
                 Got::Ready if !self.may_be_written(id) => self.checkpoint().not_yet.push(id),
                 Got::Ready => {
                     self.write_page(id);
@@ -171,8 +173,8 @@ impl Engine {
         }
         if checkpoint.not_yet.is_empty() {
             checkpoint.at = At::PagesFlush;
-            self.flush(FlushFor::Checkpoint);
-        } else if !self.commit.as_ref().is_some_and(|commit| commit.log.is_sent()) {
+            self.io.flush(FlushFor::Checkpoint);
+        } else if !self.scheme.commit.as_ref().is_some_and(|commit| commit.log.is_sent()) {
             // No epoch does it soon.
             self.vouch();
         }
@@ -180,7 +182,7 @@ impl Engine {
 
     /// Sends a page that has waited to be vouched for, if it is still there.
     pub(super) fn send_page_of_checkpoint(&mut self, id: PageId) {
-        if self.pages.get(id).is_some_and(|page| !page.writing) && self.may_be_written(id) {
+        if self.tables.pages.get(id).is_some_and(|page| !page.writing) && self.may_be_written(id) {
             self.write_page(id);
             self.checkpoint().writing.insert(id);
         } else {
@@ -190,14 +192,14 @@ impl Engine {
 
     /// A page's write has completed.
     pub(crate) fn checkpoint_page_written(&mut self, id: PageId) {
-        if let Some(checkpoint) = self.log.as_mut().and_then(|log| log.checkpoint.as_mut()) {
+        if let Some(checkpoint) = self.scheme.log.as_mut().and_then(|log| log.checkpoint.as_mut()) {
             checkpoint.writing.remove(&id);
-            self.ready.push_back(Task::Checkpoint);
+            self.schedule.ready.push_back(Task::Checkpoint);
         }
     }
 
     pub(crate) fn checkpoint_flushed(&mut self) {
-        if self.failed {
+        if self.io.failed {
             return;
         }
         let checkpoint = self.checkpoint();
@@ -213,22 +215,22 @@ impl Engine {
 
     /// The bits of pages that are durable for the first time.
     fn checkpoint_bits(&mut self) {
-        if !self.durability.bits_ready.is_empty() {
-            return self.ready.push_back(Task::Bits);
+        if !self.io.durability.bits_ready.is_empty() {
+            return self.schedule.ready.push_back(Task::Bits);
         }
-        let due: Vec<PageId> = self.pages.dirty.iter().copied().filter(|id| id.region == Region::Written).collect();
+        let due: Vec<PageId> = self.tables.pages.dirty.iter().copied().filter(|id| id.region == Region::Written).collect();
         for id in due {
-            if !self.pages.expect(id).writing {
+            if !self.tables.pages.expect(id).writing {
                 self.write_page(id);
             }
         }
         // Others may have sent some of them.
-        if self.durability.bits_in_flight > 0 {
+        if self.io.durability.bits_in_flight > 0 {
             return;
         }
-        if self.durability.bits_stamp > self.durability.mark {
+        if self.io.durability.bits_stamp > self.io.durability.mark {
             self.checkpoint().at = At::BitsFlush;
-            self.flush(FlushFor::Checkpoint);
+            self.io.flush(FlushFor::Checkpoint);
         } else {
             self.checkpoint_superblock();
         }
@@ -238,7 +240,7 @@ impl Engine {
         if self.checkpoint().is_spill {
             return self.end_spill();
         }
-        if self.superblock_busy {
+        if self.medium.is_busy {
             self.checkpoint().at = At::SuperblockDue;
             return;
         }
@@ -249,18 +251,18 @@ impl Engine {
             self.recount_is_durable();
         }
         let condensed = self.condensed_by_then();
-        self.superblock.anchor = Some(self.anchor_behind(sequence, epoch, condensed));
-        self.superblock.last_log_sequence = self.log.as_ref().expect("it is there").next - 1;
+        self.medium.superblock.anchor = Some(self.anchor_behind(sequence, epoch, condensed));
+        self.medium.superblock.last_log_sequence = self.scheme.log.as_ref().expect("it is there").next - 1;
         self.write_superblock_that_vouches();
     }
 
     /// The walk begins behind the unit of this sequence.
     pub(super) fn anchor_behind(&self, sequence: u64, epoch: Epoch, condensed: Condensed) -> Anchor {
-        let log = self.log.as_ref().expect("an anchor is the log's");
+        let log = self.scheme.log.as_ref().expect("an anchor is the log's");
         let before = crate::units::index(sequence + 1 - log.first());
         // That of the unit behind, or of those to come: what was left there before a crash is of a lower one, though not always of a lower one
         // than the unit before.
-        let incarnation = log.walk.get(before).map_or(self.superblock.incarnation, |unit| unit.incarnation);
+        let incarnation = log.walk.get(before).map_or(self.medium.superblock.incarnation, |unit| unit.incarnation);
         let places = log.walk.iter().skip(before).map(|unit| unit.pbn).chain(log.places.iter().copied());
         // Never less than a superblock said before.
         let flushed_upto = log.flushed.max(sequence);
@@ -270,18 +272,18 @@ impl Engine {
     /// A superblock update is over: perhaps the checkpoint's, perhaps one that it waited for.
     pub(crate) fn checkpoint_after_superblock(&mut self) {
         self.superblock_vouches();
-        let Some(at) = self.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at) else { return };
+        let Some(at) = self.scheme.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at) else { return };
         match at {
             // It may have to vouch for something.
-            At::Pages | At::SuperblockDue => self.ready.push_back(Task::Checkpoint),
-            At::Superblock if !self.failed => self.end_checkpoint(),
+            At::Pages | At::SuperblockDue => self.schedule.ready.push_back(Task::Checkpoint),
+            At::Superblock if !self.io.failed => self.end_checkpoint(),
             _ => {}
         }
     }
 
     fn end_checkpoint(&mut self) {
-        let names_places = self.superblock.anchor.as_ref().is_some_and(|anchor| !anchor.places.is_empty());
-        let log = self.log.as_mut().expect("it is there");
+        let names_places = self.medium.superblock.anchor.as_ref().is_some_and(|anchor| !anchor.places.is_empty());
+        let log = self.scheme.log.as_mut().expect("it is there");
         log.is_cut_off &= !names_places;
         let Checkpoint { epoch, sequence, copies, .. } = log.checkpoint.take().expect("it is the checkpoint's superblock");
         match copies {
@@ -304,11 +306,11 @@ impl Engine {
 
     /// It is over, or was not made: another one may have waited for it, or an opening, or a closing.
     pub(super) fn go_on_behind_checkpoint(&mut self) {
-        let log = self.log.as_mut().expect("it is there");
+        let log = self.scheme.log.as_mut().expect("it is there");
         if std::mem::take(&mut log.checkpoint_is_next) {
             self.begin_checkpoint();
         }
-        if self.log.as_ref().is_some_and(|log| log.checkpoint.is_none()) {
+        if self.scheme.log.as_ref().is_some_and(|log| log.checkpoint.is_none()) {
             self.after_checkpoint();
         }
     }
@@ -316,11 +318,11 @@ impl Engine {
     /// The anchor of one pair of copies lies behind the unit of this sequence, and leads to these condensed units no more. What the other pair
     /// leads to, stays.
     fn anchor_has_moved(&mut self, sequence: u64, condensed: Vec<Pbn>) {
-        let log = self.log.as_mut().expect("it is there");
+        let log = self.scheme.log.as_mut().expect("it is there");
         let units = crate::units::index(sequence + 1 - log.first());
         let passed = log.walk.drain(..units).map(|unit| unit.pbn).chain(condensed).collect();
         for pbn in std::mem::replace(&mut log.passed, passed) {
-            let log = self.log.as_mut().expect("it is there");
+            let log = self.scheme.log.as_mut().expect("it is there");
             // Where free blocks are hard to find, the log keeps what it has.
             if log.places.len() <= PLACES_LEFT_MIN && log.blocks.get(&pbn) == Some(&Use::Plain) {
                 log.places.push_back(pbn);
@@ -328,7 +330,7 @@ impl Engine {
                 self.leaves_log(pbn);
             }
         }
-        self.ready.push_back(Task::Settle);
+        self.schedule.ready.push_back(Task::Settle);
         self.space.no_longer_busy();
         self.release_held(sequence);
     }
@@ -336,11 +338,11 @@ impl Engine {
     /// Whether a checkpoint has to come before writers hear that there is no space: it is begun.
     pub(crate) fn checkpoint_frees_blocks(&mut self) -> bool {
         self.begin_checkpoint();
-        self.log.as_ref().is_some_and(|log| log.checkpoint.is_some())
+        self.scheme.log.as_ref().is_some_and(|log| log.checkpoint.is_some())
     }
 
     /// Whether a checkpoint has to empty the log before the volume closes: it is begun.
     pub(crate) fn checkpoint_empties_log(&mut self) -> bool {
-        self.log.as_ref().is_some_and(|log| !log.is_empty() || log.checkpoint.is_some()) && self.checkpoint_frees_blocks()
+        self.scheme.log.as_ref().is_some_and(|log| !log.is_empty() || log.checkpoint.is_some()) && self.checkpoint_frees_blocks()
     }
 }

@@ -6,8 +6,9 @@
 
 use super::carry::Rider;
 use super::walk::runs;
+use crate::blocks::Fresh;
 use crate::buffer::Slice;
-use crate::engine::{Engine, Fresh};
+use crate::engine::Engine;
 use crate::format::entry::Kind;
 use crate::format::record::Record;
 use crate::format::unit::{CARRIER_PLACES_MAX, UnitKind, UnitWriter};
@@ -19,22 +20,24 @@ impl Engine {
     /// Composes the units of the committing epoch and sends them to the next places.
     pub(super) fn send_units(&mut self, riders: Vec<Vec<Rider>>) {
         let writers = self.compose_units(riders);
-        let (log, commit) = (self.log.as_mut().expect("units are the log's"), self.commit.as_mut().expect("it is there"));
+        let (log, commit) = (self.scheme.log.as_mut().expect("units are the log's"), self.scheme.commit.as_mut().expect("it is there"));
         let sent = writers.len();
         commit.log.sent(sent, log.flushed);
         let fua = sent == 1 && self.fua_is_enough();
-        let commit = self.commit.as_mut().expect("it is there");
+        let commit = self.scheme.commit.as_mut().expect("it is there");
         commit.log.counts.by_fua = fua;
         let units = u32::try_from(sent).expect("an epoch's units are bounded by memory");
         let (epoch, content_flushed) = (commit.epoch.number, commit.log.is_large);
         let mut blocks = Vec::with_capacity(sent);
         for (unit, (writer, is_carrier)) in (0..units).zip(writers) {
-            self.ledger.units.filled(UnitKind::Log, &writer);
+            self.io.ledger.units.filled(UnitKind::Log, &writer);
             let (pbn, block, authenticator) = self.next_unit(writer, epoch, (unit, units), content_flushed);
             if is_carrier {
                 let held = Some(block.clone());
-                self.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
-                self.commit.as_mut().expect("it is there").log.carriers.push((pbn, authenticator));
+                self.blocks
+                    .fresh
+                    .insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
+                self.scheme.commit.as_mut().expect("it is there").log.carriers.push((pbn, authenticator));
             }
             blocks.push((pbn, block));
         }
@@ -44,7 +47,7 @@ impl Engine {
     /// Writes units, or, at an opening, whatever is written again with them.
     pub(super) fn write_units(&mut self, blocks: Vec<(Pbn, Slice)>, fua: bool) {
         self.write_blocks(blocks, Class::Log, |engine, first, units| {
-            let is_carrier = |pbn: &Pbn| engine.fresh.get(*pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
+            let is_carrier = |pbn: &Pbn| engine.blocks.fresh.get(*pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
             let carriers = (0..count(units)).map(|i| first + i).filter(is_carrier).collect();
             IoFor::Units { units, carriers, fua }
         });
@@ -52,7 +55,7 @@ impl Engine {
 
     /// The units, filled, and whether each is a carrier.
     fn compose_units(&self, riders: Vec<Vec<Rider>>) -> Vec<(UnitWriter, bool)> {
-        let commit = self.commit.as_ref().expect("units are a commit's");
+        let commit = self.scheme.commit.as_ref().expect("units are a commit's");
         let mut records = commit.log.records.iter().cloned();
         let mut rest = records.next();
         let mut riders = riders.into_iter();
@@ -74,7 +77,7 @@ impl Engine {
 
     /// Places behind the unit that is so many behind the next one.
     pub(super) fn places_behind(&self, units: usize, is_carrier: bool) -> Vec<crate::format::places::Places> {
-        let log = self.log.as_ref().expect("places are the log's");
+        let log = self.scheme.log.as_ref().expect("places are the log's");
         let mut places = runs(log.places.iter().skip(units + 1).copied());
         if is_carrier {
             places.truncate(CARRIER_PLACES_MAX);
@@ -85,18 +88,18 @@ impl Engine {
     /// Units at neighbouring places are on the device, if `good`.
     pub(crate) fn units_written(&mut self, units: usize, carriers: Vec<Pbn>, good: bool) {
         for pbn in carriers {
-            let fresh = self.fresh.get_mut(pbn).expect("a carrier in flight is fresh");
+            let fresh = self.blocks.fresh.get_mut(pbn).expect("a carrier in flight is fresh");
             let content = fresh.held.take().expect("a carrier in flight is held");
             if !good {
                 continue;
             }
             // A duplicate of what rides in it would else read it back.
-            self.cache.fill_written(pbn, content.block(0));
+            self.blocks.cache.fill_written(pbn, content.block(0));
             if !fresh.waits {
                 self.forget_fresh(pbn);
             }
         }
-        if let Some(commit) = &mut self.commit {
+        if let Some(commit) = &mut self.scheme.commit {
             commit.log.units_written(units);
             self.commit_may_go_on();
         }

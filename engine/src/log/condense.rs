@@ -24,7 +24,7 @@ use crate::format::unit::{UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
 use crate::interface::Class;
 use crate::io::IoFor;
 use crate::memory::Part;
-use crate::pages::Task;
+use crate::schedule::Task;
 use crate::units::{BLOCK_BYTES, Epoch, Pbn, count, index};
 use std::collections::VecDeque;
 
@@ -138,18 +138,18 @@ fn push(units: &mut Vec<(Epoch, UnitWriter)>, last: Epoch, epoch: Epoch, record:
 impl Engine {
     /// Begins one where the walk is long.
     pub(super) fn condense_if_due(&mut self) {
-        let log = self.log.as_ref().expect("condensing is the log's");
+        let log = self.scheme.log.as_ref().expect("condensing is the log's");
         let beyond = index(self.settings.condense_beyond).max(log.segments.again);
-        if log.walk.len() <= beyond || log.checkpoint.is_some() || self.stage != Stage::Serving || self.failed {
+        if log.walk.len() <= beyond || log.checkpoint.is_some() || self.state.stage != Stage::Serving || self.io.failed {
             return;
         }
-        let units_max = (self.accountant.limit(Part::Log) / SEGMENT_MEMORY_FRACTION / BLOCK_BYTES).clamp(1, SEGMENT_UNITS_MAX);
+        let units_max = (self.memory.accountant.limit(Part::Log) / SEGMENT_MEMORY_FRACTION / BLOCK_BYTES).clamp(1, SEGMENT_UNITS_MAX);
         let condensing = log.copies(units_max);
-        let log = self.log.as_mut().expect("it was just there");
+        let log = self.scheme.log.as_mut().expect("it was just there");
         log.segments.again = log.walk.len() + log.walk.len() / 8;
         if condensing.is_some() {
             log.checkpoint = condensing;
-            self.ready.push_back(Task::Checkpoint);
+            self.schedule.ready.push_back(Task::Checkpoint);
         }
     }
 
@@ -161,20 +161,20 @@ impl Engine {
     pub(super) fn choose_places_of_copies(&mut self) {
         let needed = self.copies().units.len();
         let ahead = index((self.space.census.free / PLACES_FRACTION).min(RESERVE_UNITS_MAX));
-        let mut held = self.log.as_ref().expect("it is there").segments.reserve.len();
+        let mut held = self.scheme.log.as_ref().expect("it is there").segments.reserve.len();
         let wanted = if held < needed { needed.max(ahead) } else { needed };
-        while held < wanted && self.space.census.free > self.geometry.reserve_blocks {
+        while held < wanted && self.space.census.free > self.medium.geometry.reserve_blocks {
             match self.take_free_block() {
                 Ok(Some(pbn)) => {
                     self.joins_log(pbn);
-                    self.log.as_mut().expect("it is there").segments.reserve.push_back(pbn);
+                    self.scheme.log.as_mut().expect("it is there").segments.reserve.push_back(pbn);
                     held += 1;
                 }
                 Ok(None) => break,
                 Err(page) => return self.wait(page, Task::Checkpoint),
             }
         }
-        let log = self.log.as_mut().expect("it is there");
+        let log = self.scheme.log.as_mut().expect("it is there");
         let taken = needed.min(log.segments.reserve.len());
         let all = log.segments.places.iter().chain(log.segments.reserve.iter().take(taken)).copied();
         let named: usize = first_runs(all, CONDENSED_RUNS_MAX).iter().map(|run| usize::from(run.blocks)).sum();
@@ -182,14 +182,14 @@ impl Engine {
             log.checkpoint = None;
             return self.go_on_behind_checkpoint();
         }
-        self.copies().places = self.log.as_mut().expect("it is there").segments.reserve.drain(..needed).collect();
+        self.copies().places = self.scheme.log.as_mut().expect("it is there").segments.reserve.drain(..needed).collect();
         self.send_copies();
         self.checkpoint().at = At::Pages;
         self.checkpoint_pages();
     }
 
     fn send_copies(&mut self) {
-        let before = self.log.as_ref().expect("it is there").first() - 1;
+        let before = self.scheme.log.as_ref().expect("it is there").first() - 1;
         let cut = self.checkpoint().sequence;
         let copies = self.copies();
         let (writers, places) = (std::mem::take(&mut copies.units), copies.places.clone());
@@ -197,9 +197,9 @@ impl Engine {
         let units = u32::try_from(writers.len()).expect("a segment is short");
         let mut blocks = Vec::with_capacity(writers.len());
         for (((epoch, writer), pbn), unit) in writers.into_iter().zip(places).zip(0..) {
-            let (kind, incarnation) = (UnitKind::Condensed, self.superblock.incarnation);
+            let (kind, incarnation) = (UnitKind::Condensed, self.medium.superblock.incarnation);
             let header = UnitHeader { kind, incarnation, sequence: cut, epoch, unit, units, flushed_upto: before, content_flushed: false };
-            self.ledger.units.filled(kind, &writer);
+            self.io.ledger.units.filled(kind, &writer);
             let (block, _) = self.sealed(writer, &header, pbn);
             blocks.push((pbn, block));
         }
@@ -207,15 +207,15 @@ impl Engine {
     }
 
     pub(crate) fn copies_written(&mut self, units: usize) {
-        if !self.failed {
+        if !self.io.failed {
             self.copies().blocks_left -= units;
-            self.ready.push_back(Task::Checkpoint);
+            self.schedule.ready.push_back(Task::Checkpoint);
         }
     }
 
     /// What is condensed once the superblock of the checkpoint is durable: with its copies, or, where it has none, nothing.
     pub(super) fn condensed_by_then(&self) -> Condensed {
-        let log = self.log.as_ref().expect("it is there");
+        let log = self.scheme.log.as_ref().expect("it is there");
         let Some(copies) = log.checkpoint.as_ref().and_then(|checkpoint| checkpoint.copies.as_ref()) else { return Condensed::default() };
         let Segments { since, places, .. } = &log.segments;
         let since = if places.is_empty() { log.first() - 1 } else { *since };

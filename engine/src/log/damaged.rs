@@ -29,10 +29,10 @@ impl Ended {
 impl Engine {
     /// Its records count up to this epoch. It may show as the volume opens, or later, when a page comes.
     pub(crate) fn log_is_damaged(&mut self, last: Epoch) {
-        self.log_counts_upto = Some(last);
+        self.state.log_counts_upto = Some(last);
         self.settings.verify_reads = true;
         self.fail("a damaged log");
-        self.log_opening = None;
+        self.recovery.opening = None;
         self.serve();
     }
 
@@ -48,7 +48,7 @@ impl Engine {
             ended.replay(&BTreeSet::new(), &mut |epoch, effect| live.push(epoch, effect));
         }
         log.live = live.chained();
-        self.log = Some(log);
+        self.scheme.log = Some(log);
         self.log_is_damaged(last);
     }
 
@@ -61,15 +61,15 @@ impl Engine {
         digest: Digest,
         block: &[u8; BLOCK_SIZE],
     ) -> Result<bool, PageId> {
-        let Some(last) = self.log_counts_upto else { return Ok(true) };
+        let Some(last) = self.state.log_counts_upto else { return Ok(true) };
         let is_it = match expect {
             Expect::Fingerprint(value) => digest == Digest::Of(*value),
             Expect::Carrier(value) => self.authentic(pbn, block) == Some(*value),
             // Too short a name to prove whose content it is.
             Expect::Short(_) | Expect::Checksum(_) | Expect::Unknown | Expect::Page(_) => false,
         };
-        let map = self.age(self.geometry.map_of(lbn), last)?;
-        let name = self.age(self.geometry.fingerprint_of(pbn), last)?;
+        let map = self.age(self.medium.geometry.map_of(lbn), last)?;
+        let name = self.age(self.medium.geometry.fingerprint_of(pbn), last)?;
         Ok(is_it && map.is_some() && map == name)
     }
 
@@ -79,7 +79,7 @@ impl Engine {
         match self.ensure(page) {
             Got::Wait => Err(page),
             Got::Unreadable => Ok(None),
-            Got::Ready => Ok(Some(last.max(Epoch(self.pages.expect(page).content.tag(sector))))),
+            Got::Ready => Ok(Some(last.max(Epoch(self.tables.pages.expect(page).content.tag(sector))))),
         }
     }
 }

@@ -26,8 +26,8 @@ impl Engine {
         while self.log_opening().reads < READS_MAX {
             let Some((pbn, name)) = self.log_opening().doubts.pop() else { break };
             self.log_opening().reads += 1;
-            let at = self.geometry.block_at(pbn);
-            self.read_in(IoFor::DoubtRead { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
+            let at = self.medium.geometry.block_at(pbn);
+            self.io.read(IoFor::DoubtRead { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
         }
         let opening = self.log_opening();
         if opening.reads == 0 {
@@ -42,7 +42,7 @@ impl Engine {
         while self.log_opening().reads < READS_MAX {
             let Some(id) = self.log_opening().witnesses.pop() else { break };
             self.log_opening().reads += 1;
-            self.read_in(IoFor::WitnessRead(id), self.geometry.page_at(id), 1, false, id.region.into());
+            self.io.read(IoFor::WitnessRead(id), self.medium.geometry.page_at(id), 1, false, id.region.into());
         }
         let opening = self.log_opening();
         if opening.reads == 0 {
@@ -53,16 +53,16 @@ impl Engine {
 
     pub(crate) fn witness_arrived(&mut self, id: PageId, buffer: &BufferMut, result: Result<(), IoFailure>) {
         if result.is_err() {
-            return self.opening_read_failed(IoFor::WitnessRead(id), self.geometry.page_at(id), false, id.region.into());
+            return self.opening_read_failed(IoFor::WitnessRead(id), self.medium.geometry.page_at(id), false, id.region.into());
         }
-        let uuid = self.superblock.uuid;
-        let Some(opening) = self.log_opening.as_mut() else { return };
+        let uuid = self.medium.superblock.uuid;
+        let Some(opening) = self.recovery.opening.as_mut() else { return };
         opening.reads -= 1;
         let epoch = opening.ended.as_ref().expect("it is adopted when all were read").epoch;
         if holds(&uuid, id, buffer.block(0), epoch) {
             opening.witnesses.clear();
             for pbn in std::mem::take(&mut opening.wrong) {
-                self.notice(Notice::Damage { what: "content differs from its record, which was flushed", at: pbn.0 });
+                self.io.notice(Notice::Damage { what: "content differs from its record, which was flushed", at: pbn.0 });
             }
         }
         self.read_witnesses();
@@ -77,15 +77,15 @@ impl Engine {
         result: Result<(), IoFailure>,
     ) {
         if result.is_err() {
-            let at = self.geometry.block_at(pbn);
+            let at = self.medium.geometry.block_at(pbn);
             return self.opening_read_failed(IoFor::DoubtRead { pbn, name }, at, name.kind == Kind::Fingerprint, Class::Data);
         }
-        if self.log_opening.is_none() {
+        if self.recovery.opening.is_none() {
             return;
         }
         let is_right = match name.kind {
             Kind::Fingerprint => digests.first() == Some(&Digest::Of(name.value)),
-            _ => self.fingerprinter.checksum(buffer.block(0)) == name.value,
+            _ => self.medium.fingerprinter.checksum(buffer.block(0)) == name.value,
         };
         let opening = self.log_opening();
         opening.reads -= 1;

@@ -27,38 +27,39 @@ const HELD_COST_BYTES: u64 = BLOCK_BYTES;
 impl Engine {
     /// Bytes of memory that held content takes, besides itself.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.log.as_ref().filter(|_| !self.failed).map_or(0, |log| count(log.holding.len()) * HELD_COST_BYTES)
+        self.scheme.log.as_ref().filter(|_| !self.io.failed).map_or(0, |log| count(log.holding.len()) * HELD_COST_BYTES)
     }
 
     /// Whether content of a block that is born in the open epoch may be held back, if that is so `small`.
     fn may_hold_back(&self, kind: Kind, small: bool) -> bool {
-        let may = self.log.is_some() && self.settings.compression != Compression::Off && kind == Kind::Fingerprint;
+        let may = self.scheme.log.is_some() && self.settings.compression != Compression::Off && kind == Kind::Fingerprint;
         let should = small || self.settings.compression == Compression::All;
         // Where memory is short, or the ring that keeps acknowledgements, content goes at once.
-        let has_room = || self.log.as_ref().is_some_and(|log| log.holding.len() < self.held_blocks_max()) && self.may_promise_content();
+        let has_room =
+            || self.scheme.log.as_ref().is_some_and(|log| log.holding.len() < self.held_blocks_max()) && self.may_promise_content();
         may && should && has_room()
     }
 
     /// The most blocks that may be held back at once.
     pub(super) fn held_blocks_max(&self) -> usize {
         // A quarter of the share, with their content.
-        index(self.accountant.limit(Part::Requests) / 4 / (BLOCK_BYTES + HELD_COST_BYTES))
+        index(self.memory.accountant.limit(Part::Requests) / 4 / (BLOCK_BYTES + HELD_COST_BYTES))
     }
 
     /// Whether further writes should wait until some of what is held back was compressed, and is packed.
     pub(crate) fn holds_enough(&self) -> bool {
         // Half of the room is left to a request of many blocks.
-        let is_half_full = self.log.as_ref().is_some_and(|log| log.holding.len() * 2 >= self.held_blocks_max());
-        (is_half_full || self.ring_wants_packs()) && self.log_asks(self.open.number) || self.ring_waits_for_content()
+        let is_half_full = self.scheme.log.as_ref().is_some_and(|log| log.holding.len() * 2 >= self.held_blocks_max());
+        (is_half_full || self.ring_wants_packs()) && self.log_asks(self.tables.open.number) || self.ring_waits_for_content()
     }
 
     /// Holds back the content of a block that is born in the open epoch, or not. What is to be kept of it.
     pub(crate) fn hold_back(&mut self, kind: Kind, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
-        let is_small = !self.open.is_large();
+        let is_small = !self.tables.open.is_large();
         if !self.may_hold_back(kind, is_small) {
             return None;
         }
-        let (epoch, holding) = (self.open.number, &mut self.log.as_mut().expect("only a log holds content back").holding);
+        let (epoch, holding) = (self.tables.open.number, &mut self.scheme.log.as_mut().expect("only a log holds content back").holding);
         if !is_small && !holding.gain.tries_next() {
             return None;
         }
@@ -70,21 +71,21 @@ impl Engine {
             return None;
         }
         let block = if slice.is_whole_buffer() { slice.clone() } else { self.copy(slice) };
-        let asked = (!is_noise).then(|| self.io(IoFor::Compress { pbn }));
-        self.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
-        self.log.as_mut().expect("it was just there").holding.add(epoch, pbn, lbn, asked);
+        let asked = (!is_noise).then(|| self.io.begin(IoFor::Compress { pbn }));
+        self.io.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
+        self.scheme.log.as_mut().expect("it was just there").holding.add(epoch, pbn, lbn, asked);
         Some(block)
     }
 
     fn copy(&self, slice: &Slice) -> Slice {
-        let mut copy = self.home.clone().take(1);
+        let mut copy = self.io.buffer(1);
         copy.block_mut(0).copy_from_slice(slice.block(0));
         copy.freeze().slice(0, 1)
     }
 
     /// A held block was compressed, if it could be.
     pub(crate) fn compressed(&mut self, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
-        let Some(log) = self.log.as_mut().filter(|_| !self.failed) else { return };
+        let Some(log) = self.scheme.log.as_mut().filter(|_| !self.io.failed) else { return };
         let Some(epoch) = log.holding.answer(io, pbn, data) else { return };
         if !self.log_asks(epoch) {
             if !self.is_to_be_packed(epoch) {
@@ -97,28 +98,31 @@ impl Engine {
 
     /// Whether content of an epoch is being compressed.
     pub(super) fn log_asks(&self, epoch: Epoch) -> bool {
-        let log = self.log.as_ref().expect("only a log holds content back");
+        let log = self.scheme.log.as_ref().expect("only a log holds content back");
         log.holding.counts(epoch).asked > 0
     }
 
     /// The open epoch has grown: if it is no small one any more, nothing of it rides in a unit.
     pub(crate) fn let_large_epoch_go(&mut self) {
-        if self.log.is_some() && self.open.births.len() == SMALL_BLOCKS_MAX + 1 && self.settings.compression != Compression::All {
-            self.send_held(self.open.number, |_| true);
+        if self.scheme.log.is_some()
+            && self.tables.open.births.len() == SMALL_BLOCKS_MAX + 1
+            && self.settings.compression != Compression::All
+        {
+            self.send_held(self.tables.open.number, |_| true);
         }
     }
 
     /// A pack is born in the open epoch that was not made in it: nothing of it rides in a unit.
     pub(crate) fn let_epoch_of_packs_go(&mut self) {
-        self.open.has_packs = true;
+        self.tables.open.has_packs = true;
         if self.settings.compression != Compression::All {
-            self.send_held(self.open.number, |_| true);
+            self.send_held(self.tables.open.number, |_| true);
         }
     }
 
     /// Sends what an epoch holds back and that looks so, to its own blocks.
     pub(super) fn send_held(&mut self, epoch: Epoch, wants: impl Fn(&Holding) -> bool) {
-        let log = self.log.as_mut().expect("only a log holds content back");
+        let log = self.scheme.log.as_mut().expect("only a log holds content back");
         let goes: Vec<Pbn> = log.holding.of(epoch).filter(|(_, held)| wants(&held.state)).map(|(pbn, _)| pbn).collect();
         self.send_blocks(epoch, goes);
     }
@@ -131,8 +135,8 @@ impl Engine {
 
     /// What an epoch holds back no more, because it goes to its own block.
     pub(super) fn take_held(&mut self, epoch: Epoch, pbn: Pbn) -> Slice {
-        let held = self.log.as_mut().expect("it is there").holding.remove(epoch, pbn).expect("what goes was held back");
-        let fresh = self.fresh.get(pbn).expect("what is held back is fresh");
+        let held = self.scheme.log.as_mut().expect("it is there").holding.remove(epoch, pbn).expect("what goes was held back");
+        let fresh = self.blocks.fresh.get(pbn).expect("what is held back is fresh");
         let (content, fingerprint) = (fresh.held.clone().expect("what is held back has its content"), fresh.fingerprint);
         self.content_goes_to(pbn, held.lbns.into_iter().map(|lbn| Lies { lbn, slot: 0, fingerprint }).collect());
         content
@@ -141,24 +145,24 @@ impl Engine {
     /// Sends content, in the order of its blocks: neighbours in one write.
     pub(super) fn send_runs(&mut self, contents: Vec<(Pbn, Slice)>) {
         let content = |_: &Self, first, blocks| IoFor::Content { first, blocks: count(blocks) };
-        self.content_in_flight += self.write_blocks(contents, Class::Data, content);
+        self.blocks.content_in_flight += self.write_blocks(contents, Class::Data, content);
     }
 
     /// Whether the content of a block is held back, and nowhere else.
     pub(crate) fn is_held_back(&self, pbn: Pbn) -> bool {
-        let (Some(log), Some(fresh)) = (&self.log, self.fresh.get(pbn)) else { return false };
+        let (Some(log), Some(fresh)) = (&self.scheme.log, self.blocks.fresh.get(pbn)) else { return false };
         log.holding.contains(Epoch(fresh.epoch), pbn)
     }
 
     /// Another LBN means a block, which may be held back.
     pub(crate) fn held_for_another(&mut self, pbn: Pbn, lbn: Lbn) {
-        if let (Some(log), Some(fresh)) = (&mut self.log, self.fresh.get(pbn)) {
+        if let (Some(log), Some(fresh)) = (&mut self.scheme.log, self.blocks.fresh.get(pbn)) {
             log.holding.means_too(Epoch(fresh.epoch), pbn, lbn);
         }
     }
 
     /// A block that was born in this epoch dies in it: its content need not be written any more, if it is held back. Whether it was.
     pub(crate) fn drop_held(&mut self, pbn: Pbn, epoch: u64) -> bool {
-        self.log.as_mut().is_some_and(|log| log.holding.remove(Epoch(epoch), pbn).is_some())
+        self.scheme.log.as_mut().is_some_and(|log| log.holding.remove(Epoch(epoch), pbn).is_some())
     }
 }

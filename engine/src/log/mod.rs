@@ -14,7 +14,6 @@
 //! 8. Blocks of coming units are chosen beforehand (`places.rs`); they and those of the walk belong to nobody else.
 
 mod apply;
-mod beside;
 mod blocks;
 mod carry;
 mod checkpoint;
@@ -45,13 +44,11 @@ mod walk;
 #[cfg(test)]
 mod walk_tests;
 
-pub(crate) use beside::CountsBeside;
 pub(crate) use doubts::holds;
 pub(crate) use live::{Live, Unchained};
 pub(crate) use open::{Opening, READ_RETRIES};
-pub use progress::Progress;
 pub(crate) use units::LogPart;
-pub(crate) use walk::{Limits, Walk, Which};
+pub(crate) use walk::{Limits, Walk};
 
 use crate::Map;
 use crate::units::{Epoch, Pbn};

@@ -16,11 +16,12 @@ use super::live::Unchained;
 use super::places::{RECORDS_A_UNIT, Reserved};
 use super::progress::Telling;
 use super::units::PLACES_LEFT_MIN;
-use super::walk::{Ended, Limits, Taken, Walk, Which};
+use super::walk::{Ended, Limits, Taken, Walk};
 use super::{Log, Segments, Vouched, Walked};
+use crate::blocks::Fresh;
 use crate::buffer::{BufferMut, Slice};
-use crate::commit::{FlushFor, Stage};
-use crate::engine::{Engine, Fresh};
+use crate::commit::Stage;
+use crate::engine::Engine;
 use crate::epoch::Epoch;
 use crate::format::anchor::Barrier;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -29,8 +30,10 @@ use crate::format::record::Record;
 use crate::format::superblock::CommitMode;
 use crate::format::unit::{UnitKind, UnitWriter, open};
 use crate::interface::{Class, IoFailure, Notice};
+use crate::io::FlushFor;
 use crate::io::IoFor;
-use crate::pages::Task;
+use crate::io::Which;
+use crate::schedule::Task;
 use crate::units::{Bytes, Epoch as Number, Pbn, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,22 +108,22 @@ impl Engine {
     /// The device is flushed: the log comes next, where there is one.
     pub(crate) fn open_log(&mut self) {
         let wanted = self.settings.commit_mode == CommitMode::Log;
-        self.log_opening = Some(Opening::new(self.now));
-        match self.superblock.anchor.clone() {
-            Some(anchor) if self.superblock.is_log_live() => {
-                self.log_opening().walk = Some(Walk::new(anchor, Limits::of(&self.superblock)));
+        self.recovery.opening = Some(Opening::new(self.io.now));
+        match self.medium.superblock.anchor.clone() {
+            Some(anchor) if self.medium.superblock.is_log_live() => {
+                self.log_opening().walk = Some(Walk::new(anchor, Limits::of(&self.medium.superblock)));
                 self.log_opening().live = Some(Unchained::default());
                 self.read_walk();
             }
             Some(anchor) if wanted => {
-                let ended = Walk::new(anchor, Limits::of(&self.superblock)).end();
+                let ended = Walk::new(anchor, Limits::of(&self.medium.superblock)).end();
                 self.log_opening().live = Some(Unchained::default());
                 self.adopt(ended, &BTreeSet::new(), false);
             }
             _ => {
                 if wanted {
-                    let (next, epoch) = (self.superblock.last_log_sequence + 1, self.superblock.last_epoch);
-                    self.log = Some(Log::new(next, epoch));
+                    let (next, epoch) = (self.medium.superblock.last_log_sequence + 1, self.medium.superblock.last_epoch);
+                    self.scheme.log = Some(Log::new(next, epoch));
                 }
                 self.log_is_read();
             }
@@ -128,7 +131,7 @@ impl Engine {
     }
 
     pub(super) fn log_opening(&mut self) -> &mut Opening {
-        self.log_opening.as_mut().expect("the log is being opened")
+        self.recovery.opening.as_mut().expect("the log is being opened")
     }
 
     pub(super) fn read_walk(&mut self) {
@@ -137,8 +140,8 @@ impl Engine {
             let opening = self.log_opening();
             let Some((which, pbn)) = opening.walk.as_mut().and_then(Walk::ask) else { break };
             opening.reads += 1;
-            let at = self.geometry.block_at(pbn);
-            self.read_in(IoFor::WalkRead { which, pbn }, at, 1, false, Class::Log);
+            let at = self.medium.geometry.block_at(pbn);
+            self.io.read(IoFor::WalkRead { which, pbn }, at, 1, false, Class::Log);
         }
         let opening = self.log_opening();
         if opening.reads > 0 {
@@ -153,10 +156,10 @@ impl Engine {
 
     pub(crate) fn walk_arrived(&mut self, which: Which, pbn: Pbn, buffer: BufferMut, result: Result<(), IoFailure>) {
         if result.is_err() {
-            return self.opening_read_failed(IoFor::WalkRead { which, pbn }, self.geometry.block_at(pbn), false, Class::Log);
+            return self.opening_read_failed(IoFor::WalkRead { which, pbn }, self.medium.geometry.block_at(pbn), false, Class::Log);
         }
-        let unit = open(&self.authenticator, pbn, buffer.block(0));
-        let Some(opening) = self.log_opening.as_mut() else { return };
+        let unit = open(&self.medium.authenticator, pbn, buffer.block(0));
+        let Some(opening) = self.recovery.opening.as_mut() else { return };
         opening.reads -= 1;
         opening.units_read += 1;
         if let (Which::Log(sequence), Some(unit)) = (which, unit.as_ref().filter(|unit| unit.header.kind == UnitKind::Log)) {
@@ -173,7 +176,7 @@ impl Engine {
 
     /// Whether no unit is left to be found that could say more.
     pub(crate) fn end_of_log_is_known(&self) -> bool {
-        self.log_opening.as_ref().is_none_or(|opening| opening.walk.is_none())
+        self.recovery.opening.as_ref().is_none_or(|opening| opening.walk.is_none())
     }
 
     fn walk_is_read(&mut self) {
@@ -186,7 +189,7 @@ impl Engine {
             ended.twice().map(|pbn| damage("a block is two places of the log", pbn.0)),
         ];
         if let Some(found) = found.into_iter().flatten().next() {
-            self.notice(found);
+            self.io.notice(found);
             return self.adopt_damaged(ended);
         }
         let opening = self.log_opening();
@@ -197,15 +200,15 @@ impl Engine {
 
     /// A read failed: it is tried again, twice for each block. What cannot be read may be what was acknowledged last, so it is no end.
     pub(super) fn opening_read_failed(&mut self, what: IoFor, at: Bytes, digest: bool, class: Class) {
-        let Some(opening) = self.log_opening.as_mut() else { return };
+        let Some(opening) = self.recovery.opening.as_mut() else { return };
         let failures = opening.failures.entry(at).or_default();
         *failures += 1;
         if *failures > READ_RETRIES {
-            self.notice(Notice::Damage { what: "the log cannot be read", at: at.0 });
+            self.io.notice(Notice::Damage { what: "the log cannot be read", at: at.0 });
             // Nothing is replayed: what cannot be read may be anything.
             return self.log_is_damaged(Number(0));
         }
-        self.read_in(what, at, 1, digest, class);
+        self.io.read(what, at, 1, digest, class);
     }
 
     /// What the walk found is what the log holds.
@@ -213,13 +216,14 @@ impl Engine {
         let units = std::mem::take(&mut self.log_opening().units);
         let beyond = units.into_iter().filter(|(sequence, (pbn, _))| *sequence > ended.flushed && ended.place_of(*sequence) == Some(*pbn));
         self.log_opening().again.extend(beyond.map(|(_, unit)| unit));
-        self.promises.log_end = Some(ended.end);
+        self.journal.log_end = Some(ended.end);
         let mut log = Log::new(ended.end + 1, ended.epoch);
         let mut live = self.log_opening().live.take().expect("what was read is live");
         ended.replay(wrong, &mut |epoch, effect| live.push(epoch, effect));
         log.live = live.chained();
         log.has_spilled = self.log_opening().spilled > 0;
-        let (since, before) = self.superblock.anchor.as_ref().map_or((0, Number(0)), |anchor| (anchor.condensed.since, anchor.epoch));
+        let (since, before) =
+            self.medium.superblock.anchor.as_ref().map_or((0, Number(0)), |anchor| (anchor.condensed.since, anchor.epoch));
         log.live.condensed_upto(before);
         log.walk = ended.units.iter().map(|&Taken { pbn, incarnation, epoch, .. }| Walked { pbn, incarnation, epoch }).collect();
         log.segments = Segments::read(since, ended.condensed.clone());
@@ -237,10 +241,10 @@ impl Engine {
         }
         self.log_opening().closing = needs_closing.then(|| ended.closing(wrong));
         self.log_opening().is_closed = ended.is_closed();
-        let last = self.superblock.last_epoch.max(ended.epoch_seen);
-        self.superblock.last_epoch = last;
-        self.open = Epoch::new(last + 1);
-        self.log = Some(log);
+        let last = self.medium.superblock.last_epoch.max(ended.epoch_seen);
+        self.medium.superblock.last_epoch = last;
+        self.tables.open = Epoch::new(last + 1);
+        self.scheme.log = Some(log);
         self.look_at_counters();
         self.log_is_read();
     }
@@ -248,7 +252,7 @@ impl Engine {
     fn log_is_read(&mut self) {
         if self.settings.read_only {
             self.keep_what_was_compared();
-            self.log_opening = None;
+            self.recovery.opening = None;
             return self.serve();
         }
         self.choose_places();
@@ -258,28 +262,28 @@ impl Engine {
     fn keep_what_was_compared(&mut self) {
         for (pbn, content) in std::mem::take(&mut self.log_opening().again) {
             let fresh = Fresh { kind: Kind::None, fingerprint: FingerprintEntry::NONE.value, epoch: 0, held: Some(content), waits: false };
-            self.fresh.insert(pbn, fresh);
+            self.blocks.fresh.insert(pbn, fresh);
         }
     }
 
     /// Places for the coming units: the superblock names them where no unit does.
     pub(crate) fn choose_places(&mut self) {
-        if self.log_opening.as_ref().is_none_or(|opening| opening.is_ready) {
+        if self.recovery.opening.as_ref().is_none_or(|opening| opening.is_ready) {
             return;
         }
-        let least = PLACES_LEFT_MIN + self.promises.recalled.len().div_ceil(RECORDS_A_UNIT).max(1);
-        let reserved = if self.log.is_some() { self.reserve_places(least, Task::OpenLog) } else { Reserved::Enough };
+        let least = PLACES_LEFT_MIN + self.journal.recalled.len().div_ceil(RECORDS_A_UNIT).max(1);
+        let reserved = if self.scheme.log.is_some() { self.reserve_places(least, Task::OpenLog) } else { Reserved::Enough };
         if reserved == Reserved::Waits || (reserved == Reserved::Lacks && self.space.preparing.is_some()) {
             return;
         }
         if reserved == Reserved::Lacks {
             if self.space.fruitless <= self.space.granules() {
-                return self.ready.push_back(Task::OpenLog);
+                return self.schedule.ready.push_back(Task::OpenLog);
             }
             // A full volume. One place is enough to close a log, and checkpoints then free others; an empty log has nothing that they could free.
-            if !self.superblock.is_log_live() {
+            if !self.medium.superblock.is_log_live() {
                 self.forget_log();
-                self.notice(Notice::NoRoomForLog);
+                self.io.notice(Notice::NoRoomForLog);
             }
         }
         self.log_opening().is_ready = true;
@@ -288,14 +292,14 @@ impl Engine {
 
     /// Where this opening found the log closed already: nothing from before it counts behind.
     pub(super) fn barrier(&self) -> Option<Barrier> {
-        let log = self.log.as_ref().filter(|_| self.log_opening.as_ref().is_some_and(|opening| opening.is_closed))?;
-        Some(Barrier { sequence: log.next - 1, incarnation: self.superblock.incarnation })
+        let log = self.scheme.log.as_ref().filter(|_| self.recovery.opening.as_ref().is_some_and(|opening| opening.is_closed))?;
+        Some(Barrier { sequence: log.next - 1, incarnation: self.medium.superblock.incarnation })
     }
 
     /// The superblock says that the volume is open: what was found behind the last unit known to be flushed is written again, and then the first
     /// unit may follow.
     pub(crate) fn settle_end(&mut self) {
-        let Some(opening) = self.log_opening.as_mut() else { return };
+        let Some(opening) = self.recovery.opening.as_mut() else { return };
         let again = std::mem::take(&mut opening.again);
         if again.is_empty() {
             return self.write_closing();
@@ -310,13 +314,13 @@ impl Engine {
             return self.log_is_open();
         };
         self.log_opening().blocks_left = 1;
-        let number = self.open.number;
-        self.open.number = Number(number.0 + 1);
+        let number = self.tables.open.number;
+        self.tables.open.number = Number(number.0 + 1);
         let mut writer = UnitWriter::new(self.places_behind(0, false));
         let rest = writer.push(closing);
         assert!(rest.is_none(), "the new blocks of a small epoch fit a unit");
         let (pbn, block, _) = self.next_unit(writer, number, (0, 1), true);
-        let log = self.log.as_mut().expect("only a log is closed");
+        let log = self.scheme.log.as_mut().expect("only a log is closed");
         log.is_cut_off = log.places.is_empty();
         log.epoch = number;
         self.write_units(vec![(pbn, block)], false);
@@ -324,33 +328,33 @@ impl Engine {
 
     /// What was written again, or the closing unit, may be on the device now.
     pub(super) fn opening_units_written(&mut self, units: usize) {
-        if self.failed && self.stage == Stage::Opening {
+        if self.io.failed && self.state.stage == Stage::Opening {
             return self.log_is_open();
         }
-        let Some(opening) = self.log_opening.as_mut().filter(|opening| opening.blocks_left > 0) else { return };
+        let Some(opening) = self.recovery.opening.as_mut().filter(|opening| opening.blocks_left > 0) else { return };
         opening.blocks_left -= units;
         if opening.blocks_left == 0 {
-            self.flush(FlushFor::OpeningUnits);
+            self.io.flush(FlushFor::OpeningUnits);
         }
     }
 
     pub(crate) fn opening_units_flushed(&mut self) {
-        if self.failed {
+        if self.io.failed {
             return self.log_is_open();
         }
-        let log = self.log.as_mut().expect("it was read");
+        let log = self.scheme.log.as_mut().expect("it was read");
         log.flushed = log.next - 1;
-        self.superblock.last_epoch = self.superblock.last_epoch.max(log.epoch);
+        self.medium.superblock.last_epoch = self.medium.superblock.last_epoch.max(log.epoch);
         self.write_closing();
     }
 
     /// The log is as it should be. In mode `ordered` it is emptied now. Where it has no place left for another unit, checkpoints give it some.
     fn log_is_open(&mut self) {
-        if self.failed {
+        if self.io.failed {
             return self.opening_failed();
         }
         self.log_opening().is_settled = true;
-        let Some(log) = &self.log else { return self.begin_recalling() };
+        let Some(log) = &self.scheme.log else { return self.begin_recalling() };
         let is_short = log.places.len() < PLACES_LEFT_MIN;
         if log.is_left {
             self.forget_log();
@@ -368,24 +372,24 @@ impl Engine {
     /// The volume opens read-only. Where its log ends may not be settled, and what was promised is not there: no answer that the next opening might
     /// contradict (P7).
     pub(crate) fn opening_failed(&mut self) {
-        let is_settled = self.log_opening.as_ref().is_none_or(|opening| opening.is_settled);
-        self.unflushed |= self.log.is_some() && !is_settled || !self.promises.recalled.is_empty();
-        self.log_opening = None;
+        let is_settled = self.recovery.opening.as_ref().is_none_or(|opening| opening.is_settled);
+        self.state.unflushed |= self.scheme.log.is_some() && !is_settled || !self.journal.recalled.is_empty();
+        self.recovery.opening = None;
         self.serve();
     }
 
     fn begin_recalling(&mut self) {
-        self.log_opening = None;
-        self.stage = Stage::Recalling;
+        self.recovery.opening = None;
+        self.state.stage = Stage::Recalling;
         self.go_on_recalling();
     }
 
     /// A checkpoint has ended: an opening or a closing may have waited for it.
     pub(super) fn after_checkpoint(&mut self) {
-        if self.log_opening.as_ref().is_some_and(|opening| opening.is_ready) && self.stage == Stage::Opening {
+        if self.recovery.opening.as_ref().is_some_and(|opening| opening.is_ready) && self.state.stage == Stage::Opening {
             return self.log_is_open();
         }
-        if self.stage.is_closing() {
+        if self.state.stage.is_closing() {
             self.go_on_closing();
         }
     }

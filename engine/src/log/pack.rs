@@ -11,8 +11,9 @@
 use super::carry::Rider;
 use super::gain::TRIAL_BLOCKS;
 use super::holds::Holding;
+use crate::blocks::Fresh;
 use crate::buffer::Slice;
-use crate::engine::{Engine, Fresh};
+use crate::engine::Engine;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
@@ -86,8 +87,8 @@ fn places(mut blocks: Vec<Pbn>, wanted: usize) -> (Vec<Pbn>, Vec<Pbn>) {
 impl Engine {
     /// Whether what an epoch holds back goes out by packs: it fills, and is large.
     pub(super) fn is_to_be_packed(&self, epoch: Epoch) -> bool {
-        let is_large = epoch == self.open.number && self.open.is_large();
-        is_large && self.log.is_some() && self.settings.compression == Compression::All
+        let is_large = epoch == self.tables.open.number && self.tables.open.is_large();
+        is_large && self.scheme.log.is_some() && self.settings.compression == Compression::All
     }
 
     /// Makes packs of what an epoch holds back, if it is large, and there is enough of it.
@@ -98,7 +99,7 @@ impl Engine {
         let wants_packs = self.ring_wants_packs();
         let most = self.held_blocks_max();
         let ring = if self.settings.keeps_promises { index(self.contents_max()) } else { usize::MAX };
-        let holding = &mut self.log.as_mut().expect("it was seen").holding;
+        let holding = &mut self.scheme.log.as_mut().expect("it was seen").holding;
         let batch = if holding.gain.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
         let counts = holding.counts(epoch);
         let answered = counts.held - counts.asked;
@@ -116,32 +117,32 @@ impl Engine {
 
     /// Whether the open epoch is large, and some of what it could pack is still being compressed.
     pub(crate) fn waits_for_packs(&self) -> bool {
-        self.log.is_some() && self.open.is_large() && self.log_asks(self.open.number)
+        self.scheme.log.is_some() && self.tables.open.is_large() && self.log_asks(self.tables.open.number)
     }
 
     /// The open epoch is to be sealed: if it is large, all that it holds back goes out.
     pub(crate) fn pack_before_seal(&mut self) {
-        if self.is_to_be_packed(self.open.number) {
+        if self.is_to_be_packed(self.tables.open.number) {
             self.pack();
             // What is still being compressed.
-            self.send_held(self.open.number, |_| true);
+            self.send_held(self.tables.open.number, |_| true);
         }
     }
 
     /// Packs what compresses of what the open epoch holds back, and sends all of it.
     fn pack(&mut self) {
-        let epoch = self.open.number;
+        let epoch = self.tables.open.number;
         let (mut small, mut whole, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut loose = 0;
-        for (pbn, held) in self.log.as_ref().expect("only a log holds content back").holding.answered(epoch) {
+        for (pbn, held) in self.scheme.log.as_ref().expect("only a log holds content back").holding.answered(epoch) {
             loose += usize::from(matches!(held.state, Holding::Loose));
             let mut lbns = held.lbns.clone();
-            lbns.retain(|lbn| self.open.points.get(lbn) == Some(&MapEntry::Block { pbn, slot: 0 }));
+            lbns.retain(|lbn| self.tables.open.points.get(lbn) == Some(&MapEntry::Block { pbn, slot: 0 }));
             lbns.sort_unstable();
             lbns.dedup();
             // Their links and the fingerprint's. What is pinned stays, too: its place is not for other content (R7).
-            let are_all = !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| self.pending.get(pbn) == links + 1);
-            let is_known = are_all && !self.pins.contains_key(&pbn);
+            let are_all = !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| self.tables.beside.get(pbn) == links + 1);
+            let is_known = are_all && !self.blocks.pins.contains_key(&pbn);
             let block = Meant { lbns, pbn };
             match &held.state {
                 _ if !is_known => others.push(pbn),
@@ -153,7 +154,7 @@ impl Engine {
         let most = SLOTS_MAX.min(usize::from(self.settings.refs_limit) - 1);
         let (packs, alone): (Vec<_>, Vec<_>) = packs(small, most).into_iter().partition(|pack| pack.len() > 1);
         let packed: usize = packs.iter().map(Vec::len).sum();
-        let holds = &mut self.log.as_mut().expect("it is there").holding;
+        let holds = &mut self.scheme.log.as_mut().expect("it is there").holding;
         holds.gain.note(packed + alone.len() + loose, packed - packs.len());
         holds.looked_at(epoch);
         // One alone is as well off in its own block.
@@ -188,13 +189,13 @@ impl Engine {
         self.counts_now(pbn, counted, false);
         let lies = self.lies_now(lbns, (pbn, 0), fresh.fingerprint);
         self.content_goes_to(pbn, lies);
-        self.fresh.insert(pbn, fresh);
+        self.blocks.fresh.insert(pbn, fresh);
         content
     }
 
     /// What these LBNs mean, in the open epoch, lies here now.
     fn lies_now(&mut self, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<Lies> {
-        self.open.points.extend(lbns.iter().map(|&lbn| (lbn, MapEntry::Block { pbn, slot })));
+        self.tables.open.points.extend(lbns.iter().map(|&lbn| (lbn, MapEntry::Block { pbn, slot })));
         lbns.into_iter().map(|lbn| Lies { lbn, slot, fingerprint }).collect()
     }
 
@@ -218,14 +219,14 @@ impl Engine {
         }
         self.counts_now(pbn, counts, false);
         self.content_goes_to(pbn, lies);
-        self.ledger.units.filled(UnitKind::Pack, &writer);
-        let incarnation = self.superblock.incarnation;
+        self.io.ledger.units.filled(UnitKind::Pack, &writer);
+        let incarnation = self.medium.superblock.incarnation;
         let header =
             UnitHeader { kind: UnitKind::Pack, incarnation, sequence: 0, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: true };
         let (block, authenticator) = self.sealed(writer, &header, pbn);
         let held = Some(block.clone());
-        self.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
-        self.open.has_packs = true;
+        self.blocks.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
+        self.tables.open.has_packs = true;
         block
     }
 }

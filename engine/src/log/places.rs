@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::format::page::Region;
 use crate::format::record::RECORD_BYTES_MAX;
 use crate::link::Blocked;
-use crate::pages::Task;
+use crate::schedule::Task;
 use crate::units::{Pbn, count};
 
 /// The most places that are chosen beforehand.
@@ -34,12 +34,12 @@ pub(super) enum Reserved {
 impl Engine {
     /// Makes sure of so many places. Where a page has to come first, the task is called.
     pub(super) fn reserve_places(&mut self, least: usize, task: Task) -> Reserved {
-        let log = self.log.as_ref().expect("places are the log's");
+        let log = self.scheme.log.as_ref().expect("places are the log's");
         if log.places.len() >= least {
             return Reserved::Enough;
         }
         let wanted = least.max(crate::units::index((self.space.census.free / PLACES_FRACTION).min(PLACES_MAX)));
-        while self.log.as_ref().expect("it is there").places.len() < wanted {
+        while self.scheme.log.as_ref().expect("it is there").places.len() < wanted {
             match self.take_free_block() {
                 Ok(Some(pbn)) => self.add_place(pbn),
                 Ok(None) => break,
@@ -49,28 +49,28 @@ impl Engine {
                 }
             }
         }
-        let enough = self.log.as_ref().expect("it is there").places.len() >= least;
+        let enough = self.scheme.log.as_ref().expect("it is there").places.len() >= least;
         if enough { Reserved::Enough } else { Reserved::Lacks }
     }
 
     fn add_place(&mut self, pbn: Pbn) {
         self.joins_log(pbn);
-        self.log.as_mut().expect("places are the log's").places.push_back(pbn);
+        self.scheme.log.as_mut().expect("places are the log's").places.push_back(pbn);
     }
 
     /// Whether so many units may take what is kept for the worst: nothing that is under way frees a block, and one place is left behind them. A
     /// checkpoint then gives them back.
     pub(super) fn has_last_places(&self, units: usize) -> bool {
-        let log = self.log.as_ref().expect("places are the log's");
+        let log = self.scheme.log.as_ref().expect("places are the log's");
         log.checkpoint.is_none() && !log.keeps_blocks() && log.places.len() > units
     }
 
     /// A commit, or an opening, waits for a place: what the log keeps has to be let go of.
     pub(super) fn starve(&mut self) {
         let changes = self.space.changes;
-        self.log.as_mut().expect("only the log starves").starves = Some(changes);
+        self.scheme.log.as_mut().expect("only the log starves").starves = Some(changes);
         self.begin_checkpoint();
-        self.more_background = true;
+        self.schedule.more_background = true;
     }
 
     /// Makes sure of places for the units of so many further records, before they are admitted (L9): sealed, they always find them. What is unmapped
@@ -88,17 +88,17 @@ impl Engine {
 
     /// Further records of the open epoch that find room in the units for which there are places.
     pub(crate) fn log_room(&self) -> usize {
-        let Some(log) = &self.log else { return usize::MAX };
-        let committing = self.commit.as_ref().filter(|commit| !commit.log.is_sent()).map_or(0, |commit| commit.epoch.records());
+        let Some(log) = &self.scheme.log else { return usize::MAX };
+        let committing = self.scheme.commit.as_ref().filter(|commit| !commit.log.is_sent()).map_or(0, |commit| commit.epoch.records());
         let units = log.places.len().saturating_sub(PLACES_LEFT_MIN);
         let units = units.saturating_sub(committing.div_ceil(RECORDS_A_UNIT));
-        (units * RECORDS_A_UNIT).saturating_sub(self.open.records())
+        (units * RECORDS_A_UNIT).saturating_sub(self.tables.open.records())
     }
 
     /// The most map pages on which one epoch may unmap ranges: their records have to find places among those that there are, and half of the blocks
     /// that are free now. What does not fit comes with the next epoch, when checkpoints have given back the places of this one.
     pub(crate) fn clear_pages_max(&self, points: usize) -> u64 {
-        let Some(log) = &self.log else { return u64::MAX };
+        let Some(log) = &self.scheme.log else { return u64::MAX };
         let blocks = log.places.len() + crate::units::index(self.space.census.free / 2);
         let units = blocks.saturating_sub(PLACES_LEFT_MIN + points.div_ceil(RECORDS_A_UNIT));
         (count(units) / CLEAR_UNITS_A_PAGE).max(1)
@@ -106,17 +106,17 @@ impl Engine {
 
     /// Goes on with what waits for a free block: looks for one, and tries again where something may have become free.
     pub(crate) fn feed_log(&mut self) {
-        let starves = self.log.as_ref().is_some_and(|log| log.starves.is_some());
+        let starves = self.scheme.log.as_ref().is_some_and(|log| log.starves.is_some());
         if starves && self.space.preparing.is_none() && self.space.fruitless <= self.space.granules() {
             // Nobody else goes on looking, unless a writer waits too.
             self.prepare_free_blocks();
-            self.more_background = true;
+            self.schedule.more_background = true;
         }
         let changes = self.space.changes;
-        if self.log.as_ref().is_some_and(|log| log.starves.is_some_and(|then| then != changes)) {
-            self.log.as_mut().expect("it was just there").starves = None;
-            self.ready.push_back(Task::Commit);
-            self.ready.push_back(Task::OpenLog);
+        if self.scheme.log.as_ref().is_some_and(|log| log.starves.is_some_and(|then| then != changes)) {
+            self.scheme.log.as_mut().expect("it was just there").starves = None;
+            self.schedule.ready.push_back(Task::Commit);
+            self.schedule.ready.push_back(Task::OpenLog);
         }
     }
 }

@@ -2,24 +2,13 @@
 
 use super::walk::Walk;
 use crate::engine::Engine;
-use crate::interface::Notice;
+use crate::interface::{Notice, Progress};
 use crate::units::Time;
 
 /// An opening that is over sooner says nothing.
 const SILENT_MS: u64 = 500;
 /// Between one notice and the next.
 const EVERY_MS: u64 = 1000;
-
-/// How far the reading of a log is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Units of the log that were read, and how many there are at the most as far as is known: only the last one tells which is the last.
-    pub units: u64,
-    pub units_most: u64,
-    /// What their records do, counted by runs; and how many of these are on pages already, because memory is meant for fewer.
-    pub records: u64,
-    pub records_on_pages: u64,
-}
 
 /// When it is told next.
 pub(super) struct Telling(Time);
@@ -44,19 +33,19 @@ impl Engine {
     /// How far an opening is that reads a log; none where the volume serves, or there is none to be read.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
-        let opening = self.log_opening.as_ref().filter(|opening| opening.units_read > 0)?;
+        let opening = self.recovery.opening.as_ref().filter(|opening| opening.units_read > 0)?;
         let units = opening.units_read;
         let units_most = opening.walk.as_ref().map_or(units, |walk: &Walk| self.settings.checkpoint_beyond.max(units + walk.ahead()));
-        let live = opening.live.as_ref().map(super::Unchained::len).or_else(|| self.log.as_ref().map(|log| log.live.len()));
+        let live = opening.live.as_ref().map(super::Unchained::len).or_else(|| self.scheme.log.as_ref().map(|log| log.live.len()));
         let records_on_pages = opening.spilled;
         Some(Progress { units, units_most, records: live.unwrap_or(0) + records_on_pages, records_on_pages })
     }
 
     /// A unit was read.
     pub(super) fn tell_progress(&mut self) {
-        let now = self.now;
-        if self.log_opening.as_mut().is_some_and(|opening| opening.telling.is_due(now)) {
-            self.progress().into_iter().for_each(|progress| self.notice(Notice::Opening(progress)));
+        let now = self.io.now;
+        if self.recovery.opening.as_mut().is_some_and(|opening| opening.telling.is_due(now)) {
+            self.progress().into_iter().for_each(|progress| self.io.notice(Notice::Opening(progress)));
         }
     }
 }

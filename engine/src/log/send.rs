@@ -12,8 +12,8 @@ use crate::units::{Epoch, Pbn, count};
 impl Engine {
     /// A unit as it is to lie at this place, and its authenticator.
     pub(super) fn sealed(&self, writer: UnitWriter, header: &UnitHeader, pbn: Pbn) -> (Slice, Fingerprint) {
-        let mut block = self.home.clone().take(1);
-        let authenticator = writer.seal(&self.authenticator, header, pbn, block.block_mut(0));
+        let mut block = self.io.buffer(1);
+        let authenticator = writer.seal(&self.medium.authenticator, header, pbn, block.block_mut(0));
         (block.freeze().slice(0, 1), authenticator)
     }
 
@@ -25,8 +25,8 @@ impl Engine {
         (unit, units): (u32, u32),
         content_flushed: bool,
     ) -> (Pbn, Slice, Fingerprint) {
-        let incarnation = self.superblock.incarnation;
-        let log = self.log.as_mut().expect("units are the log's");
+        let incarnation = self.medium.superblock.incarnation;
+        let log = self.scheme.log.as_mut().expect("units are the log's");
         let pbn = log.places.pop_front().expect("places were reserved");
         let (sequence, flushed_upto) = (log.next, log.flushed);
         log.walk.push_back(Walked { pbn, incarnation, epoch });
@@ -42,8 +42,8 @@ impl Engine {
         let runs = neighbours(blocks);
         let writes = count(runs.len());
         for (first, run) in runs {
-            let at = self.geometry.block_at(first);
-            self.write_out(what(self, first, run.len()), at, run, class);
+            let at = self.medium.geometry.block_at(first);
+            self.io.write(what(self, first, run.len()), at, run, class);
         }
         writes
     }

@@ -33,16 +33,16 @@ impl Counting {
 impl Engine {
     /// It was decided what rides in the units of the committing epoch.
     pub(super) fn count_riders(&mut self, epoch: Epoch, carriers: &[Vec<Pbn>]) {
-        let log = self.log.as_ref().expect("units are the log's");
+        let log = self.scheme.log.as_ref().expect("units are the log's");
         let rides = |state: &Holding| matches!(state, Holding::Small(data) if data.len() <= RIDES_BYTES_MAX);
         let could_ride = log.holding.of(epoch).any(|(_, held)| rides(&held.state));
-        let counts = &mut self.commit.as_mut().expect("units are a commit's").log.counts;
+        let counts = &mut self.scheme.commit.as_mut().expect("units are a commit's").log.counts;
         (counts.could_ride, counts.carriers, counts.riders) = (could_ride, carriers.len(), carriers.iter().map(Vec::len).sum());
     }
 
     /// An epoch of so many units is durable.
     pub(super) fn count_epoch(&mut self, of: &Counting, units: usize) {
-        let all = &mut self.ledger.log_epochs;
+        let all = &mut self.io.ledger.log_epochs;
         let counts = match of {
             Counting { is_clients: false, .. } => &mut all.removals,
             Counting { births, .. } if *births > SMALL_BLOCKS_MAX => &mut all.large,

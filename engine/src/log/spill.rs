@@ -14,7 +14,7 @@ use super::{Log, Unchained};
 use crate::engine::Engine;
 use crate::format::superblock::CommitMode;
 use crate::memory::Part;
-use crate::pages::Task;
+use crate::schedule::Task;
 use std::collections::VecDeque;
 
 impl Engine {
@@ -22,12 +22,12 @@ impl Engine {
     pub(super) fn are_too_many(&self, bytes: u64, records: u64) -> bool {
         // Mode `ordered` has no share for a log that it empties; nothing else is there yet.
         let part = if self.settings.commit_mode == CommitMode::Log { Part::Log } else { Part::Dirty };
-        bytes > self.accountant.limit(part) || records > self.settings.live_records_max
+        bytes > self.memory.accountant.limit(part) || records > self.settings.live_records_max
     }
 
     /// Whether records are to leave memory before the walk goes on. Where few could leave it the last time, twice as many have to be there.
     pub(super) fn is_spill_due(&self) -> bool {
-        let Some(opening) = &self.log_opening else { return false };
+        let Some(opening) = &self.recovery.opening else { return false };
         let Some(live) = opening.live.as_ref().filter(|_| !self.settings.read_only) else { return false };
         live.len() >= opening.records_left.saturating_mul(2) && self.are_too_many(live.bytes(), live.len())
     }
@@ -35,7 +35,7 @@ impl Engine {
     /// Whether pages are being written before the end of the log is known.
     #[must_use]
     pub fn spills(&self) -> bool {
-        self.log.is_some() && !self.end_of_log_is_known()
+        self.scheme.log.is_some() && !self.end_of_log_is_known()
     }
 
     /// Nothing of the log is being read.
@@ -46,19 +46,19 @@ impl Engine {
         log.live = opening.live.take().expect("what was read is live").chained();
         let due: VecDeque<_> = log.live.pages(cut).collect();
         log.checkpoint = Some(Checkpoint::spill(cut, due));
-        self.log = Some(log);
-        self.ready.push_back(Task::Checkpoint);
+        self.scheme.log = Some(log);
+        self.schedule.ready.push_back(Task::Checkpoint);
     }
 
     /// The pages, and their bits, are flushed; or one of them cannot be read, and all records stay.
     pub(super) fn end_spill(&mut self) {
-        let Log { mut live, epoch: cut, checkpoint, .. } = self.log.take().expect("the spill's");
+        let Log { mut live, epoch: cut, checkpoint, .. } = self.scheme.log.take().expect("the spill's");
         let is_whole = checkpoint.is_some_and(|spill| !spill.lacks_page);
         let before = live.len();
         if is_whole {
             live.forget_upto(cut);
         }
-        self.pages.let_go();
+        self.tables.pages.let_go();
         let opening = self.log_opening();
         opening.spilled += before - live.len();
         opening.records_left = if is_whole { live.len() } else { u64::MAX };

@@ -11,14 +11,15 @@ use super::Held;
 use super::places::Reserved;
 use super::records::Births;
 use super::sizes::Counting;
-use crate::commit::{FlushFor, Step};
+use crate::commit::Step;
 use crate::engine::Engine;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::SHORT_NAME_SIZE;
 use crate::format::places::{PLACES_BYTES, PLACES_MAX};
 use crate::format::record::{EXTENT_BYTES_MAX, EXTENT_PART_BYTES_MAX, LINK_BYTES_MAX, RECORD_BYTES_MAX, Record, SHORT_NAMES_BYTES_MAX};
 use crate::format::unit::UNIT_ROOM_BYTES;
-use crate::pages::Task;
+use crate::io::FlushFor;
+use crate::schedule::Task;
 use crate::units::{Epoch, Lbn, Pbn, count};
 use std::collections::BTreeSet;
 
@@ -99,7 +100,7 @@ impl Engine {
     /// All records are gathered.
     pub(crate) fn records_are_gathered(&mut self) {
         self.gather_rest();
-        let commit = self.commit.as_mut().expect("a step belongs to a commit");
+        let commit = self.scheme.commit.as_mut().expect("a step belongs to a commit");
         if commit.log.records.is_empty() {
             return self.epoch_is_durable();
         }
@@ -109,17 +110,17 @@ impl Engine {
 
     /// A large epoch's content is on its way: when it is there, it is flushed.
     pub(crate) fn step_large_content(&mut self) {
-        let commit = self.commit.as_mut().expect("a step belongs to a commit");
+        let commit = self.scheme.commit.as_mut().expect("a step belongs to a commit");
         if commit.content_left == 0 {
             commit.step = Step::FlushOne;
             commit.log.counts.flushes += 1;
-            self.flush(FlushFor::CommitContent);
+            self.io.flush(FlushFor::CommitContent);
         }
     }
 
     /// Sends the units, and when they and the content are on the device, flushes.
     pub(crate) fn step_units(&mut self) {
-        let commit = self.commit.as_ref().expect("a step belongs to a commit");
+        let commit = self.scheme.commit.as_ref().expect("a step belongs to a commit");
         if !commit.log.is_sent() {
             let epoch = commit.epoch.number;
             if self.log_asks(epoch) {
@@ -133,7 +134,7 @@ impl Engine {
             self.commit_waits_for_content();
             self.send_units(riders);
         }
-        let commit = self.commit.as_mut().expect("it is there");
+        let commit = self.scheme.commit.as_mut().expect("it is there");
         if commit.log.counts.by_fua {
             // Content that is under way is not of its blocks.
             if commit.log.units_left == 0 {
@@ -144,26 +145,26 @@ impl Engine {
         if commit.log.units_left == 0 && commit.content_left == 0 {
             commit.step = Step::FlushTwo;
             commit.log.counts.flushes += 1;
-            self.flush(FlushFor::CommitLinks);
+            self.io.flush(FlushFor::CommitLinks);
         }
     }
 
     /// Whether the committing epoch, if it is one unit, is durable with that: none of its records names content that lies elsewhere and was born
     /// in it, and nobody counts on the flush of the next commit.
     pub(super) fn fua_is_enough(&self) -> bool {
-        let records = &self.commit.as_ref().expect("units are a commit's").log.records;
+        let records = &self.scheme.commit.as_ref().expect("units are a commit's").log.records;
         let needs_no_content = |record: &Record| matches!(record, Record::Link { .. } | Record::Clear { .. } | Record::Removed { .. });
-        self.settings.device_takes_fua && records.iter().all(needs_no_content) && !self.durability.is_awaited()
+        self.settings.device_takes_fua && records.iter().all(needs_no_content) && !self.io.durability.is_awaited()
     }
 
     /// Makes sure of places for the units of the committing epoch: which of them carry what. None: it has to wait for some.
     fn room_for_units(&mut self, epoch: Epoch) -> Option<Vec<Vec<Pbn>>> {
-        let part = &self.commit.as_ref().expect("units are a commit's").log;
-        let log = self.log.as_ref().expect("units are the log's");
+        let part = &self.scheme.commit.as_ref().expect("units are a commit's").log;
+        let log = self.scheme.log.as_ref().expect("units are the log's");
         let mut carriers = self.plan_carriers(epoch, part.record_bytes(|pbn| log.holding.contains(epoch, pbn)));
         loop {
             let rides = |pbn| carriers.iter().any(|blocks| blocks.contains(&pbn));
-            let part = &self.commit.as_ref().expect("it is there").log;
+            let part = &self.scheme.commit.as_ref().expect("it is there").log;
             let units = carriers.len() + part.record_bytes(rides).div_ceil(UNIT_RECORD_BYTES);
             match self.reserve_places(units + PLACES_LEFT_MIN, Task::Commit) {
                 Reserved::Enough => return Some(carriers),
@@ -186,9 +187,9 @@ impl Engine {
         }
         self.count_epoch(&part.counts, part.sent);
         // Its units say that the epoch before was flushed, and nothing of its own has entered a page.
-        let before = self.log.as_ref().expect("it is the log's").epoch;
+        let before = self.scheme.log.as_ref().expect("it is the log's").epoch;
         self.when_vouched_for(before);
-        let log = self.log.as_mut().expect("it is the log's");
+        let log = self.scheme.log.as_mut().expect("it is the log's");
         log.flushed = log.next - 1;
         log.epoch = number;
         let sequence = log.flushed;
@@ -197,7 +198,7 @@ impl Engine {
         let mut births = Births::default();
         for &(pbn, authenticator) in &part.carriers {
             births.of_carrier(pbn, authenticator);
-            self.refill.carrier_changed(pbn, true);
+            self.background.refill.carrier_changed(pbn, true);
             self.end_fresh(pbn, number.0);
         }
         for record in &part.records {
@@ -205,32 +206,32 @@ impl Engine {
             match record {
                 Record::New { pbn, .. } => self.end_fresh(*pbn, number.0),
                 Record::Carrier { pbn, .. } => {
-                    self.refill.carrier_changed(*pbn, true);
+                    self.background.refill.carrier_changed(*pbn, true);
                     self.end_fresh(*pbn, number.0);
                 }
                 Record::Extent { pbn, olds, .. } => {
                     let blocks: u64 = olds.iter().map(|run| run.blocks).sum();
-                    self.settle.born((0..blocks).map(|i| *pbn + i).collect(), number.0);
+                    self.scheme.settle.born((0..blocks).map(|i| *pbn + i).collect(), number.0);
                 }
                 _ => {}
             }
         }
         births.rest(&mut |effect| self.commit_effect(number, &effect, &mut unlinked));
         if !unlinked.is_empty() {
-            self.log.as_mut().expect("it is there").held.push_back(Held { sequence, unlinked, removed });
+            self.scheme.log.as_mut().expect("it is there").held.push_back(Held { sequence, unlinked, removed });
         }
         self.checkpoint_if_due();
     }
 
     /// Lets go of what units up to this sequence unlinked: it is durable that they were flushed (L6).
     pub(super) fn release_held(&mut self, flushed_upto: u64) {
-        let log = self.log.as_mut().expect("only a log holds");
+        let log = self.scheme.log.as_mut().expect("only a log holds");
         while log.held.front().is_some_and(|held| held.sequence <= flushed_upto) {
             let Held { unlinked, removed, .. } = log.held.pop_front().expect("it was seen in front");
-            self.reclaim.sent -= count(removed.len());
-            self.settle.unlink(unlinked);
+            self.space.reclaim.sent -= count(removed.len());
+            self.scheme.settle.unlink(unlinked);
             removed.iter().for_each(|pbn| self.space.reclaimed(pbn.0 / crate::space::GRANULE_BLOCKS));
-            self.ready.push_back(Task::Settle);
+            self.schedule.ready.push_back(Task::Settle);
         }
     }
 }

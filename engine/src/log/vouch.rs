@@ -10,7 +10,7 @@
 use crate::engine::Engine;
 use crate::format::anchor::Anchor;
 use crate::format::page::{PageId, Region};
-use crate::pages::Task;
+use crate::schedule::Task;
 use crate::units::Epoch;
 
 /// How far the log is vouched for.
@@ -32,35 +32,37 @@ impl Vouched {
 impl Engine {
     /// Whether a page may be written (invariant 2).
     pub(crate) fn may_be_written(&self, id: PageId) -> bool {
-        let Some(log) = self.log.as_ref().filter(|_| id.region != Region::Written) else { return true };
+        let Some(log) = self.scheme.log.as_ref().filter(|_| id.region != Region::Written) else { return true };
         log.live.newest_on(id, log.epoch).is_none_or(|newest| newest <= log.vouched.upto)
     }
 
     /// A page whose time has come may not be written yet: it is looked at again when more is vouched for.
     pub(crate) fn page_waits(&mut self) {
-        self.log.as_mut().expect("only a log's pages wait").vouched.is_awaited = true;
+        self.scheme.log.as_mut().expect("only a log's pages wait").vouched.is_awaited = true;
     }
 
     /// Has a superblock vouch for what is committed (invariant 4).
     pub(crate) fn vouch(&mut self) {
-        let is_due = self.log.as_ref().is_some_and(|log| log.vouched.upto < log.epoch && log.vouched.under_way.is_none());
-        let Some(anchor) = self.superblock.anchor.as_ref().filter(|_| is_due && !self.superblock_busy && !self.failed) else { return };
+        let is_due = self.scheme.log.as_ref().is_some_and(|log| log.vouched.upto < log.epoch && log.vouched.under_way.is_none());
+        let Some(anchor) = self.medium.superblock.anchor.as_ref().filter(|_| is_due && !self.medium.is_busy && !self.io.failed) else {
+            return;
+        };
         // A crash may have moved places since.
         let same = self.anchor_behind(anchor.sequence - 1, anchor.epoch, anchor.condensed.clone());
-        self.superblock.anchor = Some(Anchor { barrier: anchor.barrier, ..same });
+        self.medium.superblock.anchor = Some(Anchor { barrier: anchor.barrier, ..same });
         self.write_superblock_that_vouches();
     }
 
     /// Its anchor is of this moment.
     pub(super) fn write_superblock_that_vouches(&mut self) {
-        let log = self.log.as_mut().expect("only a log is vouched for");
+        let log = self.scheme.log.as_mut().expect("only a log is vouched for");
         log.vouched.under_way = Some((log.epoch, log.flushed));
         self.write_superblock();
     }
 
     /// A superblock update is over.
     pub(super) fn superblock_vouches(&mut self) {
-        let Some(log) = self.log.as_mut().filter(|_| !self.failed) else { return };
+        let Some(log) = self.scheme.log.as_mut().filter(|_| !self.io.failed) else { return };
         if let Some((epoch, sequence)) = log.vouched.under_way.take() {
             self.when_vouched_for(epoch);
             self.release_held(sequence);
@@ -69,15 +71,15 @@ impl Engine {
 
     /// All up to this epoch is: what waited for that is sent.
     pub(super) fn when_vouched_for(&mut self, epoch: Epoch) {
-        let log = self.log.as_mut().expect("only a log is vouched for");
+        let log = self.scheme.log.as_mut().expect("only a log is vouched for");
         log.vouched.upto = log.vouched.upto.max(epoch);
         if std::mem::take(&mut log.vouched.is_awaited) {
-            self.writeback_at = self.now;
+            self.tables.writeback_at = self.io.now;
         }
         let Some(checkpoint) = log.checkpoint.as_mut() else { return };
         for id in std::mem::take(&mut checkpoint.not_yet) {
             self.send_page_of_checkpoint(id);
         }
-        self.ready.push_back(Task::Checkpoint);
+        self.schedule.ready.push_back(Task::Checkpoint);
     }
 }

@@ -27,6 +27,7 @@ use crate::format::places::{PLACES_BLOCKS_MAX, PLACES_MAX, Places};
 use crate::format::record::Record;
 use crate::format::superblock::Superblock;
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
+use crate::io::Which;
 use crate::units::{Epoch, Pbn, count, index};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -34,15 +35,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// most 800 LBNs each, in no less than four bytes; names that go are no more than the places of the log have room for, each as a record of its own
 /// (`log_room`), so they come to 1,100 pages.
 const UNIT_PAGES_MAX: u64 = 1 << 14;
-
-/// Which unit is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// A condensed one, counted from the first.
-    Condensed(usize),
-    /// A unit of the walk, by its sequence.
-    Log(u64),
-}
 
 /// A walk along the log, from the anchor on.
 pub(crate) struct Walk {

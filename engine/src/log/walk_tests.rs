@@ -4,7 +4,8 @@ mod condensed;
 mod replay;
 
 use super::effect::{Effect, Name};
-use super::walk::{Ended, Limits, Walk, Which, runs};
+use super::walk::{Ended, Limits, Walk, runs};
+use crate::io::Which;
 use crate::fingerprint::Fingerprint;
 use crate::format::anchor::{Anchor, Barrier, Condensed};
 use crate::format::entry::{FingerprintEntry, MapEntry};

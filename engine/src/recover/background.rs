@@ -8,22 +8,22 @@ use crate::units::Time;
 impl Engine {
     /// Does a little of everything that nobody waits for. What could go on at once asks to be woken at once.
     pub(crate) fn background(&mut self) {
-        self.more_background = false;
-        let serves = self.stage == Stage::Serving;
-        if !(serves || self.stage == Stage::Recalling) || self.failed {
+        self.schedule.more_background = false;
+        let serves = self.state.stage == Stage::Serving;
+        if !(serves || self.state.stage == Stage::Recalling) || self.io.failed {
             return;
         }
-        let clients_wait = !self.writes.is_empty() || !self.reads.is_empty() || self.commit.is_some();
-        if clients_wait && !self.accountant.within(Part::Pages) {
+        let clients_wait = !self.requests.writes.is_empty() || !self.requests.reads.is_empty() || self.scheme.commit.is_some();
+        if clients_wait && !self.memory.accountant.within(Part::Pages) {
             return;
         }
-        if !self.scan_waits {
+        if !self.space.scan_waits {
             self.scan_refs();
         }
-        if serves && !self.refill.waits {
+        if serves && !self.background.refill.waits {
             self.refill_index();
         }
-        if !self.recount.waits {
+        if !self.background.recount.waits {
             self.recount();
         }
         self.give_back();
@@ -33,33 +33,33 @@ impl Engine {
 
     /// When time alone makes something due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        if self.failed {
+        if self.io.failed {
             return self.full_deadline();
         }
-        if matches!(self.stage, Stage::Created | Stage::Opening) {
+        if matches!(self.state.stage, Stage::Created | Stage::Opening) {
             return None;
         }
         let mut at: Option<Time> = None;
         let mut due = |time: Time| at = Some(at.map_or(time, |t| t.min(time)));
-        if self.more_background {
-            due(self.now);
+        if self.schedule.more_background {
+            due(self.io.now);
         }
         // While a commit waits for packs, or for the pages of those before, time does not bring it on.
-        if self.commit.is_none() && !self.open.is_empty() && !self.open.is_due && !self.is_behind() {
-            if let Some(opened) = self.open.opened {
+        if self.scheme.commit.is_none() && !self.tables.open.is_empty() && !self.tables.open.is_due && !self.is_behind() {
+            if let Some(opened) = self.tables.open.opened {
                 due(opened.plus_ms(self.settings.commit_period_ms));
             }
-            if let (true, Some(until)) = (self.open.wanted.is_some(), self.anticipation.until) {
+            if let (true, Some(until)) = (self.tables.open.wanted.is_some(), self.scheme.anticipation.until) {
                 due(until);
             }
         }
-        if !self.pages.dirty.is_empty() {
-            due(self.writeback_at);
+        if !self.tables.pages.dirty.is_empty() {
+            due(self.tables.writeback_at);
         }
-        self.full_deadline().into_iter().chain(self.give_back_at().filter(|&at| at > self.now)).for_each(&mut due);
-        if self.stage == Stage::Serving {
-            self.recount.next_at().into_iter().chain(self.refill.next_at()).for_each(due);
+        self.full_deadline().into_iter().chain(self.give_back_at().filter(|&at| at > self.io.now)).for_each(&mut due);
+        if self.state.stage == Stage::Serving {
+            self.background.recount.next_at().into_iter().chain(self.background.refill.next_at()).for_each(due);
         }
-        at.map(|time| time.max(self.now))
+        at.map(|time| time.max(self.io.now))
     }
 }

@@ -19,32 +19,32 @@ use crate::units::{Pbn, index};
 impl Engine {
     /// Whether blocks without a name will be known by a recount, and are not yet.
     pub(super) fn names_wait_for_recount(&self) -> bool {
-        self.log.is_none() && self.recount.running()
+        self.scheme.log.is_none() && self.background.recount.running()
     }
 
     /// Whether blocks with a count and without an entry are linked, and are to be named (invariants 3 and 4).
     fn names_nameless(&self) -> bool {
         let are_read = self.settings.refill_reads_per_second > 0;
-        are_read && self.log.is_none() && !self.superblock.garbage_possible && self.superblock.protected.is_empty()
+        are_read && self.scheme.log.is_none() && !self.medium.superblock.garbage_possible && self.medium.superblock.protected.is_empty()
     }
 
     /// Whether a page of fingerprints says nothing: it was never written, and no block of it wants a name.
     pub(super) fn has_no_names(&mut self, id: PageId) -> bool {
-        let (counts, _) = self.geometry.refs_of(self.geometry.first_pbn(id));
+        let (counts, _) = self.medium.geometry.refs_of(self.medium.geometry.first_pbn(id));
         self.is_blank(id) && (!self.names_nameless() || self.is_blank(counts))
     }
 
     /// The blocks of a page of fingerprints, which is in memory, that are linked and have no whole name. `Err`: their counts have to come first.
     pub(super) fn unnamed_on(&mut self, id: PageId) -> Result<Vec<Pbn>, PageId> {
-        let first = self.geometry.first_pbn(id);
-        let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
+        let first = self.medium.geometry.first_pbn(id);
+        let blocks = GRANULE_BLOCKS.min(self.medium.geometry.data_blocks - first.0);
         let names_nameless = self.names_nameless();
-        let page = self.pages.expect(id);
+        let page = self.tables.pages.expect(id);
         let is_nameless = names_nameless && page.damaged == 0;
         let entries = (0..blocks).map(|i| (first + i, page.content.fingerprint(index(i))));
         let wanting = entries.filter(|(_, entry)| entry.short().is_some() || is_nameless && entry.is_none());
         let mut wanting: Vec<(Pbn, FingerprintEntry)> = wanting.collect();
-        let (counts, _) = self.geometry.refs_of(first);
+        let (counts, _) = self.medium.geometry.refs_of(first);
         if wanting.iter().any(|(_, entry)| entry.is_none()) && self.ensure(counts) == Got::Wait {
             return Err(counts);
         }
@@ -54,64 +54,65 @@ impl Engine {
 
     /// Whether a block counts something, as far as its page in memory says.
     fn is_linked(&mut self, pbn: Pbn) -> bool {
-        let (id, at) = self.geometry.refs_of(pbn);
-        self.pages.get(id).is_some_and(|page| !matches!(page.content.refs(at), 0 | REFS_UNKNOWN))
+        let (id, at) = self.medium.geometry.refs_of(pbn);
+        self.tables.pages.get(id).is_some_and(|page| !matches!(page.content.refs(at), 0 | REFS_UNKNOWN))
     }
 
     /// Whether blocks were given names that have not entered their pages.
     pub(super) fn names_are_on_their_way(&self) -> bool {
-        !self.failed
-            && (!self.open.named.is_empty()
-                || self.commit.as_ref().is_some_and(|commit| !commit.epoch.named.is_empty())
-                || self.settle.names_any())
+        !self.io.failed
+            && (!self.tables.open.named.is_empty()
+                || self.scheme.commit.as_ref().is_some_and(|commit| !commit.epoch.named.is_empty())
+                || self.scheme.settle.names_any())
     }
 
     /// Whether nothing under way gives it a name, or takes it.
     fn may_be_named(&self, pbn: Pbn) -> bool {
         let is_named = |epoch: &Epoch| epoch.named.contains_key(&pbn);
-        let is_on_its_way =
-            is_named(&self.open) || self.commit.as_ref().is_some_and(|commit| is_named(&commit.epoch)) || self.settle.names(pbn);
+        let is_on_its_way = is_named(&self.tables.open)
+            || self.scheme.commit.as_ref().is_some_and(|commit| is_named(&commit.epoch))
+            || self.scheme.settle.names(pbn);
         !is_on_its_way
-            && !self.fresh.contains(pbn)
-            && !self.suspects.contains(&pbn)
+            && !self.blocks.fresh.contains(pbn)
+            && !self.blocks.suspects.contains(&pbn)
             && !self.is_losing_its_name(pbn)
             && !self.is_of_log(pbn)
     }
 
     /// The content of a block that is linked was found to have this fingerprint. Whether it lacked it, and has it now or with the open epoch.
     pub(crate) fn name_again(&mut self, pbn: Pbn, fingerprint: Fingerprint) -> bool {
-        let is_trusted = self.log_counts_upto.is_none() && !self.failed;
-        if self.stage != Stage::Serving || !is_trusted || self.settings.read_only || !self.may_be_named(pbn) {
+        let is_trusted = self.state.log_counts_upto.is_none() && !self.io.failed;
+        if self.state.stage != Stage::Serving || !is_trusted || self.settings.read_only || !self.may_be_named(pbn) {
             return false;
         }
-        let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
-        let Some(page) = self.pages.get(names) else { return false };
+        let ((names, at), (counts, _)) = (self.medium.geometry.fingerprint_of(pbn), self.medium.geometry.refs_of(pbn));
+        let Some(page) = self.tables.pages.get(names) else { return false };
         let entry = page.content.fingerprint(at);
         if entry.short() == Some(fingerprint.short()) {
-            self.pages.expect(names).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
-            self.pages.touch(names, self.now);
+            self.tables.pages.expect(names).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
+            self.tables.pages.touch(names, self.io.now);
             self.index.insert(&fingerprint, pbn);
             return true;
         }
-        let is_nameless = entry.is_none() && page.damaged == 0 && self.log.is_none();
+        let is_nameless = entry.is_none() && page.damaged == 0 && self.scheme.log.is_none();
         if !is_nameless || !self.is_linked(pbn) || self.refs_now(pbn) >= self.link_limit() {
             return false;
         }
         self.change_refs(pbn, 1);
-        self.open.refs_pages.insert(counts.index);
-        self.open.opened.get_or_insert(self.now);
-        self.open.named.insert(pbn, fingerprint);
+        self.tables.open.refs_pages.insert(counts.index);
+        self.tables.open.opened.get_or_insert(self.io.now);
+        self.tables.open.named.insert(pbn, fingerprint);
         true
     }
 
     /// A fingerprint whose increment is durable enters its page, which is in memory.
     pub(crate) fn enter_name(&mut self, pbn: Pbn, fingerprint: Fingerprint) {
-        let (id, at) = self.geometry.fingerprint_of(pbn);
-        let page = self.pages.expect(id);
+        let (id, at) = self.medium.geometry.fingerprint_of(pbn);
+        let page = self.tables.pages.expect(id);
         debug_assert!(page.content.fingerprint(at).is_none(), "a block that is named again has no name");
         page.content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
-        self.pages.touch(id, self.now);
-        if !self.suspects.contains(&pbn) {
+        self.tables.pages.touch(id, self.io.now);
+        if !self.blocks.suspects.contains(&pbn) {
             self.index.offer(&fingerprint, pbn);
         }
     }

@@ -17,7 +17,8 @@ use crate::format::entry::{MapEntry, REFS_MAX, REFS_UNKNOWN, SLOT_MAX};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::memory::Part;
-use crate::pages::{Got, Task};
+use crate::pages::Got;
+use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
 use crate::units::{Lbn, Pbn, Time, index};
 
@@ -117,17 +118,17 @@ impl Recount {
 impl Engine {
     /// Does a little of the recount, if one is due.
     pub(crate) fn recount(&mut self) {
-        self.recount.waits = false;
+        self.background.recount.waits = false;
         // What is recalled may need a block that only this gives back.
-        let is_time = self.stage == Stage::Serving || self.stage == Stage::Recalling && !self.space_waiters.is_empty();
-        if !self.recount.running() || !is_time || self.failed || self.settings.read_only {
+        let is_time = self.state.stage == Stage::Serving || self.state.stage == Stage::Recalling && !self.space.waiters.is_empty();
+        if !self.background.recount.running() || !is_time || self.io.failed || self.settings.read_only {
             return;
         }
-        if self.recount.pause.is_some_and(|until| self.now < until) && self.space_waiters.is_empty() {
+        if self.background.recount.pause.is_some_and(|until| self.io.now < until) && self.space.waiters.is_empty() {
             return;
         }
-        self.recount.pause = None;
-        match self.recount.walk {
+        self.background.recount.pause = None;
+        match self.background.recount.walk {
             Walk::Idle => self.begin_window(),
             Walk::Map(next) => self.walk_map(next),
             Walk::Compare(next) => self.compare(next),
@@ -135,124 +136,124 @@ impl Engine {
     }
 
     fn begin_window(&mut self) {
-        let blocks = self.geometry.data_blocks;
-        if self.recount.window.0 >= blocks {
+        let blocks = self.medium.geometry.data_blocks;
+        if self.background.recount.window.0 >= blocks {
             return self.recounted();
         }
         // Whole granules, so that one comparison needs one refs page and one fingerprint page.
-        let room = (self.accountant.limit(Part::Work) / 2 / 2).min(self.settings.recount_window_blocks);
+        let room = (self.memory.accountant.limit(Part::Work) / 2 / 2).min(self.settings.recount_window_blocks);
         let granules = (room / GRANULE_BLOCKS).max(1);
-        let first = self.recount.window.0 / GRANULE_BLOCKS * GRANULE_BLOCKS;
-        self.recount.window = Pbn(first);
-        self.recount.window_end = Pbn((first + granules * GRANULE_BLOCKS).min(blocks));
-        self.recount.links.clear();
-        self.recount.links.resize(index(self.recount.window_end - self.recount.window), 0);
-        self.recount.walk = Walk::Map(0);
-        self.more_background = true;
+        let first = self.background.recount.window.0 / GRANULE_BLOCKS * GRANULE_BLOCKS;
+        self.background.recount.window = Pbn(first);
+        self.background.recount.window_end = Pbn((first + granules * GRANULE_BLOCKS).min(blocks));
+        self.background.recount.links.clear();
+        self.background.recount.links.resize(index(self.background.recount.window_end - self.background.recount.window), 0);
+        self.background.recount.walk = Walk::Map(0);
+        self.schedule.more_background = true;
     }
 
     fn walk_map(&mut self, mut next: u64) {
-        let pages = self.geometry.pages(Region::Map);
+        let pages = self.medium.geometry.pages(Region::Map);
         for _ in 0..PAGES_A_STEP {
             if next >= pages {
-                self.recount.walk = Walk::Compare(self.recount.window.0 / GRANULE_BLOCKS);
-                self.more_background = true;
+                self.background.recount.walk = Walk::Compare(self.background.recount.window.0 / GRANULE_BLOCKS);
+                self.schedule.more_background = true;
                 return;
             }
             let id = PageId { region: Region::Map, index: next };
             if !self.is_blank(id) {
                 match self.ensure(id) {
                     Got::Wait => {
-                        (1..PAGES_AHEAD.min(self.pages.ahead_max()).min(pages - next)).for_each(|i| {
+                        (1..PAGES_AHEAD.min(self.tables.pages.ahead_max()).min(pages - next)).for_each(|i| {
                             let ahead = PageId { region: Region::Map, index: next + i };
                             if !self.is_blank(ahead) {
                                 self.ensure(ahead);
                             }
                         });
-                        self.recount.waits = true;
+                        self.background.recount.waits = true;
                         return self.wait(id, Task::Recount);
                     }
                     Got::Unreadable => return self.recount_blind(),
                     Got::Ready => {}
                 }
-                let page = self.pages.expect(id);
+                let page = self.tables.pages.expect(id);
                 if page.damaged != 0 {
                     return self.recount_blind();
                 }
                 for i in 0..index(Region::Map.entries_per_page()) {
-                    if let MapEntry::Block { pbn, .. } = self.geometry.known(page.content.map(i)) {
-                        if let Some(links) = self.recount.links_of(pbn) {
+                    if let MapEntry::Block { pbn, .. } = self.medium.geometry.known(page.content.map(i)) {
+                        if let Some(links) = self.background.recount.links_of(pbn) {
                             *links += 1;
                         }
                     }
                 }
             }
             next += 1;
-            self.recount.walk = Walk::Map(next);
+            self.background.recount.walk = Walk::Map(next);
         }
         let ms = (PAGES_A_STEP * 1000).div_ceil(self.settings.recount_pages_per_second.max(1));
-        self.recount.pause = Some(self.now.plus_ms(ms));
+        self.background.recount.pause = Some(self.io.now.plus_ms(ms));
     }
 
     /// Compares granules, one at each moment at which that is exact.
     fn compare(&mut self, granule: u64) {
-        let in_log = self.log.is_some();
-        if !in_log && (self.commit.is_some() || !self.settle.is_empty() || self.reclaim.in_progress()) {
-            self.recount.pause = Some(self.now.plus_ms(1));
+        let in_log = self.scheme.log.is_some();
+        if !in_log && (self.scheme.commit.is_some() || !self.scheme.settle.is_empty() || self.space.reclaim.in_progress()) {
+            self.background.recount.pause = Some(self.io.now.plus_ms(1));
             return;
         }
         let first = Pbn(granule * GRANULE_BLOCKS);
-        if first >= self.recount.window_end {
-            self.recount.window = self.recount.window_end;
-            self.recount.walk = Walk::Idle;
-            self.more_background = true;
+        if first >= self.background.recount.window_end {
+            self.background.recount.window = self.background.recount.window_end;
+            self.background.recount.walk = Walk::Idle;
+            self.schedule.more_background = true;
             return;
         }
         let names = PageId { region: Region::Fingerprints, index: granule };
-        let (refs, at) = self.geometry.refs_of(first);
+        let (refs, at) = self.medium.geometry.refs_of(first);
         for id in [names, refs] {
             match self.ensure(id) {
                 Got::Wait => {
-                    self.recount.waits = true;
+                    self.background.recount.waits = true;
                     return self.wait(id, Task::Recount);
                 }
                 Got::Unreadable => return self.recount_blind(),
-                Got::Ready if self.pages.expect(id).damaged != 0 => return self.recount_blind(),
+                Got::Ready if self.tables.pages.expect(id).damaged != 0 => return self.recount_blind(),
                 Got::Ready => {}
             }
         }
-        let end = Pbn((first.0 + GRANULE_BLOCKS).min(self.recount.window_end.0));
+        let end = Pbn((first.0 + GRANULE_BLOCKS).min(self.background.recount.window_end.0));
         // What the open epoch adds to counts. With a log that stands beside the pages.
         let mut open = vec![0u16; index(end - first)];
-        let linked = self.open.points.values().filter_map(|entry| entry.pbn());
-        let opened = linked.chain(self.open.cancelled.iter().copied()).chain(self.open.named.keys().copied());
+        let linked = self.tables.open.points.values().filter_map(|entry| entry.pbn());
+        let opened = linked.chain(self.tables.open.cancelled.iter().copied()).chain(self.tables.open.named.keys().copied());
         opened.filter(|&pbn| !in_log && first <= pbn && pbn < end).for_each(|pbn| open[index(pbn - first)] += 1);
         for pbn in (first.0..end.0).map(Pbn) {
             let i = index(pbn - first);
-            let count = self.pages.expect(refs).content.refs(at + i);
+            let count = self.tables.pages.expect(refs).content.refs(at + i);
             if count == REFS_UNKNOWN {
                 continue;
             }
-            let named = u16::from(!self.pages.expect(names).content.fingerprint(i).is_none());
-            let waits = u16::from(!in_log && self.fresh.get(pbn).is_some_and(|f| f.waits));
-            let links = *self.recount.links_of(pbn).expect("the granule lies in the window") + open[i] + named + waits;
+            let named = u16::from(!self.tables.pages.expect(names).content.fingerprint(i).is_none());
+            let waits = u16::from(!in_log && self.blocks.fresh.get(pbn).is_some_and(|f| f.waits));
+            let links = *self.background.recount.links_of(pbn).expect("the granule lies in the window") + open[i] + named + waits;
             match i16::try_from(i32::from(count) - i32::from(links)).expect("both are small") {
                 0 => {}
                 excess if excess > 0 => {
                     let excess = u8::try_from(excess).expect("it is part of a count");
-                    self.recount.returned += u64::from(excess);
-                    self.recount.returned_most = self.recount.returned_most.max(excess);
-                    if self.log.is_some() && excess > REFS_MAX - NEW_COUNT_MAX {
+                    self.background.recount.returned += u64::from(excess);
+                    self.background.recount.returned_most = self.background.recount.returned_most.max(excess);
+                    if self.scheme.log.is_some() && excess > REFS_MAX - NEW_COUNT_MAX {
                         self.pin(pbn);
-                        self.recount.kept.push(pbn);
+                        self.background.recount.kept.push(pbn);
                     }
                     self.return_excess(pbn, -i16::from(excess));
                 }
-                _ => self.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
+                _ => self.io.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
             }
         }
-        self.recount.walk = Walk::Compare(granule + 1);
-        self.more_background = true;
+        self.background.recount.walk = Walk::Compare(granule + 1);
+        self.schedule.more_background = true;
     }
 
     /// The most links, with its name, that a block may have for one more to be made.
@@ -260,29 +261,29 @@ impl Engine {
     /// In the log's mode a crash may bring back excess that a recount took from a page, and what its records count is added to that: until the page is
     /// durable, there is no room where it was.
     pub(crate) fn link_limit(&self) -> u8 {
-        let may_come_back = if self.log.is_some() { self.recount.returned_most } else { 0 };
+        let may_come_back = if self.scheme.log.is_some() { self.background.recount.returned_most } else { 0 };
         self.settings.refs_limit.min(REFS_MAX - may_come_back)
     }
 
     /// What a recount has returned is durable.
     pub(crate) fn recount_is_durable(&mut self) {
-        self.recount.is_unsaid = false;
-        self.recount.returned_most = 0;
-        self.superblock.garbage_possible = false;
-        std::mem::take(&mut self.recount.kept).into_iter().for_each(|pbn| self.unpin(pbn));
+        self.background.recount.is_unsaid = false;
+        self.background.recount.returned_most = 0;
+        self.medium.superblock.garbage_possible = false;
+        std::mem::take(&mut self.background.recount.kept).into_iter().for_each(|pbn| self.unpin(pbn));
     }
 
     /// What no record made, none unmakes: it leaves the page itself, in the log's mode too.
     fn return_excess(&mut self, pbn: Pbn, by: i16) {
-        if self.log.is_none() {
+        if self.scheme.log.is_none() {
             return self.change_refs(pbn, by);
         }
-        let (id, at) = self.geometry.refs_of(pbn);
+        let (id, at) = self.medium.geometry.refs_of(pbn);
         let before = self.refs_now(pbn);
-        let page = self.pages.expect(id);
+        let page = self.tables.pages.expect(id);
         let less = |refs: u8| u8::try_from(i16::from(refs) + by).expect("an excess is part of the count");
         page.content.set_refs(at, less(page.content.refs(at)));
-        self.pages.touch(id, self.now);
+        self.tables.pages.touch(id, self.io.now);
         self.space.counted(id.index, pbn, before, less(before), self.is_of_log(pbn));
         if less(before) == 0 {
             self.freed(pbn);
@@ -290,29 +291,32 @@ impl Engine {
     }
 
     fn recount_blind(&mut self) {
-        self.recount.blind = true;
-        self.recount.walk = Walk::Idle;
-        self.recount.links = Vec::new();
-        self.notice(Notice::Damage { what: "a recount could not read all pages, so it lowered nothing more", at: self.recount.window.0 });
+        self.background.recount.blind = true;
+        self.background.recount.walk = Walk::Idle;
+        self.background.recount.links = Vec::new();
+        self.io.notice(Notice::Damage {
+            what: "a recount could not read all pages, so it lowered nothing more",
+            at: self.background.recount.window.0,
+        });
     }
 
     fn recounted(&mut self) {
-        if self.superblock_busy && self.log.is_none() {
-            self.recount.pause = Some(self.now.plus_ms(1));
+        if self.medium.is_busy && self.scheme.log.is_none() {
+            self.background.recount.pause = Some(self.io.now.plus_ms(1));
             return;
         }
-        self.recount.needed = false;
-        self.recount.links = Vec::new();
-        self.recount.window = Pbn(0);
-        self.recount.window_end = Pbn(0);
+        self.background.recount.needed = false;
+        self.background.recount.links = Vec::new();
+        self.background.recount.window = Pbn(0);
+        self.background.recount.window_end = Pbn(0);
         self.space.bits_exact = true;
-        self.superblock.recount_position = Pbn(0);
-        self.notice(Notice::Recounted { blocks: self.recount.returned });
-        if self.log.is_some() {
-            self.recount.is_unsaid = true;
+        self.medium.superblock.recount_position = Pbn(0);
+        self.io.notice(Notice::Recounted { blocks: self.background.recount.returned });
+        if self.scheme.log.is_some() {
+            self.background.recount.is_unsaid = true;
             return self.begin_checkpoint();
         }
-        self.superblock.garbage_possible = false;
+        self.medium.superblock.garbage_possible = false;
         self.write_superblock();
         self.refill_again();
     }

@@ -10,7 +10,8 @@ use crate::engine::Engine;
 use crate::format::entry::Kind;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
-use crate::pages::{Got, Task};
+use crate::pages::Got;
+use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
 use crate::units::{Pbn, Time, count, index};
 
@@ -91,107 +92,107 @@ impl Refill {
 impl Engine {
     /// A recount has shown which counts are links: blocks without a name can be named.
     pub(crate) fn refill_again(&mut self) {
-        if self.log.is_none() {
-            self.refill.goes_again = true;
+        if self.scheme.log.is_none() {
+            self.background.refill.goes_again = true;
             self.begin_again();
         }
     }
 
     fn begin_again(&mut self) {
-        if self.refill.goes_again && self.refill.finished {
-            let Refill { entries, newest, pages, .. } = self.refill;
-            self.refill = Refill { is_second: true, entries, ..Refill::from_granule(newest, pages) };
-            self.more_background = true;
+        if self.background.refill.goes_again && self.background.refill.finished {
+            let Refill { entries, newest, pages, .. } = self.background.refill;
+            self.background.refill = Refill { is_second: true, entries, ..Refill::from_granule(newest, pages) };
+            self.schedule.more_background = true;
         }
     }
 
     pub(crate) fn refill_index(&mut self) {
-        self.refill.waits = false;
-        if self.refill.finished || self.stage != crate::commit::Stage::Serving {
+        self.background.refill.waits = false;
+        if self.background.refill.finished || self.state.stage != crate::commit::Stage::Serving {
             return;
         }
-        let pages = self.refill.pages;
+        let pages = self.background.refill.pages;
         for _ in 0..PAGES_A_STEP {
-            if self.refill.rereading.is_under_way() {
+            if self.background.refill.rereading.is_under_way() {
                 return self.reread();
             }
-            if self.refill.done >= pages || self.index.len() == self.index.capacity() {
+            if self.background.refill.done >= pages || self.index.len() == self.index.capacity() {
                 if self.names_are_on_their_way() {
                     // They are found when they are in, which a commit sees to.
-                    self.refill.rereading.pause = None;
+                    self.background.refill.rereading.pause = None;
                     return;
                 }
-                self.refill.finished = true;
-                let Refill { entries, named, unnamed, .. } = self.refill;
+                self.background.refill.finished = true;
+                let Refill { entries, named, unnamed, .. } = self.background.refill;
                 let unnamed = unnamed.saturating_sub(named);
-                let goes_on = self.refill.goes_again || self.names_wait_for_recount();
-                self.notice(Notice::IndexRefilled { entries, named, unnamed, goes_on });
+                let goes_on = self.background.refill.goes_again || self.names_wait_for_recount();
+                self.io.notice(Notice::IndexRefilled { entries, named, unnamed, goes_on });
                 return self.begin_again();
             }
-            let id = self.refill.page(self.refill.done);
-            let ahead = PAGES_AHEAD.min(self.pages.ahead_max()).min(pages - self.refill.done);
+            let id = self.background.refill.page(self.background.refill.done);
+            let ahead = PAGES_AHEAD.min(self.tables.pages.ahead_max()).min(pages - self.background.refill.done);
             if self.has_no_names(id) {
-                self.refill.done += 1;
+                self.background.refill.done += 1;
                 continue;
             }
             match self.ensure(id) {
                 Got::Wait => {
-                    for id in (1..ahead).map(|i| self.refill.page(self.refill.done + i)).collect::<Vec<_>>() {
+                    for id in (1..ahead).map(|i| self.background.refill.page(self.background.refill.done + i)).collect::<Vec<_>>() {
                         if !self.is_blank(id) {
                             self.ensure(id);
                         }
                     }
-                    self.refill.waits = true;
+                    self.background.refill.waits = true;
                     return self.wait(id, Task::Refill);
                 }
-                Got::Unreadable => self.refill.blind = true,
+                Got::Unreadable => self.background.refill.blind = true,
                 Got::Ready => match self.unnamed_on(id) {
                     Ok(unnamed) => self.offer_page(id, unnamed),
                     Err(counts) => {
-                        self.refill.waits = true;
+                        self.background.refill.waits = true;
                         return self.wait(counts, Task::Refill);
                     }
                 },
             }
-            self.refill.done += 1;
+            self.background.refill.done += 1;
         }
-        self.more_background = true;
+        self.schedule.more_background = true;
     }
 
     /// Whether an epoch in memory takes its fingerprint away.
     pub(crate) fn is_losing_its_name(&self, pbn: Pbn) -> bool {
         let goes = |epoch: &crate::epoch::Epoch| epoch.removed.contains(&pbn);
-        goes(&self.open) || self.commit.as_ref().is_some_and(|commit| goes(&commit.epoch))
+        goes(&self.tables.open) || self.scheme.commit.as_ref().is_some_and(|commit| goes(&commit.epoch))
     }
 
     fn offer_page(&mut self, id: PageId, unnamed: Vec<Pbn>) {
-        let first = self.geometry.first_pbn(id);
-        let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
-        self.refill.blind |= self.pages.expect(id).damaged != 0;
+        let first = self.medium.geometry.first_pbn(id);
+        let blocks = GRANULE_BLOCKS.min(self.medium.geometry.data_blocks - first.0);
+        self.background.refill.blind |= self.tables.pages.expect(id).damaged != 0;
         let mut carriers = Vec::new();
         for i in 0..blocks {
-            let entry = self.pages.expect(id).content.fingerprint(index(i));
+            let entry = self.tables.pages.expect(id).content.fingerprint(index(i));
             let pbn = first + i;
             if entry.is_none() || self.is_losing_its_name(pbn) {
                 continue;
             }
             match entry.kind {
-                Kind::Fingerprint if !self.suspects.contains(&pbn) => {
-                    self.refill.entries += u64::from(self.index.offer(&entry.value, pbn));
+                Kind::Fingerprint if !self.blocks.suspects.contains(&pbn) => {
+                    self.background.refill.entries += u64::from(self.index.offer(&entry.value, pbn));
                 }
                 Kind::Carrier => {
-                    self.refill.carriers += 1;
-                    if !self.refill.is_second {
+                    self.background.refill.carriers += 1;
+                    if !self.background.refill.is_second {
                         carriers.push(pbn);
                     }
                 }
                 _ => {}
             }
         }
-        self.refill.unnamed += count(unnamed.len());
+        self.background.refill.unnamed += count(unnamed.len());
         // Nobody links to slots where promises name whole blocks.
         if self.settings.refill_reads_per_second > 0 {
-            self.refill.rereading.ask(carriers, unnamed);
+            self.background.refill.rereading.ask(carriers, unnamed);
         }
     }
 }

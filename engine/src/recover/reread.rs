@@ -11,7 +11,8 @@ use crate::format::entry::Kind;
 use crate::format::unit;
 use crate::interface::{Class, IoFailure};
 use crate::io::IoFor;
-use crate::pages::{Got, Task};
+use crate::pages::Got;
+use crate::schedule::Task;
 use crate::units::{Pbn, Time, count, index};
 
 /// Reads under way at once.
@@ -61,57 +62,57 @@ impl Rereading {
 impl Engine {
     /// Reads the next blocks that the page seen last has asked for.
     pub(super) fn reread(&mut self) {
-        if self.refill.rereading.reading > 0 {
-            self.refill.waits = true;
+        if self.background.refill.rereading.reading > 0 {
+            self.background.refill.waits = true;
             return;
         }
-        if self.refill.rereading.pause.is_some_and(|until| self.now < until) {
+        if self.background.refill.rereading.pause.is_some_and(|until| self.io.now < until) {
             return;
         }
-        self.refill.rereading.pause = None;
+        self.background.refill.rereading.pause = None;
         // Most slots find their bucket filled when so much of the index is.
         if self.index.len() >= self.index.capacity() / 8 * 7 {
-            self.refill.rereading.carriers.clear();
+            self.background.refill.rereading.carriers.clear();
         }
         let (mut asked, mut cost) = (0, 0);
         while asked < READS_AT_ONCE {
-            let Some((first, blocks)) = self.refill.rereading.take_run() else { break };
+            let Some((first, blocks)) = self.background.refill.rereading.take_run() else { break };
             asked += 1;
             cost += 1 + (blocks - 1) / RUN_BLOCKS_A_READ;
             (0..blocks).for_each(|i| self.pin(first + i));
-            let at = self.geometry.block_at(first);
-            self.read_in(IoFor::ReadForName { first }, at, index(blocks), true, Class::Data);
+            let at = self.medium.geometry.block_at(first);
+            self.io.read(IoFor::ReadForName { first }, at, index(blocks), true, Class::Data);
         }
-        while let (Some(&pbn), true) = (self.refill.rereading.carriers.last(), asked < READS_AT_ONCE) {
-            let (id, at) = self.geometry.fingerprint_of(pbn);
+        while let (Some(&pbn), true) = (self.background.refill.rereading.carriers.last(), asked < READS_AT_ONCE) {
+            let (id, at) = self.medium.geometry.fingerprint_of(pbn);
             let entry = match self.ensure(id) {
                 Got::Wait if asked > 0 => break,
                 Got::Wait => {
-                    self.refill.waits = true;
+                    self.background.refill.waits = true;
                     return self.wait(id, Task::Refill);
                 }
                 Got::Unreadable => None,
-                Got::Ready => Some(self.pages.expect(id).content.fingerprint(at)),
+                Got::Ready => Some(self.tables.pages.expect(id).content.fingerprint(at)),
             };
-            self.refill.rereading.carriers.pop();
+            self.background.refill.rereading.carriers.pop();
             let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !self.is_losing_its_name(pbn)) else { continue };
             if let Some(block) = self.in_memory(pbn) {
-                self.refill.entries += self.offer_slots(pbn, block.block(0));
+                self.background.refill.entries += self.offer_slots(pbn, block.block(0));
                 continue;
             }
             asked += 1;
             cost += 1;
             self.pin(pbn);
-            let at = self.geometry.block_at(pbn);
-            self.read_in(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
+            let at = self.medium.geometry.block_at(pbn);
+            self.io.read(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
         }
-        self.refill.rereading.reading = asked;
-        self.refill.waits = asked > 0;
+        self.background.refill.rereading.reading = asked;
+        self.background.refill.waits = asked > 0;
         if asked > 0 {
             let ms = (cost * 1000).div_ceil(self.settings.refill_reads_per_second);
-            self.refill.rereading.pause = Some(self.now.plus_ms(ms));
+            self.background.refill.rereading.pause = Some(self.io.now.plus_ms(ms));
         } else {
-            self.more_background = true;
+            self.schedule.more_background = true;
         }
     }
 
@@ -119,7 +120,7 @@ impl Engine {
     pub(crate) fn carrier_arrived(&mut self, pbn: Pbn, authenticator: Fingerprint, buffer: BufferMut, result: Result<(), IoFailure>) {
         let block = buffer.block(0);
         if result.is_ok() && unit::claims(block) == authenticator && self.authentic(pbn, block).is_some() {
-            self.refill.entries += self.offer_slots(pbn, block);
+            self.background.refill.entries += self.offer_slots(pbn, block);
         }
         self.unpin(pbn);
         self.reread_one();
@@ -131,7 +132,7 @@ impl Engine {
             let pbn = first + count(i);
             if let (Ok(()), Some(&Digest::Of(fingerprint))) = (result, digests.get(i)) {
                 let is_named = self.authentic(pbn, buffer.block(i)).is_none() && self.name_again(pbn, fingerprint);
-                self.refill.named += u64::from(is_named);
+                self.background.refill.named += u64::from(is_named);
             }
             self.unpin(pbn);
         }
@@ -139,9 +140,9 @@ impl Engine {
     }
 
     fn reread_one(&mut self) {
-        self.refill.rereading.reading -= 1;
-        if self.refill.rereading.reading == 0 {
-            self.ready.push_back(Task::Refill);
+        self.background.refill.rereading.reading -= 1;
+        if self.background.refill.rereading.reading == 0 {
+            self.schedule.ready.push_back(Task::Refill);
         }
     }
 }

@@ -7,7 +7,8 @@ use crate::epoch::Wanted;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::link::Blocked;
-use crate::pages::{Got, Task};
+use crate::pages::Got;
+use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
 use crate::units::{Lbn, Pbn, count};
 
@@ -40,7 +41,7 @@ impl Engine {
         }
         for _ in 0..self.space.ready.len() {
             let pbn = *self.space.ready.front().expect("it was counted");
-            let (page, _) = self.geometry.refs_of(pbn);
+            let (page, _) = self.medium.geometry.refs_of(pbn);
             match self.ensure(page) {
                 Got::Wait => return Err(page),
                 Got::Unreadable => {
@@ -58,8 +59,8 @@ impl Engine {
                 continue;
             }
             // Reads of what it held are over, for it is not pinned.
-            self.cache.forget(pbn);
-            self.superblock.allocation_cursor = pbn;
+            self.blocks.cache.forget(pbn);
+            self.medium.superblock.allocation_cursor = pbn;
             return Ok(Some(pbn));
         }
         Ok(None)
@@ -67,7 +68,7 @@ impl Engine {
 
     /// The last blocks of a thin volume are for overwrites: they give back what they take, once committed.
     fn may_take_from_reserve(&mut self, lbn: Lbn) -> Result<bool, Blocked> {
-        if self.stage == Stage::Recalling {
+        if self.state.stage == Stage::Recalling {
             // What is recalled was let in before, when there was room.
             return Ok(true);
         }
@@ -94,7 +95,7 @@ impl Engine {
                     let granule = self.space.cursor % self.space.granules();
                     self.space.cursor = granule + 1;
                     self.space.fruitless += 1;
-                    let page = self.geometry.refs_of(Pbn(granule * GRANULE_BLOCKS)).0;
+                    let page = self.medium.geometry.refs_of(Pbn(granule * GRANULE_BLOCKS)).0;
                     if self.space.known_full(page.index) {
                         continue;
                     }
@@ -112,7 +113,7 @@ impl Engine {
 
     /// The counts of blocks whose refs page is in memory, from entry `at` on.
     pub(crate) fn counts(&mut self, refs: PageId, at: usize, first: Pbn, blocks: u64) -> Vec<(Pbn, u8)> {
-        let content = &self.pages.expect(refs).content;
+        let content = &self.tables.pages.expect(refs).content;
         let committed: Vec<u8> = (0..blocks).map(|i| content.refs(at + crate::units::index(i))).collect();
         committed.into_iter().zip(first.0..).map(|(refs, pbn)| (Pbn(pbn), self.with_pending(Pbn(pbn), refs))).collect()
     }
@@ -120,7 +121,7 @@ impl Engine {
     /// Takes the free blocks of a granule. False: a page has to come first.
     fn look_at_granule(&mut self, granule: u64) -> bool {
         let first = Pbn(granule * GRANULE_BLOCKS);
-        let (refs, at) = self.geometry.refs_of(first);
+        let (refs, at) = self.medium.geometry.refs_of(first);
         match self.ensure(refs) {
             Got::Wait => {
                 self.wait(refs, Task::Allocate);
@@ -129,7 +130,7 @@ impl Engine {
             Got::Unreadable => return true,
             Got::Ready => {}
         }
-        let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
+        let blocks = GRANULE_BLOCKS.min(self.medium.geometry.data_blocks - first.0);
         let free: Vec<u64> =
             self.counts(refs, at, first, blocks).into_iter().filter(|&(_, refs)| refs == 0).map(|(pbn, _)| pbn - first).collect();
         if free.is_empty() {
@@ -155,12 +156,12 @@ impl Engine {
                 self.space.passed_over = true;
                 continue;
             }
-            if self.pages.expect(names).content.fingerprint(crate::units::index(i)).is_none() {
+            if self.tables.pages.expect(names).content.fingerprint(crate::units::index(i)).is_none() {
                 self.space.ready.push_back(pbn);
                 self.space.changes += 1;
                 self.space.fruitless = 0;
             } else {
-                self.notice(Notice::Damage { what: "a free block has a fingerprint", at: pbn.0 });
+                self.io.notice(Notice::Damage { what: "a free block has a fingerprint", at: pbn.0 });
             }
         }
         true
@@ -182,37 +183,42 @@ impl Engine {
             return;
         }
         self.space.changes_tried = self.space.changes;
-        while let Some(op) = self.space_waiters.pop_front() {
-            self.ready.push_back(Task::Write(op));
+        while let Some(op) = self.space.waiters.pop_front() {
+            self.schedule.ready.push_back(Task::Write(op));
         }
     }
 
     /// Writers wait for a block: first blocks that are free but not ready, then what a commit frees, then what is kept for dedup alone.
     /// When nothing of that is left, they get ENOSPC.
     pub(crate) fn find_space_for_waiters(&mut self) {
-        if self.space_waiters.is_empty() || self.store_may_have_more() {
+        if self.space.waiters.is_empty() || self.store_may_have_more() {
             return;
         }
         self.prepare_free_blocks();
-        if self.space_waiters.is_empty() || !self.ready.is_empty() || self.space.preparing.is_some() {
+        if self.space.waiters.is_empty() || !self.schedule.ready.is_empty() || self.space.preparing.is_some() {
             return;
         }
         let looking = self.space.fruitless <= self.space.granules() && self.space.census.free > 0;
         if looking && self.space.ready.is_empty() {
-            self.more_background = true;
+            self.schedule.more_background = true;
             return;
         }
-        if self.log.is_some() && self.commit.is_none() && self.open.is_empty() && self.settle.is_empty() && self.checkpoint_frees_blocks() {
+        if self.scheme.log.is_some()
+            && self.scheme.commit.is_none()
+            && self.tables.open.is_empty()
+            && self.scheme.settle.is_empty()
+            && self.checkpoint_frees_blocks()
+        {
             return;
         }
-        if self.commit.is_some() || !self.settle.is_empty() || self.reclaim.in_progress() {
+        if self.scheme.commit.is_some() || !self.scheme.settle.is_empty() || self.space.reclaim.in_progress() {
             return;
         }
-        if !self.open.is_empty() {
-            self.open.wanted.get_or_insert(Wanted::Space);
+        if !self.tables.open.is_empty() {
+            self.tables.open.wanted.get_or_insert(Wanted::Space);
             return;
         }
-        if self.reclaim_for_waiters() || !self.space.scan_complete() || self.recount.running() {
+        if self.reclaim_for_waiters() || !self.space.scan_complete() || self.background.recount.running() {
             return;
         }
         if self.in_flight_frees_blocks() {
@@ -230,8 +236,8 @@ impl Engine {
     /// Whether something in flight may yet free a block, or lets a free one be used.
     fn in_flight_frees_blocks(&self) -> bool {
         let pinned_by = |w: &WriteOp| usize::from(w.pinned.is_some()) + usize::from(w.pinned_other.is_some());
-        let by_waiters: usize = self.space_waiters.iter().filter_map(|&op| self.writes.get(op)).map(pinned_by).sum();
-        let pins: u32 = self.pins.values().sum();
-        !self.fresh.is_empty() || count(by_waiters) < u64::from(pins)
+        let by_waiters: usize = self.space.waiters.iter().filter_map(|&op| self.requests.writes.get(op)).map(pinned_by).sum();
+        let pins: u32 = self.blocks.pins.values().sum();
+        !self.blocks.fresh.is_empty() || count(by_waiters) < u64::from(pins)
     }
 }

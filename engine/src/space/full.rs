@@ -11,7 +11,7 @@
 use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::interface::{Action, Failure, Notice, Reply, RequestId};
-use crate::pages::Task;
+use crate::schedule::Task;
 use crate::units::{Lbn, Time};
 use std::ops::Range;
 
@@ -45,110 +45,112 @@ pub(crate) struct Full {
 impl Engine {
     /// Whether writes that need a new block find none.
     pub(crate) fn is_full(&self) -> bool {
-        self.full.since.is_some()
+        self.space.full.since.is_some()
     }
 
     /// Whether clients may address more than there is.
     pub(super) fn is_thin(&self) -> bool {
-        self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks
+        self.medium.geometry.logical_blocks + self.medium.geometry.reserve_blocks > self.medium.geometry.data_blocks
     }
 
     /// Whether a write to any LBN may take a block: only a thin volume keeps some from it. The log's blocks are of the reserve.
     pub(crate) fn has_more_than_reserve(&self) -> bool {
-        !self.is_thin() || !self.space.scan_complete() || self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks
+        !self.is_thin()
+            || !self.space.scan_complete()
+            || self.space.census.free + self.space.census.of_log > self.medium.geometry.reserve_blocks
     }
 
     /// When waiting ends, where it has not yet.
     fn full_until(&self) -> Option<Time> {
-        let wait_ms = if self.full.waiting_is_over { 0 } else { self.settings.full_wait_ms };
-        self.full.since.map(|since| since.plus_ms(wait_ms))
+        let wait_ms = if self.space.full.waiting_is_over { 0 } else { self.settings.full_wait_ms };
+        self.space.full.since.map(|since| since.plus_ms(wait_ms))
     }
 
     /// From here on no write waits for room. Those that do are answered, as soon as it is sure that nothing under way brings them any.
     pub(crate) fn end_waiting(&mut self) {
-        self.full.waiting_is_over = true;
+        self.space.full.waiting_is_over = true;
     }
 
     /// Nothing in flight frees a block for those who wait for one.
     pub(super) fn no_room_for_waiters(&mut self) {
-        let is_recalling = self.stage == Stage::Recalling;
-        if !is_recalling && self.full.since.is_none() {
-            self.full.since = Some(self.now);
-            self.notice(Notice::Full { wait_ms: self.settings.full_wait_ms });
+        let is_recalling = self.state.stage == Stage::Recalling;
+        if !is_recalling && self.space.full.since.is_none() {
+            self.space.full.since = Some(self.io.now);
+            self.io.notice(Notice::Full { wait_ms: self.settings.full_wait_ms });
         }
-        self.full.kept = self.space.census.kept;
-        let waits = !is_recalling && self.full_until().is_some_and(|until| self.now < until);
+        self.space.full.kept = self.space.census.kept;
+        let waits = !is_recalling && self.full_until().is_some_and(|until| self.io.now < until);
         if waits && !self.settings.retries_when_full {
             return;
         }
-        if !waits && !is_recalling && self.settings.full_wait_ms > 0 && !std::mem::replace(&mut self.full.fails, true) {
-            let waited_ns = self.full.since.map_or(0, |since| self.now.0 - since.0);
-            self.notice(Notice::NoSpace { waited_ms: waited_ns / 1_000_000 });
+        if !waits && !is_recalling && self.settings.full_wait_ms > 0 && !std::mem::replace(&mut self.space.full.fails, true) {
+            let waited_ns = self.space.full.since.map_or(0, |since| self.io.now.0 - since.0);
+            self.io.notice(Notice::NoSpace { waited_ms: waited_ns / 1_000_000 });
         }
-        while let Some(op) = self.space_waiters.pop_front() {
+        while let Some(op) = self.space.waiters.pop_front() {
             self.go_without_space(op, if waits { Failure::Full } else { Failure::NoSpace });
         }
         // Their places are free for those who were not let in yet, and nothing else may come to tell.
-        self.ready.push_back(Task::Admit);
+        self.schedule.ready.push_back(Task::Admit);
     }
 
     /// A request goes back to its sender, who is to be asked for it again: not before, for another part of it may have been under way for long.
     pub(crate) fn send_back(&mut self, request: RequestId) {
-        if self.full.retries == 0 {
-            self.full.retried = self.now;
+        if self.space.full.retries == 0 {
+            self.space.full.retried = self.io.now;
         }
-        self.full.retries = RETRIES;
-        self.reply(request, Reply::Failed(Failure::Full));
+        self.space.full.retries = RETRIES;
+        self.io.reply(request, Reply::Failed(Failure::Full));
     }
 
     /// A write has found a block.
     pub(super) fn found_room(&mut self) {
-        let spare = self.geometry.reserve_blocks / 8;
-        if self.is_full() && self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks + spare {
-            (self.full.since, self.full.fails) = (None, false);
-            self.notice(Notice::RoomAgain);
+        let spare = self.medium.geometry.reserve_blocks / 8;
+        if self.is_full() && self.space.census.free + self.space.census.of_log > self.medium.geometry.reserve_blocks + spare {
+            (self.space.full.since, self.space.full.fails) = (None, false);
+            self.io.notice(Notice::RoomAgain);
         }
     }
 
     /// When those who wait are to hear something, be it that they have waited long enough.
     pub(crate) fn full_deadline(&self) -> Option<Time> {
-        let over = self.full_until().filter(|&until| until > self.now && !self.space_waiters.is_empty() && !self.failed);
-        let retry = (self.full.retries > 0).then(|| self.retry_at());
+        let over = self.full_until().filter(|&until| until > self.io.now && !self.space.waiters.is_empty() && !self.io.failed);
+        let retry = (self.space.full.retries > 0).then(|| self.retry_at());
         over.into_iter().chain(retry).min()
     }
 
     /// When senders are asked again, where they are.
     fn retry_at(&self) -> Time {
-        let has_room = self.failed
-            || self.full.waiting_is_over
+        let has_room = self.io.failed
+            || self.space.full.waiting_is_over
             || !self.is_full()
             || self.has_more_than_reserve() && !self.store_is_out()
-            || self.space.census.kept > self.full.kept;
-        let at = self.full.retried.plus_ms(if has_room { RETRY_WITH_ROOM_MS } else { RETRY_MS });
+            || self.space.census.kept > self.space.full.kept;
+        let at = self.space.full.retried.plus_ms(if has_room { RETRY_WITH_ROOM_MS } else { RETRY_MS });
         match self.full_until() {
-            Some(until) if until > self.full.retried => at.min(until),
+            Some(until) if until > self.space.full.retried => at.min(until),
             _ => at,
         }
     }
 
     /// Asks for what was sent back: after a failure, too, for it is to be answered.
     pub(crate) fn retry_if_due(&mut self) {
-        if self.full.retries > 0 && self.retry_at() <= self.now {
-            self.full.retries -= 1;
-            self.full.retried = self.now;
-            self.out.push(Action::Retry);
+        if self.space.full.retries > 0 && self.retry_at() <= self.io.now {
+            self.space.full.retries -= 1;
+            self.space.full.retried = self.io.now;
+            self.io.out.push(Action::Retry);
         }
     }
 
     /// A write begins at this block with these bytes: it may be of a journal, and others of it follow.
     pub(crate) fn look_for_journal(&mut self, first: Lbn, bytes: &[u8]) {
         if JOURNALS.iter().any(|magic| bytes.starts_with(magic)) {
-            self.full.journal = first.0..first.0 + JOURNAL_BLOCKS;
+            self.space.full.journal = first.0..first.0 + JOURNAL_BLOCKS;
         }
     }
 
     pub(super) fn may_journal_take_from_reserve(&self, lbn: Lbn) -> bool {
         let left = self.space.census.free + self.space.census.of_log;
-        self.full.journal.contains(&lbn.0) && left > self.geometry.reserve_blocks / 2
+        self.space.full.journal.contains(&lbn.0) && left > self.medium.geometry.reserve_blocks / 2
     }
 }

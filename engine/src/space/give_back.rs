@@ -26,7 +26,7 @@ impl Engine {
 
     /// Whether clients' writes get no new block for the store's sake. What is recalled was let in before.
     pub(super) fn store_is_out(&self) -> bool {
-        self.space.store_left == 0 && self.stage != Stage::Recalling
+        self.space.store_left == 0 && self.state.stage != Stage::Recalling
     }
 
     /// Whether they may get some with the next word of it.
@@ -41,12 +41,12 @@ impl Engine {
 
     /// Gives back what is due.
     pub(crate) fn give_back(&mut self) {
-        self.space.clock_s = u32::try_from(self.now.0 / 1_000_000_000).unwrap_or(u32::MAX);
-        if self.give_back_at().is_none_or(|at| at > self.now) {
+        self.space.clock_s = u32::try_from(self.io.now.0 / 1_000_000_000).unwrap_or(u32::MAX);
+        if self.give_back_at().is_none_or(|at| at > self.io.now) {
             return;
         }
-        self.space.gave_back = self.now;
-        if self.open.is_empty() && self.commit.is_none() {
+        self.space.gave_back = self.io.now;
+        if self.tables.open.is_empty() && self.scheme.commit.is_none() {
             // What the last epoch let go of counts until something vouches for it, and no other epoch does.
             self.vouch();
         }
@@ -65,9 +65,10 @@ impl Engine {
     /// When something may be due next.
     pub(crate) fn give_back_at(&self) -> Option<Time> {
         let space = &self.space;
-        let has_freed = !space.freed.is_empty() || self.log.as_ref().is_some_and(|log| log.unlinked().next().is_some());
+        let has_freed = !space.freed.is_empty() || self.scheme.log.as_ref().is_some_and(|log| log.unlinked().next().is_some());
         let nothing = space.census.kept == 0 && (!has_freed || !space.store.is_short);
-        let may = self.gives_back() && self.stage == Stage::Serving && space.scan_complete() && !self.settings.read_only && !self.failed;
+        let may =
+            self.gives_back() && self.state.stage == Stage::Serving && space.scan_complete() && !self.settings.read_only && !self.io.failed;
         if nothing || !may {
             return None;
         }

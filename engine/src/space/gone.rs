@@ -28,14 +28,14 @@ impl Gone {
 impl Engine {
     /// What is gone and still counts.
     pub(crate) fn gone(&self) -> Gone {
-        let held = self.log.iter().flat_map(|log| log.unlinked());
-        let mut unlinked: Vec<Pbn> = held.chain(self.settle.unlinked()).collect();
+        let held = self.scheme.log.iter().flat_map(|log| log.unlinked());
+        let mut unlinked: Vec<Pbn> = held.chain(self.scheme.settle.unlinked()).collect();
         unlinked.sort_unstable();
         let (mut gone, mut unseen) = (Gone::default(), 0);
         for same in unlinked.chunk_by(|a, b| a == b) {
             let (pbn, times) = (same[0], count(same.len()));
-            let (id, at) = self.geometry.refs_of(pbn);
-            let refs = self.pages.peek(id).map(|content| self.with_pending(pbn, content.refs(at)));
+            let (id, at) = self.medium.geometry.refs_of(pbn);
+            let refs = self.tables.pages.peek(id).map(|content| self.with_pending(pbn, content.refs(at)));
             match refs.filter(|&refs| refs != REFS_UNKNOWN) {
                 Some(refs) => gone.add(refs, times),
                 None => unseen += times,

@@ -125,6 +125,14 @@ pub(crate) struct Space {
     pub discards: u64,
     /// Freed blocks of which the device was not told yet.
     pub freed: BTreeSet<Pbn>,
+    /// The scan waits for a page.
+    pub scan_waits: bool,
+    /// The percentage of which the owner of a thin volume was told last.
+    pub filling_warned: u64,
+    /// Writes that wait for a block.
+    pub waiters: VecDeque<usize>,
+    pub full: Full,
+    pub reclaim: Reclaim,
 }
 
 /// Blocks of a granule that only their fingerprint holds, and when their number changed last, in seconds.
@@ -175,6 +183,11 @@ impl Space {
             gave_back: Time(0),
             discards: 0,
             freed: BTreeSet::new(),
+            scan_waits: false,
+            filling_warned: 0,
+            waiters: VecDeque::new(),
+            full: Full::default(),
+            reclaim: Reclaim::default(),
         }
     }
 

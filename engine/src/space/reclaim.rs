@@ -8,7 +8,8 @@
 use crate::engine::Engine;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region};
-use crate::pages::{Got, Task};
+use crate::pages::Got;
+use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
 use crate::units::{Pbn, count, index};
 use std::collections::BTreeMap;
@@ -37,8 +38,11 @@ impl Reclaim {
 impl Engine {
     /// Keeps a little more free than the reserve, lazily: what is kept may yet be found as a duplicate.
     pub(crate) fn reclaim_if_low(&mut self) {
-        let low = self.geometry.reserve_blocks.min(self.geometry.data_blocks / 16).max(8);
-        if !self.space.scan_complete() || self.failed || self.settings.read_only || self.space.census.free + self.reclaim_under_way() >= low
+        let low = self.medium.geometry.reserve_blocks.min(self.medium.geometry.data_blocks / 16).max(8);
+        if !self.space.scan_complete()
+            || self.io.failed
+            || self.settings.read_only
+            || self.space.census.free + self.reclaim_under_way() >= low
         {
             return;
         }
@@ -46,27 +50,27 @@ impl Engine {
     }
 
     pub(super) fn reclaim_under_way(&self) -> u64 {
-        count(self.reclaim.removed.values().map(Vec::len).sum::<usize>()) + self.reclaim.sent
+        count(self.space.reclaim.removed.values().map(Vec::len).sum::<usize>()) + self.space.reclaim.sent
     }
 
     /// For writers that wait: true if something was chosen.
     pub(crate) fn reclaim_for_waiters(&mut self) -> bool {
-        self.choose_granules(count(self.space_waiters.len()).max(GRANULE_BLOCKS))
+        self.choose_granules(count(self.space.waiters.len()).max(GRANULE_BLOCKS))
     }
 
     /// Granules in which nothing was done since that second.
     pub(super) fn reclaim_unused(&mut self, since_s: u32) {
-        let room = PAGES_A_COMMIT.saturating_sub(self.reclaim.chosen.len() + self.reclaim.removed.len());
+        let room = PAGES_A_COMMIT.saturating_sub(self.space.reclaim.chosen.len() + self.space.reclaim.removed.len());
         let unused = self.space.take_unused(since_s, room);
         if !unused.is_empty() {
-            self.reclaim.chosen.extend(unused);
-            self.ready.push_back(Task::Reclaim);
+            self.space.reclaim.chosen.extend(unused);
+            self.schedule.ready.push_back(Task::Reclaim);
         }
     }
 
     pub(super) fn choose_granules(&mut self, wanted: u64) -> bool {
-        let room = PAGES_A_COMMIT.saturating_sub(self.reclaim.chosen.len() + self.reclaim.removed.len());
-        let before = self.reclaim.chosen.len();
+        let room = PAGES_A_COMMIT.saturating_sub(self.space.reclaim.chosen.len() + self.space.reclaim.removed.len());
+        let before = self.space.reclaim.chosen.len();
         let mut expected = 0;
         for _ in 0..room {
             if expected >= wanted {
@@ -74,46 +78,48 @@ impl Engine {
             }
             let Some((blocks, granule)) = self.space.take_most_kept() else { break };
             expected += u64::from(blocks);
-            self.reclaim.chosen.push(granule);
+            self.space.reclaim.chosen.push(granule);
         }
         if expected == 0 && self.space.census.kept > self.reclaim_under_way() {
-            self.reclaim.chosen.extend((0..room).filter_map(|_| self.space.next_trial()));
+            let trials: Vec<u64> = (0..room).filter_map(|_| self.space.next_trial()).collect();
+            self.space.reclaim.chosen.extend(trials);
         }
-        let chosen = self.reclaim.chosen.len() > before;
+        let chosen = self.space.reclaim.chosen.len() > before;
         if chosen {
-            self.ready.push_back(Task::Reclaim);
+            self.schedule.ready.push_back(Task::Reclaim);
         }
         chosen
     }
 
     /// Takes the entries of chosen granules away, where their pages are in memory.
     pub(crate) fn reclaim(&mut self) {
-        let chosen = std::mem::take(&mut self.reclaim.chosen);
-        if !self.stage.commits() {
+        let chosen = std::mem::take(&mut self.space.reclaim.chosen);
+        if !self.state.stage.commits() {
             // Closing writes exact pages: a removal now would come after the last flush that lets its count fall.
             return;
         }
         for granule in chosen {
             let first = Pbn(granule * GRANULE_BLOCKS);
             let names = PageId { region: Region::Fingerprints, index: granule };
-            let (refs, at) = self.geometry.refs_of(first);
+            let (refs, at) = self.medium.geometry.refs_of(first);
             let missing = [names, refs].into_iter().find(|&id| self.ensure(id) == Got::Wait);
             if let Some(id) = missing {
                 self.wait(id, Task::Reclaim);
-                self.reclaim.chosen.push(granule);
+                self.space.reclaim.chosen.push(granule);
                 continue;
             }
-            if self.pages.get(names).is_none() || self.pages.get(refs).is_none() {
+            if self.tables.pages.get(names).is_none() || self.tables.pages.get(refs).is_none() {
                 self.space.fruitless_granule(granule);
                 continue;
             }
-            let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
+            let blocks = GRANULE_BLOCKS.min(self.medium.geometry.data_blocks - first.0);
             let counts = self.counts(refs, at, first, blocks);
             let unlinked: Vec<u64> = counts.into_iter().filter(|&(_, refs)| refs == 1).map(|(pbn, _)| pbn - first).collect();
-            let entries = &self.pages.expect(names).content;
+            let entries = &self.tables.pages.expect(names).content;
             self.index.warm(unlinked.iter().map(|&i| entries.fingerprint(index(i)).value));
             unlinked.into_iter().for_each(|i| self.remove_name(names, index(i), first + i));
-            let removes = self.reclaim.removed.contains_key(&names) || self.open.removed.range(first..first + blocks).next().is_some();
+            let removes =
+                self.space.reclaim.removed.contains_key(&names) || self.tables.open.removed.range(first..first + blocks).next().is_some();
             if !removes {
                 self.space.fruitless_granule(granule);
             }
@@ -122,27 +128,27 @@ impl Engine {
     }
 
     fn remove_name(&mut self, names: PageId, i: usize, pbn: Pbn) {
-        let entry = self.pages.expect(names).content.fingerprint(i);
+        let entry = self.tables.pages.expect(names).content.fingerprint(i);
         if entry.is_none() || self.busy(pbn) || self.log_room() == 0 {
             return;
         }
-        if self.log.is_some() {
+        if self.scheme.log.is_some() {
             // Counted as sent at once: its record is its removal.
-            self.open.opened.get_or_insert(self.now);
-            if !self.open.removed.insert(pbn) {
+            self.tables.open.opened.get_or_insert(self.io.now);
+            if !self.tables.open.removed.insert(pbn) {
                 return;
             }
-            self.reclaim.sent += 1;
+            self.space.reclaim.sent += 1;
         } else {
-            self.pages.expect(names).content.set_fingerprint(i, FingerprintEntry::NONE);
-            self.pages.touch(names, self.now);
-            self.reclaim.removed.entry(names).or_default().push(pbn);
+            self.tables.pages.expect(names).content.set_fingerprint(i, FingerprintEntry::NONE);
+            self.tables.pages.touch(names, self.io.now);
+            self.space.reclaim.removed.entry(names).or_default().push(pbn);
         }
         match entry.kind {
             Kind::Fingerprint => self.index.remove(&entry.value, pbn),
-            Kind::Carrier => self.refill.carrier_changed(pbn, false),
+            Kind::Carrier => self.background.refill.carrier_changed(pbn, false),
             Kind::None | Kind::Checksum => {}
         }
-        self.ledger.reclaimed_blocks += 1;
+        self.io.ledger.reclaimed_blocks += 1;
     }
 }

@@ -3,9 +3,7 @@
 //! A block that is free has no possible link (R4), so it may be discarded; it is pinned until the discard has ended (R6, R7).
 
 use crate::engine::Engine;
-use crate::interface::Action;
-use crate::io::IoFor;
-use crate::units::{Blocks, Pbn, count};
+use crate::units::{Pbn, count};
 
 /// Shorter runs are not worth a command; in small batches even these are.
 const RUN_BLOCKS_MIN: u64 = 8;
@@ -18,7 +16,7 @@ impl Engine {
     /// Sends a batch if there is one, or, when the volume closes, what there is.
     pub(crate) fn discard_freed(&mut self, all: bool) {
         let batch = self.settings.discard_batch_blocks;
-        if self.failed || count(self.space.freed.len()) < if all { 1 } else { batch } {
+        if self.io.failed || count(self.space.freed.len()) < if all { 1 } else { batch } {
             return;
         }
         let is_short = self.space.store.is_short;
@@ -47,18 +45,13 @@ impl Engine {
         for (first, blocks) in runs {
             self.space.discards += 1;
             (0..blocks).for_each(|i| self.pin(first + i));
-            self.ledger.device_discards += 1;
-            let length = Blocks(blocks).bytes();
-            self.ledger.device_discarded_bytes += length.0;
-            let at = self.geometry.block_at(first);
-            let io = self.io(IoFor::Discard { first, blocks });
-            self.out.push(Action::Discard { io, at, length });
+            self.io.discard(first, self.medium.geometry.block_at(first), blocks);
         }
     }
 
     /// Whether a block is free for certain: its count is in memory and zero, and nothing in flight touches it.
     fn is_free(&mut self, pbn: Pbn) -> bool {
-        let (page, _) = self.geometry.refs_of(pbn);
-        !self.busy(pbn) && self.pages.get(page).is_some() && self.refs_now(pbn) == 0
+        let (page, _) = self.medium.geometry.refs_of(pbn);
+        !self.busy(pbn) && self.tables.pages.get(page).is_some() && self.refs_now(pbn) == 0
     }
 }

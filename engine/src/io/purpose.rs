@@ -1,11 +1,8 @@
 //! What reads, writes and other operations of the device are for: by this an answer finds who waits for it.
 
-use crate::commit::FlushFor;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::FingerprintEntry;
 use crate::format::page::PageId;
-use crate::log::Which;
-use crate::proof::InTables;
 use crate::units::{Lbn, Pbn};
 
 /// What a device operation was for.
@@ -43,7 +40,6 @@ pub(crate) enum IoFor {
     /// Reads blocks that recalled promises name.
     ReadForProof {
         first: Pbn,
-        known: Vec<InTables>,
     },
     /// Writes this many such blocks again, as they were found.
     ProvedContent(u64),
@@ -90,4 +86,28 @@ pub(crate) enum IoFor {
     },
     /// A page that may hold the epoch of such content.
     WitnessRead(PageId),
+}
+
+/// Who asked for a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlushFor {
+    Opening,
+    CommitContent,
+    CommitLinks,
+    Superblock,
+    Closing,
+    Checkpoint,
+    /// What the opening found in the log and writes again; then the unit that closes it after a crash.
+    OpeningUnits,
+    /// What recalled promises name was written again.
+    Proofs,
+}
+
+/// Which unit is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// A condensed one, counted from the first.
+    Condensed(usize),
+    /// A unit of the walk, by its sequence.
+    Log(u64),
 }

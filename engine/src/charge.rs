@@ -1,0 +1,35 @@
+//! What the account of memory was told of records, held content and the log.
+
+use crate::memory::{Accountant, Part};
+use std::sync::Arc;
+
+/// The account, and what is charged now for what is counted anew at the end of each step.
+pub(crate) struct Memory {
+    pub accountant: Arc<Accountant>,
+    pub dirty_charged: u64,
+    pub log_charged: u64,
+    pub held_charged: u64,
+}
+
+impl Memory {
+    pub fn new(accountant: Arc<Accountant>) -> Self {
+        Self { accountant, dirty_charged: 0, log_charged: 0, held_charged: 0 }
+    }
+
+    /// Charges these bytes in place of what was charged before.
+    pub fn charge(&mut self, dirty: u64, held: u64, log: u64) {
+        let parts = [
+            (Part::Dirty, dirty, &mut self.dirty_charged),
+            (Part::Requests, held, &mut self.held_charged),
+            (Part::Log, log, &mut self.log_charged),
+        ];
+        for (part, bytes, charged) in parts {
+            if bytes > *charged {
+                self.accountant.take(part, bytes - *charged);
+            } else {
+                self.accountant.give(part, *charged - bytes);
+            }
+            *charged = bytes;
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Who goes on next, and when the engine wants to be called again: the only queue, and the only timer.
+
+use crate::format::page::PageId;
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// Who goes on when something arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    Write(usize),
+    Read(usize),
+    Commit,
+    Settle,
+    Allocate,
+    Reclaim,
+    Refill,
+    Recount,
+    Scan,
+    Bits,
+    Recall,
+    Admit,
+    Checkpoint,
+    OpenLog,
+    Load(PageId),
+}
+
+/// What can go on now, and when time alone makes something due.
+#[derive(Default)]
+pub(crate) struct Schedule {
+    pub ready: VecDeque<Task>,
+    /// Something in the background could go on at once.
+    pub more_background: bool,
+    /// When the engine has asked to be called.
+    pub wake: Option<Time>,
+}
