@@ -8,7 +8,6 @@
 
 use crate::buffer::{BufferMut, Slice};
 use crate::engine::Engine;
-use crate::epoch::Wanted;
 use crate::expect::Expect;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
@@ -20,6 +19,7 @@ use crate::promise::Unspoken;
 use crate::recall::RECALLED;
 use crate::schedule::Task;
 use crate::slot::{in_slot, slot_of};
+use crate::tables::Wanted;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, SECTOR_BYTES, count, index};
 
 /// A request that waits for its parts.
@@ -215,7 +215,7 @@ impl Engine {
         });
         match blocked {
             Some(why) => self.write_blocked(op, why),
-            None => self.schedule.ready.push_back(Task::Write(op)),
+            None => self.io.schedule.push(Task::Write(op)),
         }
     }
 
@@ -251,17 +251,17 @@ impl Engine {
 
     fn write_blocked(&mut self, op: usize, why: Blocked) {
         match why {
-            Blocked::Page(id) => self.wait(id, Task::Write(op)),
+            Blocked::Page(id) => self.tables.wait(&mut self.io, id, Task::Write(op)),
             Blocked::Space => self.space.waiters.push_back(op),
             Blocked::Failed(failure) => self.end_write(op, Some(failure)),
             Blocked::Compare(pbn) | Blocked::Carrier(pbn) => {
                 self.pin_other_for(op, pbn);
                 self.requests.writes[op].stage = WriteStage::Comparing { in_slots: matches!(why, Blocked::Carrier(_)) };
-                let waiting = self.blocks.comparing.entry(pbn).or_default();
+                let waiting = self.contents.comparing.entry(pbn).or_default();
                 waiting.push(op);
                 // Slots of one carrier are often sought together: one read is enough for all.
                 if waiting.len() == 1 {
-                    let at = self.medium.geometry.block_at(pbn);
+                    let at = self.geometry.block_at(pbn);
                     self.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
                 }
             }
@@ -272,7 +272,7 @@ impl Engine {
     fn base_still_holds(&mut self, op: usize) -> Option<bool> {
         let write = &self.requests.writes[op];
         let (Some(base), lbn) = (write.base, write.lbn) else { return Some(true) };
-        match self.lookup(lbn) {
+        match self.tables.lookup(&mut self.io, lbn) {
             Ok(Some(entry)) if entry == base && !self.requests.parts.is_overtaken(lbn, op) => Some(true),
             Ok(Some(_)) => {
                 self.unpin_for(op);
@@ -289,7 +289,7 @@ impl Engine {
                 None
             }
             Err(page) => {
-                self.wait(page, Task::Write(op));
+                self.tables.wait(&mut self.io, page, Task::Write(op));
                 None
             }
         }
@@ -298,10 +298,10 @@ impl Engine {
     /// Finds the block that a partial write lies over.
     fn find_base(&mut self, op: usize) {
         let lbn = self.requests.writes[op].lbn;
-        let entry = match self.lookup(lbn) {
+        let entry = match self.tables.lookup(&mut self.io, lbn) {
             Ok(Some(entry)) => entry,
             Ok(None) => return self.end_write(op, Some(Failure::Io)),
-            Err(page) => return self.wait(page, Task::Write(op)),
+            Err(page) => return self.tables.wait(&mut self.io, page, Task::Write(op)),
         };
         self.requests.writes[op].base = Some(entry);
         self.requests.parts.begin(lbn, op);
@@ -314,7 +314,7 @@ impl Engine {
                     self.merge(op, Some(&here));
                 } else {
                     self.requests.writes[op].stage = WriteStage::Reading;
-                    let at = self.medium.geometry.block_at(pbn);
+                    let at = self.geometry.block_at(pbn);
                     self.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, self.settings.verify_reads, Class::Data);
                 }
             }
@@ -332,7 +332,7 @@ impl Engine {
     ) {
         let slice = buffer.freeze().slice(0, 1);
         if matches!(self.requests.writes[op].stage, WriteStage::Comparing { .. }) {
-            let waiting = self.blocks.comparing.remove(&pbn).expect("who compares has asked");
+            let waiting = self.contents.comparing.remove(&pbn).expect("who compares has asked");
             return waiting.into_iter().for_each(|op| self.other_arrived(op, pbn, result.is_ok().then_some(&slice)));
         }
         if result.is_err() {
@@ -350,9 +350,10 @@ impl Engine {
         let compared = stored.and_then(|stored| self.compare_stored(op, pbn, in_slots, stored));
         if let (Some(stored), Some(Compared::SameSlot(_, _, authenticator))) = (stored, compared) {
             // The next duplicate of one of its slots need not read it.
-            if matches!(self.expect_content(pbn), Expect::Carrier(value) if value == authenticator) && !self.blocks.suspects.contains(&pbn)
+            if matches!(self.expect_content(pbn), Expect::Carrier(value) if value == authenticator)
+                && !self.contents.suspects.contains(&pbn)
             {
-                self.blocks.cache.fill(pbn, stored.block(0));
+                self.contents.cache.fill(pbn, stored.block(0));
             }
         }
         let write = &mut self.requests.writes[op];
@@ -380,7 +381,7 @@ impl Engine {
         let Some(MapEntry::Block { slot, .. }) = self.requests.writes[op].base else { return };
         let expect = if self.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
         if let Expect::Page(id) = expect {
-            return self.wait(id, Task::Write(op));
+            return self.tables.wait(&mut self.io, id, Task::Write(op));
         }
         match self.verified(pbn, slot, &expect, digest, &buffer) {
             Some(content) => self.merge(op, Some(&content)),
@@ -478,14 +479,14 @@ impl Engine {
     pub(crate) fn fail_writers(&mut self) {
         self.release_unsent_content();
         let mut waiters = std::mem::take(&mut self.tables.open.waiters);
-        if let Some(commit) = &mut self.scheme.commit {
-            waiters.append(&mut commit.epoch.waiters);
+        if let Some(epoch) = &mut self.tables.committing {
+            waiters.append(&mut epoch.waiters);
         }
         waiters.into_iter().for_each(|request| self.fail_request(request, Failure::Io));
         let stuck: Vec<usize> = self.requests.writes.iter().map(|(op, _)| op).collect();
         self.space.waiters.clear();
-        stuck.into_iter().for_each(|op| self.schedule.ready.push_back(Task::Write(op)));
-        let held: Vec<Pbn> = self.blocks.content_waiters.keys().copied().collect();
+        stuck.into_iter().for_each(|op| self.io.schedule.push(Task::Write(op)));
+        let held: Vec<Pbn> = self.contents.content_waiters.keys().copied().collect();
         held.into_iter().for_each(|pbn| self.content_arrived_for_waiters(pbn, false));
     }
 }

@@ -12,7 +12,7 @@ use crate::interface::Notice;
 impl Engine {
     /// Whether writes are refused.
     pub(crate) fn is_read_only(&self) -> bool {
-        self.io.failed || self.state.used_up || self.settings.read_only
+        self.io.failed || self.state.used_up || self.io.read_only
     }
 
     /// Sees whether a counter has come to its end: as the volume opens, when its log was read, and at each seal, for nothing but commits makes
@@ -24,7 +24,7 @@ impl Engine {
             return;
         }
         self.state.used_up = true;
-        self.settings.read_only |= self.state.stage == Stage::Opening;
+        self.io.read_only |= self.state.stage == Stage::Opening;
         self.io.notice(Notice::CountersUsedUp);
     }
 }

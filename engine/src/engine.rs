@@ -4,43 +4,44 @@
 //! 2. What waits for a page, a read or a free block is an operation in a slab; a [`Task`] names it when its turn comes.
 //! 3. A failed write or flush is sticky (A5): no write of any kind is issued after it.
 
-use crate::blocks::{Blocks, Fresh};
 use crate::buffer::{BufferMut, Home};
 use crate::by_block::ByBlock;
 use crate::charge::Memory;
 use crate::commit::Stage;
-use crate::epoch::RECORD_COST_BYTES;
+use crate::contents::Contents;
 use crate::fingerprint::Digest;
 use crate::format::geometry::Geometry;
-use crate::format::page::Region;
+use crate::format::page::{PageId, Region};
 use crate::format::superblock::Superblock;
 use crate::index::Index;
 use crate::interface::{Action, Event, Failure, IoFailure, IoId, Notice, Reply, RequestId};
 use crate::io::{Io, IoFor};
-use crate::log::{Log, Unchained};
-use crate::medium::Medium;
+use crate::log::Log;
+use crate::medium::{Keys, Medium};
 use crate::memory::{Accountant, Part};
 use crate::promise::Promises;
 use crate::recover::{Recount, Refill};
 use crate::requests::Requests;
-use crate::schedule::{Schedule, Task};
+use crate::schedule::Task;
 use crate::scheme::Scheme;
 use crate::settings::Settings;
-use crate::space::Space;
+use crate::space::{Fresh, Space};
 use crate::state::{Background, Recovery, State};
-use crate::tables::Tables;
+use crate::tables::RECORD_COST_BYTES;
+use crate::tables::{Epoch, Tables, Unchained};
 use crate::units::{Pbn, Time, count};
 use std::sync::Arc;
 
 /// A deduplicating volume, open.
 pub struct Engine {
     pub(crate) settings: Settings,
+    pub(crate) geometry: Arc<Geometry>,
+    pub(crate) keys: Keys,
     pub(crate) medium: Medium,
     pub(crate) memory: Memory,
     pub(crate) io: Io,
-    pub(crate) schedule: Schedule,
     pub(crate) tables: Tables,
-    pub(crate) blocks: Blocks,
+    pub(crate) contents: Contents,
     pub(crate) index: Index,
     pub(crate) space: Space,
     pub(crate) requests: Requests,
@@ -61,23 +62,26 @@ impl Engine {
         accountant.take(Part::Index, index.capacity() * 8);
         // A crash in the log's mode leaves nothing to recount.
         let cleanly = superblock.clean || superblock.is_log_live();
-        let mut space = Space::new(&geometry, cursor, accountant.limit(Part::Work));
+        let geometry = Arc::new(geometry);
+        let next = superblock.last_epoch + 1;
+        let mut tables = Tables::new(geometry.clone(), superblock.uuid, accountant.clone(), next, now, settings.noncritical_delay_ms);
         // After a crash some bits are late; the recount comes by every page and sets them.
-        space.bits_exact = cleanly && !superblock.garbage_possible;
+        tables.bits_exact = cleanly && !superblock.garbage_possible;
         let recount = Recount::new(superblock.garbage_possible || !cleanly, if cleanly { superblock.recount_position } else { Pbn(0) });
         let refill = Refill::new(cursor, geometry.pages_of_blocks(Region::Fingerprints));
         Self {
-            space,
+            space: Space::new(&geometry, cursor, accountant.limit(Part::Work)),
+            tables,
             index,
             background: Background { refill, recount },
-            tables: Tables::new(accountant.clone(), superblock.last_epoch + 1, now),
-            blocks: Blocks::new(accountant.clone()),
+            contents: Contents::new(accountant.clone()),
             journal: Promises::new(settings.promises_lost),
+            io: Io::new(home, now, settings.read_only),
             settings,
+            geometry,
+            keys: Keys::of(&superblock),
             medium: Medium::new(superblock),
             memory: Memory::new(accountant),
-            io: Io::new(home, now),
-            schedule: Schedule::default(),
             requests: Requests::default(),
             scheme: Scheme::default(),
             recovery: Recovery::default(),
@@ -109,7 +113,7 @@ impl Engine {
                     self.compressed(io, pbn, data);
                 }
             }
-            Event::Tick => self.schedule.wake = None,
+            Event::Tick => self.io.schedule.wake = None,
             Event::StoreRoom(room) => self.store_has(room),
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::GuardFailed => self.fail("a read or write of the guard block"),
@@ -124,22 +128,24 @@ impl Engine {
     fn run(&mut self) {
         let mut background = true;
         loop {
-            while let Some(task) = self.schedule.ready.pop_front() {
+            while let Some(task) = self.io.schedule.ready.pop_front() {
                 self.perform(task);
             }
             self.drain_admission();
-            if self.schedule.ready.is_empty() && std::mem::take(&mut background) {
+            if self.io.schedule.ready.is_empty() && std::mem::take(&mut background) {
                 self.background();
             }
-            if !self.schedule.ready.is_empty() {
+            if !self.io.schedule.ready.is_empty() {
                 continue;
             }
             self.close_if_asked();
             self.serve_when_recalled();
             self.feed_log();
             self.commit_if_due();
-            self.write_back();
-            if self.schedule.ready.is_empty() {
+            if !self.io.failed && self.state.stage.commits() {
+                self.tables.write_back(&mut self.io);
+            }
+            if self.io.schedule.ready.is_empty() {
                 break;
             }
         }
@@ -168,8 +174,8 @@ impl Engine {
                 self.space.scan_waits = false;
                 self.scan_refs();
             }
-            Task::Bits => self.set_written_bits(),
-            Task::Load(id) => self.load_page(id),
+            Task::Bits => self.tables.set_written_bits(&mut self.io),
+            Task::Load(id) => self.tables.load_page(&mut self.io, id),
             Task::Recall => self.go_on_recalling(),
             Task::Admit => self.drain_admission(),
             Task::Checkpoint => self.go_on_with_checkpoint(),
@@ -179,7 +185,10 @@ impl Engine {
 
     fn on_read(&mut self, io: IoId, buffer: BufferMut, digests: Vec<Digest>, result: Result<(), IoFailure>) {
         match self.io.end(io) {
-            Some(IoFor::PageLoad(id)) => self.page_loaded(id, &buffer, result),
+            Some(IoFor::PageLoad(id)) => {
+                let overtaken = self.tables.page_loaded(&mut self.io, id, &buffer, result);
+                overtaken.into_iter().for_each(|last| self.log_is_damaged(last));
+            }
             Some(IoFor::Read { op, run }) => self.read_arrived(op, run, buffer, digests, result),
             Some(IoFor::ReadForWrite { op, pbn }) => self.write_base_arrived(op, pbn, buffer, &digests, result),
             Some(IoFor::ReadForProof { first }) => self.proof_arrived(first, buffer, &digests, result),
@@ -211,7 +220,11 @@ impl Engine {
         match what {
             IoFor::Content { first, blocks } => self.content_written(io, first, blocks, stamp, result),
             IoFor::ProvedContent(blocks) => self.proved_written(blocks),
-            IoFor::PageWrite { id, removed } => self.page_written(id, removed, stamp, result),
+            IoFor::PageWrite { id, removed } => {
+                if self.tables.page_written(&mut self.io, id, removed, stamp, result) {
+                    self.page_is_written(id, stamp);
+                }
+            }
             IoFor::Units { units, carriers, .. } => self.units_written(units, carriers, result.is_ok()),
             IoFor::CondensedUnits { units } => self.copies_written(units),
             IoFor::Superblock => {
@@ -219,6 +232,29 @@ impl Engine {
                 self.superblock_written();
             }
             _ => debug_assert!(false, "the end of a write names something else"),
+        }
+    }
+
+    /// Whoever waits for the write of a page goes on.
+    fn page_is_written(&mut self, id: PageId, stamp: u64) {
+        self.checkpoint_page_written(id);
+        self.commit_page_written(id, stamp);
+        if self.state.stage.is_closing() {
+            self.go_on_closing();
+        }
+    }
+
+    /// Writes pages before their time, because too many are dirty.
+    fn write_back_early(&mut self) {
+        if !self.io.failed && !self.state.stage.is_before_service() && self.tables.write_back_early(&mut self.io) {
+            self.vouch();
+        }
+    }
+
+    /// Writes all dirty pages that may be.
+    pub(crate) fn write_all_dirty(&mut self) {
+        if self.tables.write_all_dirty(&mut self.io) {
+            self.vouch();
         }
     }
 
@@ -263,51 +299,51 @@ impl Engine {
         self.io.notice(notice);
         self.fail_writers();
         // An opening may wait for it.
-        self.schedule.ready.push_back(Task::Checkpoint);
+        self.io.schedule.push(Task::Checkpoint);
     }
 
     pub(crate) fn pin(&mut self, pbn: Pbn) {
-        *self.blocks.pins.entry(pbn).or_insert(0) += 1;
+        *self.space.pins.entry(pbn).or_insert(0) += 1;
     }
 
     pub(crate) fn unpin(&mut self, pbn: Pbn) {
-        let left = self.blocks.pins.get_mut(&pbn).expect("only what was pinned is unpinned");
+        let left = self.space.pins.get_mut(&pbn).expect("only what was pinned is unpinned");
         *left -= 1;
         if *left == 0 {
-            self.blocks.pins.remove(&pbn);
+            self.space.pins.remove(&pbn);
             self.space.no_longer_busy();
         }
     }
 
     /// Whether a block is in use by something in flight, or by the log, so that it must not be reused (R7).
     pub(crate) fn busy(&self, pbn: Pbn) -> bool {
-        let in_flight = self.blocks.pins.contains_key(&pbn) || self.blocks.fresh.contains(pbn);
-        in_flight || self.scheme.log.as_ref().is_some_and(|log| log.has(pbn)) || self.journal.named.contains_key(&pbn)
+        let in_flight = self.space.pins.contains_key(&pbn) || self.space.fresh.contains(pbn);
+        in_flight || self.scheme.log.as_ref().is_some_and(|log| log.has(pbn)) || self.space.promised.contains_key(&pbn)
     }
 
     /// Bytes charged for the open epoch's records and for births. Births that lie scattered take the room of their neighbours too.
     pub(crate) fn open_bytes(&self) -> u64 {
         // Births are charged as records are, but for those that lie scattered. Asserted here: Rust 1.85 takes what only a `const _` uses for dead.
         const { assert!(ByBlock::<Fresh>::BYTES_IN_A_RUN <= RECORD_COST_BYTES) };
-        let births = (count(self.blocks.fresh.len()) * RECORD_COST_BYTES).max(self.blocks.fresh.bytes());
+        let births = (count(self.space.fresh.len()) * RECORD_COST_BYTES).max(self.space.fresh.bytes());
         count(self.tables.open.records()) * RECORD_COST_BYTES + births
     }
 
     fn charge_dirty(&mut self) {
         let log = self.scheme.log.as_ref();
         let records =
-            self.scheme.commit.as_ref().map_or(0, |c| c.epoch.records()) + self.scheme.settle.records() + log.map_or(0, Log::held_records);
+            self.tables.committing.as_ref().map_or(0, Epoch::records) + self.scheme.settle.records() + log.map_or(0, Log::held_records);
         let dirty = self.open_bytes() + count(records) * RECORD_COST_BYTES;
         let opening = self.recovery.opening.as_ref().and_then(|opening| opening.live.as_ref()).map_or(0, Unchained::bytes);
-        let live = opening + log.map_or(0, |log| log.live.bytes());
+        let live = opening + self.tables.committed.as_ref().map_or(0, |committed| committed.records.bytes());
         // Held content is what requests brought: among the records it would hold back writes, and nobody would seal for its sake.
         self.memory.charge(dirty, self.held_bytes(), live);
     }
 
     fn set_wake(&mut self) {
         let at = self.next_deadline();
-        if at != self.schedule.wake {
-            self.schedule.wake = at;
+        if at != self.io.schedule.wake {
+            self.io.schedule.wake = at;
             if let Some(at) = at {
                 self.io.out.push(Action::Wake { at });
             }
@@ -323,11 +359,11 @@ impl Engine {
     /// The geometry of the volume.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
-        &self.medium.geometry
+        &self.geometry
     }
 
     /// Blocks that the client may address.
     pub(crate) fn logical(&self) -> crate::units::Blocks {
-        crate::units::Blocks(self.medium.geometry.logical_blocks)
+        crate::units::Blocks(self.geometry.logical_blocks)
     }
 }

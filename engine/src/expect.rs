@@ -6,8 +6,8 @@ use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::PageId;
 use crate::interface::Notice;
-use crate::pages::Got;
 use crate::slot::Judged;
+use crate::tables::Got;
 use crate::units::{BLOCK_SIZE, Pbn};
 
 /// What a block's content should be.
@@ -26,12 +26,12 @@ pub(crate) enum Expect {
 impl Engine {
     /// What a block's content should be, as the fingerprint table or a birth says.
     pub(crate) fn expect_content(&mut self, pbn: Pbn) -> Expect {
-        let known = self.blocks.fresh.get(pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));
+        let known = self.space.fresh.get(pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));
         let (kind, value) = match known {
             Some(known) => known,
             None => {
-                let (page, at) = self.medium.geometry.fingerprint_of(pbn);
-                match self.ensure(page) {
+                let (page, at) = self.geometry.fingerprint_of(pbn);
+                match self.tables.ensure(&mut self.io, page) {
                     Got::Wait => return Expect::Page(page),
                     Got::Unreadable => return Expect::Unknown,
                     Got::Ready => {
@@ -76,7 +76,7 @@ impl Engine {
         match expect {
             Expect::Fingerprint(value) => digest == Digest::Of(*value),
             Expect::Short(short) => matches!(digest, Digest::Of(value) if value.short() == *short),
-            Expect::Checksum(value) => self.medium.fingerprinter.checksum(block) == *value,
+            Expect::Checksum(value) => self.keys.fingerprinter.checksum(block) == *value,
             Expect::Unknown | Expect::Page(_) => true,
             // No map entry means a carrier as a whole.
             Expect::Carrier(_) => false,
@@ -89,6 +89,6 @@ impl Engine {
         if let Expect::Fingerprint(value) = self.expect_content(pbn) {
             self.index.remove(&value, pbn);
         }
-        self.blocks.suspects.insert(pbn);
+        self.contents.suspects.insert(pbn);
     }
 }

@@ -10,9 +10,8 @@ pub mod buffer;
 pub mod memory;
 pub mod units;
 
-mod beside;
-mod blocks;
 mod charge;
+mod contents;
 mod engine;
 mod io;
 mod ledger;
@@ -35,9 +34,7 @@ mod space;
 mod unmap;
 
 mod by_block;
-mod epoch;
 mod expect;
-mod pages;
 
 mod log;
 

@@ -5,19 +5,19 @@
 //! 2. A block is linked to only when the fingerprint table, or a birth that waits to enter it, confirms what the index says.
 //! 3. Nothing here waits: what is missing is named ([`Blocked`]), and the caller comes again.
 
-use crate::blocks::{Fresh, Run};
 use crate::buffer::Slice;
+use crate::contents::Run;
 use crate::engine::Engine;
-use crate::epoch::Epoch;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
 use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, IoId, Notice, Promised, RequestId};
 use crate::io::IoFor;
 use crate::log::Log;
-use crate::pages::Got;
 use crate::promise::Named;
 use crate::slot::{in_slot, slot_of};
+use crate::space::Fresh;
+use crate::tables::Got;
 use crate::units::{Epoch as Number, Lbn, Pbn};
 
 /// What a placement has to wait for.
@@ -77,7 +77,7 @@ impl Engine {
         };
         let content = Named { slice, fingerprint };
         if self.medium.superblock.is_protected(lbn) {
-            let value = self.medium.fingerprinter.checksum(slice.block(0));
+            let value = self.keys.fingerprinter.checksum(slice.block(0));
             return self.link_new(request, lbn, content, FingerprintEntry { kind: Kind::Checksum, value });
         }
         match self.find_duplicate(lbn, slice, &fingerprint, compared)? {
@@ -99,7 +99,7 @@ impl Engine {
     /// A stored block with this content that may take one more link.
     fn find_duplicate(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Compared) -> Result<Known, Blocked> {
         let Some(pbn) = self.index.get(fp) else { return Ok(Known::New) };
-        if compared == Compared::Differs(pbn) || self.blocks.suspects.contains(&pbn) {
+        if compared == Compared::Differs(pbn) || self.contents.suspects.contains(&pbn) {
             return Ok(Known::New);
         }
         let Some(slot) = self.confirmed(pbn, fp, compared)? else {
@@ -109,13 +109,13 @@ impl Engine {
         if let Some(since) = self.means_already(lbn, pbn, slot) {
             return Ok(Known::Unchanged(pbn, slot, since));
         }
-        let (page, _) = self.medium.geometry.refs_of(pbn);
-        match self.ensure(page) {
+        let (page, _) = self.geometry.refs_of(pbn);
+        match self.tables.ensure(&mut self.io, page) {
             Got::Wait => return Err(Blocked::Page(page)),
             Got::Unreadable => return Ok(Known::New),
             Got::Ready => {}
         }
-        let refs = self.refs_now(pbn);
+        let refs = self.tables.refs_now(pbn);
         if refs == 0 {
             self.io.notice(Notice::Damage { what: "a fingerprint names a block without links", at: pbn.0 });
             self.index.remove(fp, pbn);
@@ -140,15 +140,15 @@ impl Engine {
 
     /// The slot of `pbn` in which, as the medium or a birth on its way there says, this content lies.
     fn confirmed(&mut self, pbn: Pbn, fp: &Fingerprint, compared: Compared) -> Result<Option<u8>, Blocked> {
-        if pbn.0 >= self.medium.geometry.data_blocks {
+        if pbn.0 >= self.geometry.data_blocks {
             return Ok(None);
         }
-        let birth = self.blocks.fresh.get(pbn).filter(|fresh| fresh.waits);
+        let birth = self.space.fresh.get(pbn).filter(|fresh| fresh.waits);
         let entry = match birth.map(|fresh| FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint }) {
             Some(entry) => entry,
             None => {
-                let (page, at) = self.medium.geometry.fingerprint_of(pbn);
-                match self.ensure(page) {
+                let (page, at) = self.geometry.fingerprint_of(pbn);
+                match self.tables.ensure(&mut self.io, page) {
                     Got::Wait => return Err(Blocked::Page(page)),
                     Got::Unreadable => return Ok(None),
                     Got::Ready => self.tables.pages.expect(page).content.fingerprint(at),
@@ -158,7 +158,7 @@ impl Engine {
         match entry.kind {
             Kind::Fingerprint => Ok((entry.value == *fp).then_some(0)),
             // What the log takes a name from still has it on its page, and may be in the index by its slots.
-            Kind::Carrier if self.is_losing_its_name(pbn) => Ok(None),
+            Kind::Carrier if self.tables.is_losing_its_name(pbn) => Ok(None),
             Kind::Carrier => match compared {
                 Compared::SameSlot(same, slot, authenticator) if same == pbn && authenticator == entry.value => Ok(Some(slot)),
                 _ => match self.in_memory(pbn) {
@@ -172,16 +172,16 @@ impl Engine {
 
     /// A block, where it is in memory and known to be right.
     pub(crate) fn in_memory(&mut self, pbn: Pbn) -> Option<Slice> {
-        self.blocks.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.blocks.cache.get(pbn))
+        self.space.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.contents.cache.get(pbn))
     }
 
     /// Whether the LBN is known, without any I/O, to mean this block already, and since when.
     fn means_already(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) -> Option<Since> {
-        let (entry, since) = match self.overlay(lbn) {
+        let (entry, since) = match self.tables.overlay(lbn) {
             Some((entry, epoch)) => (entry, Since::Epoch(epoch)),
             None => {
-                let (page, at) = self.medium.geometry.map_of(lbn);
-                (self.medium.geometry.known(self.tables.pages.get(page)?.content.map(at)), Since::Durable)
+                let (page, at) = self.geometry.map_of(lbn);
+                (self.geometry.known(self.tables.pages.get(page)?.content.map(at)), Since::Durable)
             }
         };
         (entry == MapEntry::Block { pbn, slot }).then_some(since)
@@ -191,7 +191,7 @@ impl Engine {
         self.io.ledger.duplicates += 1;
         self.promise_block(request, self.tables.open.number, lbn, (pbn, slot), content);
         self.change_refs(pbn, 1);
-        self.tables.open.refs_pages.insert(self.medium.geometry.refs_of(pbn).0.index);
+        self.tables.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.set_point(lbn, MapEntry::Block { pbn, slot });
         self.held_for_another(pbn, lbn);
         self.pack_if_large(self.tables.open.number);
@@ -203,13 +203,13 @@ impl Engine {
         let pbn = self.allocate(lbn)?;
         self.io.ledger.new_blocks += 1;
         self.change_refs(pbn, 2);
-        self.tables.open.refs_pages.insert(self.medium.geometry.refs_of(pbn).0.index);
+        self.tables.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.tables.open.births.push(pbn);
         let epoch = self.tables.open.number.0;
         let held_back = self.hold_back(kind, lbn, pbn, slice);
         let goes = held_back.is_none();
         let held = Some(held_back.unwrap_or_else(|| slice.clone()));
-        self.blocks.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held, waits: true });
+        self.space.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held, waits: true });
         if kind == Kind::Fingerprint {
             self.index.insert(&fingerprint, pbn);
         }
@@ -247,13 +247,13 @@ impl Engine {
     /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where promises name the block until
     /// the epoch is committed, the increment goes after that.
     fn cancel(&mut self, pbn: Pbn) {
-        let (page, _) = self.medium.geometry.refs_of(pbn);
+        let (page, _) = self.geometry.refs_of(pbn);
         if self.settings.keeps_promises || self.tables.pages.get(page).is_none() {
             self.tables.open.cancelled.push(pbn);
             return;
         }
-        let born_now = self.blocks.fresh.get(pbn).is_some_and(|f| f.waits && f.epoch == self.tables.open.number.0);
-        let dies = born_now && self.refs_now(pbn) == 2;
+        let born_now = self.space.fresh.get(pbn).is_some_and(|f| f.waits && f.epoch == self.tables.open.number.0);
+        let dies = born_now && self.tables.refs_now(pbn) == 2;
         self.change_refs(pbn, if dies { -2 } else { -1 });
         if dies {
             self.end_birth(pbn);
@@ -263,7 +263,7 @@ impl Engine {
 
     /// Forgets the fingerprint of a block that never needs to enter the table.
     pub(crate) fn end_birth(&mut self, pbn: Pbn) {
-        let fresh = self.blocks.fresh.get_mut(pbn).expect("only a birth that waits is ended");
+        let fresh = self.space.fresh.get_mut(pbn).expect("only a birth that waits is ended");
         fresh.waits = false;
         let (kind, fingerprint, epoch, done) = (fresh.kind, fresh.fingerprint, fresh.epoch, fresh.held.is_none());
         if self.drop_held(pbn, epoch) || done {
@@ -276,12 +276,12 @@ impl Engine {
 
     /// Nothing of a block's birth is under way any more.
     pub(crate) fn forget_fresh(&mut self, pbn: Pbn) {
-        self.blocks.fresh.remove(pbn);
+        self.space.fresh.remove(pbn);
         self.space.no_longer_busy();
     }
 
     fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
-        if let Some(run) = &mut self.blocks.run {
+        if let Some(run) = &mut self.contents.run {
             if run.first + run.blocks == pbn && run.request == request && run.blocks < RUN_BLOCKS_MAX {
                 run.blocks += 1;
                 if let Some(next) = run.data.last_mut().expect("a run has blocks").join(slice) {
@@ -291,27 +291,27 @@ impl Engine {
             }
             self.send_run();
         }
-        self.blocks.run = Some(Run { first: pbn, blocks: 1, data: vec![slice], request });
+        self.contents.run = Some(Run { first: pbn, blocks: 1, data: vec![slice], request });
     }
 
     /// Sends the new blocks gathered so far.
     pub(crate) fn send_run(&mut self) {
-        if let Some(Run { first, blocks, data, .. }) = self.blocks.run.take() {
-            let at = self.medium.geometry.block_at(first);
+        if let Some(Run { first, blocks, data, .. }) = self.contents.run.take() {
+            let at = self.geometry.block_at(first);
             self.io.write(IoFor::Content { first, blocks }, at, data, Class::Data);
-            self.blocks.content_in_flight += 1;
+            self.contents.content_in_flight += 1;
         }
     }
 
     pub(crate) fn content_written(&mut self, io: IoId, first: Pbn, blocks: u64, stamp: u64, result: Result<(), IoFailure>) {
-        self.blocks.content_in_flight -= 1;
+        self.contents.content_in_flight -= 1;
         if let Some(commit) = &mut self.scheme.commit {
             commit.content_arrived(io);
         }
         self.io.durability.content = stamp;
         for i in 0..blocks {
             let pbn = first + i;
-            let fresh = self.blocks.fresh.get_mut(pbn).expect("content in flight is fresh");
+            let fresh = self.space.fresh.get_mut(pbn).expect("content in flight is fresh");
             // Where it failed, too: see `release_unsent_content`.
             fresh.held = None;
             if result.is_ok() && !fresh.waits {
@@ -327,37 +327,18 @@ impl Engine {
     /// After a failure nothing sends this content any more, and no commit makes it durable, so nobody reads it either (A5). It lies in the memory of
     /// requests: were it kept, further requests could wait for that memory for ever, and a flush among them would never hear of the failure.
     pub(crate) fn release_unsent_content(&mut self) {
-        let run = self.blocks.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
+        let run = self.contents.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
         let held_back = self.scheme.log.iter().flat_map(Log::held_back);
         for pbn in run.chain(held_back) {
-            self.blocks.fresh.get_mut(pbn).into_iter().for_each(|fresh| fresh.held = None);
+            self.space.fresh.get_mut(pbn).into_iter().for_each(|fresh| fresh.held = None);
         }
     }
 
     pub(crate) fn content_arrived_for_waiters(&mut self, pbn: Pbn, good: bool) {
-        if let Some(requests) = self.blocks.content_waiters.remove(&pbn) {
+        if let Some(requests) = self.contents.content_waiters.remove(&pbn) {
             for request in requests {
                 self.finish_part(request, (!good).then_some(Failure::Io));
             }
-        }
-    }
-
-    /// What the epochs in memory say of an LBN, and which of them says it.
-    pub(crate) fn overlay(&self, lbn: Lbn) -> Option<(MapEntry, Number)> {
-        let in_epoch = |epoch: &Epoch| epoch.lookup(lbn).map(|entry| (entry, epoch.number));
-        in_epoch(&self.tables.open).or_else(|| self.scheme.commit.as_ref().and_then(|c| in_epoch(&c.epoch)))
-    }
-
-    /// What an LBN means now. `Err`: a map page has to come first. `Ok(None)`: that page cannot be read.
-    pub(crate) fn lookup(&mut self, lbn: Lbn) -> Result<Option<MapEntry>, PageId> {
-        if let Some((entry, _)) = self.overlay(lbn) {
-            return Ok(Some(entry));
-        }
-        let (page, at) = self.medium.geometry.map_of(lbn);
-        match self.ensure(page) {
-            Got::Ready => Ok(Some(self.medium.geometry.known(self.tables.pages.expect(page).content.map(at)))),
-            Got::Wait => Err(page),
-            Got::Unreadable => Ok(None),
         }
     }
 
@@ -365,8 +346,8 @@ impl Engine {
     ///
     /// A count that would leave 0..=254 is a wrong one, or a block has more links than it can: the medium is damaged. It is not known from then on.
     pub(crate) fn change_refs(&mut self, pbn: Pbn, by: i16) {
-        let (id, at) = self.medium.geometry.refs_of(pbn);
-        let before = self.refs_now(pbn);
+        let (id, at) = self.geometry.refs_of(pbn);
+        let before = self.tables.refs_now(pbn);
         if self.scheme.log.is_some() {
             self.tables.beside.add(pbn, 1, by);
         }

@@ -1,16 +1,24 @@
-//! What lies on the medium, and where: the layout, the keys of this volume, and its superblock with the update that is under way.
+//! The superblock of the volume, with the update that is under way; the keys that it holds.
 
 use crate::commit::Updates;
 use crate::fingerprint::Fingerprinter;
 use crate::format::authenticator::Authenticator;
-use crate::format::geometry::Geometry;
 use crate::format::superblock::Superblock;
+
+/// What this volume makes names and authenticators with.
+pub(crate) struct Keys {
+    pub fingerprinter: Fingerprinter,
+    pub authenticator: Authenticator,
+}
+
+impl Keys {
+    pub fn of(superblock: &Superblock) -> Self {
+        Self { fingerprinter: superblock.fingerprinter(), authenticator: superblock.authenticator() }
+    }
+}
 
 /// The medium of an open volume.
 pub(crate) struct Medium {
-    pub geometry: Geometry,
-    pub fingerprinter: Fingerprinter,
-    pub authenticator: Authenticator,
     pub superblock: Superblock,
     /// An update of the superblock is under way.
     pub is_busy: bool,
@@ -21,8 +29,6 @@ pub(crate) struct Medium {
 
 impl Medium {
     pub fn new(superblock: Superblock) -> Self {
-        let geometry = superblock.geometry.clone();
-        let (fingerprinter, authenticator) = (superblock.fingerprinter(), superblock.authenticator());
-        Self { geometry, fingerprinter, authenticator, superblock, is_busy: false, writes_left: 0, updates: Updates::default() }
+        Self { superblock, is_busy: false, writes_left: 0, updates: Updates::default() }
     }
 }

@@ -18,12 +18,12 @@ use crate::Map;
 use crate::buffer::Slice;
 use crate::commit::Stage;
 use crate::engine::Engine;
-use crate::epoch::Wanted;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::MapEntry;
 use crate::format::page::{PageId, SECTORS};
 use crate::interface::{Action, Promise, Promised, RequestId, Trace, Traces};
 use crate::proof::Proofs;
+use crate::tables::Wanted;
 use crate::units::{Epoch, Lbn, Pbn, count, index};
 use std::collections::VecDeque;
 
@@ -36,8 +36,6 @@ pub(crate) struct Promises {
     committing: Standing,
     /// Those of the last server, still to be applied.
     pub recalled: VecDeque<Promised>,
-    /// Blocks that these name: free, as far as counts say, and nobody's to take until the links are committed.
-    pub named: Map<Pbn, ()>,
     /// What the store has to show before any of them counts; then what proves each.
     pub traces: Traces,
     /// It has shown none of them.
@@ -138,9 +136,9 @@ impl Engine {
             return;
         }
         if !has_no_name {
-            if self.blocks.fresh.get(pbn).is_some_and(|fresh| fresh.held.is_some()) {
+            if self.space.fresh.get(pbn).is_some_and(|fresh| fresh.held.is_some()) {
                 pending.left += 1;
-                self.blocks.content_waiters.entry(pbn).or_default().push(request);
+                self.contents.content_waiters.entry(pbn).or_default().push(request);
             }
             return self.promise(request, epoch, Promised::Link { lbn, pbn, slot, proof: content.fingerprint });
         }
@@ -155,7 +153,7 @@ impl Engine {
 
     /// Whether a block is a carrier or pack that no durable epoch names yet, and a slot of it is meant.
     fn is_in_doubt(&self, pbn: Pbn, slot: u8) -> bool {
-        slot > 0 && self.blocks.fresh.get(pbn).is_some_and(|fresh| fresh.epoch > self.medium.superblock.last_epoch.0)
+        slot > 0 && self.space.fresh.get(pbn).is_some_and(|fresh| fresh.epoch > self.medium.superblock.last_epoch.0)
     }
 
     /// Content that was held back is on its way to this block, and will lie there like this.
@@ -252,7 +250,7 @@ impl Engine {
         if let Promised::Unmap { first, end } = what {
             // What is still on its way to these LBNs has been overtaken, and when it is acknowledged it is for this to say what they are. So
             // this stands in the ring from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
-            let committing = self.scheme.commit.iter().flat_map(|c| c.epoch.points.range(first..end));
+            let committing = self.tables.committing.iter().flat_map(|epoch| epoch.points.range(first..end));
             let overtaken: Vec<Lbn> = committing.map(|(&lbn, _)| lbn).collect();
             overtaken.into_iter().for_each(|lbn| {
                 self.journal.open.orders.insert(lbn, order);

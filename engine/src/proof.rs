@@ -18,8 +18,8 @@ use crate::interface::{Action, Class, IoFailure, Promised, Trace, Traces};
 use crate::io::FlushFor;
 use crate::io::IoFor;
 use crate::log::READ_RETRIES;
-use crate::pages::Got;
 use crate::schedule::Task;
+use crate::tables::Got;
 use crate::units::{BLOCK_SIZE, Pbn, count, index};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -124,10 +124,10 @@ impl Engine {
     /// The sum of a sector of the map; none where it cannot be read, or is not there.
     fn map_sum(&mut self, sector: u64) -> Result<Option<u32>, PageId> {
         let id = PageId { region: Region::Map, index: sector / count(SECTORS) };
-        if id.index >= self.medium.geometry.pages(Region::Map) {
+        if id.index >= self.geometry.pages(Region::Map) {
             return Ok(None);
         }
-        match self.ensure(id) {
+        match self.tables.ensure(&mut self.io, id) {
             Got::Wait => Err(id),
             Got::Unreadable => Ok(None),
             Got::Ready => Ok(Some(self.tables.pages.expect(id).content.sum(index(sector % count(SECTORS))))),
@@ -141,13 +141,13 @@ impl Engine {
             let known = match (0..blocks).map(|i| self.known_of(first + i)).collect() {
                 Ok(known) => known,
                 Err(page) => {
-                    self.wait(page, Task::Recall);
+                    self.tables.wait(&mut self.io, page, Task::Recall);
                     return false;
                 }
             };
             self.journal.proofs.runs.pop_front();
             self.journal.proofs.blocks_under_way += blocks;
-            let at = self.medium.geometry.block_at(first);
+            let at = self.geometry.block_at(first);
             self.journal.proofs.known.insert(first, known);
             self.io.read(IoFor::ReadForProof { first }, at, index(blocks), true, Class::Data);
         }
@@ -165,16 +165,16 @@ impl Engine {
 
     /// What the tables say of a block. `Err`: a page has to come first.
     fn known_of(&mut self, pbn: Pbn) -> Result<InTables, PageId> {
-        let ((names, at), (counts, _)) = (self.medium.geometry.fingerprint_of(pbn), self.medium.geometry.refs_of(pbn));
-        let entry = match self.ensure(names) {
+        let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
+        let entry = match self.tables.ensure(&mut self.io, names) {
             Got::Wait => return Err(names),
             Got::Unreadable => FingerprintEntry::default(),
             Got::Ready => self.tables.pages.expect(names).content.fingerprint(at),
         };
-        let is_counted = match self.ensure(counts) {
+        let is_counted = match self.tables.ensure(&mut self.io, counts) {
             Got::Wait => return Err(counts),
             Got::Unreadable => false,
-            Got::Ready => self.refs_now(pbn) > 0,
+            Got::Ready => self.tables.refs_now(pbn) > 0,
         };
         // Where garbage is possible, a count may stand for links that were lost; and their content with them.
         Ok(InTables { entry, is_linked: is_counted && self.scheme.log.is_some() && !self.medium.superblock.garbage_possible })
@@ -235,7 +235,7 @@ impl Engine {
             Kind::None => known.is_linked,
             Kind::Carrier => self.authentic(pbn, block) == Some(known.entry.value),
             Kind::Fingerprint => digest == Digest::Of(known.entry.value),
-            Kind::Checksum => known.entry.is_of(&self.medium.fingerprinter, block) == Some(true),
+            Kind::Checksum => known.entry.is_of(&self.keys.fingerprinter, block) == Some(true),
         }
     }
 

@@ -123,13 +123,13 @@ impl Engine {
         let blocks = (offset + length).div_ceil(BLOCK_BYTES) - first;
         while count(self.requests.reads[op].pieces.len()) < blocks && !self.requests.reads[op].bad {
             let lbn = Lbn(first + count(self.requests.reads[op].pieces.len()));
-            match self.lookup(lbn) {
+            match self.tables.lookup(&mut self.io, lbn) {
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.state.log_counts_upto.is_some() => self.requests.reads[op].bad = true,
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.requests.reads[op].pieces.push(Piece::Zeroes),
-                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < self.medium.geometry.data_blocks => self.take_block(op, pbn, slot),
+                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < self.geometry.data_blocks => self.take_block(op, pbn, slot),
                 Ok(_) => self.requests.reads[op].bad = true,
                 Err(page) => {
-                    self.wait(page, Task::Read(op));
+                    self.tables.wait(&mut self.io, page, Task::Read(op));
                     return false;
                 }
             }
@@ -140,7 +140,7 @@ impl Engine {
 
     /// Takes a block's content where it is in memory, else pins the block, for a run.
     fn take_block(&mut self, op: usize, pbn: Pbn, slot: u8) {
-        let held = self.blocks.fresh.get(pbn).and_then(|f| f.held.clone());
+        let held = self.space.fresh.get(pbn).and_then(|f| f.held.clone());
         // What a damaged log leaves has to be proved anew for each LBN.
         let is_trusted = self.state.log_counts_upto.is_none();
         if let Some(here) = held.or_else(|| if is_trusted { self.cached(pbn) } else { None }) {
@@ -156,7 +156,7 @@ impl Engine {
     }
 
     fn cached(&mut self, pbn: Pbn) -> Option<Slice> {
-        let cached = self.blocks.cache.get(pbn);
+        let cached = self.contents.cache.get(pbn);
         self.io.ledger.cache_hits += u64::from(cached.is_some());
         cached
     }
@@ -172,13 +172,13 @@ impl Engine {
         let runs: Vec<(Pbn, usize, bool)> = read.runs.iter().map(|r| (r.first, r.blocks, r.has_whole)).collect();
         for (run, (pbn, blocks, has_whole)) in runs.into_iter().enumerate() {
             if self.settings.verify_reads {
-                let last = self.medium.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
-                let first = self.medium.geometry.fingerprint_of(pbn).0;
+                let last = self.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
+                let first = self.geometry.fingerprint_of(pbn).0;
                 (first.index..=last.index).for_each(|index| {
-                    self.ensure(PageId { index, ..first });
+                    self.tables.ensure(&mut self.io, PageId { index, ..first });
                 });
             }
-            let at = self.medium.geometry.block_at(pbn);
+            let at = self.geometry.block_at(pbn);
             self.io.read(IoFor::Read { op, run }, at, blocks, self.settings.verify_reads && has_whole, Class::Data);
         }
     }
@@ -208,11 +208,11 @@ impl Engine {
             let pbn = self.requests.reads[op].runs[from.run].first + count(from.at);
             let expect = if self.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
             if let Expect::Page(page) = expect {
-                return self.wait(page, Task::Read(op));
+                return self.tables.wait(&mut self.io, page, Task::Read(op));
             }
             if let (Expect::Unknown, true) = (&expect, self.settings.verify_reads) {
-                match self.lookup(self.requests.reads[op].lbn(piece)) {
-                    Err(page) => return self.wait(page, Task::Read(op)),
+                match self.tables.lookup(&mut self.io, self.requests.reads[op].lbn(piece)) {
+                    Err(page) => return self.tables.wait(&mut self.io, page, Task::Read(op)),
                     Ok(Some(MapEntry::Block { pbn: now, slot })) if (now, slot) == (pbn, from.slot) => {}
                     Ok(_) => return self.read_again(op),
                 }
@@ -225,7 +225,7 @@ impl Engine {
                     self.requests.reads[op].bad = true;
                     break;
                 }
-                Err(page) => return self.wait(page, Task::Read(op)),
+                Err(page) => return self.tables.wait(&mut self.io, page, Task::Read(op)),
             }
             let found = match judged {
                 Some((at, found)) if at == (from.run, from.at) => found,
@@ -273,7 +273,7 @@ impl Engine {
     fn reads_uncommitted(&self, op: usize) -> bool {
         let read = &self.requests.reads[op];
         let mut pieces = read.pieces.iter().enumerate();
-        pieces.any(|(i, piece)| !matches!(piece, Piece::Here(_)) && self.overlay(read.lbn(i)).is_some())
+        pieces.any(|(i, piece)| !matches!(piece, Piece::Here(_)) && self.tables.overlay(read.lbn(i)).is_some())
     }
 
     fn end_read(&mut self, op: usize) {
@@ -283,8 +283,8 @@ impl Engine {
         for run in &read.runs {
             for i in 0..run.blocks {
                 let pbn = run.first + count(i);
-                if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, self.blocks.suspects.contains(&pbn)) {
-                    self.blocks.cache.fill(pbn, slice.block(i));
+                if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, self.contents.suspects.contains(&pbn)) {
+                    self.contents.cache.fill(pbn, slice.block(i));
                 }
                 self.unpin(pbn);
             }

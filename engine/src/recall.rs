@@ -10,7 +10,6 @@
 //! 6. A promise that cannot be kept is reported by the next flush.
 
 use crate::admit::{Pending, WriteOp, WriteStage};
-use crate::blocks::Fresh;
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::Stage;
 use crate::engine::Engine;
@@ -20,10 +19,11 @@ use crate::format::page::PageId;
 use crate::interface::{Action, Class, IoFailure, Legacy, Notice, Promised, RequestId};
 use crate::io::IoFor;
 use crate::link::Compared;
-use crate::pages::Got;
 use crate::proof::Proofs;
 use crate::schedule::Task;
 use crate::slot::in_slot;
+use crate::space::Fresh;
+use crate::tables::Got;
 use crate::units::{BLOCK_SIZE, Lbn, Pbn};
 
 /// Stands for whoever wrote what is recalled.
@@ -35,8 +35,8 @@ impl Engine {
         debug_assert!(self.state.stage == Stage::Created, "promises are recalled before anything else");
         let Legacy { promises, traces } = legacy;
         let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
-        self.journal.named = named.collect();
-        self.journal.proofs = Proofs::of(&promises, self.medium.geometry.data_blocks);
+        self.space.promised = named.collect();
+        self.journal.proofs = Proofs::of(&promises, self.geometry.data_blocks);
         self.journal.traces = traces;
         self.journal.recalled = promises.into();
     }
@@ -47,7 +47,7 @@ impl Engine {
             return;
         }
         match self.is_traced(self.journal.traces) {
-            Err(page) => return self.wait(page, Task::Recall),
+            Err(page) => return self.tables.wait(&mut self.io, page, Task::Recall),
             // Once: what is recalled changes the sector that is the trace.
             Ok(true) => {
                 self.journal.traces = [None; 2];
@@ -59,7 +59,7 @@ impl Engine {
             return;
         }
         while let (Stage::Recalling, Some(what)) = (self.state.stage, self.journal.recalled.front().cloned()) {
-            let (logical, data) = (self.medium.geometry.logical_blocks, self.medium.geometry.data_blocks);
+            let (logical, data) = (self.geometry.logical_blocks, self.geometry.data_blocks);
             match what {
                 Promised::Unmap { first, end } if first < end && end.0 <= logical => self.unmap(first, end),
                 Promised::Zero { lbn } if lbn.0 < logical => self.set_point(lbn, MapEntry::Zero),
@@ -89,11 +89,11 @@ impl Engine {
     /// False: something has to come first.
     fn recall_link(&mut self, lbn: Lbn, pbn: Pbn, slot: u8, proof: &Fingerprint) -> bool {
         let to = MapEntry::Block { pbn, slot };
-        match self.lookup(lbn) {
+        match self.tables.lookup(&mut self.io, lbn) {
             Ok(Some(now)) if now == to => return true,
             Ok(_) => {}
             Err(page) => {
-                self.wait(page, Task::Recall);
+                self.tables.wait(&mut self.io, page, Task::Recall);
                 return false;
             }
         }
@@ -101,16 +101,16 @@ impl Engine {
             self.journal.broken += 1;
             return true;
         }
-        let (page, _) = self.medium.geometry.refs_of(pbn);
-        let takes_link = match self.ensure(page) {
+        let (page, _) = self.geometry.refs_of(pbn);
+        let takes_link = match self.tables.ensure(&mut self.io, page) {
             Got::Wait => Err(page),
             Got::Unreadable => Ok(false),
-            Got::Ready if self.refs_now(pbn) >= self.link_limit() => Ok(false),
+            Got::Ready if self.tables.refs_now(pbn) >= self.link_limit() => Ok(false),
             Got::Ready => self.is_carrier_known(pbn, slot),
         };
         match takes_link {
             Err(page) => {
-                self.wait(page, Task::Recall);
+                self.tables.wait(&mut self.io, page, Task::Recall);
                 false
             }
             Ok(false) => {
@@ -129,26 +129,26 @@ impl Engine {
     /// Whether a slot of a block can be linked to: its carrier is in the tables, or is a pack that is born here and now. `Err`: a page has to come first.
     fn is_carrier_known(&mut self, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
         let Some(authenticator) = self.journal.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
-        if self.blocks.fresh.get(pbn).is_some_and(|fresh| fresh.waits) {
+        if self.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits) {
             return Ok(true);
         }
-        let (page, at) = self.medium.geometry.fingerprint_of(pbn);
-        let entry = match self.ensure(page) {
+        let (page, at) = self.geometry.fingerprint_of(pbn);
+        let entry = match self.tables.ensure(&mut self.io, page) {
             Got::Wait => return Err(page),
             Got::Unreadable => return Ok(false),
             Got::Ready => self.tables.pages.expect(page).content.fingerprint(at),
         };
-        if entry.kind == Kind::Carrier && entry.value == authenticator && !self.is_losing_its_name(pbn) {
+        if entry.kind == Kind::Carrier && entry.value == authenticator && !self.tables.is_losing_its_name(pbn) {
             return Ok(true);
         }
-        if self.scheme.log.is_none() || self.refs_now(pbn) > 0 {
+        if self.scheme.log.is_none() || self.tables.refs_now(pbn) > 0 {
             return Ok(false);
         }
         self.change_refs(pbn, 1);
         self.tables.open.births.push(pbn);
         self.let_epoch_of_packs_go();
         let epoch = self.tables.open.number.0;
-        self.blocks.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
+        self.space.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
         Ok(true)
     }
 
@@ -156,7 +156,7 @@ impl Engine {
     fn recall_copy(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) {
         if !self.requests.pending.contains_key(&RECALLED) {
             self.requests.pending.insert(RECALLED, Pending { left: 1, failure: None, durable: None, unspoken: Vec::new() });
-            let at = self.medium.geometry.block_at(pbn);
+            let at = self.geometry.block_at(pbn);
             self.io.read(IoFor::ReadForRecall { pbn, slot, lbn }, at, 1, true, Class::Data);
         }
     }
@@ -172,7 +172,7 @@ impl Engine {
     ) {
         self.requests.pending.remove(&RECALLED);
         if result.is_err() && self.journal.proofs.is_tried_again(pbn) {
-            return self.schedule.ready.push_back(Task::Recall);
+            return self.io.schedule.push(Task::Recall);
         }
         let Some(Promised::Link { proof, .. }) = self.journal.recalled.front() else { return };
         let block = buffer.freeze().slice(0, 1);
@@ -191,9 +191,9 @@ impl Engine {
         if self.requests.pending.contains_key(&RECALLED) {
             return;
         }
-        let base = match self.lookup(lbn) {
+        let base = match self.tables.lookup(&mut self.io, lbn) {
             Ok(base) => base,
-            Err(page) => return self.wait(page, Task::Recall),
+            Err(page) => return self.tables.wait(&mut self.io, page, Task::Recall),
         };
         self.requests.pending.insert(RECALLED, Pending { left: 1, failure: None, durable: None, unspoken: Vec::new() });
         let op = self.requests.writes.insert(WriteOp {
@@ -221,7 +221,7 @@ impl Engine {
 
     /// Recalled content has found its place, or never will.
     pub(crate) fn content_is_recalled(&mut self, good: bool) {
-        self.schedule.ready.push_back(Task::Recall);
+        self.io.schedule.push(Task::Recall);
         if !good && !self.io.failed {
             // There was no block for a copy; but what made room for others, a recount, may have made room for a link.
             if self.takes_link_now() {
@@ -235,8 +235,8 @@ impl Engine {
     /// Whether the next promise names a block whose count was at its limit, and is not any more.
     fn takes_link_now(&mut self) -> bool {
         let Some(&Promised::Link { pbn, .. }) = self.journal.recalled.front() else { return false };
-        let (page, _) = self.medium.geometry.refs_of(pbn);
-        self.tables.pages.get(page).is_some() && self.refs_now(pbn) < self.link_limit()
+        let (page, _) = self.geometry.refs_of(pbn);
+        self.tables.pages.get(page).is_some() && self.tables.refs_now(pbn) < self.link_limit()
     }
 
     /// Serves once everything recalled is durable.
@@ -261,7 +261,7 @@ impl Engine {
                 self.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces: [None; 2] });
             }
         }
-        self.journal.named.clear();
+        self.space.promised.clear();
         self.journal.proofs = Proofs::default();
         self.serve();
     }

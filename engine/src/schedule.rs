@@ -33,3 +33,10 @@ pub(crate) struct Schedule {
     /// When the engine has asked to be called.
     pub wake: Option<Time>,
 }
+
+impl Schedule {
+    /// A task goes on when its turn comes.
+    pub fn push(&mut self, task: Task) {
+        self.ready.push_back(task);
+    }
+}

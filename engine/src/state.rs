@@ -30,5 +30,4 @@ pub(crate) struct State {
     /// The log is a damaged one: its last epoch that counts.
     pub log_counts_upto: Option<Epoch>,
     pub close_asked: bool,
-    pub damage_seen: bool,
 }

@@ -6,7 +6,8 @@ use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit::open;
 use crate::format::{Opened, PageId, Superblock};
-use crate::log::{Limits, Live, Unchained, Walk, holds};
+use crate::log::{Limits, Walk, holds};
+use crate::tables::{Live, Unchained};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeSet;
 

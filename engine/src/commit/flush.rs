@@ -10,17 +10,17 @@ impl Engine {
         let mark = self.io.durability.mark;
         while self.io.durability.removed.front().is_some_and(|(stamp, _)| *stamp <= mark) {
             let (_, blocks) = self.io.durability.removed.pop_front().expect("it was seen in front");
-            self.space.reclaim.sent -= crate::units::count(blocks.len());
+            self.tables.removals.sent -= crate::units::count(blocks.len());
             self.space.reclaimed(blocks[0].0 / crate::space::GRANULE_BLOCKS);
             self.scheme.settle.unlink(blocks);
-            self.schedule.ready.push_back(Task::Settle);
+            self.io.schedule.push(Task::Settle);
         }
         while self.io.durability.bits.front().is_some_and(|(stamp, _)| *stamp <= mark) {
             let (_, id) = self.io.durability.bits.pop_front().expect("it was seen in front");
             self.io.durability.bits_ready.push_back(id);
         }
         if !self.io.durability.bits_ready.is_empty() {
-            self.schedule.ready.push_back(Task::Bits);
+            self.io.schedule.push(Task::Bits);
         }
     }
 

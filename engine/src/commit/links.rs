@@ -6,8 +6,9 @@ use crate::format::entry::MapEntry;
 use crate::format::page::{PageId, Region};
 use crate::interface::Trace;
 use crate::io::FlushFor;
-use crate::pages::Got;
 use crate::schedule::Task;
+use crate::tables::Got;
+use crate::tables::Tables;
 use crate::units::{Lbn, index};
 
 /// The most map pages loading, and the most being written, at once.
@@ -24,7 +25,7 @@ impl Engine {
             }
             let Some(number) = loading.pop().or_else(|| commit.map_due.pop_front()) else { break };
             let id = PageId { region: Region::Map, index: number };
-            match self.ensure(id) {
+            match self.tables.ensure(&mut self.io, id) {
                 Got::Ready if self.scheme.log.is_some() => self.gather(id),
                 Got::Ready if self.tables.pages.expect(id).writing => {
                     self.scheme.commit.as_mut().expect("it is there").map_loading.push(number)
@@ -32,7 +33,7 @@ impl Engine {
                 Got::Ready => self.compose(id),
                 Got::Unreadable => return self.fail("a read of a map page that has to change"),
                 Got::Wait => {
-                    self.wait(id, Task::Commit);
+                    self.tables.wait(&mut self.io, id, Task::Commit);
                     let commit = self.scheme.commit.as_mut().expect("it is there");
                     commit.map_loading.push(number);
                     if commit.map_loading.len() >= per_commit {
@@ -61,16 +62,17 @@ impl Engine {
     fn compose(&mut self, id: PageId) {
         let has_ring = self.has_ring();
         let commit = self.scheme.commit.as_mut().expect("a step belongs to a commit");
-        let first = self.medium.geometry.first_lbn(id);
-        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.medium.geometry.logical_blocks));
-        let (page, epoch) = (self.tables.pages.expect(id), commit.epoch.number.get());
+        let first = self.geometry.first_lbn(id);
+        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.geometry.logical_blocks));
+        let Tables { pages, committing: Some(epoch), .. } = &mut self.tables else { return };
+        let (page, number) = (pages.expect(id), epoch.number.get());
         let mut changed = None;
         let mut set = |lbn: Lbn, entry: MapEntry, unlinked: &mut Vec<crate::units::Pbn>| {
             let at = index(lbn - first);
-            let old = self.medium.geometry.known(page.content.map(at));
+            let old = self.geometry.known(page.content.map(at));
             // The increment of a link that was there already goes again, like that of any link that is gone; but not where a damaged map has linked to
             // a block that was free until now, for that was never counted.
-            let is_newborn = |pbn| old == entry && self.blocks.fresh.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch);
+            let is_newborn = |pbn| old == entry && self.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == number);
             unlinked.extend(old.pbn().filter(|&pbn| !is_newborn(pbn)));
             if old != entry {
                 page.content.set_map(at, entry);
@@ -78,14 +80,14 @@ impl Engine {
             }
             self.background.recount.relinked(lbn, old.pbn(), entry.pbn());
         };
-        let before = commit.epoch.ranges.range(..first).next_back().map(|(&f, &e)| (f, e));
-        let within = commit.epoch.ranges.range(first..end).map(|(&f, &e)| (f, e));
+        let before = epoch.ranges.range(..first).next_back().map(|(&f, &e)| (f, e));
+        let within = epoch.ranges.range(first..end).map(|(&f, &e)| (f, e));
         for (range_first, range_end) in before.into_iter().chain(within) {
             for lbn in range_first.max(first).0..range_end.min(end).0 {
                 set(Lbn(lbn), MapEntry::Unmapped, &mut commit.unlinked);
             }
         }
-        for (&lbn, &entry) in commit.epoch.points.range(first..end) {
+        for (&lbn, &entry) in epoch.points.range(first..end) {
             set(lbn, entry, &mut commit.unlinked);
         }
         if let Some(sector) = changed {
@@ -95,7 +97,7 @@ impl Engine {
                 commit.trace = Some(Trace::Map { sector: id.sector(sector), sum: page.content.sum(sector) });
                 self.trace_changes(id);
             }
-            self.write_page(id);
+            self.tables.write_page(&mut self.io, id);
         }
     }
 }

@@ -17,7 +17,6 @@ mod ordered;
 mod seal;
 mod settle;
 mod superblock;
-mod writeback;
 
 pub(crate) use anticipate::Anticipation;
 pub(crate) use open_close::Stage;
@@ -25,7 +24,6 @@ pub(crate) use settle::Settle;
 pub(crate) use superblock::Updates;
 
 use crate::engine::Engine;
-use crate::epoch::Epoch;
 use crate::format::page::PageId;
 use crate::interface::{IoId, Trace};
 use crate::log::LogPart;
@@ -66,7 +64,6 @@ pub(crate) enum Due {
 
 /// An epoch on its way to the medium. One at a time.
 pub(crate) struct Commit {
-    pub epoch: Epoch,
     pub step: Step,
     /// Content with a lower number belongs to this epoch or an earlier one.
     horizon: IoId,
@@ -96,7 +93,7 @@ pub(crate) struct Commit {
 impl Engine {
     /// The committing epoch relies on all content that is under way now.
     pub(crate) fn commit_waits_for_content(&mut self) {
-        let (horizon, left) = (self.io.horizon(), self.blocks.content_in_flight);
+        let (horizon, left) = (self.io.horizon(), self.contents.content_in_flight);
         let commit = self.scheme.commit.as_mut().expect("a step belongs to a commit");
         (commit.horizon, commit.content_left) = (horizon, left);
     }

@@ -119,9 +119,9 @@ impl Engine {
         if matches!(self.state.stage, Stage::Opening | Stage::Recalling) {
             self.state.stage = Stage::Serving;
             self.io.notice(Notice::Serving);
-            self.schedule.ready.push_back(Task::Admit);
+            self.io.schedule.push(Task::Admit);
             // What an opening found may be more than memory is meant for, and nobody need write for a long time.
-            if self.scheme.log.is_some() && !self.io.failed && !self.settings.read_only {
+            if self.scheme.log.is_some() && !self.io.failed && !self.io.read_only {
                 self.checkpoint_if_due();
             }
         }
@@ -154,7 +154,7 @@ impl Engine {
         match self.state.stage {
             Stage::ClosingEpochs => {
                 let idle = self.tables.open.is_empty() && self.scheme.commit.is_none() && self.scheme.settle.is_empty();
-                if idle && self.settings.read_only {
+                if idle && self.io.read_only {
                     self.closed();
                 } else if idle && self.checkpoint_empties_log() {
                     // An empty log: all that it says is on the pages.
@@ -184,7 +184,7 @@ impl Engine {
         if !self.tables.pages.dirty.is_empty() {
             self.write_all_dirty();
         }
-        self.tables.page_writes == 0
+        !self.tables.are_pages_under_way()
     }
 
     pub(super) fn closing_flushed(&mut self) {
@@ -194,7 +194,7 @@ impl Engine {
         match self.state.stage {
             Stage::ClosingPagesFlush => {
                 self.state.stage = Stage::ClosingBits;
-                self.set_written_bits();
+                self.tables.set_written_bits(&mut self.io);
                 self.go_on_closing();
             }
             Stage::ClosingBitsFlush => {

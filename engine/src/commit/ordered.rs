@@ -11,7 +11,7 @@ impl Engine {
     /// Something that the commit may wait for has ended.
     pub(crate) fn commit_may_go_on(&mut self) {
         if self.scheme.commit.is_some() {
-            self.schedule.ready.push_back(Task::Commit);
+            self.io.schedule.push(Task::Commit);
         }
     }
 
@@ -61,7 +61,7 @@ impl Engine {
                 (true, true) => {}
                 (true, false) => {
                     commit.due.insert(id, Due::Sent);
-                    self.write_page(id);
+                    self.tables.write_page(&mut self.io, id);
                 }
                 // What is in flight was composed after the last change, so it carries the increments.
                 (false, true) => {
@@ -84,7 +84,7 @@ impl Engine {
             commit.due.remove(&id);
             commit.relied_on = commit.relied_on.max(stamp);
         }
-        self.schedule.ready.push_back(Task::Commit);
+        self.io.schedule.push(Task::Commit);
     }
 
     pub(crate) fn commit_flushed(&mut self) {
@@ -109,26 +109,27 @@ impl Engine {
     /// The end of step 2, and step 3: whoever waited is answered, decrements and fingerprints may enter their pages.
     pub(crate) fn epoch_is_durable(&mut self) {
         let commit = self.scheme.commit.take().expect("an epoch that became durable was committing");
-        self.medium.superblock.last_epoch = commit.epoch.number;
+        let epoch = self.tables.committing.take().expect("an epoch that became durable was committing");
+        self.medium.superblock.last_epoch = epoch.number;
         self.scheme.anticipation.durable(self.io.now);
         if self.has_ring() {
             let log = self.scheme.log.as_ref().filter(|_| commit.log.is_sent());
             let trace = log.map_or(commit.trace, |log| Some(Trace::Log { sequence: log.last_sequence() }));
-            self.promises_are_kept(commit.epoch.number, trace);
+            self.promises_are_kept(epoch.number, trace);
         }
-        for request in commit.epoch.waiters {
+        for request in epoch.waiters {
             self.io.reply(request, Reply::Done);
         }
         if self.scheme.log.is_some() {
-            let removed = commit.epoch.removed.into_iter().collect();
-            self.log_epoch_is_durable(commit.epoch.number, commit.log, removed);
+            let removed = epoch.removed.into_iter().collect();
+            self.log_epoch_is_durable(epoch.number, commit.log, removed);
         } else {
             self.scheme.settle.unlink(commit.unlinked);
-            self.scheme.settle.born(commit.epoch.births, commit.epoch.number.0);
-            self.scheme.settle.name(commit.epoch.named);
+            self.scheme.settle.born(epoch.births, epoch.number.0);
+            self.scheme.settle.name(epoch.named);
         }
-        self.scheme.settle.unlink(commit.epoch.cancelled);
-        self.schedule.ready.push_back(Task::Settle);
+        self.scheme.settle.unlink(epoch.cancelled);
+        self.io.schedule.push(Task::Settle);
         self.warn_when_filling();
         self.serve_when_recalled();
         self.update_for_ledger();

@@ -6,12 +6,12 @@
 
 use crate::commit::{Commit, Due, Stage, Step};
 use crate::engine::Engine;
-use crate::epoch::{Epoch, Wanted};
 use crate::format::page::{PageId, Region};
 use crate::interface::{Reply, RequestId};
 use crate::log::LogPart;
 use crate::memory::Part;
 use crate::schedule::Task;
+use crate::tables::{Epoch, Wanted};
 use crate::units::{Lbn, Pbn, count};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -51,8 +51,8 @@ impl Engine {
             self.tables.open.waiters.push(request);
             return self.want_epoch(why);
         }
-        match &mut self.scheme.commit {
-            Some(commit) => commit.epoch.waiters.push(request),
+        match &mut self.tables.committing {
+            Some(epoch) => epoch.waiters.push(request),
             None => self.io.reply(request, Reply::Done),
         }
     }
@@ -65,7 +65,7 @@ impl Engine {
         self.reclaim_if_low();
         self.find_space_for_waiters();
         if self.tables.open.is_empty() {
-            let removals = !self.space.reclaim.removed.is_empty() || !self.io.durability.removed.is_empty();
+            let removals = !self.tables.removals.unsent.is_empty() || !self.io.durability.removed.is_empty();
             // A recount waits for them too.
             if removals && (!self.space.waiters.is_empty() || self.background.recount.running() || self.gives_back()) {
                 self.seal();
@@ -80,7 +80,7 @@ impl Engine {
         if !(timer || pressure || wanted.is_some() || closing) {
             // Who wanted it was helped otherwise while it waited for packs: it fills on.
             if std::mem::take(&mut self.tables.open.is_due) {
-                self.schedule.ready.push_back(Task::Admit);
+                self.io.schedule.push(Task::Admit);
             }
             return;
         }
@@ -102,7 +102,7 @@ impl Engine {
 
     /// Whether so many links of earlier commits still wait for their refs pages that no further ones may be unmapped.
     pub(crate) fn is_behind(&self) -> bool {
-        count(self.scheme.settle.records()) * crate::epoch::RECORD_COST_BYTES > self.memory.accountant.limit(Part::Dirty)
+        count(self.scheme.settle.records()) * crate::tables::RECORD_COST_BYTES > self.memory.accountant.limit(Part::Dirty)
     }
 
     /// The open epoch begins to commit, and the next one opens.
@@ -122,12 +122,12 @@ impl Engine {
         }
         // An epoch without records is sealed for the removals alone; any other flushes in step 2 at the latest.
         let removals = epoch.is_empty();
-        due.extend(self.space.reclaim.removed.keys().map(|&id| (id, Due::Unsent)));
+        due.extend(self.tables.removals.unsent.keys().map(|&id| (id, Due::Unsent)));
+        self.tables.committing = Some(epoch);
         self.scheme.commit = Some(Commit {
-            epoch,
             step: if in_log { Step::Links } else { Step::Content },
             horizon: self.io.horizon(),
-            content_left: self.blocks.content_in_flight,
+            content_left: self.contents.content_in_flight,
             due,
             relied_on: 0,
             removals,
@@ -145,7 +145,7 @@ impl Engine {
     /// The blocks born in an epoch, which its records are to name. One that no LBN of the epoch means any more dies here: no unit names it, so
     /// nobody may link to it from now on.
     fn newborn(&mut self, epoch: &mut Epoch) -> BTreeSet<Pbn> {
-        let is_alive = |pbn: &&Pbn| self.blocks.fresh.get(**pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch.number.0);
+        let is_alive = |pbn: &&Pbn| self.space.fresh.get(**pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch.number.0);
         let mut newborn: BTreeSet<Pbn> = epoch.births.iter().filter(is_alive).copied().collect();
         // Where counts on the medium are wrong, one may have been left alive that nothing means.
         if !epoch.cancelled.is_empty() || epoch.birth_lost_a_link {
@@ -165,7 +165,7 @@ impl Engine {
     /// who wait: points of the epoch stand over a range only on pages that are composed now.
     fn map_pages_of(&mut self, epoch: &mut Epoch) -> VecDeque<u64> {
         let per_page = Region::Map.entries_per_page();
-        let in_memory = self.memory.accountant.limit(Part::Dirty) / (per_page * crate::epoch::RECORD_COST_BYTES);
+        let in_memory = self.memory.accountant.limit(Part::Dirty) / (per_page * crate::tables::RECORD_COST_BYTES);
         let most = in_memory.clamp(RANGE_PAGES_MIN, RANGE_PAGES_MAX).min(self.clear_pages_max(epoch.points.len()));
         let mut pages: BTreeSet<u64> = epoch.points.keys().map(|lbn| lbn.0 / per_page).collect();
         let mut looked = 0;
@@ -181,7 +181,7 @@ impl Engine {
                         break 'ranges;
                     }
                     looked += 1;
-                    if !self.is_blank(PageId { region: Region::Map, index: page }) {
+                    if !self.tables.is_blank(&mut self.io, PageId { region: Region::Map, index: page }) {
                         touched += 1;
                         pages.insert(page);
                     }

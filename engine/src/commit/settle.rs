@@ -8,8 +8,8 @@ use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
-use crate::pages::Got;
 use crate::schedule::Task;
+use crate::tables::Got;
 use crate::units::{Pbn, index};
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ impl Engine {
     /// Most pages are in memory: no need to sort for them.
     fn settle_new_unlinked(&mut self) {
         for pbn in std::mem::take(&mut self.scheme.settle.new_unlinked) {
-            if self.tables.pages.get(self.medium.geometry.refs_of(pbn).0).is_some() {
+            if self.tables.pages.get(self.geometry.refs_of(pbn).0).is_some() {
                 self.change_refs(pbn, -1);
             } else {
                 *self.scheme.settle.unlinked.entry(pbn).or_insert(0) += 1;
@@ -105,11 +105,11 @@ impl Engine {
         let mut from = Pbn(0);
         let mut waiting = 0;
         while let Some((&pbn, _)) = self.scheme.settle.unlinked.range(from..).next() {
-            let (id, _) = self.medium.geometry.refs_of(pbn);
-            from = self.medium.geometry.first_pbn(id) + Region::Refs.entries_per_page();
-            match self.ensure(id) {
+            let (id, _) = self.geometry.refs_of(pbn);
+            from = self.geometry.first_pbn(id) + Region::Refs.entries_per_page();
+            match self.tables.ensure(&mut self.io, id) {
                 Got::Wait => {
-                    self.wait(id, Task::Settle);
+                    self.tables.wait(&mut self.io, id, Task::Settle);
                     waiting += 1;
                     if waiting >= self.tables.pages.waiting_max() {
                         return;
@@ -143,7 +143,7 @@ impl Engine {
     fn settle_new_births(&mut self) {
         let births = std::mem::take(&mut self.scheme.settle.new_births);
         for (i, &(pbn, epoch)) in births.iter().enumerate() {
-            let (id, at) = self.medium.geometry.fingerprint_of(pbn);
+            let (id, at) = self.geometry.fingerprint_of(pbn);
             if self.tables.pages.get(id).is_none() {
                 self.scheme.settle.births.insert(pbn, epoch);
                 continue;
@@ -156,12 +156,12 @@ impl Engine {
         let mut from = Pbn(0);
         let mut waiting = 0;
         while let Some((&pbn, &epoch)) = self.scheme.settle.births.range(from..).next() {
-            let (id, at) = self.medium.geometry.fingerprint_of(pbn);
+            let (id, at) = self.geometry.fingerprint_of(pbn);
             from = pbn + 1;
-            match self.ensure(id) {
+            match self.tables.ensure(&mut self.io, id) {
                 Got::Wait => {
-                    self.wait(id, Task::Settle);
-                    from = self.medium.geometry.first_pbn(id) + Region::Fingerprints.entries_per_page();
+                    self.tables.wait(&mut self.io, id, Task::Settle);
+                    from = self.geometry.first_pbn(id) + Region::Fingerprints.entries_per_page();
                     waiting += 1;
                     if waiting >= self.tables.pages.waiting_max() {
                         return;
@@ -183,15 +183,15 @@ impl Engine {
 
     fn settle_named(&mut self) {
         for (pbn, fingerprint) in std::mem::take(&mut self.scheme.settle.named) {
-            let (id, _) = self.medium.geometry.fingerprint_of(pbn);
-            match self.ensure(id) {
+            let (id, _) = self.geometry.fingerprint_of(pbn);
+            match self.tables.ensure(&mut self.io, id) {
                 Got::Ready => self.enter_name(pbn, fingerprint),
                 Got::Unreadable => {
                     self.io.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
                 }
                 Got::Wait => {
                     self.scheme.settle.named.insert(pbn, fingerprint);
-                    self.wait(id, Task::Settle);
+                    self.tables.wait(&mut self.io, id, Task::Settle);
                 }
             }
         }
@@ -201,14 +201,14 @@ impl Engine {
     fn let_birth_in(&mut self, id: PageId, at: usize, (pbn, epoch): (Pbn, u64), next: Option<Pbn>) {
         self.enter_birth(id, at, pbn, epoch);
         // Full pages have nothing to wait for; in the log's mode they have a checkpoint.
-        if self.scheme.log.is_none() && next.is_none_or(|next| self.medium.geometry.fingerprint_of(next).0 != id) {
+        if self.scheme.log.is_none() && next.is_none_or(|next| self.geometry.fingerprint_of(next).0 != id) {
             self.write_if_full(id);
         }
         self.end_fresh(pbn, epoch);
     }
 
     fn enter_birth(&mut self, id: PageId, at: usize, pbn: Pbn, epoch: u64) {
-        let Some(fresh) = self.blocks.fresh.get(pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
+        let Some(fresh) = self.space.fresh.get(pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
         let entry = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
         debug_assert!(entry.kind != Kind::None);
         let page = self.tables.pages.expect(id);
@@ -224,7 +224,7 @@ impl Engine {
 
     /// The birth is over; if the content is on the device too, nothing needs to be remembered.
     pub(crate) fn end_fresh(&mut self, pbn: Pbn, epoch: u64) {
-        if let Some(fresh) = self.blocks.fresh.get_mut(pbn).filter(|f| f.epoch == epoch) {
+        if let Some(fresh) = self.space.fresh.get_mut(pbn).filter(|f| f.epoch == epoch) {
             fresh.waits = false;
             if fresh.held.is_none() {
                 self.forget_fresh(pbn);
@@ -237,7 +237,7 @@ impl Engine {
         // From the end: blocks are handed out in ascending order, so that is where a page is filled last.
         let full = (0..index(Region::Fingerprints.entries_per_page())).rev().all(|i| !page.content.fingerprint(i).is_none());
         if full && page.dirty.is_some() && !page.writing {
-            self.write_page(id);
+            self.tables.write_page(&mut self.io, id);
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::Map;
 use crate::buffer::{BufferMut, Home, Slice};
 use crate::interface::{Action, Class, IoId, Notice, Reply, RequestId};
 use crate::ledger::Ledger;
+use crate::schedule::Schedule;
 use crate::units::{Blocks, Bytes, Pbn, Time, count};
 use std::sync::Arc;
 
@@ -27,14 +28,18 @@ pub(crate) struct Io {
     home: Arc<dyn Home>,
     pub durability: Durability,
     pub ledger: Ledger,
+    /// What the engine itself goes on with.
+    pub schedule: Schedule,
     /// A write or a flush has failed.
     pub failed: bool,
+    /// This opening writes nothing.
+    pub read_only: bool,
 }
 
 impl Io {
-    pub fn new(home: Arc<dyn Home>, now: Time) -> Self {
-        let (out, under_way, durability, ledger) = Default::default();
-        Self { now, out, under_way, next: 1, home, durability, ledger, failed: false }
+    pub fn new(home: Arc<dyn Home>, now: Time, read_only: bool) -> Self {
+        let (out, under_way, durability, ledger, schedule) = Default::default();
+        Self { now, out, under_way, next: 1, home, durability, ledger, schedule, failed: false, read_only }
     }
 
     /// Registers an operation, and returns its number.

@@ -42,7 +42,7 @@ impl Engine {
     /// A free block becomes the log's.
     pub(super) fn joins_log(&mut self, pbn: Pbn) {
         self.scheme.log.as_mut().expect("there is a log to join").blocks.insert(pbn, Use::Plain);
-        self.space.of_log(self.medium.geometry.refs_of(pbn).0.index, 0, true);
+        self.space.of_log(self.geometry.refs_of(pbn).0.index, 0, true);
     }
 
     /// The log needs a block no more, nor does anything that it knows of.
@@ -60,14 +60,14 @@ impl Engine {
     /// The refs page of a block is in memory: if it waits to be let go of, it is.
     pub(crate) fn let_leave_log(&mut self, pbn: Pbn) {
         if self.scheme.log.as_ref().is_some_and(|log| log.blocks.get(&pbn) == Some(&Use::Leaving)) {
-            let refs = self.refs_now(pbn);
+            let refs = self.tables.refs_now(pbn);
             self.has_left_log(pbn, refs);
         }
     }
 
     fn has_left_log(&mut self, pbn: Pbn, refs: u8) {
         self.scheme.log.as_mut().expect("it was the log's").blocks.remove(&pbn);
-        self.space.of_log(self.medium.geometry.refs_of(pbn).0.index, refs, false);
+        self.space.of_log(self.geometry.refs_of(pbn).0.index, refs, false);
         if refs == 0 {
             self.freed(pbn);
         }

@@ -9,11 +9,12 @@
 use super::blocks::Use;
 use super::holds::{Held, Holding};
 use crate::Map;
-use crate::blocks::Fresh;
 use crate::engine::Engine;
 use crate::format::entry::MapEntry;
 use crate::format::record::Record;
 use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES};
+use crate::space::Fresh;
+use crate::tables::Tables;
 use crate::units::{Epoch, Pbn};
 use std::cmp::Reverse;
 
@@ -122,7 +123,7 @@ impl Engine {
     pub(super) fn take_away(&mut self, epoch: Epoch, block: Pbn, to: Pbn) -> (Fresh, Held, i16) {
         let log = self.scheme.log.as_mut().expect("only a log holds content back");
         let held = log.holding.remove(epoch, block).expect("what is moved is held back");
-        let fresh = self.blocks.fresh.remove(block).expect("what is held back is fresh");
+        let fresh = self.space.fresh.remove(block).expect("what is held back is fresh");
         self.index.remove(&fresh.fingerprint, block);
         self.index.insert(&fresh.fingerprint, to);
         (fresh, held, self.empty(block))
@@ -132,7 +133,7 @@ impl Engine {
     pub(super) fn counts_now(&mut self, pbn: Pbn, counts: i16, is_of_log: bool) {
         self.tables.beside.add(pbn, 1, counts);
         let counts = u8::try_from(counts).expect("what is packed together is bounded by a count");
-        self.space.counted(self.medium.geometry.refs_of(pbn).0.index, pbn, 0, counts, is_of_log);
+        self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, 0, counts, is_of_log);
     }
 
     /// Blocks of what was packed are free again, in their order: the next new ones go there.
@@ -147,7 +148,7 @@ impl Engine {
         let counts = self.tables.beside.take(pbn);
         assert!(counts > 0, "a new block counts");
         let before = u8::try_from(counts).expect("a count stays within its byte");
-        self.space.counted(self.medium.geometry.refs_of(pbn).0.index, pbn, before, 0, false);
+        self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, before, 0, false);
         counts
     }
 
@@ -155,11 +156,12 @@ impl Engine {
     fn rename(&mut self, moved: &Map<Pbn, MapEntry>) {
         let commit = self.scheme.commit.as_mut().expect("carriers are a commit's");
         let now = |pbn: Pbn| moved.get(&pbn).copied();
-        let points = commit.epoch.points.values_mut().chain(self.tables.open.points.values_mut());
+        let Tables { open, committing: Some(epoch), .. } = &mut self.tables else { return };
+        let points = epoch.points.values_mut().chain(open.points.values_mut());
         for point in points {
             *point = point.pbn().and_then(now).unwrap_or(*point);
         }
-        for pbn in commit.epoch.cancelled.iter_mut().chain(&mut self.tables.open.cancelled) {
+        for pbn in epoch.cancelled.iter_mut().chain(&mut open.cancelled) {
             *pbn = now(*pbn).and_then(MapEntry::pbn).unwrap_or(*pbn);
         }
         for record in &mut commit.log.records {

@@ -8,18 +8,19 @@
 //! 4. With the bits durable before the anchor, a page that was written and has none is one that live records touch: no other needs to be
 //!    doubted after a crash.
 
+use super::Log;
 use super::blocks::Use;
 use super::condense::{Copies, Segments};
 use super::units::PLACES_LEFT_MIN;
 use super::walk::runs;
-use super::{Live, Log};
 use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::format::anchor::{Anchor, Condensed};
 use crate::format::page::{PageId, Region};
 use crate::io::FlushFor;
-use crate::pages::Got;
 use crate::schedule::Task;
+use crate::tables::Got;
+use crate::tables::{Committed, Live};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -80,9 +81,10 @@ impl Engine {
     /// Begins one where memory or space asks for it.
     pub(crate) fn checkpoint_if_due(&mut self) {
         let log = self.scheme.log.as_ref().expect("checkpoints are the log's");
-        let memory = self.are_too_many(log.live.bytes(), log.live.len());
+        let records = &self.tables.committed.as_ref().expect("a log has records").records;
+        let memory = self.are_too_many(records.bytes(), records.len());
         // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.
-        let reserve = self.medium.geometry.reserve_blocks;
+        let reserve = self.geometry.reserve_blocks;
         let most = self.settings.checkpoint_beyond;
         let most = if self.space.census.free > 2 * reserve { most } else { most.min(reserve / 4) };
         let units = count(log.walk.len() + log.segments.places.len()) > most;
@@ -96,7 +98,8 @@ impl Engine {
     /// Whether further writes should wait for the one that is under way: there are too many live records.
     pub(crate) fn waits_for_checkpoint(&self) -> bool {
         let too_many = |live: &Live| self.are_too_many(live.bytes() / LIVE_SHARES_MAX, live.len() / LIVE_SHARES_MAX);
-        self.scheme.log.as_ref().is_some_and(|log| log.checkpoint.is_some() && too_many(&log.live))
+        let is_under_way = self.scheme.log.as_ref().is_some_and(|log| log.checkpoint.is_some());
+        is_under_way && self.tables.committed.as_ref().is_some_and(|committed| too_many(&committed.records))
     }
 
     /// Begins one, if none is under way and there is anything before the new anchor, or for the superblock to say.
@@ -104,19 +107,20 @@ impl Engine {
         let ends_recount = self.background.recount.is_unsaid;
         let is_wanted = |log: &&mut Log| log.keeps_blocks() || log.is_cut_off || ends_recount;
         let Some(log) = self.scheme.log.as_mut().filter(is_wanted) else { return };
-        if self.io.failed || self.settings.read_only {
+        if self.io.failed || self.io.read_only {
             return;
         }
         if let Some(under_way) = &log.checkpoint {
             log.checkpoint_is_next |= under_way.copies.is_some();
             return;
         }
-        let mut due: VecDeque<PageId> = log.live.pages(log.epoch).collect();
+        let Committed { records, epoch, .. } = self.tables.committed();
+        let (mut due, epoch): (VecDeque<PageId>, _) = (records.pages(*epoch).collect(), *epoch);
         if ends_recount {
             due.extend(self.tables.pages.unsettled());
         }
-        log.checkpoint = Some(Checkpoint { ends_recount, ..Checkpoint::new(log.epoch, log.flushed, due, None) });
-        self.schedule.ready.push_back(Task::Checkpoint);
+        log.checkpoint = Some(Checkpoint { ends_recount, ..Checkpoint::new(epoch, log.flushed, due, None) });
+        self.io.schedule.push(Task::Checkpoint);
     }
 
     pub(crate) fn go_on_with_checkpoint(&mut self) {
@@ -146,20 +150,20 @@ impl Engine {
         let mut again = Vec::new();
         while self.checkpoint().writing.len() < most && again.len() < most && self.checkpoint().not_yet.len() < most {
             let Some(id) = loading.pop().or_else(|| self.checkpoint().due.pop_front()) else { break };
-            match self.ensure(id) {
+            match self.tables.ensure(&mut self.io, id) {
                 // It is asked again when that write is over.
                 Got::Ready if self.tables.pages.expect(id).writing => again.push(id),
                 // Somebody sent it since its last record.
                 Got::Ready if !self.tables.pages.expect(id).unsaved && self.tables.pages.expect(id).dirty.is_none() => {}
-                Got::Ready if !self.may_be_written(id) => self.checkpoint().not_yet.push(id),
+                Got::Ready if !self.tables.may_be_written(id) => self.checkpoint().not_yet.push(id),
                 Got::Ready => {
-                    self.write_page(id);
+                    self.tables.write_page(&mut self.io, id);
                     self.checkpoint().writing.insert(id);
                 }
                 Got::Unreadable if self.checkpoint().is_spill => self.checkpoint().lacks_page = true,
                 Got::Unreadable => return self.fail("a read of a page that has to change"),
                 Got::Wait => {
-                    self.wait(id, Task::Checkpoint);
+                    self.tables.wait(&mut self.io, id, Task::Checkpoint);
                     again.push(id);
                 }
             }
@@ -182,8 +186,8 @@ impl Engine {
 
     /// Sends a page that has waited to be vouched for, if it is still there.
     pub(super) fn send_page_of_checkpoint(&mut self, id: PageId) {
-        if self.tables.pages.get(id).is_some_and(|page| !page.writing) && self.may_be_written(id) {
-            self.write_page(id);
+        if self.tables.pages.get(id).is_some_and(|page| !page.writing) && self.tables.may_be_written(id) {
+            self.tables.write_page(&mut self.io, id);
             self.checkpoint().writing.insert(id);
         } else {
             self.checkpoint().loading.push(id);
@@ -194,7 +198,7 @@ impl Engine {
     pub(crate) fn checkpoint_page_written(&mut self, id: PageId) {
         if let Some(checkpoint) = self.scheme.log.as_mut().and_then(|log| log.checkpoint.as_mut()) {
             checkpoint.writing.remove(&id);
-            self.schedule.ready.push_back(Task::Checkpoint);
+            self.io.schedule.push(Task::Checkpoint);
         }
     }
 
@@ -216,12 +220,12 @@ impl Engine {
     /// The bits of pages that are durable for the first time.
     fn checkpoint_bits(&mut self) {
         if !self.io.durability.bits_ready.is_empty() {
-            return self.schedule.ready.push_back(Task::Bits);
+            return self.io.schedule.push(Task::Bits);
         }
         let due: Vec<PageId> = self.tables.pages.dirty.iter().copied().filter(|id| id.region == Region::Written).collect();
         for id in due {
             if !self.tables.pages.expect(id).writing {
-                self.write_page(id);
+                self.tables.write_page(&mut self.io, id);
             }
         }
         // Others may have sent some of them.
@@ -275,7 +279,7 @@ impl Engine {
         let Some(at) = self.scheme.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at) else { return };
         match at {
             // It may have to vouch for something.
-            At::Pages | At::SuperblockDue => self.schedule.ready.push_back(Task::Checkpoint),
+            At::Pages | At::SuperblockDue => self.io.schedule.push(Task::Checkpoint),
             At::Superblock if !self.io.failed => self.end_checkpoint(),
             _ => {}
         }
@@ -289,11 +293,11 @@ impl Engine {
         match copies {
             Some(copies) => {
                 log.segments.has(copies, log.next - count(log.walk.len()) - 1);
-                log.live.condensed_upto(epoch);
+                self.tables.committed().records.condensed_upto(epoch);
                 self.anchor_has_moved(sequence, Vec::new());
             }
             None => {
-                log.live.forget_upto(epoch);
+                self.tables.committed().records.forget_upto(epoch);
                 log.has_spilled = false;
                 let Segments { places, reserve, .. } = std::mem::take(&mut log.segments);
                 // No superblock has ever named these.
@@ -330,7 +334,7 @@ impl Engine {
                 self.leaves_log(pbn);
             }
         }
-        self.schedule.ready.push_back(Task::Settle);
+        self.io.schedule.push(Task::Settle);
         self.space.no_longer_busy();
         self.release_held(sequence);
     }

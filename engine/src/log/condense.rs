@@ -25,6 +25,7 @@ use crate::interface::Class;
 use crate::io::IoFor;
 use crate::memory::Part;
 use crate::schedule::Task;
+use crate::tables::Live;
 use crate::units::{BLOCK_BYTES, Epoch, Pbn, count, index};
 use std::collections::VecDeque;
 
@@ -95,18 +96,18 @@ impl Log {
     }
 
     /// The copies of all but the newest units, or as far as so many units take them; none where that saves too little.
-    fn copies(&self, units_max: u64) -> Option<Checkpoint> {
+    fn copies(&self, live: &Live, units_max: u64) -> Option<Checkpoint> {
         let before = |epoch: Epoch| self.cut_behind(Epoch(epoch.get() - 1));
         let newest = self.walk.len() / KEPT_FRACTION + 1;
         let (mut cut, mut epoch) = before(self.walk.get(self.walk.len().checked_sub(newest)?)?.epoch)?;
         let most = units_max * (count(UNIT_ROOM_BYTES) / count(COPY_BYTES_MAX));
-        if let Some((first_left, _)) = self.live.uncondensed().take_while(|(of, _)| *of <= epoch).nth(index(most)) {
+        if let Some((first_left, _)) = live.uncondensed().take_while(|(of, _)| *of <= epoch).nth(index(most)) {
             // Of this epoch not all finds room.
             (cut, epoch) = before(first_left)?;
         }
         let mut units: Vec<(Epoch, UnitWriter)> = Vec::new();
         let mut last = Epoch(0);
-        for (of, piece) in self.live.uncondensed().take_while(|(of, _)| *of <= epoch) {
+        for (of, piece) in live.uncondensed().take_while(|(of, _)| *of <= epoch) {
             push(&mut units, last, of, record_of(&piece)?);
             last = of;
         }
@@ -117,7 +118,7 @@ impl Log {
         let passed = index(cut + 1 - self.first());
         let is_worth_it = units.len() * GAIN_MIN <= passed;
         let copies = Copies { units, places: Vec::new(), blocks_left: 0 };
-        is_worth_it.then(|| Checkpoint::new(epoch, cut, self.live.name_pages(epoch).collect(), Some(copies)))
+        is_worth_it.then(|| Checkpoint::new(epoch, cut, live.name_pages(epoch).collect(), Some(copies)))
     }
 }
 
@@ -144,12 +145,12 @@ impl Engine {
             return;
         }
         let units_max = (self.memory.accountant.limit(Part::Log) / SEGMENT_MEMORY_FRACTION / BLOCK_BYTES).clamp(1, SEGMENT_UNITS_MAX);
-        let condensing = log.copies(units_max);
+        let condensing = log.copies(&self.tables.committed().records, units_max);
         let log = self.scheme.log.as_mut().expect("it was just there");
         log.segments.again = log.walk.len() + log.walk.len() / 8;
         if condensing.is_some() {
             log.checkpoint = condensing;
-            self.schedule.ready.push_back(Task::Checkpoint);
+            self.io.schedule.push(Task::Checkpoint);
         }
     }
 
@@ -163,7 +164,7 @@ impl Engine {
         let ahead = index((self.space.census.free / PLACES_FRACTION).min(RESERVE_UNITS_MAX));
         let mut held = self.scheme.log.as_ref().expect("it is there").segments.reserve.len();
         let wanted = if held < needed { needed.max(ahead) } else { needed };
-        while held < wanted && self.space.census.free > self.medium.geometry.reserve_blocks {
+        while held < wanted && self.space.census.free > self.geometry.reserve_blocks {
             match self.take_free_block() {
                 Ok(Some(pbn)) => {
                     self.joins_log(pbn);
@@ -171,7 +172,7 @@ impl Engine {
                     held += 1;
                 }
                 Ok(None) => break,
-                Err(page) => return self.wait(page, Task::Checkpoint),
+                Err(page) => return self.tables.wait(&mut self.io, page, Task::Checkpoint),
             }
         }
         let log = self.scheme.log.as_mut().expect("it is there");
@@ -209,7 +210,7 @@ impl Engine {
     pub(crate) fn copies_written(&mut self, units: usize) {
         if !self.io.failed {
             self.copies().blocks_left -= units;
-            self.schedule.ready.push_back(Task::Checkpoint);
+            self.io.schedule.push(Task::Checkpoint);
         }
     }
 

@@ -5,12 +5,12 @@
 //!    where the anchor says up to the walk, so that none is missing and none is another life's.
 //! 3. Their epochs never fall, and none lies behind the anchor's.
 
-use super::effect::Effect;
 use super::records::effects_of;
 use super::walk::{Limits, each};
 use crate::format::anchor::Anchor;
 use crate::format::record::Record;
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
+use crate::tables::effect::Effect;
 use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeMap;
 

@@ -7,13 +7,13 @@
 //! 3. Everything else is an error: zeros, for nothing proves them; content with a checksum only; what cannot be read.
 
 use super::Log;
-use super::live::Unchained;
 use super::walk::Ended;
 use crate::engine::Engine;
 use crate::expect::Expect;
 use crate::fingerprint::Digest;
 use crate::format::page::PageId;
-use crate::pages::Got;
+use crate::tables::Got;
+use crate::tables::{Committed, Unchained};
 use crate::units::{BLOCK_SIZE, Epoch, Lbn, Pbn, count, index};
 use std::collections::BTreeSet;
 
@@ -30,6 +30,7 @@ impl Engine {
     /// Its records count up to this epoch. It may show as the volume opens, or later, when a page comes.
     pub(crate) fn log_is_damaged(&mut self, last: Epoch) {
         self.state.log_counts_upto = Some(last);
+        self.tables.committed.iter_mut().for_each(|committed| committed.is_end_known = false);
         self.settings.verify_reads = true;
         self.fail("a damaged log");
         self.recovery.opening = None;
@@ -43,12 +44,11 @@ impl Engine {
         if ended.condensed_missing.is_some() || ended.outside.is_some() || ended.twice().is_some() {
             (live, last) = (Unchained::default(), Epoch(0));
         }
-        let mut log = Log::new(ended.end + 1, last);
         if last > Epoch(0) {
             ended.replay(&BTreeSet::new(), &mut |epoch, effect| live.push(epoch, effect));
         }
-        log.live = live.chained();
-        self.scheme.log = Some(log);
+        self.tables.committed = Some(Committed::new(live.chained(), last, last));
+        self.scheme.log = Some(Log::new(ended.end + 1));
         self.log_is_damaged(last);
     }
 
@@ -68,15 +68,15 @@ impl Engine {
             // Too short a name to prove whose content it is.
             Expect::Short(_) | Expect::Checksum(_) | Expect::Unknown | Expect::Page(_) => false,
         };
-        let map = self.age(self.medium.geometry.map_of(lbn), last)?;
-        let name = self.age(self.medium.geometry.fingerprint_of(pbn), last)?;
+        let map = self.age(self.geometry.map_of(lbn), last)?;
+        let name = self.age(self.geometry.fingerprint_of(pbn), last)?;
         Ok(is_it && map.is_some() && map == name)
     }
 
     /// Up to which epoch the sector of an entry is known; none where it cannot be read.
     fn age(&mut self, (page, entry): (PageId, usize), last: Epoch) -> Result<Option<Epoch>, PageId> {
         let sector = index(count(entry) / page.region.entries_per_sector());
-        match self.ensure(page) {
+        match self.tables.ensure(&mut self.io, page) {
             Got::Wait => Err(page),
             Got::Unreadable => Ok(None),
             Got::Ready => Ok(Some(last.max(Epoch(self.tables.pages.expect(page).content.tag(sector))))),

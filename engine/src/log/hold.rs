@@ -136,7 +136,7 @@ impl Engine {
     /// What an epoch holds back no more, because it goes to its own block.
     pub(super) fn take_held(&mut self, epoch: Epoch, pbn: Pbn) -> Slice {
         let held = self.scheme.log.as_mut().expect("it is there").holding.remove(epoch, pbn).expect("what goes was held back");
-        let fresh = self.blocks.fresh.get(pbn).expect("what is held back is fresh");
+        let fresh = self.space.fresh.get(pbn).expect("what is held back is fresh");
         let (content, fingerprint) = (fresh.held.clone().expect("what is held back has its content"), fresh.fingerprint);
         self.content_goes_to(pbn, held.lbns.into_iter().map(|lbn| Lies { lbn, slot: 0, fingerprint }).collect());
         content
@@ -145,18 +145,18 @@ impl Engine {
     /// Sends content, in the order of its blocks: neighbours in one write.
     pub(super) fn send_runs(&mut self, contents: Vec<(Pbn, Slice)>) {
         let content = |_: &Self, first, blocks| IoFor::Content { first, blocks: count(blocks) };
-        self.blocks.content_in_flight += self.write_blocks(contents, Class::Data, content);
+        self.contents.content_in_flight += self.write_blocks(contents, Class::Data, content);
     }
 
     /// Whether the content of a block is held back, and nowhere else.
     pub(crate) fn is_held_back(&self, pbn: Pbn) -> bool {
-        let (Some(log), Some(fresh)) = (&self.scheme.log, self.blocks.fresh.get(pbn)) else { return false };
+        let (Some(log), Some(fresh)) = (&self.scheme.log, self.space.fresh.get(pbn)) else { return false };
         log.holding.contains(Epoch(fresh.epoch), pbn)
     }
 
     /// Another LBN means a block, which may be held back.
     pub(crate) fn held_for_another(&mut self, pbn: Pbn, lbn: Lbn) {
-        if let (Some(log), Some(fresh)) = (&mut self.scheme.log, self.blocks.fresh.get(pbn)) {
+        if let (Some(log), Some(fresh)) = (&mut self.scheme.log, self.space.fresh.get(pbn)) {
             log.holding.means_too(Epoch(fresh.epoch), pbn, lbn);
         }
     }

@@ -22,12 +22,12 @@ mod condense;
 mod condensed;
 mod damaged;
 mod doubts;
-mod effect;
+
 mod gain;
 mod gather;
 mod hold;
 mod holds;
-mod live;
+
 mod open;
 mod pack;
 mod places;
@@ -45,7 +45,6 @@ mod walk;
 mod walk_tests;
 
 pub(crate) use doubts::holds;
-pub(crate) use live::{Live, Unchained};
 pub(crate) use open::{Opening, READ_RETRIES};
 pub(crate) use units::LogPart;
 pub(crate) use walk::{Limits, Walk};
@@ -56,16 +55,11 @@ use blocks::Use;
 use checkpoint::Checkpoint;
 use condense::Segments;
 use std::collections::VecDeque;
-use vouch::Vouched;
 
 /// The log of an open volume.
 pub(crate) struct Log {
-    /// Every record since the anchor.
-    pub live: Live,
-    /// The last epoch that is committed.
-    pub epoch: Epoch,
-    /// How far pages may go.
-    vouched: Vouched,
+    /// A superblock is on its way that vouches for this epoch, and for the units up to this sequence.
+    vouching: Option<(Epoch, u64)>,
     /// The sequence of the next unit.
     next: u64,
     /// The sequence of the last unit that is flushed.
@@ -114,11 +108,9 @@ struct Held {
 
 impl Log {
     /// A log whose next unit has this sequence.
-    fn new(next: u64, epoch: Epoch) -> Self {
+    fn new(next: u64) -> Self {
         Self {
-            live: Live::new(0),
-            epoch,
-            vouched: Vouched::upto(epoch),
+            vouching: None,
             next,
             flushed: next - 1,
             places: VecDeque::new(),
@@ -145,11 +137,6 @@ impl Log {
     /// The sequence of the last unit that was composed.
     pub fn last_sequence(&self) -> u64 {
         self.next - 1
-    }
-
-    /// The last epoch that pages on the medium may hold.
-    pub fn vouched_upto(&self) -> Epoch {
-        self.vouched.upto
     }
 
     /// Records that are held back, for the account of memory.

@@ -12,17 +12,14 @@
 //! 6. Records that are more than memory is meant for enter pages while the walk is read, as far as they count for certain (`spill.rs`).
 
 use super::blocks::Use;
-use super::live::Unchained;
 use super::places::{RECORDS_A_UNIT, Reserved};
 use super::progress::Telling;
 use super::units::PLACES_LEFT_MIN;
 use super::walk::{Ended, Limits, Taken, Walk};
-use super::{Log, Segments, Vouched, Walked};
-use crate::blocks::Fresh;
+use super::{Log, Segments, Walked};
 use crate::buffer::{BufferMut, Slice};
 use crate::commit::Stage;
 use crate::engine::Engine;
-use crate::epoch::Epoch;
 use crate::format::anchor::Barrier;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::PageId;
@@ -34,6 +31,8 @@ use crate::io::FlushFor;
 use crate::io::IoFor;
 use crate::io::Which;
 use crate::schedule::Task;
+use crate::space::Fresh;
+use crate::tables::{Committed, Epoch, Live, Unchained};
 use crate::units::{Bytes, Epoch as Number, Pbn, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,7 +122,8 @@ impl Engine {
             _ => {
                 if wanted {
                     let (next, epoch) = (self.medium.superblock.last_log_sequence + 1, self.medium.superblock.last_epoch);
-                    self.scheme.log = Some(Log::new(next, epoch));
+                    self.scheme.log = Some(Log::new(next));
+                    self.tables.committed = Some(Committed::new(Live::new(0), epoch, epoch));
                 }
                 self.log_is_read();
             }
@@ -140,7 +140,7 @@ impl Engine {
             let opening = self.log_opening();
             let Some((which, pbn)) = opening.walk.as_mut().and_then(Walk::ask) else { break };
             opening.reads += 1;
-            let at = self.medium.geometry.block_at(pbn);
+            let at = self.geometry.block_at(pbn);
             self.io.read(IoFor::WalkRead { which, pbn }, at, 1, false, Class::Log);
         }
         let opening = self.log_opening();
@@ -156,9 +156,9 @@ impl Engine {
 
     pub(crate) fn walk_arrived(&mut self, which: Which, pbn: Pbn, buffer: BufferMut, result: Result<(), IoFailure>) {
         if result.is_err() {
-            return self.opening_read_failed(IoFor::WalkRead { which, pbn }, self.medium.geometry.block_at(pbn), false, Class::Log);
+            return self.opening_read_failed(IoFor::WalkRead { which, pbn }, self.geometry.block_at(pbn), false, Class::Log);
         }
-        let unit = open(&self.medium.authenticator, pbn, buffer.block(0));
+        let unit = open(&self.keys.authenticator, pbn, buffer.block(0));
         let Some(opening) = self.recovery.opening.as_mut() else { return };
         opening.reads -= 1;
         opening.units_read += 1;
@@ -217,14 +217,14 @@ impl Engine {
         let beyond = units.into_iter().filter(|(sequence, (pbn, _))| *sequence > ended.flushed && ended.place_of(*sequence) == Some(*pbn));
         self.log_opening().again.extend(beyond.map(|(_, unit)| unit));
         self.journal.log_end = Some(ended.end);
-        let mut log = Log::new(ended.end + 1, ended.epoch);
+        let mut log = Log::new(ended.end + 1);
         let mut live = self.log_opening().live.take().expect("what was read is live");
         ended.replay(wrong, &mut |epoch, effect| live.push(epoch, effect));
-        log.live = live.chained();
+        let mut live = live.chained();
         log.has_spilled = self.log_opening().spilled > 0;
         let (since, before) =
             self.medium.superblock.anchor.as_ref().map_or((0, Number(0)), |anchor| (anchor.condensed.since, anchor.epoch));
-        log.live.condensed_upto(before);
+        live.condensed_upto(before);
         log.walk = ended.units.iter().map(|&Taken { pbn, incarnation, epoch, .. }| Walked { pbn, incarnation, epoch }).collect();
         log.segments = Segments::read(since, ended.condensed.clone());
         log.places = ended.come.iter().copied().collect();
@@ -236,9 +236,8 @@ impl Engine {
         // Where no place is named there is no next one.
         log.is_cut_off = ended.come.is_empty();
         let needs_closing = crashed && !ended.is_closed() && !log.is_cut_off;
-        if !needs_closing {
-            log.vouched = Vouched::upto(ended.vouched);
-        }
+        let vouched = if needs_closing { ended.epoch } else { ended.vouched };
+        self.tables.committed = Some(Committed::new(live, ended.epoch, vouched));
         self.log_opening().closing = needs_closing.then(|| ended.closing(wrong));
         self.log_opening().is_closed = ended.is_closed();
         let last = self.medium.superblock.last_epoch.max(ended.epoch_seen);
@@ -250,7 +249,7 @@ impl Engine {
     }
 
     fn log_is_read(&mut self) {
-        if self.settings.read_only {
+        if self.io.read_only {
             self.keep_what_was_compared();
             self.recovery.opening = None;
             return self.serve();
@@ -262,7 +261,7 @@ impl Engine {
     fn keep_what_was_compared(&mut self) {
         for (pbn, content) in std::mem::take(&mut self.log_opening().again) {
             let fresh = Fresh { kind: Kind::None, fingerprint: FingerprintEntry::NONE.value, epoch: 0, held: Some(content), waits: false };
-            self.blocks.fresh.insert(pbn, fresh);
+            self.space.fresh.insert(pbn, fresh);
         }
     }
 
@@ -278,7 +277,7 @@ impl Engine {
         }
         if reserved == Reserved::Lacks {
             if self.space.fruitless <= self.space.granules() {
-                return self.schedule.ready.push_back(Task::OpenLog);
+                return self.io.schedule.push(Task::OpenLog);
             }
             // A full volume. One place is enough to close a log, and checkpoints then free others; an empty log has nothing that they could free.
             if !self.medium.superblock.is_log_live() {
@@ -322,7 +321,7 @@ impl Engine {
         let (pbn, block, _) = self.next_unit(writer, number, (0, 1), true);
         let log = self.scheme.log.as_mut().expect("only a log is closed");
         log.is_cut_off = log.places.is_empty();
-        log.epoch = number;
+        self.tables.committed().epoch = number;
         self.write_units(vec![(pbn, block)], false);
     }
 
@@ -344,7 +343,7 @@ impl Engine {
         }
         let log = self.scheme.log.as_mut().expect("it was read");
         log.flushed = log.next - 1;
-        self.medium.superblock.last_epoch = self.medium.superblock.last_epoch.max(log.epoch);
+        self.medium.superblock.last_epoch = self.medium.superblock.last_epoch.max(self.tables.committed().epoch);
         self.write_closing();
     }
 

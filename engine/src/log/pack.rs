@@ -11,7 +11,6 @@
 use super::carry::Rider;
 use super::gain::TRIAL_BLOCKS;
 use super::holds::Holding;
-use crate::blocks::Fresh;
 use crate::buffer::Slice;
 use crate::engine::Engine;
 use crate::fingerprint::Fingerprint;
@@ -19,6 +18,7 @@ use crate::format::entry::{Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
 use crate::promise::Lies;
 use crate::settings::Compression;
+use crate::space::Fresh;
 use crate::units::{Epoch, Lbn, Pbn, index};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
@@ -142,7 +142,7 @@ impl Engine {
             lbns.dedup();
             // Their links and the fingerprint's. What is pinned stays, too: its place is not for other content (R7).
             let are_all = !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| self.tables.beside.get(pbn) == links + 1);
-            let is_known = are_all && !self.blocks.pins.contains_key(&pbn);
+            let is_known = are_all && !self.space.pins.contains_key(&pbn);
             let block = Meant { lbns, pbn };
             match &held.state {
                 _ if !is_known => others.push(pbn),
@@ -189,7 +189,7 @@ impl Engine {
         self.counts_now(pbn, counted, false);
         let lies = self.lies_now(lbns, (pbn, 0), fresh.fingerprint);
         self.content_goes_to(pbn, lies);
-        self.blocks.fresh.insert(pbn, fresh);
+        self.space.fresh.insert(pbn, fresh);
         content
     }
 
@@ -225,7 +225,7 @@ impl Engine {
             UnitHeader { kind: UnitKind::Pack, incarnation, sequence: 0, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: true };
         let (block, authenticator) = self.sealed(writer, &header, pbn);
         let held = Some(block.clone());
-        self.blocks.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
+        self.space.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
         self.tables.open.has_packs = true;
         block
     }

@@ -9,6 +9,7 @@ use crate::format::page::Region;
 use crate::format::record::RECORD_BYTES_MAX;
 use crate::link::Blocked;
 use crate::schedule::Task;
+use crate::tables::Epoch;
 use crate::units::{Pbn, count};
 
 /// The most places that are chosen beforehand.
@@ -44,7 +45,7 @@ impl Engine {
                 Ok(Some(pbn)) => self.add_place(pbn),
                 Ok(None) => break,
                 Err(page) => {
-                    self.wait(page, task);
+                    self.tables.wait(&mut self.io, page, task);
                     return Reserved::Waits;
                 }
             }
@@ -70,7 +71,7 @@ impl Engine {
         let changes = self.space.changes;
         self.scheme.log.as_mut().expect("only the log starves").starves = Some(changes);
         self.begin_checkpoint();
-        self.schedule.more_background = true;
+        self.io.schedule.more_background = true;
     }
 
     /// Makes sure of places for the units of so many further records, before they are admitted (L9): sealed, they always find them. What is unmapped
@@ -89,7 +90,12 @@ impl Engine {
     /// Further records of the open epoch that find room in the units for which there are places.
     pub(crate) fn log_room(&self) -> usize {
         let Some(log) = &self.scheme.log else { return usize::MAX };
-        let committing = self.scheme.commit.as_ref().filter(|commit| !commit.log.is_sent()).map_or(0, |commit| commit.epoch.records());
+        let committing = self
+            .tables
+            .committing
+            .as_ref()
+            .filter(|_| self.scheme.commit.as_ref().is_some_and(|commit| !commit.log.is_sent()))
+            .map_or(0, Epoch::records);
         let units = log.places.len().saturating_sub(PLACES_LEFT_MIN);
         let units = units.saturating_sub(committing.div_ceil(RECORDS_A_UNIT));
         (units * RECORDS_A_UNIT).saturating_sub(self.tables.open.records())
@@ -110,13 +116,13 @@ impl Engine {
         if starves && self.space.preparing.is_none() && self.space.fruitless <= self.space.granules() {
             // Nobody else goes on looking, unless a writer waits too.
             self.prepare_free_blocks();
-            self.schedule.more_background = true;
+            self.io.schedule.more_background = true;
         }
         let changes = self.space.changes;
         if self.scheme.log.as_ref().is_some_and(|log| log.starves.is_some_and(|then| then != changes)) {
             self.scheme.log.as_mut().expect("it was just there").starves = None;
-            self.schedule.ready.push_back(Task::Commit);
-            self.schedule.ready.push_back(Task::OpenLog);
+            self.io.schedule.push(Task::Commit);
+            self.io.schedule.push(Task::OpenLog);
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::walk::Walk;
 use crate::engine::Engine;
 use crate::interface::{Notice, Progress};
+use crate::tables::Unchained;
 use crate::units::Time;
 
 /// An opening that is over sooner says nothing.
@@ -36,7 +37,8 @@ impl Engine {
         let opening = self.recovery.opening.as_ref().filter(|opening| opening.units_read > 0)?;
         let units = opening.units_read;
         let units_most = opening.walk.as_ref().map_or(units, |walk: &Walk| self.settings.checkpoint_beyond.max(units + walk.ahead()));
-        let live = opening.live.as_ref().map(super::Unchained::len).or_else(|| self.scheme.log.as_ref().map(|log| log.live.len()));
+        let live =
+            opening.live.as_ref().map(Unchained::len).or_else(|| self.tables.committed.as_ref().map(|committed| committed.records.len()));
         let records_on_pages = opening.spilled;
         Some(Progress { units, units_most, records: live.unwrap_or(0) + records_on_pages, records_on_pages })
     }

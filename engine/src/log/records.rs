@@ -1,10 +1,10 @@
 //! What a record says, as effects on entries.
 
-use super::effect::{Effect, Name};
 use crate::Map;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::record::{OldRun, Record};
+use crate::tables::effect::{Effect, Name};
 use crate::units::{Lbn, Pbn, index};
 
 /// Hands over each effect of a record, in order.

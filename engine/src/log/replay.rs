@@ -1,12 +1,12 @@
 //! What units of the walk do, but for what of it is dropped (L5).
 
-use super::effect::Effect;
 use super::records::Births;
 use crate::Map;
 use crate::format::entry::MapEntry;
 use crate::format::places::Places;
 use crate::format::record::Record;
 use crate::format::unit::{Unit, UnitHeader};
+use crate::tables::effect::Effect;
 use crate::units::{Epoch, Lbn, Pbn};
 use std::ops::Range;
 

@@ -13,7 +13,7 @@ impl Engine {
     /// A unit as it is to lie at this place, and its authenticator.
     pub(super) fn sealed(&self, writer: UnitWriter, header: &UnitHeader, pbn: Pbn) -> (Slice, Fingerprint) {
         let mut block = self.io.buffer(1);
-        let authenticator = writer.seal(&self.medium.authenticator, header, pbn, block.block_mut(0));
+        let authenticator = writer.seal(&self.keys.authenticator, header, pbn, block.block_mut(0));
         (block.freeze().slice(0, 1), authenticator)
     }
 
@@ -42,7 +42,7 @@ impl Engine {
         let runs = neighbours(blocks);
         let writes = count(runs.len());
         for (first, run) in runs {
-            let at = self.medium.geometry.block_at(first);
+            let at = self.geometry.block_at(first);
             self.io.write(what(self, first, run.len()), at, run, class);
         }
         writes

@@ -6,8 +6,8 @@
 use super::holds::Holding;
 use super::units::SMALL_BLOCKS_MAX;
 use crate::engine::Engine;
-use crate::epoch::Epoch as Records;
 use crate::stats::RIDES_BYTES_MAX;
+use crate::tables::Epoch as Records;
 use crate::units::{Epoch, Pbn, count};
 
 /// What is known of an epoch on its way.

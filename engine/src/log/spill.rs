@@ -9,12 +9,13 @@
 //! 5. A checkpoint follows as soon as the volume serves: a condensing would leave out what only pages say.
 //! 6. All records stay in memory where the volume is read-only, where a page cannot be read, and where they belong to the last two epochs.
 
+use super::Log;
 use super::checkpoint::Checkpoint;
-use super::{Log, Unchained};
 use crate::engine::Engine;
 use crate::format::superblock::CommitMode;
 use crate::memory::Part;
 use crate::schedule::Task;
+use crate::tables::{Committed, Unchained};
 use std::collections::VecDeque;
 
 impl Engine {
@@ -28,7 +29,7 @@ impl Engine {
     /// Whether records are to leave memory before the walk goes on. Where few could leave it the last time, twice as many have to be there.
     pub(super) fn is_spill_due(&self) -> bool {
         let Some(opening) = &self.recovery.opening else { return false };
-        let Some(live) = opening.live.as_ref().filter(|_| !self.settings.read_only) else { return false };
+        let Some(live) = opening.live.as_ref().filter(|_| !self.io.read_only) else { return false };
         live.len() >= opening.records_left.saturating_mul(2) && self.are_too_many(live.bytes(), live.len())
     }
 
@@ -42,17 +43,19 @@ impl Engine {
     pub(super) fn begin_spill(&mut self) {
         let opening = self.log_opening();
         let cut = opening.walk.as_ref().expect("a spill is the walk's").certain();
-        let mut log = Log::new(1, cut);
-        log.live = opening.live.take().expect("what was read is live").chained();
-        let due: VecDeque<_> = log.live.pages(cut).collect();
+        let live = opening.live.take().expect("what was read is live").chained();
+        let due: VecDeque<_> = live.pages(cut).collect();
+        self.tables.committed = Some(Committed { is_end_known: false, ..Committed::new(live, cut, cut) });
+        let mut log = Log::new(1);
         log.checkpoint = Some(Checkpoint::spill(cut, due));
         self.scheme.log = Some(log);
-        self.schedule.ready.push_back(Task::Checkpoint);
+        self.io.schedule.push(Task::Checkpoint);
     }
 
     /// The pages, and their bits, are flushed; or one of them cannot be read, and all records stay.
     pub(super) fn end_spill(&mut self) {
-        let Log { mut live, epoch: cut, checkpoint, .. } = self.scheme.log.take().expect("the spill's");
+        let Log { checkpoint, .. } = self.scheme.log.take().expect("the spill's");
+        let Committed { records: mut live, epoch: cut, .. } = self.tables.committed.take().expect("the spill's");
         let is_whole = checkpoint.is_some_and(|spill| !spill.lacks_page);
         let before = live.len();
         if is_whole {

@@ -21,6 +21,7 @@ impl Engine {
     /// No superblock leads to the log any more.
     pub(super) fn forget_log(&mut self) {
         let log = self.scheme.log.take().expect("it was left");
+        self.tables.committed = None;
         // What is left of carriers their counts will say; nothing has been counted yet.
         log.blocks.iter().filter(|(_, is)| **is == Use::Plain).for_each(|(&pbn, _)| self.freed(pbn));
         self.space.no_longer_busy();
@@ -29,7 +30,7 @@ impl Engine {
     /// The log is empty, and its places wait for the next opening.
     pub(crate) fn close_log_in_superblock(&mut self) {
         let Some(log) = &self.scheme.log else { return };
-        let (sequence, epoch) = (log.next - 1, log.epoch);
+        let (sequence, epoch) = (log.next - 1, self.tables.committed().epoch);
         self.medium.superblock.last_log_sequence = sequence;
         self.medium.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
         self.medium.superblock.set_log_live(false);
@@ -43,7 +44,7 @@ impl Engine {
         match &mut self.scheme.log {
             None => self.medium.superblock.anchor = None,
             Some(log) if !self.medium.superblock.is_log_live() => {
-                let (sequence, epoch) = (log.next - 1, log.epoch);
+                let (sequence, epoch) = (log.next - 1, self.tables.committed().epoch);
                 log.is_cut_off = false;
                 self.medium.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
                 self.medium.superblock.set_log_live(true);

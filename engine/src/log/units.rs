@@ -57,7 +57,7 @@ pub(crate) struct LogPart {
     pub is_large: bool,
 }
 
-impl crate::epoch::Epoch {
+impl crate::tables::Epoch {
     /// Whether it is to go out as a large epoch, as far as it has come: nothing of it rides in units.
     pub(crate) fn is_large(&self) -> bool {
         self.births.len() > SMALL_BLOCKS_MAX || self.has_packs
@@ -65,7 +65,7 @@ impl crate::epoch::Epoch {
 }
 
 impl LogPart {
-    pub fn new(newborn: BTreeSet<Pbn>, epoch: &crate::epoch::Epoch) -> Self {
+    pub fn new(newborn: BTreeSet<Pbn>, epoch: &crate::tables::Epoch) -> Self {
         let is_large = newborn.len() > SMALL_BLOCKS_MAX || epoch.has_packs;
         Self { is_large, newborn, counts: Counting::of(epoch), ..Self::default() }
     }
@@ -122,7 +122,7 @@ impl Engine {
     pub(crate) fn step_units(&mut self) {
         let commit = self.scheme.commit.as_ref().expect("a step belongs to a commit");
         if !commit.log.is_sent() {
-            let epoch = commit.epoch.number;
+            let epoch = self.tables.committing().number;
             if self.log_asks(epoch) {
                 return;
             }
@@ -187,11 +187,11 @@ impl Engine {
         }
         self.count_epoch(&part.counts, part.sent);
         // Its units say that the epoch before was flushed, and nothing of its own has entered a page.
-        let before = self.scheme.log.as_ref().expect("it is the log's").epoch;
+        let before = self.tables.committed().epoch;
         self.when_vouched_for(before);
         let log = self.scheme.log.as_mut().expect("it is the log's");
         log.flushed = log.next - 1;
-        log.epoch = number;
+        self.tables.committed().epoch = number;
         let sequence = log.flushed;
         self.release_held(part.flushed_upto);
         let mut unlinked = Vec::new();
@@ -228,10 +228,10 @@ impl Engine {
         let log = self.scheme.log.as_mut().expect("only a log holds");
         while log.held.front().is_some_and(|held| held.sequence <= flushed_upto) {
             let Held { unlinked, removed, .. } = log.held.pop_front().expect("it was seen in front");
-            self.space.reclaim.sent -= count(removed.len());
+            self.tables.removals.sent -= count(removed.len());
             self.scheme.settle.unlink(unlinked);
             removed.iter().for_each(|pbn| self.space.reclaimed(pbn.0 / crate::space::GRANULE_BLOCKS));
-            self.schedule.ready.push_back(Task::Settle);
+            self.io.schedule.push(Task::Settle);
         }
     }
 }

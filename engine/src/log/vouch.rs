@@ -9,41 +9,14 @@
 
 use crate::engine::Engine;
 use crate::format::anchor::Anchor;
-use crate::format::page::{PageId, Region};
 use crate::schedule::Task;
 use crate::units::Epoch;
 
-/// How far the log is vouched for.
-pub(super) struct Vouched {
-    /// The last epoch that is.
-    pub upto: Epoch,
-    /// A superblock is on its way that vouches for this epoch, and for the units up to this sequence.
-    under_way: Option<(Epoch, u64)>,
-    /// A page whose time has come waits for it.
-    is_awaited: bool,
-}
-
-impl Vouched {
-    pub fn upto(epoch: Epoch) -> Self {
-        Self { upto: epoch, under_way: None, is_awaited: false }
-    }
-}
-
 impl Engine {
-    /// Whether a page may be written (invariant 2).
-    pub(crate) fn may_be_written(&self, id: PageId) -> bool {
-        let Some(log) = self.scheme.log.as_ref().filter(|_| id.region != Region::Written) else { return true };
-        log.live.newest_on(id, log.epoch).is_none_or(|newest| newest <= log.vouched.upto)
-    }
-
-    /// A page whose time has come may not be written yet: it is looked at again when more is vouched for.
-    pub(crate) fn page_waits(&mut self) {
-        self.scheme.log.as_mut().expect("only a log's pages wait").vouched.is_awaited = true;
-    }
-
     /// Has a superblock vouch for what is committed (invariant 4).
     pub(crate) fn vouch(&mut self) {
-        let is_due = self.scheme.log.as_ref().is_some_and(|log| log.vouched.upto < log.epoch && log.vouched.under_way.is_none());
+        let is_more = self.tables.committed.as_ref().is_some_and(|committed| committed.vouched < committed.epoch);
+        let is_due = is_more && self.scheme.log.as_ref().is_some_and(|log| log.vouching.is_none());
         let Some(anchor) = self.medium.superblock.anchor.as_ref().filter(|_| is_due && !self.medium.is_busy && !self.io.failed) else {
             return;
         };
@@ -56,14 +29,14 @@ impl Engine {
     /// Its anchor is of this moment.
     pub(super) fn write_superblock_that_vouches(&mut self) {
         let log = self.scheme.log.as_mut().expect("only a log is vouched for");
-        log.vouched.under_way = Some((log.epoch, log.flushed));
+        log.vouching = Some((self.tables.committed().epoch, log.flushed));
         self.write_superblock();
     }
 
     /// A superblock update is over.
     pub(super) fn superblock_vouches(&mut self) {
         let Some(log) = self.scheme.log.as_mut().filter(|_| !self.io.failed) else { return };
-        if let Some((epoch, sequence)) = log.vouched.under_way.take() {
+        if let Some((epoch, sequence)) = log.vouching.take() {
             self.when_vouched_for(epoch);
             self.release_held(sequence);
         }
@@ -71,15 +44,11 @@ impl Engine {
 
     /// All up to this epoch is: what waited for that is sent.
     pub(super) fn when_vouched_for(&mut self, epoch: Epoch) {
-        let log = self.scheme.log.as_mut().expect("only a log is vouched for");
-        log.vouched.upto = log.vouched.upto.max(epoch);
-        if std::mem::take(&mut log.vouched.is_awaited) {
-            self.tables.writeback_at = self.io.now;
-        }
-        let Some(checkpoint) = log.checkpoint.as_mut() else { return };
+        self.tables.vouch_upto(&self.io, epoch);
+        let Some(checkpoint) = self.scheme.log.as_mut().expect("only a log is vouched for").checkpoint.as_mut() else { return };
         for id in std::mem::take(&mut checkpoint.not_yet) {
             self.send_page_of_checkpoint(id);
         }
-        self.schedule.ready.push_back(Task::Checkpoint);
+        self.io.schedule.push(Task::Checkpoint);
     }
 }

@@ -16,7 +16,6 @@
 //! No I/O here: whoever reads asks for places, and hands in what lies there.
 
 use super::condensed::Condensed;
-use super::effect::Effect;
 use super::records::effects_of;
 use super::replay::{Replay, named_by};
 use crate::format::anchor::Anchor;
@@ -28,6 +27,7 @@ use crate::format::record::Record;
 use crate::format::superblock::Superblock;
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
 use crate::io::Which;
+use crate::tables::effect::Effect;
 use crate::units::{Epoch, Pbn, count, index};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -3,15 +3,15 @@
 mod condensed;
 mod replay;
 
-use super::effect::{Effect, Name};
 use super::walk::{Ended, Limits, Walk, runs};
-use crate::io::Which;
 use crate::fingerprint::Fingerprint;
 use crate::format::anchor::{Anchor, Barrier, Condensed};
 use crate::format::entry::{FingerprintEntry, MapEntry};
 use crate::format::places::Places;
 use crate::format::record::{OldRun, Record};
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
+use crate::io::Which;
+use crate::tables::effect::{Effect, Name};
 use crate::units::{Epoch, Lbn, Pbn};
 use std::collections::{BTreeMap, BTreeSet};
 

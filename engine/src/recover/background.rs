@@ -8,7 +8,7 @@ use crate::units::Time;
 impl Engine {
     /// Does a little of everything that nobody waits for. What could go on at once asks to be woken at once.
     pub(crate) fn background(&mut self) {
-        self.schedule.more_background = false;
+        self.io.schedule.more_background = false;
         let serves = self.state.stage == Stage::Serving;
         if !(serves || self.state.stage == Stage::Recalling) || self.io.failed {
             return;
@@ -41,7 +41,7 @@ impl Engine {
         }
         let mut at: Option<Time> = None;
         let mut due = |time: Time| at = Some(at.map_or(time, |t| t.min(time)));
-        if self.schedule.more_background {
+        if self.io.schedule.more_background {
             due(self.io.now);
         }
         // While a commit waits for packs, or for the pages of those before, time does not bring it on.
@@ -53,10 +53,12 @@ impl Engine {
                 due(until);
             }
         }
-        if !self.tables.pages.dirty.is_empty() {
-            due(self.tables.writeback_at);
-        }
-        self.full_deadline().into_iter().chain(self.give_back_at().filter(|&at| at > self.io.now)).for_each(&mut due);
+        self.tables
+            .write_back_at()
+            .into_iter()
+            .chain(self.full_deadline())
+            .chain(self.give_back_at().filter(|&at| at > self.io.now))
+            .for_each(&mut due);
         if self.state.stage == Stage::Serving {
             self.background.recount.next_at().into_iter().chain(self.background.refill.next_at()).for_each(due);
         }

@@ -8,12 +8,12 @@
 
 use crate::commit::Stage;
 use crate::engine::Engine;
-use crate::epoch::Epoch;
 use crate::fingerprint::Fingerprint;
-use crate::format::entry::{FingerprintEntry, REFS_UNKNOWN};
+use crate::format::entry::FingerprintEntry;
 use crate::format::page::PageId;
-use crate::pages::Got;
 use crate::space::GRANULE_BLOCKS;
+use crate::tables::Epoch;
+use crate::tables::Got;
 use crate::units::{Pbn, index};
 
 impl Engine {
@@ -30,62 +30,55 @@ impl Engine {
 
     /// Whether a page of fingerprints says nothing: it was never written, and no block of it wants a name.
     pub(super) fn has_no_names(&mut self, id: PageId) -> bool {
-        let (counts, _) = self.medium.geometry.refs_of(self.medium.geometry.first_pbn(id));
-        self.is_blank(id) && (!self.names_nameless() || self.is_blank(counts))
+        let (counts, _) = self.geometry.refs_of(self.geometry.first_pbn(id));
+        self.tables.is_blank(&mut self.io, id) && (!self.names_nameless() || self.tables.is_blank(&mut self.io, counts))
     }
 
     /// The blocks of a page of fingerprints, which is in memory, that are linked and have no whole name. `Err`: their counts have to come first.
     pub(super) fn unnamed_on(&mut self, id: PageId) -> Result<Vec<Pbn>, PageId> {
-        let first = self.medium.geometry.first_pbn(id);
-        let blocks = GRANULE_BLOCKS.min(self.medium.geometry.data_blocks - first.0);
+        let first = self.geometry.first_pbn(id);
+        let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
         let names_nameless = self.names_nameless();
         let page = self.tables.pages.expect(id);
         let is_nameless = names_nameless && page.damaged == 0;
         let entries = (0..blocks).map(|i| (first + i, page.content.fingerprint(index(i))));
         let wanting = entries.filter(|(_, entry)| entry.short().is_some() || is_nameless && entry.is_none());
         let mut wanting: Vec<(Pbn, FingerprintEntry)> = wanting.collect();
-        let (counts, _) = self.medium.geometry.refs_of(first);
-        if wanting.iter().any(|(_, entry)| entry.is_none()) && self.ensure(counts) == Got::Wait {
+        let (counts, _) = self.geometry.refs_of(first);
+        if wanting.iter().any(|(_, entry)| entry.is_none()) && self.tables.ensure(&mut self.io, counts) == Got::Wait {
             return Err(counts);
         }
-        wanting.retain(|&(pbn, entry)| (entry.short().is_some() || self.is_linked(pbn)) && self.may_be_named(pbn));
+        wanting.retain(|&(pbn, entry)| (entry.short().is_some() || self.tables.is_linked(pbn)) && self.may_be_named(pbn));
         Ok(wanting.into_iter().map(|(pbn, _)| pbn).collect())
-    }
-
-    /// Whether a block counts something, as far as its page in memory says.
-    fn is_linked(&mut self, pbn: Pbn) -> bool {
-        let (id, at) = self.medium.geometry.refs_of(pbn);
-        self.tables.pages.get(id).is_some_and(|page| !matches!(page.content.refs(at), 0 | REFS_UNKNOWN))
     }
 
     /// Whether blocks were given names that have not entered their pages.
     pub(super) fn names_are_on_their_way(&self) -> bool {
         !self.io.failed
             && (!self.tables.open.named.is_empty()
-                || self.scheme.commit.as_ref().is_some_and(|commit| !commit.epoch.named.is_empty())
+                || self.tables.committing.as_ref().is_some_and(|epoch| !epoch.named.is_empty())
                 || self.scheme.settle.names_any())
     }
 
     /// Whether nothing under way gives it a name, or takes it.
     fn may_be_named(&self, pbn: Pbn) -> bool {
         let is_named = |epoch: &Epoch| epoch.named.contains_key(&pbn);
-        let is_on_its_way = is_named(&self.tables.open)
-            || self.scheme.commit.as_ref().is_some_and(|commit| is_named(&commit.epoch))
-            || self.scheme.settle.names(pbn);
+        let is_on_its_way =
+            is_named(&self.tables.open) || self.tables.committing.as_ref().is_some_and(is_named) || self.scheme.settle.names(pbn);
         !is_on_its_way
-            && !self.blocks.fresh.contains(pbn)
-            && !self.blocks.suspects.contains(&pbn)
-            && !self.is_losing_its_name(pbn)
+            && !self.space.fresh.contains(pbn)
+            && !self.contents.suspects.contains(&pbn)
+            && !self.tables.is_losing_its_name(pbn)
             && !self.is_of_log(pbn)
     }
 
     /// The content of a block that is linked was found to have this fingerprint. Whether it lacked it, and has it now or with the open epoch.
     pub(crate) fn name_again(&mut self, pbn: Pbn, fingerprint: Fingerprint) -> bool {
         let is_trusted = self.state.log_counts_upto.is_none() && !self.io.failed;
-        if self.state.stage != Stage::Serving || !is_trusted || self.settings.read_only || !self.may_be_named(pbn) {
+        if self.state.stage != Stage::Serving || !is_trusted || self.io.read_only || !self.may_be_named(pbn) {
             return false;
         }
-        let ((names, at), (counts, _)) = (self.medium.geometry.fingerprint_of(pbn), self.medium.geometry.refs_of(pbn));
+        let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
         let Some(page) = self.tables.pages.get(names) else { return false };
         let entry = page.content.fingerprint(at);
         if entry.short() == Some(fingerprint.short()) {
@@ -95,7 +88,7 @@ impl Engine {
             return true;
         }
         let is_nameless = entry.is_none() && page.damaged == 0 && self.scheme.log.is_none();
-        if !is_nameless || !self.is_linked(pbn) || self.refs_now(pbn) >= self.link_limit() {
+        if !is_nameless || !self.tables.is_linked(pbn) || self.tables.refs_now(pbn) >= self.link_limit() {
             return false;
         }
         self.change_refs(pbn, 1);
@@ -107,12 +100,12 @@ impl Engine {
 
     /// A fingerprint whose increment is durable enters its page, which is in memory.
     pub(crate) fn enter_name(&mut self, pbn: Pbn, fingerprint: Fingerprint) {
-        let (id, at) = self.medium.geometry.fingerprint_of(pbn);
+        let (id, at) = self.geometry.fingerprint_of(pbn);
         let page = self.tables.pages.expect(id);
         debug_assert!(page.content.fingerprint(at).is_none(), "a block that is named again has no name");
         page.content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
         self.tables.pages.touch(id, self.io.now);
-        if !self.blocks.suspects.contains(&pbn) {
+        if !self.contents.suspects.contains(&pbn) {
             self.index.offer(&fingerprint, pbn);
         }
     }

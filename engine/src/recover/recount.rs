@@ -17,9 +17,9 @@ use crate::format::entry::{MapEntry, REFS_MAX, REFS_UNKNOWN, SLOT_MAX};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::memory::Part;
-use crate::pages::Got;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
+use crate::tables::Got;
 use crate::units::{Lbn, Pbn, Time, index};
 
 /// Pages walked at one go.
@@ -121,7 +121,7 @@ impl Engine {
         self.background.recount.waits = false;
         // What is recalled may need a block that only this gives back.
         let is_time = self.state.stage == Stage::Serving || self.state.stage == Stage::Recalling && !self.space.waiters.is_empty();
-        if !self.background.recount.running() || !is_time || self.io.failed || self.settings.read_only {
+        if !self.background.recount.running() || !is_time || self.io.failed || self.io.read_only {
             return;
         }
         if self.background.recount.pause.is_some_and(|until| self.io.now < until) && self.space.waiters.is_empty() {
@@ -136,7 +136,7 @@ impl Engine {
     }
 
     fn begin_window(&mut self) {
-        let blocks = self.medium.geometry.data_blocks;
+        let blocks = self.geometry.data_blocks;
         if self.background.recount.window.0 >= blocks {
             return self.recounted();
         }
@@ -149,29 +149,29 @@ impl Engine {
         self.background.recount.links.clear();
         self.background.recount.links.resize(index(self.background.recount.window_end - self.background.recount.window), 0);
         self.background.recount.walk = Walk::Map(0);
-        self.schedule.more_background = true;
+        self.io.schedule.more_background = true;
     }
 
     fn walk_map(&mut self, mut next: u64) {
-        let pages = self.medium.geometry.pages(Region::Map);
+        let pages = self.geometry.pages(Region::Map);
         for _ in 0..PAGES_A_STEP {
             if next >= pages {
                 self.background.recount.walk = Walk::Compare(self.background.recount.window.0 / GRANULE_BLOCKS);
-                self.schedule.more_background = true;
+                self.io.schedule.more_background = true;
                 return;
             }
             let id = PageId { region: Region::Map, index: next };
-            if !self.is_blank(id) {
-                match self.ensure(id) {
+            if !self.tables.is_blank(&mut self.io, id) {
+                match self.tables.ensure(&mut self.io, id) {
                     Got::Wait => {
                         (1..PAGES_AHEAD.min(self.tables.pages.ahead_max()).min(pages - next)).for_each(|i| {
                             let ahead = PageId { region: Region::Map, index: next + i };
-                            if !self.is_blank(ahead) {
-                                self.ensure(ahead);
+                            if !self.tables.is_blank(&mut self.io, ahead) {
+                                self.tables.ensure(&mut self.io, ahead);
                             }
                         });
                         self.background.recount.waits = true;
-                        return self.wait(id, Task::Recount);
+                        return self.tables.wait(&mut self.io, id, Task::Recount);
                     }
                     Got::Unreadable => return self.recount_blind(),
                     Got::Ready => {}
@@ -181,7 +181,7 @@ impl Engine {
                     return self.recount_blind();
                 }
                 for i in 0..index(Region::Map.entries_per_page()) {
-                    if let MapEntry::Block { pbn, .. } = self.medium.geometry.known(page.content.map(i)) {
+                    if let MapEntry::Block { pbn, .. } = self.geometry.known(page.content.map(i)) {
                         if let Some(links) = self.background.recount.links_of(pbn) {
                             *links += 1;
                         }
@@ -198,7 +198,9 @@ impl Engine {
     /// Compares granules, one at each moment at which that is exact.
     fn compare(&mut self, granule: u64) {
         let in_log = self.scheme.log.is_some();
-        if !in_log && (self.scheme.commit.is_some() || !self.scheme.settle.is_empty() || self.space.reclaim.in_progress()) {
+        if !in_log
+            && (self.scheme.commit.is_some() || !self.scheme.settle.is_empty() || self.space.reclaim.in_progress(&self.tables.removals))
+        {
             self.background.recount.pause = Some(self.io.now.plus_ms(1));
             return;
         }
@@ -206,16 +208,16 @@ impl Engine {
         if first >= self.background.recount.window_end {
             self.background.recount.window = self.background.recount.window_end;
             self.background.recount.walk = Walk::Idle;
-            self.schedule.more_background = true;
+            self.io.schedule.more_background = true;
             return;
         }
         let names = PageId { region: Region::Fingerprints, index: granule };
-        let (refs, at) = self.medium.geometry.refs_of(first);
+        let (refs, at) = self.geometry.refs_of(first);
         for id in [names, refs] {
-            match self.ensure(id) {
+            match self.tables.ensure(&mut self.io, id) {
                 Got::Wait => {
                     self.background.recount.waits = true;
-                    return self.wait(id, Task::Recount);
+                    return self.tables.wait(&mut self.io, id, Task::Recount);
                 }
                 Got::Unreadable => return self.recount_blind(),
                 Got::Ready if self.tables.pages.expect(id).damaged != 0 => return self.recount_blind(),
@@ -235,7 +237,7 @@ impl Engine {
                 continue;
             }
             let named = u16::from(!self.tables.pages.expect(names).content.fingerprint(i).is_none());
-            let waits = u16::from(!in_log && self.blocks.fresh.get(pbn).is_some_and(|f| f.waits));
+            let waits = u16::from(!in_log && self.space.fresh.get(pbn).is_some_and(|f| f.waits));
             let links = *self.background.recount.links_of(pbn).expect("the granule lies in the window") + open[i] + named + waits;
             match i16::try_from(i32::from(count) - i32::from(links)).expect("both are small") {
                 0 => {}
@@ -253,7 +255,7 @@ impl Engine {
             }
         }
         self.background.recount.walk = Walk::Compare(granule + 1);
-        self.schedule.more_background = true;
+        self.io.schedule.more_background = true;
     }
 
     /// The most links, with its name, that a block may have for one more to be made.
@@ -278,8 +280,8 @@ impl Engine {
         if self.scheme.log.is_none() {
             return self.change_refs(pbn, by);
         }
-        let (id, at) = self.medium.geometry.refs_of(pbn);
-        let before = self.refs_now(pbn);
+        let (id, at) = self.geometry.refs_of(pbn);
+        let before = self.tables.refs_now(pbn);
         let page = self.tables.pages.expect(id);
         let less = |refs: u8| u8::try_from(i16::from(refs) + by).expect("an excess is part of the count");
         page.content.set_refs(at, less(page.content.refs(at)));
@@ -309,7 +311,7 @@ impl Engine {
         self.background.recount.links = Vec::new();
         self.background.recount.window = Pbn(0);
         self.background.recount.window_end = Pbn(0);
-        self.space.bits_exact = true;
+        self.tables.bits_exact = true;
         self.medium.superblock.recount_position = Pbn(0);
         self.io.notice(Notice::Recounted { blocks: self.background.recount.returned });
         if self.scheme.log.is_some() {

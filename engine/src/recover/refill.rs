@@ -10,9 +10,9 @@ use crate::engine::Engine;
 use crate::format::entry::Kind;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
-use crate::pages::Got;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
+use crate::tables::Got;
 use crate::units::{Pbn, Time, count, index};
 
 /// Pages taken in one step.
@@ -102,7 +102,7 @@ impl Engine {
         if self.background.refill.goes_again && self.background.refill.finished {
             let Refill { entries, newest, pages, .. } = self.background.refill;
             self.background.refill = Refill { is_second: true, entries, ..Refill::from_granule(newest, pages) };
-            self.schedule.more_background = true;
+            self.io.schedule.more_background = true;
         }
     }
 
@@ -135,49 +135,43 @@ impl Engine {
                 self.background.refill.done += 1;
                 continue;
             }
-            match self.ensure(id) {
+            match self.tables.ensure(&mut self.io, id) {
                 Got::Wait => {
                     for id in (1..ahead).map(|i| self.background.refill.page(self.background.refill.done + i)).collect::<Vec<_>>() {
-                        if !self.is_blank(id) {
-                            self.ensure(id);
+                        if !self.tables.is_blank(&mut self.io, id) {
+                            self.tables.ensure(&mut self.io, id);
                         }
                     }
                     self.background.refill.waits = true;
-                    return self.wait(id, Task::Refill);
+                    return self.tables.wait(&mut self.io, id, Task::Refill);
                 }
                 Got::Unreadable => self.background.refill.blind = true,
                 Got::Ready => match self.unnamed_on(id) {
                     Ok(unnamed) => self.offer_page(id, unnamed),
                     Err(counts) => {
                         self.background.refill.waits = true;
-                        return self.wait(counts, Task::Refill);
+                        return self.tables.wait(&mut self.io, counts, Task::Refill);
                     }
                 },
             }
             self.background.refill.done += 1;
         }
-        self.schedule.more_background = true;
-    }
-
-    /// Whether an epoch in memory takes its fingerprint away.
-    pub(crate) fn is_losing_its_name(&self, pbn: Pbn) -> bool {
-        let goes = |epoch: &crate::epoch::Epoch| epoch.removed.contains(&pbn);
-        goes(&self.tables.open) || self.scheme.commit.as_ref().is_some_and(|commit| goes(&commit.epoch))
+        self.io.schedule.more_background = true;
     }
 
     fn offer_page(&mut self, id: PageId, unnamed: Vec<Pbn>) {
-        let first = self.medium.geometry.first_pbn(id);
-        let blocks = GRANULE_BLOCKS.min(self.medium.geometry.data_blocks - first.0);
+        let first = self.geometry.first_pbn(id);
+        let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
         self.background.refill.blind |= self.tables.pages.expect(id).damaged != 0;
         let mut carriers = Vec::new();
         for i in 0..blocks {
             let entry = self.tables.pages.expect(id).content.fingerprint(index(i));
             let pbn = first + i;
-            if entry.is_none() || self.is_losing_its_name(pbn) {
+            if entry.is_none() || self.tables.is_losing_its_name(pbn) {
                 continue;
             }
             match entry.kind {
-                Kind::Fingerprint if !self.blocks.suspects.contains(&pbn) => {
+                Kind::Fingerprint if !self.contents.suspects.contains(&pbn) => {
                     self.background.refill.entries += u64::from(self.index.offer(&entry.value, pbn));
                 }
                 Kind::Carrier => {

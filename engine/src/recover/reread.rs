@@ -11,8 +11,8 @@ use crate::format::entry::Kind;
 use crate::format::unit;
 use crate::interface::{Class, IoFailure};
 use crate::io::IoFor;
-use crate::pages::Got;
 use crate::schedule::Task;
+use crate::tables::Got;
 use crate::units::{Pbn, Time, count, index};
 
 /// Reads under way at once.
@@ -80,22 +80,22 @@ impl Engine {
             asked += 1;
             cost += 1 + (blocks - 1) / RUN_BLOCKS_A_READ;
             (0..blocks).for_each(|i| self.pin(first + i));
-            let at = self.medium.geometry.block_at(first);
+            let at = self.geometry.block_at(first);
             self.io.read(IoFor::ReadForName { first }, at, index(blocks), true, Class::Data);
         }
         while let (Some(&pbn), true) = (self.background.refill.rereading.carriers.last(), asked < READS_AT_ONCE) {
-            let (id, at) = self.medium.geometry.fingerprint_of(pbn);
-            let entry = match self.ensure(id) {
+            let (id, at) = self.geometry.fingerprint_of(pbn);
+            let entry = match self.tables.ensure(&mut self.io, id) {
                 Got::Wait if asked > 0 => break,
                 Got::Wait => {
                     self.background.refill.waits = true;
-                    return self.wait(id, Task::Refill);
+                    return self.tables.wait(&mut self.io, id, Task::Refill);
                 }
                 Got::Unreadable => None,
                 Got::Ready => Some(self.tables.pages.expect(id).content.fingerprint(at)),
             };
             self.background.refill.rereading.carriers.pop();
-            let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !self.is_losing_its_name(pbn)) else { continue };
+            let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !self.tables.is_losing_its_name(pbn)) else { continue };
             if let Some(block) = self.in_memory(pbn) {
                 self.background.refill.entries += self.offer_slots(pbn, block.block(0));
                 continue;
@@ -103,7 +103,7 @@ impl Engine {
             asked += 1;
             cost += 1;
             self.pin(pbn);
-            let at = self.medium.geometry.block_at(pbn);
+            let at = self.geometry.block_at(pbn);
             self.io.read(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
         }
         self.background.refill.rereading.reading = asked;
@@ -112,7 +112,7 @@ impl Engine {
             let ms = (cost * 1000).div_ceil(self.settings.refill_reads_per_second);
             self.background.refill.rereading.pause = Some(self.io.now.plus_ms(ms));
         } else {
-            self.schedule.more_background = true;
+            self.io.schedule.more_background = true;
         }
     }
 
@@ -142,7 +142,7 @@ impl Engine {
     fn reread_one(&mut self) {
         self.background.refill.rereading.reading -= 1;
         if self.background.refill.rereading.reading == 0 {
-            self.schedule.ready.push_back(Task::Refill);
+            self.io.schedule.push(Task::Refill);
         }
     }
 }

@@ -3,13 +3,13 @@
 use crate::admit::WriteOp;
 use crate::commit::Stage;
 use crate::engine::Engine;
-use crate::epoch::Wanted;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::link::Blocked;
-use crate::pages::Got;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
+use crate::tables::Got;
+use crate::tables::Wanted;
 use crate::units::{Lbn, Pbn, count};
 
 /// Free blocks that are kept ready.
@@ -41,8 +41,8 @@ impl Engine {
         }
         for _ in 0..self.space.ready.len() {
             let pbn = *self.space.ready.front().expect("it was counted");
-            let (page, _) = self.medium.geometry.refs_of(pbn);
-            match self.ensure(page) {
+            let (page, _) = self.geometry.refs_of(pbn);
+            match self.tables.ensure(&mut self.io, page) {
                 Got::Wait => return Err(page),
                 Got::Unreadable => {
                     self.space.ready.pop_front();
@@ -51,7 +51,7 @@ impl Engine {
                 Got::Ready => {}
             }
             self.space.ready.pop_front();
-            if self.refs_now(pbn) != 0 {
+            if self.tables.refs_now(pbn) != 0 {
                 continue;
             }
             if self.busy(pbn) {
@@ -59,7 +59,7 @@ impl Engine {
                 continue;
             }
             // Reads of what it held are over, for it is not pinned.
-            self.blocks.cache.forget(pbn);
+            self.contents.cache.forget(pbn);
             self.medium.superblock.allocation_cursor = pbn;
             return Ok(Some(pbn));
         }
@@ -75,7 +75,7 @@ impl Engine {
         if self.has_more_than_reserve() {
             return Ok(true);
         }
-        match self.lookup(lbn) {
+        match self.tables.lookup(&mut self.io, lbn) {
             Ok(entry) => Ok(entry.is_some_and(|e| e.pbn().is_some()) || self.may_journal_take_from_reserve(lbn)),
             Err(page) => Err(Blocked::Page(page)),
         }
@@ -95,7 +95,7 @@ impl Engine {
                     let granule = self.space.cursor % self.space.granules();
                     self.space.cursor = granule + 1;
                     self.space.fruitless += 1;
-                    let page = self.medium.geometry.refs_of(Pbn(granule * GRANULE_BLOCKS)).0;
+                    let page = self.geometry.refs_of(Pbn(granule * GRANULE_BLOCKS)).0;
                     if self.space.known_full(page.index) {
                         continue;
                     }
@@ -111,35 +111,28 @@ impl Engine {
         self.wake_space_waiters();
     }
 
-    /// The counts of blocks whose refs page is in memory, from entry `at` on.
-    pub(crate) fn counts(&mut self, refs: PageId, at: usize, first: Pbn, blocks: u64) -> Vec<(Pbn, u8)> {
-        let content = &self.tables.pages.expect(refs).content;
-        let committed: Vec<u8> = (0..blocks).map(|i| content.refs(at + crate::units::index(i))).collect();
-        committed.into_iter().zip(first.0..).map(|(refs, pbn)| (Pbn(pbn), self.with_pending(Pbn(pbn), refs))).collect()
-    }
-
     /// Takes the free blocks of a granule. False: a page has to come first.
     fn look_at_granule(&mut self, granule: u64) -> bool {
         let first = Pbn(granule * GRANULE_BLOCKS);
-        let (refs, at) = self.medium.geometry.refs_of(first);
-        match self.ensure(refs) {
+        let (refs, at) = self.geometry.refs_of(first);
+        match self.tables.ensure(&mut self.io, refs) {
             Got::Wait => {
-                self.wait(refs, Task::Allocate);
+                self.tables.wait(&mut self.io, refs, Task::Allocate);
                 return false;
             }
             Got::Unreadable => return true,
             Got::Ready => {}
         }
-        let blocks = GRANULE_BLOCKS.min(self.medium.geometry.data_blocks - first.0);
+        let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
         let free: Vec<u64> =
-            self.counts(refs, at, first, blocks).into_iter().filter(|&(_, refs)| refs == 0).map(|(pbn, _)| pbn - first).collect();
+            self.tables.counts(refs, at, first, blocks).into_iter().filter(|&(_, refs)| refs == 0).map(|(pbn, _)| pbn - first).collect();
         if free.is_empty() {
             return true;
         }
         let names = PageId { region: Region::Fingerprints, index: granule };
-        match self.ensure(names) {
+        match self.tables.ensure(&mut self.io, names) {
             Got::Wait => {
-                self.wait(names, Task::Allocate);
+                self.tables.wait(&mut self.io, names, Task::Allocate);
                 return false;
             }
             Got::Unreadable => return true,
@@ -184,7 +177,7 @@ impl Engine {
         }
         self.space.changes_tried = self.space.changes;
         while let Some(op) = self.space.waiters.pop_front() {
-            self.schedule.ready.push_back(Task::Write(op));
+            self.io.schedule.push(Task::Write(op));
         }
     }
 
@@ -195,12 +188,12 @@ impl Engine {
             return;
         }
         self.prepare_free_blocks();
-        if self.space.waiters.is_empty() || !self.schedule.ready.is_empty() || self.space.preparing.is_some() {
+        if self.space.waiters.is_empty() || !self.io.schedule.ready.is_empty() || self.space.preparing.is_some() {
             return;
         }
         let looking = self.space.fruitless <= self.space.granules() && self.space.census.free > 0;
         if looking && self.space.ready.is_empty() {
-            self.schedule.more_background = true;
+            self.io.schedule.more_background = true;
             return;
         }
         if self.scheme.log.is_some()
@@ -211,7 +204,7 @@ impl Engine {
         {
             return;
         }
-        if self.scheme.commit.is_some() || !self.scheme.settle.is_empty() || self.space.reclaim.in_progress() {
+        if self.scheme.commit.is_some() || !self.scheme.settle.is_empty() || self.space.reclaim.in_progress(&self.tables.removals) {
             return;
         }
         if !self.tables.open.is_empty() {
@@ -237,7 +230,7 @@ impl Engine {
     fn in_flight_frees_blocks(&self) -> bool {
         let pinned_by = |w: &WriteOp| usize::from(w.pinned.is_some()) + usize::from(w.pinned_other.is_some());
         let by_waiters: usize = self.space.waiters.iter().filter_map(|&op| self.requests.writes.get(op)).map(pinned_by).sum();
-        let pins: u32 = self.blocks.pins.values().sum();
-        !self.blocks.fresh.is_empty() || count(by_waiters) < u64::from(pins)
+        let pins: u32 = self.space.pins.values().sum();
+        !self.space.fresh.is_empty() || count(by_waiters) < u64::from(pins)
     }
 }

@@ -50,14 +50,12 @@ impl Engine {
 
     /// Whether clients may address more than there is.
     pub(super) fn is_thin(&self) -> bool {
-        self.medium.geometry.logical_blocks + self.medium.geometry.reserve_blocks > self.medium.geometry.data_blocks
+        self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks
     }
 
     /// Whether a write to any LBN may take a block: only a thin volume keeps some from it. The log's blocks are of the reserve.
     pub(crate) fn has_more_than_reserve(&self) -> bool {
-        !self.is_thin()
-            || !self.space.scan_complete()
-            || self.space.census.free + self.space.census.of_log > self.medium.geometry.reserve_blocks
+        !self.is_thin() || !self.space.scan_complete() || self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks
     }
 
     /// When waiting ends, where it has not yet.
@@ -91,7 +89,7 @@ impl Engine {
             self.go_without_space(op, if waits { Failure::Full } else { Failure::NoSpace });
         }
         // Their places are free for those who were not let in yet, and nothing else may come to tell.
-        self.schedule.ready.push_back(Task::Admit);
+        self.io.schedule.push(Task::Admit);
     }
 
     /// A request goes back to its sender, who is to be asked for it again: not before, for another part of it may have been under way for long.
@@ -105,8 +103,8 @@ impl Engine {
 
     /// A write has found a block.
     pub(super) fn found_room(&mut self) {
-        let spare = self.medium.geometry.reserve_blocks / 8;
-        if self.is_full() && self.space.census.free + self.space.census.of_log > self.medium.geometry.reserve_blocks + spare {
+        let spare = self.geometry.reserve_blocks / 8;
+        if self.is_full() && self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks + spare {
             (self.space.full.since, self.space.full.fails) = (None, false);
             self.io.notice(Notice::RoomAgain);
         }
@@ -151,6 +149,6 @@ impl Engine {
 
     pub(super) fn may_journal_take_from_reserve(&self, lbn: Lbn) -> bool {
         let left = self.space.census.free + self.space.census.of_log;
-        self.space.full.journal.contains(&lbn.0) && left > self.medium.geometry.reserve_blocks / 2
+        self.space.full.journal.contains(&lbn.0) && left > self.geometry.reserve_blocks / 2
     }
 }

@@ -67,8 +67,7 @@ impl Engine {
         let space = &self.space;
         let has_freed = !space.freed.is_empty() || self.scheme.log.as_ref().is_some_and(|log| log.unlinked().next().is_some());
         let nothing = space.census.kept == 0 && (!has_freed || !space.store.is_short);
-        let may =
-            self.gives_back() && self.state.stage == Stage::Serving && space.scan_complete() && !self.settings.read_only && !self.io.failed;
+        let may = self.gives_back() && self.state.stage == Stage::Serving && space.scan_complete() && !self.io.read_only && !self.io.failed;
         if nothing || !may {
             return None;
         }

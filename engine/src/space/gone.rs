@@ -34,8 +34,8 @@ impl Engine {
         let (mut gone, mut unseen) = (Gone::default(), 0);
         for same in unlinked.chunk_by(|a, b| a == b) {
             let (pbn, times) = (same[0], count(same.len()));
-            let (id, at) = self.medium.geometry.refs_of(pbn);
-            let refs = self.tables.pages.peek(id).map(|content| self.with_pending(pbn, content.refs(at)));
+            let (id, at) = self.geometry.refs_of(pbn);
+            let refs = self.tables.pages.peek(id).map(|content| self.tables.with_pending(pbn, content.refs(at)));
             match refs.filter(|&refs| refs != REFS_UNKNOWN) {
                 Some(refs) => gone.add(refs, times),
                 None => unseen += times,

@@ -18,7 +18,10 @@ pub use gone::Gone;
 pub(crate) use reclaim::Reclaim;
 
 use crate::Map;
-use crate::format::entry::REFS_UNKNOWN;
+use crate::buffer::Slice;
+use crate::by_block::ByBlock;
+use crate::fingerprint::Fingerprint;
+use crate::format::entry::{Kind, REFS_UNKNOWN};
 use crate::format::geometry::Geometry;
 use crate::format::page::Region;
 use crate::interface::StoreRoom;
@@ -75,11 +78,21 @@ impl Census {
     }
 }
 
+/// A block whose birth is not finished: its content is on its way, or its fingerprint is not in the table yet.
+pub(crate) struct Fresh {
+    pub kind: Kind,
+    pub fingerprint: Fingerprint,
+    /// The epoch whose commit allows the fingerprint into the table.
+    pub epoch: u64,
+    /// The content, until its write has completed.
+    pub held: Option<Slice>,
+    /// The fingerprint still waits for the table. False once it is there, or when the block died unborn.
+    pub waits: bool,
+}
+
 /// Summaries of the refs pages, and the blocks that are ready to be handed out.
 pub(crate) struct Space {
     pub census: Census,
-    /// A clear *written* bit means that the page was never written. Not so after a crash, until a recount has come by every page.
-    pub bits_exact: bool,
     /// Free blocks in each group of refs pages, counted ones only.
     free_in: Vec<u32>,
     group_pages: u64,
@@ -133,6 +146,12 @@ pub(crate) struct Space {
     pub waiters: VecDeque<usize>,
     pub full: Full,
     pub reclaim: Reclaim,
+    /// Blocks between their birth and the table.
+    pub fresh: ByBlock<Fresh>,
+    /// Blocks that something in flight holds on to, and how often (R7).
+    pub pins: Map<Pbn, u32>,
+    /// Blocks that promises of the last server name: free, as far as counts say, and nobody's to take until the links are committed.
+    pub promised: Map<Pbn, ()>,
 }
 
 /// Blocks of a granule that only their fingerprint holds, and when their number changed last, in seconds.
@@ -154,7 +173,6 @@ impl Space {
         let granule = newest.0 / GRANULE_BLOCKS;
         Self {
             census: Census::default(),
-            bits_exact: false,
             free_in: vec![0; index(refs_pages.div_ceil(group_pages))],
             group_pages,
             refs_pages,
@@ -187,6 +205,9 @@ impl Space {
             filling_warned: 0,
             waiters: VecDeque::new(),
             full: Full::default(),
+            fresh: ByBlock::default(),
+            pins: Map::default(),
+            promised: Map::default(),
             reclaim: Reclaim::default(),
         }
     }

@@ -8,11 +8,11 @@
 use crate::engine::Engine;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region};
-use crate::pages::Got;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
+use crate::tables::Got;
+use crate::tables::Removals;
 use crate::units::{Pbn, count, index};
-use std::collections::BTreeMap;
 
 /// The most fingerprint pages that one commit takes along.
 pub(super) const PAGES_A_COMMIT: usize = 64;
@@ -22,35 +22,27 @@ pub(super) const PAGES_A_COMMIT: usize = 64;
 pub(crate) struct Reclaim {
     /// Granules that were chosen and wait for their pages.
     chosen: Vec<u64>,
-    /// Blocks whose entry is gone from the page in memory, by page: not yet sent.
-    pub removed: BTreeMap<PageId, Vec<Pbn>>,
-    /// Blocks whose removal was sent, or awaits a flush.
-    pub sent: u64,
 }
 
 impl Reclaim {
     /// Whether blocks are on their way to be free.
-    pub fn in_progress(&self) -> bool {
-        !self.chosen.is_empty() || !self.removed.is_empty() || self.sent > 0
+    pub fn in_progress(&self, removals: &Removals) -> bool {
+        !self.chosen.is_empty() || !removals.unsent.is_empty() || removals.sent > 0
     }
 }
 
 impl Engine {
     /// Keeps a little more free than the reserve, lazily: what is kept may yet be found as a duplicate.
     pub(crate) fn reclaim_if_low(&mut self) {
-        let low = self.medium.geometry.reserve_blocks.min(self.medium.geometry.data_blocks / 16).max(8);
-        if !self.space.scan_complete()
-            || self.io.failed
-            || self.settings.read_only
-            || self.space.census.free + self.reclaim_under_way() >= low
-        {
+        let low = self.geometry.reserve_blocks.min(self.geometry.data_blocks / 16).max(8);
+        if !self.space.scan_complete() || self.io.failed || self.io.read_only || self.space.census.free + self.reclaim_under_way() >= low {
             return;
         }
         self.choose_granules(low + low / 4 - self.space.census.free);
     }
 
     pub(super) fn reclaim_under_way(&self) -> u64 {
-        count(self.space.reclaim.removed.values().map(Vec::len).sum::<usize>()) + self.space.reclaim.sent
+        count(self.tables.removals.unsent.values().map(Vec::len).sum::<usize>()) + self.tables.removals.sent
     }
 
     /// For writers that wait: true if something was chosen.
@@ -60,16 +52,16 @@ impl Engine {
 
     /// Granules in which nothing was done since that second.
     pub(super) fn reclaim_unused(&mut self, since_s: u32) {
-        let room = PAGES_A_COMMIT.saturating_sub(self.space.reclaim.chosen.len() + self.space.reclaim.removed.len());
+        let room = PAGES_A_COMMIT.saturating_sub(self.space.reclaim.chosen.len() + self.tables.removals.unsent.len());
         let unused = self.space.take_unused(since_s, room);
         if !unused.is_empty() {
             self.space.reclaim.chosen.extend(unused);
-            self.schedule.ready.push_back(Task::Reclaim);
+            self.io.schedule.push(Task::Reclaim);
         }
     }
 
     pub(super) fn choose_granules(&mut self, wanted: u64) -> bool {
-        let room = PAGES_A_COMMIT.saturating_sub(self.space.reclaim.chosen.len() + self.space.reclaim.removed.len());
+        let room = PAGES_A_COMMIT.saturating_sub(self.space.reclaim.chosen.len() + self.tables.removals.unsent.len());
         let before = self.space.reclaim.chosen.len();
         let mut expected = 0;
         for _ in 0..room {
@@ -86,7 +78,7 @@ impl Engine {
         }
         let chosen = self.space.reclaim.chosen.len() > before;
         if chosen {
-            self.schedule.ready.push_back(Task::Reclaim);
+            self.io.schedule.push(Task::Reclaim);
         }
         chosen
     }
@@ -101,10 +93,10 @@ impl Engine {
         for granule in chosen {
             let first = Pbn(granule * GRANULE_BLOCKS);
             let names = PageId { region: Region::Fingerprints, index: granule };
-            let (refs, at) = self.medium.geometry.refs_of(first);
-            let missing = [names, refs].into_iter().find(|&id| self.ensure(id) == Got::Wait);
+            let (refs, at) = self.geometry.refs_of(first);
+            let missing = [names, refs].into_iter().find(|&id| self.tables.ensure(&mut self.io, id) == Got::Wait);
             if let Some(id) = missing {
-                self.wait(id, Task::Reclaim);
+                self.tables.wait(&mut self.io, id, Task::Reclaim);
                 self.space.reclaim.chosen.push(granule);
                 continue;
             }
@@ -112,14 +104,14 @@ impl Engine {
                 self.space.fruitless_granule(granule);
                 continue;
             }
-            let blocks = GRANULE_BLOCKS.min(self.medium.geometry.data_blocks - first.0);
-            let counts = self.counts(refs, at, first, blocks);
+            let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
+            let counts = self.tables.counts(refs, at, first, blocks);
             let unlinked: Vec<u64> = counts.into_iter().filter(|&(_, refs)| refs == 1).map(|(pbn, _)| pbn - first).collect();
             let entries = &self.tables.pages.expect(names).content;
             self.index.warm(unlinked.iter().map(|&i| entries.fingerprint(index(i)).value));
             unlinked.into_iter().for_each(|i| self.remove_name(names, index(i), first + i));
             let removes =
-                self.space.reclaim.removed.contains_key(&names) || self.tables.open.removed.range(first..first + blocks).next().is_some();
+                self.tables.removals.unsent.contains_key(&names) || self.tables.open.removed.range(first..first + blocks).next().is_some();
             if !removes {
                 self.space.fruitless_granule(granule);
             }
@@ -138,11 +130,11 @@ impl Engine {
             if !self.tables.open.removed.insert(pbn) {
                 return;
             }
-            self.space.reclaim.sent += 1;
+            self.tables.removals.sent += 1;
         } else {
             self.tables.pages.expect(names).content.set_fingerprint(i, FingerprintEntry::NONE);
             self.tables.pages.touch(names, self.io.now);
-            self.space.reclaim.removed.entry(names).or_default().push(pbn);
+            self.tables.removals.unsent.entry(names).or_default().push(pbn);
         }
         match entry.kind {
             Kind::Fingerprint => self.index.remove(&entry.value, pbn),

@@ -4,8 +4,8 @@ use crate::engine::Engine;
 use crate::format::page::{PageId, Region};
 use crate::format::unit::SLOTS_MAX;
 use crate::interface::{Notice, Unpacked};
-use crate::pages::Got;
 use crate::schedule::Task;
+use crate::tables::Got;
 use crate::units::count;
 
 /// Pages counted in one step, before the engine attends to other things.
@@ -20,9 +20,9 @@ impl Engine {
         for _ in 0..PAGES_A_STEP {
             let Some(number) = self.space.scan_next() else { return };
             let id = PageId { region: Region::Refs, index: number };
-            match self.ensure(id) {
+            match self.tables.ensure(&mut self.io, id) {
                 Got::Wait => {
-                    self.wait(id, Task::Scan);
+                    self.tables.wait(&mut self.io, id, Task::Scan);
                     self.space.scan_waits = true;
                     return;
                 }
@@ -31,15 +31,15 @@ impl Engine {
                     self.space.scanned_page(number, std::iter::empty());
                 }
                 Got::Ready => {
-                    let first = self.medium.geometry.first_pbn(id);
-                    let blocks = Region::Refs.entries_per_page().min(self.medium.geometry.data_blocks - first.0);
-                    let counts = self.counts(id, 0, first, blocks);
+                    let first = self.geometry.first_pbn(id);
+                    let blocks = Region::Refs.entries_per_page().min(self.geometry.data_blocks - first.0);
+                    let counts = self.tables.counts(id, 0, first, blocks);
                     let of_log = |pbn| self.scheme.log.as_ref().is_some_and(|log| log.has(pbn));
                     self.space.scanned_page(number, counts.into_iter().map(|(pbn, refs)| (pbn, refs, of_log(pbn))));
                 }
             }
         }
-        self.schedule.more_background = true;
+        self.io.schedule.more_background = true;
     }
 
     /// Links from the map, where all counts are known.
@@ -58,7 +58,7 @@ impl Engine {
         let least = census.unique + census.shared;
         // A carrier that is in use holds one block at least, and no more than it has slots; nor are there more blocks than links.
         let most = (least + carriers * (count(SLOTS_MAX) - 1)).min(census.links.max(least));
-        Some(Unpacked { least, most, of: self.medium.geometry.data_blocks })
+        Some(Unpacked { least, most, of: self.geometry.data_blocks })
     }
 
     /// Tells the owner of a thin volume that it fills.
@@ -66,8 +66,8 @@ impl Engine {
         if !self.is_thin() || !self.space.scan_complete() {
             return;
         }
-        let used = self.medium.geometry.data_blocks - self.space.census.free - self.space.census.kept;
-        let percent = used * 100 / self.medium.geometry.data_blocks;
+        let used = self.geometry.data_blocks - self.space.census.free - self.space.census.kept;
+        let percent = used * 100 / self.geometry.data_blocks;
         let step = percent - percent % FILLING_STEP_PERCENT;
         if step >= FILLING_PERCENT && step > self.space.filling_warned {
             self.io.notice(Notice::Filling { percent: step, unpacked: self.unpacked() });

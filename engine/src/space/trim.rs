@@ -45,13 +45,13 @@ impl Engine {
         for (first, blocks) in runs {
             self.space.discards += 1;
             (0..blocks).for_each(|i| self.pin(first + i));
-            self.io.discard(first, self.medium.geometry.block_at(first), blocks);
+            self.io.discard(first, self.geometry.block_at(first), blocks);
         }
     }
 
     /// Whether a block is free for certain: its count is in memory and zero, and nothing in flight touches it.
     fn is_free(&mut self, pbn: Pbn) -> bool {
-        let (page, _) = self.medium.geometry.refs_of(pbn);
-        !self.busy(pbn) && self.tables.pages.get(page).is_some() && self.refs_now(pbn) == 0
+        let (page, _) = self.geometry.refs_of(pbn);
+        !self.busy(pbn) && self.tables.pages.get(page).is_some() && self.tables.refs_now(pbn) == 0
     }
 }

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::{Live, block, link, named};
-use crate::log::effect::{Effect, Name};
+use crate::tables::effect::{Effect, Name};
 use crate::units::Epoch;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

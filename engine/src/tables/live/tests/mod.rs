@@ -9,7 +9,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 use crate::format::geometry::LOGICAL_BLOCKS_MAX;
 use crate::format::page::{PageContent, PageId, Region};
-use crate::log::effect::{Effect, Name};
+use crate::tables::effect::{Effect, Name};
 use crate::units::{Epoch, Lbn, Pbn};
 
 fn block(pbn: u64) -> MapEntry {

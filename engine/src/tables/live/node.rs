@@ -6,7 +6,7 @@
 
 use crate::format::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MapEntry, PBN_MAX};
 use crate::format::page::Region;
-use crate::log::effect::{Effect, Name};
+use crate::tables::effect::{Effect, Name};
 use crate::units::{Epoch, Lbn, Pbn, index};
 
 /// Words of a fingerprint entry.

@@ -2,7 +2,7 @@
 
 use crate::format::entry::{FingerprintEntry, MapEntry, REFS_MAX, REFS_UNKNOWN};
 use crate::format::page::{PageContent, PageId, Region, SECTORS};
-use crate::log::effect::{Effect, Name};
+use crate::tables::effect::{Effect, Name};
 use crate::units::{Lbn, Pbn, count, index};
 
 /// Two map pages and a half.

@@ -16,9 +16,9 @@ mod nodes;
 #[cfg(test)]
 mod tests;
 
-use super::effect::Effect;
 use crate::Map;
 use crate::format::page::{PageContent, PageId, Region, SECTORS};
+use crate::tables::effect::Effect;
 use crate::units::Epoch;
 use chains::Heads;
 use node::{Chain, Node, keys};

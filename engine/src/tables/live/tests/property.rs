@@ -6,7 +6,7 @@ use crate::Map;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 use crate::format::geometry::LOGICAL_BLOCKS_MAX;
 use crate::format::page::{PageContent, PageId, Region, SECTORS};
-use crate::log::effect::{Effect, Name};
+use crate::tables::effect::{Effect, Name};
 use crate::units::{Epoch, count, index};
 use proptest::collection::vec;
 use proptest::prelude::*;

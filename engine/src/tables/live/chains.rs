@@ -134,8 +134,8 @@ mod tests {
     use super::*;
     use crate::format::entry::MapEntry;
     use crate::format::page::Region;
-    use crate::log::effect::{Effect, Name};
-    use crate::log::live::node::keys;
+    use crate::tables::effect::{Effect, Name};
+    use crate::tables::live::node::keys;
     use crate::units::{Epoch, Lbn};
 
     /// Nodes that a walk to each node's own looks at, on average, where they lie this many map pages apart.

@@ -5,7 +5,7 @@
 //! 3. A node lies in one chunk. A chunk ends early where the epochs of its nodes would be too far from its own.
 
 use super::node::{Chain, EPOCHS_MAX, Node, encode, size};
-use crate::log::effect::Effect;
+use crate::tables::effect::Effect;
 use crate::units::{Epoch, count, index};
 use std::collections::VecDeque;
 use std::iter;

@@ -1,0 +1,40 @@
+//! Content in memory, and on its way: the read cache, what is gathered for the next write, who waits for what.
+
+use crate::Map;
+use crate::buffer::Slice;
+use crate::cache::ReadCache;
+use crate::interface::RequestId;
+use crate::memory::Accountant;
+use crate::units::Pbn;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// New blocks with neighbouring PBNs, on their way out in one command.
+pub(crate) struct Run {
+    pub first: Pbn,
+    pub blocks: u64,
+    pub data: Vec<Slice>,
+    pub request: RequestId,
+}
+
+/// Content of blocks.
+pub(crate) struct Contents {
+    pub cache: ReadCache,
+    /// Blocks whose content was found wrong in this run: never linked to again.
+    pub suspects: BTreeSet<Pbn>,
+    /// Those that wait for a stored block to be compared with, by block: one read is under way for all of them.
+    pub comparing: Map<Pbn, Vec<usize>>,
+    /// What is gathered for the next write of content.
+    pub run: Option<Run>,
+    /// Writes of content under way.
+    pub content_in_flight: u64,
+    /// Requests answered once the content of a block is on the device (`Settings::keeps_promises`).
+    pub content_waiters: Map<Pbn, Vec<RequestId>>,
+}
+
+impl Contents {
+    pub fn new(accountant: Arc<Accountant>) -> Self {
+        let (suspects, comparing, run, content_in_flight, content_waiters) = Default::default();
+        Self { cache: ReadCache::new(accountant), suspects, comparing, run, content_in_flight, content_waiters }
+    }
+}

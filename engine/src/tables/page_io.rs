@@ -1,0 +1,170 @@
+//! Pages come into memory, each with what is committed and stands in no page on the medium.
+//!
+//! 1. An all-zero sector means "empty" only while its page's bit is clear. The bit is set after a flush has covered the page's first write.
+
+use super::pages::{Got, Page, Slot};
+use super::{Committed, Tables};
+use crate::buffer::BufferMut;
+use crate::format::page::{self, PageContent, PageId, Region};
+use crate::interface::{IoFailure, Notice};
+use crate::io::{Io, IoFor};
+use crate::schedule::Task;
+use crate::units::Epoch;
+
+/// How often a page that could not be read is tried again before it counts as unreadable.
+const READ_RETRIES: u8 = 2;
+
+impl Tables {
+    /// Makes sure of a page: it is in memory, or on its way.
+    pub fn ensure(&mut self, io: &mut Io, id: PageId) -> Got {
+        match self.pages.slot_mut(id) {
+            Some(Slot::Ready(_)) => Got::Ready,
+            Some(Slot::Loading { .. }) => Got::Wait,
+            Some(Slot::Unreadable) => Got::Unreadable,
+            Some(Slot::Vacant) | None => self.begin_load(io, id),
+        }
+    }
+
+    /// Calls a task when a page that is on its way has come, or has been found unreadable.
+    pub fn wait(&mut self, io: &mut Io, id: PageId, task: Task) {
+        match self.pages.slot_mut(id) {
+            Some(Slot::Loading { waiters, .. }) => {
+                if !waiters.contains(&task) {
+                    waiters.push(task);
+                }
+            }
+            _ => io.schedule.push(task),
+        }
+    }
+
+    /// Whether a page is known, without any I/O, never to have been written.
+    pub fn is_blank(&mut self, io: &mut Io, id: PageId) -> bool {
+        if !self.bits_exact || self.pages.holds(id) || self.pages.unbitted.contains(&id) || self.is_touched(id) {
+            return false;
+        }
+        let (bits, at) = self.geometry.written_of(id);
+        match self.pages.get(bits) {
+            Some(page) => !page.content.bit(at),
+            None => {
+                self.ensure(io, bits);
+                false
+            }
+        }
+    }
+
+    /// Whether records of committed epochs change a page.
+    fn is_touched(&self, id: PageId) -> bool {
+        self.committed.as_ref().is_some_and(|committed| committed.records.touches(id))
+    }
+
+    fn begin_load(&mut self, io: &mut Io, id: PageId) -> Got {
+        let mut written = true;
+        if id.region != Region::Written {
+            let (bits, at) = self.geometry.written_of(id);
+            match self.ensure(io, bits) {
+                Got::Wait => {
+                    self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
+                    self.wait(io, bits, Task::Load(id));
+                    return Got::Wait;
+                }
+                // Not knowing, no zero sector is trusted.
+                Got::Unreadable => {}
+                Got::Ready => written = self.pages.expect(bits).content.bit(at) || self.pages.unbitted.contains(&id),
+            }
+        }
+        if !written && self.knows_unwritten(id) {
+            self.put_blank(id);
+            return Got::Ready;
+        }
+        self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
+        self.read_page(io, id);
+        Got::Wait
+    }
+
+    /// Whether a clear bit says for certain that a page was never written. Not where live records touch it: a checkpoint may have been cut off
+    /// between its first write and its bit.
+    fn knows_unwritten(&self, id: PageId) -> bool {
+        self.bits_exact && !self.is_touched(id)
+    }
+
+    fn put_blank(&mut self, id: PageId) {
+        self.pages.put(id, Slot::Ready(Box::new(blank_page())));
+    }
+
+    fn read_page(&self, io: &mut Io, id: PageId) {
+        io.read(IoFor::PageLoad(id), self.geometry.page_at(id), 1, false, id.region.into());
+    }
+
+    /// The page with this page's *written* bit has come.
+    pub fn load_page(&mut self, io: &mut Io, id: PageId) {
+        let (bits, at) = self.geometry.written_of(id);
+        let bit = match self.ensure(io, bits) {
+            Got::Wait => return self.wait(io, bits, Task::Load(id)),
+            Got::Unreadable => true,
+            Got::Ready => self.pages.expect(bits).content.bit(at) || self.pages.unbitted.contains(&id),
+        };
+        let exact = self.knows_unwritten(id);
+        let Some(Slot::Loading { written, waiters, .. }) = self.pages.slot_mut(id) else { return };
+        *written = bit;
+        if !bit && exact {
+            let waiters = std::mem::take(waiters);
+            self.put_blank(id);
+            io.schedule.ready.extend(waiters);
+            return;
+        }
+        self.read_page(io, id);
+    }
+
+    /// A page has come. Where it is newer than the last epoch that is committed, records that were flushed are not there: that epoch (L2).
+    #[must_use]
+    pub fn page_loaded(&mut self, io: &mut Io, id: PageId, buffer: &BufferMut, result: Result<(), IoFailure>) -> Option<Epoch> {
+        let Some(Slot::Loading { waiters, written, failures }) = self.pages.slot_mut(id) else {
+            debug_assert!(false, "a page that nobody loads has come");
+            return None;
+        };
+        if result.is_err() && *failures < READ_RETRIES {
+            *failures += 1;
+            self.read_page(io, id);
+            return None;
+        }
+        let (waiters, written) = (std::mem::take(waiters), *written);
+        io.schedule.ready.extend(waiters);
+        let at = self.geometry.page_at(id).0;
+        if result.is_err() {
+            io.notice(Notice::Damage { what: "a metadata page cannot be read", at });
+            self.pages.put(id, Slot::Unreadable);
+            return None;
+        }
+        let mut opened = page::open(&self.uuid, id, buffer.block(0), written);
+        if opened.damaged != 0 {
+            io.notice(Notice::Damage { what: "a metadata page has damaged sectors", at });
+        }
+        let newest = (0..page::SECTORS).map(|sector| opened.content.tag(sector)).max().unwrap_or(0);
+        let end = self.committed.as_ref().filter(|committed| committed.is_end_known).map(|committed| committed.epoch);
+        let overtaken = end.filter(|last| newest > last.0);
+        if overtaken.is_some() {
+            io.notice(Notice::Damage { what: "a metadata page is newer than the end of the log", at });
+        }
+        let mut unsaved = false;
+        if let Some(Committed { records, epoch, .. }) = &self.committed {
+            // One whose bit a crash has lost has to be written once more, to get it.
+            unsaved = records.apply(*epoch, id, &mut opened.content) || (!written && !opened.blank);
+        }
+        // A crash came between its first write, or parts of it, and its bit. Where records touch it, a checkpoint is to come that writes it anyway.
+        let is_late = !written && !opened.blank && !io.read_only && !self.is_touched(id);
+        let bit = written && !self.pages.unbitted.contains(&id);
+        // It may have been written, have left the memory and come back, with no flush since: a commit that relies on it has to know.
+        let stamp = io.durability.refs;
+        let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, unsaved, stamp, bit };
+        self.pages.put(id, Slot::Ready(Box::new(page)));
+        if is_late {
+            // Written once more, whole, it gets its bit like any other.
+            self.pages.touch(id, io.now);
+        }
+        overtaken
+    }
+}
+
+fn blank_page() -> Page {
+    Page { content: PageContent::empty(), damaged: 0, dirty: None, writing: false, unsaved: false, stamp: 0, bit: false }
+}

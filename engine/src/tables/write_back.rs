@@ -1,0 +1,168 @@
+//! Pages go to the device; their *written* bits.
+//!
+//! 1. Refs, fingerprint and *written* pages may be written at any time (`pages.rs`), so delay and merging are free to choose.
+//! 2. Where records may stand in no page, a page is written only while all that it holds is vouched for ([`Committed::vouched`]).
+
+use super::Tables;
+use super::pages::Got;
+use crate::format::page::{self, PageId, Region};
+use crate::interface::IoFailure;
+use crate::io::{Io, IoFor};
+use crate::schedule::Task;
+use crate::units::{Pbn, Time, count};
+
+/// The most page writes in flight that nobody waits for.
+const EARLY_WRITES: usize = 64;
+
+impl Tables {
+    /// Whether all that a page holds is vouched for (invariant 2).
+    pub fn may_be_written(&self, id: PageId) -> bool {
+        let Some(committed) = self.committed.as_ref().filter(|_| id.region != Region::Written) else { return true };
+        committed.records.newest_on(id, committed.epoch).is_none_or(|newest| newest <= committed.vouched)
+    }
+
+    /// Sends a page as it is in memory.
+    pub fn write_page(&mut self, io: &mut Io, id: PageId) {
+        debug_assert!(self.may_be_written(id), "what a page holds is vouched for");
+        let mut sealed = io.buffer(1);
+        let tag = self.committed.as_ref().filter(|_| id.region != Region::Written).map(|committed| committed.vouched);
+        let page = self.pages.expect(id);
+        assert!(!page.writing, "one write of a page at a time (R6)");
+        page.dirty = None;
+        page.unsaved = false;
+        page.writing = true;
+        let bit = page.bit;
+        if let Some(tag) = tag {
+            (0..page::SECTORS).for_each(|sector| page.content.set_tag(sector, tag.0.max(page.content.tag(sector))));
+        }
+        page::seal(&self.uuid, id, &mut page.content, sealed.block_mut(0));
+        self.pages.dirty.remove(&id);
+        if !bit && id.region != Region::Written {
+            self.pages.unbitted.insert(id);
+        }
+        io.durability.bits_in_flight += u32::from(id.region == Region::Written);
+        let removed = self.removals.unsent.remove(&id).unwrap_or_default();
+        self.removals.sent += count(removed.len());
+        self.page_writes += 1;
+        let at = self.geometry.page_at(id);
+        io.write(IoFor::PageWrite { id, removed }, at, vec![sealed.freeze().slice(0, 1)], id.region.into());
+    }
+
+    /// A page's write has ended. Whether it went well.
+    pub fn page_written(&mut self, io: &mut Io, id: PageId, removed: Vec<Pbn>, stamp: u64, result: Result<(), IoFailure>) -> bool {
+        self.page_writes -= 1;
+        let page = self.pages.expect(id);
+        page.writing = false;
+        if result.is_err() {
+            // What it holds is nowhere else: it stays.
+            self.pages.touch(id, io.now);
+            return false;
+        }
+        page.stamp = stamp;
+        if !page.bit && id.region != Region::Written {
+            io.durability.bits.push_back((stamp, id));
+        }
+        match id.region {
+            Region::Refs => io.durability.refs = stamp,
+            Region::Written => {
+                io.durability.bits_stamp = stamp;
+                io.durability.bits_in_flight -= 1;
+            }
+            Region::Fingerprints | Region::Map => {}
+        }
+        if !removed.is_empty() {
+            io.durability.removed.push_back((stamp, removed));
+        }
+        true
+    }
+
+    /// Sets the bits of pages whose first write is durable.
+    pub fn set_written_bits(&mut self, io: &mut Io) {
+        while let Some(&id) = io.durability.bits_ready.front() {
+            let (bits, at) = self.geometry.written_of(id);
+            match self.ensure(io, bits) {
+                Got::Wait => return self.wait(io, bits, Task::Bits),
+                Got::Unreadable => {}
+                Got::Ready => {
+                    if !self.pages.expect(bits).content.bit(at) {
+                        self.pages.expect(bits).content.set_bit(at, true);
+                        self.pages.touch(bits, io.now);
+                    }
+                }
+            }
+            io.durability.bits_ready.pop_front();
+            self.pages.unbitted.remove(&id);
+            if let Some(page) = self.pages.get(id) {
+                page.bit = true;
+            }
+        }
+        io.schedule.push(Task::Checkpoint);
+    }
+
+    /// Writes the pages whose delay has passed.
+    pub fn write_back(&mut self, io: &mut Io) {
+        if io.now < self.writeback_at {
+            return;
+        }
+        let ids: Vec<PageId> = self.pages.dirty.iter().copied().collect();
+        let mut next = io.now.plus_ms(self.delay_ms.max(1));
+        for id in ids {
+            let page = self.pages.expect(id);
+            let (due, is_writing) = (page.dirty.map_or(Time(u64::MAX), |since| since.plus_ms(self.delay_ms)), page.writing);
+            if due > io.now {
+                next = next.min(due);
+            } else if is_writing {
+                continue;
+            } else if self.may_be_written(id) {
+                self.write_page(io, id);
+            } else if let Some(committed) = &mut self.committed {
+                committed.is_awaited = true;
+            }
+        }
+        self.writeback_at = next;
+    }
+
+    /// Pages are looked for at once.
+    pub fn write_back_now(&mut self, io: &Io) {
+        self.writeback_at = io.now;
+    }
+
+    /// When pages whose delay has passed are looked for, if any may be.
+    pub fn write_back_at(&self) -> Option<Time> {
+        (!self.pages.dirty.is_empty()).then_some(self.writeback_at)
+    }
+
+    /// Writes pages before their time, because too many are dirty. Whether something has to be vouched for first.
+    #[must_use]
+    pub fn write_back_early(&mut self, io: &mut Io) -> bool {
+        self.write_dirty(io, EARLY_WRITES.saturating_sub(self.page_writes))
+    }
+
+    /// Writes all dirty pages that may be. Whether something has to be vouched for first.
+    #[must_use]
+    pub fn write_all_dirty(&mut self, io: &mut Io) -> bool {
+        self.write_dirty(io, usize::MAX)
+    }
+
+    fn write_dirty(&mut self, io: &mut Io, most: usize) -> bool {
+        let ids: Vec<PageId> = self.pages.dirty.iter().copied().take(most.saturating_mul(2).max(1)).collect();
+        let (mut sent, mut waits) = (0, false);
+        for id in ids {
+            if sent >= most || self.pages.expect(id).writing {
+                continue;
+            }
+            if self.may_be_written(id) {
+                self.write_page(io, id);
+                sent += 1;
+            } else {
+                waits = true;
+            }
+        }
+        waits && sent == 0
+    }
+
+    /// Whether writes of pages are under way.
+    pub fn are_pages_under_way(&self) -> bool {
+        self.page_writes > 0
+    }
+}
