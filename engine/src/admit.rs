@@ -13,10 +13,11 @@ use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::interface::{Class, Failure, Op, Reply, Request, RequestId};
 use crate::io::IoFor;
-use crate::link::{Blocked, Compared};
+use crate::link::Compared;
 use crate::memory::Part;
 use crate::promise::Unspoken;
 use crate::recall::RECALLED;
+use crate::schedule::Blocked;
 use crate::schedule::Task;
 use crate::slot::{in_slot, slot_of};
 use crate::tables::Wanted;
@@ -80,7 +81,7 @@ fn changes(op: Op) -> bool {
 impl Engine {
     /// Takes in a request. Everything waits until the volume is open.
     pub(crate) fn admit(&mut self, request: Request) {
-        if self.state.stage.is_before_service() {
+        if self.io.stage.is_before_service() {
             self.requests.admission.push_back(request);
             return;
         }
@@ -89,7 +90,7 @@ impl Engine {
 
     /// Lets in what memory allows.
     pub(crate) fn drain_admission(&mut self) {
-        if self.state.stage.is_before_service() {
+        if self.io.stage.is_before_service() {
             return;
         }
         self.admit_discards_when_full();
@@ -104,7 +105,7 @@ impl Engine {
 
     /// Discards pass by the writes that wait for the room which only they may bring.
     fn admit_discards_when_full(&mut self) {
-        if !self.is_full() {
+        if !self.space.is_full() {
             return;
         }
         let mut at = 0;
@@ -121,7 +122,7 @@ impl Engine {
     /// Whether a further write has to wait: for room for its records, or for those that wait already. Those that wait for a block hold back none that
     /// may need no new one; what they hold besides is bounded by what requests may bring.
     fn backlogged(&mut self) -> bool {
-        let waiting = if self.is_full() { self.requests.writes.len() - self.space.waiters.len() } else { self.requests.writes.len() };
+        let waiting = if self.space.is_full() { self.requests.writes.len() - self.space.waiters.len() } else { self.requests.writes.len() };
         waiting >= self.tables.pages.waiting_max() || self.lacks_room_for_records()
     }
 
@@ -178,7 +179,7 @@ impl Engine {
         self.io.ledger.client_units += blocks;
         self.scheme.anticipation.arrived(self.io.now);
         self.begin_request(request);
-        self.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
+        self.space.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
         self.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
         for i in 0..blocks {
             let block_at = (first + i) * BLOCK_BYTES;
@@ -420,21 +421,21 @@ impl Engine {
 
     fn pin_for(&mut self, op: usize, pbn: Pbn) {
         self.unpin_for(op);
-        self.pin(pbn);
+        self.space.pin(pbn);
         self.requests.writes[op].pinned = Some(pbn);
     }
 
     fn pin_other_for(&mut self, op: usize, pbn: Pbn) {
-        self.pin(pbn);
+        self.space.pin(pbn);
         if let Some(before) = self.requests.writes[op].pinned_other.replace(pbn) {
-            self.unpin(before);
+            self.space.unpin(before);
         }
     }
 
     fn unpin_for(&mut self, op: usize) {
         let write = &mut self.requests.writes[op];
         let pinned = [write.pinned.take(), write.pinned_other.take()];
-        pinned.into_iter().flatten().for_each(|pbn| self.unpin(pbn));
+        pinned.into_iter().flatten().for_each(|pbn| self.space.unpin(pbn));
     }
 
     /// No block is left for it.

@@ -4,10 +4,10 @@
 //! 2. Where a counter comes to the stop while the volume serves, what was admitted is committed and the volume closes as ever; each write that comes
 //!    later is refused. The counters have room for that, and no client can make it last: it is what is in memory.
 
-use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::format::counter::COUNTER_STOP;
 use crate::interface::Notice;
+use crate::io::Stage;
 
 impl Engine {
     /// Whether writes are refused.
@@ -24,7 +24,7 @@ impl Engine {
             return;
         }
         self.state.used_up = true;
-        self.io.read_only |= self.state.stage == Stage::Opening;
+        self.io.read_only |= self.io.stage == Stage::Opening;
         self.io.notice(Notice::CountersUsedUp);
     }
 }

@@ -7,7 +7,6 @@
 use crate::buffer::{BufferMut, Home};
 use crate::by_block::ByBlock;
 use crate::charge::Memory;
-use crate::commit::Stage;
 use crate::contents::Contents;
 use crate::fingerprint::Digest;
 use crate::format::geometry::Geometry;
@@ -15,6 +14,7 @@ use crate::format::page::{PageId, Region};
 use crate::format::superblock::Superblock;
 use crate::index::Index;
 use crate::interface::{Action, Event, Failure, IoFailure, IoId, Notice, Reply, RequestId};
+use crate::io::Stage;
 use crate::io::{Io, IoFor};
 use crate::log::Log;
 use crate::medium::{Keys, Medium};
@@ -25,7 +25,7 @@ use crate::requests::Requests;
 use crate::schedule::Task;
 use crate::scheme::Scheme;
 use crate::settings::Settings;
-use crate::space::{Fresh, Space};
+use crate::space::{Fresh, Policy, Space};
 use crate::state::{Background, Recovery, State};
 use crate::tables::RECORD_COST_BYTES;
 use crate::tables::{Epoch, Tables, Unchained};
@@ -70,7 +70,7 @@ impl Engine {
         let recount = Recount::new(superblock.garbage_possible || !cleanly, if cleanly { superblock.recount_position } else { Pbn(0) });
         let refill = Refill::new(cursor, geometry.pages_of_blocks(Region::Fingerprints));
         Self {
-            space: Space::new(&geometry, cursor, accountant.limit(Part::Work)),
+            space: Space::new(geometry.clone(), cursor, accountant.limit(Part::Work), Policy::of(&settings)),
             tables,
             index,
             background: Background { refill, recount },
@@ -93,7 +93,7 @@ impl Engine {
     pub fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         self.io.now = self.io.now.max(now);
         std::mem::swap(&mut self.io.out, out);
-        if self.state.stage == Stage::Created {
+        if self.io.stage == Stage::Created {
             self.begin_opening();
         }
         self.space.wake_granules();
@@ -114,10 +114,10 @@ impl Engine {
                 }
             }
             Event::Tick => self.io.schedule.wake = None,
-            Event::StoreRoom(room) => self.store_has(room),
+            Event::StoreRoom(room) => self.space.store_has(&mut self.io, room),
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::GuardFailed => self.fail("a read or write of the guard block"),
-            Event::EndWaiting => self.end_waiting(),
+            Event::EndWaiting => self.space.end_waiting(),
             Event::Close => self.begin_closing(),
         }
         self.run();
@@ -142,7 +142,7 @@ impl Engine {
             self.serve_when_recalled();
             self.feed_log();
             self.commit_if_due();
-            if !self.io.failed && self.state.stage.commits() {
+            if !self.io.failed && self.io.stage.commits() {
                 self.tables.write_back(&mut self.io);
             }
             if self.io.schedule.ready.is_empty() {
@@ -153,7 +153,7 @@ impl Engine {
             self.write_back_early();
         }
         self.charge_dirty();
-        self.retry_if_due();
+        self.space.retry_if_due(&mut self.io);
         self.set_wake();
     }
 
@@ -164,7 +164,7 @@ impl Engine {
             Task::Commit => self.go_on_committing(),
             Task::Settle => self.settle(),
             Task::Allocate => {
-                self.prepare_free_blocks();
+                self.space.prepare_free_blocks(&mut self.io, &mut self.tables);
                 self.choose_places();
             }
             Task::Reclaim => self.reclaim(),
@@ -172,7 +172,7 @@ impl Engine {
             Task::Recount => self.recount(),
             Task::Scan => {
                 self.space.scan_waits = false;
-                self.scan_refs();
+                self.space.scan_refs(&mut self.io, &mut self.tables);
             }
             Task::Bits => self.tables.set_written_bits(&mut self.io),
             Task::Load(id) => self.tables.load_page(&mut self.io, id),
@@ -239,14 +239,14 @@ impl Engine {
     fn page_is_written(&mut self, id: PageId, stamp: u64) {
         self.checkpoint_page_written(id);
         self.commit_page_written(id, stamp);
-        if self.state.stage.is_closing() {
+        if self.io.stage.is_closing() {
             self.go_on_closing();
         }
     }
 
     /// Writes pages before their time, because too many are dirty.
     fn write_back_early(&mut self) {
-        if !self.io.failed && !self.state.stage.is_before_service() && self.tables.write_back_early(&mut self.io) {
+        if !self.io.failed && !self.io.stage.is_before_service() && self.tables.write_back_early(&mut self.io) {
             self.vouch();
         }
     }
@@ -274,13 +274,13 @@ impl Engine {
         // A discard that failed has discarded nothing: that is allowed.
         if let Some(IoFor::Discard { first, blocks }) = self.io.end(io) {
             self.space.discards -= 1;
-            (0..blocks).for_each(|i| self.unpin(first + i));
+            (0..blocks).for_each(|i| self.space.unpin(first + i));
         }
     }
 
     pub(crate) fn fail_request(&mut self, request: RequestId, failure: Failure) {
         match failure {
-            Failure::Full => self.send_back(request),
+            Failure::Full => self.space.send_back(&mut self.io, request),
             _ => self.io.reply(request, Reply::Failed(failure)),
         }
     }
@@ -300,25 +300,6 @@ impl Engine {
         self.fail_writers();
         // An opening may wait for it.
         self.io.schedule.push(Task::Checkpoint);
-    }
-
-    pub(crate) fn pin(&mut self, pbn: Pbn) {
-        *self.space.pins.entry(pbn).or_insert(0) += 1;
-    }
-
-    pub(crate) fn unpin(&mut self, pbn: Pbn) {
-        let left = self.space.pins.get_mut(&pbn).expect("only what was pinned is unpinned");
-        *left -= 1;
-        if *left == 0 {
-            self.space.pins.remove(&pbn);
-            self.space.no_longer_busy();
-        }
-    }
-
-    /// Whether a block is in use by something in flight, or by the log, so that it must not be reused (R7).
-    pub(crate) fn busy(&self, pbn: Pbn) -> bool {
-        let in_flight = self.space.pins.contains_key(&pbn) || self.space.fresh.contains(pbn);
-        in_flight || self.scheme.log.as_ref().is_some_and(|log| log.has(pbn)) || self.space.promised.contains_key(&pbn)
     }
 
     /// Bytes charged for the open epoch's records and for births. Births that lie scattered take the room of their neighbours too.
@@ -353,7 +334,7 @@ impl Engine {
     /// What the volume is doing for its own consistency, in one word: for reports, and for the explorer's table.
     #[must_use]
     pub fn phase(&self) -> &'static str {
-        self.state.stage.name().unwrap_or_else(|| self.scheme.commit.as_ref().map_or("idle", |c| c.step.name()))
+        self.io.stage.name().unwrap_or_else(|| self.scheme.commit.as_ref().map_or("idle", |c| c.step.name()))
     }
 
     /// The geometry of the volume.

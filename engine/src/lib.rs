@@ -30,6 +30,7 @@ mod part;
 mod promise;
 mod proof;
 mod recall;
+mod room;
 mod space;
 mod unmap;
 

@@ -10,26 +10,15 @@ use crate::contents::Run;
 use crate::engine::Engine;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
-use crate::format::page::PageId;
 use crate::interface::{Class, Failure, IoFailure, IoId, Notice, Promised, RequestId};
 use crate::io::IoFor;
 use crate::log::Log;
 use crate::promise::Named;
+use crate::schedule::Blocked;
 use crate::slot::{in_slot, slot_of};
 use crate::space::Fresh;
 use crate::tables::Got;
 use crate::units::{Epoch as Number, Lbn, Pbn};
-
-/// What a placement has to wait for.
-pub(crate) enum Blocked {
-    Page(PageId),
-    Space,
-    /// The stored block has to be read and compared first.
-    Compare(Pbn),
-    /// The carrier has to be read, and the slot found.
-    Carrier(Pbn),
-    Failed(Failure),
-}
 
 /// What a byte-by-byte comparison has shown so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +179,7 @@ impl Engine {
     fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, (pbn, slot): (Pbn, u8), content: Named<'_>) {
         self.io.ledger.duplicates += 1;
         self.promise_block(request, self.tables.open.number, lbn, (pbn, slot), content);
-        self.change_refs(pbn, 1);
+        self.space.change_refs(&mut self.io, &mut self.tables, pbn, 1);
         self.tables.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.set_point(lbn, MapEntry::Block { pbn, slot });
         self.held_for_another(pbn, lbn);
@@ -200,9 +189,12 @@ impl Engine {
     /// Stores the content in a new block. Its count begins at two: the LBN's link and the fingerprint's (section 2.1).
     fn link_new(&mut self, request: RequestId, lbn: Lbn, content: Named<'_>, entry: FingerprintEntry) -> Result<(), Blocked> {
         let (slice, FingerprintEntry { kind, value: fingerprint }) = (content.slice, entry);
-        let pbn = self.allocate(lbn)?;
+        let pbn = {
+            let promised = self.contents_promised();
+            self.space.allocate(&mut self.io, &mut self.tables, &mut self.contents.cache, lbn, promised)?
+        };
         self.io.ledger.new_blocks += 1;
-        self.change_refs(pbn, 2);
+        self.space.change_refs(&mut self.io, &mut self.tables, pbn, 2);
         self.tables.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
         self.tables.open.births.push(pbn);
         let epoch = self.tables.open.number.0;
@@ -254,7 +246,7 @@ impl Engine {
         }
         let born_now = self.space.fresh.get(pbn).is_some_and(|f| f.waits && f.epoch == self.tables.open.number.0);
         let dies = born_now && self.tables.refs_now(pbn) == 2;
-        self.change_refs(pbn, if dies { -2 } else { -1 });
+        self.space.change_refs(&mut self.io, &mut self.tables, pbn, if dies { -2 } else { -1 });
         if dies {
             self.end_birth(pbn);
         }
@@ -267,17 +259,11 @@ impl Engine {
         fresh.waits = false;
         let (kind, fingerprint, epoch, done) = (fresh.kind, fresh.fingerprint, fresh.epoch, fresh.held.is_none());
         if self.drop_held(pbn, epoch) || done {
-            self.forget_fresh(pbn);
+            self.space.forget_fresh(pbn);
         }
         if kind == Kind::Fingerprint {
             self.index.remove(&fingerprint, pbn);
         }
-    }
-
-    /// Nothing of a block's birth is under way any more.
-    pub(crate) fn forget_fresh(&mut self, pbn: Pbn) {
-        self.space.fresh.remove(pbn);
-        self.space.no_longer_busy();
     }
 
     fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
@@ -315,7 +301,7 @@ impl Engine {
             // Where it failed, too: see `release_unsent_content`.
             fresh.held = None;
             if result.is_ok() && !fresh.waits {
-                self.forget_fresh(pbn);
+                self.space.forget_fresh(pbn);
             }
             self.content_lies_there(pbn, result.is_ok());
             self.content_arrived_for_waiters(pbn, result.is_ok());
@@ -339,32 +325,6 @@ impl Engine {
             for request in requests {
                 self.finish_part(request, (!good).then_some(Failure::Io));
             }
-        }
-    }
-
-    /// Adds to a block's count, on its page in memory or, in the log's mode, beside it; and to the census. The page is in memory.
-    ///
-    /// A count that would leave 0..=254 is a wrong one, or a block has more links than it can: the medium is damaged. It is not known from then on.
-    pub(crate) fn change_refs(&mut self, pbn: Pbn, by: i16) {
-        let (id, at) = self.geometry.refs_of(pbn);
-        let before = self.tables.refs_now(pbn);
-        if self.scheme.log.is_some() {
-            self.tables.beside.add(pbn, 1, by);
-        }
-        if before == REFS_UNKNOWN {
-            return;
-        }
-        let after = u8::try_from(i16::from(before) + by).unwrap_or(REFS_UNKNOWN);
-        if after == REFS_UNKNOWN {
-            self.io.notice(Notice::Damage { what: "a block's count does not agree with its links", at: pbn.0 });
-        }
-        if self.scheme.log.is_none() {
-            self.tables.pages.expect(id).content.set_refs(at, after);
-            self.tables.pages.touch(id, self.io.now);
-        }
-        self.space.counted(id.index, pbn, before, after, self.is_of_log(pbn));
-        if after == 0 {
-            self.freed(pbn);
         }
     }
 }

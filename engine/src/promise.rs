@@ -16,12 +16,12 @@
 
 use crate::Map;
 use crate::buffer::Slice;
-use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::MapEntry;
 use crate::format::page::{PageId, SECTORS};
 use crate::interface::{Action, Promise, Promised, RequestId, Trace, Traces};
+use crate::io::Stage;
 use crate::proof::Proofs;
 use crate::tables::Wanted;
 use crate::units::{Epoch, Lbn, Pbn, count, index};
@@ -120,13 +120,13 @@ impl Standing {
 impl Engine {
     /// Notes what a request will promise of an LBN that means this block, or a slot of it, from this epoch on: the content with that fingerprint.
     pub(crate) fn promise_block(&mut self, request: RequestId, epoch: Epoch, lbn: Lbn, (pbn, slot): (Pbn, u8), content: Named<'_>) {
-        if !self.settings.keeps_promises || self.state.stage == Stage::Recalling {
+        if !self.settings.keeps_promises || self.io.stage == Stage::Recalling {
             return;
         }
         let (is_held_back, has_block, contents_max) = (self.is_held_back(pbn), self.content_has_block(), self.contents_max());
         let is_in_doubt = self.is_in_doubt(pbn, slot);
         // The carrier of an epoch that commits may yet fall, and with it the place.
-        let has_no_name = is_held_back || is_in_doubt && self.is_of_log(pbn);
+        let has_no_name = is_held_back || is_in_doubt && self.space.is_of_scheme(pbn);
         let pending = self.requests.pending.get_mut(&request).expect("the request was begun");
         if pending.durable.is_some() {
             return;
@@ -222,7 +222,7 @@ impl Engine {
     /// Contents that the ring holds, and those that it names in packs. The next server, whose index is empty, may need a free block for each, although
     /// it is a duplicate here, or lies in a slot (docs/decisions/0076, 8).
     pub(crate) fn contents_promised(&self) -> u64 {
-        if self.state.stage == Stage::Recalling {
+        if self.io.stage == Stage::Recalling {
             return 0;
         }
         let blocks = |standing: &Standing| standing.contents + standing.in_doubt;
@@ -265,7 +265,7 @@ impl Engine {
     /// What the open epoch unmaps was put off from the one that is sealed, whose promises go when it is durable. While promises are recalled
     /// they all stand until the last is durable; said again, behind promises that are not applied yet, it would undo those.
     pub(crate) fn promise_again(&mut self) {
-        if !self.settings.keeps_promises || self.state.stage == Stage::Recalling {
+        if !self.settings.keeps_promises || self.io.stage == Stage::Recalling {
             return;
         }
         let (order, epoch) = (self.journal.order, self.tables.open.number);

@@ -8,7 +8,6 @@
 
 use crate::Map;
 use crate::buffer::{BufferMut, Slice};
-use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -17,6 +16,7 @@ use crate::format::unit;
 use crate::interface::{Action, Class, IoFailure, Promised, Trace, Traces};
 use crate::io::FlushFor;
 use crate::io::IoFor;
+use crate::io::Stage;
 use crate::log::READ_RETRIES;
 use crate::schedule::Task;
 use crate::tables::Got;
@@ -181,7 +181,7 @@ impl Engine {
     }
 
     pub(crate) fn proof_arrived(&mut self, first: Pbn, buffer: BufferMut, digests: &[Digest], result: Result<(), IoFailure>) {
-        if self.state.stage != Stage::Recalling {
+        if self.io.stage != Stage::Recalling {
             // The device has failed meanwhile.
             return;
         }
@@ -248,7 +248,7 @@ impl Engine {
     }
 
     pub(crate) fn proved_written(&mut self, blocks: u64) {
-        if self.state.stage == Stage::Recalling {
+        if self.io.stage == Stage::Recalling {
             self.journal.proofs.blocks_under_way -= blocks;
             self.journal.proofs.is_unflushed = true;
             self.go_on_recalling();

@@ -151,7 +151,7 @@ impl Engine {
             return;
         }
         if self.requests.reads[op].ask(pbn, slot) {
-            self.pin(pbn);
+            self.space.pin(pbn);
         }
     }
 
@@ -264,7 +264,7 @@ impl Engine {
         (read.sent, read.verified) = (false, 0);
         read.pieces.clear();
         let runs = std::mem::take(&mut read.runs);
-        runs.iter().for_each(|run| (0..run.blocks).for_each(|i| self.unpin(run.first + count(i))));
+        runs.iter().for_each(|run| (0..run.blocks).for_each(|i| self.space.unpin(run.first + count(i))));
         self.go_on_reading(op);
     }
 
@@ -286,7 +286,7 @@ impl Engine {
                 if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, self.contents.suspects.contains(&pbn)) {
                     self.contents.cache.fill(pbn, slice.block(i));
                 }
-                self.unpin(pbn);
+                self.space.unpin(pbn);
             }
         }
         let reply = if read.bad { Reply::Failed(Failure::Io) } else { Reply::Data(segments(&request, &read.pieces, &read.runs)) };

@@ -11,13 +11,13 @@
 
 use crate::admit::{Pending, WriteOp, WriteStage};
 use crate::buffer::{BufferMut, Slice};
-use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{Kind, MapEntry, SLOT_MAX};
 use crate::format::page::PageId;
 use crate::interface::{Action, Class, IoFailure, Legacy, Notice, Promised, RequestId};
 use crate::io::IoFor;
+use crate::io::Stage;
 use crate::link::Compared;
 use crate::proof::Proofs;
 use crate::schedule::Task;
@@ -32,7 +32,7 @@ pub(crate) const RECALLED: RequestId = RequestId(u64::MAX);
 impl Engine {
     /// Hands over what the last server has left, before the first event.
     pub fn recall(&mut self, legacy: Legacy) {
-        debug_assert!(self.state.stage == Stage::Created, "promises are recalled before anything else");
+        debug_assert!(self.io.stage == Stage::Created, "promises are recalled before anything else");
         let Legacy { promises, traces } = legacy;
         let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
         self.space.promised = named.collect();
@@ -43,7 +43,7 @@ impl Engine {
 
     /// Proves recalled promises, then applies them, as far as pages in memory allow.
     pub(crate) fn go_on_recalling(&mut self) {
-        if self.state.stage != Stage::Recalling {
+        if self.io.stage != Stage::Recalling {
             return;
         }
         match self.is_traced(self.journal.traces) {
@@ -58,7 +58,7 @@ impl Engine {
         if !self.read_proofs() {
             return;
         }
-        while let (Stage::Recalling, Some(what)) = (self.state.stage, self.journal.recalled.front().cloned()) {
+        while let (Stage::Recalling, Some(what)) = (self.io.stage, self.journal.recalled.front().cloned()) {
             let (logical, data) = (self.geometry.logical_blocks, self.geometry.data_blocks);
             match what {
                 Promised::Unmap { first, end } if first < end && end.0 <= logical => self.unmap(first, end),
@@ -118,7 +118,7 @@ impl Engine {
                 false
             }
             Ok(true) => {
-                self.change_refs(pbn, 1);
+                self.space.change_refs(&mut self.io, &mut self.tables, pbn, 1);
                 self.tables.open.refs_pages.insert(page.index);
                 self.set_point(lbn, to);
                 true
@@ -144,7 +144,7 @@ impl Engine {
         if self.scheme.log.is_none() || self.tables.refs_now(pbn) > 0 {
             return Ok(false);
         }
-        self.change_refs(pbn, 1);
+        self.space.change_refs(&mut self.io, &mut self.tables, pbn, 1);
         self.tables.open.births.push(pbn);
         self.let_epoch_of_packs_go();
         let epoch = self.tables.open.number.0;
@@ -243,7 +243,7 @@ impl Engine {
     pub(crate) fn serve_when_recalled(&mut self) {
         let is_checked = self.journal.traces == [None; 2];
         let done = is_checked && self.journal.recalled.is_empty() && self.tables.open.is_empty() && self.scheme.commit.is_none();
-        if self.state.stage != Stage::Recalling || !(done || self.io.failed) {
+        if self.io.stage != Stage::Recalling || !(done || self.io.failed) {
             return;
         }
         if self.journal.broken > 0 {

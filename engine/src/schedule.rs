@@ -1,7 +1,8 @@
 //! Who goes on next, and when the engine wants to be called again: the only queue, and the only timer.
 
 use crate::format::page::PageId;
-use crate::units::Time;
+use crate::interface::Failure;
+use crate::units::{Pbn, Time};
 use std::collections::VecDeque;
 
 /// Who goes on when something arrives.
@@ -22,6 +23,17 @@ pub(crate) enum Task {
     Checkpoint,
     OpenLog,
     Load(PageId),
+}
+
+/// What a placement has to wait for.
+pub(crate) enum Blocked {
+    Page(PageId),
+    Space,
+    /// The stored block has to be read and compared first.
+    Compare(Pbn),
+    /// The carrier has to be read, and the slot found.
+    Carrier(Pbn),
+    Failed(Failure),
 }
 
 /// What can go on now, and when time alone makes something due.

@@ -1,6 +1,5 @@
 //! How far the service of the volume has come, and what it has found.
 
-use crate::commit::Stage;
 use crate::log::Opening;
 use crate::recover::{Recount, Refill};
 use crate::units::Epoch;
@@ -22,7 +21,6 @@ pub(crate) struct Background {
 /// Where the service stands.
 #[derive(Default)]
 pub(crate) struct State {
-    pub stage: Stage,
     /// A counter of the volume is used up (`counters.rs`).
     pub used_up: bool,
     /// The flush of the opening failed.

@@ -19,7 +19,6 @@ mod settle;
 mod superblock;
 
 pub(crate) use anticipate::Anticipation;
-pub(crate) use open_close::Stage;
 pub(crate) use settle::Settle;
 pub(crate) use superblock::Updates;
 

@@ -8,60 +8,13 @@
 
 use crate::engine::Engine;
 use crate::interface::{Action, Notice};
-use crate::io::FlushFor;
+use crate::io::{FlushFor, Stage};
 use crate::schedule::Task;
 use crate::units::Pbn;
 
-/// Where the service stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stage {
-    #[default]
-    Created,
-    /// Waiting for the flush of R8, then for the superblock.
-    Opening,
-    /// What the last server had promised is applied and committed.
-    Recalling,
-    Serving,
-    /// Epochs are committed, what is waiting settles.
-    ClosingEpochs,
-    /// Pages go out; then a flush.
-    ClosingPages,
-    ClosingPagesFlush,
-    /// *Written* bits are set, their pages go out; then a flush.
-    ClosingBits,
-    ClosingBitsFlush,
-    ClosingSuperblock,
-    Closed,
-}
-
-impl Stage {
-    pub fn is_before_service(self) -> bool {
-        matches!(self, Self::Created | Self::Opening | Self::Recalling)
-    }
-
-    pub fn commits(self) -> bool {
-        matches!(self, Self::Recalling | Self::Serving | Self::ClosingEpochs)
-    }
-
-    pub fn is_closing(self) -> bool {
-        !matches!(self, Self::Created | Self::Opening | Self::Recalling | Self::Serving)
-    }
-
-    pub fn name(self) -> Option<&'static str> {
-        match self {
-            Self::Created | Self::Opening | Self::Recalling => Some("opening"),
-            Self::Serving | Self::ClosingEpochs => None,
-            Self::ClosingPages | Self::ClosingPagesFlush | Self::ClosingBits | Self::ClosingBitsFlush | Self::ClosingSuperblock => {
-                Some("closing")
-            }
-            Self::Closed => Some("closed"),
-        }
-    }
-}
-
 impl Engine {
     pub(crate) fn begin_opening(&mut self) {
-        self.state.stage = Stage::Opening;
+        self.io.stage = Stage::Opening;
         self.look_at_counters();
         self.io.flush(FlushFor::Opening);
     }
@@ -106,7 +59,7 @@ impl Engine {
             // The end of a checkpoint has begun another.
             return;
         }
-        match self.state.stage {
+        match self.io.stage {
             Stage::Opening if self.io.failed => self.opening_failed(),
             Stage::Opening if self.recovery.updates < 2 => self.update_opened(),
             Stage::Opening => self.settle_end(),
@@ -116,8 +69,8 @@ impl Engine {
     }
 
     pub(crate) fn serve(&mut self) {
-        if matches!(self.state.stage, Stage::Opening | Stage::Recalling) {
-            self.state.stage = Stage::Serving;
+        if matches!(self.io.stage, Stage::Opening | Stage::Recalling) {
+            self.io.stage = Stage::Serving;
             self.io.notice(Notice::Serving);
             self.io.schedule.push(Task::Admit);
             // What an opening found may be more than memory is meant for, and nobody need write for a long time.
@@ -129,29 +82,29 @@ impl Engine {
 
     pub(crate) fn begin_closing(&mut self) {
         self.state.close_asked = true;
-        self.end_waiting();
+        self.space.end_waiting();
     }
 
     /// Begins to close when that was asked for and nobody waits for an answer any more; goes on with it.
     pub(crate) fn close_if_asked(&mut self) {
-        if !self.state.close_asked || self.state.stage.is_before_service() {
+        if !self.state.close_asked || self.io.stage.is_before_service() {
             return;
         }
-        if self.state.stage == Stage::Serving
+        if self.io.stage == Stage::Serving
             && self.requests.admission.is_empty()
             && self.requests.writes.is_empty()
             && self.requests.reads.is_empty()
         {
-            self.state.stage = Stage::ClosingEpochs;
+            self.io.stage = Stage::ClosingEpochs;
         }
         self.go_on_closing();
     }
 
     pub(crate) fn go_on_closing(&mut self) {
-        if self.io.failed && self.state.stage.is_closing() && self.state.stage != Stage::Closed {
+        if self.io.failed && self.io.stage.is_closing() && self.io.stage != Stage::Closed {
             return self.closed();
         }
-        match self.state.stage {
+        match self.io.stage {
             Stage::ClosingEpochs => {
                 let idle = self.tables.open.is_empty() && self.scheme.commit.is_none() && self.scheme.settle.is_empty();
                 if idle && self.io.read_only {
@@ -159,8 +112,8 @@ impl Engine {
                 } else if idle && self.checkpoint_empties_log() {
                     // An empty log: all that it says is on the pages.
                 } else if idle && !self.medium.is_busy {
-                    self.discard_freed(true);
-                    self.state.stage = Stage::ClosingPages;
+                    self.space.discard_freed(&mut self.io, &mut self.tables, true);
+                    self.io.stage = Stage::ClosingPages;
                     self.go_on_closing();
                 }
             }
@@ -174,7 +127,7 @@ impl Engine {
 
     fn flush_when_sent(&mut self, next: Stage) {
         if self.all_pages_sent() {
-            self.state.stage = next;
+            self.io.stage = next;
             self.io.flush(FlushFor::Closing);
         }
     }
@@ -191,14 +144,14 @@ impl Engine {
         if self.io.failed {
             return self.go_on_closing();
         }
-        match self.state.stage {
+        match self.io.stage {
             Stage::ClosingPagesFlush => {
-                self.state.stage = Stage::ClosingBits;
+                self.io.stage = Stage::ClosingBits;
                 self.tables.set_written_bits(&mut self.io);
                 self.go_on_closing();
             }
             Stage::ClosingBitsFlush => {
-                self.state.stage = Stage::ClosingSuperblock;
+                self.io.stage = Stage::ClosingSuperblock;
                 self.medium.superblock.clean = true;
                 self.close_log_in_superblock();
                 self.keep_for_next_time();
@@ -215,7 +168,7 @@ impl Engine {
     }
 
     fn closed(&mut self) {
-        self.state.stage = Stage::Closed;
+        self.io.stage = Stage::Closed;
         self.io.out.push(Action::Closed { clean: !self.io.failed });
     }
 }

@@ -130,7 +130,8 @@ impl Engine {
         }
         self.scheme.settle.unlink(epoch.cancelled);
         self.io.schedule.push(Task::Settle);
-        self.warn_when_filling();
+        let carriers = self.carriers();
+        self.space.warn_when_filling(&mut self.io, carriers);
         self.serve_when_recalled();
         self.update_for_ledger();
     }

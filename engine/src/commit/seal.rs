@@ -4,10 +4,11 @@
 //! 2. While one epoch commits, the next fills; one commits at a time.
 //! 3. It may wait a little longer for further writes (`anticipate.rs`).
 
-use crate::commit::{Commit, Due, Stage, Step};
+use crate::commit::{Commit, Due, Step};
 use crate::engine::Engine;
 use crate::format::page::{PageId, Region};
 use crate::interface::{Reply, RequestId};
+use crate::io::Stage;
 use crate::log::LogPart;
 use crate::memory::Part;
 use crate::schedule::Task;
@@ -59,15 +60,15 @@ impl Engine {
 
     /// Seals the open epoch if it is time.
     pub(crate) fn commit_if_due(&mut self) {
-        if self.scheme.commit.is_some() || self.io.failed || !self.state.stage.commits() || self.is_behind() {
+        if self.scheme.commit.is_some() || self.io.failed || !self.io.stage.commits() || self.is_behind() {
             return;
         }
-        self.reclaim_if_low();
+        self.space.reclaim_if_low(&mut self.io, &self.tables.removals);
         self.find_space_for_waiters();
         if self.tables.open.is_empty() {
             let removals = !self.tables.removals.unsent.is_empty() || !self.io.durability.removed.is_empty();
             // A recount waits for them too.
-            if removals && (!self.space.waiters.is_empty() || self.background.recount.running() || self.gives_back()) {
+            if removals && (!self.space.waiters.is_empty() || self.background.recount.running() || self.space.gives_back()) {
                 self.seal();
             }
             return;
@@ -76,7 +77,7 @@ impl Engine {
         let ring_fills = self.journal.records().0 > self.settings.ring_records_max / 4;
         let pressure = self.open_bytes() > self.memory.accountant.limit(Part::Dirty) / 2 || ring_fills || !self.space.waiters.is_empty();
         let wanted = self.tables.open.wanted.filter(|_| self.scheme.anticipation.until.is_none_or(|until| self.io.now >= until));
-        let closing = self.state.stage.is_closing() || self.state.stage == Stage::Recalling && self.journal.recalled.is_empty();
+        let closing = self.io.stage.is_closing() || self.io.stage == Stage::Recalling && self.journal.recalled.is_empty();
         if !(timer || pressure || wanted.is_some() || closing) {
             // Who wanted it was helped otherwise while it waited for packs: it fills on.
             if std::mem::take(&mut self.tables.open.is_due) {

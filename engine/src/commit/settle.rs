@@ -83,7 +83,7 @@ impl Engine {
         self.settle_unlinked();
         self.find_space_for_waiters();
         if self.scheme.settle.is_empty() {
-            self.discard_freed(false);
+            self.space.discard_freed(&mut self.io, &mut self.tables, false);
             if self.settings.noncritical_delay_ms == 0 {
                 self.write_all_dirty();
             }
@@ -94,7 +94,7 @@ impl Engine {
     fn settle_new_unlinked(&mut self) {
         for pbn in std::mem::take(&mut self.scheme.settle.new_unlinked) {
             if self.tables.pages.get(self.geometry.refs_of(pbn).0).is_some() {
-                self.change_refs(pbn, -1);
+                self.space.change_refs(&mut self.io, &mut self.tables, pbn, -1);
             } else {
                 *self.scheme.settle.unlinked.entry(pbn).or_insert(0) += 1;
             }
@@ -119,9 +119,14 @@ impl Engine {
                     for (pbn, times) in self.take_unlinked(pbn, from) {
                         if times > 0 {
                             // More than this cannot be taken from any valid count.
-                            self.change_refs(pbn, -i16::try_from(times.min(TOO_MANY_LINKS)).expect("it is small"));
+                            self.space.change_refs(
+                                &mut self.io,
+                                &mut self.tables,
+                                pbn,
+                                -i16::try_from(times.min(TOO_MANY_LINKS)).expect("it is small"),
+                            );
                         }
-                        self.let_leave_log(pbn);
+                        self.space.let_leave_scheme(&mut self.tables, pbn);
                     }
                 }
                 Got::Unreadable => {
@@ -227,7 +232,7 @@ impl Engine {
         if let Some(fresh) = self.space.fresh.get_mut(pbn).filter(|f| f.epoch == epoch) {
             fresh.waits = false;
             if fresh.held.is_none() {
-                self.forget_fresh(pbn);
+                self.space.forget_fresh(pbn);
             }
         }
     }

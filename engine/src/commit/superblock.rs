@@ -10,12 +10,12 @@
 //! 5. Where the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
 
 use crate::buffer::{BufferMut, Slice};
-use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::format::{FRONT_COPIES, Lifetime, Superblock, copies, pair_of};
 use crate::interface::{Class, IoFailure, Notice};
 use crate::io::FlushFor;
 use crate::io::IoFor;
+use crate::io::Stage;
 use crate::units::{BLOCK_SIZE, Bytes};
 
 /// The update under way, and the front copies that this server has written.
@@ -40,6 +40,7 @@ impl Engine {
         let found = &self.medium.superblock.lifetime;
         self.medium.updates.lived_before.get_or_insert_with(|| found.clone());
         self.medium.superblock.lifetime = self.lifetime();
+        self.medium.superblock.allocation_cursor = self.space.newest;
         self.medium.updates.client_units = self.io.ledger.client_units;
         let places = copies(self.medium.superblock.geometry.device_bytes);
         for copy in pair_of(self.medium.superblock.generation) {
@@ -53,7 +54,7 @@ impl Engine {
     /// Begins an update for the ledger alone, where clients have written much since the last one.
     pub(crate) fn update_for_ledger(&mut self) {
         let units = self.io.ledger.client_units - self.medium.updates.client_units;
-        if units < self.settings.ledger_units_max || self.medium.is_busy || self.io.failed || self.state.stage != Stage::Serving {
+        if units < self.settings.ledger_units_max || self.medium.is_busy || self.io.failed || self.io.stage != Stage::Serving {
             return;
         }
         if self.scheme.log.is_some() {

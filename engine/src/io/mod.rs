@@ -6,9 +6,11 @@
 
 mod durability;
 mod purpose;
+mod stage;
 
 pub(crate) use durability::Durability;
 pub(crate) use purpose::{FlushFor, IoFor, Which};
+pub(crate) use stage::Stage;
 
 use crate::Map;
 use crate::buffer::{BufferMut, Home, Slice};
@@ -30,6 +32,7 @@ pub(crate) struct Io {
     pub ledger: Ledger,
     /// What the engine itself goes on with.
     pub schedule: Schedule,
+    pub stage: Stage,
     /// A write or a flush has failed.
     pub failed: bool,
     /// This opening writes nothing.
@@ -39,7 +42,7 @@ pub(crate) struct Io {
 impl Io {
     pub fn new(home: Arc<dyn Home>, now: Time, read_only: bool) -> Self {
         let (out, under_way, durability, ledger, schedule) = Default::default();
-        Self { now, out, under_way, next: 1, home, durability, ledger, schedule, failed: false, read_only }
+        Self { now, out, under_way, next: 1, home, durability, ledger, schedule, stage: Stage::Created, failed: false, read_only }
     }
 
     /// Registers an operation, and returns its number.

@@ -6,7 +6,6 @@
 //!    block is free again, and was never written.
 //! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
 
-use super::blocks::Use;
 use super::holds::{Held, Holding};
 use crate::Map;
 use crate::engine::Engine;
@@ -14,6 +13,7 @@ use crate::format::entry::MapEntry;
 use crate::format::record::Record;
 use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES};
 use crate::space::Fresh;
+use crate::space::Use;
 use crate::tables::Tables;
 use crate::units::{Epoch, Pbn};
 use std::cmp::Reverse;
@@ -103,7 +103,7 @@ impl Engine {
                 these.push(rider);
                 free.push(block);
             }
-            self.scheme.log.as_mut().expect("it is there").blocks.insert(pbn, Use::Carrier);
+            self.space.of_scheme.insert(pbn, Use::Carrier);
             self.counts_now(pbn, counts, true);
             riders.push(these);
         }

@@ -9,16 +9,16 @@
 //!    doubted after a crash.
 
 use super::Log;
-use super::blocks::Use;
 use super::condense::{Copies, Segments};
 use super::units::PLACES_LEFT_MIN;
 use super::walk::runs;
-use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::format::anchor::{Anchor, Condensed};
 use crate::format::page::{PageId, Region};
 use crate::io::FlushFor;
+use crate::io::Stage;
 use crate::schedule::Task;
+use crate::space::Use;
 use crate::tables::Got;
 use crate::tables::{Committed, Live};
 use crate::units::{Epoch, Pbn, count};
@@ -126,7 +126,7 @@ impl Engine {
     pub(crate) fn go_on_with_checkpoint(&mut self) {
         let at = self.scheme.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at);
         if self.io.failed {
-            if at.is_some() && self.state.stage == Stage::Opening {
+            if at.is_some() && self.io.stage == Stage::Opening {
                 self.opening_failed();
             }
             return;
@@ -328,7 +328,7 @@ impl Engine {
         for pbn in std::mem::replace(&mut log.passed, passed) {
             let log = self.scheme.log.as_mut().expect("it is there");
             // Where free blocks are hard to find, the log keeps what it has.
-            if log.places.len() <= PLACES_LEFT_MIN && log.blocks.get(&pbn) == Some(&Use::Plain) {
+            if log.places.len() <= PLACES_LEFT_MIN && self.space.of_scheme.get(&pbn) == Some(&Use::Plain) {
                 log.places.push_back(pbn);
             } else {
                 self.leaves_log(pbn);

@@ -96,7 +96,7 @@ impl Engine {
             // A duplicate of what rides in it would else read it back.
             self.contents.cache.fill_written(pbn, content.block(0));
             if !fresh.waits {
-                self.forget_fresh(pbn);
+                self.space.forget_fresh(pbn);
             }
         }
         if let Some(commit) = &mut self.scheme.commit {

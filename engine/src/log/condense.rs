@@ -16,13 +16,13 @@ use super::checkpoint::{At, Checkpoint};
 use super::places::PLACES_FRACTION;
 use super::records::record_of;
 use super::walk::first_runs;
-use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::format::anchor::{CONDENSED_RUNS_MAX, Condensed};
 use crate::format::record::{LATER_BYTES_MAX, RECORD_BYTES_MAX, Record};
 use crate::format::unit::{UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
 use crate::interface::Class;
 use crate::io::IoFor;
+use crate::io::Stage;
 use crate::memory::Part;
 use crate::schedule::Task;
 use crate::tables::Live;
@@ -141,7 +141,7 @@ impl Engine {
     pub(super) fn condense_if_due(&mut self) {
         let log = self.scheme.log.as_ref().expect("condensing is the log's");
         let beyond = index(self.settings.condense_beyond).max(log.segments.again);
-        if log.walk.len() <= beyond || log.checkpoint.is_some() || self.state.stage != Stage::Serving || self.io.failed {
+        if log.walk.len() <= beyond || log.checkpoint.is_some() || self.io.stage != Stage::Serving || self.io.failed {
             return;
         }
         let units_max = (self.memory.accountant.limit(Part::Log) / SEGMENT_MEMORY_FRACTION / BLOCK_BYTES).clamp(1, SEGMENT_UNITS_MAX);
@@ -165,9 +165,9 @@ impl Engine {
         let mut held = self.scheme.log.as_ref().expect("it is there").segments.reserve.len();
         let wanted = if held < needed { needed.max(ahead) } else { needed };
         while held < wanted && self.space.census.free > self.geometry.reserve_blocks {
-            match self.take_free_block() {
+            match self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache) {
                 Ok(Some(pbn)) => {
-                    self.joins_log(pbn);
+                    self.space.joins_scheme(pbn);
                     self.scheme.log.as_mut().expect("it is there").segments.reserve.push_back(pbn);
                     held += 1;
                 }

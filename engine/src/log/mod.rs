@@ -49,9 +49,7 @@ pub(crate) use open::{Opening, READ_RETRIES};
 pub(crate) use units::LogPart;
 pub(crate) use walk::{Limits, Walk};
 
-use crate::Map;
 use crate::units::{Epoch, Pbn};
-use blocks::Use;
 use checkpoint::Checkpoint;
 use condense::Segments;
 use std::collections::VecDeque;
@@ -72,8 +70,6 @@ pub(crate) struct Log {
     segments: Segments,
     /// Places of units that lie before the anchor, or were condensed, but not for the older pair of superblock copies.
     passed: Vec<Pbn>,
-    /// All of these, which nobody else may have.
-    blocks: Map<Pbn, Use>,
     held: VecDeque<Held>,
     /// Content that may ride in a unit of its epoch.
     holding: holds::Holds,
@@ -117,7 +113,6 @@ impl Log {
             walk: VecDeque::new(),
             segments: Segments::default(),
             passed: Vec::new(),
-            blocks: Map::default(),
             held: VecDeque::new(),
             holding: holds::Holds::default(),
             checkpoint: None,

@@ -11,14 +11,13 @@
 //! 5. Of a log with damage only what is proved is served (`damaged.rs`), and the volume is read-only.
 //! 6. Records that are more than memory is meant for enter pages while the walk is read, as far as they count for certain (`spill.rs`).
 
-use super::blocks::Use;
 use super::places::{RECORDS_A_UNIT, Reserved};
 use super::progress::Telling;
 use super::units::PLACES_LEFT_MIN;
 use super::walk::{Ended, Limits, Taken, Walk};
 use super::{Log, Segments, Walked};
+use crate::Map;
 use crate::buffer::{BufferMut, Slice};
-use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::format::anchor::Barrier;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -29,9 +28,11 @@ use crate::format::unit::{UnitKind, UnitWriter, open};
 use crate::interface::{Class, IoFailure, Notice};
 use crate::io::FlushFor;
 use crate::io::IoFor;
+use crate::io::Stage;
 use crate::io::Which;
 use crate::schedule::Task;
 use crate::space::Fresh;
+use crate::space::Use;
 use crate::tables::{Committed, Epoch, Live, Unchained};
 use crate::units::{Bytes, Epoch as Number, Pbn, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,9 +230,10 @@ impl Engine {
         log.segments = Segments::read(since, ended.condensed.clone());
         log.places = ended.come.iter().copied().collect();
         let used = |unit: &Taken| (unit.pbn, if unit.is_carrier { Use::Carrier } else { Use::Plain });
-        log.blocks = ended.units.iter().map(used).collect();
-        log.blocks.extend(log.segments.places.iter().map(|&pbn| (pbn, Use::Plain)));
-        log.blocks.extend(ended.come.iter().map(|&pbn| (pbn, Use::Plain)));
+        let mut blocks: Map<Pbn, Use> = ended.units.iter().map(used).collect();
+        blocks.extend(log.segments.places.iter().map(|&pbn| (pbn, Use::Plain)));
+        blocks.extend(ended.come.iter().map(|&pbn| (pbn, Use::Plain)));
+        self.space.of_scheme = blocks;
         // A log that says nothing needs it too: what lies at its next place may be no unit now, and one the next time.
         // Where no place is named there is no next one.
         log.is_cut_off = ended.come.is_empty();
@@ -327,7 +329,7 @@ impl Engine {
 
     /// What was written again, or the closing unit, may be on the device now.
     pub(super) fn opening_units_written(&mut self, units: usize) {
-        if self.io.failed && self.state.stage == Stage::Opening {
+        if self.io.failed && self.io.stage == Stage::Opening {
             return self.log_is_open();
         }
         let Some(opening) = self.recovery.opening.as_mut().filter(|opening| opening.blocks_left > 0) else { return };
@@ -379,16 +381,16 @@ impl Engine {
 
     fn begin_recalling(&mut self) {
         self.recovery.opening = None;
-        self.state.stage = Stage::Recalling;
+        self.io.stage = Stage::Recalling;
         self.go_on_recalling();
     }
 
     /// A checkpoint has ended: an opening or a closing may have waited for it.
     pub(super) fn after_checkpoint(&mut self) {
-        if self.recovery.opening.as_ref().is_some_and(|opening| opening.is_ready) && self.state.stage == Stage::Opening {
+        if self.recovery.opening.as_ref().is_some_and(|opening| opening.is_ready) && self.io.stage == Stage::Opening {
             return self.log_is_open();
         }
-        if self.state.stage.is_closing() {
+        if self.io.stage.is_closing() {
             self.go_on_closing();
         }
     }

@@ -7,8 +7,7 @@ use super::units::{OLD_RUN_BYTES_MAX, PLACES_LEFT_MIN, UNIT_RECORD_BYTES};
 use crate::engine::Engine;
 use crate::format::page::Region;
 use crate::format::record::RECORD_BYTES_MAX;
-use crate::link::Blocked;
-use crate::schedule::Task;
+use crate::schedule::{Blocked, Task};
 use crate::tables::Epoch;
 use crate::units::{Pbn, count};
 
@@ -41,7 +40,7 @@ impl Engine {
         }
         let wanted = least.max(crate::units::index((self.space.census.free / PLACES_FRACTION).min(PLACES_MAX)));
         while self.scheme.log.as_ref().expect("it is there").places.len() < wanted {
-            match self.take_free_block() {
+            match self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache) {
                 Ok(Some(pbn)) => self.add_place(pbn),
                 Ok(None) => break,
                 Err(page) => {
@@ -55,7 +54,7 @@ impl Engine {
     }
 
     fn add_place(&mut self, pbn: Pbn) {
-        self.joins_log(pbn);
+        self.space.joins_scheme(pbn);
         self.scheme.log.as_mut().expect("places are the log's").places.push_back(pbn);
     }
 
@@ -78,7 +77,7 @@ impl Engine {
     /// is put off where it does not fit.
     pub(crate) fn admit_records(&mut self, records: usize) -> Result<(), Blocked> {
         while self.log_room() < records {
-            match self.take_free_block() {
+            match self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache) {
                 Ok(Some(pbn)) => self.add_place(pbn),
                 Ok(None) => return Err(Blocked::Space),
                 Err(page) => return Err(Blocked::Page(page)),
@@ -115,7 +114,7 @@ impl Engine {
         let starves = self.scheme.log.as_ref().is_some_and(|log| log.starves.is_some());
         if starves && self.space.preparing.is_none() && self.space.fruitless <= self.space.granules() {
             // Nobody else goes on looking, unless a writer waits too.
-            self.prepare_free_blocks();
+            self.space.prepare_free_blocks(&mut self.io, &mut self.tables);
             self.io.schedule.more_background = true;
         }
         let changes = self.space.changes;

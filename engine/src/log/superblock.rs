@@ -1,6 +1,5 @@
 //! What the superblock says of the log as the volume opens, closes, and goes over to mode `ordered`.
 
-use super::blocks::Use;
 use crate::engine::Engine;
 use crate::format::anchor::Condensed;
 use crate::settings::Compression;
@@ -20,11 +19,9 @@ impl Engine {
 
     /// No superblock leads to the log any more.
     pub(super) fn forget_log(&mut self) {
-        let log = self.scheme.log.take().expect("it was left");
+        self.scheme.log = None;
         self.tables.committed = None;
-        // What is left of carriers their counts will say; nothing has been counted yet.
-        log.blocks.iter().filter(|(_, is)| **is == Use::Plain).for_each(|(&pbn, _)| self.freed(pbn));
-        self.space.no_longer_busy();
+        self.space.scheme_is_gone();
     }
 
     /// The log is empty, and its places wait for the next opening.

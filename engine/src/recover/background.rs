@@ -1,7 +1,7 @@
 //! Work that nobody waits for, a little at each step; and when the engine wants to be woken.
 
-use crate::commit::Stage;
 use crate::engine::Engine;
+use crate::io::Stage;
 use crate::memory::Part;
 use crate::units::Time;
 
@@ -9,8 +9,8 @@ impl Engine {
     /// Does a little of everything that nobody waits for. What could go on at once asks to be woken at once.
     pub(crate) fn background(&mut self) {
         self.io.schedule.more_background = false;
-        let serves = self.state.stage == Stage::Serving;
-        if !(serves || self.state.stage == Stage::Recalling) || self.io.failed {
+        let serves = self.io.stage == Stage::Serving;
+        if !(serves || self.io.stage == Stage::Recalling) || self.io.failed {
             return;
         }
         let clients_wait = !self.requests.writes.is_empty() || !self.requests.reads.is_empty() || self.scheme.commit.is_some();
@@ -18,7 +18,7 @@ impl Engine {
             return;
         }
         if !self.space.scan_waits {
-            self.scan_refs();
+            self.space.scan_refs(&mut self.io, &mut self.tables);
         }
         if serves && !self.background.refill.waits {
             self.refill_index();
@@ -34,9 +34,9 @@ impl Engine {
     /// When time alone makes something due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         if self.io.failed {
-            return self.full_deadline();
+            return self.space.full_deadline(&self.io);
         }
-        if matches!(self.state.stage, Stage::Created | Stage::Opening) {
+        if matches!(self.io.stage, Stage::Created | Stage::Opening) {
             return None;
         }
         let mut at: Option<Time> = None;
@@ -56,10 +56,10 @@ impl Engine {
         self.tables
             .write_back_at()
             .into_iter()
-            .chain(self.full_deadline())
-            .chain(self.give_back_at().filter(|&at| at > self.io.now))
+            .chain(self.space.full_deadline(&self.io))
+            .chain(self.space.give_back_at(&self.io, self.has_unlinked()).filter(|&at| at > self.io.now))
             .for_each(&mut due);
-        if self.state.stage == Stage::Serving {
+        if self.io.stage == Stage::Serving {
             self.background.recount.next_at().into_iter().chain(self.background.refill.next_at()).for_each(due);
         }
         at.map(|time| time.max(self.io.now))

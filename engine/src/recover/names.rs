@@ -6,11 +6,11 @@
 //! 3. A count that a crash may have left too high shows no link, so there blocks are named behind the recount; one that an LBN means is linked for certain.
 //! 4. Where LBNs are protected, a block may be one of theirs: only who reads it knows. Their blocks have checksums, and are not named.
 
-use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::FingerprintEntry;
 use crate::format::page::PageId;
+use crate::io::Stage;
 use crate::space::GRANULE_BLOCKS;
 use crate::tables::Epoch;
 use crate::tables::Got;
@@ -69,13 +69,13 @@ impl Engine {
             && !self.space.fresh.contains(pbn)
             && !self.contents.suspects.contains(&pbn)
             && !self.tables.is_losing_its_name(pbn)
-            && !self.is_of_log(pbn)
+            && !self.space.is_of_scheme(pbn)
     }
 
     /// The content of a block that is linked was found to have this fingerprint. Whether it lacked it, and has it now or with the open epoch.
     pub(crate) fn name_again(&mut self, pbn: Pbn, fingerprint: Fingerprint) -> bool {
         let is_trusted = self.state.log_counts_upto.is_none() && !self.io.failed;
-        if self.state.stage != Stage::Serving || !is_trusted || self.io.read_only || !self.may_be_named(pbn) {
+        if self.io.stage != Stage::Serving || !is_trusted || self.io.read_only || !self.may_be_named(pbn) {
             return false;
         }
         let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
@@ -91,7 +91,7 @@ impl Engine {
         if !is_nameless || !self.tables.is_linked(pbn) || self.tables.refs_now(pbn) >= self.link_limit() {
             return false;
         }
-        self.change_refs(pbn, 1);
+        self.space.change_refs(&mut self.io, &mut self.tables, pbn, 1);
         self.tables.open.refs_pages.insert(counts.index);
         self.tables.open.opened.get_or_insert(self.io.now);
         self.tables.open.named.insert(pbn, fingerprint);

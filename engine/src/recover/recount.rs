@@ -11,11 +11,11 @@
 //! 5. Until then a crash may bring back the excess of a page, and what the log's records count is added to it. So what was returned is no room for
 //!    links yet (`link_limit`), and a block without room for a new one is kept out of use.
 
-use crate::commit::Stage;
 use crate::engine::Engine;
 use crate::format::entry::{MapEntry, REFS_MAX, REFS_UNKNOWN, SLOT_MAX};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
+use crate::io::Stage;
 use crate::memory::Part;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
@@ -120,7 +120,7 @@ impl Engine {
     pub(crate) fn recount(&mut self) {
         self.background.recount.waits = false;
         // What is recalled may need a block that only this gives back.
-        let is_time = self.state.stage == Stage::Serving || self.state.stage == Stage::Recalling && !self.space.waiters.is_empty();
+        let is_time = self.io.stage == Stage::Serving || self.io.stage == Stage::Recalling && !self.space.waiters.is_empty();
         if !self.background.recount.running() || !is_time || self.io.failed || self.io.read_only {
             return;
         }
@@ -246,7 +246,7 @@ impl Engine {
                     self.background.recount.returned += u64::from(excess);
                     self.background.recount.returned_most = self.background.recount.returned_most.max(excess);
                     if self.scheme.log.is_some() && excess > REFS_MAX - NEW_COUNT_MAX {
-                        self.pin(pbn);
+                        self.space.pin(pbn);
                         self.background.recount.kept.push(pbn);
                     }
                     self.return_excess(pbn, -i16::from(excess));
@@ -272,13 +272,13 @@ impl Engine {
         self.background.recount.is_unsaid = false;
         self.background.recount.returned_most = 0;
         self.medium.superblock.garbage_possible = false;
-        std::mem::take(&mut self.background.recount.kept).into_iter().for_each(|pbn| self.unpin(pbn));
+        std::mem::take(&mut self.background.recount.kept).into_iter().for_each(|pbn| self.space.unpin(pbn));
     }
 
     /// What no record made, none unmakes: it leaves the page itself, in the log's mode too.
     fn return_excess(&mut self, pbn: Pbn, by: i16) {
         if self.scheme.log.is_none() {
-            return self.change_refs(pbn, by);
+            return self.space.change_refs(&mut self.io, &mut self.tables, pbn, by);
         }
         let (id, at) = self.geometry.refs_of(pbn);
         let before = self.tables.refs_now(pbn);
@@ -286,9 +286,9 @@ impl Engine {
         let less = |refs: u8| u8::try_from(i16::from(refs) + by).expect("an excess is part of the count");
         page.content.set_refs(at, less(page.content.refs(at)));
         self.tables.pages.touch(id, self.io.now);
-        self.space.counted(id.index, pbn, before, less(before), self.is_of_log(pbn));
+        self.space.counted(id.index, pbn, before, less(before), self.space.is_of_scheme(pbn));
         if less(before) == 0 {
-            self.freed(pbn);
+            self.space.freed(pbn);
         }
     }
 

@@ -108,7 +108,7 @@ impl Engine {
 
     pub(crate) fn refill_index(&mut self) {
         self.background.refill.waits = false;
-        if self.background.refill.finished || self.state.stage != crate::commit::Stage::Serving {
+        if self.background.refill.finished || self.io.stage != crate::io::Stage::Serving {
             return;
         }
         let pages = self.background.refill.pages;

@@ -79,7 +79,7 @@ impl Engine {
             let Some((first, blocks)) = self.background.refill.rereading.take_run() else { break };
             asked += 1;
             cost += 1 + (blocks - 1) / RUN_BLOCKS_A_READ;
-            (0..blocks).for_each(|i| self.pin(first + i));
+            (0..blocks).for_each(|i| self.space.pin(first + i));
             let at = self.geometry.block_at(first);
             self.io.read(IoFor::ReadForName { first }, at, index(blocks), true, Class::Data);
         }
@@ -102,7 +102,7 @@ impl Engine {
             }
             asked += 1;
             cost += 1;
-            self.pin(pbn);
+            self.space.pin(pbn);
             let at = self.geometry.block_at(pbn);
             self.io.read(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
         }
@@ -122,7 +122,7 @@ impl Engine {
         if result.is_ok() && unit::claims(block) == authenticator && self.authentic(pbn, block).is_some() {
             self.background.refill.entries += self.offer_slots(pbn, block);
         }
-        self.unpin(pbn);
+        self.space.unpin(pbn);
         self.reread_one();
     }
 
@@ -134,7 +134,7 @@ impl Engine {
                 let is_named = self.authentic(pbn, buffer.block(i)).is_none() && self.name_again(pbn, fingerprint);
                 self.background.refill.named += u64::from(is_named);
             }
-            self.unpin(pbn);
+            self.space.unpin(pbn);
         }
         self.reread_one();
     }

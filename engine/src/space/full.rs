@@ -8,10 +8,9 @@
 //! 3. What may bring room goes in meanwhile: discards (`admit.rs`), overwrites, and journals, without which a file system above frees nothing. These two
 //!    take from the reserve; a journal, whose blocks may never have been written, half of it at the most.
 
-use crate::commit::Stage;
-use crate::engine::Engine;
+use super::Space;
 use crate::interface::{Action, Failure, Notice, Reply, RequestId};
-use crate::schedule::Task;
+use crate::io::{Io, Stage};
 use crate::units::{Lbn, Time};
 use std::ops::Range;
 
@@ -42,113 +41,109 @@ pub(crate) struct Full {
     journal: Range<u64>,
 }
 
-impl Engine {
+impl Space {
     /// Whether writes that need a new block find none.
-    pub(crate) fn is_full(&self) -> bool {
-        self.space.full.since.is_some()
+    pub fn is_full(&self) -> bool {
+        self.full.since.is_some()
     }
 
     /// Whether clients may address more than there is.
-    pub(super) fn is_thin(&self) -> bool {
+    pub fn is_thin(&self) -> bool {
         self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks
     }
 
-    /// Whether a write to any LBN may take a block: only a thin volume keeps some from it. The log's blocks are of the reserve.
-    pub(crate) fn has_more_than_reserve(&self) -> bool {
-        !self.is_thin() || !self.space.scan_complete() || self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks
+    /// Whether a write to any LBN may take a block: only a thin volume keeps some from it. The scheme's blocks are of the reserve.
+    pub fn has_more_than_reserve(&self) -> bool {
+        !self.is_thin() || !self.scan_complete() || self.census.free + self.census.of_scheme > self.geometry.reserve_blocks
     }
 
     /// When waiting ends, where it has not yet.
     fn full_until(&self) -> Option<Time> {
-        let wait_ms = if self.space.full.waiting_is_over { 0 } else { self.settings.full_wait_ms };
-        self.space.full.since.map(|since| since.plus_ms(wait_ms))
+        let wait_ms = if self.full.waiting_is_over { 0 } else { self.policy.full_wait_ms };
+        self.full.since.map(|since| since.plus_ms(wait_ms))
     }
 
     /// From here on no write waits for room. Those that do are answered, as soon as it is sure that nothing under way brings them any.
-    pub(crate) fn end_waiting(&mut self) {
-        self.space.full.waiting_is_over = true;
+    pub fn end_waiting(&mut self) {
+        self.full.waiting_is_over = true;
     }
 
-    /// Nothing in flight frees a block for those who wait for one.
-    pub(super) fn no_room_for_waiters(&mut self) {
-        let is_recalling = self.state.stage == Stage::Recalling;
-        if !is_recalling && self.space.full.since.is_none() {
-            self.space.full.since = Some(self.io.now);
-            self.io.notice(Notice::Full { wait_ms: self.settings.full_wait_ms });
+    /// Nothing in flight frees a block for those who wait for one. How their writes fail, if they do now.
+    pub fn no_room(&mut self, io: &mut Io) -> Option<Failure> {
+        let is_recalling = io.stage == Stage::Recalling;
+        if !is_recalling && self.full.since.is_none() {
+            self.full.since = Some(io.now);
+            io.notice(Notice::Full { wait_ms: self.policy.full_wait_ms });
         }
-        self.space.full.kept = self.space.census.kept;
-        let waits = !is_recalling && self.full_until().is_some_and(|until| self.io.now < until);
-        if waits && !self.settings.retries_when_full {
-            return;
+        self.full.kept = self.census.kept;
+        let waits = !is_recalling && self.full_until().is_some_and(|until| io.now < until);
+        if waits && !self.policy.retries_when_full {
+            return None;
         }
-        if !waits && !is_recalling && self.settings.full_wait_ms > 0 && !std::mem::replace(&mut self.space.full.fails, true) {
-            let waited_ns = self.space.full.since.map_or(0, |since| self.io.now.0 - since.0);
-            self.io.notice(Notice::NoSpace { waited_ms: waited_ns / 1_000_000 });
+        if !waits && !is_recalling && self.policy.full_wait_ms > 0 && !std::mem::replace(&mut self.full.fails, true) {
+            let waited_ns = self.full.since.map_or(0, |since| io.now.0 - since.0);
+            io.notice(Notice::NoSpace { waited_ms: waited_ns / 1_000_000 });
         }
-        while let Some(op) = self.space.waiters.pop_front() {
-            self.go_without_space(op, if waits { Failure::Full } else { Failure::NoSpace });
-        }
-        // Their places are free for those who were not let in yet, and nothing else may come to tell.
-        self.io.schedule.push(Task::Admit);
+        Some(if waits { Failure::Full } else { Failure::NoSpace })
     }
 
     /// A request goes back to its sender, who is to be asked for it again: not before, for another part of it may have been under way for long.
-    pub(crate) fn send_back(&mut self, request: RequestId) {
-        if self.space.full.retries == 0 {
-            self.space.full.retried = self.io.now;
+    pub fn send_back(&mut self, io: &mut Io, request: RequestId) {
+        if self.full.retries == 0 {
+            self.full.retried = io.now;
         }
-        self.space.full.retries = RETRIES;
-        self.io.reply(request, Reply::Failed(Failure::Full));
+        self.full.retries = RETRIES;
+        io.reply(request, Reply::Failed(Failure::Full));
     }
 
     /// A write has found a block.
-    pub(super) fn found_room(&mut self) {
+    pub(super) fn found_room(&mut self, io: &mut Io) {
         let spare = self.geometry.reserve_blocks / 8;
-        if self.is_full() && self.space.census.free + self.space.census.of_log > self.geometry.reserve_blocks + spare {
-            (self.space.full.since, self.space.full.fails) = (None, false);
-            self.io.notice(Notice::RoomAgain);
+        if self.is_full() && self.census.free + self.census.of_scheme > self.geometry.reserve_blocks + spare {
+            (self.full.since, self.full.fails) = (None, false);
+            io.notice(Notice::RoomAgain);
         }
     }
 
     /// When those who wait are to hear something, be it that they have waited long enough.
-    pub(crate) fn full_deadline(&self) -> Option<Time> {
-        let over = self.full_until().filter(|&until| until > self.io.now && !self.space.waiters.is_empty() && !self.io.failed);
-        let retry = (self.space.full.retries > 0).then(|| self.retry_at());
+    pub fn full_deadline(&self, io: &Io) -> Option<Time> {
+        let over = self.full_until().filter(|&until| until > io.now && !self.waiters.is_empty() && !io.failed);
+        let retry = (self.full.retries > 0).then(|| self.retry_at(io));
         over.into_iter().chain(retry).min()
     }
 
     /// When senders are asked again, where they are.
-    fn retry_at(&self) -> Time {
-        let has_room = self.io.failed
-            || self.space.full.waiting_is_over
+    fn retry_at(&self, io: &Io) -> Time {
+        let has_room = io.failed
+            || self.full.waiting_is_over
             || !self.is_full()
-            || self.has_more_than_reserve() && !self.store_is_out()
-            || self.space.census.kept > self.space.full.kept;
-        let at = self.space.full.retried.plus_ms(if has_room { RETRY_WITH_ROOM_MS } else { RETRY_MS });
+            || self.has_more_than_reserve() && !self.store_is_out(io.stage)
+            || self.census.kept > self.full.kept;
+        let at = self.full.retried.plus_ms(if has_room { RETRY_WITH_ROOM_MS } else { RETRY_MS });
         match self.full_until() {
-            Some(until) if until > self.space.full.retried => at.min(until),
+            Some(until) if until > self.full.retried => at.min(until),
             _ => at,
         }
     }
 
     /// Asks for what was sent back: after a failure, too, for it is to be answered.
-    pub(crate) fn retry_if_due(&mut self) {
-        if self.space.full.retries > 0 && self.retry_at() <= self.io.now {
-            self.space.full.retries -= 1;
-            self.space.full.retried = self.io.now;
-            self.io.out.push(Action::Retry);
+    pub fn retry_if_due(&mut self, io: &mut Io) {
+        if self.full.retries > 0 && self.retry_at(io) <= io.now {
+            self.full.retries -= 1;
+            self.full.retried = io.now;
+            io.out.push(Action::Retry);
         }
     }
 
     /// A write begins at this block with these bytes: it may be of a journal, and others of it follow.
-    pub(crate) fn look_for_journal(&mut self, first: Lbn, bytes: &[u8]) {
+    pub fn look_for_journal(&mut self, first: Lbn, bytes: &[u8]) {
         if JOURNALS.iter().any(|magic| bytes.starts_with(magic)) {
-            self.space.full.journal = first.0..first.0 + JOURNAL_BLOCKS;
+            self.full.journal = first.0..first.0 + JOURNAL_BLOCKS;
         }
     }
 
     pub(super) fn may_journal_take_from_reserve(&self, lbn: Lbn) -> bool {
-        let left = self.space.census.free + self.space.census.of_log;
-        self.space.full.journal.contains(&lbn.0) && left > self.geometry.reserve_blocks / 2
+        let left = self.census.free + self.census.of_scheme;
+        self.full.journal.contains(&lbn.0) && left > self.geometry.reserve_blocks / 2
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Reports leave them out, so that what a discard freed is available as soon as the discard is durable.
 
-use crate::engine::Engine;
+use super::Space;
 use crate::format::entry::REFS_UNKNOWN;
+use crate::tables::Tables;
 use crate::units::{Pbn, count};
 
 /// Links that still count, and what will be free without them.
@@ -25,25 +26,23 @@ impl Gone {
     }
 }
 
-impl Engine {
-    /// What is gone and still counts.
-    pub(crate) fn gone(&self) -> Gone {
-        let held = self.scheme.log.iter().flat_map(|log| log.unlinked());
-        let mut unlinked: Vec<Pbn> = held.chain(self.scheme.settle.unlinked()).collect();
+impl Space {
+    /// What is gone and still counts: these blocks have lost a link each, as often as they come.
+    pub fn gone(&self, tables: &Tables, unlinked: impl Iterator<Item = Pbn>) -> Gone {
+        let mut unlinked: Vec<Pbn> = unlinked.collect();
         unlinked.sort_unstable();
         let (mut gone, mut unseen) = (Gone::default(), 0);
         for same in unlinked.chunk_by(|a, b| a == b) {
             let (pbn, times) = (same[0], count(same.len()));
             let (id, at) = self.geometry.refs_of(pbn);
-            let refs = self.tables.pages.peek(id).map(|content| self.tables.with_pending(pbn, content.refs(at)));
+            let refs = tables.pages.peek(id).map(|content| tables.with_pending(pbn, content.refs(at)));
             match refs.filter(|&refs| refs != REFS_UNKNOWN) {
                 Some(refs) => gone.add(refs, times),
                 None => unseen += times,
             }
         }
         // Each of them frees a block, but for those that had company.
-        let census = &self.space.census;
-        let company = self.map_links().map_or(u64::MAX, |links| links.saturating_sub(census.unique + census.shared));
+        let company = self.map_links().map_or(u64::MAX, |links| links.saturating_sub(self.census.unique + self.census.shared));
         Gone { links: gone.links + unseen, blocks: gone.blocks + unseen.saturating_sub(company) }
     }
 }

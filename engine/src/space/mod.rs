@@ -6,27 +6,30 @@
 //! 3. Blocks are handed out in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
 
 mod allocate;
+mod counts;
 mod full;
 mod give_back;
 mod gone;
+mod in_use;
 mod reclaim;
 mod scan;
 mod trim;
 
 pub(crate) use full::Full;
 pub use gone::Gone;
+pub(crate) use in_use::{Fresh, Use};
 pub(crate) use reclaim::Reclaim;
 
 use crate::Map;
-use crate::buffer::Slice;
 use crate::by_block::ByBlock;
-use crate::fingerprint::Fingerprint;
-use crate::format::entry::{Kind, REFS_UNKNOWN};
+use crate::format::entry::REFS_UNKNOWN;
 use crate::format::geometry::Geometry;
 use crate::format::page::Region;
 use crate::interface::StoreRoom;
+use crate::settings::Settings;
 use crate::units::{Pbn, Time, index};
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// Blocks that one fingerprint page names.
 pub(crate) const GRANULE_BLOCKS: u64 = Region::Fingerprints.entries_per_page();
@@ -40,8 +43,8 @@ pub(crate) struct Census {
     /// Two: one LBN and the fingerprint.
     pub unique: u64,
     pub shared: u64,
-    /// No link, and the log's.
-    pub of_log: u64,
+    /// No link, and the commit scheme's.
+    pub of_scheme: u64,
     /// Their links but one each, which is almost always the fingerprint's: links from the map.
     pub links: u64,
     /// Blocks whose count is not known.
@@ -49,8 +52,8 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    fn add(&mut self, refs: u8, of_log: bool) {
-        *self.kind(refs, of_log) += 1;
+    fn add(&mut self, refs: u8, of_scheme: bool) {
+        *self.kind(refs, of_scheme) += 1;
         match refs {
             REFS_UNKNOWN => self.unknown += 1,
             _ => self.links += u64::from(refs.saturating_sub(1)),
@@ -58,8 +61,8 @@ impl Census {
     }
 
     /// Where a page says something else of a block than the log does, no block of that kind was added: the census is as wrong as the page.
-    fn take(&mut self, refs: u8, of_log: bool) {
-        let kind = self.kind(refs, of_log);
+    fn take(&mut self, refs: u8, of_scheme: bool) {
+        let kind = self.kind(refs, of_scheme);
         *kind = kind.saturating_sub(1);
         match refs {
             REFS_UNKNOWN => self.unknown = self.unknown.saturating_sub(1),
@@ -67,27 +70,15 @@ impl Census {
         }
     }
 
-    fn kind(&mut self, refs: u8, of_log: bool) -> &mut u64 {
+    fn kind(&mut self, refs: u8, of_scheme: bool) -> &mut u64 {
         match refs {
-            0 if of_log => &mut self.of_log,
+            0 if of_scheme => &mut self.of_scheme,
             0 => &mut self.free,
             1 => &mut self.kept,
             2 => &mut self.unique,
             _ => &mut self.shared,
         }
     }
-}
-
-/// A block whose birth is not finished: its content is on its way, or its fingerprint is not in the table yet.
-pub(crate) struct Fresh {
-    pub kind: Kind,
-    pub fingerprint: Fingerprint,
-    /// The epoch whose commit allows the fingerprint into the table.
-    pub epoch: u64,
-    /// The content, until its write has completed.
-    pub held: Option<Slice>,
-    /// The fingerprint still waits for the table. False once it is there, or when the block died unborn.
-    pub waits: bool,
 }
 
 /// Summaries of the refs pages, and the blocks that are ready to be handed out.
@@ -152,6 +143,30 @@ pub(crate) struct Space {
     pub pins: Map<Pbn, u32>,
     /// Blocks that promises of the last server name: free, as far as counts say, and nobody's to take until the links are committed.
     pub promised: Map<Pbn, ()>,
+    /// Blocks that the commit scheme has for itself.
+    pub of_scheme: Map<Pbn, Use>,
+    /// The block that was handed out last.
+    pub newest: Pbn,
+    geometry: Arc<Geometry>,
+    policy: Policy,
+}
+
+/// What the user chose for a volume that fills.
+pub(crate) struct Policy {
+    /// Tell the device of freed blocks.
+    discard_freed: bool,
+    /// Freed blocks that make a batch of discards worth sending.
+    discard_batch_blocks: u64,
+    keep_ms: u64,
+    full_wait_ms: u64,
+    retries_when_full: bool,
+}
+
+impl Policy {
+    pub fn of(settings: &Settings) -> Self {
+        let Settings { discard_freed, discard_batch_blocks, keep_ms, full_wait_ms, retries_when_full, .. } = *settings;
+        Self { discard_freed, discard_batch_blocks, keep_ms, full_wait_ms, retries_when_full }
+    }
 }
 
 /// Blocks of a granule that only their fingerprint holds, and when their number changed last, in seconds.
@@ -167,7 +182,7 @@ fn rank(kept: u32) -> u32 {
 }
 
 impl Space {
-    pub fn new(geometry: &Geometry, newest: Pbn, work_bytes: u64) -> Self {
+    pub fn new(geometry: Arc<Geometry>, newest: Pbn, work_bytes: u64, policy: Policy) -> Self {
         let refs_pages = geometry.pages_of_blocks(Region::Refs);
         let group_pages = refs_pages.div_ceil((work_bytes / 4 / 4).max(1)).max(1);
         let granule = newest.0 / GRANULE_BLOCKS;
@@ -208,6 +223,10 @@ impl Space {
             fresh: ByBlock::default(),
             pins: Map::default(),
             promised: Map::default(),
+            of_scheme: Map::default(),
+            newest,
+            geometry,
+            policy,
             reclaim: Reclaim::default(),
         }
     }
@@ -240,19 +259,19 @@ impl Space {
     }
 
     /// A block's count changed. Whether it is the log's has not.
-    pub fn counted(&mut self, refs_page: u64, pbn: Pbn, before: u8, after: u8, of_log: bool) {
+    pub fn counted(&mut self, refs_page: u64, pbn: Pbn, before: u8, after: u8, of_scheme: bool) {
         let granule = pbn.0 / GRANULE_BLOCKS;
         match (before == 1, after == 1) {
             (false, true) => self.kept_more(granule),
             (true, false) => self.kept_less(granule),
             _ => {}
         }
-        self.moved(refs_page, (before, of_log), (after, of_log));
+        self.moved(refs_page, (before, of_scheme), (after, of_scheme));
     }
 
     /// A block with this count becomes the log's, or is so no more.
-    pub fn of_log(&mut self, refs_page: u64, refs: u8, of_log: bool) {
-        self.moved(refs_page, (refs, !of_log), (refs, of_log));
+    fn belongs_to_scheme(&mut self, refs_page: u64, refs: u8, of_scheme: bool) {
+        self.moved(refs_page, (refs, !of_scheme), (refs, of_scheme));
     }
 
     /// A block was of one kind, and is of another: its count, and whether it is the log's.
@@ -267,11 +286,12 @@ impl Space {
         *group += u32::from(after == (0, false));
     }
 
-    /// The scan has come by a refs page with these counts, and whether each block is the log's.
-    pub fn scanned_page(&mut self, refs_page: u64, counts: impl Iterator<Item = (Pbn, u8, bool)>) {
-        for (pbn, refs, of_log) in counts {
-            self.census.add(refs, of_log);
-            self.free_in[index(refs_page / self.group_pages)] += u32::from((refs, of_log) == (0, false));
+    /// The scan has come by a refs page with these counts.
+    fn scanned_page(&mut self, refs_page: u64, counts: &[(Pbn, u8)]) {
+        for &(pbn, refs) in counts {
+            let of_scheme = self.is_of_scheme(pbn);
+            self.census.add(refs, of_scheme);
+            self.free_in[index(refs_page / self.group_pages)] += u32::from((refs, of_scheme) == (0, false));
             if refs == 1 {
                 // A granule whose changes were noted before the scan came is counted twice for a while: the number only orders them.
                 self.kept_more(pbn.0 / GRANULE_BLOCKS);

@@ -5,13 +5,13 @@
 //! 3. Only after that the count falls, and only then may the block be reused (R3, R4).
 //! 4. In the log's mode the removal is a record of the open epoch, and the page changes with its commit.
 
-use crate::engine::Engine;
+use super::{GRANULE_BLOCKS, Space};
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region};
+use crate::index::Index;
+use crate::io::Io;
 use crate::schedule::Task;
-use crate::space::GRANULE_BLOCKS;
-use crate::tables::Got;
-use crate::tables::Removals;
+use crate::tables::{Got, Removals, Tables};
 use crate::units::{Pbn, count, index};
 
 /// The most fingerprint pages that one commit takes along.
@@ -31,116 +31,129 @@ impl Reclaim {
     }
 }
 
-impl Engine {
+impl Space {
     /// Keeps a little more free than the reserve, lazily: what is kept may yet be found as a duplicate.
-    pub(crate) fn reclaim_if_low(&mut self) {
+    pub fn reclaim_if_low(&mut self, io: &mut Io, removals: &Removals) {
         let low = self.geometry.reserve_blocks.min(self.geometry.data_blocks / 16).max(8);
-        if !self.space.scan_complete() || self.io.failed || self.io.read_only || self.space.census.free + self.reclaim_under_way() >= low {
+        if !self.scan_complete() || io.failed || io.read_only || self.census.free + removals.under_way() >= low {
             return;
         }
-        self.choose_granules(low + low / 4 - self.space.census.free);
-    }
-
-    pub(super) fn reclaim_under_way(&self) -> u64 {
-        count(self.tables.removals.unsent.values().map(Vec::len).sum::<usize>()) + self.tables.removals.sent
+        self.choose_granules(io, removals, low + low / 4 - self.census.free);
     }
 
     /// For writers that wait: true if something was chosen.
-    pub(crate) fn reclaim_for_waiters(&mut self) -> bool {
-        self.choose_granules(count(self.space.waiters.len()).max(GRANULE_BLOCKS))
+    pub fn reclaim_for_waiters(&mut self, io: &mut Io, removals: &Removals) -> bool {
+        self.choose_granules(io, removals, count(self.waiters.len()).max(GRANULE_BLOCKS))
     }
 
     /// Granules in which nothing was done since that second.
-    pub(super) fn reclaim_unused(&mut self, since_s: u32) {
-        let room = PAGES_A_COMMIT.saturating_sub(self.space.reclaim.chosen.len() + self.tables.removals.unsent.len());
-        let unused = self.space.take_unused(since_s, room);
+    pub(super) fn reclaim_unused(&mut self, io: &mut Io, removals: &Removals, since_s: u32) {
+        let room = self.room_for_granules(removals);
+        let unused = self.take_unused(since_s, room);
         if !unused.is_empty() {
-            self.space.reclaim.chosen.extend(unused);
-            self.io.schedule.push(Task::Reclaim);
+            self.reclaim.chosen.extend(unused);
+            io.schedule.push(Task::Reclaim);
         }
     }
 
-    pub(super) fn choose_granules(&mut self, wanted: u64) -> bool {
-        let room = PAGES_A_COMMIT.saturating_sub(self.space.reclaim.chosen.len() + self.tables.removals.unsent.len());
-        let before = self.space.reclaim.chosen.len();
+    fn room_for_granules(&self, removals: &Removals) -> usize {
+        PAGES_A_COMMIT.saturating_sub(self.reclaim.chosen.len() + removals.unsent.len())
+    }
+
+    pub(super) fn choose_granules(&mut self, io: &mut Io, removals: &Removals, wanted: u64) -> bool {
+        let room = self.room_for_granules(removals);
+        let before = self.reclaim.chosen.len();
         let mut expected = 0;
         for _ in 0..room {
             if expected >= wanted {
                 break;
             }
-            let Some((blocks, granule)) = self.space.take_most_kept() else { break };
+            let Some((blocks, granule)) = self.take_most_kept() else { break };
             expected += u64::from(blocks);
-            self.space.reclaim.chosen.push(granule);
+            self.reclaim.chosen.push(granule);
         }
-        if expected == 0 && self.space.census.kept > self.reclaim_under_way() {
-            let trials: Vec<u64> = (0..room).filter_map(|_| self.space.next_trial()).collect();
-            self.space.reclaim.chosen.extend(trials);
+        if expected == 0 && self.census.kept > removals.under_way() {
+            let trials: Vec<u64> = (0..room).filter_map(|_| self.next_trial()).collect();
+            self.reclaim.chosen.extend(trials);
         }
-        let chosen = self.space.reclaim.chosen.len() > before;
+        let chosen = self.reclaim.chosen.len() > before;
         if chosen {
-            self.io.schedule.push(Task::Reclaim);
+            io.schedule.push(Task::Reclaim);
         }
         chosen
     }
 
-    /// Takes the entries of chosen granules away, where their pages are in memory.
-    pub(crate) fn reclaim(&mut self) {
-        let chosen = std::mem::take(&mut self.space.reclaim.chosen);
-        if !self.state.stage.commits() {
+    /// Takes the entries of chosen granules away, where their pages are in memory, and as far as the open epoch has room for such records. The
+    /// carriers among them.
+    pub fn reclaim(&mut self, io: &mut Io, tables: &mut Tables, index_: &mut Index, mut room: usize) -> Vec<Pbn> {
+        let chosen = std::mem::take(&mut self.reclaim.chosen);
+        let mut carriers = Vec::new();
+        if !io.stage.commits() {
             // Closing writes exact pages: a removal now would come after the last flush that lets its count fall.
-            return;
+            return carriers;
         }
         for granule in chosen {
             let first = Pbn(granule * GRANULE_BLOCKS);
             let names = PageId { region: Region::Fingerprints, index: granule };
             let (refs, at) = self.geometry.refs_of(first);
-            let missing = [names, refs].into_iter().find(|&id| self.tables.ensure(&mut self.io, id) == Got::Wait);
+            let missing = [names, refs].into_iter().find(|&id| tables.ensure(io, id) == Got::Wait);
             if let Some(id) = missing {
-                self.tables.wait(&mut self.io, id, Task::Reclaim);
-                self.space.reclaim.chosen.push(granule);
+                tables.wait(io, id, Task::Reclaim);
+                self.reclaim.chosen.push(granule);
                 continue;
             }
-            if self.tables.pages.get(names).is_none() || self.tables.pages.get(refs).is_none() {
-                self.space.fruitless_granule(granule);
+            if tables.pages.get(names).is_none() || tables.pages.get(refs).is_none() {
+                self.fruitless_granule(granule);
                 continue;
             }
             let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
-            let counts = self.tables.counts(refs, at, first, blocks);
+            let counts = tables.counts(refs, at, first, blocks);
             let unlinked: Vec<u64> = counts.into_iter().filter(|&(_, refs)| refs == 1).map(|(pbn, _)| pbn - first).collect();
-            let entries = &self.tables.pages.expect(names).content;
-            self.index.warm(unlinked.iter().map(|&i| entries.fingerprint(index(i)).value));
-            unlinked.into_iter().for_each(|i| self.remove_name(names, index(i), first + i));
-            let removes =
-                self.tables.removals.unsent.contains_key(&names) || self.tables.open.removed.range(first..first + blocks).next().is_some();
+            let entries = &tables.pages.expect(names).content;
+            index_.warm(unlinked.iter().map(|&i| entries.fingerprint(index(i)).value));
+            for i in unlinked {
+                let Some(entry) = self.remove_name(io, tables, (names, index(i)), first + i, &mut room) else { continue };
+                match entry.kind {
+                    Kind::Fingerprint => index_.remove(&entry.value, first + i),
+                    Kind::Carrier => carriers.push(first + i),
+                    Kind::None | Kind::Checksum => {}
+                }
+            }
+            let removes = tables.removals.unsent.contains_key(&names) || tables.open.removed.range(first..first + blocks).next().is_some();
             if !removes {
-                self.space.fruitless_granule(granule);
+                self.fruitless_granule(granule);
             }
         }
-        self.find_space_for_waiters();
+        carriers
     }
 
-    fn remove_name(&mut self, names: PageId, i: usize, pbn: Pbn) {
-        let entry = self.tables.pages.expect(names).content.fingerprint(i);
-        if entry.is_none() || self.busy(pbn) || self.log_room() == 0 {
-            return;
+    /// Takes a block's entry away. The entry, if it was there and may go.
+    fn remove_name(
+        &self,
+        io: &mut Io,
+        tables: &mut Tables,
+        (names, at): (PageId, usize),
+        pbn: Pbn,
+        room: &mut usize,
+    ) -> Option<FingerprintEntry> {
+        let entry = tables.pages.expect(names).content.fingerprint(at);
+        if entry.is_none() || self.is_busy(pbn) || *room == 0 {
+            return None;
         }
-        if self.scheme.log.is_some() {
+        if tables.committed.is_some() {
             // Counted as sent at once: its record is its removal.
-            self.tables.open.opened.get_or_insert(self.io.now);
-            if !self.tables.open.removed.insert(pbn) {
-                return;
+            tables.open.opened.get_or_insert(io.now);
+            if !tables.open.removed.insert(pbn) {
+                return None;
             }
-            self.tables.removals.sent += 1;
+            *room -= 1;
+            tables.removals.sent += 1;
         } else {
-            self.tables.pages.expect(names).content.set_fingerprint(i, FingerprintEntry::NONE);
-            self.tables.pages.touch(names, self.io.now);
-            self.tables.removals.unsent.entry(names).or_default().push(pbn);
+            tables.pages.expect(names).content.set_fingerprint(at, FingerprintEntry::NONE);
+            tables.pages.touch(names, io.now);
+            tables.removals.unsent.entry(names).or_default().push(pbn);
         }
-        match entry.kind {
-            Kind::Fingerprint => self.index.remove(&entry.value, pbn),
-            Kind::Carrier => self.background.refill.carrier_changed(pbn, false),
-            Kind::None | Kind::Checksum => {}
-        }
-        self.io.ledger.reclaimed_blocks += 1;
+        io.ledger.reclaimed_blocks += 1;
+        Some(entry)
     }
 }

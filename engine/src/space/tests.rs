@@ -4,10 +4,14 @@ use super::*;
 use crate::format::geometry::Wish;
 use crate::units::Bytes;
 
+fn space_of(geometry: Geometry, newest: Pbn) -> Space {
+    Space::new(Arc::new(geometry), newest, 1 << 20, Policy::of(&Settings::default()))
+}
+
 #[test]
 fn granules_are_given_by_what_they_keep_each_once() {
     let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
-    let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
+    let mut space = space_of(geometry, Pbn(0));
     let kept = [(3, 5), (4, 1), (5, 200), (6, 7), (7, 60), (8, 8), (9, 1), (10, 2)];
     for (granule, blocks) in kept {
         (0..blocks).for_each(|_| space.kept_more(granule));
@@ -33,10 +37,10 @@ fn the_scan_begins_where_the_newest_block_is_and_goes_round() {
         let geometry = Geometry::plan_tiny(Bytes(mib << 20), &wish).unwrap();
         for (newest, begins) in [(0, 0), (3999, 0), (4000, 1), (geometry.data_blocks - 1, pages - 1), (geometry.data_blocks, pages - 1)] {
             let begins = begins.min(pages - 1);
-            let mut space = Space::new(&geometry, Pbn(newest.min(geometry.data_blocks)), 1 << 20);
+            let mut space = space_of(geometry.clone(), Pbn(newest.min(geometry.data_blocks)));
             let scanned = std::iter::from_fn(|| {
                 let page = space.scan_next()?;
-                space.scanned_page(page, std::iter::empty());
+                space.scanned_page(page, &[]);
                 Some(page)
             });
             assert_eq!(scanned.collect::<Vec<_>>(), (begins..pages).chain(0..begins).collect::<Vec<_>>(), "{mib} MiB, {newest}");
@@ -49,7 +53,7 @@ fn each_granule_is_tried_once_but_those_under_way() {
     let mut even = 0;
     for mib in 256..272 {
         let geometry = Geometry::plan(Bytes(mib << 20), &Wish::default()).unwrap();
-        let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
+        let mut space = space_of(geometry, Pbn(0));
         (0..9).for_each(|_| space.kept_more(4));
         assert_eq!(space.take_most_kept(), Some((9, 4)));
         let granules = space.granules();
@@ -62,18 +66,19 @@ fn each_granule_is_tried_once_but_those_under_way() {
     assert!((1..16).contains(&even), "their number is even and odd");
 }
 
-/// A refs page that somebody rewrote gives counts to blocks that the log knows to have none.
+/// A refs page that somebody rewrote gives counts to blocks that the commit scheme knows to have none.
 #[test]
 fn what_the_log_says_of_a_block_that_was_counted_otherwise_does_not_wrap_the_census() {
     let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
     for refs in [0, 1, 2, 5, REFS_UNKNOWN] {
-        let mut space = Space::new(&geometry, Pbn(0), 1 << 20);
-        space.scanned_page(0, [(Pbn(0), refs, true), (Pbn(1), refs, false)].into_iter());
-        space.of_log(0, 0, false);
-        space.of_log(0, 0, true);
+        let mut space = space_of(geometry.clone(), Pbn(0));
+        space.of_scheme.insert(Pbn(0), Use::Plain);
+        space.scanned_page(0, &[(Pbn(0), refs), (Pbn(1), refs)]);
+        space.belongs_to_scheme(0, 0, false);
+        space.belongs_to_scheme(0, 0, true);
         space.counted(0, Pbn(1), 2, 0, false);
         space.counted(0, Pbn(1), REFS_UNKNOWN, 0, false);
-        let Census { free, kept, unique, shared, of_log, unknown, links } = space.census;
-        assert!([free, kept, unique, shared, of_log, unknown, links].iter().all(|&n| n <= 8), "{refs}: {:?}", space.census);
+        let Census { free, kept, unique, shared, of_scheme, unknown, links } = space.census;
+        assert!([free, kept, unique, shared, of_scheme, unknown, links].iter().all(|&n| n <= 8), "{refs}: {:?}", space.census);
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! A block that is free has no possible link (R4), so it may be discarded; it is pinned until the discard has ended (R6, R7).
 
-use crate::engine::Engine;
+use super::Space;
+use crate::io::Io;
+use crate::tables::Tables;
 use crate::units::{Pbn, count};
 
 /// Shorter runs are not worth a command; in small batches even these are.
@@ -12,23 +14,23 @@ const RUN_FRACTION: u64 = 128;
 /// Commands in one batch.
 const RUNS_A_BATCH: usize = 64;
 
-impl Engine {
+impl Space {
     /// Sends a batch if there is one, or, when the volume closes, what there is.
-    pub(crate) fn discard_freed(&mut self, all: bool) {
-        let batch = self.settings.discard_batch_blocks;
-        if self.io.failed || count(self.space.freed.len()) < if all { 1 } else { batch } {
+    pub fn discard_freed(&mut self, io: &mut Io, tables: &mut Tables, all: bool) {
+        let batch = self.policy.discard_batch_blocks;
+        if io.failed || count(self.freed.len()) < if all { 1 } else { batch } {
             return;
         }
-        let is_short = self.space.store.is_short;
+        let is_short = self.store.is_short;
         let run_min = if is_short { 1 } else { (batch / RUN_FRACTION).clamp(1, RUN_BLOCKS_MIN) };
-        let mut freed = std::mem::take(&mut self.space.freed);
+        let mut freed = std::mem::take(&mut self.freed);
         // What is about to be written again is not worth it.
-        self.space.ready.iter().for_each(|pbn| {
+        self.ready.iter().for_each(|pbn| {
             freed.remove(pbn);
         });
         let mut runs: Vec<(Pbn, u64)> = Vec::new();
         for pbn in freed {
-            if !self.is_free(pbn) {
+            if !self.is_free(tables, pbn) {
                 continue;
             }
             match runs.last_mut() {
@@ -40,18 +42,18 @@ impl Engine {
         runs.sort_by_key(|&(first, blocks)| (std::cmp::Reverse(blocks), first));
         let later = runs.split_off(runs.len().min(RUNS_A_BATCH));
         if is_short {
-            later.into_iter().for_each(|(first, blocks)| self.space.freed.extend((0..blocks).map(|i| first + i)));
+            later.into_iter().for_each(|(first, blocks)| self.freed.extend((0..blocks).map(|i| first + i)));
         }
         for (first, blocks) in runs {
-            self.space.discards += 1;
+            self.discards += 1;
             (0..blocks).for_each(|i| self.pin(first + i));
-            self.io.discard(first, self.geometry.block_at(first), blocks);
+            io.discard(first, self.geometry.block_at(first), blocks);
         }
     }
 
     /// Whether a block is free for certain: its count is in memory and zero, and nothing in flight touches it.
-    fn is_free(&mut self, pbn: Pbn) -> bool {
+    fn is_free(&self, tables: &mut Tables, pbn: Pbn) -> bool {
         let (page, _) = self.geometry.refs_of(pbn);
-        !self.busy(pbn) && self.tables.pages.get(page).is_some() && self.tables.refs_now(pbn) == 0
+        !self.is_busy(pbn) && tables.pages.get(page).is_some() && tables.refs_now(pbn) == 0
     }
 }

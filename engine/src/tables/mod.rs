@@ -22,7 +22,7 @@ use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
 use crate::io::Io;
 use crate::memory::Accountant;
-use crate::units::{Epoch as Number, Lbn, Pbn, Time, index};
+use crate::units::{Epoch as Number, Lbn, Pbn, Time, count, index};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -70,6 +70,13 @@ pub(crate) struct Removals {
     pub unsent: BTreeMap<PageId, Vec<Pbn>>,
     /// Blocks whose removal was sent, or awaits a flush.
     pub sent: u64,
+}
+
+impl Removals {
+    /// Blocks that are on their way to be free.
+    pub fn under_way(&self) -> u64 {
+        count(self.unsent.values().map(Vec::len).sum::<usize>()) + self.sent
+    }
 }
 
 impl Committed {
