@@ -81,7 +81,7 @@ fn changes(op: Op) -> bool {
 impl Engine {
     /// Takes in a request. Everything waits until the volume is open.
     pub(crate) fn admit(&mut self, request: Request) {
-        if self.io.stage.is_before_service() {
+        if self.store.io.stage.is_before_service() {
             self.requests.admission.push_back(request);
             return;
         }
@@ -90,12 +90,12 @@ impl Engine {
 
     /// Lets in what memory allows.
     pub(crate) fn drain_admission(&mut self) {
-        if self.io.stage.is_before_service() {
+        if self.store.io.stage.is_before_service() {
             return;
         }
         self.admit_discards_when_full();
         while let Some(request) = self.requests.admission.front() {
-            if changes(request.op) && !self.io.failed && self.backlogged() {
+            if changes(request.op) && !self.store.io.failed && self.backlogged() {
                 return;
             }
             let request = self.requests.admission.pop_front().expect("it was seen in front");
@@ -105,7 +105,7 @@ impl Engine {
 
     /// Discards pass by the writes that wait for the room which only they may bring.
     fn admit_discards_when_full(&mut self) {
-        if !self.space.is_full() {
+        if !self.store.space.is_full() {
             return;
         }
         let mut at = 0;
@@ -122,18 +122,22 @@ impl Engine {
     /// Whether a further write has to wait: for room for its records, or for those that wait already. Those that wait for a block hold back none that
     /// may need no new one; what they hold besides is bounded by what requests may bring.
     fn backlogged(&mut self) -> bool {
-        let waiting = if self.space.is_full() { self.requests.writes.len() - self.space.waiters.len() } else { self.requests.writes.len() };
-        waiting >= self.tables.pages.waiting_max() || self.lacks_room_for_records()
+        let waiting = if self.store.space.is_full() {
+            self.requests.writes.len() - self.store.space.waiters.len()
+        } else {
+            self.requests.writes.len()
+        };
+        waiting >= self.store.tables.pages.waiting_max() || self.lacks_room_for_records()
     }
 
     /// Whether a further write, or discard, has to wait for records to be committed.
     fn lacks_room_for_records(&mut self) -> bool {
-        (self.open_bytes() > self.memory.accountant.limit(Part::Dirty) / 2 || !self.memory.accountant.within(Part::Dirty))
-            && (self.scheme.commit.is_some() || !self.tables.open.is_empty())
+        (self.open_bytes() > self.store.memory.accountant.limit(Part::Dirty) / 2 || !self.store.memory.accountant.within(Part::Dirty))
+            && (self.scheme.commit.is_some() || !self.store.tables.open.is_empty())
             || self.holds_enough()
             || self.waits_for_checkpoint()
-            || self.tables.open.is_due
-            || self.journal.records().1 > self.settings.ring_records_max / 2
+            || self.store.tables.open.is_due
+            || self.journal.records().1 > self.store.settings.ring_records_max / 2
     }
 
     fn dispatch(&mut self, request: Request) {
@@ -159,7 +163,7 @@ impl Engine {
     }
 
     pub(crate) fn begin_request(&mut self, request: &Request) {
-        let strong = self.settings.persistence == crate::settings::Persistence::Strong;
+        let strong = self.store.settings.persistence == crate::settings::Persistence::Strong;
         let durable = if request.fua { Some(Wanted::Fua) } else { strong.then_some(Wanted::Strong) };
         self.requests.pending.insert(request.id, Pending { left: 1, failure: None, durable, unspoken: Vec::new() });
     }
@@ -174,13 +178,13 @@ impl Engine {
         if count(payload.buffer.blocks()) < blocks || count(payload.digests.len()) < blocks {
             return self.fail_request(request.id, Failure::Invalid);
         }
-        self.io.ledger.client_writes += 1;
-        self.io.ledger.client_bytes += request.length.0;
-        self.io.ledger.client_units += blocks;
-        self.scheme.anticipation.arrived(self.io.now);
+        self.store.io.ledger.client_writes += 1;
+        self.store.io.ledger.client_bytes += request.length.0;
+        self.store.io.ledger.client_units += blocks;
+        self.scheme.anticipation.arrived(self.store.io.now);
         self.begin_request(request);
-        self.space.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
-        self.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
+        self.store.space.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
+        self.store.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
         for i in 0..blocks {
             let block_at = (first + i) * BLOCK_BYTES;
             let covers = index(request.offset.0.saturating_sub(block_at))..index((end - block_at).min(BLOCK_BYTES));
@@ -216,7 +220,7 @@ impl Engine {
         });
         match blocked {
             Some(why) => self.write_blocked(op, why),
-            None => self.io.schedule.push(Task::Write(op)),
+            None => self.store.io.schedule.push(Task::Write(op)),
         }
     }
 
@@ -227,7 +231,7 @@ impl Engine {
             match write.stage {
                 // Its event has yet to come.
                 WriteStage::Reading | WriteStage::Digesting | WriteStage::Comparing { .. } => return,
-                _ if self.io.failed => return self.end_write(op, Some(Failure::ReadOnly)),
+                _ if self.store.io.failed => return self.end_write(op, Some(Failure::ReadOnly)),
                 WriteStage::Base => return self.find_base(op),
                 WriteStage::Verifying { .. } => return self.verify_base(op),
                 WriteStage::Place => {}
@@ -252,18 +256,18 @@ impl Engine {
 
     fn write_blocked(&mut self, op: usize, why: Blocked) {
         match why {
-            Blocked::Page(id) => self.tables.wait(&mut self.io, id, Task::Write(op)),
-            Blocked::Space => self.space.waiters.push_back(op),
+            Blocked::Page(id) => self.store.tables.wait(&mut self.store.io, id, Task::Write(op)),
+            Blocked::Space => self.store.space.waiters.push_back(op),
             Blocked::Failed(failure) => self.end_write(op, Some(failure)),
             Blocked::Compare(pbn) | Blocked::Carrier(pbn) => {
                 self.pin_other_for(op, pbn);
                 self.requests.writes[op].stage = WriteStage::Comparing { in_slots: matches!(why, Blocked::Carrier(_)) };
-                let waiting = self.contents.comparing.entry(pbn).or_default();
+                let waiting = self.store.contents.comparing.entry(pbn).or_default();
                 waiting.push(op);
                 // Slots of one carrier are often sought together: one read is enough for all.
                 if waiting.len() == 1 {
-                    let at = self.geometry.block_at(pbn);
-                    self.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
+                    let at = self.store.geometry.block_at(pbn);
+                    self.store.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
                 }
             }
         }
@@ -273,7 +277,7 @@ impl Engine {
     fn base_still_holds(&mut self, op: usize) -> Option<bool> {
         let write = &self.requests.writes[op];
         let (Some(base), lbn) = (write.base, write.lbn) else { return Some(true) };
-        match self.tables.lookup(&mut self.io, lbn) {
+        match self.store.tables.lookup(&mut self.store.io, lbn) {
             Ok(Some(entry)) if entry == base && !self.requests.parts.is_overtaken(lbn, op) => Some(true),
             Ok(Some(_)) => {
                 self.unpin_for(op);
@@ -290,7 +294,7 @@ impl Engine {
                 None
             }
             Err(page) => {
-                self.tables.wait(&mut self.io, page, Task::Write(op));
+                self.store.tables.wait(&mut self.store.io, page, Task::Write(op));
                 None
             }
         }
@@ -299,10 +303,10 @@ impl Engine {
     /// Finds the block that a partial write lies over.
     fn find_base(&mut self, op: usize) {
         let lbn = self.requests.writes[op].lbn;
-        let entry = match self.tables.lookup(&mut self.io, lbn) {
+        let entry = match self.store.tables.lookup(&mut self.store.io, lbn) {
             Ok(Some(entry)) => entry,
             Ok(None) => return self.end_write(op, Some(Failure::Io)),
-            Err(page) => return self.tables.wait(&mut self.io, page, Task::Write(op)),
+            Err(page) => return self.store.tables.wait(&mut self.store.io, page, Task::Write(op)),
         };
         self.requests.writes[op].base = Some(entry);
         self.requests.parts.begin(lbn, op);
@@ -315,8 +319,8 @@ impl Engine {
                     self.merge(op, Some(&here));
                 } else {
                     self.requests.writes[op].stage = WriteStage::Reading;
-                    let at = self.geometry.block_at(pbn);
-                    self.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, self.settings.verify_reads, Class::Data);
+                    let at = self.store.geometry.block_at(pbn);
+                    self.store.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, self.store.settings.verify_reads, Class::Data);
                 }
             }
         }
@@ -333,7 +337,7 @@ impl Engine {
     ) {
         let slice = buffer.freeze().slice(0, 1);
         if matches!(self.requests.writes[op].stage, WriteStage::Comparing { .. }) {
-            let waiting = self.contents.comparing.remove(&pbn).expect("who compares has asked");
+            let waiting = self.store.contents.comparing.remove(&pbn).expect("who compares has asked");
             return waiting.into_iter().for_each(|op| self.other_arrived(op, pbn, result.is_ok().then_some(&slice)));
         }
         if result.is_err() {
@@ -352,9 +356,9 @@ impl Engine {
         if let (Some(stored), Some(Compared::SameSlot(_, _, authenticator))) = (stored, compared) {
             // The next duplicate of one of its slots need not read it.
             if matches!(self.expect_content(pbn), Expect::Carrier(value) if value == authenticator)
-                && !self.contents.suspects.contains(&pbn)
+                && !self.store.contents.suspects.contains(&pbn)
             {
-                self.contents.cache.fill(pbn, stored.block(0));
+                self.store.contents.cache.fill(pbn, stored.block(0));
             }
         }
         let write = &mut self.requests.writes[op];
@@ -380,9 +384,9 @@ impl Engine {
         let WriteStage::Verifying { buffer, digest, pbn } = &self.requests.writes[op].stage else { return };
         let (buffer, digest, pbn) = (buffer.clone(), *digest, *pbn);
         let Some(MapEntry::Block { slot, .. }) = self.requests.writes[op].base else { return };
-        let expect = if self.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
+        let expect = if self.store.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
         if let Expect::Page(id) = expect {
-            return self.tables.wait(&mut self.io, id, Task::Write(op));
+            return self.store.tables.wait(&mut self.store.io, id, Task::Write(op));
         }
         match self.verified(pbn, slot, &expect, digest, &buffer) {
             Some(content) => self.merge(op, Some(&content)),
@@ -395,7 +399,7 @@ impl Engine {
 
     /// Lays the client's bytes over the block and has the whole fingerprinted.
     fn merge(&mut self, op: usize, base: Option<&Slice>) {
-        let mut merged = self.io.buffer(1);
+        let mut merged = self.store.io.buffer(1);
         match base {
             Some(slice) => merged.block_mut(0).copy_from_slice(slice.block(0)),
             None => merged.block_mut(0).fill(0),
@@ -403,7 +407,7 @@ impl Engine {
         let write = &self.requests.writes[op];
         merged.block_mut(0)[write.covers.clone()].copy_from_slice(&write.sent.block(0)[write.covers.clone()]);
         let merged = merged.freeze().slice(0, 1);
-        self.io.digest(IoFor::DigestForWrite { op }, merged.clone());
+        self.store.io.digest(IoFor::DigestForWrite { op }, merged.clone());
         let write = &mut self.requests.writes[op];
         write.whole = Some((merged, Digest::Partial));
         write.stage = WriteStage::Digesting;
@@ -421,21 +425,21 @@ impl Engine {
 
     fn pin_for(&mut self, op: usize, pbn: Pbn) {
         self.unpin_for(op);
-        self.space.pin(pbn);
+        self.store.space.pin(pbn);
         self.requests.writes[op].pinned = Some(pbn);
     }
 
     fn pin_other_for(&mut self, op: usize, pbn: Pbn) {
-        self.space.pin(pbn);
+        self.store.space.pin(pbn);
         if let Some(before) = self.requests.writes[op].pinned_other.replace(pbn) {
-            self.space.unpin(before);
+            self.store.space.unpin(before);
         }
     }
 
     fn unpin_for(&mut self, op: usize) {
         let write = &mut self.requests.writes[op];
         let pinned = [write.pinned.take(), write.pinned_other.take()];
-        pinned.into_iter().flatten().for_each(|pbn| self.space.unpin(pbn));
+        pinned.into_iter().flatten().for_each(|pbn| self.store.space.unpin(pbn));
     }
 
     /// No block is left for it.
@@ -470,7 +474,7 @@ impl Engine {
                 Some(why) => self.wait_for_commit(request, why),
                 None => {
                     self.remember(pending.unspoken);
-                    self.io.reply(request, Reply::Done);
+                    self.store.io.reply(request, Reply::Done);
                 }
             },
         }
@@ -479,15 +483,15 @@ impl Engine {
     /// After a failed write or flush: whoever waits for durability hears of it (A5).
     pub(crate) fn fail_writers(&mut self) {
         self.release_unsent_content();
-        let mut waiters = std::mem::take(&mut self.tables.open.waiters);
-        if let Some(epoch) = &mut self.tables.committing {
+        let mut waiters = std::mem::take(&mut self.store.tables.open.waiters);
+        if let Some(epoch) = &mut self.store.tables.committing {
             waiters.append(&mut epoch.waiters);
         }
         waiters.into_iter().for_each(|request| self.fail_request(request, Failure::Io));
         let stuck: Vec<usize> = self.requests.writes.iter().map(|(op, _)| op).collect();
-        self.space.waiters.clear();
-        stuck.into_iter().for_each(|op| self.io.schedule.push(Task::Write(op)));
-        let held: Vec<Pbn> = self.contents.content_waiters.keys().copied().collect();
+        self.store.space.waiters.clear();
+        stuck.into_iter().for_each(|op| self.store.io.schedule.push(Task::Write(op)));
+        let held: Vec<Pbn> = self.store.contents.content_waiters.keys().copied().collect();
         held.into_iter().for_each(|pbn| self.content_arrived_for_waiters(pbn, false));
     }
 }

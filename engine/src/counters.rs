@@ -12,19 +12,20 @@ use crate::io::Stage;
 impl Engine {
     /// Whether writes are refused.
     pub(crate) fn is_read_only(&self) -> bool {
-        self.io.failed || self.state.used_up || self.io.read_only
+        self.store.io.failed || self.state.used_up || self.store.io.read_only
     }
 
     /// Sees whether a counter has come to its end: as the volume opens, when its log was read, and at each seal, for nothing but commits makes
     /// counters go on and on.
     pub(crate) fn look_at_counters(&mut self) {
         let sequence = self.scheme.log.as_ref().map_or(0, |log| log.last_sequence());
-        let used_up = self.medium.superblock.used_up().is_some() || self.tables.open.number.0 >= COUNTER_STOP || sequence >= COUNTER_STOP;
+        let used_up =
+            self.medium.superblock.used_up().is_some() || self.store.tables.open.number.0 >= COUNTER_STOP || sequence >= COUNTER_STOP;
         if !used_up || self.state.used_up {
             return;
         }
         self.state.used_up = true;
-        self.io.read_only |= self.io.stage == Stage::Opening;
-        self.io.notice(Notice::CountersUsedUp);
+        self.store.io.read_only |= self.store.io.stage == Stage::Opening;
+        self.store.io.notice(Notice::CountersUsedUp);
     }
 }

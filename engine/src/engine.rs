@@ -6,44 +6,34 @@
 
 use crate::buffer::{BufferMut, Home};
 use crate::by_block::ByBlock;
-use crate::charge::Memory;
-use crate::contents::Contents;
 use crate::fingerprint::Digest;
 use crate::format::geometry::Geometry;
 use crate::format::page::{PageId, Region};
 use crate::format::superblock::Superblock;
-use crate::index::Index;
 use crate::interface::{Action, Event, Failure, IoFailure, IoId, Notice, Reply, RequestId};
+use crate::io::IoFor;
 use crate::io::Stage;
-use crate::io::{Io, IoFor};
 use crate::log::Log;
-use crate::medium::{Keys, Medium};
-use crate::memory::{Accountant, Part};
+use crate::medium::Medium;
+use crate::memory::Accountant;
 use crate::promise::Promises;
 use crate::recover::{Recount, Refill};
 use crate::requests::Requests;
 use crate::schedule::Task;
 use crate::scheme::Scheme;
 use crate::settings::Settings;
-use crate::space::{Fresh, Policy, Space};
+use crate::space::Fresh;
 use crate::state::{Background, Recovery, State};
+use crate::store::Store;
 use crate::tables::RECORD_COST_BYTES;
-use crate::tables::{Epoch, Tables, Unchained};
+use crate::tables::{Epoch, Unchained};
 use crate::units::{Pbn, Time, count};
 use std::sync::Arc;
 
 /// A deduplicating volume, open.
 pub struct Engine {
-    pub(crate) settings: Settings,
-    pub(crate) geometry: Arc<Geometry>,
-    pub(crate) keys: Keys,
+    pub(crate) store: Store,
     pub(crate) medium: Medium,
-    pub(crate) memory: Memory,
-    pub(crate) io: Io,
-    pub(crate) tables: Tables,
-    pub(crate) contents: Contents,
-    pub(crate) index: Index,
-    pub(crate) space: Space,
     pub(crate) requests: Requests,
     pub(crate) journal: Promises,
     pub(crate) scheme: Scheme,
@@ -57,46 +47,30 @@ impl Engine {
     /// is durable (R8).
     #[must_use]
     pub fn open(superblock: Superblock, settings: Settings, home: Arc<dyn Home>, accountant: Arc<Accountant>, now: Time) -> Self {
-        let (geometry, cursor) = (superblock.geometry.clone(), superblock.allocation_cursor);
-        let index = Index::new(accountant.limit(Part::Index), geometry.data_blocks);
-        accountant.take(Part::Index, index.capacity() * 8);
         // A crash in the log's mode leaves nothing to recount.
         let cleanly = superblock.clean || superblock.is_log_live();
-        let geometry = Arc::new(geometry);
-        let next = superblock.last_epoch + 1;
-        let mut tables = Tables::new(geometry.clone(), superblock.uuid, accountant.clone(), next, now, settings.noncritical_delay_ms);
-        // After a crash some bits are late; the recount comes by every page and sets them.
-        tables.bits_exact = cleanly && !superblock.garbage_possible;
         let recount = Recount::new(superblock.garbage_possible || !cleanly, if cleanly { superblock.recount_position } else { Pbn(0) });
-        let refill = Refill::new(cursor, geometry.pages_of_blocks(Region::Fingerprints));
+        let refill = Refill::new(superblock.allocation_cursor, superblock.geometry.pages_of_blocks(Region::Fingerprints));
         Self {
-            space: Space::new(geometry.clone(), cursor, accountant.limit(Part::Work), Policy::of(&settings)),
-            tables,
-            index,
-            background: Background { refill, recount },
-            contents: Contents::new(accountant.clone()),
             journal: Promises::new(settings.promises_lost),
-            io: Io::new(home, now, settings.read_only),
-            settings,
-            geometry,
-            keys: Keys::of(&superblock),
+            store: Store::new(&superblock, settings, home, accountant, now),
             medium: Medium::new(superblock),
-            memory: Memory::new(accountant),
             requests: Requests::default(),
             scheme: Scheme::default(),
             recovery: Recovery::default(),
+            background: Background { refill, recount },
             state: State::default(),
         }
     }
 
     /// Takes in one event and appends what is to be done to `out`.
     pub fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
-        self.io.now = self.io.now.max(now);
-        std::mem::swap(&mut self.io.out, out);
-        if self.io.stage == Stage::Created {
+        self.store.io.now = self.store.io.now.max(now);
+        std::mem::swap(&mut self.store.io.out, out);
+        if self.store.io.stage == Stage::Created {
             self.begin_opening();
         }
-        self.space.wake_granules();
+        self.store.space.wake_granules();
         match event {
             Event::Request(request) => self.admit(request),
             Event::Read { io, buffer, digests, result } => self.on_read(io, buffer, digests, result),
@@ -104,56 +78,56 @@ impl Engine {
             Event::Flushed { io, result } => self.on_flushed(io, result),
             Event::Discarded { io, .. } => self.on_discarded(io),
             Event::Digested { io, digest } => {
-                if let Some(IoFor::DigestForWrite { op }) = self.io.end(io) {
+                if let Some(IoFor::DigestForWrite { op }) = self.store.io.end(io) {
                     self.write_digested(op, digest);
                 }
             }
             Event::Compressed { io, data } => {
-                if let Some(IoFor::Compress { pbn }) = self.io.end(io) {
+                if let Some(IoFor::Compress { pbn }) = self.store.io.end(io) {
                     self.compressed(io, pbn, data);
                 }
             }
-            Event::Tick => self.io.schedule.wake = None,
-            Event::StoreRoom(room) => self.space.store_has(&mut self.io, room),
+            Event::Tick => self.store.io.schedule.wake = None,
+            Event::StoreRoom(room) => self.store.space.store_has(&mut self.store.io, room),
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::GuardFailed => self.fail("a read or write of the guard block"),
-            Event::EndWaiting => self.space.end_waiting(),
+            Event::EndWaiting => self.store.space.end_waiting(),
             Event::Close => self.begin_closing(),
         }
         self.run();
-        std::mem::swap(&mut self.io.out, out);
+        std::mem::swap(&mut self.store.io.out, out);
     }
 
     /// Goes on with everything that can go on.
     fn run(&mut self) {
         let mut background = true;
         loop {
-            while let Some(task) = self.io.schedule.ready.pop_front() {
+            while let Some(task) = self.store.io.schedule.ready.pop_front() {
                 self.perform(task);
             }
             self.drain_admission();
-            if self.io.schedule.ready.is_empty() && std::mem::take(&mut background) {
+            if self.store.io.schedule.ready.is_empty() && std::mem::take(&mut background) {
                 self.background();
             }
-            if !self.io.schedule.ready.is_empty() {
+            if !self.store.io.schedule.ready.is_empty() {
                 continue;
             }
             self.close_if_asked();
             self.serve_when_recalled();
             self.feed_log();
             self.commit_if_due();
-            if !self.io.failed && self.io.stage.commits() {
-                self.tables.write_back(&mut self.io);
+            if !self.store.io.failed && self.store.io.stage.commits() {
+                self.store.tables.write_back(&mut self.store.io);
             }
-            if self.io.schedule.ready.is_empty() {
+            if self.store.io.schedule.ready.is_empty() {
                 break;
             }
         }
-        if !self.tables.pages.shrink() || self.tables.pages.too_dirty() {
+        if !self.store.tables.pages.shrink() || self.store.tables.pages.too_dirty() {
             self.write_back_early();
         }
         self.charge_dirty();
-        self.space.retry_if_due(&mut self.io);
+        self.store.space.retry_if_due(&mut self.store.io);
         self.set_wake();
     }
 
@@ -164,18 +138,18 @@ impl Engine {
             Task::Commit => self.go_on_committing(),
             Task::Settle => self.settle(),
             Task::Allocate => {
-                self.space.prepare_free_blocks(&mut self.io, &mut self.tables);
+                self.store.space.prepare_free_blocks(&mut self.store.io, &mut self.store.tables);
                 self.choose_places();
             }
             Task::Reclaim => self.reclaim(),
             Task::Refill => self.refill_index(),
             Task::Recount => self.recount(),
             Task::Scan => {
-                self.space.scan_waits = false;
-                self.space.scan_refs(&mut self.io, &mut self.tables);
+                self.store.space.scan_waits = false;
+                self.store.space.scan_refs(&mut self.store.io, &mut self.store.tables);
             }
-            Task::Bits => self.tables.set_written_bits(&mut self.io),
-            Task::Load(id) => self.tables.load_page(&mut self.io, id),
+            Task::Bits => self.store.tables.set_written_bits(&mut self.store.io),
+            Task::Load(id) => self.store.tables.load_page(&mut self.store.io, id),
             Task::Recall => self.go_on_recalling(),
             Task::Admit => self.drain_admission(),
             Task::Checkpoint => self.go_on_with_checkpoint(),
@@ -184,9 +158,9 @@ impl Engine {
     }
 
     fn on_read(&mut self, io: IoId, buffer: BufferMut, digests: Vec<Digest>, result: Result<(), IoFailure>) {
-        match self.io.end(io) {
+        match self.store.io.end(io) {
             Some(IoFor::PageLoad(id)) => {
-                let overtaken = self.tables.page_loaded(&mut self.io, id, &buffer, result);
+                let overtaken = self.store.tables.page_loaded(&mut self.store.io, id, &buffer, result);
                 overtaken.into_iter().for_each(|last| self.log_is_damaged(last));
             }
             Some(IoFor::Read { op, run }) => self.read_arrived(op, run, buffer, digests, result),
@@ -204,7 +178,7 @@ impl Engine {
     }
 
     fn on_written(&mut self, io: IoId, result: Result<(), IoFailure>) {
-        let Some(what) = self.io.end(io) else {
+        let Some(what) = self.store.io.end(io) else {
             debug_assert!(false, "a write that nobody asked for ended");
             return;
         };
@@ -216,12 +190,12 @@ impl Engine {
                 _ => "a write of metadata",
             });
         }
-        let stamp = self.io.durability.completed(result.is_ok());
+        let stamp = self.store.io.durability.completed(result.is_ok());
         match what {
             IoFor::Content { first, blocks } => self.content_written(io, first, blocks, stamp, result),
             IoFor::ProvedContent(blocks) => self.proved_written(blocks),
             IoFor::PageWrite { id, removed } => {
-                if self.tables.page_written(&mut self.io, id, removed, stamp, result) {
+                if self.store.tables.page_written(&mut self.store.io, id, removed, stamp, result) {
                     self.page_is_written(id, stamp);
                 }
             }
@@ -239,31 +213,31 @@ impl Engine {
     fn page_is_written(&mut self, id: PageId, stamp: u64) {
         self.checkpoint_page_written(id);
         self.commit_page_written(id, stamp);
-        if self.io.stage.is_closing() {
+        if self.store.io.stage.is_closing() {
             self.go_on_closing();
         }
     }
 
     /// Writes pages before their time, because too many are dirty.
     fn write_back_early(&mut self) {
-        if !self.io.failed && !self.io.stage.is_before_service() && self.tables.write_back_early(&mut self.io) {
+        if !self.store.io.failed && !self.store.io.stage.is_before_service() && self.store.tables.write_back_early(&mut self.store.io) {
             self.vouch();
         }
     }
 
     /// Writes all dirty pages that may be.
     pub(crate) fn write_all_dirty(&mut self) {
-        if self.tables.write_all_dirty(&mut self.io) {
+        if self.store.tables.write_all_dirty(&mut self.store.io) {
             self.vouch();
         }
     }
 
     fn on_flushed(&mut self, io: IoId, result: Result<(), IoFailure>) {
-        if let Some(IoFor::Flush { why, mark }) = self.io.end(io) {
+        if let Some(IoFor::Flush { why, mark }) = self.store.io.end(io) {
             if result.is_err() {
                 self.fail("a flush");
             } else {
-                self.io.durability.flushed(mark);
+                self.store.io.durability.flushed(mark);
                 self.after_any_flush();
             }
             self.flushed(why);
@@ -272,16 +246,16 @@ impl Engine {
 
     fn on_discarded(&mut self, io: IoId) {
         // A discard that failed has discarded nothing: that is allowed.
-        if let Some(IoFor::Discard { first, blocks }) = self.io.end(io) {
-            self.space.discards -= 1;
-            (0..blocks).for_each(|i| self.space.unpin(first + i));
+        if let Some(IoFor::Discard { first, blocks }) = self.store.io.end(io) {
+            self.store.space.discards -= 1;
+            (0..blocks).for_each(|i| self.store.space.unpin(first + i));
         }
     }
 
     pub(crate) fn fail_request(&mut self, request: RequestId, failure: Failure) {
         match failure {
-            Failure::Full => self.space.send_back(&mut self.io, request),
-            _ => self.io.reply(request, Reply::Failed(failure)),
+            Failure::Full => self.store.space.send_back(&mut self.store.io, request),
+            _ => self.store.io.reply(request, Reply::Failed(failure)),
         }
     }
 
@@ -292,41 +266,42 @@ impl Engine {
 
     /// Goes read-only for the reason that the notice gives.
     pub(crate) fn fail_with(&mut self, notice: Notice) {
-        if self.io.failed {
+        if self.store.io.failed {
             return;
         }
-        self.io.failed = true;
-        self.io.notice(notice);
+        self.store.io.failed = true;
+        self.store.io.notice(notice);
         self.fail_writers();
         // An opening may wait for it.
-        self.io.schedule.push(Task::Checkpoint);
+        self.store.io.schedule.push(Task::Checkpoint);
     }
 
     /// Bytes charged for the open epoch's records and for births. Births that lie scattered take the room of their neighbours too.
     pub(crate) fn open_bytes(&self) -> u64 {
         // Births are charged as records are, but for those that lie scattered. Asserted here: Rust 1.85 takes what only a `const _` uses for dead.
         const { assert!(ByBlock::<Fresh>::BYTES_IN_A_RUN <= RECORD_COST_BYTES) };
-        let births = (count(self.space.fresh.len()) * RECORD_COST_BYTES).max(self.space.fresh.bytes());
-        count(self.tables.open.records()) * RECORD_COST_BYTES + births
+        let births = (count(self.store.space.fresh.len()) * RECORD_COST_BYTES).max(self.store.space.fresh.bytes());
+        count(self.store.tables.open.records()) * RECORD_COST_BYTES + births
     }
 
     fn charge_dirty(&mut self) {
         let log = self.scheme.log.as_ref();
-        let records =
-            self.tables.committing.as_ref().map_or(0, Epoch::records) + self.scheme.settle.records() + log.map_or(0, Log::held_records);
+        let records = self.store.tables.committing.as_ref().map_or(0, Epoch::records)
+            + self.scheme.settle.records()
+            + log.map_or(0, Log::held_records);
         let dirty = self.open_bytes() + count(records) * RECORD_COST_BYTES;
         let opening = self.recovery.opening.as_ref().and_then(|opening| opening.live.as_ref()).map_or(0, Unchained::bytes);
-        let live = opening + self.tables.committed.as_ref().map_or(0, |committed| committed.records.bytes());
+        let live = opening + self.store.tables.committed.as_ref().map_or(0, |committed| committed.records.bytes());
         // Held content is what requests brought: among the records it would hold back writes, and nobody would seal for its sake.
-        self.memory.charge(dirty, self.held_bytes(), live);
+        self.store.memory.charge(dirty, self.held_bytes(), live);
     }
 
     fn set_wake(&mut self) {
         let at = self.next_deadline();
-        if at != self.io.schedule.wake {
-            self.io.schedule.wake = at;
+        if at != self.store.io.schedule.wake {
+            self.store.io.schedule.wake = at;
             if let Some(at) = at {
-                self.io.out.push(Action::Wake { at });
+                self.store.io.out.push(Action::Wake { at });
             }
         }
     }
@@ -334,17 +309,17 @@ impl Engine {
     /// What the volume is doing for its own consistency, in one word: for reports, and for the explorer's table.
     #[must_use]
     pub fn phase(&self) -> &'static str {
-        self.io.stage.name().unwrap_or_else(|| self.scheme.commit.as_ref().map_or("idle", |c| c.step.name()))
+        self.store.io.stage.name().unwrap_or_else(|| self.scheme.commit.as_ref().map_or("idle", |c| c.step.name()))
     }
 
     /// The geometry of the volume.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
-        &self.geometry
+        &self.store.geometry
     }
 
     /// Blocks that the client may address.
     pub(crate) fn logical(&self) -> crate::units::Blocks {
-        crate::units::Blocks(self.geometry.logical_blocks)
+        crate::units::Blocks(self.store.geometry.logical_blocks)
     }
 }

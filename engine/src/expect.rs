@@ -26,16 +26,16 @@ pub(crate) enum Expect {
 impl Engine {
     /// What a block's content should be, as the fingerprint table or a birth says.
     pub(crate) fn expect_content(&mut self, pbn: Pbn) -> Expect {
-        let known = self.space.fresh.get(pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));
+        let known = self.store.space.fresh.get(pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));
         let (kind, value) = match known {
             Some(known) => known,
             None => {
-                let (page, at) = self.geometry.fingerprint_of(pbn);
-                match self.tables.ensure(&mut self.io, page) {
+                let (page, at) = self.store.geometry.fingerprint_of(pbn);
+                match self.store.tables.ensure(&mut self.store.io, page) {
                     Got::Wait => return Expect::Page(page),
                     Got::Unreadable => return Expect::Unknown,
                     Got::Ready => {
-                        let entry = self.tables.pages.expect(page).content.fingerprint(at);
+                        let entry = self.store.tables.pages.expect(page).content.fingerprint(at);
                         (entry.kind, entry.value)
                     }
                 }
@@ -76,7 +76,7 @@ impl Engine {
         match expect {
             Expect::Fingerprint(value) => digest == Digest::Of(*value),
             Expect::Short(short) => matches!(digest, Digest::Of(value) if value.short() == *short),
-            Expect::Checksum(value) => self.keys.fingerprinter.checksum(block) == *value,
+            Expect::Checksum(value) => self.store.keys.fingerprinter.checksum(block) == *value,
             Expect::Unknown | Expect::Page(_) => true,
             // No map entry means a carrier as a whole.
             Expect::Carrier(_) => false,
@@ -85,10 +85,10 @@ impl Engine {
 
     /// A block's content is not what its fingerprint says (P6).
     pub(crate) fn content_damaged(&mut self, pbn: Pbn) {
-        self.io.notice(Notice::Damage { what: "content differs from its fingerprint", at: pbn.0 });
+        self.store.io.notice(Notice::Damage { what: "content differs from its fingerprint", at: pbn.0 });
         if let Expect::Fingerprint(value) = self.expect_content(pbn) {
-            self.index.remove(&value, pbn);
+            self.store.index.remove(&value, pbn);
         }
-        self.contents.suspects.insert(pbn);
+        self.store.contents.suspects.insert(pbn);
     }
 }

@@ -20,6 +20,7 @@ mod requests;
 mod schedule;
 mod scheme;
 mod state;
+mod store;
 mod tables;
 
 mod admit;

@@ -56,8 +56,8 @@ impl Engine {
         self.admit_records(1)?;
         let fingerprint = match digest {
             Digest::Zero => {
-                self.io.ledger.zeroes += 1;
-                self.promise(request, self.tables.open.number, Promised::Zero { lbn });
+                self.store.io.ledger.zeroes += 1;
+                self.promise(request, self.store.tables.open.number, Promised::Zero { lbn });
                 self.set_point(lbn, MapEntry::Zero);
                 return Ok(());
             }
@@ -66,7 +66,7 @@ impl Engine {
         };
         let content = Named { slice, fingerprint };
         if self.medium.superblock.is_protected(lbn) {
-            let value = self.keys.fingerprinter.checksum(slice.block(0));
+            let value = self.store.keys.fingerprinter.checksum(slice.block(0));
             return self.link_new(request, lbn, content, FingerprintEntry { kind: Kind::Checksum, value });
         }
         match self.find_duplicate(lbn, slice, &fingerprint, compared)? {
@@ -75,7 +75,7 @@ impl Engine {
                 Ok(())
             }
             Known::Unchanged(pbn, slot, since) => {
-                self.io.ledger.unchanged += 1;
+                self.store.io.ledger.unchanged += 1;
                 if let Since::Epoch(epoch) = since {
                     self.promise_block(request, epoch, lbn, (pbn, slot), content);
                 }
@@ -87,36 +87,36 @@ impl Engine {
 
     /// A stored block with this content that may take one more link.
     fn find_duplicate(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Compared) -> Result<Known, Blocked> {
-        let Some(pbn) = self.index.get(fp) else { return Ok(Known::New) };
-        if compared == Compared::Differs(pbn) || self.contents.suspects.contains(&pbn) {
+        let Some(pbn) = self.store.index.get(fp) else { return Ok(Known::New) };
+        if compared == Compared::Differs(pbn) || self.store.contents.suspects.contains(&pbn) {
             return Ok(Known::New);
         }
         let Some(slot) = self.confirmed(pbn, fp, compared)? else {
-            self.index.remove(fp, pbn);
+            self.store.index.remove(fp, pbn);
             return Ok(Known::New);
         };
         if let Some(since) = self.means_already(lbn, pbn, slot) {
             return Ok(Known::Unchanged(pbn, slot, since));
         }
-        let (page, _) = self.geometry.refs_of(pbn);
-        match self.tables.ensure(&mut self.io, page) {
+        let (page, _) = self.store.geometry.refs_of(pbn);
+        match self.store.tables.ensure(&mut self.store.io, page) {
             Got::Wait => return Err(Blocked::Page(page)),
             Got::Unreadable => return Ok(Known::New),
             Got::Ready => {}
         }
-        let refs = self.tables.refs_now(pbn);
+        let refs = self.store.tables.refs_now(pbn);
         if refs == 0 {
-            self.io.notice(Notice::Damage { what: "a fingerprint names a block without links", at: pbn.0 });
-            self.index.remove(fp, pbn);
+            self.store.io.notice(Notice::Damage { what: "a fingerprint names a block without links", at: pbn.0 });
+            self.store.index.remove(fp, pbn);
             return Ok(Known::New);
         }
         if refs == REFS_UNKNOWN || refs >= self.link_limit() {
-            self.io.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
+            self.store.io.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
             return Ok(Known::New);
         }
         // A slot has been compared if its carrier had to be read; else it is compared here.
         let is_compared = compared == Compared::Same(pbn) || matches!(compared, Compared::SameSlot(same, ..) if same == pbn);
-        if self.settings.verify_duplicates && !is_compared {
+        if self.store.settings.verify_duplicates && !is_compared {
             match self.in_memory(pbn).map(|block| in_slot(&block, slot)) {
                 Some(Some(stored)) if stored.block(0) == slice.block(0) => {}
                 Some(_) => return Ok(Known::New),
@@ -129,25 +129,25 @@ impl Engine {
 
     /// The slot of `pbn` in which, as the medium or a birth on its way there says, this content lies.
     fn confirmed(&mut self, pbn: Pbn, fp: &Fingerprint, compared: Compared) -> Result<Option<u8>, Blocked> {
-        if pbn.0 >= self.geometry.data_blocks {
+        if pbn.0 >= self.store.geometry.data_blocks {
             return Ok(None);
         }
-        let birth = self.space.fresh.get(pbn).filter(|fresh| fresh.waits);
+        let birth = self.store.space.fresh.get(pbn).filter(|fresh| fresh.waits);
         let entry = match birth.map(|fresh| FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint }) {
             Some(entry) => entry,
             None => {
-                let (page, at) = self.geometry.fingerprint_of(pbn);
-                match self.tables.ensure(&mut self.io, page) {
+                let (page, at) = self.store.geometry.fingerprint_of(pbn);
+                match self.store.tables.ensure(&mut self.store.io, page) {
                     Got::Wait => return Err(Blocked::Page(page)),
                     Got::Unreadable => return Ok(None),
-                    Got::Ready => self.tables.pages.expect(page).content.fingerprint(at),
+                    Got::Ready => self.store.tables.pages.expect(page).content.fingerprint(at),
                 }
             }
         };
         match entry.kind {
             Kind::Fingerprint => Ok((entry.value == *fp).then_some(0)),
             // What the log takes a name from still has it on its page, and may be in the index by its slots.
-            Kind::Carrier if self.tables.is_losing_its_name(pbn) => Ok(None),
+            Kind::Carrier if self.store.tables.is_losing_its_name(pbn) => Ok(None),
             Kind::Carrier => match compared {
                 Compared::SameSlot(same, slot, authenticator) if same == pbn && authenticator == entry.value => Ok(Some(slot)),
                 _ => match self.in_memory(pbn) {
@@ -161,29 +161,29 @@ impl Engine {
 
     /// A block, where it is in memory and known to be right.
     pub(crate) fn in_memory(&mut self, pbn: Pbn) -> Option<Slice> {
-        self.space.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.contents.cache.get(pbn))
+        self.store.space.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.store.contents.cache.get(pbn))
     }
 
     /// Whether the LBN is known, without any I/O, to mean this block already, and since when.
     fn means_already(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) -> Option<Since> {
-        let (entry, since) = match self.tables.overlay(lbn) {
+        let (entry, since) = match self.store.tables.overlay(lbn) {
             Some((entry, epoch)) => (entry, Since::Epoch(epoch)),
             None => {
-                let (page, at) = self.geometry.map_of(lbn);
-                (self.geometry.known(self.tables.pages.get(page)?.content.map(at)), Since::Durable)
+                let (page, at) = self.store.geometry.map_of(lbn);
+                (self.store.geometry.known(self.store.tables.pages.get(page)?.content.map(at)), Since::Durable)
             }
         };
         (entry == MapEntry::Block { pbn, slot }).then_some(since)
     }
 
     fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, (pbn, slot): (Pbn, u8), content: Named<'_>) {
-        self.io.ledger.duplicates += 1;
-        self.promise_block(request, self.tables.open.number, lbn, (pbn, slot), content);
-        self.space.change_refs(&mut self.io, &mut self.tables, pbn, 1);
-        self.tables.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
+        self.store.io.ledger.duplicates += 1;
+        self.promise_block(request, self.store.tables.open.number, lbn, (pbn, slot), content);
+        self.store.space.change_refs(&mut self.store.io, &mut self.store.tables, pbn, 1);
+        self.store.tables.open.refs_pages.insert(self.store.geometry.refs_of(pbn).0.index);
         self.set_point(lbn, MapEntry::Block { pbn, slot });
         self.held_for_another(pbn, lbn);
-        self.pack_if_large(self.tables.open.number);
+        self.pack_if_large(self.store.tables.open.number);
     }
 
     /// Stores the content in a new block. Its count begins at two: the LBN's link and the fingerprint's (section 2.1).
@@ -191,44 +191,44 @@ impl Engine {
         let (slice, FingerprintEntry { kind, value: fingerprint }) = (content.slice, entry);
         let pbn = {
             let promised = self.contents_promised();
-            self.space.allocate(&mut self.io, &mut self.tables, &mut self.contents.cache, lbn, promised)?
+            self.store.space.allocate(&mut self.store.io, &mut self.store.tables, &mut self.store.contents.cache, lbn, promised)?
         };
-        self.io.ledger.new_blocks += 1;
-        self.space.change_refs(&mut self.io, &mut self.tables, pbn, 2);
-        self.tables.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
-        self.tables.open.births.push(pbn);
-        let epoch = self.tables.open.number.0;
+        self.store.io.ledger.new_blocks += 1;
+        self.store.space.change_refs(&mut self.store.io, &mut self.store.tables, pbn, 2);
+        self.store.tables.open.refs_pages.insert(self.store.geometry.refs_of(pbn).0.index);
+        self.store.tables.open.births.push(pbn);
+        let epoch = self.store.tables.open.number.0;
         let held_back = self.hold_back(kind, lbn, pbn, slice);
         let goes = held_back.is_none();
         let held = Some(held_back.unwrap_or_else(|| slice.clone()));
-        self.space.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held, waits: true });
+        self.store.space.fresh.insert(pbn, Fresh { kind, fingerprint, epoch, held, waits: true });
         if kind == Kind::Fingerprint {
-            self.index.insert(&fingerprint, pbn);
+            self.store.index.insert(&fingerprint, pbn);
         }
-        self.promise_block(request, self.tables.open.number, lbn, (pbn, 0), content);
+        self.promise_block(request, self.store.tables.open.number, lbn, (pbn, 0), content);
         if goes {
             self.add_to_run(request, pbn, slice.clone());
         }
         self.let_large_epoch_go();
         self.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
-        self.pack_if_large(self.tables.open.number);
+        self.pack_if_large(self.store.tables.open.number);
         Ok(())
     }
 
     /// From the open epoch on, `lbn` means `entry`.
     pub(crate) fn set_point(&mut self, lbn: Lbn, entry: MapEntry) {
-        self.tables.open.opened.get_or_insert(self.io.now);
+        self.store.tables.open.opened.get_or_insert(self.store.io.now);
         self.requests.parts.overtake(lbn, lbn + 1);
-        if let Some(MapEntry::Block { pbn, .. }) = self.tables.open.points.insert(lbn, entry) {
+        if let Some(MapEntry::Block { pbn, .. }) = self.store.tables.open.points.insert(lbn, entry) {
             self.cancel(pbn);
         }
     }
 
     /// Unmaps a range, from the open epoch on.
     pub(crate) fn unmap(&mut self, first: Lbn, end: Lbn) {
-        self.tables.open.opened.get_or_insert(self.io.now);
+        self.store.tables.open.opened.get_or_insert(self.store.io.now);
         self.requests.parts.overtake(first, end);
-        for (lbn, entry) in self.tables.open.unmap(first, end) {
+        for (lbn, entry) in self.store.tables.open.unmap(first, end) {
             self.overtake(lbn);
             if let MapEntry::Block { pbn, .. } = entry {
                 self.cancel(pbn);
@@ -239,35 +239,35 @@ impl Engine {
     /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where promises name the block until
     /// the epoch is committed, the increment goes after that.
     fn cancel(&mut self, pbn: Pbn) {
-        let (page, _) = self.geometry.refs_of(pbn);
-        if self.settings.keeps_promises || self.tables.pages.get(page).is_none() {
-            self.tables.open.cancelled.push(pbn);
+        let (page, _) = self.store.geometry.refs_of(pbn);
+        if self.store.settings.keeps_promises || self.store.tables.pages.get(page).is_none() {
+            self.store.tables.open.cancelled.push(pbn);
             return;
         }
-        let born_now = self.space.fresh.get(pbn).is_some_and(|f| f.waits && f.epoch == self.tables.open.number.0);
-        let dies = born_now && self.tables.refs_now(pbn) == 2;
-        self.space.change_refs(&mut self.io, &mut self.tables, pbn, if dies { -2 } else { -1 });
+        let born_now = self.store.space.fresh.get(pbn).is_some_and(|f| f.waits && f.epoch == self.store.tables.open.number.0);
+        let dies = born_now && self.store.tables.refs_now(pbn) == 2;
+        self.store.space.change_refs(&mut self.store.io, &mut self.store.tables, pbn, if dies { -2 } else { -1 });
         if dies {
             self.end_birth(pbn);
         }
-        self.tables.open.birth_lost_a_link |= born_now && !dies;
+        self.store.tables.open.birth_lost_a_link |= born_now && !dies;
     }
 
     /// Forgets the fingerprint of a block that never needs to enter the table.
     pub(crate) fn end_birth(&mut self, pbn: Pbn) {
-        let fresh = self.space.fresh.get_mut(pbn).expect("only a birth that waits is ended");
+        let fresh = self.store.space.fresh.get_mut(pbn).expect("only a birth that waits is ended");
         fresh.waits = false;
         let (kind, fingerprint, epoch, done) = (fresh.kind, fresh.fingerprint, fresh.epoch, fresh.held.is_none());
         if self.drop_held(pbn, epoch) || done {
-            self.space.forget_fresh(pbn);
+            self.store.space.forget_fresh(pbn);
         }
         if kind == Kind::Fingerprint {
-            self.index.remove(&fingerprint, pbn);
+            self.store.index.remove(&fingerprint, pbn);
         }
     }
 
     fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
-        if let Some(run) = &mut self.contents.run {
+        if let Some(run) = &mut self.store.contents.run {
             if run.first + run.blocks == pbn && run.request == request && run.blocks < RUN_BLOCKS_MAX {
                 run.blocks += 1;
                 if let Some(next) = run.data.last_mut().expect("a run has blocks").join(slice) {
@@ -277,51 +277,51 @@ impl Engine {
             }
             self.send_run();
         }
-        self.contents.run = Some(Run { first: pbn, blocks: 1, data: vec![slice], request });
+        self.store.contents.run = Some(Run { first: pbn, blocks: 1, data: vec![slice], request });
     }
 
     /// Sends the new blocks gathered so far.
     pub(crate) fn send_run(&mut self) {
-        if let Some(Run { first, blocks, data, .. }) = self.contents.run.take() {
-            let at = self.geometry.block_at(first);
-            self.io.write(IoFor::Content { first, blocks }, at, data, Class::Data);
-            self.contents.content_in_flight += 1;
+        if let Some(Run { first, blocks, data, .. }) = self.store.contents.run.take() {
+            let at = self.store.geometry.block_at(first);
+            self.store.io.write(IoFor::Content { first, blocks }, at, data, Class::Data);
+            self.store.contents.content_in_flight += 1;
         }
     }
 
     pub(crate) fn content_written(&mut self, io: IoId, first: Pbn, blocks: u64, stamp: u64, result: Result<(), IoFailure>) {
-        self.contents.content_in_flight -= 1;
+        self.store.contents.content_in_flight -= 1;
         if let Some(commit) = &mut self.scheme.commit {
             commit.content_arrived(io);
         }
-        self.io.durability.content = stamp;
+        self.store.io.durability.content = stamp;
         for i in 0..blocks {
             let pbn = first + i;
-            let fresh = self.space.fresh.get_mut(pbn).expect("content in flight is fresh");
+            let fresh = self.store.space.fresh.get_mut(pbn).expect("content in flight is fresh");
             // Where it failed, too: see `release_unsent_content`.
             fresh.held = None;
             if result.is_ok() && !fresh.waits {
-                self.space.forget_fresh(pbn);
+                self.store.space.forget_fresh(pbn);
             }
             self.content_lies_there(pbn, result.is_ok());
             self.content_arrived_for_waiters(pbn, result.is_ok());
         }
-        self.space.changes += 1;
+        self.store.space.changes += 1;
         self.commit_may_go_on();
     }
 
     /// After a failure nothing sends this content any more, and no commit makes it durable, so nobody reads it either (A5). It lies in the memory of
     /// requests: were it kept, further requests could wait for that memory for ever, and a flush among them would never hear of the failure.
     pub(crate) fn release_unsent_content(&mut self) {
-        let run = self.contents.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
+        let run = self.store.contents.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
         let held_back = self.scheme.log.iter().flat_map(Log::held_back);
         for pbn in run.chain(held_back) {
-            self.space.fresh.get_mut(pbn).into_iter().for_each(|fresh| fresh.held = None);
+            self.store.space.fresh.get_mut(pbn).into_iter().for_each(|fresh| fresh.held = None);
         }
     }
 
     pub(crate) fn content_arrived_for_waiters(&mut self, pbn: Pbn, good: bool) {
-        if let Some(requests) = self.contents.content_waiters.remove(&pbn) {
+        if let Some(requests) = self.store.contents.content_waiters.remove(&pbn) {
             for request in requests {
                 self.finish_part(request, (!good).then_some(Failure::Io));
             }

@@ -1,21 +1,7 @@
 //! The superblock of the volume, with the update that is under way; the keys that it holds.
 
 use crate::commit::Updates;
-use crate::fingerprint::Fingerprinter;
-use crate::format::authenticator::Authenticator;
 use crate::format::superblock::Superblock;
-
-/// What this volume makes names and authenticators with.
-pub(crate) struct Keys {
-    pub fingerprinter: Fingerprinter,
-    pub authenticator: Authenticator,
-}
-
-impl Keys {
-    pub fn of(superblock: &Superblock) -> Self {
-        Self { fingerprinter: superblock.fingerprinter(), authenticator: superblock.authenticator() }
-    }
-}
 
 /// The medium of an open volume.
 pub(crate) struct Medium {

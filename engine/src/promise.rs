@@ -120,13 +120,13 @@ impl Standing {
 impl Engine {
     /// Notes what a request will promise of an LBN that means this block, or a slot of it, from this epoch on: the content with that fingerprint.
     pub(crate) fn promise_block(&mut self, request: RequestId, epoch: Epoch, lbn: Lbn, (pbn, slot): (Pbn, u8), content: Named<'_>) {
-        if !self.settings.keeps_promises || self.io.stage == Stage::Recalling {
+        if !self.store.settings.keeps_promises || self.store.io.stage == Stage::Recalling {
             return;
         }
         let (is_held_back, has_block, contents_max) = (self.is_held_back(pbn), self.content_has_block(), self.contents_max());
         let is_in_doubt = self.is_in_doubt(pbn, slot);
         // The carrier of an epoch that commits may yet fall, and with it the place.
-        let has_no_name = is_held_back || is_in_doubt && self.space.is_of_scheme(pbn);
+        let has_no_name = is_held_back || is_in_doubt && self.store.space.is_of_scheme(pbn);
         let pending = self.requests.pending.get_mut(&request).expect("the request was begun");
         if pending.durable.is_some() {
             return;
@@ -136,13 +136,13 @@ impl Engine {
             return;
         }
         if !has_no_name {
-            if self.space.fresh.get(pbn).is_some_and(|fresh| fresh.held.is_some()) {
+            if self.store.space.fresh.get(pbn).is_some_and(|fresh| fresh.held.is_some()) {
                 pending.left += 1;
-                self.contents.content_waiters.entry(pbn).or_default().push(request);
+                self.store.contents.content_waiters.entry(pbn).or_default().push(request);
             }
             return self.promise(request, epoch, Promised::Link { lbn, pbn, slot, proof: content.fingerprint });
         }
-        let standing = self.journal.of(epoch, self.tables.open.number);
+        let standing = self.journal.of(epoch, self.store.tables.open.number);
         if standing.contents >= contents_max {
             pending.durable = Some(Wanted::Space);
             return;
@@ -153,12 +153,12 @@ impl Engine {
 
     /// Whether a block is a carrier or pack that no durable epoch names yet, and a slot of it is meant.
     fn is_in_doubt(&self, pbn: Pbn, slot: u8) -> bool {
-        slot > 0 && self.space.fresh.get(pbn).is_some_and(|fresh| fresh.epoch > self.medium.superblock.last_epoch.0)
+        slot > 0 && self.store.space.fresh.get(pbn).is_some_and(|fresh| fresh.epoch > self.medium.superblock.last_epoch.0)
     }
 
     /// Content that was held back is on its way to this block, and will lie there like this.
     pub(crate) fn content_goes_to(&mut self, pbn: Pbn, lies: Vec<Lies>) {
-        if self.settings.keeps_promises {
+        if self.store.settings.keeps_promises {
             self.journal.on_the_way.insert(pbn, lies);
         }
     }
@@ -166,9 +166,9 @@ impl Engine {
     /// What is in this block now, if it is good, is promised by its name, if its content stands in the ring.
     pub(crate) fn content_lies_there(&mut self, pbn: Pbn, is_good: bool) {
         let Some(lies) = self.journal.on_the_way.remove(&pbn).filter(|_| is_good) else { return };
-        let (epoch, open) = (self.tables.open.number, &self.journal.open);
+        let (epoch, open) = (self.store.tables.open.number, &self.journal.open);
         let by_name = |Lies { lbn, slot, fingerprint: proof }: Lies| {
-            let means_it = self.tables.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot });
+            let means_it = self.store.tables.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot });
             let order = open.orders.get(&lbn).filter(|_| means_it && open.by_content.contains_key(&lbn))?;
             Some(Unspoken { order: *order, promise: Promise { epoch, what: Promised::Link { lbn, pbn, slot, proof } } })
         };
@@ -187,12 +187,12 @@ impl Engine {
     }
 
     fn ring_fills(&self) -> bool {
-        self.settings.keeps_promises && self.journal.open.contents * 4 > self.contents_max() * 3
+        self.store.settings.keeps_promises && self.journal.open.contents * 4 > self.contents_max() * 3
     }
 
     /// Whether there is a ring that tells the store by its traces: a server that makes no promises has taken over that of the last one, until it closes.
     pub(crate) fn has_ring(&self) -> bool {
-        self.settings.keeps_promises || self.journal.trace.is_some()
+        self.store.settings.keeps_promises || self.journal.trace.is_some()
     }
 
     /// An epoch is durable, and left this on the medium, if anything: its promises go.
@@ -200,49 +200,49 @@ impl Engine {
         self.journal.committing = Standing::default();
         self.journal.trace = trace.or(self.journal.trace);
         // Blocks were kept for them.
-        self.space.changes += 1;
-        self.io.out.push(Action::Forget { epoch, traces: [self.journal.trace, None] });
+        self.store.space.changes += 1;
+        self.store.io.out.push(Action::Forget { epoch, traces: [self.journal.trace, None] });
     }
 
     /// A page of the map is about to be written. Where the trace of the last durable epoch changes with it, either will be found there.
     pub(crate) fn trace_changes(&mut self, id: PageId) {
         let Some(Trace::Map { sector, .. }) = self.journal.trace else { return };
         if sector / count(SECTORS) == id.index {
-            let sum = self.tables.pages.expect(id).content.sum(index(sector % count(SECTORS)));
+            let sum = self.store.tables.pages.expect(id).content.sum(index(sector % count(SECTORS)));
             let traces = [self.journal.trace, Some(Trace::Map { sector, sum })];
-            self.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces });
+            self.store.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces });
         }
     }
 
     /// Whether the ring has room for one more content of the open epoch, where one is kept.
     pub(crate) fn may_promise_content(&self) -> bool {
-        !self.settings.keeps_promises || self.journal.open.contents < self.contents_max() && self.content_has_block()
+        !self.store.settings.keeps_promises || self.journal.open.contents < self.contents_max() && self.content_has_block()
     }
 
     /// Contents that the ring holds, and those that it names in packs. The next server, whose index is empty, may need a free block for each, although
     /// it is a duplicate here, or lies in a slot (docs/decisions/0076, 8).
     pub(crate) fn contents_promised(&self) -> u64 {
-        if self.io.stage == Stage::Recalling {
+        if self.store.io.stage == Stage::Recalling {
             return 0;
         }
         let blocks = |standing: &Standing| standing.contents + standing.in_doubt;
-        let of_open = if self.tables.open.is_empty() { 0 } else { blocks(&self.journal.open) };
+        let of_open = if self.store.tables.open.is_empty() { 0 } else { blocks(&self.journal.open) };
         of_open + if self.scheme.commit.is_some() { blocks(&self.journal.committing) } else { 0 }
     }
 
     /// Whether a content more would find a block when it is recalled.
     fn content_has_block(&self) -> bool {
-        self.space.census.free > self.contents_promised()
+        self.store.space.census.free > self.contents_promised()
     }
 
     /// Contents that the ring holds of one epoch: two are in memory at once.
     pub(crate) fn contents_max(&self) -> u64 {
-        self.settings.ring_contents_max / 2
+        self.store.settings.ring_contents_max / 2
     }
 
     /// Notes what a request will promise once it is acknowledged: what this epoch, open or committing, makes durable.
     pub(crate) fn promise(&mut self, request: RequestId, epoch: Epoch, what: Promised) {
-        if !self.settings.keeps_promises {
+        if !self.store.settings.keeps_promises {
             return;
         }
         self.journal.order += 1;
@@ -250,7 +250,7 @@ impl Engine {
         if let Promised::Unmap { first, end } = what {
             // What is still on its way to these LBNs has been overtaken, and when it is acknowledged it is for this to say what they are. So
             // this stands in the ring from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
-            let committing = self.tables.committing.iter().flat_map(|epoch| epoch.points.range(first..end));
+            let committing = self.store.tables.committing.iter().flat_map(|epoch| epoch.points.range(first..end));
             let overtaken: Vec<Lbn> = committing.map(|(&lbn, _)| lbn).collect();
             overtaken.into_iter().for_each(|lbn| {
                 self.journal.open.orders.insert(lbn, order);
@@ -265,18 +265,18 @@ impl Engine {
     /// What the open epoch unmaps was put off from the one that is sealed, whose promises go when it is durable. While promises are recalled
     /// they all stand until the last is durable; said again, behind promises that are not applied yet, it would undo those.
     pub(crate) fn promise_again(&mut self) {
-        if !self.settings.keeps_promises || self.io.stage == Stage::Recalling {
+        if !self.store.settings.keeps_promises || self.store.io.stage == Stage::Recalling {
             return;
         }
-        let (order, epoch) = (self.journal.order, self.tables.open.number);
-        let put_off = self.tables.open.ranges.iter().map(|(&first, &end)| Promised::Unmap { first, end });
+        let (order, epoch) = (self.journal.order, self.store.tables.open.number);
+        let put_off = self.store.tables.open.ranges.iter().map(|(&first, &end)| Promised::Unmap { first, end });
         let promises = put_off.map(|what| Unspoken { order, promise: Promise { epoch, what } }).collect();
         self.remember(promises);
     }
 
     /// Points that a discard took away, in the open epoch: promises on their way to them have been overtaken.
     pub(crate) fn overtake(&mut self, lbn: Lbn) {
-        if self.settings.keeps_promises {
+        if self.store.settings.keeps_promises {
             self.journal.open.orders.insert(lbn, self.journal.order);
         }
     }
@@ -293,7 +293,7 @@ impl Engine {
                 let is_overtaken = later(&self.journal.open) || later(&self.journal.committing);
                 let in_doubt = matches!(promise.what, Promised::Link { pbn, slot, .. } if self.is_in_doubt(pbn, slot));
                 let is_content = matches!(promise.what, Promised::Content { .. });
-                let standing = self.journal.of(promise.epoch, self.tables.open.number);
+                let standing = self.journal.of(promise.epoch, self.store.tables.open.number);
                 if is_overtaken {
                     standing.contents -= u64::from(is_content);
                     continue;
@@ -303,14 +303,14 @@ impl Engine {
                 self.journal.open.give_back(lbn);
                 self.journal.committing.give_back(lbn);
                 if is_content {
-                    self.journal.of(promise.epoch, self.tables.open.number).by_content.insert(lbn, ());
+                    self.journal.of(promise.epoch, self.store.tables.open.number).by_content.insert(lbn, ());
                 }
             }
-            self.journal.of(promise.epoch, self.tables.open.number).records += 1;
+            self.journal.of(promise.epoch, self.store.tables.open.number).records += 1;
             promises.push(promise);
         }
         if !promises.is_empty() {
-            self.io.out.push(Action::Remember(promises));
+            self.store.io.out.push(Action::Remember(promises));
         }
     }
 }

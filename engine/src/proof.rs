@@ -112,7 +112,7 @@ impl Engine {
     pub(crate) fn store_is_known(&mut self) {
         if let (Some(Trace::Map { .. }), Some(_)) = (self.journal.trace, &self.scheme.log) {
             self.journal.trace = Some(Trace::Log { sequence: self.log_end() });
-            self.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces: [self.journal.trace, None] });
+            self.store.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces: [self.journal.trace, None] });
         }
     }
 
@@ -124,13 +124,13 @@ impl Engine {
     /// The sum of a sector of the map; none where it cannot be read, or is not there.
     fn map_sum(&mut self, sector: u64) -> Result<Option<u32>, PageId> {
         let id = PageId { region: Region::Map, index: sector / count(SECTORS) };
-        if id.index >= self.geometry.pages(Region::Map) {
+        if id.index >= self.store.geometry.pages(Region::Map) {
             return Ok(None);
         }
-        match self.tables.ensure(&mut self.io, id) {
+        match self.store.tables.ensure(&mut self.store.io, id) {
             Got::Wait => Err(id),
             Got::Unreadable => Ok(None),
-            Got::Ready => Ok(Some(self.tables.pages.expect(id).content.sum(index(sector % count(SECTORS))))),
+            Got::Ready => Ok(Some(self.store.tables.pages.expect(id).content.sum(index(sector % count(SECTORS))))),
         }
     }
 
@@ -141,23 +141,23 @@ impl Engine {
             let known = match (0..blocks).map(|i| self.known_of(first + i)).collect() {
                 Ok(known) => known,
                 Err(page) => {
-                    self.tables.wait(&mut self.io, page, Task::Recall);
+                    self.store.tables.wait(&mut self.store.io, page, Task::Recall);
                     return false;
                 }
             };
             self.journal.proofs.runs.pop_front();
             self.journal.proofs.blocks_under_way += blocks;
-            let at = self.geometry.block_at(first);
+            let at = self.store.geometry.block_at(first);
             self.journal.proofs.known.insert(first, known);
-            self.io.read(IoFor::ReadForProof { first }, at, index(blocks), true, Class::Data);
+            self.store.io.read(IoFor::ReadForProof { first }, at, index(blocks), true, Class::Data);
         }
         let proofs = &mut self.journal.proofs;
-        if proofs.blocks_under_way > 0 || proofs.is_flushing || self.io.failed {
+        if proofs.blocks_under_way > 0 || proofs.is_flushing || self.store.io.failed {
             return false;
         }
         if std::mem::take(&mut proofs.is_unflushed) {
             proofs.is_flushing = true;
-            self.io.flush(FlushFor::Proofs);
+            self.store.io.flush(FlushFor::Proofs);
             return false;
         }
         true
@@ -165,23 +165,23 @@ impl Engine {
 
     /// What the tables say of a block. `Err`: a page has to come first.
     fn known_of(&mut self, pbn: Pbn) -> Result<InTables, PageId> {
-        let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
-        let entry = match self.tables.ensure(&mut self.io, names) {
+        let ((names, at), (counts, _)) = (self.store.geometry.fingerprint_of(pbn), self.store.geometry.refs_of(pbn));
+        let entry = match self.store.tables.ensure(&mut self.store.io, names) {
             Got::Wait => return Err(names),
             Got::Unreadable => FingerprintEntry::default(),
-            Got::Ready => self.tables.pages.expect(names).content.fingerprint(at),
+            Got::Ready => self.store.tables.pages.expect(names).content.fingerprint(at),
         };
-        let is_counted = match self.tables.ensure(&mut self.io, counts) {
+        let is_counted = match self.store.tables.ensure(&mut self.store.io, counts) {
             Got::Wait => return Err(counts),
             Got::Unreadable => false,
-            Got::Ready => self.tables.refs_now(pbn) > 0,
+            Got::Ready => self.store.tables.refs_now(pbn) > 0,
         };
         // Where garbage is possible, a count may stand for links that were lost; and their content with them.
         Ok(InTables { entry, is_linked: is_counted && self.scheme.log.is_some() && !self.medium.superblock.garbage_possible })
     }
 
     pub(crate) fn proof_arrived(&mut self, first: Pbn, buffer: BufferMut, digests: &[Digest], result: Result<(), IoFailure>) {
-        if self.io.stage != Stage::Recalling {
+        if self.store.io.stage != Stage::Recalling {
             // The device has failed meanwhile.
             return;
         }
@@ -235,20 +235,20 @@ impl Engine {
             Kind::None => known.is_linked,
             Kind::Carrier => self.authentic(pbn, block) == Some(known.entry.value),
             Kind::Fingerprint => digest == Digest::Of(known.entry.value),
-            Kind::Checksum => known.entry.is_of(&self.keys.fingerprinter, block) == Some(true),
+            Kind::Checksum => known.entry.is_of(&self.store.keys.fingerprinter, block) == Some(true),
         }
     }
 
     /// Writes blocks as they were found.
     fn write_again(&mut self, blocks: Vec<(Pbn, Slice)>) {
-        if !self.io.failed {
+        if !self.store.io.failed {
             self.journal.proofs.blocks_under_way += count(blocks.len());
             self.write_blocks(blocks, Class::Data, |_, _, blocks| IoFor::ProvedContent(count(blocks)));
         }
     }
 
     pub(crate) fn proved_written(&mut self, blocks: u64) {
-        if self.io.stage == Stage::Recalling {
+        if self.store.io.stage == Stage::Recalling {
             self.journal.proofs.blocks_under_way -= blocks;
             self.journal.proofs.is_unflushed = true;
             self.go_on_recalling();

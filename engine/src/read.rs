@@ -93,13 +93,13 @@ const RUN_BLOCKS_MAX: usize = 256;
 
 impl Engine {
     pub(crate) fn begin_read(&mut self, request: Request) {
-        let room = self.memory.accountant.limit(Part::Requests) / 2;
+        let room = self.store.memory.accountant.limit(Part::Requests) / 2;
         if self.requests.reads_bytes > 0 && self.requests.reads_bytes + request.length.0 > room {
             self.requests.reads_queued.push_back(request);
             return;
         }
-        self.io.ledger.client_reads += 1;
-        self.io.ledger.client_read_bytes += request.length.0;
+        self.store.io.ledger.client_reads += 1;
+        self.store.io.ledger.client_read_bytes += request.length.0;
         self.requests.reads_bytes += request.length.0;
         let read = ReadOp { request, pieces: Vec::new(), runs: Vec::new(), runs_left: 0, sent: false, verified: 0, bad: false };
         let op = self.requests.reads.insert(read);
@@ -123,13 +123,13 @@ impl Engine {
         let blocks = (offset + length).div_ceil(BLOCK_BYTES) - first;
         while count(self.requests.reads[op].pieces.len()) < blocks && !self.requests.reads[op].bad {
             let lbn = Lbn(first + count(self.requests.reads[op].pieces.len()));
-            match self.tables.lookup(&mut self.io, lbn) {
+            match self.store.tables.lookup(&mut self.store.io, lbn) {
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.state.log_counts_upto.is_some() => self.requests.reads[op].bad = true,
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.requests.reads[op].pieces.push(Piece::Zeroes),
-                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < self.geometry.data_blocks => self.take_block(op, pbn, slot),
+                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < self.store.geometry.data_blocks => self.take_block(op, pbn, slot),
                 Ok(_) => self.requests.reads[op].bad = true,
                 Err(page) => {
-                    self.tables.wait(&mut self.io, page, Task::Read(op));
+                    self.store.tables.wait(&mut self.store.io, page, Task::Read(op));
                     return false;
                 }
             }
@@ -140,7 +140,7 @@ impl Engine {
 
     /// Takes a block's content where it is in memory, else pins the block, for a run.
     fn take_block(&mut self, op: usize, pbn: Pbn, slot: u8) {
-        let held = self.space.fresh.get(pbn).and_then(|f| f.held.clone());
+        let held = self.store.space.fresh.get(pbn).and_then(|f| f.held.clone());
         // What a damaged log leaves has to be proved anew for each LBN.
         let is_trusted = self.state.log_counts_upto.is_none();
         if let Some(here) = held.or_else(|| if is_trusted { self.cached(pbn) } else { None }) {
@@ -151,13 +151,13 @@ impl Engine {
             return;
         }
         if self.requests.reads[op].ask(pbn, slot) {
-            self.space.pin(pbn);
+            self.store.space.pin(pbn);
         }
     }
 
     fn cached(&mut self, pbn: Pbn) -> Option<Slice> {
-        let cached = self.contents.cache.get(pbn);
-        self.io.ledger.cache_hits += u64::from(cached.is_some());
+        let cached = self.store.contents.cache.get(pbn);
+        self.store.io.ledger.cache_hits += u64::from(cached.is_some());
         cached
     }
 
@@ -171,15 +171,15 @@ impl Engine {
         read.runs_left = read.runs.len();
         let runs: Vec<(Pbn, usize, bool)> = read.runs.iter().map(|r| (r.first, r.blocks, r.has_whole)).collect();
         for (run, (pbn, blocks, has_whole)) in runs.into_iter().enumerate() {
-            if self.settings.verify_reads {
-                let last = self.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
-                let first = self.geometry.fingerprint_of(pbn).0;
+            if self.store.settings.verify_reads {
+                let last = self.store.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
+                let first = self.store.geometry.fingerprint_of(pbn).0;
                 (first.index..=last.index).for_each(|index| {
-                    self.tables.ensure(&mut self.io, PageId { index, ..first });
+                    self.store.tables.ensure(&mut self.store.io, PageId { index, ..first });
                 });
             }
-            let at = self.geometry.block_at(pbn);
-            self.io.read(IoFor::Read { op, run }, at, blocks, self.settings.verify_reads && has_whole, Class::Data);
+            let at = self.store.geometry.block_at(pbn);
+            self.store.io.read(IoFor::Read { op, run }, at, blocks, self.store.settings.verify_reads && has_whole, Class::Data);
         }
     }
 
@@ -193,7 +193,7 @@ impl Engine {
     }
 
     fn verify_and_answer(&mut self, op: usize) {
-        if self.io.failed && self.reads_uncommitted(op) {
+        if self.store.io.failed && self.reads_uncommitted(op) {
             self.requests.reads[op].bad = true;
         }
         let pieces: Vec<(usize, FromRun)> =
@@ -202,17 +202,17 @@ impl Engine {
         let mut judged: Option<((usize, usize), Judged)> = None;
         for (piece, from) in pieces {
             // Whole blocks that nobody verifies are answered as they came.
-            if piece < self.requests.reads[op].verified || (from.slot == 0 && !self.settings.verify_reads) {
+            if piece < self.requests.reads[op].verified || (from.slot == 0 && !self.store.settings.verify_reads) {
                 continue;
             }
             let pbn = self.requests.reads[op].runs[from.run].first + count(from.at);
-            let expect = if self.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
+            let expect = if self.store.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
             if let Expect::Page(page) = expect {
-                return self.tables.wait(&mut self.io, page, Task::Read(op));
+                return self.store.tables.wait(&mut self.store.io, page, Task::Read(op));
             }
-            if let (Expect::Unknown, true) = (&expect, self.settings.verify_reads) {
-                match self.tables.lookup(&mut self.io, self.requests.reads[op].lbn(piece)) {
-                    Err(page) => return self.tables.wait(&mut self.io, page, Task::Read(op)),
+            if let (Expect::Unknown, true) = (&expect, self.store.settings.verify_reads) {
+                match self.store.tables.lookup(&mut self.store.io, self.requests.reads[op].lbn(piece)) {
+                    Err(page) => return self.store.tables.wait(&mut self.store.io, page, Task::Read(op)),
                     Ok(Some(MapEntry::Block { pbn: now, slot })) if (now, slot) == (pbn, from.slot) => {}
                     Ok(_) => return self.read_again(op),
                 }
@@ -225,7 +225,7 @@ impl Engine {
                     self.requests.reads[op].bad = true;
                     break;
                 }
-                Err(page) => return self.tables.wait(&mut self.io, page, Task::Read(op)),
+                Err(page) => return self.store.tables.wait(&mut self.store.io, page, Task::Read(op)),
             }
             let found = match judged {
                 Some((at, found)) if at == (from.run, from.at) => found,
@@ -252,7 +252,7 @@ impl Engine {
             Expect::Unknown => !self.medium.superblock.is_protected(lbn),
             _ => false,
         };
-        if let (true, 0, Digest::Of(fingerprint)) = (is_nameless && self.settings.verify_reads, slot, digest) {
+        if let (true, 0, Digest::Of(fingerprint)) = (is_nameless && self.store.settings.verify_reads, slot, digest) {
             self.name_again(pbn, fingerprint);
         }
     }
@@ -264,7 +264,7 @@ impl Engine {
         (read.sent, read.verified) = (false, 0);
         read.pieces.clear();
         let runs = std::mem::take(&mut read.runs);
-        runs.iter().for_each(|run| (0..run.blocks).for_each(|i| self.space.unpin(run.first + count(i))));
+        runs.iter().for_each(|run| (0..run.blocks).for_each(|i| self.store.space.unpin(run.first + count(i))));
         self.go_on_reading(op);
     }
 
@@ -273,7 +273,7 @@ impl Engine {
     fn reads_uncommitted(&self, op: usize) -> bool {
         let read = &self.requests.reads[op];
         let mut pieces = read.pieces.iter().enumerate();
-        pieces.any(|(i, piece)| !matches!(piece, Piece::Here(_)) && self.tables.overlay(read.lbn(i)).is_some())
+        pieces.any(|(i, piece)| !matches!(piece, Piece::Here(_)) && self.store.tables.overlay(read.lbn(i)).is_some())
     }
 
     fn end_read(&mut self, op: usize) {
@@ -283,14 +283,14 @@ impl Engine {
         for run in &read.runs {
             for i in 0..run.blocks {
                 let pbn = run.first + count(i);
-                if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, self.contents.suspects.contains(&pbn)) {
-                    self.contents.cache.fill(pbn, slice.block(i));
+                if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, self.store.contents.suspects.contains(&pbn)) {
+                    self.store.contents.cache.fill(pbn, slice.block(i));
                 }
-                self.space.unpin(pbn);
+                self.store.space.unpin(pbn);
             }
         }
         let reply = if read.bad { Reply::Failed(Failure::Io) } else { Reply::Data(segments(&request, &read.pieces, &read.runs)) };
-        self.io.reply(request.id, reply);
+        self.store.io.reply(request.id, reply);
         if let Some(next) = self.requests.reads_queued.pop_front() {
             self.begin_read(next);
         }

@@ -32,22 +32,22 @@ pub(crate) const RECALLED: RequestId = RequestId(u64::MAX);
 impl Engine {
     /// Hands over what the last server has left, before the first event.
     pub fn recall(&mut self, legacy: Legacy) {
-        debug_assert!(self.io.stage == Stage::Created, "promises are recalled before anything else");
+        debug_assert!(self.store.io.stage == Stage::Created, "promises are recalled before anything else");
         let Legacy { promises, traces } = legacy;
         let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
-        self.space.promised = named.collect();
-        self.journal.proofs = Proofs::of(&promises, self.geometry.data_blocks);
+        self.store.space.promised = named.collect();
+        self.journal.proofs = Proofs::of(&promises, self.store.geometry.data_blocks);
         self.journal.traces = traces;
         self.journal.recalled = promises.into();
     }
 
     /// Proves recalled promises, then applies them, as far as pages in memory allow.
     pub(crate) fn go_on_recalling(&mut self) {
-        if self.io.stage != Stage::Recalling {
+        if self.store.io.stage != Stage::Recalling {
             return;
         }
         match self.is_traced(self.journal.traces) {
-            Err(page) => return self.tables.wait(&mut self.io, page, Task::Recall),
+            Err(page) => return self.store.tables.wait(&mut self.store.io, page, Task::Recall),
             // Once: what is recalled changes the sector that is the trace.
             Ok(true) => {
                 self.journal.traces = [None; 2];
@@ -58,8 +58,8 @@ impl Engine {
         if !self.read_proofs() {
             return;
         }
-        while let (Stage::Recalling, Some(what)) = (self.io.stage, self.journal.recalled.front().cloned()) {
-            let (logical, data) = (self.geometry.logical_blocks, self.geometry.data_blocks);
+        while let (Stage::Recalling, Some(what)) = (self.store.io.stage, self.journal.recalled.front().cloned()) {
+            let (logical, data) = (self.store.geometry.logical_blocks, self.store.geometry.data_blocks);
             match what {
                 Promised::Unmap { first, end } if first < end && end.0 <= logical => self.unmap(first, end),
                 Promised::Zero { lbn } if lbn.0 < logical => self.set_point(lbn, MapEntry::Zero),
@@ -83,17 +83,17 @@ impl Engine {
         self.journal.traces = [None; 2];
         self.journal.recalled.clear();
         self.journal.proofs = Proofs::default();
-        self.io.notice(Notice::SetBack);
+        self.store.io.notice(Notice::SetBack);
     }
 
     /// False: something has to come first.
     fn recall_link(&mut self, lbn: Lbn, pbn: Pbn, slot: u8, proof: &Fingerprint) -> bool {
         let to = MapEntry::Block { pbn, slot };
-        match self.tables.lookup(&mut self.io, lbn) {
+        match self.store.tables.lookup(&mut self.store.io, lbn) {
             Ok(Some(now)) if now == to => return true,
             Ok(_) => {}
             Err(page) => {
-                self.tables.wait(&mut self.io, page, Task::Recall);
+                self.store.tables.wait(&mut self.store.io, page, Task::Recall);
                 return false;
             }
         }
@@ -101,16 +101,16 @@ impl Engine {
             self.journal.broken += 1;
             return true;
         }
-        let (page, _) = self.geometry.refs_of(pbn);
-        let takes_link = match self.tables.ensure(&mut self.io, page) {
+        let (page, _) = self.store.geometry.refs_of(pbn);
+        let takes_link = match self.store.tables.ensure(&mut self.store.io, page) {
             Got::Wait => Err(page),
             Got::Unreadable => Ok(false),
-            Got::Ready if self.tables.refs_now(pbn) >= self.link_limit() => Ok(false),
+            Got::Ready if self.store.tables.refs_now(pbn) >= self.link_limit() => Ok(false),
             Got::Ready => self.is_carrier_known(pbn, slot),
         };
         match takes_link {
             Err(page) => {
-                self.tables.wait(&mut self.io, page, Task::Recall);
+                self.store.tables.wait(&mut self.store.io, page, Task::Recall);
                 false
             }
             Ok(false) => {
@@ -118,8 +118,8 @@ impl Engine {
                 false
             }
             Ok(true) => {
-                self.space.change_refs(&mut self.io, &mut self.tables, pbn, 1);
-                self.tables.open.refs_pages.insert(page.index);
+                self.store.space.change_refs(&mut self.store.io, &mut self.store.tables, pbn, 1);
+                self.store.tables.open.refs_pages.insert(page.index);
                 self.set_point(lbn, to);
                 true
             }
@@ -129,26 +129,26 @@ impl Engine {
     /// Whether a slot of a block can be linked to: its carrier is in the tables, or is a pack that is born here and now. `Err`: a page has to come first.
     fn is_carrier_known(&mut self, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
         let Some(authenticator) = self.journal.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
-        if self.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits) {
+        if self.store.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits) {
             return Ok(true);
         }
-        let (page, at) = self.geometry.fingerprint_of(pbn);
-        let entry = match self.tables.ensure(&mut self.io, page) {
+        let (page, at) = self.store.geometry.fingerprint_of(pbn);
+        let entry = match self.store.tables.ensure(&mut self.store.io, page) {
             Got::Wait => return Err(page),
             Got::Unreadable => return Ok(false),
-            Got::Ready => self.tables.pages.expect(page).content.fingerprint(at),
+            Got::Ready => self.store.tables.pages.expect(page).content.fingerprint(at),
         };
-        if entry.kind == Kind::Carrier && entry.value == authenticator && !self.tables.is_losing_its_name(pbn) {
+        if entry.kind == Kind::Carrier && entry.value == authenticator && !self.store.tables.is_losing_its_name(pbn) {
             return Ok(true);
         }
-        if self.scheme.log.is_none() || self.tables.refs_now(pbn) > 0 {
+        if self.scheme.log.is_none() || self.store.tables.refs_now(pbn) > 0 {
             return Ok(false);
         }
-        self.space.change_refs(&mut self.io, &mut self.tables, pbn, 1);
-        self.tables.open.births.push(pbn);
+        self.store.space.change_refs(&mut self.store.io, &mut self.store.tables, pbn, 1);
+        self.store.tables.open.births.push(pbn);
         self.let_epoch_of_packs_go();
-        let epoch = self.tables.open.number.0;
-        self.space.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
+        let epoch = self.store.tables.open.number.0;
+        self.store.space.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
         Ok(true)
     }
 
@@ -156,8 +156,8 @@ impl Engine {
     fn recall_copy(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) {
         if !self.requests.pending.contains_key(&RECALLED) {
             self.requests.pending.insert(RECALLED, Pending { left: 1, failure: None, durable: None, unspoken: Vec::new() });
-            let at = self.geometry.block_at(pbn);
-            self.io.read(IoFor::ReadForRecall { pbn, slot, lbn }, at, 1, true, Class::Data);
+            let at = self.store.geometry.block_at(pbn);
+            self.store.io.read(IoFor::ReadForRecall { pbn, slot, lbn }, at, 1, true, Class::Data);
         }
     }
 
@@ -172,7 +172,7 @@ impl Engine {
     ) {
         self.requests.pending.remove(&RECALLED);
         if result.is_err() && self.journal.proofs.is_tried_again(pbn) {
-            return self.io.schedule.push(Task::Recall);
+            return self.store.io.schedule.push(Task::Recall);
         }
         let Some(Promised::Link { proof, .. }) = self.journal.recalled.front() else { return };
         let block = buffer.freeze().slice(0, 1);
@@ -191,9 +191,9 @@ impl Engine {
         if self.requests.pending.contains_key(&RECALLED) {
             return;
         }
-        let base = match self.tables.lookup(&mut self.io, lbn) {
+        let base = match self.store.tables.lookup(&mut self.store.io, lbn) {
             Ok(base) => base,
-            Err(page) => return self.tables.wait(&mut self.io, page, Task::Recall),
+            Err(page) => return self.store.tables.wait(&mut self.store.io, page, Task::Recall),
         };
         self.requests.pending.insert(RECALLED, Pending { left: 1, failure: None, durable: None, unspoken: Vec::new() });
         let op = self.requests.writes.insert(WriteOp {
@@ -208,21 +208,21 @@ impl Engine {
             compared: Compared::Nothing,
             stage: WriteStage::Digesting,
         });
-        self.io.digest(IoFor::DigestForWrite { op }, content);
+        self.store.io.digest(IoFor::DigestForWrite { op }, content);
     }
 
     /// What is recalled may be where its LBN points to already: the index, which is empty as yet, is told to look there.
     pub(crate) fn look_where_it_was(&mut self, op: usize) {
         let write = &self.requests.writes[op];
         if let (Some(MapEntry::Block { pbn, .. }), Some((_, Digest::Of(fingerprint)))) = (write.base, &write.whole) {
-            self.index.insert(fingerprint, pbn);
+            self.store.index.insert(fingerprint, pbn);
         }
     }
 
     /// Recalled content has found its place, or never will.
     pub(crate) fn content_is_recalled(&mut self, good: bool) {
-        self.io.schedule.push(Task::Recall);
-        if !good && !self.io.failed {
+        self.store.io.schedule.push(Task::Recall);
+        if !good && !self.store.io.failed {
             // There was no block for a copy; but what made room for others, a recount, may have made room for a link.
             if self.takes_link_now() {
                 return;
@@ -235,33 +235,33 @@ impl Engine {
     /// Whether the next promise names a block whose count was at its limit, and is not any more.
     fn takes_link_now(&mut self) -> bool {
         let Some(&Promised::Link { pbn, .. }) = self.journal.recalled.front() else { return false };
-        let (page, _) = self.geometry.refs_of(pbn);
-        self.tables.pages.get(page).is_some() && self.tables.refs_now(pbn) < self.link_limit()
+        let (page, _) = self.store.geometry.refs_of(pbn);
+        self.store.tables.pages.get(page).is_some() && self.store.tables.refs_now(pbn) < self.link_limit()
     }
 
     /// Serves once everything recalled is durable.
     pub(crate) fn serve_when_recalled(&mut self) {
         let is_checked = self.journal.traces == [None; 2];
-        let done = is_checked && self.journal.recalled.is_empty() && self.tables.open.is_empty() && self.scheme.commit.is_none();
-        if self.io.stage != Stage::Recalling || !(done || self.io.failed) {
+        let done = is_checked && self.journal.recalled.is_empty() && self.store.tables.open.is_empty() && self.scheme.commit.is_none();
+        if self.store.io.stage != Stage::Recalling || !(done || self.store.io.failed) {
             return;
         }
         if self.journal.broken > 0 {
             self.journal.lost = true;
             let writes = std::mem::take(&mut self.journal.broken);
-            self.io.notice(Notice::AcknowledgedLost { writes });
+            self.store.io.notice(Notice::AcknowledgedLost { writes });
         }
-        if self.io.failed {
+        if self.store.io.failed {
             // What was applied may not be durable: no answer that the next opening might contradict (P7). The promises stand.
             self.state.unflushed = true;
         } else {
-            self.io.out.push(Action::Recalled);
+            self.store.io.out.push(Action::Recalled);
             if self.journal.is_set_back {
                 // The next server is not to look for what this store lacks.
-                self.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces: [None; 2] });
+                self.store.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces: [None; 2] });
             }
         }
-        self.space.promised.clear();
+        self.store.space.promised.clear();
         self.journal.proofs = Proofs::default();
         self.serve();
     }

@@ -3,6 +3,7 @@
 use crate::admit::WriteOp;
 use crate::engine::Engine;
 use crate::schedule::Task;
+use crate::store::Store;
 use crate::tables::Wanted;
 use crate::units::count;
 
@@ -10,7 +11,7 @@ impl Engine {
     /// Writers wait for a block: first blocks that are free but not ready, then what a commit frees, then what is kept for dedup alone.
     /// When nothing of that is left, they get ENOSPC.
     pub(crate) fn find_space_for_waiters(&mut self) {
-        let Self { io, tables, space, .. } = self;
+        let Store { io, tables, space, .. } = &mut self.store;
         if space.waiters.is_empty() || space.store_may_have_more(io.stage) {
             return;
         }
@@ -27,25 +28,28 @@ impl Engine {
         if self.scheme.log.is_some() && is_idle && self.checkpoint_frees_blocks() {
             return;
         }
-        if self.tables.committing.is_some() || !self.scheme.settle.is_empty() || self.space.reclaim.in_progress(&self.tables.removals) {
+        if self.store.tables.committing.is_some()
+            || !self.scheme.settle.is_empty()
+            || self.store.space.reclaim.in_progress(&self.store.tables.removals)
+        {
             return;
         }
-        if !self.tables.open.is_empty() {
-            self.tables.open.wanted.get_or_insert(Wanted::Space);
+        if !self.store.tables.open.is_empty() {
+            self.store.tables.open.wanted.get_or_insert(Wanted::Space);
             return;
         }
-        let is_chosen = self.space.reclaim_for_waiters(&mut self.io, &self.tables.removals);
-        if is_chosen || !self.space.scan_complete() || self.background.recount.running() {
+        let is_chosen = self.store.space.reclaim_for_waiters(&mut self.store.io, &self.store.tables.removals);
+        if is_chosen || !self.store.space.scan_complete() || self.background.recount.running() {
             return;
         }
         if self.in_flight_frees_blocks() {
             return;
         }
         // One last try for all: what lies under a partial write may have changed since it began, and with it what the write holds on to.
-        if self.space.last_try != self.space.changes {
-            self.space.changes += 1;
-            self.space.last_try = self.space.changes;
-            return self.space.wake_waiters(&mut self.io);
+        if self.store.space.last_try != self.store.space.changes {
+            self.store.space.changes += 1;
+            self.store.space.last_try = self.store.space.changes;
+            return self.store.space.wake_waiters(&mut self.store.io);
         }
         self.no_room_for_waiters();
     }
@@ -53,41 +57,41 @@ impl Engine {
     /// Whether something in flight may yet free a block, or lets a free one be used.
     fn in_flight_frees_blocks(&self) -> bool {
         let pinned_by = |w: &WriteOp| usize::from(w.pinned.is_some()) + usize::from(w.pinned_other.is_some());
-        let by_waiters: usize = self.space.waiters.iter().filter_map(|&op| self.requests.writes.get(op)).map(pinned_by).sum();
-        let pins: u32 = self.space.pins.values().sum();
-        !self.space.fresh.is_empty() || count(by_waiters) < u64::from(pins)
+        let by_waiters: usize = self.store.space.waiters.iter().filter_map(|&op| self.requests.writes.get(op)).map(pinned_by).sum();
+        let pins: u32 = self.store.space.pins.values().sum();
+        !self.store.space.fresh.is_empty() || count(by_waiters) < u64::from(pins)
     }
 
     /// Nothing in flight frees a block for those who wait for one.
     fn no_room_for_waiters(&mut self) {
-        let Some(failure) = self.space.no_room(&mut self.io) else { return };
-        while let Some(op) = self.space.waiters.pop_front() {
+        let Some(failure) = self.store.space.no_room(&mut self.store.io) else { return };
+        while let Some(op) = self.store.space.waiters.pop_front() {
             self.go_without_space(op, failure);
         }
         // Their places are free for those who were not let in yet, and nothing else may come to tell.
-        self.io.schedule.push(Task::Admit);
+        self.store.io.schedule.push(Task::Admit);
     }
 
     /// Takes away the fingerprints of chosen blocks that nothing else holds.
     pub(crate) fn reclaim(&mut self) {
         let room = self.log_room();
-        let carriers = self.space.reclaim(&mut self.io, &mut self.tables, &mut self.index, room);
+        let carriers = self.store.space.reclaim(&mut self.store.io, &mut self.store.tables, &mut self.store.index, room);
         carriers.into_iter().for_each(|pbn| self.background.refill.carrier_changed(pbn, false));
-        if self.io.stage.commits() {
+        if self.store.io.stage.commits() {
             self.find_space_for_waiters();
         }
     }
 
     /// Gives back to the store what is due.
     pub(crate) fn give_back(&mut self) {
-        if !self.space.is_giving_due(&self.io, self.has_unlinked()) {
+        if !self.store.space.is_giving_due(&self.store.io, self.has_unlinked()) {
             return;
         }
-        if self.tables.open.is_empty() && self.tables.committing.is_none() {
+        if self.store.tables.open.is_empty() && self.store.tables.committing.is_none() {
             // What the last epoch let go of counts until something vouches for it, and no other epoch does.
             self.vouch();
         }
-        self.space.give_back(&mut self.io, &mut self.tables);
+        self.store.space.give_back(&mut self.store.io, &mut self.store.tables);
     }
 
     /// Whether links are gone that count until a later commit.

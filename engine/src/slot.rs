@@ -49,7 +49,7 @@ pub(crate) enum Judged {
 impl Engine {
     /// The authenticator of a block that came from the device, if this volume made it for that place.
     pub(crate) fn authentic(&self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> Option<Fingerprint> {
-        unit::is_authentic(&self.keys.authenticator, pbn, block).then(|| unit::claims(block))
+        unit::is_authentic(&self.store.keys.authenticator, pbn, block).then(|| unit::claims(block))
     }
 
     /// What a block that came from the device, and that may be a carrier, is found to be. `entry`: what is known of it; none where that is unknown.
@@ -76,12 +76,12 @@ impl Engine {
                 let slots = unit::slots(bytes)?;
                 let slot = slots.get(usize::from(slot).checked_sub(1)?)?;
                 let content = unpack(bytes, slot)
-                    .filter(|content| self.keys.fingerprinter.digest(content.block(0)) == Digest::Of(slot.fingerprint))?;
-                self.io.notice(Notice::Damage {
+                    .filter(|content| self.store.keys.fingerprinter.digest(content.block(0)) == Digest::Of(slot.fingerprint))?;
+                self.store.io.notice(Notice::Damage {
                     what: "a carrier differs from its authenticator, but not in the block that was read",
                     at: pbn.0,
                 });
-                self.contents.suspects.insert(pbn);
+                self.store.contents.suspects.insert(pbn);
                 Some(content)
             }
         }
@@ -89,10 +89,10 @@ impl Engine {
 
     /// Offers the slots of a carrier, which is the one that its entry names, to the index. How many it took.
     pub(crate) fn offer_slots(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> u64 {
-        if self.contents.suspects.contains(&pbn) || self.tables.is_losing_its_name(pbn) {
+        if self.store.contents.suspects.contains(&pbn) || self.store.tables.is_losing_its_name(pbn) {
             return 0;
         }
         let slots = unit::slots(block).unwrap_or_default();
-        count(slots.iter().filter(|slot| self.index.offer(&slot.fingerprint, pbn)).count())
+        count(slots.iter().filter(|slot| self.store.index.offer(&slot.fingerprint, pbn)).count())
     }
 }

@@ -66,33 +66,43 @@ impl Engine {
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats {
-            ledger: self.io.ledger.clone(),
+            ledger: self.store.io.ledger.clone(),
             phase: self.phase(),
             opening: self.progress(),
             read_only: self.is_read_only(),
-            full: self.space.is_full(),
-            data_blocks: self.geometry.data_blocks,
-            logical_blocks: self.geometry.logical_blocks,
-            reserve_blocks: self.geometry.reserve_blocks,
-            free_blocks: self.space.census.free,
-            kept_blocks: self.space.census.kept,
-            unique_blocks: self.space.census.unique,
-            shared_blocks: self.space.census.shared,
-            free_complete: self.space.scan_complete(),
-            map_links: self.space.map_links(),
-            gone: self.space.gone(&self.tables, self.scheme.log.iter().flat_map(Log::unlinked).chain(self.scheme.settle.unlinked())),
+            full: self.store.space.is_full(),
+            data_blocks: self.store.geometry.data_blocks,
+            logical_blocks: self.store.geometry.logical_blocks,
+            reserve_blocks: self.store.geometry.reserve_blocks,
+            free_blocks: self.store.space.census.free,
+            kept_blocks: self.store.space.census.kept,
+            unique_blocks: self.store.space.census.unique,
+            shared_blocks: self.store.space.census.shared,
+            free_complete: self.store.space.scan_complete(),
+            map_links: self.store.space.map_links(),
+            gone: self
+                .store
+                .space
+                .gone(&self.store.tables, self.scheme.log.iter().flat_map(Log::unlinked).chain(self.scheme.settle.unlinked())),
             lifetime: self.lifetime(),
             has_slots: self.medium.superblock.has_slots(),
             carriers: self.background.refill.carriers(),
-            unpacked: self.space.unpacked(self.carriers()),
-            log: self.scheme.log.as_ref().map(|log| log.blocks_kept(&self.space)),
-            index_entries: self.index.len(),
-            index_capacity: self.index.capacity(),
+            unpacked: self.store.space.unpacked(self.carriers()),
+            log: self.scheme.log.as_ref().map(|log| log.blocks_kept(&self.store.space)),
+            index_entries: self.store.index.len(),
+            index_capacity: self.store.index.capacity(),
             garbage_possible: self.medium.superblock.garbage_possible,
             recount_running: self.background.recount.running(),
             memory: Part::ALL
                 .iter()
-                .map(|&p| (p.name(), self.memory.accountant.used(p), self.memory.accountant.peak(p), self.memory.accountant.limit(p)))
+                .map(|&p| {
+                    (
+                        p.name(),
+                        self.store.memory.accountant.used(p),
+                        self.store.memory.accountant.peak(p),
+                        self.store.memory.accountant.limit(p),
+                    )
+                })
                 .collect(),
         }
     }
@@ -100,6 +110,6 @@ impl Engine {
     /// What was counted since the volume was opened.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
-        &self.io.ledger
+        &self.store.io.ledger
     }
 }

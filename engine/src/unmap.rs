@@ -9,7 +9,7 @@ use crate::units::{BLOCK_BYTES, Lbn, index};
 impl Engine {
     /// A discard takes whole blocks; what it touches of others stays.
     pub(crate) fn begin_discard(&mut self, request: &Request) {
-        self.io.ledger.client_discards += 1;
+        self.store.io.ledger.client_discards += 1;
         self.begin_request(request);
         self.unmap_whole_blocks(request);
         self.finish_part(request.id, None);
@@ -17,7 +17,7 @@ impl Engine {
 
     /// Zeroes are exact: whole blocks are unmapped, the parts of blocks at both ends are written.
     pub(crate) fn begin_write_zeroes(&mut self, request: &Request) {
-        self.io.ledger.client_discards += 1;
+        self.store.io.ledger.client_discards += 1;
         let end_byte = request.offset.0 + request.length.0;
         self.begin_request(request);
         self.unmap_whole_blocks(request);
@@ -41,7 +41,7 @@ impl Engine {
         let first = Lbn(request.offset.0.div_ceil(BLOCK_BYTES));
         let end = Lbn((request.offset.0 + request.length.0) / BLOCK_BYTES);
         if first < end {
-            self.promise(request.id, self.tables.open.number, Promised::Unmap { first, end });
+            self.promise(request.id, self.store.tables.open.number, Promised::Unmap { first, end });
             self.unmap(first, end);
         }
     }

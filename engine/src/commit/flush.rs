@@ -7,20 +7,20 @@ use crate::schedule::Task;
 impl Engine {
     /// What any flush allows.
     pub(crate) fn after_any_flush(&mut self) {
-        let mark = self.io.durability.mark;
-        while self.io.durability.removed.front().is_some_and(|(stamp, _)| *stamp <= mark) {
-            let (_, blocks) = self.io.durability.removed.pop_front().expect("it was seen in front");
-            self.tables.removals.sent -= crate::units::count(blocks.len());
-            self.space.reclaimed(blocks[0].0 / crate::space::GRANULE_BLOCKS);
+        let mark = self.store.io.durability.mark;
+        while self.store.io.durability.removed.front().is_some_and(|(stamp, _)| *stamp <= mark) {
+            let (_, blocks) = self.store.io.durability.removed.pop_front().expect("it was seen in front");
+            self.store.tables.removals.sent -= crate::units::count(blocks.len());
+            self.store.space.reclaimed(blocks[0].0 / crate::space::GRANULE_BLOCKS);
             self.scheme.settle.unlink(blocks);
-            self.io.schedule.push(Task::Settle);
+            self.store.io.schedule.push(Task::Settle);
         }
-        while self.io.durability.bits.front().is_some_and(|(stamp, _)| *stamp <= mark) {
-            let (_, id) = self.io.durability.bits.pop_front().expect("it was seen in front");
-            self.io.durability.bits_ready.push_back(id);
+        while self.store.io.durability.bits.front().is_some_and(|(stamp, _)| *stamp <= mark) {
+            let (_, id) = self.store.io.durability.bits.pop_front().expect("it was seen in front");
+            self.store.io.durability.bits_ready.push_back(id);
         }
-        if !self.io.durability.bits_ready.is_empty() {
-            self.io.schedule.push(Task::Bits);
+        if !self.store.io.durability.bits_ready.is_empty() {
+            self.store.io.schedule.push(Task::Bits);
         }
     }
 

@@ -16,7 +16,7 @@ const PAGES_IN_FLIGHT_MAX: usize = 64;
 
 impl Engine {
     pub(super) fn step_links(&mut self) {
-        let per_commit = PAGES_IN_FLIGHT_MAX.min(self.tables.pages.waiting_max());
+        let per_commit = PAGES_IN_FLIGHT_MAX.min(self.store.tables.pages.waiting_max());
         let mut loading = std::mem::take(&mut self.scheme.commit.as_mut().expect("a step belongs to a commit").map_loading);
         loop {
             let commit = self.scheme.commit.as_mut().expect("it is there");
@@ -25,15 +25,15 @@ impl Engine {
             }
             let Some(number) = loading.pop().or_else(|| commit.map_due.pop_front()) else { break };
             let id = PageId { region: Region::Map, index: number };
-            match self.tables.ensure(&mut self.io, id) {
+            match self.store.tables.ensure(&mut self.store.io, id) {
                 Got::Ready if self.scheme.log.is_some() => self.gather(id),
-                Got::Ready if self.tables.pages.expect(id).writing => {
+                Got::Ready if self.store.tables.pages.expect(id).writing => {
                     self.scheme.commit.as_mut().expect("it is there").map_loading.push(number)
                 }
                 Got::Ready => self.compose(id),
                 Got::Unreadable => return self.fail("a read of a map page that has to change"),
                 Got::Wait => {
-                    self.tables.wait(&mut self.io, id, Task::Commit);
+                    self.store.tables.wait(&mut self.store.io, id, Task::Commit);
                     let commit = self.scheme.commit.as_mut().expect("it is there");
                     commit.map_loading.push(number);
                     if commit.map_loading.len() >= per_commit {
@@ -52,7 +52,7 @@ impl Engine {
         }
         if commit.map_written {
             commit.step = Step::FlushTwo;
-            self.io.flush(FlushFor::CommitLinks);
+            self.store.io.flush(FlushFor::CommitLinks);
         } else {
             self.epoch_is_durable();
         }
@@ -62,17 +62,18 @@ impl Engine {
     fn compose(&mut self, id: PageId) {
         let has_ring = self.has_ring();
         let commit = self.scheme.commit.as_mut().expect("a step belongs to a commit");
-        let first = self.geometry.first_lbn(id);
-        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.geometry.logical_blocks));
-        let Tables { pages, committing: Some(epoch), .. } = &mut self.tables else { return };
+        let first = self.store.geometry.first_lbn(id);
+        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.store.geometry.logical_blocks));
+        let Tables { pages, committing: Some(epoch), .. } = &mut self.store.tables else { return };
         let (page, number) = (pages.expect(id), epoch.number.get());
         let mut changed = None;
         let mut set = |lbn: Lbn, entry: MapEntry, unlinked: &mut Vec<crate::units::Pbn>| {
             let at = index(lbn - first);
-            let old = self.geometry.known(page.content.map(at));
+            let old = self.store.geometry.known(page.content.map(at));
             // The increment of a link that was there already goes again, like that of any link that is gone; but not where a damaged map has linked to
             // a block that was free until now, for that was never counted.
-            let is_newborn = |pbn| old == entry && self.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == number);
+            let is_newborn =
+                |pbn| old == entry && self.store.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == number);
             unlinked.extend(old.pbn().filter(|&pbn| !is_newborn(pbn)));
             if old != entry {
                 page.content.set_map(at, entry);
@@ -97,7 +98,7 @@ impl Engine {
                 commit.trace = Some(Trace::Map { sector: id.sector(sector), sum: page.content.sum(sector) });
                 self.trace_changes(id);
             }
-            self.tables.write_page(&mut self.io, id);
+            self.store.tables.write_page(&mut self.store.io, id);
         }
     }
 }

@@ -92,7 +92,7 @@ pub(crate) struct Commit {
 impl Engine {
     /// The committing epoch relies on all content that is under way now.
     pub(crate) fn commit_waits_for_content(&mut self) {
-        let (horizon, left) = (self.io.horizon(), self.contents.content_in_flight);
+        let (horizon, left) = (self.store.io.horizon(), self.store.contents.content_in_flight);
         let commit = self.scheme.commit.as_mut().expect("a step belongs to a commit");
         (commit.horizon, commit.content_left) = (horizon, left);
     }

@@ -14,16 +14,16 @@ use crate::units::Pbn;
 
 impl Engine {
     pub(crate) fn begin_opening(&mut self) {
-        self.io.stage = Stage::Opening;
+        self.store.io.stage = Stage::Opening;
         self.look_at_counters();
-        self.io.flush(FlushFor::Opening);
+        self.store.io.flush(FlushFor::Opening);
     }
 
     /// The device's cache holds nothing any more that no flush has covered.
     pub(super) fn opening_flushed(&mut self) {
         // What lies in the device's cache may yet be lost: nothing that was read from it may be given out (R8).
-        self.state.unflushed = self.io.failed;
-        if self.io.failed {
+        self.state.unflushed = self.store.io.failed;
+        if self.store.io.failed {
             return self.serve();
         }
         self.open_log();
@@ -59,8 +59,8 @@ impl Engine {
             // The end of a checkpoint has begun another.
             return;
         }
-        match self.io.stage {
-            Stage::Opening if self.io.failed => self.opening_failed(),
+        match self.store.io.stage {
+            Stage::Opening if self.store.io.failed => self.opening_failed(),
             Stage::Opening if self.recovery.updates < 2 => self.update_opened(),
             Stage::Opening => self.settle_end(),
             Stage::ClosingSuperblock if self.medium.writes_left == 0 => self.closed(),
@@ -69,12 +69,12 @@ impl Engine {
     }
 
     pub(crate) fn serve(&mut self) {
-        if matches!(self.io.stage, Stage::Opening | Stage::Recalling) {
-            self.io.stage = Stage::Serving;
-            self.io.notice(Notice::Serving);
-            self.io.schedule.push(Task::Admit);
+        if matches!(self.store.io.stage, Stage::Opening | Stage::Recalling) {
+            self.store.io.stage = Stage::Serving;
+            self.store.io.notice(Notice::Serving);
+            self.store.io.schedule.push(Task::Admit);
             // What an opening found may be more than memory is meant for, and nobody need write for a long time.
-            if self.scheme.log.is_some() && !self.io.failed && !self.io.read_only {
+            if self.scheme.log.is_some() && !self.store.io.failed && !self.store.io.read_only {
                 self.checkpoint_if_due();
             }
         }
@@ -82,43 +82,43 @@ impl Engine {
 
     pub(crate) fn begin_closing(&mut self) {
         self.state.close_asked = true;
-        self.space.end_waiting();
+        self.store.space.end_waiting();
     }
 
     /// Begins to close when that was asked for and nobody waits for an answer any more; goes on with it.
     pub(crate) fn close_if_asked(&mut self) {
-        if !self.state.close_asked || self.io.stage.is_before_service() {
+        if !self.state.close_asked || self.store.io.stage.is_before_service() {
             return;
         }
-        if self.io.stage == Stage::Serving
+        if self.store.io.stage == Stage::Serving
             && self.requests.admission.is_empty()
             && self.requests.writes.is_empty()
             && self.requests.reads.is_empty()
         {
-            self.io.stage = Stage::ClosingEpochs;
+            self.store.io.stage = Stage::ClosingEpochs;
         }
         self.go_on_closing();
     }
 
     pub(crate) fn go_on_closing(&mut self) {
-        if self.io.failed && self.io.stage.is_closing() && self.io.stage != Stage::Closed {
+        if self.store.io.failed && self.store.io.stage.is_closing() && self.store.io.stage != Stage::Closed {
             return self.closed();
         }
-        match self.io.stage {
+        match self.store.io.stage {
             Stage::ClosingEpochs => {
-                let idle = self.tables.open.is_empty() && self.scheme.commit.is_none() && self.scheme.settle.is_empty();
-                if idle && self.io.read_only {
+                let idle = self.store.tables.open.is_empty() && self.scheme.commit.is_none() && self.scheme.settle.is_empty();
+                if idle && self.store.io.read_only {
                     self.closed();
                 } else if idle && self.checkpoint_empties_log() {
                     // An empty log: all that it says is on the pages.
                 } else if idle && !self.medium.is_busy {
-                    self.space.discard_freed(&mut self.io, &mut self.tables, true);
-                    self.io.stage = Stage::ClosingPages;
+                    self.store.space.discard_freed(&mut self.store.io, &mut self.store.tables, true);
+                    self.store.io.stage = Stage::ClosingPages;
                     self.go_on_closing();
                 }
             }
             Stage::ClosingPages => self.flush_when_sent(Stage::ClosingPagesFlush),
-            Stage::ClosingBits if self.scheme.settle.is_empty() && self.io.durability.bits_ready.is_empty() => {
+            Stage::ClosingBits if self.scheme.settle.is_empty() && self.store.io.durability.bits_ready.is_empty() => {
                 self.flush_when_sent(Stage::ClosingBitsFlush);
             }
             _ => {}
@@ -127,31 +127,31 @@ impl Engine {
 
     fn flush_when_sent(&mut self, next: Stage) {
         if self.all_pages_sent() {
-            self.io.stage = next;
-            self.io.flush(FlushFor::Closing);
+            self.store.io.stage = next;
+            self.store.io.flush(FlushFor::Closing);
         }
     }
 
     /// Whether no page waits to be written any more; what does is sent.
     fn all_pages_sent(&mut self) -> bool {
-        if !self.tables.pages.dirty.is_empty() {
+        if !self.store.tables.pages.dirty.is_empty() {
             self.write_all_dirty();
         }
-        !self.tables.are_pages_under_way()
+        !self.store.tables.are_pages_under_way()
     }
 
     pub(super) fn closing_flushed(&mut self) {
-        if self.io.failed {
+        if self.store.io.failed {
             return self.go_on_closing();
         }
-        match self.io.stage {
+        match self.store.io.stage {
             Stage::ClosingPagesFlush => {
-                self.io.stage = Stage::ClosingBits;
-                self.tables.set_written_bits(&mut self.io);
+                self.store.io.stage = Stage::ClosingBits;
+                self.store.tables.set_written_bits(&mut self.store.io);
                 self.go_on_closing();
             }
             Stage::ClosingBitsFlush => {
-                self.io.stage = Stage::ClosingSuperblock;
+                self.store.io.stage = Stage::ClosingSuperblock;
                 self.medium.superblock.clean = true;
                 self.close_log_in_superblock();
                 self.keep_for_next_time();
@@ -168,7 +168,7 @@ impl Engine {
     }
 
     fn closed(&mut self) {
-        self.io.stage = Stage::Closed;
-        self.io.out.push(Action::Closed { clean: !self.io.failed });
+        self.store.io.stage = Stage::Closed;
+        self.store.io.out.push(Action::Closed { clean: !self.store.io.failed });
     }
 }

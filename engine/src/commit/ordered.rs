@@ -11,12 +11,12 @@ impl Engine {
     /// Something that the commit may wait for has ended.
     pub(crate) fn commit_may_go_on(&mut self) {
         if self.scheme.commit.is_some() {
-            self.io.schedule.push(Task::Commit);
+            self.store.io.schedule.push(Task::Commit);
         }
     }
 
     pub(crate) fn go_on_committing(&mut self) {
-        if self.io.failed {
+        if self.store.io.failed {
             return;
         }
         match self.scheme.commit.as_ref().map(|c| c.step) {
@@ -36,10 +36,10 @@ impl Engine {
             return;
         }
         // Content of the next epoch may have completed meanwhile: its number is higher, and a flush too many is no harm.
-        let relied_on = commit.relied_on.max(self.io.durability.content);
-        if relied_on > self.io.durability.mark || commit.removals {
+        let relied_on = commit.relied_on.max(self.store.io.durability.content);
+        if relied_on > self.store.io.durability.mark || commit.removals {
             self.scheme.commit.as_mut().expect("it is there").step = Step::FlushOne;
-            self.io.flush(FlushFor::CommitContent);
+            self.store.io.flush(FlushFor::CommitContent);
         } else {
             self.scheme.commit.as_mut().expect("it is there").step = Step::Links;
             self.step_links();
@@ -51,17 +51,17 @@ impl Engine {
         let commit = self.scheme.commit.as_ref().expect("a step belongs to a commit");
         let unsent: Vec<PageId> = commit.due.iter().filter(|&(_, &due)| due == Due::Unsent).map(|(&id, _)| id).collect();
         for id in unsent {
-            let (dirty, writing, stamp) = match self.tables.pages.get(id) {
+            let (dirty, writing, stamp) = match self.store.tables.pages.get(id) {
                 Some(page) => (page.dirty.is_some(), page.writing, page.stamp),
                 // It was written, by someone else, and left the memory since.
-                None => (false, false, self.io.durability.refs),
+                None => (false, false, self.store.io.durability.refs),
             };
             let commit = self.scheme.commit.as_mut().expect("it is there");
             match (dirty, writing) {
                 (true, true) => {}
                 (true, false) => {
                     commit.due.insert(id, Due::Sent);
-                    self.tables.write_page(&mut self.io, id);
+                    self.store.tables.write_page(&mut self.store.io, id);
                 }
                 // What is in flight was composed after the last change, so it carries the increments.
                 (false, true) => {
@@ -84,11 +84,11 @@ impl Engine {
             commit.due.remove(&id);
             commit.relied_on = commit.relied_on.max(stamp);
         }
-        self.io.schedule.push(Task::Commit);
+        self.store.io.schedule.push(Task::Commit);
     }
 
     pub(crate) fn commit_flushed(&mut self) {
-        if self.io.failed {
+        if self.store.io.failed {
             return;
         }
         let commit = self.scheme.commit.as_mut().expect("only a commit asked for this flush");
@@ -109,16 +109,16 @@ impl Engine {
     /// The end of step 2, and step 3: whoever waited is answered, decrements and fingerprints may enter their pages.
     pub(crate) fn epoch_is_durable(&mut self) {
         let commit = self.scheme.commit.take().expect("an epoch that became durable was committing");
-        let epoch = self.tables.committing.take().expect("an epoch that became durable was committing");
+        let epoch = self.store.tables.committing.take().expect("an epoch that became durable was committing");
         self.medium.superblock.last_epoch = epoch.number;
-        self.scheme.anticipation.durable(self.io.now);
+        self.scheme.anticipation.durable(self.store.io.now);
         if self.has_ring() {
             let log = self.scheme.log.as_ref().filter(|_| commit.log.is_sent());
             let trace = log.map_or(commit.trace, |log| Some(Trace::Log { sequence: log.last_sequence() }));
             self.promises_are_kept(epoch.number, trace);
         }
         for request in epoch.waiters {
-            self.io.reply(request, Reply::Done);
+            self.store.io.reply(request, Reply::Done);
         }
         if self.scheme.log.is_some() {
             let removed = epoch.removed.into_iter().collect();
@@ -129,9 +129,9 @@ impl Engine {
             self.scheme.settle.name(epoch.named);
         }
         self.scheme.settle.unlink(epoch.cancelled);
-        self.io.schedule.push(Task::Settle);
+        self.store.io.schedule.push(Task::Settle);
         let carriers = self.carriers();
-        self.space.warn_when_filling(&mut self.io, carriers);
+        self.store.space.warn_when_filling(&mut self.store.io, carriers);
         self.serve_when_recalled();
         self.update_for_ledger();
     }

@@ -27,16 +27,16 @@ const RANGE_PAGES_LOOKED_AT_MAX: u64 = 1 << 16;
 impl Engine {
     /// Someone waits for the open epoch.
     fn want_epoch(&mut self, why: Wanted) {
-        if self.tables.open.wanted.is_none() {
-            self.tables.open.wanted = Some(why);
-            self.scheme.anticipation.wanted(self.io.now, self.settings.anticipation_ms);
+        if self.store.tables.open.wanted.is_none() {
+            self.store.tables.open.wanted = Some(why);
+            self.scheme.anticipation.wanted(self.store.io.now, self.store.settings.anticipation_ms);
         }
     }
 
     /// A client's flush waits for every epoch that holds something acknowledged before it came (R5).
     pub(crate) fn client_flush(&mut self, request: RequestId) {
-        self.io.ledger.client_flushes += 1;
-        if self.io.failed {
+        self.store.io.ledger.client_flushes += 1;
+        if self.store.io.failed {
             return self.fail_request(request, crate::interface::Failure::Io);
         }
         self.wait_for_commit(request, Wanted::Flush);
@@ -45,74 +45,77 @@ impl Engine {
     /// Answers a request when all that came before it is durable.
     pub(crate) fn wait_for_commit(&mut self, request: RequestId, why: Wanted) {
         // A write that only found no room for its promise asks for no more than others do.
-        if self.io.failed || why != Wanted::Space && std::mem::take(&mut self.journal.lost) {
+        if self.store.io.failed || why != Wanted::Space && std::mem::take(&mut self.journal.lost) {
             return self.fail_request(request, crate::interface::Failure::Io);
         }
-        if !self.tables.open.is_empty() {
-            self.tables.open.waiters.push(request);
+        if !self.store.tables.open.is_empty() {
+            self.store.tables.open.waiters.push(request);
             return self.want_epoch(why);
         }
-        match &mut self.tables.committing {
+        match &mut self.store.tables.committing {
             Some(epoch) => epoch.waiters.push(request),
-            None => self.io.reply(request, Reply::Done),
+            None => self.store.io.reply(request, Reply::Done),
         }
     }
 
     /// Seals the open epoch if it is time.
     pub(crate) fn commit_if_due(&mut self) {
-        if self.scheme.commit.is_some() || self.io.failed || !self.io.stage.commits() || self.is_behind() {
+        if self.scheme.commit.is_some() || self.store.io.failed || !self.store.io.stage.commits() || self.is_behind() {
             return;
         }
-        self.space.reclaim_if_low(&mut self.io, &self.tables.removals);
+        self.store.space.reclaim_if_low(&mut self.store.io, &self.store.tables.removals);
         self.find_space_for_waiters();
-        if self.tables.open.is_empty() {
-            let removals = !self.tables.removals.unsent.is_empty() || !self.io.durability.removed.is_empty();
+        if self.store.tables.open.is_empty() {
+            let removals = !self.store.tables.removals.unsent.is_empty() || !self.store.io.durability.removed.is_empty();
             // A recount waits for them too.
-            if removals && (!self.space.waiters.is_empty() || self.background.recount.running() || self.space.gives_back()) {
+            if removals && (!self.store.space.waiters.is_empty() || self.background.recount.running() || self.store.space.gives_back()) {
                 self.seal();
             }
             return;
         }
-        let timer = self.tables.open.opened.is_some_and(|opened| self.io.now >= opened.plus_ms(self.settings.commit_period_ms));
-        let ring_fills = self.journal.records().0 > self.settings.ring_records_max / 4;
-        let pressure = self.open_bytes() > self.memory.accountant.limit(Part::Dirty) / 2 || ring_fills || !self.space.waiters.is_empty();
-        let wanted = self.tables.open.wanted.filter(|_| self.scheme.anticipation.until.is_none_or(|until| self.io.now >= until));
-        let closing = self.io.stage.is_closing() || self.io.stage == Stage::Recalling && self.journal.recalled.is_empty();
+        let timer =
+            self.store.tables.open.opened.is_some_and(|opened| self.store.io.now >= opened.plus_ms(self.store.settings.commit_period_ms));
+        let ring_fills = self.journal.records().0 > self.store.settings.ring_records_max / 4;
+        let pressure =
+            self.open_bytes() > self.store.memory.accountant.limit(Part::Dirty) / 2 || ring_fills || !self.store.space.waiters.is_empty();
+        let wanted =
+            self.store.tables.open.wanted.filter(|_| self.scheme.anticipation.until.is_none_or(|until| self.store.io.now >= until));
+        let closing = self.store.io.stage.is_closing() || self.store.io.stage == Stage::Recalling && self.journal.recalled.is_empty();
         if !(timer || pressure || wanted.is_some() || closing) {
             // Who wanted it was helped otherwise while it waited for packs: it fills on.
-            if std::mem::take(&mut self.tables.open.is_due) {
-                self.io.schedule.push(Task::Admit);
+            if std::mem::take(&mut self.store.tables.open.is_due) {
+                self.store.io.schedule.push(Task::Admit);
             }
             return;
         }
         // Soon: its content would else go out as it is.
-        self.tables.open.is_due = self.waits_for_packs();
-        if self.tables.open.is_due {
+        self.store.tables.open.is_due = self.waits_for_packs();
+        if self.store.tables.open.is_due {
             return;
         }
         *match wanted {
-            Some(Wanted::Flush) => &mut self.io.ledger.epochs_flush,
-            Some(Wanted::Fua) => &mut self.io.ledger.epochs_fua,
-            Some(Wanted::Strong) => &mut self.io.ledger.epochs_strong,
-            Some(Wanted::Space) => &mut self.io.ledger.epochs_pressure,
-            None if pressure => &mut self.io.ledger.epochs_pressure,
-            None => &mut self.io.ledger.epochs_timer,
+            Some(Wanted::Flush) => &mut self.store.io.ledger.epochs_flush,
+            Some(Wanted::Fua) => &mut self.store.io.ledger.epochs_fua,
+            Some(Wanted::Strong) => &mut self.store.io.ledger.epochs_strong,
+            Some(Wanted::Space) => &mut self.store.io.ledger.epochs_pressure,
+            None if pressure => &mut self.store.io.ledger.epochs_pressure,
+            None => &mut self.store.io.ledger.epochs_timer,
         } += 1;
         self.seal();
     }
 
     /// Whether so many links of earlier commits still wait for their refs pages that no further ones may be unmapped.
     pub(crate) fn is_behind(&self) -> bool {
-        count(self.scheme.settle.records()) * crate::tables::RECORD_COST_BYTES > self.memory.accountant.limit(Part::Dirty)
+        count(self.scheme.settle.records()) * crate::tables::RECORD_COST_BYTES > self.store.memory.accountant.limit(Part::Dirty)
     }
 
     /// The open epoch begins to commit, and the next one opens.
     fn seal(&mut self) {
         self.pack_before_seal();
-        self.scheme.anticipation.sealed(self.io.now);
+        self.scheme.anticipation.sealed(self.store.io.now);
         self.look_at_counters();
-        let next = crate::units::Epoch(self.tables.open.number.0 + 1);
-        let mut epoch = std::mem::replace(&mut self.tables.open, Epoch::new(next));
+        let next = crate::units::Epoch(self.store.tables.open.number.0 + 1);
+        let mut epoch = std::mem::replace(&mut self.store.tables.open, Epoch::new(next));
         self.journal.sealed();
         let map_due = self.map_pages_of(&mut epoch);
         let mut due = BTreeMap::new();
@@ -123,12 +126,12 @@ impl Engine {
         }
         // An epoch without records is sealed for the removals alone; any other flushes in step 2 at the latest.
         let removals = epoch.is_empty();
-        due.extend(self.tables.removals.unsent.keys().map(|&id| (id, Due::Unsent)));
-        self.tables.committing = Some(epoch);
+        due.extend(self.store.tables.removals.unsent.keys().map(|&id| (id, Due::Unsent)));
+        self.store.tables.committing = Some(epoch);
         self.scheme.commit = Some(Commit {
             step: if in_log { Step::Links } else { Step::Content },
-            horizon: self.io.horizon(),
-            content_left: self.contents.content_in_flight,
+            horizon: self.store.io.horizon(),
+            content_left: self.store.contents.content_in_flight,
             due,
             relied_on: 0,
             removals,
@@ -146,7 +149,7 @@ impl Engine {
     /// The blocks born in an epoch, which its records are to name. One that no LBN of the epoch means any more dies here: no unit names it, so
     /// nobody may link to it from now on.
     fn newborn(&mut self, epoch: &mut Epoch) -> BTreeSet<Pbn> {
-        let is_alive = |pbn: &&Pbn| self.space.fresh.get(**pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch.number.0);
+        let is_alive = |pbn: &&Pbn| self.store.space.fresh.get(**pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch.number.0);
         let mut newborn: BTreeSet<Pbn> = epoch.births.iter().filter(is_alive).copied().collect();
         // Where counts on the medium are wrong, one may have been left alive that nothing means.
         if !epoch.cancelled.is_empty() || epoch.birth_lost_a_link {
@@ -166,7 +169,7 @@ impl Engine {
     /// who wait: points of the epoch stand over a range only on pages that are composed now.
     fn map_pages_of(&mut self, epoch: &mut Epoch) -> VecDeque<u64> {
         let per_page = Region::Map.entries_per_page();
-        let in_memory = self.memory.accountant.limit(Part::Dirty) / (per_page * crate::tables::RECORD_COST_BYTES);
+        let in_memory = self.store.memory.accountant.limit(Part::Dirty) / (per_page * crate::tables::RECORD_COST_BYTES);
         let most = in_memory.clamp(RANGE_PAGES_MIN, RANGE_PAGES_MAX).min(self.clear_pages_max(epoch.points.len()));
         let mut pages: BTreeSet<u64> = epoch.points.keys().map(|lbn| lbn.0 / per_page).collect();
         let mut looked = 0;
@@ -182,7 +185,7 @@ impl Engine {
                         break 'ranges;
                     }
                     looked += 1;
-                    if !self.tables.is_blank(&mut self.io, PageId { region: Region::Map, index: page }) {
+                    if !self.store.tables.is_blank(&mut self.store.io, PageId { region: Region::Map, index: page }) {
                         touched += 1;
                         pages.insert(page);
                     }
@@ -206,18 +209,18 @@ impl Engine {
                     break;
                 }
                 if from < page_first {
-                    self.tables.open.add_range(from, page_first);
+                    self.store.tables.open.add_range(from, page_first);
                 }
                 from = from.max(page_end);
             }
             if from < end {
-                self.tables.open.add_range(from, end);
+                self.store.tables.open.add_range(from, end);
             }
         }
-        debug_assert!(!self.tables.open.is_empty(), "who waits goes over with what is put off");
-        self.tables.open.opened = epoch.opened;
-        self.tables.open.waiters = std::mem::take(&mut epoch.waiters);
-        self.tables.open.wanted = epoch.wanted.filter(|_| !self.tables.open.waiters.is_empty());
+        debug_assert!(!self.store.tables.open.is_empty(), "who waits goes over with what is put off");
+        self.store.tables.open.opened = epoch.opened;
+        self.store.tables.open.waiters = std::mem::take(&mut epoch.waiters);
+        self.store.tables.open.wanted = epoch.wanted.filter(|_| !self.store.tables.open.waiters.is_empty());
         self.promise_again();
     }
 }

@@ -40,21 +40,25 @@ impl Engine {
         let found = &self.medium.superblock.lifetime;
         self.medium.updates.lived_before.get_or_insert_with(|| found.clone());
         self.medium.superblock.lifetime = self.lifetime();
-        self.medium.superblock.allocation_cursor = self.space.newest;
-        self.medium.updates.client_units = self.io.ledger.client_units;
+        self.medium.superblock.allocation_cursor = self.store.space.newest;
+        self.medium.updates.client_units = self.store.io.ledger.client_units;
         let places = copies(self.medium.superblock.geometry.device_bytes);
         for copy in pair_of(self.medium.superblock.generation) {
-            let mut buffer = self.io.buffer(1);
+            let mut buffer = self.store.io.buffer(1);
             self.medium.superblock.encode(copy, buffer.block_mut(0));
             self.medium.updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
         }
-        self.io.read(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
+        self.store.io.read(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
     }
 
     /// Begins an update for the ledger alone, where clients have written much since the last one.
     pub(crate) fn update_for_ledger(&mut self) {
-        let units = self.io.ledger.client_units - self.medium.updates.client_units;
-        if units < self.settings.ledger_units_max || self.medium.is_busy || self.io.failed || self.io.stage != Stage::Serving {
+        let units = self.store.io.ledger.client_units - self.medium.updates.client_units;
+        if units < self.store.settings.ledger_units_max
+            || self.medium.is_busy
+            || self.store.io.failed
+            || self.store.io.stage != Stage::Serving
+        {
             return;
         }
         if self.scheme.log.is_some() {
@@ -67,13 +71,13 @@ impl Engine {
     /// Everything since the volume was created.
     pub(crate) fn lifetime(&self) -> Lifetime {
         let mut lifetime = self.medium.updates.lived_before.as_ref().unwrap_or(&self.medium.superblock.lifetime).clone();
-        for (total, count) in lifetime.classes.iter_mut().zip(&self.io.ledger.written) {
+        for (total, count) in lifetime.classes.iter_mut().zip(&self.store.io.ledger.written) {
             total.units = total.units.saturating_add(count.units);
             total.bytes = total.bytes.saturating_add(count.bytes);
             total.commands = total.commands.saturating_add(count.commands);
         }
-        lifetime.client_write_units = lifetime.client_write_units.saturating_add(self.io.ledger.client_units);
-        lifetime.device_flushes = lifetime.device_flushes.saturating_add(self.io.ledger.device_flushes);
+        lifetime.client_write_units = lifetime.client_write_units.saturating_add(self.store.io.ledger.client_units);
+        lifetime.device_flushes = lifetime.device_flushes.saturating_add(self.store.io.ledger.device_flushes);
         lifetime
     }
 
@@ -88,7 +92,7 @@ impl Engine {
             });
         }
         let due = std::mem::take(&mut self.medium.updates.due);
-        if self.io.failed {
+        if self.store.io.failed {
             return self.superblock_flushed();
         }
         let generation = self.medium.superblock.generation;
@@ -96,7 +100,7 @@ impl Engine {
         self.medium.updates.written[front] = Some((generation, Box::new(*due[0].1.block(0))));
         for (at, copy) in due {
             self.medium.writes_left += 1;
-            self.io.write(IoFor::Superblock, at, vec![copy], Class::Superblock);
+            self.store.io.write(IoFor::Superblock, at, vec![copy], Class::Superblock);
         }
     }
 
@@ -119,10 +123,10 @@ impl Engine {
 
     /// Both copies have been sent and have come down.
     pub(crate) fn superblock_written(&mut self) {
-        if self.medium.writes_left == 0 && !self.io.failed {
-            self.io.flush(FlushFor::Superblock);
+        if self.medium.writes_left == 0 && !self.store.io.failed {
+            self.store.io.flush(FlushFor::Superblock);
         }
-        if self.io.failed {
+        if self.store.io.failed {
             self.superblock_flushed();
         }
     }

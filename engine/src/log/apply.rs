@@ -8,18 +8,18 @@ impl Engine {
     /// An effect of an epoch that is durable: it enters the pages in memory. What clients see of counts stays: what it links counted already, and
     /// what it unlinks, which goes to `unlinked`, counts until it is let go of.
     pub(super) fn commit_effect(&mut self, epoch: Epoch, effect: &Effect<'_>, unlinked: &mut Vec<Pbn>) {
-        self.tables.committed().records.push(epoch, effect);
+        self.store.tables.committed().records.push(epoch, effect);
         for id in effect.pages() {
-            if let Some(page) = self.tables.pages.get(id) {
+            if let Some(page) = self.store.tables.pages.get(id) {
                 effect.replay(epoch, id, &mut page.content);
                 page.unsaved = true;
             }
         }
         if let Some(first) = effect.to.pbn() {
-            self.tables.beside.add(first, effect.blocks, -effect.gains());
+            self.store.tables.beside.add(first, effect.blocks, -effect.gains());
         }
         if let Some(old) = effect.old {
-            self.tables.beside.add(old, effect.blocks, 1);
+            self.store.tables.beside.add(old, effect.blocks, 1);
             unlinked.extend((0..effect.blocks).map(|i| old + i));
         }
         if let Some(lbn) = effect.lbn.filter(|_| self.background.recount.running()) {

@@ -78,12 +78,12 @@ impl Engine {
         let log = self.scheme.log.as_ref().expect("carriers are the log's");
         let candidates = log.holding.of(epoch).filter_map(|(pbn, held)| match &held.state {
             Holding::Small(data) => {
-                let counts = self.tables.beside.get(pbn);
+                let counts = self.store.tables.beside.get(pbn);
                 Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
             }
             Holding::Asked(_) | Holding::Loose | Holding::Noise => None,
         });
-        let limits = Limits { slots: self.settings.carrier_slots_max, counts: self.link_limit() };
+        let limits = Limits { slots: self.store.settings.carrier_slots_max, counts: self.link_limit() };
         plan(candidates.collect(), record_bytes, limits)
     }
 
@@ -103,7 +103,7 @@ impl Engine {
                 these.push(rider);
                 free.push(block);
             }
-            self.space.of_scheme.insert(pbn, Use::Carrier);
+            self.store.space.of_scheme.insert(pbn, Use::Carrier);
             self.counts_now(pbn, counts, true);
             riders.push(these);
         }
@@ -123,32 +123,32 @@ impl Engine {
     pub(super) fn take_away(&mut self, epoch: Epoch, block: Pbn, to: Pbn) -> (Fresh, Held, i16) {
         let log = self.scheme.log.as_mut().expect("only a log holds content back");
         let held = log.holding.remove(epoch, block).expect("what is moved is held back");
-        let fresh = self.space.fresh.remove(block).expect("what is held back is fresh");
-        self.index.remove(&fresh.fingerprint, block);
-        self.index.insert(&fresh.fingerprint, to);
+        let fresh = self.store.space.fresh.remove(block).expect("what is held back is fresh");
+        self.store.index.remove(&fresh.fingerprint, block);
+        self.store.index.insert(&fresh.fingerprint, to);
         (fresh, held, self.empty(block))
     }
 
     /// A block that nothing named counts so much now.
     pub(super) fn counts_now(&mut self, pbn: Pbn, counts: i16, is_of_log: bool) {
-        self.tables.beside.add(pbn, 1, counts);
+        self.store.tables.beside.add(pbn, 1, counts);
         let counts = u8::try_from(counts).expect("what is packed together is bounded by a count");
-        self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, 0, counts, is_of_log);
+        self.store.space.counted(self.store.geometry.refs_of(pbn).0.index, pbn, 0, counts, is_of_log);
     }
 
     /// Blocks of what was packed are free again, in their order: the next new ones go there.
     pub(super) fn free_unwritten(&mut self, mut blocks: Vec<Pbn>) {
         blocks.sort_unstable_by_key(|&pbn| Reverse(pbn));
-        blocks.into_iter().for_each(|pbn| self.space.ready.push_front(pbn));
-        self.space.no_longer_busy();
+        blocks.into_iter().for_each(|pbn| self.store.space.ready.push_front(pbn));
+        self.store.space.no_longer_busy();
     }
 
     /// A block that no page names counts nothing any more. What it counted.
     fn empty(&mut self, pbn: Pbn) -> i16 {
-        let counts = self.tables.beside.take(pbn);
+        let counts = self.store.tables.beside.take(pbn);
         assert!(counts > 0, "a new block counts");
         let before = u8::try_from(counts).expect("a count stays within its byte");
-        self.space.counted(self.geometry.refs_of(pbn).0.index, pbn, before, 0, false);
+        self.store.space.counted(self.store.geometry.refs_of(pbn).0.index, pbn, before, 0, false);
         counts
     }
 
@@ -156,7 +156,7 @@ impl Engine {
     fn rename(&mut self, moved: &Map<Pbn, MapEntry>) {
         let commit = self.scheme.commit.as_mut().expect("carriers are a commit's");
         let now = |pbn: Pbn| moved.get(&pbn).copied();
-        let Tables { open, committing: Some(epoch), .. } = &mut self.tables else { return };
+        let Tables { open, committing: Some(epoch), .. } = &mut self.store.tables else { return };
         let points = epoch.points.values_mut().chain(open.points.values_mut());
         for point in points {
             *point = point.pbn().and_then(now).unwrap_or(*point);

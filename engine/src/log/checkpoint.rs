@@ -81,12 +81,12 @@ impl Engine {
     /// Begins one where memory or space asks for it.
     pub(crate) fn checkpoint_if_due(&mut self) {
         let log = self.scheme.log.as_ref().expect("checkpoints are the log's");
-        let records = &self.tables.committed.as_ref().expect("a log has records").records;
+        let records = &self.store.tables.committed.as_ref().expect("a log has records").records;
         let memory = self.are_too_many(records.bytes(), records.len());
         // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.
-        let reserve = self.geometry.reserve_blocks;
-        let most = self.settings.checkpoint_beyond;
-        let most = if self.space.census.free > 2 * reserve { most } else { most.min(reserve / 4) };
+        let reserve = self.store.geometry.reserve_blocks;
+        let most = self.store.settings.checkpoint_beyond;
+        let most = if self.store.space.census.free > 2 * reserve { most } else { most.min(reserve / 4) };
         let units = count(log.walk.len() + log.segments.places.len()) > most;
         if memory || units || log.has_spilled || log.places.len() < PLACES_LEFT_MIN {
             self.begin_checkpoint();
@@ -99,7 +99,7 @@ impl Engine {
     pub(crate) fn waits_for_checkpoint(&self) -> bool {
         let too_many = |live: &Live| self.are_too_many(live.bytes() / LIVE_SHARES_MAX, live.len() / LIVE_SHARES_MAX);
         let is_under_way = self.scheme.log.as_ref().is_some_and(|log| log.checkpoint.is_some());
-        is_under_way && self.tables.committed.as_ref().is_some_and(|committed| too_many(&committed.records))
+        is_under_way && self.store.tables.committed.as_ref().is_some_and(|committed| too_many(&committed.records))
     }
 
     /// Begins one, if none is under way and there is anything before the new anchor, or for the superblock to say.
@@ -107,26 +107,26 @@ impl Engine {
         let ends_recount = self.background.recount.is_unsaid;
         let is_wanted = |log: &&mut Log| log.keeps_blocks() || log.is_cut_off || ends_recount;
         let Some(log) = self.scheme.log.as_mut().filter(is_wanted) else { return };
-        if self.io.failed || self.io.read_only {
+        if self.store.io.failed || self.store.io.read_only {
             return;
         }
         if let Some(under_way) = &log.checkpoint {
             log.checkpoint_is_next |= under_way.copies.is_some();
             return;
         }
-        let Committed { records, epoch, .. } = self.tables.committed();
+        let Committed { records, epoch, .. } = self.store.tables.committed();
         let (mut due, epoch): (VecDeque<PageId>, _) = (records.pages(*epoch).collect(), *epoch);
         if ends_recount {
-            due.extend(self.tables.pages.unsettled());
+            due.extend(self.store.tables.pages.unsettled());
         }
         log.checkpoint = Some(Checkpoint { ends_recount, ..Checkpoint::new(epoch, log.flushed, due, None) });
-        self.io.schedule.push(Task::Checkpoint);
+        self.store.io.schedule.push(Task::Checkpoint);
     }
 
     pub(crate) fn go_on_with_checkpoint(&mut self) {
         let at = self.scheme.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at);
-        if self.io.failed {
-            if at.is_some() && self.io.stage == Stage::Opening {
+        if self.store.io.failed {
+            if at.is_some() && self.store.io.stage == Stage::Opening {
                 self.opening_failed();
             }
             return;
@@ -145,25 +145,25 @@ impl Engine {
     }
 
     pub(super) fn checkpoint_pages(&mut self) {
-        let most = PAGES_IN_FLIGHT_MAX.min(self.tables.pages.waiting_max());
+        let most = PAGES_IN_FLIGHT_MAX.min(self.store.tables.pages.waiting_max());
         let mut loading = std::mem::take(&mut self.checkpoint().loading);
         let mut again = Vec::new();
         while self.checkpoint().writing.len() < most && again.len() < most && self.checkpoint().not_yet.len() < most {
             let Some(id) = loading.pop().or_else(|| self.checkpoint().due.pop_front()) else { break };
-            match self.tables.ensure(&mut self.io, id) {
+            match self.store.tables.ensure(&mut self.store.io, id) {
                 // It is asked again when that write is over.
-                Got::Ready if self.tables.pages.expect(id).writing => again.push(id),
+                Got::Ready if self.store.tables.pages.expect(id).writing => again.push(id),
                 // Somebody sent it since its last record.
-                Got::Ready if !self.tables.pages.expect(id).unsaved && self.tables.pages.expect(id).dirty.is_none() => {}
-                Got::Ready if !self.tables.may_be_written(id) => self.checkpoint().not_yet.push(id),
+                Got::Ready if !self.store.tables.pages.expect(id).unsaved && self.store.tables.pages.expect(id).dirty.is_none() => {}
+                Got::Ready if !self.store.tables.may_be_written(id) => self.checkpoint().not_yet.push(id),
                 Got::Ready => {
-                    self.tables.write_page(&mut self.io, id);
+                    self.store.tables.write_page(&mut self.store.io, id);
                     self.checkpoint().writing.insert(id);
                 }
                 Got::Unreadable if self.checkpoint().is_spill => self.checkpoint().lacks_page = true,
                 Got::Unreadable => return self.fail("a read of a page that has to change"),
                 Got::Wait => {
-                    self.tables.wait(&mut self.io, id, Task::Checkpoint);
+                    self.store.tables.wait(&mut self.store.io, id, Task::Checkpoint);
                     again.push(id);
                 }
             }
@@ -177,7 +177,7 @@ impl Engine {
         }
         if checkpoint.not_yet.is_empty() {
             checkpoint.at = At::PagesFlush;
-            self.io.flush(FlushFor::Checkpoint);
+            self.store.io.flush(FlushFor::Checkpoint);
         } else if !self.scheme.commit.as_ref().is_some_and(|commit| commit.log.is_sent()) {
             // No epoch does it soon.
             self.vouch();
@@ -186,8 +186,8 @@ impl Engine {
 
     /// Sends a page that has waited to be vouched for, if it is still there.
     pub(super) fn send_page_of_checkpoint(&mut self, id: PageId) {
-        if self.tables.pages.get(id).is_some_and(|page| !page.writing) && self.tables.may_be_written(id) {
-            self.tables.write_page(&mut self.io, id);
+        if self.store.tables.pages.get(id).is_some_and(|page| !page.writing) && self.store.tables.may_be_written(id) {
+            self.store.tables.write_page(&mut self.store.io, id);
             self.checkpoint().writing.insert(id);
         } else {
             self.checkpoint().loading.push(id);
@@ -198,12 +198,12 @@ impl Engine {
     pub(crate) fn checkpoint_page_written(&mut self, id: PageId) {
         if let Some(checkpoint) = self.scheme.log.as_mut().and_then(|log| log.checkpoint.as_mut()) {
             checkpoint.writing.remove(&id);
-            self.io.schedule.push(Task::Checkpoint);
+            self.store.io.schedule.push(Task::Checkpoint);
         }
     }
 
     pub(crate) fn checkpoint_flushed(&mut self) {
-        if self.io.failed {
+        if self.store.io.failed {
             return;
         }
         let checkpoint = self.checkpoint();
@@ -219,22 +219,22 @@ impl Engine {
 
     /// The bits of pages that are durable for the first time.
     fn checkpoint_bits(&mut self) {
-        if !self.io.durability.bits_ready.is_empty() {
-            return self.io.schedule.push(Task::Bits);
+        if !self.store.io.durability.bits_ready.is_empty() {
+            return self.store.io.schedule.push(Task::Bits);
         }
-        let due: Vec<PageId> = self.tables.pages.dirty.iter().copied().filter(|id| id.region == Region::Written).collect();
+        let due: Vec<PageId> = self.store.tables.pages.dirty.iter().copied().filter(|id| id.region == Region::Written).collect();
         for id in due {
-            if !self.tables.pages.expect(id).writing {
-                self.tables.write_page(&mut self.io, id);
+            if !self.store.tables.pages.expect(id).writing {
+                self.store.tables.write_page(&mut self.store.io, id);
             }
         }
         // Others may have sent some of them.
-        if self.io.durability.bits_in_flight > 0 {
+        if self.store.io.durability.bits_in_flight > 0 {
             return;
         }
-        if self.io.durability.bits_stamp > self.io.durability.mark {
+        if self.store.io.durability.bits_stamp > self.store.io.durability.mark {
             self.checkpoint().at = At::BitsFlush;
-            self.io.flush(FlushFor::Checkpoint);
+            self.store.io.flush(FlushFor::Checkpoint);
         } else {
             self.checkpoint_superblock();
         }
@@ -279,8 +279,8 @@ impl Engine {
         let Some(at) = self.scheme.log.as_ref().and_then(|log| log.checkpoint.as_ref()).map(|checkpoint| checkpoint.at) else { return };
         match at {
             // It may have to vouch for something.
-            At::Pages | At::SuperblockDue => self.io.schedule.push(Task::Checkpoint),
-            At::Superblock if !self.io.failed => self.end_checkpoint(),
+            At::Pages | At::SuperblockDue => self.store.io.schedule.push(Task::Checkpoint),
+            At::Superblock if !self.store.io.failed => self.end_checkpoint(),
             _ => {}
         }
     }
@@ -293,11 +293,11 @@ impl Engine {
         match copies {
             Some(copies) => {
                 log.segments.has(copies, log.next - count(log.walk.len()) - 1);
-                self.tables.committed().records.condensed_upto(epoch);
+                self.store.tables.committed().records.condensed_upto(epoch);
                 self.anchor_has_moved(sequence, Vec::new());
             }
             None => {
-                self.tables.committed().records.forget_upto(epoch);
+                self.store.tables.committed().records.forget_upto(epoch);
                 log.has_spilled = false;
                 let Segments { places, reserve, .. } = std::mem::take(&mut log.segments);
                 // No superblock has ever named these.
@@ -328,14 +328,14 @@ impl Engine {
         for pbn in std::mem::replace(&mut log.passed, passed) {
             let log = self.scheme.log.as_mut().expect("it is there");
             // Where free blocks are hard to find, the log keeps what it has.
-            if log.places.len() <= PLACES_LEFT_MIN && self.space.of_scheme.get(&pbn) == Some(&Use::Plain) {
+            if log.places.len() <= PLACES_LEFT_MIN && self.store.space.of_scheme.get(&pbn) == Some(&Use::Plain) {
                 log.places.push_back(pbn);
             } else {
                 self.leaves_log(pbn);
             }
         }
-        self.io.schedule.push(Task::Settle);
-        self.space.no_longer_busy();
+        self.store.io.schedule.push(Task::Settle);
+        self.store.space.no_longer_busy();
         self.release_held(sequence);
     }
 

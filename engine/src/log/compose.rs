@@ -27,14 +27,15 @@ impl Engine {
         let commit = self.scheme.commit.as_mut().expect("it is there");
         commit.log.counts.by_fua = fua;
         let units = u32::try_from(sent).expect("an epoch's units are bounded by memory");
-        let (epoch, content_flushed) = (self.tables.committing().number, commit.log.is_large);
+        let (epoch, content_flushed) = (self.store.tables.committing().number, commit.log.is_large);
         let mut blocks = Vec::with_capacity(sent);
         for (unit, (writer, is_carrier)) in (0..units).zip(writers) {
-            self.io.ledger.units.filled(UnitKind::Log, &writer);
+            self.store.io.ledger.units.filled(UnitKind::Log, &writer);
             let (pbn, block, authenticator) = self.next_unit(writer, epoch, (unit, units), content_flushed);
             if is_carrier {
                 let held = Some(block.clone());
-                self.space
+                self.store
+                    .space
                     .fresh
                     .insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
                 self.scheme.commit.as_mut().expect("it is there").log.carriers.push((pbn, authenticator));
@@ -47,7 +48,7 @@ impl Engine {
     /// Writes units, or, at an opening, whatever is written again with them.
     pub(super) fn write_units(&mut self, blocks: Vec<(Pbn, Slice)>, fua: bool) {
         self.write_blocks(blocks, Class::Log, |engine, first, units| {
-            let is_carrier = |pbn: &Pbn| engine.space.fresh.get(*pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
+            let is_carrier = |pbn: &Pbn| engine.store.space.fresh.get(*pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
             let carriers = (0..count(units)).map(|i| first + i).filter(is_carrier).collect();
             IoFor::Units { units, carriers, fua }
         });
@@ -88,15 +89,15 @@ impl Engine {
     /// Units at neighbouring places are on the device, if `good`.
     pub(crate) fn units_written(&mut self, units: usize, carriers: Vec<Pbn>, good: bool) {
         for pbn in carriers {
-            let fresh = self.space.fresh.get_mut(pbn).expect("a carrier in flight is fresh");
+            let fresh = self.store.space.fresh.get_mut(pbn).expect("a carrier in flight is fresh");
             let content = fresh.held.take().expect("a carrier in flight is held");
             if !good {
                 continue;
             }
             // A duplicate of what rides in it would else read it back.
-            self.contents.cache.fill_written(pbn, content.block(0));
+            self.store.contents.cache.fill_written(pbn, content.block(0));
             if !fresh.waits {
-                self.space.forget_fresh(pbn);
+                self.store.space.forget_fresh(pbn);
             }
         }
         if let Some(commit) = &mut self.scheme.commit {

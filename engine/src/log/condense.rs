@@ -140,17 +140,17 @@ impl Engine {
     /// Begins one where the walk is long.
     pub(super) fn condense_if_due(&mut self) {
         let log = self.scheme.log.as_ref().expect("condensing is the log's");
-        let beyond = index(self.settings.condense_beyond).max(log.segments.again);
-        if log.walk.len() <= beyond || log.checkpoint.is_some() || self.io.stage != Stage::Serving || self.io.failed {
+        let beyond = index(self.store.settings.condense_beyond).max(log.segments.again);
+        if log.walk.len() <= beyond || log.checkpoint.is_some() || self.store.io.stage != Stage::Serving || self.store.io.failed {
             return;
         }
-        let units_max = (self.memory.accountant.limit(Part::Log) / SEGMENT_MEMORY_FRACTION / BLOCK_BYTES).clamp(1, SEGMENT_UNITS_MAX);
-        let condensing = log.copies(&self.tables.committed().records, units_max);
+        let units_max = (self.store.memory.accountant.limit(Part::Log) / SEGMENT_MEMORY_FRACTION / BLOCK_BYTES).clamp(1, SEGMENT_UNITS_MAX);
+        let condensing = log.copies(&self.store.tables.committed().records, units_max);
         let log = self.scheme.log.as_mut().expect("it was just there");
         log.segments.again = log.walk.len() + log.walk.len() / 8;
         if condensing.is_some() {
             log.checkpoint = condensing;
-            self.io.schedule.push(Task::Checkpoint);
+            self.store.io.schedule.push(Task::Checkpoint);
         }
     }
 
@@ -161,18 +161,18 @@ impl Engine {
     /// Chooses free blocks for the copies, none but such as are free beyond the reserve: clients may want those.
     pub(super) fn choose_places_of_copies(&mut self) {
         let needed = self.copies().units.len();
-        let ahead = index((self.space.census.free / PLACES_FRACTION).min(RESERVE_UNITS_MAX));
+        let ahead = index((self.store.space.census.free / PLACES_FRACTION).min(RESERVE_UNITS_MAX));
         let mut held = self.scheme.log.as_ref().expect("it is there").segments.reserve.len();
         let wanted = if held < needed { needed.max(ahead) } else { needed };
-        while held < wanted && self.space.census.free > self.geometry.reserve_blocks {
-            match self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache) {
+        while held < wanted && self.store.space.census.free > self.store.geometry.reserve_blocks {
+            match self.store.space.take_free_block(&mut self.store.io, &mut self.store.tables, &mut self.store.contents.cache) {
                 Ok(Some(pbn)) => {
-                    self.space.joins_scheme(pbn);
+                    self.store.space.joins_scheme(pbn);
                     self.scheme.log.as_mut().expect("it is there").segments.reserve.push_back(pbn);
                     held += 1;
                 }
                 Ok(None) => break,
-                Err(page) => return self.tables.wait(&mut self.io, page, Task::Checkpoint),
+                Err(page) => return self.store.tables.wait(&mut self.store.io, page, Task::Checkpoint),
             }
         }
         let log = self.scheme.log.as_mut().expect("it is there");
@@ -200,7 +200,7 @@ impl Engine {
         for (((epoch, writer), pbn), unit) in writers.into_iter().zip(places).zip(0..) {
             let (kind, incarnation) = (UnitKind::Condensed, self.medium.superblock.incarnation);
             let header = UnitHeader { kind, incarnation, sequence: cut, epoch, unit, units, flushed_upto: before, content_flushed: false };
-            self.io.ledger.units.filled(kind, &writer);
+            self.store.io.ledger.units.filled(kind, &writer);
             let (block, _) = self.sealed(writer, &header, pbn);
             blocks.push((pbn, block));
         }
@@ -208,9 +208,9 @@ impl Engine {
     }
 
     pub(crate) fn copies_written(&mut self, units: usize) {
-        if !self.io.failed {
+        if !self.store.io.failed {
             self.copies().blocks_left -= units;
-            self.io.schedule.push(Task::Checkpoint);
+            self.store.io.schedule.push(Task::Checkpoint);
         }
     }
 

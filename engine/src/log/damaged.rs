@@ -30,8 +30,8 @@ impl Engine {
     /// Its records count up to this epoch. It may show as the volume opens, or later, when a page comes.
     pub(crate) fn log_is_damaged(&mut self, last: Epoch) {
         self.state.log_counts_upto = Some(last);
-        self.tables.committed.iter_mut().for_each(|committed| committed.is_end_known = false);
-        self.settings.verify_reads = true;
+        self.store.tables.committed.iter_mut().for_each(|committed| committed.is_end_known = false);
+        self.store.settings.verify_reads = true;
         self.fail("a damaged log");
         self.recovery.opening = None;
         self.serve();
@@ -47,7 +47,7 @@ impl Engine {
         if last > Epoch(0) {
             ended.replay(&BTreeSet::new(), &mut |epoch, effect| live.push(epoch, effect));
         }
-        self.tables.committed = Some(Committed::new(live.chained(), last, last));
+        self.store.tables.committed = Some(Committed::new(live.chained(), last, last));
         self.scheme.log = Some(Log::new(ended.end + 1));
         self.log_is_damaged(last);
     }
@@ -68,18 +68,18 @@ impl Engine {
             // Too short a name to prove whose content it is.
             Expect::Short(_) | Expect::Checksum(_) | Expect::Unknown | Expect::Page(_) => false,
         };
-        let map = self.age(self.geometry.map_of(lbn), last)?;
-        let name = self.age(self.geometry.fingerprint_of(pbn), last)?;
+        let map = self.age(self.store.geometry.map_of(lbn), last)?;
+        let name = self.age(self.store.geometry.fingerprint_of(pbn), last)?;
         Ok(is_it && map.is_some() && map == name)
     }
 
     /// Up to which epoch the sector of an entry is known; none where it cannot be read.
     fn age(&mut self, (page, entry): (PageId, usize), last: Epoch) -> Result<Option<Epoch>, PageId> {
         let sector = index(count(entry) / page.region.entries_per_sector());
-        match self.tables.ensure(&mut self.io, page) {
+        match self.store.tables.ensure(&mut self.store.io, page) {
             Got::Wait => Err(page),
             Got::Unreadable => Ok(None),
-            Got::Ready => Ok(Some(last.max(Epoch(self.tables.pages.expect(page).content.tag(sector))))),
+            Got::Ready => Ok(Some(last.max(Epoch(self.store.tables.pages.expect(page).content.tag(sector))))),
         }
     }
 }

@@ -26,8 +26,8 @@ impl Engine {
         while self.log_opening().reads < READS_MAX {
             let Some((pbn, name)) = self.log_opening().doubts.pop() else { break };
             self.log_opening().reads += 1;
-            let at = self.geometry.block_at(pbn);
-            self.io.read(IoFor::DoubtRead { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
+            let at = self.store.geometry.block_at(pbn);
+            self.store.io.read(IoFor::DoubtRead { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
         }
         let opening = self.log_opening();
         if opening.reads == 0 {
@@ -42,7 +42,7 @@ impl Engine {
         while self.log_opening().reads < READS_MAX {
             let Some(id) = self.log_opening().witnesses.pop() else { break };
             self.log_opening().reads += 1;
-            self.io.read(IoFor::WitnessRead(id), self.geometry.page_at(id), 1, false, id.region.into());
+            self.store.io.read(IoFor::WitnessRead(id), self.store.geometry.page_at(id), 1, false, id.region.into());
         }
         let opening = self.log_opening();
         if opening.reads == 0 {
@@ -53,7 +53,7 @@ impl Engine {
 
     pub(crate) fn witness_arrived(&mut self, id: PageId, buffer: &BufferMut, result: Result<(), IoFailure>) {
         if result.is_err() {
-            return self.opening_read_failed(IoFor::WitnessRead(id), self.geometry.page_at(id), false, id.region.into());
+            return self.opening_read_failed(IoFor::WitnessRead(id), self.store.geometry.page_at(id), false, id.region.into());
         }
         let uuid = self.medium.superblock.uuid;
         let Some(opening) = self.recovery.opening.as_mut() else { return };
@@ -62,7 +62,7 @@ impl Engine {
         if holds(&uuid, id, buffer.block(0), epoch) {
             opening.witnesses.clear();
             for pbn in std::mem::take(&mut opening.wrong) {
-                self.io.notice(Notice::Damage { what: "content differs from its record, which was flushed", at: pbn.0 });
+                self.store.io.notice(Notice::Damage { what: "content differs from its record, which was flushed", at: pbn.0 });
             }
         }
         self.read_witnesses();
@@ -77,7 +77,7 @@ impl Engine {
         result: Result<(), IoFailure>,
     ) {
         if result.is_err() {
-            let at = self.geometry.block_at(pbn);
+            let at = self.store.geometry.block_at(pbn);
             return self.opening_read_failed(IoFor::DoubtRead { pbn, name }, at, name.kind == Kind::Fingerprint, Class::Data);
         }
         if self.recovery.opening.is_none() {
@@ -85,7 +85,7 @@ impl Engine {
         }
         let is_right = match name.kind {
             Kind::Fingerprint => digests.first() == Some(&Digest::Of(name.value)),
-            _ => self.keys.fingerprinter.checksum(buffer.block(0)) == name.value,
+            _ => self.store.keys.fingerprinter.checksum(buffer.block(0)) == name.value,
         };
         let opening = self.log_opening();
         opening.reads -= 1;

@@ -56,16 +56,16 @@ impl Engine {
     /// Gathers the records of the committing epoch that lie on one map page, which is in memory.
     pub(crate) fn gather(&mut self, id: PageId) {
         let commit = self.scheme.commit.as_mut().expect("a step belongs to a commit");
-        let first = self.geometry.first_lbn(id);
-        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.geometry.logical_blocks));
-        let Tables { pages, committing: Some(epoch), .. } = &mut self.tables else { return };
+        let first = self.store.geometry.first_lbn(id);
+        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.store.geometry.logical_blocks));
+        let Tables { pages, committing: Some(epoch), .. } = &mut self.store.tables else { return };
         let page = pages.expect(id);
         let before = epoch.ranges.range(..first).next_back().map(|(&f, &e)| (f, e));
         let within = epoch.ranges.range(first..end).map(|(&f, &e)| (f, e));
         let mut clearing: Option<Clearing> = None;
         for (range_first, range_end) in before.into_iter().chain(within) {
             for lbn in (range_first.max(first).0..range_end.min(end).0).map(Lbn) {
-                let old = self.geometry.known(page.content.map(index(lbn - first)));
+                let old = self.store.geometry.known(page.content.map(index(lbn - first)));
                 if old == MapEntry::Unmapped || epoch.points.contains_key(&lbn) {
                     continue;
                 }
@@ -77,7 +77,7 @@ impl Engine {
         }
         commit.log.records.extend(clearing.map(Clearing::take));
         for (&lbn, &to) in epoch.points.range(first..end) {
-            let old = self.geometry.known(page.content.map(index(lbn - first)));
+            let old = self.store.geometry.known(page.content.map(index(lbn - first)));
             let newborn = to.pbn().filter(|pbn| commit.log.newborn.remove(pbn));
             if old == to && newborn.is_none() {
                 // The increment of a link that was there already goes again.
@@ -86,13 +86,14 @@ impl Engine {
             }
             // Where a damaged map has linked to a block that was free, that link was never counted.
             let old = old.pbn().filter(|&old| newborn != Some(old));
-            if let Some(authenticator) = newborn.and_then(|pbn| self.space.fresh.get(pbn)).filter(|fresh| fresh.kind == Kind::Carrier) {
+            if let Some(authenticator) = newborn.and_then(|pbn| self.store.space.fresh.get(pbn)).filter(|fresh| fresh.kind == Kind::Carrier)
+            {
                 let (pbn, authenticator) = (to.pbn().expect("it was just born"), authenticator.fingerprint);
                 commit.log.records.push(Record::Carrier { pbn, authenticator });
                 commit.log.records.push(Record::Link { lbn, to, old });
                 continue;
             }
-            let record = match newborn.and_then(|pbn| Some((pbn, self.space.fresh.get(pbn)?))) {
+            let record = match newborn.and_then(|pbn| Some((pbn, self.store.space.fresh.get(pbn)?))) {
                 Some((pbn, fresh)) if commit.log.is_large && fresh.kind == Kind::Fingerprint => {
                     add_to_extent(&mut commit.log, lbn, (pbn, fresh.fingerprint.short()), old);
                     continue;
@@ -111,7 +112,7 @@ impl Engine {
     pub(crate) fn gather_rest(&mut self) {
         let commit = self.scheme.commit.as_mut().expect("a step belongs to a commit");
         debug_assert!(commit.log.newborn.is_empty(), "every block that was born has a record");
-        commit.log.records.extend(removals(&self.tables.committing().removed));
+        commit.log.records.extend(removals(&self.store.tables.committing().removed));
     }
 }
 

@@ -27,13 +27,13 @@ const HELD_COST_BYTES: u64 = BLOCK_BYTES;
 impl Engine {
     /// Bytes of memory that held content takes, besides itself.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.scheme.log.as_ref().filter(|_| !self.io.failed).map_or(0, |log| count(log.holding.len()) * HELD_COST_BYTES)
+        self.scheme.log.as_ref().filter(|_| !self.store.io.failed).map_or(0, |log| count(log.holding.len()) * HELD_COST_BYTES)
     }
 
     /// Whether content of a block that is born in the open epoch may be held back, if that is so `small`.
     fn may_hold_back(&self, kind: Kind, small: bool) -> bool {
-        let may = self.scheme.log.is_some() && self.settings.compression != Compression::Off && kind == Kind::Fingerprint;
-        let should = small || self.settings.compression == Compression::All;
+        let may = self.scheme.log.is_some() && self.store.settings.compression != Compression::Off && kind == Kind::Fingerprint;
+        let should = small || self.store.settings.compression == Compression::All;
         // Where memory is short, or the ring that keeps acknowledgements, content goes at once.
         let has_room =
             || self.scheme.log.as_ref().is_some_and(|log| log.holding.len() < self.held_blocks_max()) && self.may_promise_content();
@@ -43,23 +43,24 @@ impl Engine {
     /// The most blocks that may be held back at once.
     pub(super) fn held_blocks_max(&self) -> usize {
         // A quarter of the share, with their content.
-        index(self.memory.accountant.limit(Part::Requests) / 4 / (BLOCK_BYTES + HELD_COST_BYTES))
+        index(self.store.memory.accountant.limit(Part::Requests) / 4 / (BLOCK_BYTES + HELD_COST_BYTES))
     }
 
     /// Whether further writes should wait until some of what is held back was compressed, and is packed.
     pub(crate) fn holds_enough(&self) -> bool {
         // Half of the room is left to a request of many blocks.
         let is_half_full = self.scheme.log.as_ref().is_some_and(|log| log.holding.len() * 2 >= self.held_blocks_max());
-        (is_half_full || self.ring_wants_packs()) && self.log_asks(self.tables.open.number) || self.ring_waits_for_content()
+        (is_half_full || self.ring_wants_packs()) && self.log_asks(self.store.tables.open.number) || self.ring_waits_for_content()
     }
 
     /// Holds back the content of a block that is born in the open epoch, or not. What is to be kept of it.
     pub(crate) fn hold_back(&mut self, kind: Kind, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
-        let is_small = !self.tables.open.is_large();
+        let is_small = !self.store.tables.open.is_large();
         if !self.may_hold_back(kind, is_small) {
             return None;
         }
-        let (epoch, holding) = (self.tables.open.number, &mut self.scheme.log.as_mut().expect("only a log holds content back").holding);
+        let (epoch, holding) =
+            (self.store.tables.open.number, &mut self.scheme.log.as_mut().expect("only a log holds content back").holding);
         if !is_small && !holding.gain.tries_next() {
             return None;
         }
@@ -71,21 +72,21 @@ impl Engine {
             return None;
         }
         let block = if slice.is_whole_buffer() { slice.clone() } else { self.copy(slice) };
-        let asked = (!is_noise).then(|| self.io.begin(IoFor::Compress { pbn }));
-        self.io.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
+        let asked = (!is_noise).then(|| self.store.io.begin(IoFor::Compress { pbn }));
+        self.store.io.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
         self.scheme.log.as_mut().expect("it was just there").holding.add(epoch, pbn, lbn, asked);
         Some(block)
     }
 
     fn copy(&self, slice: &Slice) -> Slice {
-        let mut copy = self.io.buffer(1);
+        let mut copy = self.store.io.buffer(1);
         copy.block_mut(0).copy_from_slice(slice.block(0));
         copy.freeze().slice(0, 1)
     }
 
     /// A held block was compressed, if it could be.
     pub(crate) fn compressed(&mut self, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
-        let Some(log) = self.scheme.log.as_mut().filter(|_| !self.io.failed) else { return };
+        let Some(log) = self.scheme.log.as_mut().filter(|_| !self.store.io.failed) else { return };
         let Some(epoch) = log.holding.answer(io, pbn, data) else { return };
         if !self.log_asks(epoch) {
             if !self.is_to_be_packed(epoch) {
@@ -105,18 +106,18 @@ impl Engine {
     /// The open epoch has grown: if it is no small one any more, nothing of it rides in a unit.
     pub(crate) fn let_large_epoch_go(&mut self) {
         if self.scheme.log.is_some()
-            && self.tables.open.births.len() == SMALL_BLOCKS_MAX + 1
-            && self.settings.compression != Compression::All
+            && self.store.tables.open.births.len() == SMALL_BLOCKS_MAX + 1
+            && self.store.settings.compression != Compression::All
         {
-            self.send_held(self.tables.open.number, |_| true);
+            self.send_held(self.store.tables.open.number, |_| true);
         }
     }
 
     /// A pack is born in the open epoch that was not made in it: nothing of it rides in a unit.
     pub(crate) fn let_epoch_of_packs_go(&mut self) {
-        self.tables.open.has_packs = true;
-        if self.settings.compression != Compression::All {
-            self.send_held(self.tables.open.number, |_| true);
+        self.store.tables.open.has_packs = true;
+        if self.store.settings.compression != Compression::All {
+            self.send_held(self.store.tables.open.number, |_| true);
         }
     }
 
@@ -136,7 +137,7 @@ impl Engine {
     /// What an epoch holds back no more, because it goes to its own block.
     pub(super) fn take_held(&mut self, epoch: Epoch, pbn: Pbn) -> Slice {
         let held = self.scheme.log.as_mut().expect("it is there").holding.remove(epoch, pbn).expect("what goes was held back");
-        let fresh = self.space.fresh.get(pbn).expect("what is held back is fresh");
+        let fresh = self.store.space.fresh.get(pbn).expect("what is held back is fresh");
         let (content, fingerprint) = (fresh.held.clone().expect("what is held back has its content"), fresh.fingerprint);
         self.content_goes_to(pbn, held.lbns.into_iter().map(|lbn| Lies { lbn, slot: 0, fingerprint }).collect());
         content
@@ -145,18 +146,18 @@ impl Engine {
     /// Sends content, in the order of its blocks: neighbours in one write.
     pub(super) fn send_runs(&mut self, contents: Vec<(Pbn, Slice)>) {
         let content = |_: &Self, first, blocks| IoFor::Content { first, blocks: count(blocks) };
-        self.contents.content_in_flight += self.write_blocks(contents, Class::Data, content);
+        self.store.contents.content_in_flight += self.write_blocks(contents, Class::Data, content);
     }
 
     /// Whether the content of a block is held back, and nowhere else.
     pub(crate) fn is_held_back(&self, pbn: Pbn) -> bool {
-        let (Some(log), Some(fresh)) = (&self.scheme.log, self.space.fresh.get(pbn)) else { return false };
+        let (Some(log), Some(fresh)) = (&self.scheme.log, self.store.space.fresh.get(pbn)) else { return false };
         log.holding.contains(Epoch(fresh.epoch), pbn)
     }
 
     /// Another LBN means a block, which may be held back.
     pub(crate) fn held_for_another(&mut self, pbn: Pbn, lbn: Lbn) {
-        if let (Some(log), Some(fresh)) = (&mut self.scheme.log, self.space.fresh.get(pbn)) {
+        if let (Some(log), Some(fresh)) = (&mut self.scheme.log, self.store.space.fresh.get(pbn)) {
             log.holding.means_too(Epoch(fresh.epoch), pbn, lbn);
         }
     }

@@ -107,8 +107,8 @@ impl Opening {
 impl Engine {
     /// The device is flushed: the log comes next, where there is one.
     pub(crate) fn open_log(&mut self) {
-        let wanted = self.settings.commit_mode == CommitMode::Log;
-        self.recovery.opening = Some(Opening::new(self.io.now));
+        let wanted = self.store.settings.commit_mode == CommitMode::Log;
+        self.recovery.opening = Some(Opening::new(self.store.io.now));
         match self.medium.superblock.anchor.clone() {
             Some(anchor) if self.medium.superblock.is_log_live() => {
                 self.log_opening().walk = Some(Walk::new(anchor, Limits::of(&self.medium.superblock)));
@@ -124,7 +124,7 @@ impl Engine {
                 if wanted {
                     let (next, epoch) = (self.medium.superblock.last_log_sequence + 1, self.medium.superblock.last_epoch);
                     self.scheme.log = Some(Log::new(next));
-                    self.tables.committed = Some(Committed::new(Live::new(0), epoch, epoch));
+                    self.store.tables.committed = Some(Committed::new(Live::new(0), epoch, epoch));
                 }
                 self.log_is_read();
             }
@@ -141,8 +141,8 @@ impl Engine {
             let opening = self.log_opening();
             let Some((which, pbn)) = opening.walk.as_mut().and_then(Walk::ask) else { break };
             opening.reads += 1;
-            let at = self.geometry.block_at(pbn);
-            self.io.read(IoFor::WalkRead { which, pbn }, at, 1, false, Class::Log);
+            let at = self.store.geometry.block_at(pbn);
+            self.store.io.read(IoFor::WalkRead { which, pbn }, at, 1, false, Class::Log);
         }
         let opening = self.log_opening();
         if opening.reads > 0 {
@@ -157,9 +157,9 @@ impl Engine {
 
     pub(crate) fn walk_arrived(&mut self, which: Which, pbn: Pbn, buffer: BufferMut, result: Result<(), IoFailure>) {
         if result.is_err() {
-            return self.opening_read_failed(IoFor::WalkRead { which, pbn }, self.geometry.block_at(pbn), false, Class::Log);
+            return self.opening_read_failed(IoFor::WalkRead { which, pbn }, self.store.geometry.block_at(pbn), false, Class::Log);
         }
-        let unit = open(&self.keys.authenticator, pbn, buffer.block(0));
+        let unit = open(&self.store.keys.authenticator, pbn, buffer.block(0));
         let Some(opening) = self.recovery.opening.as_mut() else { return };
         opening.reads -= 1;
         opening.units_read += 1;
@@ -190,7 +190,7 @@ impl Engine {
             ended.twice().map(|pbn| damage("a block is two places of the log", pbn.0)),
         ];
         if let Some(found) = found.into_iter().flatten().next() {
-            self.io.notice(found);
+            self.store.io.notice(found);
             return self.adopt_damaged(ended);
         }
         let opening = self.log_opening();
@@ -205,11 +205,11 @@ impl Engine {
         let failures = opening.failures.entry(at).or_default();
         *failures += 1;
         if *failures > READ_RETRIES {
-            self.io.notice(Notice::Damage { what: "the log cannot be read", at: at.0 });
+            self.store.io.notice(Notice::Damage { what: "the log cannot be read", at: at.0 });
             // Nothing is replayed: what cannot be read may be anything.
             return self.log_is_damaged(Number(0));
         }
-        self.io.read(what, at, 1, digest, class);
+        self.store.io.read(what, at, 1, digest, class);
     }
 
     /// What the walk found is what the log holds.
@@ -233,25 +233,25 @@ impl Engine {
         let mut blocks: Map<Pbn, Use> = ended.units.iter().map(used).collect();
         blocks.extend(log.segments.places.iter().map(|&pbn| (pbn, Use::Plain)));
         blocks.extend(ended.come.iter().map(|&pbn| (pbn, Use::Plain)));
-        self.space.of_scheme = blocks;
+        self.store.space.of_scheme = blocks;
         // A log that says nothing needs it too: what lies at its next place may be no unit now, and one the next time.
         // Where no place is named there is no next one.
         log.is_cut_off = ended.come.is_empty();
         let needs_closing = crashed && !ended.is_closed() && !log.is_cut_off;
         let vouched = if needs_closing { ended.epoch } else { ended.vouched };
-        self.tables.committed = Some(Committed::new(live, ended.epoch, vouched));
+        self.store.tables.committed = Some(Committed::new(live, ended.epoch, vouched));
         self.log_opening().closing = needs_closing.then(|| ended.closing(wrong));
         self.log_opening().is_closed = ended.is_closed();
         let last = self.medium.superblock.last_epoch.max(ended.epoch_seen);
         self.medium.superblock.last_epoch = last;
-        self.tables.open = Epoch::new(last + 1);
+        self.store.tables.open = Epoch::new(last + 1);
         self.scheme.log = Some(log);
         self.look_at_counters();
         self.log_is_read();
     }
 
     fn log_is_read(&mut self) {
-        if self.io.read_only {
+        if self.store.io.read_only {
             self.keep_what_was_compared();
             self.recovery.opening = None;
             return self.serve();
@@ -263,7 +263,7 @@ impl Engine {
     fn keep_what_was_compared(&mut self) {
         for (pbn, content) in std::mem::take(&mut self.log_opening().again) {
             let fresh = Fresh { kind: Kind::None, fingerprint: FingerprintEntry::NONE.value, epoch: 0, held: Some(content), waits: false };
-            self.space.fresh.insert(pbn, fresh);
+            self.store.space.fresh.insert(pbn, fresh);
         }
     }
 
@@ -274,17 +274,17 @@ impl Engine {
         }
         let least = PLACES_LEFT_MIN + self.journal.recalled.len().div_ceil(RECORDS_A_UNIT).max(1);
         let reserved = if self.scheme.log.is_some() { self.reserve_places(least, Task::OpenLog) } else { Reserved::Enough };
-        if reserved == Reserved::Waits || (reserved == Reserved::Lacks && self.space.preparing.is_some()) {
+        if reserved == Reserved::Waits || (reserved == Reserved::Lacks && self.store.space.preparing.is_some()) {
             return;
         }
         if reserved == Reserved::Lacks {
-            if self.space.fruitless <= self.space.granules() {
-                return self.io.schedule.push(Task::OpenLog);
+            if self.store.space.fruitless <= self.store.space.granules() {
+                return self.store.io.schedule.push(Task::OpenLog);
             }
             // A full volume. One place is enough to close a log, and checkpoints then free others; an empty log has nothing that they could free.
             if !self.medium.superblock.is_log_live() {
                 self.forget_log();
-                self.io.notice(Notice::NoRoomForLog);
+                self.store.io.notice(Notice::NoRoomForLog);
             }
         }
         self.log_opening().is_ready = true;
@@ -315,43 +315,43 @@ impl Engine {
             return self.log_is_open();
         };
         self.log_opening().blocks_left = 1;
-        let number = self.tables.open.number;
-        self.tables.open.number = Number(number.0 + 1);
+        let number = self.store.tables.open.number;
+        self.store.tables.open.number = Number(number.0 + 1);
         let mut writer = UnitWriter::new(self.places_behind(0, false));
         let rest = writer.push(closing);
         assert!(rest.is_none(), "the new blocks of a small epoch fit a unit");
         let (pbn, block, _) = self.next_unit(writer, number, (0, 1), true);
         let log = self.scheme.log.as_mut().expect("only a log is closed");
         log.is_cut_off = log.places.is_empty();
-        self.tables.committed().epoch = number;
+        self.store.tables.committed().epoch = number;
         self.write_units(vec![(pbn, block)], false);
     }
 
     /// What was written again, or the closing unit, may be on the device now.
     pub(super) fn opening_units_written(&mut self, units: usize) {
-        if self.io.failed && self.io.stage == Stage::Opening {
+        if self.store.io.failed && self.store.io.stage == Stage::Opening {
             return self.log_is_open();
         }
         let Some(opening) = self.recovery.opening.as_mut().filter(|opening| opening.blocks_left > 0) else { return };
         opening.blocks_left -= units;
         if opening.blocks_left == 0 {
-            self.io.flush(FlushFor::OpeningUnits);
+            self.store.io.flush(FlushFor::OpeningUnits);
         }
     }
 
     pub(crate) fn opening_units_flushed(&mut self) {
-        if self.io.failed {
+        if self.store.io.failed {
             return self.log_is_open();
         }
         let log = self.scheme.log.as_mut().expect("it was read");
         log.flushed = log.next - 1;
-        self.medium.superblock.last_epoch = self.medium.superblock.last_epoch.max(self.tables.committed().epoch);
+        self.medium.superblock.last_epoch = self.medium.superblock.last_epoch.max(self.store.tables.committed().epoch);
         self.write_closing();
     }
 
     /// The log is as it should be. In mode `ordered` it is emptied now. Where it has no place left for another unit, checkpoints give it some.
     fn log_is_open(&mut self) {
-        if self.io.failed {
+        if self.store.io.failed {
             return self.opening_failed();
         }
         self.log_opening().is_settled = true;
@@ -359,7 +359,7 @@ impl Engine {
         let is_short = log.places.len() < PLACES_LEFT_MIN;
         if log.is_left {
             self.forget_log();
-        } else if self.settings.commit_mode == CommitMode::Ordered || (is_short && !log.keeps_blocks()) {
+        } else if self.store.settings.commit_mode == CommitMode::Ordered || (is_short && !log.keeps_blocks()) {
             if self.checkpoint_empties_log() {
                 return;
             }
@@ -381,16 +381,16 @@ impl Engine {
 
     fn begin_recalling(&mut self) {
         self.recovery.opening = None;
-        self.io.stage = Stage::Recalling;
+        self.store.io.stage = Stage::Recalling;
         self.go_on_recalling();
     }
 
     /// A checkpoint has ended: an opening or a closing may have waited for it.
     pub(super) fn after_checkpoint(&mut self) {
-        if self.recovery.opening.as_ref().is_some_and(|opening| opening.is_ready) && self.io.stage == Stage::Opening {
+        if self.recovery.opening.as_ref().is_some_and(|opening| opening.is_ready) && self.store.io.stage == Stage::Opening {
             return self.log_is_open();
         }
-        if self.io.stage.is_closing() {
+        if self.store.io.stage.is_closing() {
             self.go_on_closing();
         }
     }

@@ -87,8 +87,8 @@ fn places(mut blocks: Vec<Pbn>, wanted: usize) -> (Vec<Pbn>, Vec<Pbn>) {
 impl Engine {
     /// Whether what an epoch holds back goes out by packs: it fills, and is large.
     pub(super) fn is_to_be_packed(&self, epoch: Epoch) -> bool {
-        let is_large = epoch == self.tables.open.number && self.tables.open.is_large();
-        is_large && self.scheme.log.is_some() && self.settings.compression == Compression::All
+        let is_large = epoch == self.store.tables.open.number && self.store.tables.open.is_large();
+        is_large && self.scheme.log.is_some() && self.store.settings.compression == Compression::All
     }
 
     /// Makes packs of what an epoch holds back, if it is large, and there is enough of it.
@@ -98,7 +98,7 @@ impl Engine {
         }
         let wants_packs = self.ring_wants_packs();
         let most = self.held_blocks_max();
-        let ring = if self.settings.keeps_promises { index(self.contents_max()) } else { usize::MAX };
+        let ring = if self.store.settings.keeps_promises { index(self.contents_max()) } else { usize::MAX };
         let holding = &mut self.scheme.log.as_mut().expect("it was seen").holding;
         let batch = if holding.gain.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
         let counts = holding.counts(epoch);
@@ -117,32 +117,32 @@ impl Engine {
 
     /// Whether the open epoch is large, and some of what it could pack is still being compressed.
     pub(crate) fn waits_for_packs(&self) -> bool {
-        self.scheme.log.is_some() && self.tables.open.is_large() && self.log_asks(self.tables.open.number)
+        self.scheme.log.is_some() && self.store.tables.open.is_large() && self.log_asks(self.store.tables.open.number)
     }
 
     /// The open epoch is to be sealed: if it is large, all that it holds back goes out.
     pub(crate) fn pack_before_seal(&mut self) {
-        if self.is_to_be_packed(self.tables.open.number) {
+        if self.is_to_be_packed(self.store.tables.open.number) {
             self.pack();
             // What is still being compressed.
-            self.send_held(self.tables.open.number, |_| true);
+            self.send_held(self.store.tables.open.number, |_| true);
         }
     }
 
     /// Packs what compresses of what the open epoch holds back, and sends all of it.
     fn pack(&mut self) {
-        let epoch = self.tables.open.number;
+        let epoch = self.store.tables.open.number;
         let (mut small, mut whole, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut loose = 0;
         for (pbn, held) in self.scheme.log.as_ref().expect("only a log holds content back").holding.answered(epoch) {
             loose += usize::from(matches!(held.state, Holding::Loose));
             let mut lbns = held.lbns.clone();
-            lbns.retain(|lbn| self.tables.open.points.get(lbn) == Some(&MapEntry::Block { pbn, slot: 0 }));
+            lbns.retain(|lbn| self.store.tables.open.points.get(lbn) == Some(&MapEntry::Block { pbn, slot: 0 }));
             lbns.sort_unstable();
             lbns.dedup();
             // Their links and the fingerprint's. What is pinned stays, too: its place is not for other content (R7).
-            let are_all = !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| self.tables.beside.get(pbn) == links + 1);
-            let is_known = are_all && !self.space.pins.contains_key(&pbn);
+            let are_all = !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| self.store.tables.beside.get(pbn) == links + 1);
+            let is_known = are_all && !self.store.space.pins.contains_key(&pbn);
             let block = Meant { lbns, pbn };
             match &held.state {
                 _ if !is_known => others.push(pbn),
@@ -151,7 +151,7 @@ impl Engine {
             }
         }
         small.sort_unstable();
-        let most = SLOTS_MAX.min(usize::from(self.settings.refs_limit) - 1);
+        let most = SLOTS_MAX.min(usize::from(self.store.settings.refs_limit) - 1);
         let (packs, alone): (Vec<_>, Vec<_>) = packs(small, most).into_iter().partition(|pack| pack.len() > 1);
         let packed: usize = packs.iter().map(Vec::len).sum();
         let holds = &mut self.scheme.log.as_mut().expect("it is there").holding;
@@ -189,13 +189,13 @@ impl Engine {
         self.counts_now(pbn, counted, false);
         let lies = self.lies_now(lbns, (pbn, 0), fresh.fingerprint);
         self.content_goes_to(pbn, lies);
-        self.space.fresh.insert(pbn, fresh);
+        self.store.space.fresh.insert(pbn, fresh);
         content
     }
 
     /// What these LBNs mean, in the open epoch, lies here now.
     fn lies_now(&mut self, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<Lies> {
-        self.tables.open.points.extend(lbns.iter().map(|&lbn| (lbn, MapEntry::Block { pbn, slot })));
+        self.store.tables.open.points.extend(lbns.iter().map(|&lbn| (lbn, MapEntry::Block { pbn, slot })));
         lbns.into_iter().map(|lbn| Lies { lbn, slot, fingerprint }).collect()
     }
 
@@ -219,14 +219,17 @@ impl Engine {
         }
         self.counts_now(pbn, counts, false);
         self.content_goes_to(pbn, lies);
-        self.io.ledger.units.filled(UnitKind::Pack, &writer);
+        self.store.io.ledger.units.filled(UnitKind::Pack, &writer);
         let incarnation = self.medium.superblock.incarnation;
         let header =
             UnitHeader { kind: UnitKind::Pack, incarnation, sequence: 0, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: true };
         let (block, authenticator) = self.sealed(writer, &header, pbn);
         let held = Some(block.clone());
-        self.space.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
-        self.tables.open.has_packs = true;
+        self.store
+            .space
+            .fresh
+            .insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
+        self.store.tables.open.has_packs = true;
         block
     }
 }

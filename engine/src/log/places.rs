@@ -38,13 +38,13 @@ impl Engine {
         if log.places.len() >= least {
             return Reserved::Enough;
         }
-        let wanted = least.max(crate::units::index((self.space.census.free / PLACES_FRACTION).min(PLACES_MAX)));
+        let wanted = least.max(crate::units::index((self.store.space.census.free / PLACES_FRACTION).min(PLACES_MAX)));
         while self.scheme.log.as_ref().expect("it is there").places.len() < wanted {
-            match self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache) {
+            match self.store.space.take_free_block(&mut self.store.io, &mut self.store.tables, &mut self.store.contents.cache) {
                 Ok(Some(pbn)) => self.add_place(pbn),
                 Ok(None) => break,
                 Err(page) => {
-                    self.tables.wait(&mut self.io, page, task);
+                    self.store.tables.wait(&mut self.store.io, page, task);
                     return Reserved::Waits;
                 }
             }
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     fn add_place(&mut self, pbn: Pbn) {
-        self.space.joins_scheme(pbn);
+        self.store.space.joins_scheme(pbn);
         self.scheme.log.as_mut().expect("places are the log's").places.push_back(pbn);
     }
 
@@ -67,17 +67,17 @@ impl Engine {
 
     /// A commit, or an opening, waits for a place: what the log keeps has to be let go of.
     pub(super) fn starve(&mut self) {
-        let changes = self.space.changes;
+        let changes = self.store.space.changes;
         self.scheme.log.as_mut().expect("only the log starves").starves = Some(changes);
         self.begin_checkpoint();
-        self.io.schedule.more_background = true;
+        self.store.io.schedule.more_background = true;
     }
 
     /// Makes sure of places for the units of so many further records, before they are admitted (L9): sealed, they always find them. What is unmapped
     /// is put off where it does not fit.
     pub(crate) fn admit_records(&mut self, records: usize) -> Result<(), Blocked> {
         while self.log_room() < records {
-            match self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache) {
+            match self.store.space.take_free_block(&mut self.store.io, &mut self.store.tables, &mut self.store.contents.cache) {
                 Ok(Some(pbn)) => self.add_place(pbn),
                 Ok(None) => return Err(Blocked::Space),
                 Err(page) => return Err(Blocked::Page(page)),
@@ -90,6 +90,7 @@ impl Engine {
     pub(crate) fn log_room(&self) -> usize {
         let Some(log) = &self.scheme.log else { return usize::MAX };
         let committing = self
+            .store
             .tables
             .committing
             .as_ref()
@@ -97,14 +98,14 @@ impl Engine {
             .map_or(0, Epoch::records);
         let units = log.places.len().saturating_sub(PLACES_LEFT_MIN);
         let units = units.saturating_sub(committing.div_ceil(RECORDS_A_UNIT));
-        (units * RECORDS_A_UNIT).saturating_sub(self.tables.open.records())
+        (units * RECORDS_A_UNIT).saturating_sub(self.store.tables.open.records())
     }
 
     /// The most map pages on which one epoch may unmap ranges: their records have to find places among those that there are, and half of the blocks
     /// that are free now. What does not fit comes with the next epoch, when checkpoints have given back the places of this one.
     pub(crate) fn clear_pages_max(&self, points: usize) -> u64 {
         let Some(log) = &self.scheme.log else { return u64::MAX };
-        let blocks = log.places.len() + crate::units::index(self.space.census.free / 2);
+        let blocks = log.places.len() + crate::units::index(self.store.space.census.free / 2);
         let units = blocks.saturating_sub(PLACES_LEFT_MIN + points.div_ceil(RECORDS_A_UNIT));
         (count(units) / CLEAR_UNITS_A_PAGE).max(1)
     }
@@ -112,16 +113,16 @@ impl Engine {
     /// Goes on with what waits for a free block: looks for one, and tries again where something may have become free.
     pub(crate) fn feed_log(&mut self) {
         let starves = self.scheme.log.as_ref().is_some_and(|log| log.starves.is_some());
-        if starves && self.space.preparing.is_none() && self.space.fruitless <= self.space.granules() {
+        if starves && self.store.space.preparing.is_none() && self.store.space.fruitless <= self.store.space.granules() {
             // Nobody else goes on looking, unless a writer waits too.
-            self.space.prepare_free_blocks(&mut self.io, &mut self.tables);
-            self.io.schedule.more_background = true;
+            self.store.space.prepare_free_blocks(&mut self.store.io, &mut self.store.tables);
+            self.store.io.schedule.more_background = true;
         }
-        let changes = self.space.changes;
+        let changes = self.store.space.changes;
         if self.scheme.log.as_ref().is_some_and(|log| log.starves.is_some_and(|then| then != changes)) {
             self.scheme.log.as_mut().expect("it was just there").starves = None;
-            self.io.schedule.push(Task::Commit);
-            self.io.schedule.push(Task::OpenLog);
+            self.store.io.schedule.push(Task::Commit);
+            self.store.io.schedule.push(Task::OpenLog);
         }
     }
 }

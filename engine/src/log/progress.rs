@@ -36,18 +36,21 @@ impl Engine {
     pub fn progress(&self) -> Option<Progress> {
         let opening = self.recovery.opening.as_ref().filter(|opening| opening.units_read > 0)?;
         let units = opening.units_read;
-        let units_most = opening.walk.as_ref().map_or(units, |walk: &Walk| self.settings.checkpoint_beyond.max(units + walk.ahead()));
-        let live =
-            opening.live.as_ref().map(Unchained::len).or_else(|| self.tables.committed.as_ref().map(|committed| committed.records.len()));
+        let units_most = opening.walk.as_ref().map_or(units, |walk: &Walk| self.store.settings.checkpoint_beyond.max(units + walk.ahead()));
+        let live = opening
+            .live
+            .as_ref()
+            .map(Unchained::len)
+            .or_else(|| self.store.tables.committed.as_ref().map(|committed| committed.records.len()));
         let records_on_pages = opening.spilled;
         Some(Progress { units, units_most, records: live.unwrap_or(0) + records_on_pages, records_on_pages })
     }
 
     /// A unit was read.
     pub(super) fn tell_progress(&mut self) {
-        let now = self.io.now;
+        let now = self.store.io.now;
         if self.recovery.opening.as_mut().is_some_and(|opening| opening.telling.is_due(now)) {
-            self.progress().into_iter().for_each(|progress| self.io.notice(Notice::Opening(progress)));
+            self.progress().into_iter().for_each(|progress| self.store.io.notice(Notice::Opening(progress)));
         }
     }
 }

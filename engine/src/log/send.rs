@@ -12,8 +12,8 @@ use crate::units::{Epoch, Pbn, count};
 impl Engine {
     /// A unit as it is to lie at this place, and its authenticator.
     pub(super) fn sealed(&self, writer: UnitWriter, header: &UnitHeader, pbn: Pbn) -> (Slice, Fingerprint) {
-        let mut block = self.io.buffer(1);
-        let authenticator = writer.seal(&self.keys.authenticator, header, pbn, block.block_mut(0));
+        let mut block = self.store.io.buffer(1);
+        let authenticator = writer.seal(&self.store.keys.authenticator, header, pbn, block.block_mut(0));
         (block.freeze().slice(0, 1), authenticator)
     }
 
@@ -42,8 +42,8 @@ impl Engine {
         let runs = neighbours(blocks);
         let writes = count(runs.len());
         for (first, run) in runs {
-            let at = self.geometry.block_at(first);
-            self.io.write(what(self, first, run.len()), at, run, class);
+            let at = self.store.geometry.block_at(first);
+            self.store.io.write(what(self, first, run.len()), at, run, class);
         }
         writes
     }

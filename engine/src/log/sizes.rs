@@ -42,7 +42,7 @@ impl Engine {
 
     /// An epoch of so many units is durable.
     pub(super) fn count_epoch(&mut self, of: &Counting, units: usize) {
-        let all = &mut self.io.ledger.log_epochs;
+        let all = &mut self.store.io.ledger.log_epochs;
         let counts = match of {
             Counting { is_clients: false, .. } => &mut all.removals,
             Counting { births, .. } if *births > SMALL_BLOCKS_MAX => &mut all.large,

@@ -22,14 +22,14 @@ impl Engine {
     /// Whether live records of so many bytes, and so many of them, are more than memory is meant for.
     pub(super) fn are_too_many(&self, bytes: u64, records: u64) -> bool {
         // Mode `ordered` has no share for a log that it empties; nothing else is there yet.
-        let part = if self.settings.commit_mode == CommitMode::Log { Part::Log } else { Part::Dirty };
-        bytes > self.memory.accountant.limit(part) || records > self.settings.live_records_max
+        let part = if self.store.settings.commit_mode == CommitMode::Log { Part::Log } else { Part::Dirty };
+        bytes > self.store.memory.accountant.limit(part) || records > self.store.settings.live_records_max
     }
 
     /// Whether records are to leave memory before the walk goes on. Where few could leave it the last time, twice as many have to be there.
     pub(super) fn is_spill_due(&self) -> bool {
         let Some(opening) = &self.recovery.opening else { return false };
-        let Some(live) = opening.live.as_ref().filter(|_| !self.io.read_only) else { return false };
+        let Some(live) = opening.live.as_ref().filter(|_| !self.store.io.read_only) else { return false };
         live.len() >= opening.records_left.saturating_mul(2) && self.are_too_many(live.bytes(), live.len())
     }
 
@@ -45,23 +45,23 @@ impl Engine {
         let cut = opening.walk.as_ref().expect("a spill is the walk's").certain();
         let live = opening.live.take().expect("what was read is live").chained();
         let due: VecDeque<_> = live.pages(cut).collect();
-        self.tables.committed = Some(Committed { is_end_known: false, ..Committed::new(live, cut, cut) });
+        self.store.tables.committed = Some(Committed { is_end_known: false, ..Committed::new(live, cut, cut) });
         let mut log = Log::new(1);
         log.checkpoint = Some(Checkpoint::spill(cut, due));
         self.scheme.log = Some(log);
-        self.io.schedule.push(Task::Checkpoint);
+        self.store.io.schedule.push(Task::Checkpoint);
     }
 
     /// The pages, and their bits, are flushed; or one of them cannot be read, and all records stay.
     pub(super) fn end_spill(&mut self) {
         let Log { checkpoint, .. } = self.scheme.log.take().expect("the spill's");
-        let Committed { records: mut live, epoch: cut, .. } = self.tables.committed.take().expect("the spill's");
+        let Committed { records: mut live, epoch: cut, .. } = self.store.tables.committed.take().expect("the spill's");
         let is_whole = checkpoint.is_some_and(|spill| !spill.lacks_page);
         let before = live.len();
         if is_whole {
             live.forget_upto(cut);
         }
-        self.tables.pages.let_go();
+        self.store.tables.pages.let_go();
         let opening = self.log_opening();
         opening.spilled += before - live.len();
         opening.records_left = if is_whole { live.len() } else { u64::MAX };

@@ -20,14 +20,14 @@ impl Engine {
     /// No superblock leads to the log any more.
     pub(super) fn forget_log(&mut self) {
         self.scheme.log = None;
-        self.tables.committed = None;
-        self.space.scheme_is_gone();
+        self.store.tables.committed = None;
+        self.store.space.scheme_is_gone();
     }
 
     /// The log is empty, and its places wait for the next opening.
     pub(crate) fn close_log_in_superblock(&mut self) {
         let Some(log) = &self.scheme.log else { return };
-        let (sequence, epoch) = (log.next - 1, self.tables.committed().epoch);
+        let (sequence, epoch) = (log.next - 1, self.store.tables.committed().epoch);
         self.medium.superblock.last_log_sequence = sequence;
         self.medium.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
         self.medium.superblock.set_log_live(false);
@@ -35,13 +35,13 @@ impl Engine {
 
     /// What the superblock has to say of the log as the volume opens.
     pub(crate) fn open_log_in_superblock(&mut self) {
-        if self.scheme.log.is_some() && self.settings.compression != Compression::Off {
+        if self.scheme.log.is_some() && self.store.settings.compression != Compression::Off {
             self.medium.superblock.set_slots();
         }
         match &mut self.scheme.log {
             None => self.medium.superblock.anchor = None,
             Some(log) if !self.medium.superblock.is_log_live() => {
-                let (sequence, epoch) = (log.next - 1, self.tables.committed().epoch);
+                let (sequence, epoch) = (log.next - 1, self.store.tables.committed().epoch);
                 log.is_cut_off = false;
                 self.medium.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
                 self.medium.superblock.set_log_live(true);

@@ -114,7 +114,7 @@ impl Engine {
         if commit.content_left == 0 {
             commit.step = Step::FlushOne;
             commit.log.counts.flushes += 1;
-            self.io.flush(FlushFor::CommitContent);
+            self.store.io.flush(FlushFor::CommitContent);
         }
     }
 
@@ -122,7 +122,7 @@ impl Engine {
     pub(crate) fn step_units(&mut self) {
         let commit = self.scheme.commit.as_ref().expect("a step belongs to a commit");
         if !commit.log.is_sent() {
-            let epoch = self.tables.committing().number;
+            let epoch = self.store.tables.committing().number;
             if self.log_asks(epoch) {
                 return;
             }
@@ -145,7 +145,7 @@ impl Engine {
         if commit.log.units_left == 0 && commit.content_left == 0 {
             commit.step = Step::FlushTwo;
             commit.log.counts.flushes += 1;
-            self.io.flush(FlushFor::CommitLinks);
+            self.store.io.flush(FlushFor::CommitLinks);
         }
     }
 
@@ -154,7 +154,7 @@ impl Engine {
     pub(super) fn fua_is_enough(&self) -> bool {
         let records = &self.scheme.commit.as_ref().expect("units are a commit's").log.records;
         let needs_no_content = |record: &Record| matches!(record, Record::Link { .. } | Record::Clear { .. } | Record::Removed { .. });
-        self.settings.device_takes_fua && records.iter().all(needs_no_content) && !self.io.durability.is_awaited()
+        self.store.settings.device_takes_fua && records.iter().all(needs_no_content) && !self.store.io.durability.is_awaited()
     }
 
     /// Makes sure of places for the units of the committing epoch: which of them carry what. None: it has to wait for some.
@@ -187,11 +187,11 @@ impl Engine {
         }
         self.count_epoch(&part.counts, part.sent);
         // Its units say that the epoch before was flushed, and nothing of its own has entered a page.
-        let before = self.tables.committed().epoch;
+        let before = self.store.tables.committed().epoch;
         self.when_vouched_for(before);
         let log = self.scheme.log.as_mut().expect("it is the log's");
         log.flushed = log.next - 1;
-        self.tables.committed().epoch = number;
+        self.store.tables.committed().epoch = number;
         let sequence = log.flushed;
         self.release_held(part.flushed_upto);
         let mut unlinked = Vec::new();
@@ -228,10 +228,10 @@ impl Engine {
         let log = self.scheme.log.as_mut().expect("only a log holds");
         while log.held.front().is_some_and(|held| held.sequence <= flushed_upto) {
             let Held { unlinked, removed, .. } = log.held.pop_front().expect("it was seen in front");
-            self.tables.removals.sent -= count(removed.len());
+            self.store.tables.removals.sent -= count(removed.len());
             self.scheme.settle.unlink(unlinked);
-            removed.iter().for_each(|pbn| self.space.reclaimed(pbn.0 / crate::space::GRANULE_BLOCKS));
-            self.io.schedule.push(Task::Settle);
+            removed.iter().for_each(|pbn| self.store.space.reclaimed(pbn.0 / crate::space::GRANULE_BLOCKS));
+            self.store.io.schedule.push(Task::Settle);
         }
     }
 }

@@ -15,9 +15,10 @@ use crate::units::Epoch;
 impl Engine {
     /// Has a superblock vouch for what is committed (invariant 4).
     pub(crate) fn vouch(&mut self) {
-        let is_more = self.tables.committed.as_ref().is_some_and(|committed| committed.vouched < committed.epoch);
+        let is_more = self.store.tables.committed.as_ref().is_some_and(|committed| committed.vouched < committed.epoch);
         let is_due = is_more && self.scheme.log.as_ref().is_some_and(|log| log.vouching.is_none());
-        let Some(anchor) = self.medium.superblock.anchor.as_ref().filter(|_| is_due && !self.medium.is_busy && !self.io.failed) else {
+        let Some(anchor) = self.medium.superblock.anchor.as_ref().filter(|_| is_due && !self.medium.is_busy && !self.store.io.failed)
+        else {
             return;
         };
         // A crash may have moved places since.
@@ -29,13 +30,13 @@ impl Engine {
     /// Its anchor is of this moment.
     pub(super) fn write_superblock_that_vouches(&mut self) {
         let log = self.scheme.log.as_mut().expect("only a log is vouched for");
-        log.vouching = Some((self.tables.committed().epoch, log.flushed));
+        log.vouching = Some((self.store.tables.committed().epoch, log.flushed));
         self.write_superblock();
     }
 
     /// A superblock update is over.
     pub(super) fn superblock_vouches(&mut self) {
-        let Some(log) = self.scheme.log.as_mut().filter(|_| !self.io.failed) else { return };
+        let Some(log) = self.scheme.log.as_mut().filter(|_| !self.store.io.failed) else { return };
         if let Some((epoch, sequence)) = log.vouching.take() {
             self.when_vouched_for(epoch);
             self.release_held(sequence);
@@ -44,11 +45,11 @@ impl Engine {
 
     /// All up to this epoch is: what waited for that is sent.
     pub(super) fn when_vouched_for(&mut self, epoch: Epoch) {
-        self.tables.vouch_upto(&self.io, epoch);
+        self.store.tables.vouch_upto(&self.store.io, epoch);
         let Some(checkpoint) = self.scheme.log.as_mut().expect("only a log is vouched for").checkpoint.as_mut() else { return };
         for id in std::mem::take(&mut checkpoint.not_yet) {
             self.send_page_of_checkpoint(id);
         }
-        self.io.schedule.push(Task::Checkpoint);
+        self.store.io.schedule.push(Task::Checkpoint);
     }
 }

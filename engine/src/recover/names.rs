@@ -24,89 +24,91 @@ impl Engine {
 
     /// Whether blocks with a count and without an entry are linked, and are to be named (invariants 3 and 4).
     fn names_nameless(&self) -> bool {
-        let are_read = self.settings.refill_reads_per_second > 0;
+        let are_read = self.store.settings.refill_reads_per_second > 0;
         are_read && self.scheme.log.is_none() && !self.medium.superblock.garbage_possible && self.medium.superblock.protected.is_empty()
     }
 
     /// Whether a page of fingerprints says nothing: it was never written, and no block of it wants a name.
     pub(super) fn has_no_names(&mut self, id: PageId) -> bool {
-        let (counts, _) = self.geometry.refs_of(self.geometry.first_pbn(id));
-        self.tables.is_blank(&mut self.io, id) && (!self.names_nameless() || self.tables.is_blank(&mut self.io, counts))
+        let (counts, _) = self.store.geometry.refs_of(self.store.geometry.first_pbn(id));
+        self.store.tables.is_blank(&mut self.store.io, id)
+            && (!self.names_nameless() || self.store.tables.is_blank(&mut self.store.io, counts))
     }
 
     /// The blocks of a page of fingerprints, which is in memory, that are linked and have no whole name. `Err`: their counts have to come first.
     pub(super) fn unnamed_on(&mut self, id: PageId) -> Result<Vec<Pbn>, PageId> {
-        let first = self.geometry.first_pbn(id);
-        let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
+        let first = self.store.geometry.first_pbn(id);
+        let blocks = GRANULE_BLOCKS.min(self.store.geometry.data_blocks - first.0);
         let names_nameless = self.names_nameless();
-        let page = self.tables.pages.expect(id);
+        let page = self.store.tables.pages.expect(id);
         let is_nameless = names_nameless && page.damaged == 0;
         let entries = (0..blocks).map(|i| (first + i, page.content.fingerprint(index(i))));
         let wanting = entries.filter(|(_, entry)| entry.short().is_some() || is_nameless && entry.is_none());
         let mut wanting: Vec<(Pbn, FingerprintEntry)> = wanting.collect();
-        let (counts, _) = self.geometry.refs_of(first);
-        if wanting.iter().any(|(_, entry)| entry.is_none()) && self.tables.ensure(&mut self.io, counts) == Got::Wait {
+        let (counts, _) = self.store.geometry.refs_of(first);
+        if wanting.iter().any(|(_, entry)| entry.is_none()) && self.store.tables.ensure(&mut self.store.io, counts) == Got::Wait {
             return Err(counts);
         }
-        wanting.retain(|&(pbn, entry)| (entry.short().is_some() || self.tables.is_linked(pbn)) && self.may_be_named(pbn));
+        wanting.retain(|&(pbn, entry)| (entry.short().is_some() || self.store.tables.is_linked(pbn)) && self.may_be_named(pbn));
         Ok(wanting.into_iter().map(|(pbn, _)| pbn).collect())
     }
 
     /// Whether blocks were given names that have not entered their pages.
     pub(super) fn names_are_on_their_way(&self) -> bool {
-        !self.io.failed
-            && (!self.tables.open.named.is_empty()
-                || self.tables.committing.as_ref().is_some_and(|epoch| !epoch.named.is_empty())
+        !self.store.io.failed
+            && (!self.store.tables.open.named.is_empty()
+                || self.store.tables.committing.as_ref().is_some_and(|epoch| !epoch.named.is_empty())
                 || self.scheme.settle.names_any())
     }
 
     /// Whether nothing under way gives it a name, or takes it.
     fn may_be_named(&self, pbn: Pbn) -> bool {
         let is_named = |epoch: &Epoch| epoch.named.contains_key(&pbn);
-        let is_on_its_way =
-            is_named(&self.tables.open) || self.tables.committing.as_ref().is_some_and(is_named) || self.scheme.settle.names(pbn);
+        let is_on_its_way = is_named(&self.store.tables.open)
+            || self.store.tables.committing.as_ref().is_some_and(is_named)
+            || self.scheme.settle.names(pbn);
         !is_on_its_way
-            && !self.space.fresh.contains(pbn)
-            && !self.contents.suspects.contains(&pbn)
-            && !self.tables.is_losing_its_name(pbn)
-            && !self.space.is_of_scheme(pbn)
+            && !self.store.space.fresh.contains(pbn)
+            && !self.store.contents.suspects.contains(&pbn)
+            && !self.store.tables.is_losing_its_name(pbn)
+            && !self.store.space.is_of_scheme(pbn)
     }
 
     /// The content of a block that is linked was found to have this fingerprint. Whether it lacked it, and has it now or with the open epoch.
     pub(crate) fn name_again(&mut self, pbn: Pbn, fingerprint: Fingerprint) -> bool {
-        let is_trusted = self.state.log_counts_upto.is_none() && !self.io.failed;
-        if self.io.stage != Stage::Serving || !is_trusted || self.io.read_only || !self.may_be_named(pbn) {
+        let is_trusted = self.state.log_counts_upto.is_none() && !self.store.io.failed;
+        if self.store.io.stage != Stage::Serving || !is_trusted || self.store.io.read_only || !self.may_be_named(pbn) {
             return false;
         }
-        let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
-        let Some(page) = self.tables.pages.get(names) else { return false };
+        let ((names, at), (counts, _)) = (self.store.geometry.fingerprint_of(pbn), self.store.geometry.refs_of(pbn));
+        let Some(page) = self.store.tables.pages.get(names) else { return false };
         let entry = page.content.fingerprint(at);
         if entry.short() == Some(fingerprint.short()) {
-            self.tables.pages.expect(names).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
-            self.tables.pages.touch(names, self.io.now);
-            self.index.insert(&fingerprint, pbn);
+            self.store.tables.pages.expect(names).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
+            self.store.tables.pages.touch(names, self.store.io.now);
+            self.store.index.insert(&fingerprint, pbn);
             return true;
         }
         let is_nameless = entry.is_none() && page.damaged == 0 && self.scheme.log.is_none();
-        if !is_nameless || !self.tables.is_linked(pbn) || self.tables.refs_now(pbn) >= self.link_limit() {
+        if !is_nameless || !self.store.tables.is_linked(pbn) || self.store.tables.refs_now(pbn) >= self.link_limit() {
             return false;
         }
-        self.space.change_refs(&mut self.io, &mut self.tables, pbn, 1);
-        self.tables.open.refs_pages.insert(counts.index);
-        self.tables.open.opened.get_or_insert(self.io.now);
-        self.tables.open.named.insert(pbn, fingerprint);
+        self.store.space.change_refs(&mut self.store.io, &mut self.store.tables, pbn, 1);
+        self.store.tables.open.refs_pages.insert(counts.index);
+        self.store.tables.open.opened.get_or_insert(self.store.io.now);
+        self.store.tables.open.named.insert(pbn, fingerprint);
         true
     }
 
     /// A fingerprint whose increment is durable enters its page, which is in memory.
     pub(crate) fn enter_name(&mut self, pbn: Pbn, fingerprint: Fingerprint) {
-        let (id, at) = self.geometry.fingerprint_of(pbn);
-        let page = self.tables.pages.expect(id);
+        let (id, at) = self.store.geometry.fingerprint_of(pbn);
+        let page = self.store.tables.pages.expect(id);
         debug_assert!(page.content.fingerprint(at).is_none(), "a block that is named again has no name");
         page.content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
-        self.tables.pages.touch(id, self.io.now);
-        if !self.contents.suspects.contains(&pbn) {
-            self.index.offer(&fingerprint, pbn);
+        self.store.tables.pages.touch(id, self.store.io.now);
+        if !self.store.contents.suspects.contains(&pbn) {
+            self.store.index.offer(&fingerprint, pbn);
         }
     }
 }

@@ -120,11 +120,12 @@ impl Engine {
     pub(crate) fn recount(&mut self) {
         self.background.recount.waits = false;
         // What is recalled may need a block that only this gives back.
-        let is_time = self.io.stage == Stage::Serving || self.io.stage == Stage::Recalling && !self.space.waiters.is_empty();
-        if !self.background.recount.running() || !is_time || self.io.failed || self.io.read_only {
+        let is_time =
+            self.store.io.stage == Stage::Serving || self.store.io.stage == Stage::Recalling && !self.store.space.waiters.is_empty();
+        if !self.background.recount.running() || !is_time || self.store.io.failed || self.store.io.read_only {
             return;
         }
-        if self.background.recount.pause.is_some_and(|until| self.io.now < until) && self.space.waiters.is_empty() {
+        if self.background.recount.pause.is_some_and(|until| self.store.io.now < until) && self.store.space.waiters.is_empty() {
             return;
         }
         self.background.recount.pause = None;
@@ -136,12 +137,12 @@ impl Engine {
     }
 
     fn begin_window(&mut self) {
-        let blocks = self.geometry.data_blocks;
+        let blocks = self.store.geometry.data_blocks;
         if self.background.recount.window.0 >= blocks {
             return self.recounted();
         }
         // Whole granules, so that one comparison needs one refs page and one fingerprint page.
-        let room = (self.memory.accountant.limit(Part::Work) / 2 / 2).min(self.settings.recount_window_blocks);
+        let room = (self.store.memory.accountant.limit(Part::Work) / 2 / 2).min(self.store.settings.recount_window_blocks);
         let granules = (room / GRANULE_BLOCKS).max(1);
         let first = self.background.recount.window.0 / GRANULE_BLOCKS * GRANULE_BLOCKS;
         self.background.recount.window = Pbn(first);
@@ -149,39 +150,39 @@ impl Engine {
         self.background.recount.links.clear();
         self.background.recount.links.resize(index(self.background.recount.window_end - self.background.recount.window), 0);
         self.background.recount.walk = Walk::Map(0);
-        self.io.schedule.more_background = true;
+        self.store.io.schedule.more_background = true;
     }
 
     fn walk_map(&mut self, mut next: u64) {
-        let pages = self.geometry.pages(Region::Map);
+        let pages = self.store.geometry.pages(Region::Map);
         for _ in 0..PAGES_A_STEP {
             if next >= pages {
                 self.background.recount.walk = Walk::Compare(self.background.recount.window.0 / GRANULE_BLOCKS);
-                self.io.schedule.more_background = true;
+                self.store.io.schedule.more_background = true;
                 return;
             }
             let id = PageId { region: Region::Map, index: next };
-            if !self.tables.is_blank(&mut self.io, id) {
-                match self.tables.ensure(&mut self.io, id) {
+            if !self.store.tables.is_blank(&mut self.store.io, id) {
+                match self.store.tables.ensure(&mut self.store.io, id) {
                     Got::Wait => {
-                        (1..PAGES_AHEAD.min(self.tables.pages.ahead_max()).min(pages - next)).for_each(|i| {
+                        (1..PAGES_AHEAD.min(self.store.tables.pages.ahead_max()).min(pages - next)).for_each(|i| {
                             let ahead = PageId { region: Region::Map, index: next + i };
-                            if !self.tables.is_blank(&mut self.io, ahead) {
-                                self.tables.ensure(&mut self.io, ahead);
+                            if !self.store.tables.is_blank(&mut self.store.io, ahead) {
+                                self.store.tables.ensure(&mut self.store.io, ahead);
                             }
                         });
                         self.background.recount.waits = true;
-                        return self.tables.wait(&mut self.io, id, Task::Recount);
+                        return self.store.tables.wait(&mut self.store.io, id, Task::Recount);
                     }
                     Got::Unreadable => return self.recount_blind(),
                     Got::Ready => {}
                 }
-                let page = self.tables.pages.expect(id);
+                let page = self.store.tables.pages.expect(id);
                 if page.damaged != 0 {
                     return self.recount_blind();
                 }
                 for i in 0..index(Region::Map.entries_per_page()) {
-                    if let MapEntry::Block { pbn, .. } = self.geometry.known(page.content.map(i)) {
+                    if let MapEntry::Block { pbn, .. } = self.store.geometry.known(page.content.map(i)) {
                         if let Some(links) = self.background.recount.links_of(pbn) {
                             *links += 1;
                         }
@@ -191,53 +192,55 @@ impl Engine {
             next += 1;
             self.background.recount.walk = Walk::Map(next);
         }
-        let ms = (PAGES_A_STEP * 1000).div_ceil(self.settings.recount_pages_per_second.max(1));
-        self.background.recount.pause = Some(self.io.now.plus_ms(ms));
+        let ms = (PAGES_A_STEP * 1000).div_ceil(self.store.settings.recount_pages_per_second.max(1));
+        self.background.recount.pause = Some(self.store.io.now.plus_ms(ms));
     }
 
     /// Compares granules, one at each moment at which that is exact.
     fn compare(&mut self, granule: u64) {
         let in_log = self.scheme.log.is_some();
         if !in_log
-            && (self.scheme.commit.is_some() || !self.scheme.settle.is_empty() || self.space.reclaim.in_progress(&self.tables.removals))
+            && (self.scheme.commit.is_some()
+                || !self.scheme.settle.is_empty()
+                || self.store.space.reclaim.in_progress(&self.store.tables.removals))
         {
-            self.background.recount.pause = Some(self.io.now.plus_ms(1));
+            self.background.recount.pause = Some(self.store.io.now.plus_ms(1));
             return;
         }
         let first = Pbn(granule * GRANULE_BLOCKS);
         if first >= self.background.recount.window_end {
             self.background.recount.window = self.background.recount.window_end;
             self.background.recount.walk = Walk::Idle;
-            self.io.schedule.more_background = true;
+            self.store.io.schedule.more_background = true;
             return;
         }
         let names = PageId { region: Region::Fingerprints, index: granule };
-        let (refs, at) = self.geometry.refs_of(first);
+        let (refs, at) = self.store.geometry.refs_of(first);
         for id in [names, refs] {
-            match self.tables.ensure(&mut self.io, id) {
+            match self.store.tables.ensure(&mut self.store.io, id) {
                 Got::Wait => {
                     self.background.recount.waits = true;
-                    return self.tables.wait(&mut self.io, id, Task::Recount);
+                    return self.store.tables.wait(&mut self.store.io, id, Task::Recount);
                 }
                 Got::Unreadable => return self.recount_blind(),
-                Got::Ready if self.tables.pages.expect(id).damaged != 0 => return self.recount_blind(),
+                Got::Ready if self.store.tables.pages.expect(id).damaged != 0 => return self.recount_blind(),
                 Got::Ready => {}
             }
         }
         let end = Pbn((first.0 + GRANULE_BLOCKS).min(self.background.recount.window_end.0));
         // What the open epoch adds to counts. With a log that stands beside the pages.
         let mut open = vec![0u16; index(end - first)];
-        let linked = self.tables.open.points.values().filter_map(|entry| entry.pbn());
-        let opened = linked.chain(self.tables.open.cancelled.iter().copied()).chain(self.tables.open.named.keys().copied());
+        let linked = self.store.tables.open.points.values().filter_map(|entry| entry.pbn());
+        let opened = linked.chain(self.store.tables.open.cancelled.iter().copied()).chain(self.store.tables.open.named.keys().copied());
         opened.filter(|&pbn| !in_log && first <= pbn && pbn < end).for_each(|pbn| open[index(pbn - first)] += 1);
         for pbn in (first.0..end.0).map(Pbn) {
             let i = index(pbn - first);
-            let count = self.tables.pages.expect(refs).content.refs(at + i);
+            let count = self.store.tables.pages.expect(refs).content.refs(at + i);
             if count == REFS_UNKNOWN {
                 continue;
             }
-            let named = u16::from(!self.tables.pages.expect(names).content.fingerprint(i).is_none());
-            let waits = u16::from(!in_log && self.space.fresh.get(pbn).is_some_and(|f| f.waits));
+            let named = u16::from(!self.store.tables.pages.expect(names).content.fingerprint(i).is_none());
+            let waits = u16::from(!in_log && self.store.space.fresh.get(pbn).is_some_and(|f| f.waits));
             let links = *self.background.recount.links_of(pbn).expect("the granule lies in the window") + open[i] + named + waits;
             match i16::try_from(i32::from(count) - i32::from(links)).expect("both are small") {
                 0 => {}
@@ -246,16 +249,16 @@ impl Engine {
                     self.background.recount.returned += u64::from(excess);
                     self.background.recount.returned_most = self.background.recount.returned_most.max(excess);
                     if self.scheme.log.is_some() && excess > REFS_MAX - NEW_COUNT_MAX {
-                        self.space.pin(pbn);
+                        self.store.space.pin(pbn);
                         self.background.recount.kept.push(pbn);
                     }
                     self.return_excess(pbn, -i16::from(excess));
                 }
-                _ => self.io.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
+                _ => self.store.io.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
             }
         }
         self.background.recount.walk = Walk::Compare(granule + 1);
-        self.io.schedule.more_background = true;
+        self.store.io.schedule.more_background = true;
     }
 
     /// The most links, with its name, that a block may have for one more to be made.
@@ -264,7 +267,7 @@ impl Engine {
     /// durable, there is no room where it was.
     pub(crate) fn link_limit(&self) -> u8 {
         let may_come_back = if self.scheme.log.is_some() { self.background.recount.returned_most } else { 0 };
-        self.settings.refs_limit.min(REFS_MAX - may_come_back)
+        self.store.settings.refs_limit.min(REFS_MAX - may_come_back)
     }
 
     /// What a recount has returned is durable.
@@ -272,23 +275,23 @@ impl Engine {
         self.background.recount.is_unsaid = false;
         self.background.recount.returned_most = 0;
         self.medium.superblock.garbage_possible = false;
-        std::mem::take(&mut self.background.recount.kept).into_iter().for_each(|pbn| self.space.unpin(pbn));
+        std::mem::take(&mut self.background.recount.kept).into_iter().for_each(|pbn| self.store.space.unpin(pbn));
     }
 
     /// What no record made, none unmakes: it leaves the page itself, in the log's mode too.
     fn return_excess(&mut self, pbn: Pbn, by: i16) {
         if self.scheme.log.is_none() {
-            return self.space.change_refs(&mut self.io, &mut self.tables, pbn, by);
+            return self.store.space.change_refs(&mut self.store.io, &mut self.store.tables, pbn, by);
         }
-        let (id, at) = self.geometry.refs_of(pbn);
-        let before = self.tables.refs_now(pbn);
-        let page = self.tables.pages.expect(id);
+        let (id, at) = self.store.geometry.refs_of(pbn);
+        let before = self.store.tables.refs_now(pbn);
+        let page = self.store.tables.pages.expect(id);
         let less = |refs: u8| u8::try_from(i16::from(refs) + by).expect("an excess is part of the count");
         page.content.set_refs(at, less(page.content.refs(at)));
-        self.tables.pages.touch(id, self.io.now);
-        self.space.counted(id.index, pbn, before, less(before), self.space.is_of_scheme(pbn));
+        self.store.tables.pages.touch(id, self.store.io.now);
+        self.store.space.counted(id.index, pbn, before, less(before), self.store.space.is_of_scheme(pbn));
         if less(before) == 0 {
-            self.space.freed(pbn);
+            self.store.space.freed(pbn);
         }
     }
 
@@ -296,7 +299,7 @@ impl Engine {
         self.background.recount.blind = true;
         self.background.recount.walk = Walk::Idle;
         self.background.recount.links = Vec::new();
-        self.io.notice(Notice::Damage {
+        self.store.io.notice(Notice::Damage {
             what: "a recount could not read all pages, so it lowered nothing more",
             at: self.background.recount.window.0,
         });
@@ -304,16 +307,16 @@ impl Engine {
 
     fn recounted(&mut self) {
         if self.medium.is_busy && self.scheme.log.is_none() {
-            self.background.recount.pause = Some(self.io.now.plus_ms(1));
+            self.background.recount.pause = Some(self.store.io.now.plus_ms(1));
             return;
         }
         self.background.recount.needed = false;
         self.background.recount.links = Vec::new();
         self.background.recount.window = Pbn(0);
         self.background.recount.window_end = Pbn(0);
-        self.tables.bits_exact = true;
+        self.store.tables.bits_exact = true;
         self.medium.superblock.recount_position = Pbn(0);
-        self.io.notice(Notice::Recounted { blocks: self.background.recount.returned });
+        self.store.io.notice(Notice::Recounted { blocks: self.background.recount.returned });
         if self.scheme.log.is_some() {
             self.background.recount.is_unsaid = true;
             return self.begin_checkpoint();

@@ -102,13 +102,13 @@ impl Engine {
         if self.background.refill.goes_again && self.background.refill.finished {
             let Refill { entries, newest, pages, .. } = self.background.refill;
             self.background.refill = Refill { is_second: true, entries, ..Refill::from_granule(newest, pages) };
-            self.io.schedule.more_background = true;
+            self.store.io.schedule.more_background = true;
         }
     }
 
     pub(crate) fn refill_index(&mut self) {
         self.background.refill.waits = false;
-        if self.background.refill.finished || self.io.stage != crate::io::Stage::Serving {
+        if self.background.refill.finished || self.store.io.stage != crate::io::Stage::Serving {
             return;
         }
         let pages = self.background.refill.pages;
@@ -116,7 +116,7 @@ impl Engine {
             if self.background.refill.rereading.is_under_way() {
                 return self.reread();
             }
-            if self.background.refill.done >= pages || self.index.len() == self.index.capacity() {
+            if self.background.refill.done >= pages || self.store.index.len() == self.store.index.capacity() {
                 if self.names_are_on_their_way() {
                     // They are found when they are in, which a commit sees to.
                     self.background.refill.rereading.pause = None;
@@ -126,53 +126,53 @@ impl Engine {
                 let Refill { entries, named, unnamed, .. } = self.background.refill;
                 let unnamed = unnamed.saturating_sub(named);
                 let goes_on = self.background.refill.goes_again || self.names_wait_for_recount();
-                self.io.notice(Notice::IndexRefilled { entries, named, unnamed, goes_on });
+                self.store.io.notice(Notice::IndexRefilled { entries, named, unnamed, goes_on });
                 return self.begin_again();
             }
             let id = self.background.refill.page(self.background.refill.done);
-            let ahead = PAGES_AHEAD.min(self.tables.pages.ahead_max()).min(pages - self.background.refill.done);
+            let ahead = PAGES_AHEAD.min(self.store.tables.pages.ahead_max()).min(pages - self.background.refill.done);
             if self.has_no_names(id) {
                 self.background.refill.done += 1;
                 continue;
             }
-            match self.tables.ensure(&mut self.io, id) {
+            match self.store.tables.ensure(&mut self.store.io, id) {
                 Got::Wait => {
                     for id in (1..ahead).map(|i| self.background.refill.page(self.background.refill.done + i)).collect::<Vec<_>>() {
-                        if !self.tables.is_blank(&mut self.io, id) {
-                            self.tables.ensure(&mut self.io, id);
+                        if !self.store.tables.is_blank(&mut self.store.io, id) {
+                            self.store.tables.ensure(&mut self.store.io, id);
                         }
                     }
                     self.background.refill.waits = true;
-                    return self.tables.wait(&mut self.io, id, Task::Refill);
+                    return self.store.tables.wait(&mut self.store.io, id, Task::Refill);
                 }
                 Got::Unreadable => self.background.refill.blind = true,
                 Got::Ready => match self.unnamed_on(id) {
                     Ok(unnamed) => self.offer_page(id, unnamed),
                     Err(counts) => {
                         self.background.refill.waits = true;
-                        return self.tables.wait(&mut self.io, counts, Task::Refill);
+                        return self.store.tables.wait(&mut self.store.io, counts, Task::Refill);
                     }
                 },
             }
             self.background.refill.done += 1;
         }
-        self.io.schedule.more_background = true;
+        self.store.io.schedule.more_background = true;
     }
 
     fn offer_page(&mut self, id: PageId, unnamed: Vec<Pbn>) {
-        let first = self.geometry.first_pbn(id);
-        let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
-        self.background.refill.blind |= self.tables.pages.expect(id).damaged != 0;
+        let first = self.store.geometry.first_pbn(id);
+        let blocks = GRANULE_BLOCKS.min(self.store.geometry.data_blocks - first.0);
+        self.background.refill.blind |= self.store.tables.pages.expect(id).damaged != 0;
         let mut carriers = Vec::new();
         for i in 0..blocks {
-            let entry = self.tables.pages.expect(id).content.fingerprint(index(i));
+            let entry = self.store.tables.pages.expect(id).content.fingerprint(index(i));
             let pbn = first + i;
-            if entry.is_none() || self.tables.is_losing_its_name(pbn) {
+            if entry.is_none() || self.store.tables.is_losing_its_name(pbn) {
                 continue;
             }
             match entry.kind {
-                Kind::Fingerprint if !self.contents.suspects.contains(&pbn) => {
-                    self.background.refill.entries += u64::from(self.index.offer(&entry.value, pbn));
+                Kind::Fingerprint if !self.store.contents.suspects.contains(&pbn) => {
+                    self.background.refill.entries += u64::from(self.store.index.offer(&entry.value, pbn));
                 }
                 Kind::Carrier => {
                     self.background.refill.carriers += 1;
@@ -185,7 +185,7 @@ impl Engine {
         }
         self.background.refill.unnamed += count(unnamed.len());
         // Nobody links to slots where promises name whole blocks.
-        if self.settings.refill_reads_per_second > 0 {
+        if self.store.settings.refill_reads_per_second > 0 {
             self.background.refill.rereading.ask(carriers, unnamed);
         }
     }

@@ -66,12 +66,12 @@ impl Engine {
             self.background.refill.waits = true;
             return;
         }
-        if self.background.refill.rereading.pause.is_some_and(|until| self.io.now < until) {
+        if self.background.refill.rereading.pause.is_some_and(|until| self.store.io.now < until) {
             return;
         }
         self.background.refill.rereading.pause = None;
         // Most slots find their bucket filled when so much of the index is.
-        if self.index.len() >= self.index.capacity() / 8 * 7 {
+        if self.store.index.len() >= self.store.index.capacity() / 8 * 7 {
             self.background.refill.rereading.carriers.clear();
         }
         let (mut asked, mut cost) = (0, 0);
@@ -79,40 +79,42 @@ impl Engine {
             let Some((first, blocks)) = self.background.refill.rereading.take_run() else { break };
             asked += 1;
             cost += 1 + (blocks - 1) / RUN_BLOCKS_A_READ;
-            (0..blocks).for_each(|i| self.space.pin(first + i));
-            let at = self.geometry.block_at(first);
-            self.io.read(IoFor::ReadForName { first }, at, index(blocks), true, Class::Data);
+            (0..blocks).for_each(|i| self.store.space.pin(first + i));
+            let at = self.store.geometry.block_at(first);
+            self.store.io.read(IoFor::ReadForName { first }, at, index(blocks), true, Class::Data);
         }
         while let (Some(&pbn), true) = (self.background.refill.rereading.carriers.last(), asked < READS_AT_ONCE) {
-            let (id, at) = self.geometry.fingerprint_of(pbn);
-            let entry = match self.tables.ensure(&mut self.io, id) {
+            let (id, at) = self.store.geometry.fingerprint_of(pbn);
+            let entry = match self.store.tables.ensure(&mut self.store.io, id) {
                 Got::Wait if asked > 0 => break,
                 Got::Wait => {
                     self.background.refill.waits = true;
-                    return self.tables.wait(&mut self.io, id, Task::Refill);
+                    return self.store.tables.wait(&mut self.store.io, id, Task::Refill);
                 }
                 Got::Unreadable => None,
-                Got::Ready => Some(self.tables.pages.expect(id).content.fingerprint(at)),
+                Got::Ready => Some(self.store.tables.pages.expect(id).content.fingerprint(at)),
             };
             self.background.refill.rereading.carriers.pop();
-            let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !self.tables.is_losing_its_name(pbn)) else { continue };
+            let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !self.store.tables.is_losing_its_name(pbn)) else {
+                continue;
+            };
             if let Some(block) = self.in_memory(pbn) {
                 self.background.refill.entries += self.offer_slots(pbn, block.block(0));
                 continue;
             }
             asked += 1;
             cost += 1;
-            self.space.pin(pbn);
-            let at = self.geometry.block_at(pbn);
-            self.io.read(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
+            self.store.space.pin(pbn);
+            let at = self.store.geometry.block_at(pbn);
+            self.store.io.read(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
         }
         self.background.refill.rereading.reading = asked;
         self.background.refill.waits = asked > 0;
         if asked > 0 {
-            let ms = (cost * 1000).div_ceil(self.settings.refill_reads_per_second);
-            self.background.refill.rereading.pause = Some(self.io.now.plus_ms(ms));
+            let ms = (cost * 1000).div_ceil(self.store.settings.refill_reads_per_second);
+            self.background.refill.rereading.pause = Some(self.store.io.now.plus_ms(ms));
         } else {
-            self.io.schedule.more_background = true;
+            self.store.io.schedule.more_background = true;
         }
     }
 
@@ -122,7 +124,7 @@ impl Engine {
         if result.is_ok() && unit::claims(block) == authenticator && self.authentic(pbn, block).is_some() {
             self.background.refill.entries += self.offer_slots(pbn, block);
         }
-        self.space.unpin(pbn);
+        self.store.space.unpin(pbn);
         self.reread_one();
     }
 
@@ -134,7 +136,7 @@ impl Engine {
                 let is_named = self.authentic(pbn, buffer.block(i)).is_none() && self.name_again(pbn, fingerprint);
                 self.background.refill.named += u64::from(is_named);
             }
-            self.space.unpin(pbn);
+            self.store.space.unpin(pbn);
         }
         self.reread_one();
     }
@@ -142,7 +144,7 @@ impl Engine {
     fn reread_one(&mut self) {
         self.background.refill.rereading.reading -= 1;
         if self.background.refill.rereading.reading == 0 {
-            self.io.schedule.push(Task::Refill);
+            self.store.io.schedule.push(Task::Refill);
         }
     }
 }
