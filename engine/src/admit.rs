@@ -8,18 +8,18 @@
 
 use crate::buffer::{BufferMut, Slice};
 use crate::engine::Engine;
-use crate::expect::Expect;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::interface::{Class, Failure, Op, Reply, Request, RequestId};
 use crate::io::IoFor;
-use crate::link::Compared;
 use crate::memory::Part;
 use crate::promise::Unspoken;
 use crate::recall::RECALLED;
 use crate::schedule::Blocked;
 use crate::schedule::Task;
-use crate::slot::{in_slot, slot_of};
+use crate::store::Compared;
+use crate::store::Expect;
+use crate::store::{in_slot, slot_of};
 use crate::tables::Wanted;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, SECTOR_BYTES, count, index};
 
@@ -315,7 +315,7 @@ impl Engine {
             MapEntry::Lost => self.end_write(op, Some(Failure::Io)),
             MapEntry::Block { pbn, slot } => {
                 self.pin_for(op, pbn);
-                if let Some(here) = self.in_memory(pbn).and_then(|block| in_slot(&block, slot)) {
+                if let Some(here) = self.store.in_memory(pbn).and_then(|block| in_slot(&block, slot)) {
                     self.merge(op, Some(&here));
                 } else {
                     self.requests.writes[op].stage = WriteStage::Reading;
@@ -355,7 +355,7 @@ impl Engine {
         let compared = stored.and_then(|stored| self.compare_stored(op, pbn, in_slots, stored));
         if let (Some(stored), Some(Compared::SameSlot(_, _, authenticator))) = (stored, compared) {
             // The next duplicate of one of its slots need not read it.
-            if matches!(self.expect_content(pbn), Expect::Carrier(value) if value == authenticator)
+            if matches!(self.store.expect_content(pbn), Expect::Carrier(value) if value == authenticator)
                 && !self.store.contents.suspects.contains(&pbn)
             {
                 self.store.contents.cache.fill(pbn, stored.block(0));
@@ -374,7 +374,7 @@ impl Engine {
             return (whole.block(0) == stored.block(0)).then_some(Compared::Same(pbn));
         }
         let Digest::Of(fingerprint) = digest else { return None };
-        let authenticator = self.authentic(pbn, stored.block(0))?;
+        let authenticator = self.store.authentic(pbn, stored.block(0))?;
         let slot = slot_of(stored.block(0), fingerprint)?;
         let same = in_slot(stored, slot)?.block(0) == whole.block(0);
         same.then_some(Compared::SameSlot(pbn, slot, authenticator))
@@ -384,14 +384,14 @@ impl Engine {
         let WriteStage::Verifying { buffer, digest, pbn } = &self.requests.writes[op].stage else { return };
         let (buffer, digest, pbn) = (buffer.clone(), *digest, *pbn);
         let Some(MapEntry::Block { slot, .. }) = self.requests.writes[op].base else { return };
-        let expect = if self.store.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
+        let expect = if self.store.settings.verify_reads { self.store.expect_content(pbn) } else { Expect::Unknown };
         if let Expect::Page(id) = expect {
             return self.store.tables.wait(&mut self.store.io, id, Task::Write(op));
         }
-        match self.verified(pbn, slot, &expect, digest, &buffer) {
+        match self.store.verified(pbn, slot, &expect, digest, &buffer) {
             Some(content) => self.merge(op, Some(&content)),
             None => {
-                self.content_damaged(pbn);
+                self.store.content_damaged(pbn);
                 self.end_write(op, Some(Failure::Io));
             }
         }

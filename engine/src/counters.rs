@@ -20,7 +20,7 @@ impl Engine {
     pub(crate) fn look_at_counters(&mut self) {
         let sequence = self.scheme.log.as_ref().map_or(0, |log| log.last_sequence());
         let used_up =
-            self.medium.superblock.used_up().is_some() || self.store.tables.open.number.0 >= COUNTER_STOP || sequence >= COUNTER_STOP;
+            self.store.medium.superblock.used_up().is_some() || self.store.tables.open.number.0 >= COUNTER_STOP || sequence >= COUNTER_STOP;
         if !used_up || self.state.used_up {
             return;
         }

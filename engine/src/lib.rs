@@ -10,6 +10,7 @@ pub mod buffer;
 pub mod memory;
 pub mod units;
 
+mod background;
 mod charge;
 mod contents;
 mod engine;
@@ -31,22 +32,15 @@ mod part;
 mod promise;
 mod proof;
 mod recall;
-mod room;
 mod space;
 mod unmap;
-
-mod by_block;
-mod expect;
 
 mod log;
 
 mod commit;
 mod counters;
-mod recover;
 
-mod cache;
 mod read;
-mod slot;
 
 pub mod stats;
 

@@ -8,47 +8,18 @@
 use crate::buffer::Slice;
 use crate::contents::Run;
 use crate::engine::Engine;
-use crate::fingerprint::{Digest, Fingerprint};
-use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
-use crate::interface::{Class, Failure, IoFailure, IoId, Notice, Promised, RequestId};
+use crate::fingerprint::Digest;
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
+use crate::interface::{Class, Failure, IoFailure, IoId, Promised, RequestId};
 use crate::io::IoFor;
-use crate::log::Log;
 use crate::promise::Named;
 use crate::schedule::Blocked;
-use crate::slot::{in_slot, slot_of};
 use crate::space::Fresh;
-use crate::tables::Got;
-use crate::units::{Epoch as Number, Lbn, Pbn};
-
-/// What a byte-by-byte comparison has shown so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compared {
-    Nothing,
-    Same(Pbn),
-    /// The content of that slot, in the carrier with this authenticator.
-    SameSlot(Pbn, u8, Fingerprint),
-    Differs(Pbn),
-}
-
-/// Since when an LBN means what it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Since {
-    Durable,
-    /// From this epoch on, which fills or commits.
-    Epoch(Number),
-}
+use crate::store::{Compared, Known, Since};
+use crate::units::{Lbn, Pbn};
 
 /// The most blocks in one command.
 const RUN_BLOCKS_MAX: u64 = 256;
-
-/// What became of a look for a duplicate.
-enum Known {
-    /// Link to this slot of it; its refs page is in memory.
-    Duplicate(Pbn, u8),
-    /// The LBN means it already.
-    Unchanged(Pbn, u8, Since),
-    New,
-}
 
 impl Engine {
     /// Gives `lbn` the content of `slice`.
@@ -65,11 +36,11 @@ impl Engine {
             Digest::Partial => return Err(Blocked::Failed(Failure::Invalid)),
         };
         let content = Named { slice, fingerprint };
-        if self.medium.superblock.is_protected(lbn) {
+        if self.store.medium.superblock.is_protected(lbn) {
             let value = self.store.keys.fingerprinter.checksum(slice.block(0));
             return self.link_new(request, lbn, content, FingerprintEntry { kind: Kind::Checksum, value });
         }
-        match self.find_duplicate(lbn, slice, &fingerprint, compared)? {
+        match self.store.find_duplicate(lbn, slice, &fingerprint, compared)? {
             Known::Duplicate(pbn, slot) => {
                 self.link_duplicate(request, lbn, (pbn, slot), content);
                 Ok(())
@@ -85,104 +56,13 @@ impl Engine {
         }
     }
 
-    /// A stored block with this content that may take one more link.
-    fn find_duplicate(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Compared) -> Result<Known, Blocked> {
-        let Some(pbn) = self.store.index.get(fp) else { return Ok(Known::New) };
-        if compared == Compared::Differs(pbn) || self.store.contents.suspects.contains(&pbn) {
-            return Ok(Known::New);
-        }
-        let Some(slot) = self.confirmed(pbn, fp, compared)? else {
-            self.store.index.remove(fp, pbn);
-            return Ok(Known::New);
-        };
-        if let Some(since) = self.means_already(lbn, pbn, slot) {
-            return Ok(Known::Unchanged(pbn, slot, since));
-        }
-        let (page, _) = self.store.geometry.refs_of(pbn);
-        match self.store.tables.ensure(&mut self.store.io, page) {
-            Got::Wait => return Err(Blocked::Page(page)),
-            Got::Unreadable => return Ok(Known::New),
-            Got::Ready => {}
-        }
-        let refs = self.store.tables.refs_now(pbn);
-        if refs == 0 {
-            self.store.io.notice(Notice::Damage { what: "a fingerprint names a block without links", at: pbn.0 });
-            self.store.index.remove(fp, pbn);
-            return Ok(Known::New);
-        }
-        if refs == REFS_UNKNOWN || refs >= self.link_limit() {
-            self.store.io.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
-            return Ok(Known::New);
-        }
-        // A slot has been compared if its carrier had to be read; else it is compared here.
-        let is_compared = compared == Compared::Same(pbn) || matches!(compared, Compared::SameSlot(same, ..) if same == pbn);
-        if self.store.settings.verify_duplicates && !is_compared {
-            match self.in_memory(pbn).map(|block| in_slot(&block, slot)) {
-                Some(Some(stored)) if stored.block(0) == slice.block(0) => {}
-                Some(_) => return Ok(Known::New),
-                None if slot > 0 => return Err(Blocked::Carrier(pbn)),
-                None => return Err(Blocked::Compare(pbn)),
-            }
-        }
-        Ok(Known::Duplicate(pbn, slot))
-    }
-
-    /// The slot of `pbn` in which, as the medium or a birth on its way there says, this content lies.
-    fn confirmed(&mut self, pbn: Pbn, fp: &Fingerprint, compared: Compared) -> Result<Option<u8>, Blocked> {
-        if pbn.0 >= self.store.geometry.data_blocks {
-            return Ok(None);
-        }
-        let birth = self.store.space.fresh.get(pbn).filter(|fresh| fresh.waits);
-        let entry = match birth.map(|fresh| FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint }) {
-            Some(entry) => entry,
-            None => {
-                let (page, at) = self.store.geometry.fingerprint_of(pbn);
-                match self.store.tables.ensure(&mut self.store.io, page) {
-                    Got::Wait => return Err(Blocked::Page(page)),
-                    Got::Unreadable => return Ok(None),
-                    Got::Ready => self.store.tables.pages.expect(page).content.fingerprint(at),
-                }
-            }
-        };
-        match entry.kind {
-            Kind::Fingerprint => Ok((entry.value == *fp).then_some(0)),
-            // What the log takes a name from still has it on its page, and may be in the index by its slots.
-            Kind::Carrier if self.store.tables.is_losing_its_name(pbn) => Ok(None),
-            Kind::Carrier => match compared {
-                Compared::SameSlot(same, slot, authenticator) if same == pbn && authenticator == entry.value => Ok(Some(slot)),
-                _ => match self.in_memory(pbn) {
-                    Some(block) => Ok(slot_of(block.block(0), fp)),
-                    None => Err(Blocked::Carrier(pbn)),
-                },
-            },
-            Kind::None | Kind::Checksum => Ok(None),
-        }
-    }
-
-    /// A block, where it is in memory and known to be right.
-    pub(crate) fn in_memory(&mut self, pbn: Pbn) -> Option<Slice> {
-        self.store.space.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.store.contents.cache.get(pbn))
-    }
-
-    /// Whether the LBN is known, without any I/O, to mean this block already, and since when.
-    fn means_already(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) -> Option<Since> {
-        let (entry, since) = match self.store.tables.overlay(lbn) {
-            Some((entry, epoch)) => (entry, Since::Epoch(epoch)),
-            None => {
-                let (page, at) = self.store.geometry.map_of(lbn);
-                (self.store.geometry.known(self.store.tables.pages.get(page)?.content.map(at)), Since::Durable)
-            }
-        };
-        (entry == MapEntry::Block { pbn, slot }).then_some(since)
-    }
-
     fn link_duplicate(&mut self, request: RequestId, lbn: Lbn, (pbn, slot): (Pbn, u8), content: Named<'_>) {
         self.store.io.ledger.duplicates += 1;
         self.promise_block(request, self.store.tables.open.number, lbn, (pbn, slot), content);
         self.store.space.change_refs(&mut self.store.io, &mut self.store.tables, pbn, 1);
         self.store.tables.open.refs_pages.insert(self.store.geometry.refs_of(pbn).0.index);
         self.set_point(lbn, MapEntry::Block { pbn, slot });
-        self.held_for_another(pbn, lbn);
+        self.store.held_for_another(pbn, lbn);
         self.pack_if_large(self.store.tables.open.number);
     }
 
@@ -248,22 +128,9 @@ impl Engine {
         let dies = born_now && self.store.tables.refs_now(pbn) == 2;
         self.store.space.change_refs(&mut self.store.io, &mut self.store.tables, pbn, if dies { -2 } else { -1 });
         if dies {
-            self.end_birth(pbn);
+            self.store.end_birth(pbn);
         }
         self.store.tables.open.birth_lost_a_link |= born_now && !dies;
-    }
-
-    /// Forgets the fingerprint of a block that never needs to enter the table.
-    pub(crate) fn end_birth(&mut self, pbn: Pbn) {
-        let fresh = self.store.space.fresh.get_mut(pbn).expect("only a birth that waits is ended");
-        fresh.waits = false;
-        let (kind, fingerprint, epoch, done) = (fresh.kind, fresh.fingerprint, fresh.epoch, fresh.held.is_none());
-        if self.drop_held(pbn, epoch) || done {
-            self.store.space.forget_fresh(pbn);
-        }
-        if kind == Kind::Fingerprint {
-            self.store.index.remove(&fingerprint, pbn);
-        }
     }
 
     fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
@@ -314,7 +181,7 @@ impl Engine {
     /// requests: were it kept, further requests could wait for that memory for ever, and a flush among them would never hear of the failure.
     pub(crate) fn release_unsent_content(&mut self) {
         let run = self.store.contents.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
-        let held_back = self.scheme.log.iter().flat_map(Log::held_back);
+        let held_back = self.store.contents.held.blocks();
         for pbn in run.chain(held_back) {
             self.store.space.fresh.get_mut(pbn).into_iter().for_each(|fresh| fresh.held = None);
         }

@@ -123,7 +123,7 @@ impl Engine {
         if !self.store.settings.keeps_promises || self.store.io.stage == Stage::Recalling {
             return;
         }
-        let (is_held_back, has_block, contents_max) = (self.is_held_back(pbn), self.content_has_block(), self.contents_max());
+        let (is_held_back, has_block, contents_max) = (self.store.is_held_back(pbn), self.content_has_block(), self.contents_max());
         let is_in_doubt = self.is_in_doubt(pbn, slot);
         // The carrier of an epoch that commits may yet fall, and with it the place.
         let has_no_name = is_held_back || is_in_doubt && self.store.space.is_of_scheme(pbn);
@@ -153,7 +153,7 @@ impl Engine {
 
     /// Whether a block is a carrier or pack that no durable epoch names yet, and a slot of it is meant.
     fn is_in_doubt(&self, pbn: Pbn, slot: u8) -> bool {
-        slot > 0 && self.store.space.fresh.get(pbn).is_some_and(|fresh| fresh.epoch > self.medium.superblock.last_epoch.0)
+        slot > 0 && self.store.space.fresh.get(pbn).is_some_and(|fresh| fresh.epoch > self.store.medium.superblock.last_epoch.0)
     }
 
     /// Content that was held back is on its way to this block, and will lie there like this.
@@ -210,7 +210,7 @@ impl Engine {
         if sector / count(SECTORS) == id.index {
             let sum = self.store.tables.pages.expect(id).content.sum(index(sector % count(SECTORS)));
             let traces = [self.journal.trace, Some(Trace::Map { sector, sum })];
-            self.store.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces });
+            self.store.io.out.push(Action::Forget { epoch: self.store.medium.superblock.last_epoch, traces });
         }
     }
 
@@ -285,7 +285,7 @@ impl Engine {
     pub(crate) fn remember(&mut self, unspoken: Vec<Unspoken>) {
         let mut promises = Vec::with_capacity(unspoken.len());
         for Unspoken { order, promise } in unspoken {
-            if promise.epoch <= self.medium.superblock.last_epoch {
+            if promise.epoch <= self.store.medium.superblock.last_epoch {
                 continue;
             }
             if let Promised::Link { lbn, .. } | Promised::Content { lbn, .. } | Promised::Zero { lbn } = promise.what {

@@ -112,13 +112,13 @@ impl Engine {
     pub(crate) fn store_is_known(&mut self) {
         if let (Some(Trace::Map { .. }), Some(_)) = (self.journal.trace, &self.scheme.log) {
             self.journal.trace = Some(Trace::Log { sequence: self.log_end() });
-            self.store.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces: [self.journal.trace, None] });
+            self.store.io.out.push(Action::Forget { epoch: self.store.medium.superblock.last_epoch, traces: [self.journal.trace, None] });
         }
     }
 
     /// The last sequence of the log as this opening found it.
     fn log_end(&self) -> u64 {
-        self.journal.log_end.unwrap_or(self.medium.superblock.last_log_sequence)
+        self.journal.log_end.unwrap_or(self.store.medium.superblock.last_log_sequence)
     }
 
     /// The sum of a sector of the map; none where it cannot be read, or is not there.
@@ -177,7 +177,7 @@ impl Engine {
             Got::Ready => self.store.tables.refs_now(pbn) > 0,
         };
         // Where garbage is possible, a count may stand for links that were lost; and their content with them.
-        Ok(InTables { entry, is_linked: is_counted && self.scheme.log.is_some() && !self.medium.superblock.garbage_possible })
+        Ok(InTables { entry, is_linked: is_counted && self.scheme.log.is_some() && !self.store.medium.superblock.garbage_possible })
     }
 
     pub(crate) fn proof_arrived(&mut self, first: Pbn, buffer: BufferMut, digests: &[Digest], result: Result<(), IoFailure>) {
@@ -196,7 +196,7 @@ impl Engine {
                 if !self.note_content(pbn, block, digest) {
                     continue;
                 }
-                if let (Kind::None, Some(authenticator)) = (known.entry.kind, self.authentic(pbn, block)) {
+                if let (Kind::None, Some(authenticator)) = (known.entry.kind, self.store.authentic(pbn, block)) {
                     self.journal.proofs.unnamed.insert(pbn, authenticator);
                 }
                 if !self.is_durable(&known, pbn, block, digest) {
@@ -215,7 +215,7 @@ impl Engine {
 
     /// Notes what a block was found to hold. Whether a promise asks for any of it.
     fn note_content(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
-        let authentic = self.authentic(pbn, block).is_some();
+        let authentic = self.store.authentic(pbn, block).is_some();
         let slots = if authentic { unit::slots(block).unwrap_or_default() } else { Vec::new() };
         let proofs = &mut self.journal.proofs;
         let is_there = |&&(_, slot, proof): &&(Pbn, u8, Fingerprint)| match slot {
@@ -233,7 +233,7 @@ impl Engine {
     fn is_durable(&self, known: &InTables, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
         match known.entry.kind {
             Kind::None => known.is_linked,
-            Kind::Carrier => self.authentic(pbn, block) == Some(known.entry.value),
+            Kind::Carrier => self.store.authentic(pbn, block) == Some(known.entry.value),
             Kind::Fingerprint => digest == Digest::Of(known.entry.value),
             Kind::Checksum => known.entry.is_of(&self.store.keys.fingerprinter, block) == Some(true),
         }

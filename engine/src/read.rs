@@ -7,7 +7,6 @@
 
 use crate::buffer::{BufferMut, Slice};
 use crate::engine::Engine;
-use crate::expect::Expect;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::format::page::PageId;
@@ -15,7 +14,8 @@ use crate::interface::{Class, Failure, IoFailure, Reply, Request, Segment};
 use crate::io::IoFor;
 use crate::memory::Part;
 use crate::schedule::Task;
-use crate::slot::{Judged, in_slot};
+use crate::store::Expect;
+use crate::store::{Judged, in_slot};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 
 #[derive(Clone)]
@@ -124,7 +124,9 @@ impl Engine {
         while count(self.requests.reads[op].pieces.len()) < blocks && !self.requests.reads[op].bad {
             let lbn = Lbn(first + count(self.requests.reads[op].pieces.len()));
             match self.store.tables.lookup(&mut self.store.io, lbn) {
-                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.state.log_counts_upto.is_some() => self.requests.reads[op].bad = true,
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if self.store.tables.proved_only.is_some() => {
+                    self.requests.reads[op].bad = true
+                }
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.requests.reads[op].pieces.push(Piece::Zeroes),
                 Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < self.store.geometry.data_blocks => self.take_block(op, pbn, slot),
                 Ok(_) => self.requests.reads[op].bad = true,
@@ -142,7 +144,7 @@ impl Engine {
     fn take_block(&mut self, op: usize, pbn: Pbn, slot: u8) {
         let held = self.store.space.fresh.get(pbn).and_then(|f| f.held.clone());
         // What a damaged log leaves has to be proved anew for each LBN.
-        let is_trusted = self.state.log_counts_upto.is_none();
+        let is_trusted = self.store.tables.proved_only.is_none();
         if let Some(here) = held.or_else(|| if is_trusted { self.cached(pbn) } else { None }) {
             match in_slot(&here, slot) {
                 Some(content) => self.requests.reads[op].pieces.push(Piece::Here(content)),
@@ -206,7 +208,7 @@ impl Engine {
                 continue;
             }
             let pbn = self.requests.reads[op].runs[from.run].first + count(from.at);
-            let expect = if self.store.settings.verify_reads { self.expect_content(pbn) } else { Expect::Unknown };
+            let expect = if self.store.settings.verify_reads { self.store.expect_content(pbn) } else { Expect::Unknown };
             if let Expect::Page(page) = expect {
                 return self.store.tables.wait(&mut self.store.io, page, Task::Read(op));
             }
@@ -219,7 +221,7 @@ impl Engine {
             }
             let (slice, digests) = self.requests.reads[op].runs[from.run].arrived.as_ref().expect("every run has arrived");
             let (block, digest) = (slice.nth(from.at), digests.get(from.at).copied().unwrap_or(Digest::Partial));
-            match self.is_proved(self.requests.reads[op].lbn(piece), pbn, &expect, digest, block.block(0)) {
+            match self.store.is_proved(self.requests.reads[op].lbn(piece), pbn, &expect, digest, block.block(0)) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.requests.reads[op].bad = true;
@@ -229,14 +231,14 @@ impl Engine {
             }
             let found = match judged {
                 Some((at, found)) if at == (from.run, from.at) => found,
-                _ => self.judge(pbn, from.slot, &expect, digest, block.block(0)),
+                _ => self.store.judge(pbn, from.slot, &expect, digest, block.block(0)),
             };
             judged = Some(((from.run, from.at), found));
             self.name_what_was_read(self.requests.reads[op].lbn(piece), pbn, from.slot, &expect, digest);
-            match self.slot_as_judged(pbn, &block, from.slot, found) {
+            match self.store.slot_as_judged(pbn, &block, from.slot, found) {
                 Some(content) => self.requests.reads[op].pieces[piece] = Piece::Here(content),
                 None => {
-                    self.content_damaged(pbn);
+                    self.store.content_damaged(pbn);
                     self.requests.reads[op].bad = true;
                 }
             }
@@ -249,11 +251,11 @@ impl Engine {
     fn name_what_was_read(&mut self, lbn: Lbn, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest) {
         let is_nameless = match expect {
             Expect::Short(_) => true,
-            Expect::Unknown => !self.medium.superblock.is_protected(lbn),
+            Expect::Unknown => !self.store.medium.superblock.is_protected(lbn),
             _ => false,
         };
         if let (true, 0, Digest::Of(fingerprint)) = (is_nameless && self.store.settings.verify_reads, slot, digest) {
-            self.name_again(pbn, fingerprint);
+            self.store.name_again(pbn, fingerprint);
         }
     }
 

@@ -18,11 +18,11 @@ use crate::format::page::PageId;
 use crate::interface::{Action, Class, IoFailure, Legacy, Notice, Promised, RequestId};
 use crate::io::IoFor;
 use crate::io::Stage;
-use crate::link::Compared;
 use crate::proof::Proofs;
 use crate::schedule::Task;
-use crate::slot::in_slot;
 use crate::space::Fresh;
+use crate::store::Compared;
+use crate::store::in_slot;
 use crate::tables::Got;
 use crate::units::{BLOCK_SIZE, Lbn, Pbn};
 
@@ -105,7 +105,7 @@ impl Engine {
         let takes_link = match self.store.tables.ensure(&mut self.store.io, page) {
             Got::Wait => Err(page),
             Got::Unreadable => Ok(false),
-            Got::Ready if self.store.tables.refs_now(pbn) >= self.link_limit() => Ok(false),
+            Got::Ready if self.store.tables.refs_now(pbn) >= self.store.space.link_limit(&self.store.tables) => Ok(false),
             Got::Ready => self.is_carrier_known(pbn, slot),
         };
         match takes_link {
@@ -178,7 +178,7 @@ impl Engine {
         let block = buffer.freeze().slice(0, 1);
         let is_right = match slot {
             0 => digests.first() == Some(&Digest::Of(*proof)),
-            _ => self.authentic(pbn, block.block(0)).is_some(),
+            _ => self.store.authentic(pbn, block.block(0)).is_some(),
         };
         match in_slot(&block, slot).filter(|_| result.is_ok() && is_right) {
             Some(content) => self.recall_content(lbn, content),
@@ -236,7 +236,7 @@ impl Engine {
     fn takes_link_now(&mut self) -> bool {
         let Some(&Promised::Link { pbn, .. }) = self.journal.recalled.front() else { return false };
         let (page, _) = self.store.geometry.refs_of(pbn);
-        self.store.tables.pages.get(page).is_some() && self.store.tables.refs_now(pbn) < self.link_limit()
+        self.store.tables.pages.get(page).is_some() && self.store.tables.refs_now(pbn) < self.store.space.link_limit(&self.store.tables)
     }
 
     /// Serves once everything recalled is durable.
@@ -258,7 +258,7 @@ impl Engine {
             self.store.io.out.push(Action::Recalled);
             if self.journal.is_set_back {
                 // The next server is not to look for what this store lacks.
-                self.store.io.out.push(Action::Forget { epoch: self.medium.superblock.last_epoch, traces: [None; 2] });
+                self.store.io.out.push(Action::Forget { epoch: self.store.medium.superblock.last_epoch, traces: [None; 2] });
             }
         }
         self.store.space.promised.clear();

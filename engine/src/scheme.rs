@@ -1,6 +1,6 @@
 //! What makes epochs durable: the commit under way, what waits behind it, and the carried log.
 
-use crate::commit::{Anticipation, Commit, Settle};
+use crate::commit::{Anticipation, Commit};
 use crate::log::Log;
 
 /// The commit scheme of an open volume.
@@ -8,7 +8,6 @@ use crate::log::Log;
 pub(crate) struct Scheme {
     pub anticipation: Anticipation,
     pub commit: Option<Commit>,
-    pub settle: Settle,
     /// The carried log, in its mode, and while a live one is emptied.
     pub log: Option<Log>,
 }

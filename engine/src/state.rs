@@ -1,8 +1,6 @@
 //! How far the service of the volume has come, and what it has found.
 
 use crate::log::Opening;
-use crate::recover::{Recount, Refill};
-use crate::units::Epoch;
 
 /// Of an opening.
 #[derive(Default)]
@@ -12,12 +10,6 @@ pub(crate) struct Recovery {
     pub updates: u8,
 }
 
-/// Work that nobody waits for.
-pub(crate) struct Background {
-    pub refill: Refill,
-    pub recount: Recount,
-}
-
 /// Where the service stands.
 #[derive(Default)]
 pub(crate) struct State {
@@ -25,7 +17,5 @@ pub(crate) struct State {
     pub used_up: bool,
     /// The flush of the opening failed.
     pub unflushed: bool,
-    /// The log is a damaged one: its last epoch that counts.
-    pub log_counts_upto: Option<Epoch>,
     pub close_asked: bool,
 }

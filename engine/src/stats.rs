@@ -83,15 +83,15 @@ impl Engine {
             gone: self
                 .store
                 .space
-                .gone(&self.store.tables, self.scheme.log.iter().flat_map(Log::unlinked).chain(self.scheme.settle.unlinked())),
+                .gone(&self.store.tables, self.scheme.log.iter().flat_map(Log::unlinked).chain(self.store.settle.unlinked())),
             lifetime: self.lifetime(),
-            has_slots: self.medium.superblock.has_slots(),
-            carriers: self.background.refill.carriers(),
+            has_slots: self.store.medium.superblock.has_slots(),
+            carriers: self.store.space.carriers.all(),
             unpacked: self.store.space.unpacked(self.carriers()),
             log: self.scheme.log.as_ref().map(|log| log.blocks_kept(&self.store.space)),
             index_entries: self.store.index.len(),
             index_capacity: self.store.index.capacity(),
-            garbage_possible: self.medium.superblock.garbage_possible,
+            garbage_possible: self.store.medium.superblock.garbage_possible,
             recount_running: self.background.recount.running(),
             memory: Part::ALL
                 .iter()

@@ -12,7 +12,7 @@ impl Engine {
             let (_, blocks) = self.store.io.durability.removed.pop_front().expect("it was seen in front");
             self.store.tables.removals.sent -= crate::units::count(blocks.len());
             self.store.space.reclaimed(blocks[0].0 / crate::space::GRANULE_BLOCKS);
-            self.scheme.settle.unlink(blocks);
+            self.store.settle.unlink(blocks);
             self.store.io.schedule.push(Task::Settle);
         }
         while self.store.io.durability.bits.front().is_some_and(|(stamp, _)| *stamp <= mark) {

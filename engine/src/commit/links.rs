@@ -64,7 +64,7 @@ impl Engine {
         let commit = self.scheme.commit.as_mut().expect("a step belongs to a commit");
         let first = self.store.geometry.first_lbn(id);
         let end = Lbn((first.0 + Region::Map.entries_per_page()).min(self.store.geometry.logical_blocks));
-        let Tables { pages, committing: Some(epoch), .. } = &mut self.store.tables else { return };
+        let Tables { pages, committing: Some(epoch), window, .. } = &mut self.store.tables else { return };
         let (page, number) = (pages.expect(id), epoch.number.get());
         let mut changed = None;
         let mut set = |lbn: Lbn, entry: MapEntry, unlinked: &mut Vec<crate::units::Pbn>| {
@@ -79,7 +79,7 @@ impl Engine {
                 page.content.set_map(at, entry);
                 changed = Some(at / index(Region::Map.entries_per_sector()));
             }
-            self.background.recount.relinked(lbn, old.pbn(), entry.pbn());
+            window.relinked(lbn, old.pbn(), entry.pbn());
         };
         let before = epoch.ranges.range(..first).next_back().map(|(&f, &e)| (f, e));
         let within = epoch.ranges.range(first..end).map(|(&f, &e)| (f, e));

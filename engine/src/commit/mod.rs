@@ -15,11 +15,9 @@ mod links;
 mod open_close;
 mod ordered;
 mod seal;
-mod settle;
 mod superblock;
 
 pub(crate) use anticipate::Anticipation;
-pub(crate) use settle::Settle;
 pub(crate) use superblock::Updates;
 
 use crate::engine::Engine;

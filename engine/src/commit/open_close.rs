@@ -31,7 +31,7 @@ impl Engine {
 
     /// The log is read, and places are chosen for its next units: the superblock comes next.
     pub(crate) fn say_opened(&mut self) {
-        let s = &mut self.medium.superblock;
+        let s = &mut self.store.medium.superblock;
         if !s.clean && !s.is_log_live() {
             s.garbage_possible = true;
             // Where another recount had come to, there may be new garbage before it.
@@ -53,9 +53,9 @@ impl Engine {
 
     /// A superblock update is durable (or the volume has failed).
     pub(super) fn superblock_flushed(&mut self) {
-        self.medium.is_busy = false;
+        self.store.medium.is_busy = false;
         self.checkpoint_after_superblock();
-        if self.medium.is_busy {
+        if self.store.medium.is_busy {
             // The end of a checkpoint has begun another.
             return;
         }
@@ -63,7 +63,7 @@ impl Engine {
             Stage::Opening if self.store.io.failed => self.opening_failed(),
             Stage::Opening if self.recovery.updates < 2 => self.update_opened(),
             Stage::Opening => self.settle_end(),
-            Stage::ClosingSuperblock if self.medium.writes_left == 0 => self.closed(),
+            Stage::ClosingSuperblock if self.store.medium.writes_left == 0 => self.closed(),
             _ => {}
         }
     }
@@ -106,19 +106,19 @@ impl Engine {
         }
         match self.store.io.stage {
             Stage::ClosingEpochs => {
-                let idle = self.store.tables.open.is_empty() && self.scheme.commit.is_none() && self.scheme.settle.is_empty();
+                let idle = self.store.tables.open.is_empty() && self.scheme.commit.is_none() && self.store.settle.is_empty();
                 if idle && self.store.io.read_only {
                     self.closed();
                 } else if idle && self.checkpoint_empties_log() {
                     // An empty log: all that it says is on the pages.
-                } else if idle && !self.medium.is_busy {
+                } else if idle && !self.store.medium.is_busy {
                     self.store.space.discard_freed(&mut self.store.io, &mut self.store.tables, true);
                     self.store.io.stage = Stage::ClosingPages;
                     self.go_on_closing();
                 }
             }
             Stage::ClosingPages => self.flush_when_sent(Stage::ClosingPagesFlush),
-            Stage::ClosingBits if self.scheme.settle.is_empty() && self.store.io.durability.bits_ready.is_empty() => {
+            Stage::ClosingBits if self.store.settle.is_empty() && self.store.io.durability.bits_ready.is_empty() => {
                 self.flush_when_sent(Stage::ClosingBitsFlush);
             }
             _ => {}
@@ -152,7 +152,7 @@ impl Engine {
             }
             Stage::ClosingBitsFlush => {
                 self.store.io.stage = Stage::ClosingSuperblock;
-                self.medium.superblock.clean = true;
+                self.store.medium.superblock.clean = true;
                 self.close_log_in_superblock();
                 self.keep_for_next_time();
                 self.write_superblock();
@@ -163,8 +163,8 @@ impl Engine {
 
     /// What the superblock remembers from one opening to the next.
     fn keep_for_next_time(&mut self) {
-        self.medium.superblock.recount_position = self.background.recount.position();
-        self.medium.superblock.garbage_possible &= !self.background.recount.is_unsaid;
+        self.store.medium.superblock.recount_position = self.background.recount.position();
+        self.store.medium.superblock.garbage_possible &= !self.store.space.returned.is_unsaid;
     }
 
     fn closed(&mut self) {

@@ -110,7 +110,7 @@ impl Engine {
     pub(crate) fn epoch_is_durable(&mut self) {
         let commit = self.scheme.commit.take().expect("an epoch that became durable was committing");
         let epoch = self.store.tables.committing.take().expect("an epoch that became durable was committing");
-        self.medium.superblock.last_epoch = epoch.number;
+        self.store.medium.superblock.last_epoch = epoch.number;
         self.scheme.anticipation.durable(self.store.io.now);
         if self.has_ring() {
             let log = self.scheme.log.as_ref().filter(|_| commit.log.is_sent());
@@ -124,11 +124,11 @@ impl Engine {
             let removed = epoch.removed.into_iter().collect();
             self.log_epoch_is_durable(epoch.number, commit.log, removed);
         } else {
-            self.scheme.settle.unlink(commit.unlinked);
-            self.scheme.settle.born(epoch.births, epoch.number.0);
-            self.scheme.settle.name(epoch.named);
+            self.store.settle.unlink(commit.unlinked);
+            self.store.settle.born(epoch.births, epoch.number.0);
+            self.store.settle.name(epoch.named);
         }
-        self.scheme.settle.unlink(epoch.cancelled);
+        self.store.settle.unlink(epoch.cancelled);
         self.store.io.schedule.push(Task::Settle);
         let carriers = self.carriers();
         self.store.space.warn_when_filling(&mut self.store.io, carriers);

@@ -106,7 +106,7 @@ impl Engine {
 
     /// Whether so many links of earlier commits still wait for their refs pages that no further ones may be unmapped.
     pub(crate) fn is_behind(&self) -> bool {
-        count(self.scheme.settle.records()) * crate::tables::RECORD_COST_BYTES > self.store.memory.accountant.limit(Part::Dirty)
+        count(self.store.settle.records()) * crate::tables::RECORD_COST_BYTES > self.store.memory.accountant.limit(Part::Dirty)
     }
 
     /// The open epoch begins to commit, and the next one opens.
@@ -159,7 +159,7 @@ impl Engine {
                 newborn.remove(&pbn);
                 // Its links have been cancelled with their LBNs; its fingerprint's goes here.
                 epoch.cancelled.push(pbn);
-                self.end_birth(pbn);
+                self.store.end_birth(pbn);
             }
         }
         newborn

@@ -34,28 +34,28 @@ pub(crate) struct Updates {
 impl Engine {
     /// Begins an update.
     pub(crate) fn write_superblock(&mut self) {
-        debug_assert!(!self.medium.is_busy, "superblock updates go one at a time");
-        self.medium.is_busy = true;
-        self.medium.superblock.generation += 1;
-        let found = &self.medium.superblock.lifetime;
-        self.medium.updates.lived_before.get_or_insert_with(|| found.clone());
-        self.medium.superblock.lifetime = self.lifetime();
-        self.medium.superblock.allocation_cursor = self.store.space.newest;
-        self.medium.updates.client_units = self.store.io.ledger.client_units;
-        let places = copies(self.medium.superblock.geometry.device_bytes);
-        for copy in pair_of(self.medium.superblock.generation) {
+        debug_assert!(!self.store.medium.is_busy, "superblock updates go one at a time");
+        self.store.medium.is_busy = true;
+        self.store.medium.superblock.generation += 1;
+        let found = &self.store.medium.superblock.lifetime;
+        self.store.medium.updates.lived_before.get_or_insert_with(|| found.clone());
+        self.store.medium.superblock.lifetime = self.lifetime();
+        self.store.medium.superblock.allocation_cursor = self.store.space.newest;
+        self.store.medium.updates.client_units = self.store.io.ledger.client_units;
+        let places = copies(self.store.medium.superblock.geometry.device_bytes);
+        for copy in pair_of(self.store.medium.superblock.generation) {
             let mut buffer = self.store.io.buffer(1);
-            self.medium.superblock.encode(copy, buffer.block_mut(0));
-            self.medium.updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
+            self.store.medium.superblock.encode(copy, buffer.block_mut(0));
+            self.store.medium.updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
         }
         self.store.io.read(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
     }
 
     /// Begins an update for the ledger alone, where clients have written much since the last one.
     pub(crate) fn update_for_ledger(&mut self) {
-        let units = self.store.io.ledger.client_units - self.medium.updates.client_units;
+        let units = self.store.io.ledger.client_units - self.store.medium.updates.client_units;
         if units < self.store.settings.ledger_units_max
-            || self.medium.is_busy
+            || self.store.medium.is_busy
             || self.store.io.failed
             || self.store.io.stage != Stage::Serving
         {
@@ -70,7 +70,7 @@ impl Engine {
 
     /// Everything since the volume was created.
     pub(crate) fn lifetime(&self) -> Lifetime {
-        let mut lifetime = self.medium.updates.lived_before.as_ref().unwrap_or(&self.medium.superblock.lifetime).clone();
+        let mut lifetime = self.store.medium.updates.lived_before.as_ref().unwrap_or(&self.store.medium.superblock.lifetime).clone();
         for (total, count) in lifetime.classes.iter_mut().zip(&self.store.io.ledger.written) {
             total.units = total.units.saturating_add(count.units);
             total.bytes = total.bytes.saturating_add(count.bytes);
@@ -88,42 +88,42 @@ impl Engine {
             self.fail_with(Notice::OtherServer {
                 generation: other.generation,
                 incarnation: other.incarnation,
-                is_formatted: other.uuid != self.medium.superblock.uuid,
+                is_formatted: other.uuid != self.store.medium.superblock.uuid,
             });
         }
-        let due = std::mem::take(&mut self.medium.updates.due);
+        let due = std::mem::take(&mut self.store.medium.updates.due);
         if self.store.io.failed {
             return self.superblock_flushed();
         }
-        let generation = self.medium.superblock.generation;
+        let generation = self.store.medium.superblock.generation;
         let [front, _] = pair_of(generation);
-        self.medium.updates.written[front] = Some((generation, Box::new(*due[0].1.block(0))));
+        self.store.medium.updates.written[front] = Some((generation, Box::new(*due[0].1.block(0))));
         for (at, copy) in due {
-            self.medium.writes_left += 1;
+            self.store.medium.writes_left += 1;
             self.store.io.write(IoFor::Superblock, at, vec![copy], Class::Superblock);
         }
     }
 
     /// What stands in a front copy, where another server has written it.
     fn others_copy(&self, copy: usize, found: &[u8; BLOCK_SIZE]) -> Option<Superblock> {
-        let own = self.medium.updates.written[copy].as_ref();
+        let own = self.store.medium.updates.written[copy].as_ref();
         if own.is_some_and(|(_, own)| **own == *found) {
             return None;
         }
         let other = Superblock::decode(found, copy).ok()?;
-        let is_of_this_volume = other.uuid == self.medium.superblock.uuid;
+        let is_of_this_volume = other.uuid == self.store.medium.superblock.uuid;
         let is_others = match own {
             // What is older has not been written since: the device has lost this server's own.
             Some((generation, _)) => !is_of_this_volume || other.generation >= *generation,
             // Before this server has written a copy, an older one may be there, even of another volume. (The update under way has its generation.)
-            None => is_of_this_volume && other.generation >= self.medium.superblock.generation,
+            None => is_of_this_volume && other.generation >= self.store.medium.superblock.generation,
         };
         is_others.then_some(other)
     }
 
     /// Both copies have been sent and have come down.
     pub(crate) fn superblock_written(&mut self) {
-        if self.medium.writes_left == 0 && !self.store.io.failed {
+        if self.store.medium.writes_left == 0 && !self.store.io.failed {
             self.store.io.flush(FlushFor::Superblock);
         }
         if self.store.io.failed {

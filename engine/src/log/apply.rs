@@ -24,7 +24,7 @@ impl Engine {
         }
         if let Some(lbn) = effect.lbn.filter(|_| self.background.recount.running()) {
             for (i, block) in (0..effect.blocks).map(|i| (i, effect.part(i, 1))) {
-                self.background.recount.relinked(lbn + i, block.old, block.to.pbn());
+                self.store.tables.window.relinked(lbn + i, block.old, block.to.pbn());
             }
         }
     }

@@ -20,7 +20,7 @@ impl Engine {
     /// The log needs a block no more, nor does anything that it knows of.
     pub(super) fn leaves_log(&mut self, pbn: Pbn) {
         if self.store.space.leaves_scheme(pbn) {
-            self.scheme.settle.look_at(pbn);
+            self.store.settle.look_at(pbn);
         }
     }
 }

@@ -6,8 +6,8 @@
 //!    block is free again, and was never written.
 //! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
 
-use super::holds::{Held, Holding};
 use crate::Map;
+use crate::contents::{Held, Holding};
 use crate::engine::Engine;
 use crate::format::entry::MapEntry;
 use crate::format::record::Record;
@@ -75,15 +75,14 @@ fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limits: Limits) -> 
 impl Engine {
     /// The blocks of each carrier of the committing epoch, whose records take so many bytes.
     pub(super) fn plan_carriers(&self, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
-        let log = self.scheme.log.as_ref().expect("carriers are the log's");
-        let candidates = log.holding.of(epoch).filter_map(|(pbn, held)| match &held.state {
+        let candidates = self.store.contents.held.of(epoch).filter_map(|(pbn, held)| match &held.state {
             Holding::Small(data) => {
                 let counts = self.store.tables.beside.get(pbn);
                 Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
             }
             Holding::Asked(_) | Holding::Loose | Holding::Noise => None,
         });
-        let limits = Limits { slots: self.store.settings.carrier_slots_max, counts: self.link_limit() };
+        let limits = Limits { slots: self.store.settings.carrier_slots_max, counts: self.store.space.link_limit(&self.store.tables) };
         plan(candidates.collect(), record_bytes, limits)
     }
 
@@ -121,8 +120,7 @@ impl Engine {
 
     /// Takes a held block to another place: the index names it there, and its own block counts nothing any more. With what it counted.
     pub(super) fn take_away(&mut self, epoch: Epoch, block: Pbn, to: Pbn) -> (Fresh, Held, i16) {
-        let log = self.scheme.log.as_mut().expect("only a log holds content back");
-        let held = log.holding.remove(epoch, block).expect("what is moved is held back");
+        let held = self.store.contents.held.remove(epoch, block).expect("what is moved is held back");
         let fresh = self.store.space.fresh.remove(block).expect("what is held back is fresh");
         self.store.index.remove(&fresh.fingerprint, block);
         self.store.index.insert(&fresh.fingerprint, to);

@@ -104,7 +104,7 @@ impl Engine {
 
     /// Begins one, if none is under way and there is anything before the new anchor, or for the superblock to say.
     pub(crate) fn begin_checkpoint(&mut self) {
-        let ends_recount = self.background.recount.is_unsaid;
+        let ends_recount = self.store.space.returned.is_unsaid;
         let is_wanted = |log: &&mut Log| log.keeps_blocks() || log.is_cut_off || ends_recount;
         let Some(log) = self.scheme.log.as_mut().filter(is_wanted) else { return };
         if self.store.io.failed || self.store.io.read_only {
@@ -244,7 +244,7 @@ impl Engine {
         if self.checkpoint().is_spill {
             return self.end_spill();
         }
-        if self.medium.is_busy {
+        if self.store.medium.is_busy {
             self.checkpoint().at = At::SuperblockDue;
             return;
         }
@@ -255,8 +255,8 @@ impl Engine {
             self.recount_is_durable();
         }
         let condensed = self.condensed_by_then();
-        self.medium.superblock.anchor = Some(self.anchor_behind(sequence, epoch, condensed));
-        self.medium.superblock.last_log_sequence = self.scheme.log.as_ref().expect("it is there").next - 1;
+        self.store.medium.superblock.anchor = Some(self.anchor_behind(sequence, epoch, condensed));
+        self.store.medium.superblock.last_log_sequence = self.scheme.log.as_ref().expect("it is there").next - 1;
         self.write_superblock_that_vouches();
     }
 
@@ -266,7 +266,7 @@ impl Engine {
         let before = crate::units::index(sequence + 1 - log.first());
         // That of the unit behind, or of those to come: what was left there before a crash is of a lower one, though not always of a lower one
         // than the unit before.
-        let incarnation = log.walk.get(before).map_or(self.medium.superblock.incarnation, |unit| unit.incarnation);
+        let incarnation = log.walk.get(before).map_or(self.store.medium.superblock.incarnation, |unit| unit.incarnation);
         let places = log.walk.iter().skip(before).map(|unit| unit.pbn).chain(log.places.iter().copied());
         // Never less than a superblock said before.
         let flushed_upto = log.flushed.max(sequence);
@@ -286,7 +286,7 @@ impl Engine {
     }
 
     fn end_checkpoint(&mut self) {
-        let names_places = self.medium.superblock.anchor.as_ref().is_some_and(|anchor| !anchor.places.is_empty());
+        let names_places = self.store.medium.superblock.anchor.as_ref().is_some_and(|anchor| !anchor.places.is_empty());
         let log = self.scheme.log.as_mut().expect("it is there");
         log.is_cut_off &= !names_places;
         let Checkpoint { epoch, sequence, copies, .. } = log.checkpoint.take().expect("it is the checkpoint's superblock");

@@ -198,7 +198,7 @@ impl Engine {
         let units = u32::try_from(writers.len()).expect("a segment is short");
         let mut blocks = Vec::with_capacity(writers.len());
         for (((epoch, writer), pbn), unit) in writers.into_iter().zip(places).zip(0..) {
-            let (kind, incarnation) = (UnitKind::Condensed, self.medium.superblock.incarnation);
+            let (kind, incarnation) = (UnitKind::Condensed, self.store.medium.superblock.incarnation);
             let header = UnitHeader { kind, incarnation, sequence: cut, epoch, unit, units, flushed_upto: before, content_flushed: false };
             self.store.io.ledger.units.filled(kind, &writer);
             let (block, _) = self.sealed(writer, &header, pbn);

@@ -9,12 +9,8 @@
 use super::Log;
 use super::walk::Ended;
 use crate::engine::Engine;
-use crate::expect::Expect;
-use crate::fingerprint::Digest;
-use crate::format::page::PageId;
-use crate::tables::Got;
 use crate::tables::{Committed, Unchained};
-use crate::units::{BLOCK_SIZE, Epoch, Lbn, Pbn, count, index};
+use crate::units::{Epoch, Pbn};
 use std::collections::BTreeSet;
 
 impl Ended {
@@ -29,7 +25,7 @@ impl Ended {
 impl Engine {
     /// Its records count up to this epoch. It may show as the volume opens, or later, when a page comes.
     pub(crate) fn log_is_damaged(&mut self, last: Epoch) {
-        self.state.log_counts_upto = Some(last);
+        self.store.tables.proved_only = Some(last);
         self.store.tables.committed.iter_mut().for_each(|committed| committed.is_end_known = false);
         self.store.settings.verify_reads = true;
         self.fail("a damaged log");
@@ -50,36 +46,5 @@ impl Engine {
         self.store.tables.committed = Some(Committed::new(live.chained(), last, last));
         self.scheme.log = Some(Log::new(ended.end + 1));
         self.log_is_damaged(last);
-    }
-
-    /// Whether what came from the device for an LBN is proved to be its own (invariant 2). `Err`: that page has to come first.
-    pub(crate) fn is_proved(
-        &mut self,
-        lbn: Lbn,
-        pbn: Pbn,
-        expect: &Expect,
-        digest: Digest,
-        block: &[u8; BLOCK_SIZE],
-    ) -> Result<bool, PageId> {
-        let Some(last) = self.state.log_counts_upto else { return Ok(true) };
-        let is_it = match expect {
-            Expect::Fingerprint(value) => digest == Digest::Of(*value),
-            Expect::Carrier(value) => self.authentic(pbn, block) == Some(*value),
-            // Too short a name to prove whose content it is.
-            Expect::Short(_) | Expect::Checksum(_) | Expect::Unknown | Expect::Page(_) => false,
-        };
-        let map = self.age(self.store.geometry.map_of(lbn), last)?;
-        let name = self.age(self.store.geometry.fingerprint_of(pbn), last)?;
-        Ok(is_it && map.is_some() && map == name)
-    }
-
-    /// Up to which epoch the sector of an entry is known; none where it cannot be read.
-    fn age(&mut self, (page, entry): (PageId, usize), last: Epoch) -> Result<Option<Epoch>, PageId> {
-        let sector = index(count(entry) / page.region.entries_per_sector());
-        match self.store.tables.ensure(&mut self.store.io, page) {
-            Got::Wait => Err(page),
-            Got::Unreadable => Ok(None),
-            Got::Ready => Ok(Some(last.max(Epoch(self.store.tables.pages.expect(page).content.tag(sector))))),
-        }
     }
 }

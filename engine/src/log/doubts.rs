@@ -55,7 +55,7 @@ impl Engine {
         if result.is_err() {
             return self.opening_read_failed(IoFor::WitnessRead(id), self.store.geometry.page_at(id), false, id.region.into());
         }
-        let uuid = self.medium.superblock.uuid;
+        let uuid = self.store.medium.superblock.uuid;
         let Some(opening) = self.recovery.opening.as_mut() else { return };
         opening.reads -= 1;
         let epoch = opening.ended.as_ref().expect("it is adopted when all were read").epoch;

@@ -8,9 +8,9 @@
 //! 3. Held content is copied where it would keep a whole request's memory, and counts in the account of memory.
 //! 4. Of a stream of large epochs whose packs save nothing, little is compressed (`gain.rs`), until they save something again.
 
-use super::holds::Holding;
 use super::units::SMALL_BLOCKS_MAX;
 use crate::buffer::Slice;
+use crate::contents::Holding;
 use crate::engine::Engine;
 use crate::format::codec::looks_random;
 use crate::format::entry::Kind;
@@ -27,7 +27,7 @@ const HELD_COST_BYTES: u64 = BLOCK_BYTES;
 impl Engine {
     /// Bytes of memory that held content takes, besides itself.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.scheme.log.as_ref().filter(|_| !self.store.io.failed).map_or(0, |log| count(log.holding.len()) * HELD_COST_BYTES)
+        if self.store.io.failed { 0 } else { count(self.store.contents.held.len()) * HELD_COST_BYTES }
     }
 
     /// Whether content of a block that is born in the open epoch may be held back, if that is so `small`.
@@ -35,8 +35,7 @@ impl Engine {
         let may = self.scheme.log.is_some() && self.store.settings.compression != Compression::Off && kind == Kind::Fingerprint;
         let should = small || self.store.settings.compression == Compression::All;
         // Where memory is short, or the ring that keeps acknowledgements, content goes at once.
-        let has_room =
-            || self.scheme.log.as_ref().is_some_and(|log| log.holding.len() < self.held_blocks_max()) && self.may_promise_content();
+        let has_room = || self.store.contents.held.len() < self.held_blocks_max() && self.may_promise_content();
         may && should && has_room()
     }
 
@@ -49,7 +48,7 @@ impl Engine {
     /// Whether further writes should wait until some of what is held back was compressed, and is packed.
     pub(crate) fn holds_enough(&self) -> bool {
         // Half of the room is left to a request of many blocks.
-        let is_half_full = self.scheme.log.as_ref().is_some_and(|log| log.holding.len() * 2 >= self.held_blocks_max());
+        let is_half_full = self.scheme.log.is_some() && self.store.contents.held.len() * 2 >= self.held_blocks_max();
         (is_half_full || self.ring_wants_packs()) && self.log_asks(self.store.tables.open.number) || self.ring_waits_for_content()
     }
 
@@ -59,22 +58,21 @@ impl Engine {
         if !self.may_hold_back(kind, is_small) {
             return None;
         }
-        let (epoch, holding) =
-            (self.store.tables.open.number, &mut self.scheme.log.as_mut().expect("only a log holds content back").holding);
-        if !is_small && !holding.gain.tries_next() {
+        let (epoch, gain) = (self.store.tables.open.number, &mut self.scheme.log.as_mut().expect("only a log holds content back").gain);
+        if !is_small && !gain.tries_next() {
             return None;
         }
         let is_noise = looks_random(slice.block(0));
         if is_noise && !is_small {
-            holding.gain.note_noise();
+            gain.note_noise();
         }
-        if is_noise && holding.counts(epoch).held == 0 {
+        if is_noise && self.store.contents.held.counts(epoch).held == 0 {
             return None;
         }
         let block = if slice.is_whole_buffer() { slice.clone() } else { self.copy(slice) };
         let asked = (!is_noise).then(|| self.store.io.begin(IoFor::Compress { pbn }));
         self.store.io.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
-        self.scheme.log.as_mut().expect("it was just there").holding.add(epoch, pbn, lbn, asked);
+        self.store.contents.held.add(epoch, pbn, lbn, asked);
         Some(block)
     }
 
@@ -86,8 +84,10 @@ impl Engine {
 
     /// A held block was compressed, if it could be.
     pub(crate) fn compressed(&mut self, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
-        let Some(log) = self.scheme.log.as_mut().filter(|_| !self.store.io.failed) else { return };
-        let Some(epoch) = log.holding.answer(io, pbn, data) else { return };
+        if self.store.io.failed {
+            return;
+        }
+        let Some(epoch) = self.store.contents.held.answer(io, pbn, data) else { return };
         if !self.log_asks(epoch) {
             if !self.is_to_be_packed(epoch) {
                 self.send_held(epoch, |state| !matches!(state, Holding::Small(_)));
@@ -99,8 +99,7 @@ impl Engine {
 
     /// Whether content of an epoch is being compressed.
     pub(super) fn log_asks(&self, epoch: Epoch) -> bool {
-        let log = self.scheme.log.as_ref().expect("only a log holds content back");
-        log.holding.counts(epoch).asked > 0
+        self.store.contents.held.counts(epoch).asked > 0
     }
 
     /// The open epoch has grown: if it is no small one any more, nothing of it rides in a unit.
@@ -123,8 +122,7 @@ impl Engine {
 
     /// Sends what an epoch holds back and that looks so, to its own blocks.
     pub(super) fn send_held(&mut self, epoch: Epoch, wants: impl Fn(&Holding) -> bool) {
-        let log = self.scheme.log.as_mut().expect("only a log holds content back");
-        let goes: Vec<Pbn> = log.holding.of(epoch).filter(|(_, held)| wants(&held.state)).map(|(pbn, _)| pbn).collect();
+        let goes: Vec<Pbn> = self.store.contents.held.of(epoch).filter(|(_, held)| wants(&held.state)).map(|(pbn, _)| pbn).collect();
         self.send_blocks(epoch, goes);
     }
 
@@ -136,7 +134,7 @@ impl Engine {
 
     /// What an epoch holds back no more, because it goes to its own block.
     pub(super) fn take_held(&mut self, epoch: Epoch, pbn: Pbn) -> Slice {
-        let held = self.scheme.log.as_mut().expect("it is there").holding.remove(epoch, pbn).expect("what goes was held back");
+        let held = self.store.contents.held.remove(epoch, pbn).expect("what goes was held back");
         let fresh = self.store.space.fresh.get(pbn).expect("what is held back is fresh");
         let (content, fingerprint) = (fresh.held.clone().expect("what is held back has its content"), fresh.fingerprint);
         self.content_goes_to(pbn, held.lbns.into_iter().map(|lbn| Lies { lbn, slot: 0, fingerprint }).collect());
@@ -147,23 +145,5 @@ impl Engine {
     pub(super) fn send_runs(&mut self, contents: Vec<(Pbn, Slice)>) {
         let content = |_: &Self, first, blocks| IoFor::Content { first, blocks: count(blocks) };
         self.store.contents.content_in_flight += self.write_blocks(contents, Class::Data, content);
-    }
-
-    /// Whether the content of a block is held back, and nowhere else.
-    pub(crate) fn is_held_back(&self, pbn: Pbn) -> bool {
-        let (Some(log), Some(fresh)) = (&self.scheme.log, self.store.space.fresh.get(pbn)) else { return false };
-        log.holding.contains(Epoch(fresh.epoch), pbn)
-    }
-
-    /// Another LBN means a block, which may be held back.
-    pub(crate) fn held_for_another(&mut self, pbn: Pbn, lbn: Lbn) {
-        if let (Some(log), Some(fresh)) = (&mut self.scheme.log, self.store.space.fresh.get(pbn)) {
-            log.holding.means_too(Epoch(fresh.epoch), pbn, lbn);
-        }
-    }
-
-    /// A block that was born in this epoch dies in it: its content need not be written any more, if it is held back. Whether it was.
-    pub(crate) fn drop_held(&mut self, pbn: Pbn, epoch: u64) -> bool {
-        self.scheme.log.as_mut().is_some_and(|log| log.holding.remove(Epoch(epoch), pbn).is_some())
     }
 }

@@ -26,7 +26,6 @@ mod doubts;
 mod gain;
 mod gather;
 mod hold;
-mod holds;
 
 mod open;
 mod pack;
@@ -71,8 +70,8 @@ pub(crate) struct Log {
     /// Places of units that lie before the anchor, or were condensed, but not for the older pair of superblock copies.
     passed: Vec<Pbn>,
     held: VecDeque<Held>,
-    /// Content that may ride in a unit of its epoch.
-    holding: holds::Holds,
+    /// Whether packing pays.
+    gain: gain::Gain,
     checkpoint: Option<Checkpoint>,
     /// One is to begin when the condensing that is under way is over.
     checkpoint_is_next: bool,
@@ -114,7 +113,7 @@ impl Log {
             segments: Segments::default(),
             passed: Vec::new(),
             held: VecDeque::new(),
-            holding: holds::Holds::default(),
+            gain: gain::Gain::default(),
             checkpoint: None,
             checkpoint_is_next: false,
             starves: None,
@@ -137,11 +136,6 @@ impl Log {
     /// Records that are held back, for the account of memory.
     pub fn held_records(&self) -> usize {
         self.held.iter().map(|held| held.unlinked.len()).sum()
-    }
-
-    /// The blocks whose content is held back.
-    pub fn held_back(&self) -> impl Iterator<Item = Pbn> {
-        self.holding.blocks()
     }
 
     /// Blocks that have lost a link and are not let go of, each as often.

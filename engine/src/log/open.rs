@@ -109,20 +109,20 @@ impl Engine {
     pub(crate) fn open_log(&mut self) {
         let wanted = self.store.settings.commit_mode == CommitMode::Log;
         self.recovery.opening = Some(Opening::new(self.store.io.now));
-        match self.medium.superblock.anchor.clone() {
-            Some(anchor) if self.medium.superblock.is_log_live() => {
-                self.log_opening().walk = Some(Walk::new(anchor, Limits::of(&self.medium.superblock)));
+        match self.store.medium.superblock.anchor.clone() {
+            Some(anchor) if self.store.medium.superblock.is_log_live() => {
+                self.log_opening().walk = Some(Walk::new(anchor, Limits::of(&self.store.medium.superblock)));
                 self.log_opening().live = Some(Unchained::default());
                 self.read_walk();
             }
             Some(anchor) if wanted => {
-                let ended = Walk::new(anchor, Limits::of(&self.medium.superblock)).end();
+                let ended = Walk::new(anchor, Limits::of(&self.store.medium.superblock)).end();
                 self.log_opening().live = Some(Unchained::default());
                 self.adopt(ended, &BTreeSet::new(), false);
             }
             _ => {
                 if wanted {
-                    let (next, epoch) = (self.medium.superblock.last_log_sequence + 1, self.medium.superblock.last_epoch);
+                    let (next, epoch) = (self.store.medium.superblock.last_log_sequence + 1, self.store.medium.superblock.last_epoch);
                     self.scheme.log = Some(Log::new(next));
                     self.store.tables.committed = Some(Committed::new(Live::new(0), epoch, epoch));
                 }
@@ -224,7 +224,7 @@ impl Engine {
         let mut live = live.chained();
         log.has_spilled = self.log_opening().spilled > 0;
         let (since, before) =
-            self.medium.superblock.anchor.as_ref().map_or((0, Number(0)), |anchor| (anchor.condensed.since, anchor.epoch));
+            self.store.medium.superblock.anchor.as_ref().map_or((0, Number(0)), |anchor| (anchor.condensed.since, anchor.epoch));
         live.condensed_upto(before);
         log.walk = ended.units.iter().map(|&Taken { pbn, incarnation, epoch, .. }| Walked { pbn, incarnation, epoch }).collect();
         log.segments = Segments::read(since, ended.condensed.clone());
@@ -242,8 +242,8 @@ impl Engine {
         self.store.tables.committed = Some(Committed::new(live, ended.epoch, vouched));
         self.log_opening().closing = needs_closing.then(|| ended.closing(wrong));
         self.log_opening().is_closed = ended.is_closed();
-        let last = self.medium.superblock.last_epoch.max(ended.epoch_seen);
-        self.medium.superblock.last_epoch = last;
+        let last = self.store.medium.superblock.last_epoch.max(ended.epoch_seen);
+        self.store.medium.superblock.last_epoch = last;
         self.store.tables.open = Epoch::new(last + 1);
         self.scheme.log = Some(log);
         self.look_at_counters();
@@ -282,7 +282,7 @@ impl Engine {
                 return self.store.io.schedule.push(Task::OpenLog);
             }
             // A full volume. One place is enough to close a log, and checkpoints then free others; an empty log has nothing that they could free.
-            if !self.medium.superblock.is_log_live() {
+            if !self.store.medium.superblock.is_log_live() {
                 self.forget_log();
                 self.store.io.notice(Notice::NoRoomForLog);
             }
@@ -294,7 +294,7 @@ impl Engine {
     /// Where this opening found the log closed already: nothing from before it counts behind.
     pub(super) fn barrier(&self) -> Option<Barrier> {
         let log = self.scheme.log.as_ref().filter(|_| self.recovery.opening.as_ref().is_some_and(|opening| opening.is_closed))?;
-        Some(Barrier { sequence: log.next - 1, incarnation: self.medium.superblock.incarnation })
+        Some(Barrier { sequence: log.next - 1, incarnation: self.store.medium.superblock.incarnation })
     }
 
     /// The superblock says that the volume is open: what was found behind the last unit known to be flushed is written again, and then the first
@@ -345,7 +345,7 @@ impl Engine {
         }
         let log = self.scheme.log.as_mut().expect("it was read");
         log.flushed = log.next - 1;
-        self.medium.superblock.last_epoch = self.medium.superblock.last_epoch.max(self.store.tables.committed().epoch);
+        self.store.medium.superblock.last_epoch = self.store.medium.superblock.last_epoch.max(self.store.tables.committed().epoch);
         self.write_closing();
     }
 

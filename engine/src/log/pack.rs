@@ -10,8 +10,8 @@
 
 use super::carry::Rider;
 use super::gain::TRIAL_BLOCKS;
-use super::holds::Holding;
 use crate::buffer::Slice;
+use crate::contents::Holding;
 use crate::engine::Engine;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{Kind, MapEntry};
@@ -99,8 +99,9 @@ impl Engine {
         let wants_packs = self.ring_wants_packs();
         let most = self.held_blocks_max();
         let ring = if self.store.settings.keeps_promises { index(self.contents_max()) } else { usize::MAX };
-        let holding = &mut self.scheme.log.as_mut().expect("it was seen").holding;
-        let batch = if holding.gain.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
+        let holding = &mut self.store.contents.held;
+        let pays = self.scheme.log.as_ref().is_some_and(|log| log.gain.pays());
+        let batch = if pays { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
         let counts = holding.counts(epoch);
         let answered = counts.held - counts.asked;
         if wants_packs && answered > 0 {
@@ -134,7 +135,7 @@ impl Engine {
         let epoch = self.store.tables.open.number;
         let (mut small, mut whole, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut loose = 0;
-        for (pbn, held) in self.scheme.log.as_ref().expect("only a log holds content back").holding.answered(epoch) {
+        for (pbn, held) in self.store.contents.held.answered(epoch) {
             loose += usize::from(matches!(held.state, Holding::Loose));
             let mut lbns = held.lbns.clone();
             lbns.retain(|lbn| self.store.tables.open.points.get(lbn) == Some(&MapEntry::Block { pbn, slot: 0 }));
@@ -154,9 +155,8 @@ impl Engine {
         let most = SLOTS_MAX.min(usize::from(self.store.settings.refs_limit) - 1);
         let (packs, alone): (Vec<_>, Vec<_>) = packs(small, most).into_iter().partition(|pack| pack.len() > 1);
         let packed: usize = packs.iter().map(Vec::len).sum();
-        let holds = &mut self.scheme.log.as_mut().expect("it is there").holding;
-        holds.gain.note(packed + alone.len() + loose, packed - packs.len());
-        holds.looked_at(epoch);
+        self.scheme.log.as_mut().expect("it is there").gain.note(packed + alone.len() + loose, packed - packs.len());
+        self.store.contents.held.looked_at(epoch);
         // One alone is as well off in its own block.
         whole.extend(alone.into_iter().flatten().map(|small| small.block));
         let mut contents = self.place(epoch, packs, whole);
@@ -220,7 +220,7 @@ impl Engine {
         self.counts_now(pbn, counts, false);
         self.content_goes_to(pbn, lies);
         self.store.io.ledger.units.filled(UnitKind::Pack, &writer);
-        let incarnation = self.medium.superblock.incarnation;
+        let incarnation = self.store.medium.superblock.incarnation;
         let header =
             UnitHeader { kind: UnitKind::Pack, incarnation, sequence: 0, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: true };
         let (block, authenticator) = self.sealed(writer, &header, pbn);

@@ -25,7 +25,7 @@ impl Engine {
         (unit, units): (u32, u32),
         content_flushed: bool,
     ) -> (Pbn, Slice, Fingerprint) {
-        let incarnation = self.medium.superblock.incarnation;
+        let incarnation = self.store.medium.superblock.incarnation;
         let log = self.scheme.log.as_mut().expect("units are the log's");
         let pbn = log.places.pop_front().expect("places were reserved");
         let (sequence, flushed_upto) = (log.next, log.flushed);

@@ -3,8 +3,8 @@
 //! 1. An epoch is counted when it is durable, if it wrote units.
 //! 2. Its new blocks are all that were born in it, those too that died before it was sealed.
 
-use super::holds::Holding;
 use super::units::SMALL_BLOCKS_MAX;
+use crate::contents::Holding;
 use crate::engine::Engine;
 use crate::stats::RIDES_BYTES_MAX;
 use crate::tables::Epoch as Records;
@@ -33,9 +33,8 @@ impl Counting {
 impl Engine {
     /// It was decided what rides in the units of the committing epoch.
     pub(super) fn count_riders(&mut self, epoch: Epoch, carriers: &[Vec<Pbn>]) {
-        let log = self.scheme.log.as_ref().expect("units are the log's");
         let rides = |state: &Holding| matches!(state, Holding::Small(data) if data.len() <= RIDES_BYTES_MAX);
-        let could_ride = log.holding.of(epoch).any(|(_, held)| rides(&held.state));
+        let could_ride = self.store.contents.held.of(epoch).any(|(_, held)| rides(&held.state));
         let counts = &mut self.scheme.commit.as_mut().expect("units are a commit's").log.counts;
         (counts.could_ride, counts.carriers, counts.riders) = (could_ride, carriers.len(), carriers.iter().map(Vec::len).sum());
     }

@@ -10,9 +10,9 @@ impl Engine {
     pub(super) fn leave_log(&mut self) {
         let log = self.scheme.log.as_mut().expect("only what is there is left");
         log.is_left = true;
-        self.medium.superblock.last_log_sequence = log.next - 1;
-        self.medium.superblock.anchor = None;
-        self.medium.superblock.set_log_live(false);
+        self.store.medium.superblock.last_log_sequence = log.next - 1;
+        self.store.medium.superblock.anchor = None;
+        self.store.medium.superblock.set_log_live(false);
         self.recovery.updates = 0;
         self.update_opened();
     }
@@ -28,26 +28,26 @@ impl Engine {
     pub(crate) fn close_log_in_superblock(&mut self) {
         let Some(log) = &self.scheme.log else { return };
         let (sequence, epoch) = (log.next - 1, self.store.tables.committed().epoch);
-        self.medium.superblock.last_log_sequence = sequence;
-        self.medium.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
-        self.medium.superblock.set_log_live(false);
+        self.store.medium.superblock.last_log_sequence = sequence;
+        self.store.medium.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
+        self.store.medium.superblock.set_log_live(false);
     }
 
     /// What the superblock has to say of the log as the volume opens.
     pub(crate) fn open_log_in_superblock(&mut self) {
         if self.scheme.log.is_some() && self.store.settings.compression != Compression::Off {
-            self.medium.superblock.set_slots();
+            self.store.medium.superblock.set_slots();
         }
         match &mut self.scheme.log {
-            None => self.medium.superblock.anchor = None,
-            Some(log) if !self.medium.superblock.is_log_live() => {
+            None => self.store.medium.superblock.anchor = None,
+            Some(log) if !self.store.medium.superblock.is_log_live() => {
                 let (sequence, epoch) = (log.next - 1, self.store.tables.committed().epoch);
                 log.is_cut_off = false;
-                self.medium.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
-                self.medium.superblock.set_log_live(true);
+                self.store.medium.superblock.anchor = Some(self.anchor_behind(sequence, epoch, Condensed::default()));
+                self.store.medium.superblock.set_log_live(true);
             }
             Some(_) => {
-                if let (Some(barrier), Some(anchor)) = (self.barrier(), &mut self.medium.superblock.anchor) {
+                if let (Some(barrier), Some(anchor)) = (self.barrier(), &mut self.store.medium.superblock.anchor) {
                     anchor.barrier = Some(barrier);
                 }
             }

@@ -160,8 +160,7 @@ impl Engine {
     /// Makes sure of places for the units of the committing epoch: which of them carry what. None: it has to wait for some.
     fn room_for_units(&mut self, epoch: Epoch) -> Option<Vec<Vec<Pbn>>> {
         let part = &self.scheme.commit.as_ref().expect("units are a commit's").log;
-        let log = self.scheme.log.as_ref().expect("units are the log's");
-        let mut carriers = self.plan_carriers(epoch, part.record_bytes(|pbn| log.holding.contains(epoch, pbn)));
+        let mut carriers = self.plan_carriers(epoch, part.record_bytes(|pbn| self.store.contents.held.contains(epoch, pbn)));
         loop {
             let rides = |pbn| carriers.iter().any(|blocks| blocks.contains(&pbn));
             let part = &self.scheme.commit.as_ref().expect("it is there").log;
@@ -198,20 +197,20 @@ impl Engine {
         let mut births = Births::default();
         for &(pbn, authenticator) in &part.carriers {
             births.of_carrier(pbn, authenticator);
-            self.background.refill.carrier_changed(pbn, true);
-            self.end_fresh(pbn, number.0);
+            self.store.space.carriers.changed(pbn, true);
+            self.store.end_fresh(pbn, number.0);
         }
         for record in &part.records {
             births.effects_of(record, &mut |effect| self.commit_effect(number, &effect, &mut unlinked));
             match record {
-                Record::New { pbn, .. } => self.end_fresh(*pbn, number.0),
+                Record::New { pbn, .. } => self.store.end_fresh(*pbn, number.0),
                 Record::Carrier { pbn, .. } => {
-                    self.background.refill.carrier_changed(*pbn, true);
-                    self.end_fresh(*pbn, number.0);
+                    self.store.space.carriers.changed(*pbn, true);
+                    self.store.end_fresh(*pbn, number.0);
                 }
                 Record::Extent { pbn, olds, .. } => {
                     let blocks: u64 = olds.iter().map(|run| run.blocks).sum();
-                    self.scheme.settle.born((0..blocks).map(|i| *pbn + i).collect(), number.0);
+                    self.store.settle.born((0..blocks).map(|i| *pbn + i).collect(), number.0);
                 }
                 _ => {}
             }
@@ -229,7 +228,7 @@ impl Engine {
         while log.held.front().is_some_and(|held| held.sequence <= flushed_upto) {
             let Held { unlinked, removed, .. } = log.held.pop_front().expect("it was seen in front");
             self.store.tables.removals.sent -= count(removed.len());
-            self.scheme.settle.unlink(unlinked);
+            self.store.settle.unlink(unlinked);
             removed.iter().for_each(|pbn| self.store.space.reclaimed(pbn.0 / crate::space::GRANULE_BLOCKS));
             self.store.io.schedule.push(Task::Settle);
         }

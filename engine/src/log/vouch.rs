@@ -17,13 +17,14 @@ impl Engine {
     pub(crate) fn vouch(&mut self) {
         let is_more = self.store.tables.committed.as_ref().is_some_and(|committed| committed.vouched < committed.epoch);
         let is_due = is_more && self.scheme.log.as_ref().is_some_and(|log| log.vouching.is_none());
-        let Some(anchor) = self.medium.superblock.anchor.as_ref().filter(|_| is_due && !self.medium.is_busy && !self.store.io.failed)
+        let Some(anchor) =
+            self.store.medium.superblock.anchor.as_ref().filter(|_| is_due && !self.store.medium.is_busy && !self.store.io.failed)
         else {
             return;
         };
         // A crash may have moved places since.
         let same = self.anchor_behind(anchor.sequence - 1, anchor.epoch, anchor.condensed.clone());
-        self.medium.superblock.anchor = Some(Anchor { barrier: anchor.barrier, ..same });
+        self.store.medium.superblock.anchor = Some(Anchor { barrier: anchor.barrier, ..same });
         self.write_superblock_that_vouches();
     }
 

@@ -1,7 +1,7 @@
 //! Handing out free blocks.
 
 use super::{GRANULE_BLOCKS, Space};
-use crate::cache::ReadCache;
+use crate::contents::ReadCache;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::io::{Io, Stage};

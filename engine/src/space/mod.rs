@@ -6,12 +6,15 @@
 //! 3. Blocks are handed out in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
 
 mod allocate;
+pub(crate) mod by_block;
+mod carriers;
 mod counts;
 mod full;
 mod give_back;
 mod gone;
 mod in_use;
 mod reclaim;
+mod returned;
 mod scan;
 mod trim;
 
@@ -19,15 +22,17 @@ pub(crate) use full::Full;
 pub use gone::Gone;
 pub(crate) use in_use::{Fresh, Use};
 pub(crate) use reclaim::Reclaim;
+use returned::Returned;
 
 use crate::Map;
-use crate::by_block::ByBlock;
 use crate::format::entry::REFS_UNKNOWN;
 use crate::format::geometry::Geometry;
 use crate::format::page::Region;
 use crate::interface::StoreRoom;
 use crate::settings::Settings;
 use crate::units::{Pbn, Time, index};
+use by_block::ByBlock;
+use carriers::Carriers;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -147,6 +152,8 @@ pub(crate) struct Space {
     pub of_scheme: Map<Pbn, Use>,
     /// The block that was handed out last.
     pub newest: Pbn,
+    pub carriers: Carriers,
+    pub returned: Returned,
     geometry: Arc<Geometry>,
     policy: Policy,
 }
@@ -160,12 +167,13 @@ pub(crate) struct Policy {
     keep_ms: u64,
     full_wait_ms: u64,
     retries_when_full: bool,
+    refs_limit: u8,
 }
 
 impl Policy {
     pub fn of(settings: &Settings) -> Self {
-        let Settings { discard_freed, discard_batch_blocks, keep_ms, full_wait_ms, retries_when_full, .. } = *settings;
-        Self { discard_freed, discard_batch_blocks, keep_ms, full_wait_ms, retries_when_full }
+        let Settings { discard_freed, discard_batch_blocks, keep_ms, full_wait_ms, retries_when_full, refs_limit, .. } = *settings;
+        Self { discard_freed, discard_batch_blocks, keep_ms, full_wait_ms, retries_when_full, refs_limit }
     }
 }
 
@@ -225,6 +233,8 @@ impl Space {
             promised: Map::default(),
             of_scheme: Map::default(),
             newest,
+            carriers: Carriers::new(newest, geometry.pages_of_blocks(Region::Fingerprints)),
+            returned: Returned::default(),
             geometry,
             policy,
             reclaim: Reclaim::default(),

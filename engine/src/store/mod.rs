@@ -3,6 +3,18 @@
 //! Each part owns its state; what one needs of another comes in by its arguments. What all of them together know stands here.
 
 use crate::buffer::Home;
+mod duplicates;
+mod names;
+mod proved;
+mod settle;
+mod slot;
+mod verify;
+
+pub(crate) use duplicates::{Compared, Known, Since};
+pub(crate) use settle::Settle;
+pub(crate) use slot::{Judged, in_slot, slot_of};
+pub(crate) use verify::Expect;
+
 use crate::charge::Memory;
 use crate::contents::Contents;
 use crate::fingerprint::Fingerprinter;
@@ -11,6 +23,7 @@ use crate::format::geometry::Geometry;
 use crate::format::superblock::Superblock;
 use crate::index::Index;
 use crate::io::Io;
+use crate::medium::Medium;
 use crate::memory::{Accountant, Part};
 use crate::settings::Settings;
 use crate::space::{Policy, Space};
@@ -35,16 +48,18 @@ pub(crate) struct Store {
     pub settings: Settings,
     pub geometry: Arc<Geometry>,
     pub keys: Keys,
+    pub medium: Medium,
     pub memory: Memory,
     pub io: Io,
     pub tables: Tables,
     pub space: Space,
     pub contents: Contents,
     pub index: Index,
+    pub settle: Settle,
 }
 
 impl Store {
-    pub fn new(superblock: &Superblock, settings: Settings, home: Arc<dyn Home>, accountant: Arc<Accountant>, now: Time) -> Self {
+    pub fn new(superblock: Superblock, settings: Settings, home: Arc<dyn Home>, accountant: Arc<Accountant>, now: Time) -> Self {
         let (geometry, newest) = (Arc::new(superblock.geometry.clone()), superblock.allocation_cursor);
         let index = Index::new(accountant.limit(Part::Index), geometry.data_blocks);
         accountant.take(Part::Index, index.capacity() * 8);
@@ -57,7 +72,9 @@ impl Store {
             io: Io::new(home, now, settings.read_only),
             contents: Contents::new(accountant.clone()),
             memory: Memory::new(accountant),
-            keys: Keys::of(superblock),
+            keys: Keys::of(&superblock),
+            settle: Settle::default(),
+            medium: Medium::new(superblock),
             settings,
             geometry,
             tables,

@@ -10,12 +10,14 @@ mod epoch;
 mod live;
 mod page_io;
 mod pages;
+mod window;
 mod write_back;
 
 pub(crate) use beside::CountsBeside;
 pub(crate) use epoch::{Epoch, RECORD_COST_BYTES, Wanted};
 pub(crate) use live::{Live, Unchained};
 pub(crate) use pages::{Got, Pages};
+pub(crate) use window::Window;
 
 use crate::format::entry::{MapEntry, REFS_UNKNOWN};
 use crate::format::geometry::Geometry;
@@ -60,6 +62,10 @@ pub(crate) struct Tables {
     pub beside: CountsBeside,
     /// Where pages hold all that is committed, and may leave memory unwritten.
     pub committed: Option<Committed>,
+    /// Records that were flushed are not there: only what is proved is served, and records count up to this epoch.
+    pub proved_only: Option<Number>,
+    /// What a recount sees of the map.
+    pub window: Window,
     pub removals: Removals,
 }
 
@@ -100,8 +106,15 @@ impl Tables {
             committing: None,
             beside: CountsBeside::default(),
             committed: None,
+            proved_only: None,
+            window: Window::default(),
             removals: Removals::default(),
         }
+    }
+
+    /// Whether some of what is committed may stand in no page ([`Committed`]); then pages in memory hold nothing else.
+    pub fn has_records(&self) -> bool {
+        self.committed.is_some()
     }
 
     /// What is committed and may stand in no page.

@@ -5,7 +5,6 @@
 //! 3. A failed write or flush is sticky (A5): no write of any kind is issued after it.
 
 use crate::buffer::{BufferMut, Home};
-use crate::by_block::ByBlock;
 use crate::fingerprint::Digest;
 use crate::format::geometry::Geometry;
 use crate::format::page::{PageId, Region};
@@ -14,16 +13,19 @@ use crate::interface::{Action, Event, Failure, IoFailure, IoId, Notice, Reply, R
 use crate::io::IoFor;
 use crate::io::Stage;
 use crate::log::Log;
-use crate::medium::Medium;
 use crate::memory::Accountant;
 use crate::promise::Promises;
-use crate::recover::{Recount, Refill};
+use crate::space::by_block::ByBlock;
+mod room;
+mod turn;
+
+use crate::background::{Background, Recount, Refill};
 use crate::requests::Requests;
 use crate::schedule::Task;
 use crate::scheme::Scheme;
 use crate::settings::Settings;
 use crate::space::Fresh;
-use crate::state::{Background, Recovery, State};
+use crate::state::{Recovery, State};
 use crate::store::Store;
 use crate::tables::RECORD_COST_BYTES;
 use crate::tables::{Epoch, Unchained};
@@ -33,7 +35,6 @@ use std::sync::Arc;
 /// A deduplicating volume, open.
 pub struct Engine {
     pub(crate) store: Store,
-    pub(crate) medium: Medium,
     pub(crate) requests: Requests,
     pub(crate) journal: Promises,
     pub(crate) scheme: Scheme,
@@ -53,8 +54,7 @@ impl Engine {
         let refill = Refill::new(superblock.allocation_cursor, superblock.geometry.pages_of_blocks(Region::Fingerprints));
         Self {
             journal: Promises::new(settings.promises_lost),
-            store: Store::new(&superblock, settings, home, accountant, now),
-            medium: Medium::new(superblock),
+            store: Store::new(superblock, settings, home, accountant, now),
             requests: Requests::default(),
             scheme: Scheme::default(),
             recovery: Recovery::default(),
@@ -167,8 +167,10 @@ impl Engine {
             Some(IoFor::ReadForWrite { op, pbn }) => self.write_base_arrived(op, pbn, buffer, &digests, result),
             Some(IoFor::ReadForProof { first }) => self.proof_arrived(first, buffer, &digests, result),
             Some(IoFor::ReadForRecall { pbn, slot, lbn }) => self.copy_arrived(lbn, pbn, slot, buffer, &digests, result),
-            Some(IoFor::ReadForName { first }) => self.unnamed_arrived(first, &buffer, &digests, result),
-            Some(IoFor::ReadForIndex { pbn, authenticator }) => self.carrier_arrived(pbn, authenticator, buffer, result),
+            Some(IoFor::ReadForName { first }) => self.background.refill.unnamed_arrived(&mut self.store, first, &buffer, &digests, result),
+            Some(IoFor::ReadForIndex { pbn, authenticator }) => {
+                self.background.refill.carrier_arrived(&mut self.store, pbn, authenticator, buffer, result)
+            }
             Some(IoFor::WalkRead { which, pbn }) => self.walk_arrived(which, pbn, buffer, result),
             Some(IoFor::DoubtRead { pbn, name }) => self.doubt_arrived(pbn, name, buffer, &digests, result),
             Some(IoFor::SuperblockRead) => self.superblock_read(&buffer, result),
@@ -202,7 +204,7 @@ impl Engine {
             IoFor::Units { units, carriers, .. } => self.units_written(units, carriers, result.is_ok()),
             IoFor::CondensedUnits { units } => self.copies_written(units),
             IoFor::Superblock => {
-                self.medium.writes_left -= 1;
+                self.store.medium.writes_left -= 1;
                 self.superblock_written();
             }
             _ => debug_assert!(false, "the end of a write names something else"),
@@ -287,7 +289,7 @@ impl Engine {
     fn charge_dirty(&mut self) {
         let log = self.scheme.log.as_ref();
         let records = self.store.tables.committing.as_ref().map_or(0, Epoch::records)
-            + self.scheme.settle.records()
+            + self.store.settle.records()
             + log.map_or(0, Log::held_records);
         let dirty = self.open_bytes() + count(records) * RECORD_COST_BYTES;
         let opening = self.recovery.opening.as_ref().and_then(|opening| opening.live.as_ref()).map_or(0, Unchained::bytes);

@@ -3,7 +3,7 @@
 //! 1. A decrement is here only when the removal of its link is durable (R3); a birth only when its content and count are (R1, R2).
 //! 2. A page that cannot be read takes neither: the count stays too high, the fingerprint is lost; nothing else is (P5).
 
-use crate::engine::Engine;
+use super::Store;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region};
@@ -70,33 +70,23 @@ impl Settle {
     }
 }
 
-impl Engine {
+impl Store {
     /// Lets everything in whose page is in memory, and asks for the pages of the rest.
-    pub(crate) fn settle(&mut self) {
-        if self.store.io.failed {
-            return;
-        }
+    pub fn settle_all(&mut self) {
         self.settle_new_births();
         self.settle_births();
         self.settle_named();
         self.settle_new_unlinked();
         self.settle_unlinked();
-        self.find_space_for_waiters();
-        if self.scheme.settle.is_empty() {
-            self.store.space.discard_freed(&mut self.store.io, &mut self.store.tables, false);
-            if self.store.settings.noncritical_delay_ms == 0 {
-                self.write_all_dirty();
-            }
-        }
     }
 
     /// Most pages are in memory: no need to sort for them.
     fn settle_new_unlinked(&mut self) {
-        for pbn in std::mem::take(&mut self.scheme.settle.new_unlinked) {
-            if self.store.tables.pages.get(self.store.geometry.refs_of(pbn).0).is_some() {
-                self.store.space.change_refs(&mut self.store.io, &mut self.store.tables, pbn, -1);
+        for pbn in std::mem::take(&mut self.settle.new_unlinked) {
+            if self.tables.pages.get(self.geometry.refs_of(pbn).0).is_some() {
+                self.space.change_refs(&mut self.io, &mut self.tables, pbn, -1);
             } else {
-                *self.scheme.settle.unlinked.entry(pbn).or_insert(0) += 1;
+                *self.settle.unlinked.entry(pbn).or_insert(0) += 1;
             }
         }
     }
@@ -104,14 +94,14 @@ impl Engine {
     fn settle_unlinked(&mut self) {
         let mut from = Pbn(0);
         let mut waiting = 0;
-        while let Some((&pbn, _)) = self.scheme.settle.unlinked.range(from..).next() {
-            let (id, _) = self.store.geometry.refs_of(pbn);
-            from = self.store.geometry.first_pbn(id) + Region::Refs.entries_per_page();
-            match self.store.tables.ensure(&mut self.store.io, id) {
+        while let Some((&pbn, _)) = self.settle.unlinked.range(from..).next() {
+            let (id, _) = self.geometry.refs_of(pbn);
+            from = self.geometry.first_pbn(id) + Region::Refs.entries_per_page();
+            match self.tables.ensure(&mut self.io, id) {
                 Got::Wait => {
-                    self.store.tables.wait(&mut self.store.io, id, Task::Settle);
+                    self.tables.wait(&mut self.io, id, Task::Settle);
                     waiting += 1;
-                    if waiting >= self.store.tables.pages.waiting_max() {
+                    if waiting >= self.tables.pages.waiting_max() {
                         return;
                     }
                 }
@@ -119,38 +109,38 @@ impl Engine {
                     for (pbn, times) in self.take_unlinked(pbn, from) {
                         if times > 0 {
                             // More than this cannot be taken from any valid count.
-                            self.store.space.change_refs(
-                                &mut self.store.io,
-                                &mut self.store.tables,
+                            self.space.change_refs(
+                                &mut self.io,
+                                &mut self.tables,
                                 pbn,
                                 -i16::try_from(times.min(TOO_MANY_LINKS)).expect("it is small"),
                             );
                         }
-                        self.store.space.let_leave_scheme(&mut self.store.tables, pbn);
+                        self.space.let_leave_scheme(&mut self.tables, pbn);
                     }
                 }
                 Got::Unreadable => {
                     self.take_unlinked(pbn, from);
-                    self.store.io.notice(Notice::Damage { what: "a refs page that cannot be read keeps its counts", at: id.index });
+                    self.io.notice(Notice::Damage { what: "a refs page that cannot be read keeps its counts", at: id.index });
                 }
             }
         }
     }
 
     fn take_unlinked(&mut self, first: Pbn, end: Pbn) -> Vec<(Pbn, u32)> {
-        let taken: Vec<(Pbn, u32)> = self.scheme.settle.unlinked.range(first..end).map(|(&pbn, &times)| (pbn, times)).collect();
+        let taken: Vec<(Pbn, u32)> = self.settle.unlinked.range(first..end).map(|(&pbn, &times)| (pbn, times)).collect();
         for (pbn, _) in &taken {
-            self.scheme.settle.unlinked.remove(pbn);
+            self.settle.unlinked.remove(pbn);
         }
         taken
     }
 
     fn settle_new_births(&mut self) {
-        let births = std::mem::take(&mut self.scheme.settle.new_births);
+        let births = std::mem::take(&mut self.settle.new_births);
         for (i, &(pbn, epoch)) in births.iter().enumerate() {
-            let (id, at) = self.store.geometry.fingerprint_of(pbn);
-            if self.store.tables.pages.get(id).is_none() {
-                self.scheme.settle.births.insert(pbn, epoch);
+            let (id, at) = self.geometry.fingerprint_of(pbn);
+            if self.tables.pages.get(id).is_none() {
+                self.settle.births.insert(pbn, epoch);
                 continue;
             }
             self.let_birth_in(id, at, (pbn, epoch), births.get(i + 1).map(|&(next, _)| next));
@@ -160,47 +150,43 @@ impl Engine {
     fn settle_births(&mut self) {
         let mut from = Pbn(0);
         let mut waiting = 0;
-        while let Some((&pbn, &epoch)) = self.scheme.settle.births.range(from..).next() {
-            let (id, at) = self.store.geometry.fingerprint_of(pbn);
+        while let Some((&pbn, &epoch)) = self.settle.births.range(from..).next() {
+            let (id, at) = self.geometry.fingerprint_of(pbn);
             from = pbn + 1;
-            match self.store.tables.ensure(&mut self.store.io, id) {
+            match self.tables.ensure(&mut self.io, id) {
                 Got::Wait => {
-                    self.store.tables.wait(&mut self.store.io, id, Task::Settle);
-                    from = self.store.geometry.first_pbn(id) + Region::Fingerprints.entries_per_page();
+                    self.tables.wait(&mut self.io, id, Task::Settle);
+                    from = self.geometry.first_pbn(id) + Region::Fingerprints.entries_per_page();
                     waiting += 1;
-                    if waiting >= self.store.tables.pages.waiting_max() {
+                    if waiting >= self.tables.pages.waiting_max() {
                         return;
                     }
                     continue;
                 }
                 Got::Ready => {
-                    let next = self.scheme.settle.births.range(from..).next().map(|(&next, _)| next);
+                    let next = self.settle.births.range(from..).next().map(|(&next, _)| next);
                     self.let_birth_in(id, at, (pbn, epoch), next);
                 }
                 Got::Unreadable => {
-                    self.store
-                        .io
-                        .notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
+                    self.io.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
                     self.end_fresh(pbn, epoch);
                 }
             }
-            self.scheme.settle.births.remove(&pbn);
+            self.settle.births.remove(&pbn);
         }
     }
 
     fn settle_named(&mut self) {
-        for (pbn, fingerprint) in std::mem::take(&mut self.scheme.settle.named) {
-            let (id, _) = self.store.geometry.fingerprint_of(pbn);
-            match self.store.tables.ensure(&mut self.store.io, id) {
+        for (pbn, fingerprint) in std::mem::take(&mut self.settle.named) {
+            let (id, _) = self.geometry.fingerprint_of(pbn);
+            match self.tables.ensure(&mut self.io, id) {
                 Got::Ready => self.enter_name(pbn, fingerprint),
                 Got::Unreadable => {
-                    self.store
-                        .io
-                        .notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
+                    self.io.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
                 }
                 Got::Wait => {
-                    self.scheme.settle.named.insert(pbn, fingerprint);
-                    self.store.tables.wait(&mut self.store.io, id, Task::Settle);
+                    self.settle.named.insert(pbn, fingerprint);
+                    self.tables.wait(&mut self.io, id, Task::Settle);
                 }
             }
         }
@@ -210,43 +196,43 @@ impl Engine {
     fn let_birth_in(&mut self, id: PageId, at: usize, (pbn, epoch): (Pbn, u64), next: Option<Pbn>) {
         self.enter_birth(id, at, pbn, epoch);
         // Full pages have nothing to wait for; in the log's mode they have a checkpoint.
-        if self.scheme.log.is_none() && next.is_none_or(|next| self.store.geometry.fingerprint_of(next).0 != id) {
+        if !self.tables.has_records() && next.is_none_or(|next| self.geometry.fingerprint_of(next).0 != id) {
             self.write_if_full(id);
         }
         self.end_fresh(pbn, epoch);
     }
 
     fn enter_birth(&mut self, id: PageId, at: usize, pbn: Pbn, epoch: u64) {
-        let Some(fresh) = self.store.space.fresh.get(pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
+        let Some(fresh) = self.space.fresh.get(pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
         let entry = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
         debug_assert!(entry.kind != Kind::None);
-        let page = self.store.tables.pages.expect(id);
+        let page = self.tables.pages.expect(id);
         // In the log's mode it has an entry already, of its short name.
         let before = page.content.fingerprint(at);
         if before.is_none() || before.short() == Some(entry.value.short()) {
             page.content.set_fingerprint(at, entry);
-            self.store.tables.pages.touch(id, self.store.io.now);
+            self.tables.pages.touch(id, self.io.now);
         } else {
-            self.store.io.notice(Notice::Damage { what: "a new block had a fingerprint already", at: pbn.0 });
+            self.io.notice(Notice::Damage { what: "a new block had a fingerprint already", at: pbn.0 });
         }
     }
 
     /// The birth is over; if the content is on the device too, nothing needs to be remembered.
-    pub(crate) fn end_fresh(&mut self, pbn: Pbn, epoch: u64) {
-        if let Some(fresh) = self.store.space.fresh.get_mut(pbn).filter(|f| f.epoch == epoch) {
+    pub fn end_fresh(&mut self, pbn: Pbn, epoch: u64) {
+        if let Some(fresh) = self.space.fresh.get_mut(pbn).filter(|f| f.epoch == epoch) {
             fresh.waits = false;
             if fresh.held.is_none() {
-                self.store.space.forget_fresh(pbn);
+                self.space.forget_fresh(pbn);
             }
         }
     }
 
     fn write_if_full(&mut self, id: PageId) {
-        let page = self.store.tables.pages.expect(id);
+        let page = self.tables.pages.expect(id);
         // From the end: blocks are handed out in ascending order, so that is where a page is filled last.
         let full = (0..index(Region::Fingerprints.entries_per_page())).rev().all(|i| !page.content.fingerprint(i).is_none());
         if full && page.dirty.is_some() && !page.writing {
-            self.store.tables.write_page(&mut self.store.io, id);
+            self.tables.write_page(&mut self.io, id);
         }
     }
 }

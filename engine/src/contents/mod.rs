@@ -1,8 +1,13 @@
 //! Content in memory, and on its way: the read cache, what is gathered for the next write, who waits for what.
 
+mod cache;
+mod held;
+
+pub(crate) use cache::ReadCache;
+pub(crate) use held::{Held, Holding, Holds};
+
 use crate::Map;
 use crate::buffer::Slice;
-use crate::cache::ReadCache;
 use crate::interface::RequestId;
 use crate::memory::Accountant;
 use crate::units::Pbn;
@@ -26,6 +31,8 @@ pub(crate) struct Contents {
     pub comparing: Map<Pbn, Vec<usize>>,
     /// What is gathered for the next write of content.
     pub run: Option<Run>,
+    /// Content that is held back.
+    pub held: Holds,
     /// Writes of content under way.
     pub content_in_flight: u64,
     /// Requests answered once the content of a block is on the device (`Settings::keeps_promises`).
@@ -34,7 +41,7 @@ pub(crate) struct Contents {
 
 impl Contents {
     pub fn new(accountant: Arc<Accountant>) -> Self {
-        let (suspects, comparing, run, content_in_flight, content_waiters) = Default::default();
-        Self { cache: ReadCache::new(accountant), suspects, comparing, run, content_in_flight, content_waiters }
+        let (suspects, comparing, run, held, content_in_flight, content_waiters) = Default::default();
+        Self { cache: ReadCache::new(accountant), suspects, comparing, run, held, content_in_flight, content_waiters }
     }
 }

@@ -1,12 +1,12 @@
 //! What the content of a block should be, and whether what came from the device is that (P6).
 
+use super::Judged;
+use super::Store;
 use crate::buffer::Slice;
-use crate::engine::Engine;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::PageId;
 use crate::interface::Notice;
-use crate::slot::Judged;
 use crate::tables::Got;
 use crate::units::{BLOCK_SIZE, Pbn};
 
@@ -23,19 +23,19 @@ pub(crate) enum Expect {
     Carrier(Fingerprint),
 }
 
-impl Engine {
+impl Store {
     /// What a block's content should be, as the fingerprint table or a birth says.
-    pub(crate) fn expect_content(&mut self, pbn: Pbn) -> Expect {
-        let known = self.store.space.fresh.get(pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));
+    pub fn expect_content(&mut self, pbn: Pbn) -> Expect {
+        let known = self.space.fresh.get(pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));
         let (kind, value) = match known {
             Some(known) => known,
             None => {
-                let (page, at) = self.store.geometry.fingerprint_of(pbn);
-                match self.store.tables.ensure(&mut self.store.io, page) {
+                let (page, at) = self.geometry.fingerprint_of(pbn);
+                match self.tables.ensure(&mut self.io, page) {
                     Got::Wait => return Expect::Page(page),
                     Got::Unreadable => return Expect::Unknown,
                     Got::Ready => {
-                        let entry = self.store.tables.pages.expect(page).content.fingerprint(at);
+                        let entry = self.tables.pages.expect(page).content.fingerprint(at);
                         (entry.kind, entry.value)
                     }
                 }
@@ -50,13 +50,13 @@ impl Engine {
     }
 
     /// The content of a block that came from the device, or of a slot of it, if it is what it should be.
-    pub(crate) fn verified(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: &Slice) -> Option<Slice> {
+    pub fn verified(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: &Slice) -> Option<Slice> {
         let found = self.judge(pbn, slot, expect, digest, block.block(0));
         self.slot_as_judged(pbn, block, slot, found)
     }
 
     /// What a block that came from the device is found to be, for all of its slots if one of them is wanted: that costs as much as reading it.
-    pub(crate) fn judge(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> Judged {
+    pub fn judge(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> Judged {
         match expect {
             _ if slot == 0 => {
                 if self.content_is(expect, digest, block) {
@@ -76,7 +76,7 @@ impl Engine {
         match expect {
             Expect::Fingerprint(value) => digest == Digest::Of(*value),
             Expect::Short(short) => matches!(digest, Digest::Of(value) if value.short() == *short),
-            Expect::Checksum(value) => self.store.keys.fingerprinter.checksum(block) == *value,
+            Expect::Checksum(value) => self.keys.fingerprinter.checksum(block) == *value,
             Expect::Unknown | Expect::Page(_) => true,
             // No map entry means a carrier as a whole.
             Expect::Carrier(_) => false,
@@ -84,11 +84,11 @@ impl Engine {
     }
 
     /// A block's content is not what its fingerprint says (P6).
-    pub(crate) fn content_damaged(&mut self, pbn: Pbn) {
-        self.store.io.notice(Notice::Damage { what: "content differs from its fingerprint", at: pbn.0 });
+    pub fn content_damaged(&mut self, pbn: Pbn) {
+        self.io.notice(Notice::Damage { what: "content differs from its fingerprint", at: pbn.0 });
         if let Expect::Fingerprint(value) = self.expect_content(pbn) {
-            self.store.index.remove(&value, pbn);
+            self.index.remove(&value, pbn);
         }
-        self.store.contents.suspects.insert(pbn);
+        self.contents.suspects.insert(pbn);
     }
 }

@@ -6,8 +6,8 @@
 //!    that lay there is authentic too, and a stranger's.
 //! 3. What of a carrier was found wrong is not kept in memory, and nobody links to it from then on: its other slots may be wrong as well.
 
+use super::Store;
 use crate::buffer::{BufferMut, Slice};
-use crate::engine::Engine;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::codec;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -16,7 +16,7 @@ use crate::interface::Notice;
 use crate::units::{BLOCK_SIZE, Pbn, count};
 
 /// The content of a slot of a block that is known to be right; slot 0 is the block itself. None where there is no such slot, or no client block in it.
-pub(crate) fn in_slot(block: &Slice, slot: u8) -> Option<Slice> {
+pub fn in_slot(block: &Slice, slot: u8) -> Option<Slice> {
     match slot {
         0 => Some(block.clone()),
         _ => unpack(block.block(0), unit::slots(block.block(0))?.get(usize::from(slot) - 1)?),
@@ -29,7 +29,7 @@ fn unpack(block: &[u8; BLOCK_SIZE], slot: &Slot) -> Option<Slice> {
 }
 
 /// The slot of a carrier that is known to be right, where content with this fingerprint lies.
-pub(crate) fn slot_of(block: &[u8; BLOCK_SIZE], fingerprint: &Fingerprint) -> Option<u8> {
+pub fn slot_of(block: &[u8; BLOCK_SIZE], fingerprint: &Fingerprint) -> Option<u8> {
     let slots = unit::slots(block)?;
     let at = slots.iter().position(|slot| slot.fingerprint == *fingerprint)?;
     u8::try_from(at + 1).ok()
@@ -46,14 +46,14 @@ pub(crate) enum Judged {
     Wrong,
 }
 
-impl Engine {
+impl Store {
     /// The authenticator of a block that came from the device, if this volume made it for that place.
-    pub(crate) fn authentic(&self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> Option<Fingerprint> {
-        unit::is_authentic(&self.store.keys.authenticator, pbn, block).then(|| unit::claims(block))
+    pub fn authentic(&self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> Option<Fingerprint> {
+        unit::is_authentic(&self.keys.authenticator, pbn, block).then(|| unit::claims(block))
     }
 
     /// What a block that came from the device, and that may be a carrier, is found to be. `entry`: what is known of it; none where that is unknown.
-    pub(crate) fn judge_carrier(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], entry: Option<FingerprintEntry>) -> Judged {
+    pub fn judge_carrier(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], entry: Option<FingerprintEntry>) -> Judged {
         if entry.is_some_and(|entry| entry != FingerprintEntry { kind: Kind::Carrier, value: unit::claims(block) }) {
             return Judged::Wrong;
         }
@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// The content of a slot of a block that was judged; slot 0 is the block itself.
-    pub(crate) fn slot_as_judged(&mut self, pbn: Pbn, block: &Slice, slot: u8, judged: Judged) -> Option<Slice> {
+    pub fn slot_as_judged(&mut self, pbn: Pbn, block: &Slice, slot: u8, judged: Judged) -> Option<Slice> {
         match judged {
             Judged::Right => in_slot(block, slot),
             Judged::Wrong => None,
@@ -76,23 +76,23 @@ impl Engine {
                 let slots = unit::slots(bytes)?;
                 let slot = slots.get(usize::from(slot).checked_sub(1)?)?;
                 let content = unpack(bytes, slot)
-                    .filter(|content| self.store.keys.fingerprinter.digest(content.block(0)) == Digest::Of(slot.fingerprint))?;
-                self.store.io.notice(Notice::Damage {
+                    .filter(|content| self.keys.fingerprinter.digest(content.block(0)) == Digest::Of(slot.fingerprint))?;
+                self.io.notice(Notice::Damage {
                     what: "a carrier differs from its authenticator, but not in the block that was read",
                     at: pbn.0,
                 });
-                self.store.contents.suspects.insert(pbn);
+                self.contents.suspects.insert(pbn);
                 Some(content)
             }
         }
     }
 
     /// Offers the slots of a carrier, which is the one that its entry names, to the index. How many it took.
-    pub(crate) fn offer_slots(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> u64 {
-        if self.store.contents.suspects.contains(&pbn) || self.store.tables.is_losing_its_name(pbn) {
+    pub fn offer_slots(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> u64 {
+        if self.contents.suspects.contains(&pbn) || self.tables.is_losing_its_name(pbn) {
             return 0;
         }
         let slots = unit::slots(block).unwrap_or_default();
-        count(slots.iter().filter(|slot| self.store.index.offer(&slot.fingerprint, pbn)).count())
+        count(slots.iter().filter(|slot| self.index.offer(&slot.fingerprint, pbn)).count())
     }
 }

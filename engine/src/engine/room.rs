@@ -24,12 +24,12 @@ impl Engine {
             io.schedule.more_background = true;
             return;
         }
-        let is_idle = tables.committing.is_none() && tables.open.is_empty() && self.scheme.settle.is_empty();
+        let is_idle = tables.committing.is_none() && tables.open.is_empty() && self.store.settle.is_empty();
         if self.scheme.log.is_some() && is_idle && self.checkpoint_frees_blocks() {
             return;
         }
         if self.store.tables.committing.is_some()
-            || !self.scheme.settle.is_empty()
+            || !self.store.settle.is_empty()
             || self.store.space.reclaim.in_progress(&self.store.tables.removals)
         {
             return;
@@ -54,6 +54,22 @@ impl Engine {
         self.no_room_for_waiters();
     }
 
+    /// Decrements and fingerprints enter their pages, as far as these are in memory.
+    pub(crate) fn settle(&mut self) {
+        if self.store.io.failed {
+            return;
+        }
+        self.store.settle_all();
+        self.find_space_for_waiters();
+        let Store { io, tables, space, settle, settings, .. } = &mut self.store;
+        if settle.is_empty() {
+            space.discard_freed(io, tables, false);
+            if settings.noncritical_delay_ms == 0 {
+                self.write_all_dirty();
+            }
+        }
+    }
+
     /// Whether something in flight may yet free a block, or lets a free one be used.
     fn in_flight_frees_blocks(&self) -> bool {
         let pinned_by = |w: &WriteOp| usize::from(w.pinned.is_some()) + usize::from(w.pinned_other.is_some());
@@ -76,7 +92,7 @@ impl Engine {
     pub(crate) fn reclaim(&mut self) {
         let room = self.log_room();
         let carriers = self.store.space.reclaim(&mut self.store.io, &mut self.store.tables, &mut self.store.index, room);
-        carriers.into_iter().for_each(|pbn| self.background.refill.carrier_changed(pbn, false));
+        carriers.into_iter().for_each(|pbn| self.store.space.carriers.changed(pbn, false));
         if self.store.io.stage.commits() {
             self.find_space_for_waiters();
         }
@@ -101,6 +117,6 @@ impl Engine {
 
     /// Carriers on the volume; none where that is not known.
     pub(crate) fn carriers(&self) -> Option<u64> {
-        if self.medium.superblock.has_slots() { self.background.refill.carriers() } else { Some(0) }
+        if self.store.medium.superblock.has_slots() { self.store.space.carriers.all() } else { Some(0) }
     }
 }

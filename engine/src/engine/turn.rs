@@ -1,4 +1,4 @@
-//! Work that nobody waits for, a little at each step; and when the engine wants to be woken.
+//! Whose turn it is: work that nobody waits for, a little at each step; and when the engine wants to be called.
 
 use crate::engine::Engine;
 use crate::io::Stage;
@@ -64,5 +64,30 @@ impl Engine {
             self.background.recount.next_at().into_iter().chain(self.background.refill.next_at()).for_each(due);
         }
         at.map(|time| time.max(self.store.io.now))
+    }
+
+    /// Fills the index.
+    pub(crate) fn refill_index(&mut self) {
+        let is_recounting = self.background.recount.running();
+        self.background.refill.go_on(&mut self.store, is_recounting);
+    }
+
+    /// Counts links, and returns what counts exceed them by.
+    pub(crate) fn recount(&mut self) {
+        if !self.background.recount.go_on(&mut self.store) {
+            return;
+        }
+        if self.store.tables.has_records() {
+            self.begin_checkpoint();
+        } else {
+            self.write_superblock();
+            self.background.refill.go_again(&mut self.store);
+        }
+    }
+
+    /// What a recount has returned is durable.
+    pub(crate) fn recount_is_durable(&mut self) {
+        self.store.space.returns_are_durable();
+        self.store.medium.superblock.garbage_possible = false;
     }
 }

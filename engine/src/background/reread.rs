@@ -4,14 +4,15 @@
 //! 1. They are read a few at a time, and so many a second: clients keep the device.
 //! 2. A block is pinned while it is read (R7), so what arrives is compared with the entry that asked for it.
 
+use super::Refill;
 use crate::buffer::BufferMut;
-use crate::engine::Engine;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::Kind;
 use crate::format::unit;
 use crate::interface::{Class, IoFailure};
 use crate::io::IoFor;
 use crate::schedule::Task;
+use crate::store::Store;
 use crate::tables::Got;
 use crate::units::{Pbn, Time, count, index};
 
@@ -59,92 +60,106 @@ impl Rereading {
     }
 }
 
-impl Engine {
+impl Refill {
     /// Reads the next blocks that the page seen last has asked for.
-    pub(super) fn reread(&mut self) {
-        if self.background.refill.rereading.reading > 0 {
-            self.background.refill.waits = true;
+    pub(super) fn reread(&mut self, store: &mut Store) {
+        if self.rereading.reading > 0 {
+            self.waits = true;
             return;
         }
-        if self.background.refill.rereading.pause.is_some_and(|until| self.store.io.now < until) {
+        if self.rereading.pause.is_some_and(|until| store.io.now < until) {
             return;
         }
-        self.background.refill.rereading.pause = None;
+        self.rereading.pause = None;
         // Most slots find their bucket filled when so much of the index is.
-        if self.store.index.len() >= self.store.index.capacity() / 8 * 7 {
-            self.background.refill.rereading.carriers.clear();
+        if store.index.len() >= store.index.capacity() / 8 * 7 {
+            self.rereading.carriers.clear();
         }
         let (mut asked, mut cost) = (0, 0);
         while asked < READS_AT_ONCE {
-            let Some((first, blocks)) = self.background.refill.rereading.take_run() else { break };
+            let Some((first, blocks)) = self.rereading.take_run() else { break };
             asked += 1;
             cost += 1 + (blocks - 1) / RUN_BLOCKS_A_READ;
-            (0..blocks).for_each(|i| self.store.space.pin(first + i));
-            let at = self.store.geometry.block_at(first);
-            self.store.io.read(IoFor::ReadForName { first }, at, index(blocks), true, Class::Data);
+            (0..blocks).for_each(|i| store.space.pin(first + i));
+            let at = store.geometry.block_at(first);
+            store.io.read(IoFor::ReadForName { first }, at, index(blocks), true, Class::Data);
         }
-        while let (Some(&pbn), true) = (self.background.refill.rereading.carriers.last(), asked < READS_AT_ONCE) {
-            let (id, at) = self.store.geometry.fingerprint_of(pbn);
-            let entry = match self.store.tables.ensure(&mut self.store.io, id) {
+        while let (Some(&pbn), true) = (self.rereading.carriers.last(), asked < READS_AT_ONCE) {
+            let (id, at) = store.geometry.fingerprint_of(pbn);
+            let entry = match store.tables.ensure(&mut store.io, id) {
                 Got::Wait if asked > 0 => break,
                 Got::Wait => {
-                    self.background.refill.waits = true;
-                    return self.store.tables.wait(&mut self.store.io, id, Task::Refill);
+                    self.waits = true;
+                    return store.tables.wait(&mut store.io, id, Task::Refill);
                 }
                 Got::Unreadable => None,
-                Got::Ready => Some(self.store.tables.pages.expect(id).content.fingerprint(at)),
+                Got::Ready => Some(store.tables.pages.expect(id).content.fingerprint(at)),
             };
-            self.background.refill.rereading.carriers.pop();
-            let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !self.store.tables.is_losing_its_name(pbn)) else {
+            self.rereading.carriers.pop();
+            let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !store.tables.is_losing_its_name(pbn)) else {
                 continue;
             };
-            if let Some(block) = self.in_memory(pbn) {
-                self.background.refill.entries += self.offer_slots(pbn, block.block(0));
+            if let Some(block) = store.in_memory(pbn) {
+                self.entries += store.offer_slots(pbn, block.block(0));
                 continue;
             }
             asked += 1;
             cost += 1;
-            self.store.space.pin(pbn);
-            let at = self.store.geometry.block_at(pbn);
-            self.store.io.read(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
+            store.space.pin(pbn);
+            let at = store.geometry.block_at(pbn);
+            store.io.read(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
         }
-        self.background.refill.rereading.reading = asked;
-        self.background.refill.waits = asked > 0;
+        self.rereading.reading = asked;
+        self.waits = asked > 0;
         if asked > 0 {
-            let ms = (cost * 1000).div_ceil(self.store.settings.refill_reads_per_second);
-            self.background.refill.rereading.pause = Some(self.store.io.now.plus_ms(ms));
+            let ms = (cost * 1000).div_ceil(store.settings.refill_reads_per_second);
+            self.rereading.pause = Some(store.io.now.plus_ms(ms));
         } else {
-            self.store.io.schedule.more_background = true;
+            store.io.schedule.more_background = true;
         }
     }
 
     /// A carrier has arrived. One that is not what its entry says is left to whoever reads it.
-    pub(crate) fn carrier_arrived(&mut self, pbn: Pbn, authenticator: Fingerprint, buffer: BufferMut, result: Result<(), IoFailure>) {
+    pub fn carrier_arrived(
+        &mut self,
+        store: &mut Store,
+        pbn: Pbn,
+        authenticator: Fingerprint,
+        buffer: BufferMut,
+        result: Result<(), IoFailure>,
+    ) {
         let block = buffer.block(0);
-        if result.is_ok() && unit::claims(block) == authenticator && self.authentic(pbn, block).is_some() {
-            self.background.refill.entries += self.offer_slots(pbn, block);
+        if result.is_ok() && unit::claims(block) == authenticator && store.authentic(pbn, block).is_some() {
+            self.entries += store.offer_slots(pbn, block);
         }
-        self.store.space.unpin(pbn);
-        self.reread_one();
+        store.space.unpin(pbn);
+        self.reread_one(store);
     }
 
     /// Blocks without a whole name have arrived.
-    pub(crate) fn unnamed_arrived(&mut self, first: Pbn, buffer: &BufferMut, digests: &[Digest], result: Result<(), IoFailure>) {
+    pub fn unnamed_arrived(
+        &mut self,
+        store: &mut Store,
+        first: Pbn,
+        buffer: &BufferMut,
+        digests: &[Digest],
+        result: Result<(), IoFailure>,
+    ) {
         for i in 0..buffer.blocks() {
             let pbn = first + count(i);
             if let (Ok(()), Some(&Digest::Of(fingerprint))) = (result, digests.get(i)) {
-                let is_named = self.authentic(pbn, buffer.block(i)).is_none() && self.name_again(pbn, fingerprint);
-                self.background.refill.named += u64::from(is_named);
+                let is_named = store.authentic(pbn, buffer.block(i)).is_none() && store.name_again(pbn, fingerprint);
+                self.named += u64::from(is_named);
             }
-            self.store.space.unpin(pbn);
+            store.space.unpin(pbn);
         }
-        self.reread_one();
+        self.reread_one(store);
     }
 
-    fn reread_one(&mut self) {
-        self.background.refill.rereading.reading -= 1;
-        if self.background.refill.rereading.reading == 0 {
-            self.store.io.schedule.push(Task::Refill);
+    fn reread_one(&mut self, store: &mut Store) {
+        self.rereading.reading -= 1;
+        if self.rereading.reading == 0 {
+            store.io.schedule.push(Task::Refill);
         }
     }
 }

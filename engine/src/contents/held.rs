@@ -1,6 +1,5 @@
-//! The blocks that the epochs in memory hold back, and how much of that is being compressed.
+//! New content that is held back until its epoch is sealed, and how much of it is being compressed.
 
-use super::gain::Gain;
 use crate::Map;
 use crate::format::unit::SLOTS_MAX;
 use crate::interface::IoId;
@@ -12,7 +11,7 @@ const LBNS_MAX: usize = 2 * SLOTS_MAX;
 
 /// A held block.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// Of the write that brought it, and of those that brought the same since.
     pub lbns: Vec<Lbn>,
     pub state: Holding,
@@ -20,7 +19,7 @@ pub(super) struct Held {
 
 /// How far a held block has come.
 #[derive(Debug)]
-pub(super) enum Holding {
+pub(crate) enum Holding {
     /// It is being compressed.
     Asked(IoId),
     Small(Vec<u8>),
@@ -32,7 +31,7 @@ pub(super) enum Holding {
 
 /// Of one epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     pub held: usize,
     /// Of these, being compressed.
     pub asked: usize,
@@ -42,11 +41,10 @@ pub(super) struct Counts {
 
 /// All held blocks.
 #[derive(Default)]
-pub(super) struct Holds {
+pub(crate) struct Holds {
     blocks: BTreeMap<(Epoch, Pbn), Held>,
     /// Two epochs at the most: one fills, one commits.
     counts: Map<Epoch, Counts>,
-    pub gain: Gain,
 }
 
 impl Holds {

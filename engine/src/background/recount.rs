@@ -1,0 +1,251 @@
+//! The recount: after a crash some blocks' counts are higher than their links (P5); it finds the excess and returns it, online.
+//!
+//! 1. It goes by windows of PBNs. For each window the whole map is walked once and its links are counted, while commits go on: a change to a
+//!    map page that was walked already changes the counts with it ([`Window`](crate::tables::Window)), so they are always those of the walked pages as they are now.
+//! 2. Then each granule of the window is compared, at a moment when no commit, decrement or reclaim is under way: what the count on the refs
+//!    page exceeds its links, its fingerprint and the open epoch's links by, is excess, and the count *falls by it*; nothing is ever set. In
+//!    the log's mode any moment will do: pages in memory hold what is committed, and nothing else.
+//! 3. Less than its links is damage. If any page of the walk could not be read whole, nothing is lowered.
+//! 4. Only a finished recount clears *garbage possible*. In the log's mode, where no crash sets it again, it goes when the lowered pages, and the
+//!    bits that a crash had taken, are durable: with a checkpoint that began after the recount, or with a clean close.
+//! 5. Until then a crash may bring back the excess of a page, and what the log's records count is added to it. So what was returned is no room for
+//!    links yet (`space/returned.rs`), and a block without room for a new one is kept out of use.
+
+use crate::format::entry::REFS_UNKNOWN;
+use crate::format::page::{PageId, Region};
+use crate::interface::Notice;
+use crate::io::Stage;
+use crate::memory::Part;
+use crate::schedule::Task;
+use crate::space::GRANULE_BLOCKS;
+use crate::store::Store;
+use crate::tables::{Epoch, Got, Tables};
+use crate::units::{Pbn, Time, index};
+
+/// Pages walked at one go.
+const PAGES_A_STEP: u64 = 64;
+/// Pages asked for ahead.
+const PAGES_AHEAD: u64 = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Walk {
+    /// Nothing to do, or not begun.
+    Idle,
+    /// The next map page.
+    Map(u64),
+    /// The next granule to compare.
+    Compare(u64),
+}
+
+/// A recount in progress.
+pub(crate) struct Recount {
+    needed: bool,
+    walk: Walk,
+    window: Pbn,
+    /// Something could not be read: nothing may be lowered.
+    blind: bool,
+    returned: u64,
+    pub waits: bool,
+    /// Not before that, so that clients keep the device.
+    pause: Option<Time>,
+}
+
+impl Recount {
+    /// `needed` where garbage is possible; `from` is where a clean detach had interrupted it.
+    pub fn new(needed: bool, from: Pbn) -> Self {
+        Self { needed, walk: Walk::Idle, window: from, blind: false, returned: 0, waits: false, pause: None }
+    }
+
+    pub fn running(&self) -> bool {
+        self.needed && !self.blind
+    }
+
+    /// The window to begin with next time.
+    pub fn position(&self) -> Pbn {
+        self.window
+    }
+
+    pub fn next_at(&self) -> Option<Time> {
+        if self.running() && !self.waits { self.pause } else { None }
+    }
+
+    /// Does a little of the recount, if one is due. Whether it has just ended: the superblock is to say so.
+    #[must_use]
+    pub fn go_on(&mut self, store: &mut Store) -> bool {
+        self.waits = false;
+        let (stage, has_waiters) = (store.io.stage, !store.space.waiters.is_empty());
+        // What is recalled may need a block that only this gives back.
+        let is_time = stage == Stage::Serving || stage == Stage::Recalling && has_waiters;
+        if !self.running() || !is_time || store.io.failed || store.io.read_only {
+            return false;
+        }
+        if self.pause.is_some_and(|until| store.io.now < until) && !has_waiters {
+            return false;
+        }
+        self.pause = None;
+        match self.walk {
+            Walk::Idle if self.window.0 >= store.geometry.data_blocks => return self.end(store),
+            Walk::Idle => self.begin_window(store),
+            Walk::Map(next) => self.walk_map(store, next),
+            Walk::Compare(next) => self.compare(store, next),
+        }
+        false
+    }
+
+    fn begin_window(&mut self, store: &mut Store) {
+        // Whole granules, so that one comparison needs one refs page and one fingerprint page.
+        let room = (store.memory.accountant.limit(Part::Work) / 2 / 2).min(store.settings.recount_window_blocks);
+        let granules = (room / GRANULE_BLOCKS).max(1);
+        let first = self.window.0 / GRANULE_BLOCKS * GRANULE_BLOCKS;
+        self.window = Pbn(first);
+        store.tables.window.begin(self.window, Pbn((first + granules * GRANULE_BLOCKS).min(store.geometry.data_blocks)));
+        self.walk = Walk::Map(0);
+        store.io.schedule.more_background = true;
+    }
+
+    fn walk_map(&mut self, store: &mut Store, mut next: u64) {
+        let Store { io, tables, geometry, settings, .. } = store;
+        let pages = geometry.pages(Region::Map);
+        for _ in 0..PAGES_A_STEP {
+            if next >= pages {
+                self.walk = Walk::Compare(self.window.0 / GRANULE_BLOCKS);
+                io.schedule.more_background = true;
+                return;
+            }
+            let id = PageId { region: Region::Map, index: next };
+            if tables.is_blank(io, id) {
+                tables.window.count_page(geometry, None);
+            } else {
+                match tables.ensure(io, id) {
+                    Got::Wait => {
+                        (1..PAGES_AHEAD.min(tables.pages.ahead_max()).min(pages - next)).for_each(|i| {
+                            let ahead = PageId { region: Region::Map, index: next + i };
+                            if !tables.is_blank(io, ahead) {
+                                tables.ensure(io, ahead);
+                            }
+                        });
+                        self.waits = true;
+                        return tables.wait(io, id, Task::Recount);
+                    }
+                    Got::Unreadable => return self.goes_blind(store),
+                    Got::Ready => {}
+                }
+                let Tables { pages, window, .. } = tables;
+                let page = pages.expect(id);
+                if page.damaged != 0 {
+                    return self.goes_blind(store);
+                }
+                window.count_page(geometry, Some(&page.content));
+            }
+            next += 1;
+            self.walk = Walk::Map(next);
+        }
+        let ms = (PAGES_A_STEP * 1000).div_ceil(settings.recount_pages_per_second.max(1));
+        self.pause = Some(io.now.plus_ms(ms));
+    }
+
+    /// Compares granules, one at each moment at which that is exact.
+    fn compare(&mut self, store: &mut Store, granule: u64) {
+        let Store { io, tables, space, settle, geometry, .. } = store;
+        let is_apart = tables.has_records();
+        if !is_apart && (tables.committing.is_some() || !settle.is_empty() || space.reclaim.in_progress(&tables.removals)) {
+            self.pause = Some(io.now.plus_ms(1));
+            return;
+        }
+        let first = Pbn(granule * GRANULE_BLOCKS);
+        let window_end = tables.window.end();
+        if first >= window_end {
+            self.window = window_end;
+            self.walk = Walk::Idle;
+            io.schedule.more_background = true;
+            return;
+        }
+        let names = PageId { region: Region::Fingerprints, index: granule };
+        let (refs, at) = geometry.refs_of(first);
+        for id in [names, refs] {
+            match tables.ensure(io, id) {
+                Got::Wait => {
+                    self.waits = true;
+                    return tables.wait(io, id, Task::Recount);
+                }
+                Got::Unreadable => return self.goes_blind(store),
+                Got::Ready if tables.pages.expect(id).damaged != 0 => return self.goes_blind(store),
+                Got::Ready => {}
+            }
+        }
+        let end = Pbn((first.0 + GRANULE_BLOCKS).min(window_end.0));
+        let open = if is_apart { vec![0; index(end - first)] } else { opened(&tables.open, first, end) };
+        for pbn in (first.0..end.0).map(Pbn) {
+            let i = index(pbn - first);
+            let count = tables.pages.expect(refs).content.refs(at + i);
+            if count == REFS_UNKNOWN {
+                continue;
+            }
+            let named = u16::from(!tables.pages.expect(names).content.fingerprint(i).is_none());
+            let waits = u16::from(!is_apart && space.fresh.get(pbn).is_some_and(|f| f.waits));
+            let links = tables.window.links(pbn) + open[i] + named + waits;
+            match i16::try_from(i32::from(count) - i32::from(links)).expect("both are small") {
+                0 => {}
+                excess if excess > 0 => {
+                    let excess = u8::try_from(excess).expect("it is part of a count");
+                    self.returned += u64::from(excess);
+                    space.return_excess(io, tables, pbn, excess);
+                }
+                _ => io.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
+            }
+        }
+        self.walk = Walk::Compare(granule + 1);
+        io.schedule.more_background = true;
+    }
+
+    fn goes_blind(&mut self, store: &mut Store) {
+        self.blind = true;
+        self.walk = Walk::Idle;
+        store.tables.window.clear();
+        let what = "a recount could not read all pages, so it lowered nothing more";
+        store.io.notice(Notice::Damage { what, at: self.window.0 });
+    }
+
+    /// All windows were compared. Whether the superblock can say so now.
+    fn end(&mut self, store: &mut Store) -> bool {
+        let is_apart = store.tables.has_records();
+        if store.medium.is_busy && !is_apart {
+            self.pause = Some(store.io.now.plus_ms(1));
+            return false;
+        }
+        self.needed = false;
+        self.window = Pbn(0);
+        store.tables.window.clear();
+        store.tables.bits_exact = true;
+        store.medium.superblock.recount_position = Pbn(0);
+        store.io.notice(Notice::Recounted { blocks: self.returned });
+        if is_apart {
+            store.space.returned.is_unsaid = true;
+        } else {
+            store.medium.superblock.garbage_possible = false;
+        }
+        true
+    }
+}
+
+/// What the open epoch adds to the counts of these blocks.
+fn opened(epoch: &Epoch, first: Pbn, end: Pbn) -> Vec<u16> {
+    let mut added = vec![0; index(end - first)];
+    let linked = epoch.points.values().filter_map(|entry| entry.pbn());
+    let all = linked.chain(epoch.cancelled.iter().copied()).chain(epoch.named.keys().copied());
+    all.filter(|&pbn| first <= pbn && pbn < end).for_each(|pbn| added[index(pbn - first)] += 1);
+    added
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a clean detach writes down is what the next opening is given.
+    #[test]
+    fn an_interrupted_recount_goes_on_with_its_window() {
+        let from = Pbn(3 << 20);
+        let recount = Recount::new(true, from);
+        assert_eq!((recount.position(), recount.running()), (from, true));
+    }
+}

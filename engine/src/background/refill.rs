@@ -1,0 +1,183 @@
+//! Filling the index from the fingerprint table, newest allocation first, until all is in or the index is full.
+//!
+//! 1. Blocks that have to be read (`reread.rs`) are read a page's at a time, before the next page.
+//! 2. On its way the refill counts carriers. A page that it came by is counted from then on by who changes it.
+//! 3. In mode `ordered` a crash may leave blocks without any name, and counts that are too high. Which of them have links only a recount knows: behind
+//!    it the refill goes by all pages once more.
+
+use super::reread::Rereading;
+use crate::format::entry::Kind;
+use crate::format::page::{PageId, Region};
+use crate::interface::Notice;
+use crate::io::Stage;
+use crate::schedule::Task;
+use crate::space::GRANULE_BLOCKS;
+use crate::store::Store;
+use crate::tables::Got;
+use crate::units::{Pbn, Time, count, index};
+
+/// Pages taken in one step.
+const PAGES_A_STEP: u64 = 16;
+/// Pages asked for ahead.
+const PAGES_AHEAD: u64 = 8;
+
+/// How far the refill has come.
+pub(crate) struct Refill {
+    newest: u64,
+    pages: u64,
+    /// Pages seen, counted backwards from the newest.
+    done: u64,
+    pub(super) entries: u64,
+    /// Blocks without a whole fingerprint on the pages seen; how many of them have got it again.
+    unnamed: u64,
+    pub(super) named: u64,
+    pub waits: bool,
+    finished: bool,
+    /// All pages are to be gone by once more, for blocks without a name; this is that time.
+    goes_again: bool,
+    is_second: bool,
+    pub(super) rereading: Rereading,
+}
+
+impl Refill {
+    pub fn new(newest: Pbn, pages: u64) -> Self {
+        Self::from_granule(newest.0 / GRANULE_BLOCKS, pages)
+    }
+
+    fn from_granule(newest: u64, pages: u64) -> Self {
+        Self {
+            newest,
+            pages,
+            done: 0,
+            entries: 0,
+            unnamed: 0,
+            named: 0,
+            waits: false,
+            finished: false,
+            goes_again: false,
+            is_second: false,
+            rereading: Rereading::default(),
+        }
+    }
+
+    pub fn next_at(&self) -> Option<Time> {
+        self.rereading.pause.filter(|_| !self.waits && !self.finished)
+    }
+
+    /// The page that comes after so many.
+    fn page(&self, back: u64) -> PageId {
+        let number = (self.newest + self.pages - back % self.pages) % self.pages;
+        PageId { region: Region::Fingerprints, index: number }
+    }
+
+    /// A recount has shown which counts are links: blocks without a name can be named.
+    pub fn go_again(&mut self, store: &mut Store) {
+        self.goes_again = true;
+        self.begin_again(store);
+    }
+
+    fn begin_again(&mut self, store: &mut Store) {
+        if self.goes_again && self.finished {
+            let Self { entries, newest, pages, .. } = *self;
+            *self = Self { is_second: true, entries, ..Self::from_granule(newest, pages) };
+            store.space.carriers.begin_again();
+            store.io.schedule.more_background = true;
+        }
+    }
+
+    /// Does a little of it. `is_recounting`: blocks without a name will be known by a recount, and are not yet.
+    pub fn go_on(&mut self, store: &mut Store, is_recounting: bool) {
+        self.waits = false;
+        if self.finished || store.io.stage != Stage::Serving {
+            return;
+        }
+        for _ in 0..PAGES_A_STEP {
+            if self.rereading.is_under_way() {
+                return self.reread(store);
+            }
+            if self.done >= self.pages || store.index.len() == store.index.capacity() {
+                return self.end(store, is_recounting);
+            }
+            let id = self.page(self.done);
+            if store.has_no_names(id) {
+                self.saw_page(store);
+                continue;
+            }
+            match store.tables.ensure(&mut store.io, id) {
+                Got::Wait => {
+                    self.ask_ahead(store);
+                    self.waits = true;
+                    return store.tables.wait(&mut store.io, id, Task::Refill);
+                }
+                Got::Unreadable => store.space.carriers.saw(0, true),
+                Got::Ready => match store.unnamed_on(id) {
+                    Ok(unnamed) => self.offer_page(store, id, unnamed),
+                    Err(counts) => {
+                        self.waits = true;
+                        return store.tables.wait(&mut store.io, counts, Task::Refill);
+                    }
+                },
+            }
+            self.saw_page(store);
+        }
+        store.io.schedule.more_background = true;
+    }
+
+    fn saw_page(&mut self, store: &mut Store) {
+        self.done += 1;
+        store.space.carriers.saw_page();
+    }
+
+    /// Asks for the pages that come next.
+    fn ask_ahead(&self, store: &mut Store) {
+        let Store { io, tables, .. } = store;
+        let ahead = PAGES_AHEAD.min(tables.pages.ahead_max()).min(self.pages - self.done);
+        for id in (1..ahead).map(|i| self.page(self.done + i)) {
+            if !tables.is_blank(io, id) {
+                tables.ensure(io, id);
+            }
+        }
+    }
+
+    /// All that there is room for is in.
+    fn end(&mut self, store: &mut Store, is_recounting: bool) {
+        if store.names_are_on_their_way() {
+            // They are found when they are in, which a commit sees to.
+            self.rereading.pause = None;
+            return;
+        }
+        self.finished = true;
+        let Self { entries, named, unnamed, .. } = *self;
+        let unnamed = unnamed.saturating_sub(named);
+        let goes_on = self.goes_again || is_recounting && !store.tables.has_records();
+        store.io.notice(Notice::IndexRefilled { entries, named, unnamed, goes_on });
+        self.begin_again(store);
+    }
+
+    fn offer_page(&mut self, store: &mut Store, id: PageId, unnamed: Vec<Pbn>) {
+        let Store { tables, space, index: entries, contents, geometry, settings, .. } = store;
+        let first = geometry.first_pbn(id);
+        let blocks = GRANULE_BLOCKS.min(geometry.data_blocks - first.0);
+        let mut carriers = Vec::new();
+        for i in 0..blocks {
+            let entry = tables.pages.expect(id).content.fingerprint(index(i));
+            let pbn = first + i;
+            if entry.is_none() || tables.is_losing_its_name(pbn) {
+                continue;
+            }
+            match entry.kind {
+                Kind::Fingerprint if !contents.suspects.contains(&pbn) => {
+                    self.entries += u64::from(entries.offer(&entry.value, pbn));
+                }
+                Kind::Carrier => carriers.push(pbn),
+                _ => {}
+            }
+        }
+        space.carriers.saw(count(carriers.len()), tables.pages.expect(id).damaged != 0);
+        self.unnamed += count(unnamed.len());
+        // Nobody links to slots where promises name whole blocks.
+        if settings.refill_reads_per_second > 0 {
+            self.rereading.ask(if self.is_second { Vec::new() } else { carriers }, unnamed);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Duplicates: whether a stored block holds what is written.
+//!
+//! 1. A block is linked to only when the fingerprint table, or a birth that waits to enter it, confirms what the index says.
+//! 2. Nothing here waits: what is missing is named ([`Blocked`]), and the caller comes again.
+
+use super::Store;
+use super::slot::{in_slot, slot_of};
+use crate::buffer::Slice;
+use crate::fingerprint::Fingerprint;
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
+use crate::interface::Notice;
+use crate::schedule::Blocked;
+use crate::tables::Got;
+use crate::units::{Epoch, Lbn, Pbn};
+
+/// What a byte-by-byte comparison has shown so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    Nothing,
+    Same(Pbn),
+    /// The content of that slot, in the carrier with this authenticator.
+    SameSlot(Pbn, u8, Fingerprint),
+    Differs(Pbn),
+}
+
+/// Since when an LBN means what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Since {
+    Durable,
+    /// From this epoch on, which fills or commits.
+    Epoch(Epoch),
+}
+
+/// What became of a look for a duplicate.
+pub(crate) enum Known {
+    /// Link to this slot of it; its refs page is in memory.
+    Duplicate(Pbn, u8),
+    /// The LBN means it already.
+    Unchanged(Pbn, u8, Since),
+    New,
+}
+
+impl Store {
+    /// A stored block with this content that may take one more link.
+    pub fn find_duplicate(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Compared) -> Result<Known, Blocked> {
+        let Some(pbn) = self.index.get(fp) else { return Ok(Known::New) };
+        if compared == Compared::Differs(pbn) || self.contents.suspects.contains(&pbn) {
+            return Ok(Known::New);
+        }
+        let Some(slot) = self.confirmed(pbn, fp, compared)? else {
+            self.index.remove(fp, pbn);
+            return Ok(Known::New);
+        };
+        if let Some(since) = self.means_already(lbn, pbn, slot) {
+            return Ok(Known::Unchanged(pbn, slot, since));
+        }
+        let (page, _) = self.geometry.refs_of(pbn);
+        match self.tables.ensure(&mut self.io, page) {
+            Got::Wait => return Err(Blocked::Page(page)),
+            Got::Unreadable => return Ok(Known::New),
+            Got::Ready => {}
+        }
+        let refs = self.tables.refs_now(pbn);
+        if refs == 0 {
+            self.io.notice(Notice::Damage { what: "a fingerprint names a block without links", at: pbn.0 });
+            self.index.remove(fp, pbn);
+            return Ok(Known::New);
+        }
+        if refs == REFS_UNKNOWN || refs >= self.space.link_limit(&self.tables) {
+            self.io.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
+            return Ok(Known::New);
+        }
+        // A slot has been compared if its carrier had to be read; else it is compared here.
+        let is_compared = compared == Compared::Same(pbn) || matches!(compared, Compared::SameSlot(same, ..) if same == pbn);
+        if self.settings.verify_duplicates && !is_compared {
+            match self.in_memory(pbn).map(|block| in_slot(&block, slot)) {
+                Some(Some(stored)) if stored.block(0) == slice.block(0) => {}
+                Some(_) => return Ok(Known::New),
+                None if slot > 0 => return Err(Blocked::Carrier(pbn)),
+                None => return Err(Blocked::Compare(pbn)),
+            }
+        }
+        Ok(Known::Duplicate(pbn, slot))
+    }
+
+    /// The slot of `pbn` in which, as the medium or a birth on its way there says, this content lies.
+    fn confirmed(&mut self, pbn: Pbn, fp: &Fingerprint, compared: Compared) -> Result<Option<u8>, Blocked> {
+        if pbn.0 >= self.geometry.data_blocks {
+            return Ok(None);
+        }
+        let birth = self.space.fresh.get(pbn).filter(|fresh| fresh.waits);
+        let entry = match birth.map(|fresh| FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint }) {
+            Some(entry) => entry,
+            None => {
+                let (page, at) = self.geometry.fingerprint_of(pbn);
+                match self.tables.ensure(&mut self.io, page) {
+                    Got::Wait => return Err(Blocked::Page(page)),
+                    Got::Unreadable => return Ok(None),
+                    Got::Ready => self.tables.pages.expect(page).content.fingerprint(at),
+                }
+            }
+        };
+        match entry.kind {
+            Kind::Fingerprint => Ok((entry.value == *fp).then_some(0)),
+            // What the log takes a name from still has it on its page, and may be in the index by its slots.
+            Kind::Carrier if self.tables.is_losing_its_name(pbn) => Ok(None),
+            Kind::Carrier => match compared {
+                Compared::SameSlot(same, slot, authenticator) if same == pbn && authenticator == entry.value => Ok(Some(slot)),
+                _ => match self.in_memory(pbn) {
+                    Some(block) => Ok(slot_of(block.block(0), fp)),
+                    None => Err(Blocked::Carrier(pbn)),
+                },
+            },
+            Kind::None | Kind::Checksum => Ok(None),
+        }
+    }
+
+    /// A block, where it is in memory and known to be right.
+    pub fn in_memory(&mut self, pbn: Pbn) -> Option<Slice> {
+        self.space.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.contents.cache.get(pbn))
+    }
+
+    /// Whether the LBN is known, without any I/O, to mean this block already, and since when.
+    fn means_already(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) -> Option<Since> {
+        let (entry, since) = match self.tables.overlay(lbn) {
+            Some((entry, epoch)) => (entry, Since::Epoch(epoch)),
+            None => {
+                let (page, at) = self.geometry.map_of(lbn);
+                (self.geometry.known(self.tables.pages.get(page)?.content.map(at)), Since::Durable)
+            }
+        };
+        (entry == MapEntry::Block { pbn, slot }).then_some(since)
+    }
+
+    /// Forgets the fingerprint of a block that never needs to enter the table.
+    pub fn end_birth(&mut self, pbn: Pbn) {
+        let fresh = self.space.fresh.get_mut(pbn).expect("only a birth that waits is ended");
+        fresh.waits = false;
+        let (kind, fingerprint, epoch, done) = (fresh.kind, fresh.fingerprint, fresh.epoch, fresh.held.is_none());
+        if self.contents.held.remove(Epoch(epoch), pbn).is_some() || done {
+            self.space.forget_fresh(pbn);
+        }
+        if kind == Kind::Fingerprint {
+            self.index.remove(&fingerprint, pbn);
+        }
+    }
+
+    /// Whether the content of a block is held back, and nowhere else.
+    pub fn is_held_back(&self, pbn: Pbn) -> bool {
+        self.space.fresh.get(pbn).is_some_and(|fresh| self.contents.held.contains(Epoch(fresh.epoch), pbn))
+    }
+
+    /// Another LBN means a block, which may be held back.
+    pub fn held_for_another(&mut self, pbn: Pbn, lbn: Lbn) {
+        if let Some(fresh) = self.space.fresh.get(pbn) {
+            self.contents.held.means_too(Epoch(fresh.epoch), pbn, lbn);
+        }
+    }
+}

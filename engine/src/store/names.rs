@@ -1,0 +1,106 @@
+//! Blocks that a crash has left without a whole name get it again (P5): from the refill of the index, and from whoever reads them.
+//!
+//! 1. In the log's mode a crash leaves the short name of a block of a large epoch. Its entry counts, so the fingerprint takes its place on the page at once.
+//! 2. In mode `ordered` a crash leaves no entry. A fingerprint is one link more: its increment goes with the open epoch (R2), and it enters its page when
+//!    that is durable.
+//! 3. A count that a crash may have left too high shows no link, so there blocks are named behind the recount; one that an LBN means is linked for certain.
+//! 4. Where LBNs are protected, a block may be one of theirs: only who reads it knows. Their blocks have checksums, and are not named.
+
+use super::Store;
+use crate::fingerprint::Fingerprint;
+use crate::format::entry::FingerprintEntry;
+use crate::format::page::PageId;
+use crate::io::Stage;
+use crate::space::GRANULE_BLOCKS;
+use crate::tables::Epoch;
+use crate::tables::Got;
+use crate::units::{Pbn, index};
+
+impl Store {
+    /// Whether blocks with a count and without an entry are linked, and are to be named (invariants 3 and 4).
+    fn names_nameless(&self) -> bool {
+        let are_read = self.settings.refill_reads_per_second > 0;
+        are_read && !self.tables.has_records() && !self.medium.superblock.garbage_possible && self.medium.superblock.protected.is_empty()
+    }
+
+    /// Whether a page of fingerprints says nothing: it was never written, and no block of it wants a name.
+    pub fn has_no_names(&mut self, id: PageId) -> bool {
+        let (counts, _) = self.geometry.refs_of(self.geometry.first_pbn(id));
+        self.tables.is_blank(&mut self.io, id) && (!self.names_nameless() || self.tables.is_blank(&mut self.io, counts))
+    }
+
+    /// The blocks of a page of fingerprints, which is in memory, that are linked and have no whole name. `Err`: their counts have to come first.
+    pub fn unnamed_on(&mut self, id: PageId) -> Result<Vec<Pbn>, PageId> {
+        let first = self.geometry.first_pbn(id);
+        let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
+        let names_nameless = self.names_nameless();
+        let page = self.tables.pages.expect(id);
+        let is_nameless = names_nameless && page.damaged == 0;
+        let entries = (0..blocks).map(|i| (first + i, page.content.fingerprint(index(i))));
+        let wanting = entries.filter(|(_, entry)| entry.short().is_some() || is_nameless && entry.is_none());
+        let mut wanting: Vec<(Pbn, FingerprintEntry)> = wanting.collect();
+        let (counts, _) = self.geometry.refs_of(first);
+        if wanting.iter().any(|(_, entry)| entry.is_none()) && self.tables.ensure(&mut self.io, counts) == Got::Wait {
+            return Err(counts);
+        }
+        wanting.retain(|&(pbn, entry)| (entry.short().is_some() || self.tables.is_linked(pbn)) && self.may_be_named(pbn));
+        Ok(wanting.into_iter().map(|(pbn, _)| pbn).collect())
+    }
+
+    /// Whether blocks were given names that have not entered their pages.
+    pub fn names_are_on_their_way(&self) -> bool {
+        !self.io.failed
+            && (!self.tables.open.named.is_empty()
+                || self.tables.committing.as_ref().is_some_and(|epoch| !epoch.named.is_empty())
+                || self.settle.names_any())
+    }
+
+    /// Whether nothing under way gives it a name, or takes it.
+    fn may_be_named(&self, pbn: Pbn) -> bool {
+        let is_named = |epoch: &Epoch| epoch.named.contains_key(&pbn);
+        let is_on_its_way = is_named(&self.tables.open) || self.tables.committing.as_ref().is_some_and(is_named) || self.settle.names(pbn);
+        !is_on_its_way
+            && !self.space.fresh.contains(pbn)
+            && !self.contents.suspects.contains(&pbn)
+            && !self.tables.is_losing_its_name(pbn)
+            && !self.space.is_of_scheme(pbn)
+    }
+
+    /// The content of a block that is linked was found to have this fingerprint. Whether it lacked it, and has it now or with the open epoch.
+    pub fn name_again(&mut self, pbn: Pbn, fingerprint: Fingerprint) -> bool {
+        let is_trusted = self.tables.proved_only.is_none() && !self.io.failed;
+        if self.io.stage != Stage::Serving || !is_trusted || self.io.read_only || !self.may_be_named(pbn) {
+            return false;
+        }
+        let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
+        let Some(page) = self.tables.pages.get(names) else { return false };
+        let entry = page.content.fingerprint(at);
+        if entry.short() == Some(fingerprint.short()) {
+            self.tables.pages.expect(names).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
+            self.tables.pages.touch(names, self.io.now);
+            self.index.insert(&fingerprint, pbn);
+            return true;
+        }
+        let is_nameless = entry.is_none() && page.damaged == 0 && !self.tables.has_records();
+        if !is_nameless || !self.tables.is_linked(pbn) || self.tables.refs_now(pbn) >= self.space.link_limit(&self.tables) {
+            return false;
+        }
+        self.space.change_refs(&mut self.io, &mut self.tables, pbn, 1);
+        self.tables.open.refs_pages.insert(counts.index);
+        self.tables.open.opened.get_or_insert(self.io.now);
+        self.tables.open.named.insert(pbn, fingerprint);
+        true
+    }
+
+    /// A fingerprint whose increment is durable enters its page, which is in memory.
+    pub fn enter_name(&mut self, pbn: Pbn, fingerprint: Fingerprint) {
+        let (id, at) = self.geometry.fingerprint_of(pbn);
+        let page = self.tables.pages.expect(id);
+        debug_assert!(page.content.fingerprint(at).is_none(), "a block that is named again has no name");
+        page.content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
+        self.tables.pages.touch(id, self.io.now);
+        if !self.contents.suspects.contains(&pbn) {
+            self.index.offer(&fingerprint, pbn);
+        }
+    }
+}
