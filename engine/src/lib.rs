@@ -10,37 +10,23 @@ pub mod buffer;
 pub mod memory;
 pub mod units;
 
+mod answers;
 mod background;
 mod charge;
 mod contents;
 mod engine;
 mod io;
 mod ledger;
-mod medium;
+mod recovery;
 mod requests;
 mod schedule;
 mod scheme;
-mod state;
 mod store;
 mod tables;
 
-mod admit;
 pub mod fingerprint;
 mod index;
-mod link;
-mod part;
-mod promise;
-mod proof;
-mod recall;
 mod space;
-mod unmap;
-
-mod log;
-
-mod commit;
-mod counters;
-
-mod read;
 
 pub mod stats;
 

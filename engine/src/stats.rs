@@ -1,11 +1,8 @@
 //! A snapshot of all counts, for reports.
 
-use crate::engine::Engine;
 use crate::format::Lifetime;
 pub use crate::interface::{Progress, Unpacked};
 pub use crate::ledger::{Count, EpochCounts, Ledger, LogEpochs, RIDES_BYTES_MAX, Units};
-use crate::log::Log;
-use crate::memory::Part;
 pub use crate::space::Gone;
 
 /// Blocks that the log keeps for itself.
@@ -59,57 +56,4 @@ pub struct Stats {
     pub recount_running: bool,
     /// Part, bytes now, most ever, limit.
     pub memory: Vec<(&'static str, u64, u64, u64)>,
-}
-
-impl Engine {
-    /// What can be told without any I/O.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        Stats {
-            ledger: self.store.io.ledger.clone(),
-            phase: self.phase(),
-            opening: self.progress(),
-            read_only: self.is_read_only(),
-            full: self.store.space.is_full(),
-            data_blocks: self.store.geometry.data_blocks,
-            logical_blocks: self.store.geometry.logical_blocks,
-            reserve_blocks: self.store.geometry.reserve_blocks,
-            free_blocks: self.store.space.census.free,
-            kept_blocks: self.store.space.census.kept,
-            unique_blocks: self.store.space.census.unique,
-            shared_blocks: self.store.space.census.shared,
-            free_complete: self.store.space.scan_complete(),
-            map_links: self.store.space.map_links(),
-            gone: self
-                .store
-                .space
-                .gone(&self.store.tables, self.scheme.log.iter().flat_map(Log::unlinked).chain(self.store.settle.unlinked())),
-            lifetime: self.lifetime(),
-            has_slots: self.store.medium.superblock.has_slots(),
-            carriers: self.store.space.carriers.all(),
-            unpacked: self.store.space.unpacked(self.carriers()),
-            log: self.scheme.log.as_ref().map(|log| log.blocks_kept(&self.store.space)),
-            index_entries: self.store.index.len(),
-            index_capacity: self.store.index.capacity(),
-            garbage_possible: self.store.medium.superblock.garbage_possible,
-            recount_running: self.background.recount.running(),
-            memory: Part::ALL
-                .iter()
-                .map(|&p| {
-                    (
-                        p.name(),
-                        self.store.memory.accountant.used(p),
-                        self.store.memory.accountant.peak(p),
-                        self.store.memory.accountant.limit(p),
-                    )
-                })
-                .collect(),
-        }
-    }
-
-    /// What was counted since the volume was opened.
-    #[must_use]
-    pub fn ledger(&self) -> &Ledger {
-        &self.store.io.ledger
-    }
 }

@@ -6,7 +6,7 @@ use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit::open;
 use crate::format::{Opened, PageId, Superblock};
-use crate::log::{Limits, Walk, holds};
+use crate::scheme::log::recover::{Limits, Walk, holds};
 use crate::tables::{Live, Unchained};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeSet;

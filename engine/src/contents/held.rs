@@ -56,6 +56,11 @@ impl Holds {
         self.counts.get(&epoch).copied().unwrap_or_default()
     }
 
+    /// Whether content of an epoch is being compressed.
+    pub fn asks(&self, epoch: Epoch) -> bool {
+        self.counts(epoch).asked > 0
+    }
+
     pub fn contains(&self, epoch: Epoch, pbn: Pbn) -> bool {
         self.blocks.contains_key(&(epoch, pbn))
     }

@@ -34,14 +34,12 @@ pub(crate) struct Contents {
     /// Content that is held back.
     pub held: Holds,
     /// Writes of content under way.
-    pub content_in_flight: u64,
-    /// Requests answered once the content of a block is on the device (`Settings::keeps_promises`).
-    pub content_waiters: Map<Pbn, Vec<RequestId>>,
+    pub in_flight: u64,
 }
 
 impl Contents {
     pub fn new(accountant: Arc<Accountant>) -> Self {
-        let (suspects, comparing, run, held, content_in_flight, content_waiters) = Default::default();
-        Self { cache: ReadCache::new(accountant), suspects, comparing, run, held, content_in_flight, content_waiters }
+        let (suspects, comparing, run, held, in_flight) = Default::default();
+        Self { cache: ReadCache::new(accountant), suspects, comparing, run, held, in_flight }
     }
 }

@@ -1,29 +1,115 @@
-//! Whose turn it is: work that nobody waits for, a little at each step; and when the engine wants to be called.
+//! Whose turn it is: tasks that can go on, work that nobody waits for, a little at each step; and when the engine wants to be called.
 
-use crate::engine::Engine;
+use super::Engine;
+use crate::interface::Action;
 use crate::io::Stage;
 use crate::memory::Part;
-use crate::units::Time;
+use crate::schedule::Task;
+use crate::tables::{Epoch, RECORD_COST_BYTES, Wanted};
+use crate::units::{Time, count};
 
 impl Engine {
+    /// Goes on with everything that can go on.
+    pub(super) fn run(&mut self) {
+        let mut background = true;
+        loop {
+            while let Some(task) = self.store.io.schedule.ready.pop_front() {
+                self.perform(task);
+            }
+            let Self { store, requests, answers, scheme, .. } = self;
+            requests.drain_admission(store, scheme, answers);
+            if store.io.schedule.ready.is_empty() && std::mem::take(&mut background) {
+                self.background();
+            }
+            if !self.store.io.schedule.ready.is_empty() {
+                continue;
+            }
+            self.close_if_asked();
+            self.serve_when_recalled();
+            self.scheme.feed(&mut self.store);
+            self.commit_if_due();
+            let store = &mut self.store;
+            if !store.io.failed && store.io.stage.commits() {
+                store.tables.write_back(&mut store.io);
+            }
+            if store.io.schedule.ready.is_empty() {
+                break;
+            }
+        }
+        let Self { store, scheme, .. } = self;
+        if !store.tables.pages.shrink() || store.tables.pages.too_dirty() {
+            let may_write = !store.io.failed && !store.io.stage.is_before_service();
+            if may_write && store.tables.write_back_early(&mut store.io) {
+                scheme.vouch(store);
+            }
+        }
+        self.charge();
+        self.store.space.retry_if_due(&mut self.store.io);
+        self.set_wake();
+    }
+
+    fn perform(&mut self, task: Task) {
+        let Self { store, requests, answers, scheme, recovery, .. } = self;
+        match task {
+            Task::Write(op) => requests.go_on_writing(store, scheme, answers, op),
+            Task::Read(op) => requests.go_on_reading(store, op),
+            Task::Commit => self.go_on_committing(),
+            Task::Settle => self.settle(),
+            Task::Allocate => {
+                store.space.prepare_free_blocks(&mut store.io, &mut store.tables);
+                recovery.choose_places(store, scheme, answers);
+            }
+            Task::Reclaim => self.reclaim(),
+            Task::Refill => self.refill_index(),
+            Task::Recount => self.recount(),
+            Task::Scan => {
+                store.space.scan_waits = false;
+                store.space.scan_refs(&mut store.io, &mut store.tables);
+            }
+            Task::Bits => store.tables.set_written_bits(&mut store.io),
+            Task::Load(id) => store.tables.load_page(&mut store.io, id),
+            Task::Recall => self.go_on_recalling(),
+            Task::Admit => requests.drain_admission(store, scheme, answers),
+            Task::Checkpoint => self.go_on_with_checkpoint(),
+            Task::OpenLog => recovery.choose_places(store, scheme, answers),
+        }
+    }
+
+    /// Seals the open epoch if it is time.
+    fn commit_if_due(&mut self) {
+        let store = &mut self.store;
+        if store.tables.committing.is_some() || store.io.failed || !store.io.stage.commits() || store.is_behind() {
+            return;
+        }
+        store.space.reclaim_if_low(&mut store.io, &store.tables.removals);
+        self.find_space_for_waiters();
+        let Self { store, answers, scheme, background, .. } = self;
+        if scheme.is_seal_due(store, answers, background.recount.running()) {
+            scheme.seal(store, answers);
+            self.go_on_committing();
+        }
+    }
+
     /// Does a little of everything that nobody waits for. What could go on at once asks to be woken at once.
-    pub(crate) fn background(&mut self) {
-        self.store.io.schedule.more_background = false;
-        let serves = self.store.io.stage == Stage::Serving;
-        if !(serves || self.store.io.stage == Stage::Recalling) || self.store.io.failed {
+    fn background(&mut self) {
+        let Self { store, requests, background, .. } = self;
+        store.io.schedule.more_background = false;
+        let serves = store.io.stage == Stage::Serving;
+        if !(serves || store.io.stage == Stage::Recalling) || store.io.failed {
             return;
         }
-        let clients_wait = !self.requests.writes.is_empty() || !self.requests.reads.is_empty() || self.scheme.commit.is_some();
-        if clients_wait && !self.store.memory.accountant.within(Part::Pages) {
+        let clients_wait = requests.are_under_way() || store.tables.committing.is_some();
+        if clients_wait && !store.memory.accountant.within(Part::Pages) {
             return;
         }
-        if !self.store.space.scan_waits {
-            self.store.space.scan_refs(&mut self.store.io, &mut self.store.tables);
+        if !store.space.scan_waits {
+            store.space.scan_refs(&mut store.io, &mut store.tables);
         }
-        if serves && !self.background.refill.waits {
+        let (refill_waits, recount_waits) = (background.refill.waits, background.recount.waits);
+        if serves && !refill_waits {
             self.refill_index();
         }
-        if !self.background.recount.waits {
+        if !recount_waits {
             self.recount();
         }
         self.give_back();
@@ -31,63 +117,146 @@ impl Engine {
         self.find_space_for_waiters();
     }
 
-    /// When time alone makes something due.
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        if self.store.io.failed {
-            return self.store.space.full_deadline(&self.store.io);
-        }
-        if matches!(self.store.io.stage, Stage::Created | Stage::Opening) {
-            return None;
-        }
-        let mut at: Option<Time> = None;
-        let mut due = |time: Time| at = Some(at.map_or(time, |t| t.min(time)));
-        if self.store.io.schedule.more_background {
-            due(self.store.io.now);
-        }
-        // While a commit waits for packs, or for the pages of those before, time does not bring it on.
-        if self.scheme.commit.is_none() && !self.store.tables.open.is_empty() && !self.store.tables.open.is_due && !self.is_behind() {
-            if let Some(opened) = self.store.tables.open.opened {
-                due(opened.plus_ms(self.store.settings.commit_period_ms));
-            }
-            if let (true, Some(until)) = (self.store.tables.open.wanted.is_some(), self.scheme.anticipation.until) {
-                due(until);
-            }
-        }
-        self.store
-            .tables
-            .write_back_at()
-            .into_iter()
-            .chain(self.store.space.full_deadline(&self.store.io))
-            .chain(self.store.space.give_back_at(&self.store.io, self.has_unlinked()).filter(|&at| at > self.store.io.now))
-            .for_each(&mut due);
-        if self.store.io.stage == Stage::Serving {
-            self.background.recount.next_at().into_iter().chain(self.background.refill.next_at()).for_each(due);
-        }
-        at.map(|time| time.max(self.store.io.now))
-    }
-
     /// Fills the index.
-    pub(crate) fn refill_index(&mut self) {
-        let is_recounting = self.background.recount.running();
-        self.background.refill.go_on(&mut self.store, is_recounting);
+    fn refill_index(&mut self) {
+        let Self { store, background, .. } = self;
+        background.refill.go_on(store, background.recount.running());
     }
 
     /// Counts links, and returns what counts exceed them by.
-    pub(crate) fn recount(&mut self) {
-        if !self.background.recount.go_on(&mut self.store) {
-            return;
-        }
-        if self.store.tables.has_records() {
-            self.begin_checkpoint();
-        } else {
-            self.write_superblock();
-            self.background.refill.go_again(&mut self.store);
+    fn recount(&mut self) {
+        let Self { store, scheme, background, .. } = self;
+        if background.recount.go_on(store) && !scheme.recounted(store) {
+            background.refill.go_again(store);
         }
     }
 
-    /// What a recount has returned is durable.
-    pub(crate) fn recount_is_durable(&mut self) {
-        self.store.space.returns_are_durable();
-        self.store.medium.superblock.garbage_possible = false;
+    /// Decrements and fingerprints enter their pages, as far as these are in memory.
+    fn settle(&mut self) {
+        if self.store.io.failed {
+            return;
+        }
+        self.store.settle_all();
+        self.find_space_for_waiters();
+        let store = &mut self.store;
+        if store.settle.is_empty() {
+            store.space.discard_freed(&mut store.io, &mut store.tables, false);
+            if store.settings.noncritical_delay_ms == 0 {
+                self.write_all_dirty();
+            }
+        }
+    }
+
+    /// Takes away the fingerprints of chosen blocks that nothing else holds.
+    fn reclaim(&mut self) {
+        let Self { store, scheme, .. } = self;
+        store.reclaim(scheme.room_for_records(store));
+        if store.io.stage.commits() {
+            self.find_space_for_waiters();
+        }
+    }
+
+    /// Gives back to the store what is due.
+    fn give_back(&mut self) {
+        let Self { store, scheme, .. } = self;
+        let has_unlinked = scheme.unlinked().next().is_some();
+        if !store.space.is_giving_due(&store.io, has_unlinked) {
+            return;
+        }
+        if store.tables.open.is_empty() && store.tables.committing.is_none() {
+            // What the last epoch unlinked counts until something vouches for it, and no other epoch does.
+            scheme.vouch(store);
+        }
+        store.space.give_back(&mut store.io, &mut store.tables);
+    }
+
+    /// Writers wait for a block: first blocks that are free but not ready, then what a commit frees, then what is kept for dedup alone.
+    /// When nothing of that is left, they get ENOSPC.
+    fn find_space_for_waiters(&mut self) {
+        let Self { store, requests, answers, scheme, background, .. } = self;
+        if store.space.waiters.is_empty() || store.space.store_may_have_more(store.io.stage) {
+            return;
+        }
+        store.space.prepare_free_blocks(&mut store.io, &mut store.tables);
+        if store.space.waiters.is_empty() || !store.io.schedule.ready.is_empty() || store.space.preparing.is_some() {
+            return;
+        }
+        let looking = store.space.fruitless <= store.space.granules() && store.space.census.free > 0;
+        if looking && store.space.ready.is_empty() {
+            store.io.schedule.more_background = true;
+            return;
+        }
+        let is_idle = store.tables.committing.is_none() && store.tables.open.is_empty() && store.settle.is_empty();
+        if is_idle && scheme.frees_blocks(store) {
+            return;
+        }
+        let (io, tables, space) = (&mut store.io, &mut store.tables, &mut store.space);
+        if tables.committing.is_some() || !store.settle.is_empty() || space.reclaim.in_progress(&tables.removals) {
+            return;
+        }
+        if !tables.open.is_empty() {
+            tables.open.wanted.get_or_insert(Wanted::Space);
+            return;
+        }
+        if space.reclaim_for_waiters(io, &tables.removals) || !space.scan_complete() || background.recount.running() {
+            return;
+        }
+        if !space.fresh.is_empty() || requests.do_others_pin(space) {
+            return;
+        }
+        // One last try for all: what lies under a partial write may have changed since it began, and with it what the write holds on to.
+        if space.last_try != space.changes {
+            space.changes += 1;
+            space.last_try = space.changes;
+            return space.wake_waiters(io);
+        }
+        if let Some(failure) = space.no_room(io) {
+            requests.go_without_space(store, answers, failure);
+        }
+    }
+
+    /// Charges what is counted anew at the end of each step.
+    fn charge(&mut self) {
+        let Self { store, scheme, recovery, .. } = self;
+        let committing = store.tables.committing.as_ref().map_or(0, Epoch::records);
+        let records = committing + store.settle.records() + scheme.held_records();
+        let dirty = store.open_bytes() + count(records) * RECORD_COST_BYTES;
+        let live = recovery.bytes() + store.tables.committed.as_ref().map_or(0, |committed| committed.records.bytes());
+        // Held content is what requests brought: among the records it would hold back writes, and nobody would seal for its sake.
+        let held = scheme.held_bytes(store);
+        store.memory.charge(dirty, held, live);
+    }
+
+    fn set_wake(&mut self) {
+        let at = self.next_deadline();
+        let io = &mut self.store.io;
+        if at != io.schedule.wake {
+            io.schedule.wake = at;
+            io.out.extend(at.map(|at| Action::Wake { at }));
+        }
+    }
+
+    /// When time alone makes something due.
+    fn next_deadline(&self) -> Option<Time> {
+        let Self { store, answers, scheme, background, .. } = self;
+        let (io, now) = (&store.io, store.io.now);
+        if io.failed {
+            return store.space.full_deadline(io);
+        }
+        if matches!(io.stage, Stage::Created | Stage::Opening) {
+            return None;
+        }
+        let open = &store.tables.open;
+        // While a commit waits for packs, or for the pages of those before, time does not bring it on.
+        let fills = store.tables.committing.is_none() && !open.is_empty() && !open.is_due && !store.is_behind();
+        let timer = open.opened.filter(|_| fills).map(|opened| opened.plus_ms(store.settings.commit_period_ms));
+        let anticipated = answers.anticipation.until.filter(|_| fills && open.wanted.is_some());
+        let has_unlinked = scheme.unlinked().next().is_some();
+        let given_back = store.space.give_back_at(io, has_unlinked).filter(|&at| at > now);
+        let jobs = [background.recount.next_at(), background.refill.next_at()].map(|at| at.filter(|_| io.stage == Stage::Serving));
+        let first =
+            [io.schedule.more_background.then_some(now), timer, anticipated, store.tables.write_back_at(), store.space.full_deadline(io)];
+        let all = first.into_iter().chain([given_back]).chain(jobs);
+        all.flatten().min().map(|time| time.max(now))
     }
 }

@@ -20,6 +20,9 @@ use crate::schedule::Schedule;
 use crate::units::{Blocks, Bytes, Pbn, Time, count};
 use std::sync::Arc;
 
+/// Failed reads of one block that are tried again, where what it holds decides what the volume says.
+pub(crate) const READ_RETRIES: u8 = 2;
+
 /// Operations under way, and actions that wait for the end of the step.
 pub(crate) struct Io {
     /// The time of this step.
@@ -37,12 +40,30 @@ pub(crate) struct Io {
     pub failed: bool,
     /// This opening writes nothing.
     pub read_only: bool,
+    /// A counter of the volume is used up (`store/counters.rs`).
+    pub used_up: bool,
+    /// What lies on the device may yet be lost: nothing is read from it (R8).
+    pub unflushed: bool,
 }
 
 impl Io {
     pub fn new(home: Arc<dyn Home>, now: Time, read_only: bool) -> Self {
         let (out, under_way, durability, ledger, schedule) = Default::default();
-        Self { now, out, under_way, next: 1, home, durability, ledger, schedule, stage: Stage::Created, failed: false, read_only }
+        Self {
+            now,
+            out,
+            under_way,
+            next: 1,
+            home,
+            durability,
+            ledger,
+            schedule,
+            stage: Stage::Created,
+            failed: false,
+            read_only,
+            used_up: false,
+            unflushed: false,
+        }
     }
 
     /// Registers an operation, and returns its number.

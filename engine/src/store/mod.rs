@@ -3,16 +3,21 @@
 //! Each part owns its state; what one needs of another comes in by its arguments. What all of them together know stands here.
 
 use crate::buffer::Home;
+mod counters;
 mod duplicates;
+mod meaning;
 mod names;
 mod proved;
+mod sending;
 mod settle;
 mod slot;
+mod superblock;
 mod verify;
 
 pub(crate) use duplicates::{Compared, Known, Since};
 pub(crate) use settle::Settle;
 pub(crate) use slot::{Judged, in_slot, slot_of};
+pub(crate) use superblock::Medium;
 pub(crate) use verify::Expect;
 
 use crate::charge::Memory;
@@ -20,15 +25,18 @@ use crate::contents::Contents;
 use crate::fingerprint::Fingerprinter;
 use crate::format::authenticator::Authenticator;
 use crate::format::geometry::Geometry;
+use crate::format::page::PageId;
 use crate::format::superblock::Superblock;
 use crate::index::Index;
+use crate::interface::{Failure, Reply, RequestId};
 use crate::io::Io;
-use crate::medium::Medium;
 use crate::memory::{Accountant, Part};
+use crate::schedule::Task;
 use crate::settings::Settings;
-use crate::space::{Policy, Space};
-use crate::tables::Tables;
-use crate::units::Time;
+use crate::space::by_block::ByBlock;
+use crate::space::{Fresh, Policy, Space};
+use crate::tables::{RECORD_COST_BYTES, Tables};
+use crate::units::{Blocks, Pbn, Time, count};
 use std::sync::Arc;
 
 /// What this volume makes names and authenticators with.
@@ -80,5 +88,66 @@ impl Store {
             tables,
             index,
         }
+    }
+
+    /// Blocks that clients may address.
+    pub fn logical(&self) -> Blocks {
+        Blocks(self.geometry.logical_blocks)
+    }
+
+    /// Answers a request that fails.
+    pub fn refuse(&mut self, request: RequestId, failure: Failure) {
+        match failure {
+            Failure::Full => self.space.send_back(&mut self.io, request),
+            _ => self.io.reply(request, Reply::Failed(failure)),
+        }
+    }
+
+    /// Bytes charged for the open epoch's records and for births. Births that lie scattered take the room of their neighbours too.
+    pub fn open_bytes(&self) -> u64 {
+        // Births are charged as records are, but for those that lie scattered. Asserted here: Rust 1.85 takes what only a `const _` uses for dead.
+        const { assert!(ByBlock::<Fresh>::BYTES_IN_A_RUN <= RECORD_COST_BYTES) };
+        let births = (count(self.space.fresh.len()) * RECORD_COST_BYTES).max(self.space.fresh.bytes());
+        count(self.tables.open.records()) * RECORD_COST_BYTES + births
+    }
+
+    /// Whether so many links of earlier commits still wait for their refs pages that no further ones may be unmapped.
+    pub fn is_behind(&self) -> bool {
+        count(self.settle.records()) * RECORD_COST_BYTES > self.memory.accountant.limit(Part::Dirty)
+    }
+
+    /// Something that the commit may wait for has ended.
+    pub fn commit_may_go_on(&mut self) {
+        if self.tables.committing.is_some() {
+            self.io.schedule.push(Task::Commit);
+        }
+    }
+
+    /// What a recount has returned is durable.
+    pub fn recount_is_durable(&mut self) {
+        self.space.returns_are_durable();
+        self.medium.superblock.garbage_possible = false;
+    }
+
+    /// Carriers on the volume; none where that is not known.
+    pub fn carriers(&self) -> Option<u64> {
+        if self.medium.superblock.has_slots() { self.space.carriers.all() } else { Some(0) }
+    }
+
+    /// Tells the owner of a thin volume that it fills.
+    pub fn warn_when_filling(&mut self) {
+        let carriers = self.carriers();
+        self.space.warn_when_filling(&mut self.io, carriers);
+    }
+
+    /// Takes away the fingerprints of chosen blocks that nothing else holds, as far as the open epoch has room for such records.
+    pub fn reclaim(&mut self, room: usize) {
+        let carriers = self.space.reclaim(&mut self.io, &mut self.tables, &mut self.index, room);
+        carriers.into_iter().for_each(|pbn| self.space.carriers.changed(pbn, false));
+    }
+
+    /// A free block, if one is ready; its refs page is in memory. `Err`: that page has to come first.
+    pub fn take_free_block(&mut self) -> Result<Option<Pbn>, PageId> {
+        self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache)
     }
 }

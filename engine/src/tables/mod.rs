@@ -10,6 +10,7 @@ mod epoch;
 mod live;
 mod page_io;
 mod pages;
+mod parts;
 mod window;
 mod write_back;
 
@@ -17,6 +18,7 @@ pub(crate) use beside::CountsBeside;
 pub(crate) use epoch::{Epoch, RECORD_COST_BYTES, Wanted};
 pub(crate) use live::{Live, Unchained};
 pub(crate) use pages::{Got, Pages};
+pub(crate) use parts::Parts;
 pub(crate) use window::Window;
 
 use crate::format::entry::{MapEntry, REFS_UNKNOWN};
@@ -64,6 +66,8 @@ pub(crate) struct Tables {
     pub committed: Option<Committed>,
     /// Records that were flushed are not there: only what is proved is served, and records count up to this epoch.
     pub proved_only: Option<Number>,
+    /// Writes of parts of blocks.
+    pub parts: Parts,
     /// What a recount sees of the map.
     pub window: Window,
     pub removals: Removals,
@@ -107,6 +111,7 @@ impl Tables {
             beside: CountsBeside::default(),
             committed: None,
             proved_only: None,
+            parts: Parts::default(),
             window: Window::default(),
             removals: Removals::default(),
         }

@@ -44,6 +44,11 @@ impl Window {
         self.pages += 1;
     }
 
+    /// Whether pages have been counted.
+    pub fn is_counting(&self) -> bool {
+        self.pages > 0
+    }
+
     /// A map entry changed in memory.
     pub fn relinked(&mut self, lbn: Lbn, old: Option<Pbn>, new: Option<Pbn>) {
         if lbn.0 / Region::Map.entries_per_page() < self.pages {

@@ -1,0 +1,75 @@
+//! What requests will promise once they are acknowledged.
+
+use super::Answers;
+use super::journal::{Journal, Named, Unspoken};
+use crate::interface::{Promise, Promised, RequestId};
+use crate::io::Stage;
+use crate::store::Store;
+use crate::tables::Wanted;
+use crate::units::{Epoch, Lbn, Pbn};
+
+impl Answers {
+    /// Notes what a request will promise of an LBN that means this block, or a slot of it, from this epoch on: the content with that fingerprint.
+    pub fn promise_block(
+        &mut self,
+        store: &mut Store,
+        request: RequestId,
+        epoch: Epoch,
+        lbn: Lbn,
+        (pbn, slot): (Pbn, u8),
+        content: Named<'_>,
+    ) {
+        if !store.settings.keeps_promises || store.io.stage == Stage::Recalling {
+            return;
+        }
+        let (is_held_back, has_block, contents_max) =
+            (store.is_held_back(pbn), self.journal.content_has_block(store), self.journal.contents_max(store));
+        let is_in_doubt = Journal::is_in_doubt(store, pbn, slot);
+        // The carrier of an epoch that commits may yet fall, and with it the place.
+        let has_no_name = is_held_back || is_in_doubt && store.space.is_of_scheme(pbn);
+        let pending = self.pending.get_mut(&request).expect("the request was begun");
+        if pending.durable.is_some() {
+            return;
+        }
+        if (is_held_back || is_in_doubt) && !has_block {
+            pending.durable = Some(Wanted::Space);
+            return;
+        }
+        if !has_no_name {
+            if store.space.fresh.get(pbn).is_some_and(|fresh| fresh.held.is_some()) {
+                pending.left += 1;
+                self.content_waiters.entry(pbn).or_default().push(request);
+            }
+            return self.promise(store, request, epoch, Promised::Link { lbn, pbn, slot, proof: content.fingerprint });
+        }
+        let standing = self.journal.of(epoch, store.tables.open.number);
+        if standing.contents >= contents_max {
+            pending.durable = Some(Wanted::Space);
+            return;
+        }
+        standing.contents += 1;
+        self.promise(store, request, epoch, Promised::Content { lbn, content: content.slice.clone() });
+    }
+
+    /// Notes what a request will promise once it is acknowledged: what this epoch, open or committing, makes durable.
+    pub fn promise(&mut self, store: &mut Store, request: RequestId, epoch: Epoch, what: Promised) {
+        if !store.settings.keeps_promises {
+            return;
+        }
+        self.journal.order += 1;
+        let order = self.journal.order;
+        if let Promised::Unmap { first, end } = what {
+            // What is still on its way to these LBNs has been overtaken, and when it is acknowledged it is for this to say what they are. So
+            // this stands in the ring from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
+            let committing = store.tables.committing.iter().flat_map(|epoch| epoch.points.range(first..end));
+            let overtaken: Vec<Lbn> = committing.map(|(&lbn, _)| lbn).collect();
+            overtaken.into_iter().for_each(|lbn| {
+                self.journal.open.orders.insert(lbn, order);
+            });
+            return self.journal.remember(store, vec![Unspoken { order, promise: Promise { epoch, what } }]);
+        }
+        if let Some(pending) = self.pending.get_mut(&request).filter(|p| p.durable.is_none()) {
+            pending.unspoken.push(Unspoken { order, promise: Promise { epoch, what } });
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Operations of the device have ended: by what each was for, whoever waits goes on.
+
+use super::Engine;
+use crate::buffer::BufferMut;
+use crate::fingerprint::Digest;
+use crate::interface::{IoFailure, IoId};
+use crate::io::{FlushFor, IoFor, Stage};
+use crate::recovery::Recovery;
+use crate::schedule::Task;
+use crate::scheme::Scheme;
+use crate::space::GRANULE_BLOCKS;
+use crate::units::{Pbn, count};
+
+impl Engine {
+    pub(super) fn on_read(&mut self, io: IoId, buffer: BufferMut, digests: &[Digest], result: Result<(), IoFailure>) {
+        let Self { store, requests, answers, scheme, recovery, background, .. } = self;
+        match store.io.end(io) {
+            Some(IoFor::PageLoad(id)) => {
+                let overtaken = store.tables.page_loaded(&mut store.io, id, &buffer, result);
+                overtaken.into_iter().for_each(|last| self.log_is_damaged(last));
+            }
+            Some(IoFor::Read { op, run }) => requests.read_arrived(store, (op, run), buffer, digests.to_vec(), result),
+            Some(IoFor::ReadForWrite { op, pbn }) => {
+                requests.write_base_arrived(store, scheme, answers, (op, pbn), buffer, digests, result);
+            }
+            Some(IoFor::ReadForProof { first }) => {
+                Recovery::proof_arrived(store, answers, first, buffer, digests, result);
+                self.go_on_recalling();
+            }
+            Some(IoFor::ReadForRecall { pbn, slot, lbn }) => {
+                Recovery::copy_arrived((store, answers, requests), (lbn, pbn, slot), buffer, digests, result);
+            }
+            Some(IoFor::ReadForName { first }) => background.refill.unnamed_arrived(store, first, &buffer, digests, result),
+            Some(IoFor::ReadForIndex { pbn, authenticator }) => {
+                background.refill.carrier_arrived(store, pbn, authenticator, buffer, result);
+            }
+            Some(IoFor::WalkRead { which, pbn }) => {
+                let step = recovery.walk_arrived((store, scheme, answers), (which, pbn), buffer, result);
+                self.go_on_opening(step);
+            }
+            Some(IoFor::DoubtRead { pbn, name }) => {
+                let step = recovery.doubt_arrived((store, scheme, answers), (pbn, name), buffer, digests, result);
+                self.go_on_opening(step);
+            }
+            Some(IoFor::WitnessRead(id)) => {
+                let step = recovery.witness_arrived((store, scheme, answers), id, &buffer, result);
+                self.go_on_opening(step);
+            }
+            Some(IoFor::SuperblockRead) => self.superblock_read(&buffer, result),
+            _ => debug_assert!(false, "a read that nobody asked for ended"),
+        }
+    }
+
+    pub(super) fn on_written(&mut self, io: IoId, result: Result<(), IoFailure>) {
+        let Some(what) = self.store.io.end(io) else {
+            debug_assert!(false, "a write that nobody asked for ended");
+            return;
+        };
+        if result.is_err() {
+            self.fail(match &what {
+                IoFor::Content { .. } | IoFor::ProvedContent(_) => "a write of data",
+                IoFor::Superblock => "a write of the superblock",
+                IoFor::Units { .. } | IoFor::CondensedUnits { .. } => "a write of the log",
+                _ => "a write of metadata",
+            });
+        }
+        let Self { store, answers, scheme, recovery, .. } = self;
+        let stamp = store.io.durability.completed(result.is_ok());
+        match what {
+            IoFor::Content { first, blocks } => self.content_written(io, (first, blocks), stamp, result.is_ok()),
+            IoFor::ProvedContent(blocks) => {
+                Recovery::proved_written(store, answers, blocks);
+                self.go_on_recalling();
+            }
+            IoFor::PageWrite { id, removed } => {
+                if store.tables.page_written(&mut store.io, id, removed, stamp, result) {
+                    scheme.page_written(store, id, stamp);
+                    self.go_on_closing_if_begun();
+                }
+            }
+            IoFor::Units { units, carriers, .. } => {
+                if let Scheme::Log(log) = scheme {
+                    log.units_written(store, units, carriers, result.is_ok());
+                }
+                let then = recovery.units_written(store, scheme, answers, units);
+                self.go_on_opening(Ok(then));
+            }
+            IoFor::CondensedUnits { units } => {
+                if let Scheme::Log(log) = scheme {
+                    log.copies_written(store, units);
+                }
+            }
+            IoFor::Superblock => self.superblock_copy_written(),
+            _ => debug_assert!(false, "the end of a write names something else"),
+        }
+    }
+
+    /// New content is on the device, if it is good.
+    fn content_written(&mut self, io: IoId, (first, blocks): (Pbn, u64), stamp: u64, is_good: bool) {
+        let Self { store, answers, scheme, .. } = self;
+        store.contents.in_flight -= 1;
+        scheme.content_arrived(io);
+        store.io.durability.content = stamp;
+        for pbn in (0..blocks).map(|i| first + i) {
+            let fresh = store.space.fresh.get_mut(pbn).expect("content in flight is fresh");
+            // Where it failed, too: see `release_unsent_content`.
+            fresh.held = None;
+            if is_good && !fresh.waits {
+                store.space.forget_fresh(pbn);
+            }
+            answers.journal.content_lies_there(store, pbn, is_good);
+            answers.content_arrived(store, pbn, is_good);
+        }
+        store.space.changes += 1;
+        store.commit_may_go_on();
+    }
+
+    pub(super) fn on_flushed(&mut self, io: IoId, result: Result<(), IoFailure>) {
+        let Some(IoFor::Flush { why, mark }) = self.store.io.end(io) else { return };
+        if result.is_err() {
+            self.fail("a flush");
+        } else {
+            self.store.io.durability.flushed(mark);
+            self.after_any_flush();
+        }
+        let Self { store, answers, scheme, recovery, .. } = self;
+        let failed = store.io.failed;
+        match why {
+            FlushFor::CommitContent | FlushFor::CommitLinks if failed => {}
+            FlushFor::CommitContent | FlushFor::CommitLinks => {
+                let progress = scheme.commit_flushed(store, answers);
+                self.commit_has_come(progress);
+            }
+            FlushFor::Opening => {
+                let step = recovery.device_flushed(store, scheme, answers);
+                self.go_on_opening(step);
+            }
+            FlushFor::OpeningUnits => {
+                let then = recovery.units_flushed(store, scheme, answers);
+                self.go_on_opening(Ok(then));
+            }
+            FlushFor::Proofs => {
+                Recovery::proofs_flushed(answers);
+                self.go_on_recalling();
+            }
+            FlushFor::Superblock => self.superblock_flushed(),
+            FlushFor::Closing => self.closing_flushed(),
+            FlushFor::Checkpoint => {
+                if let (Scheme::Log(log), false) = (scheme, failed) {
+                    let reached = log.checkpoint_flushed(store);
+                    self.checkpoint_has_come(Ok(reached));
+                }
+            }
+        }
+    }
+
+    /// What any flush allows.
+    fn after_any_flush(&mut self) {
+        let store = &mut self.store;
+        let mark = store.io.durability.mark;
+        while store.io.durability.removed.front().is_some_and(|(stamp, _)| *stamp <= mark) {
+            let Some((_, blocks)) = store.io.durability.removed.pop_front() else { break };
+            store.tables.removals.sent -= count(blocks.len());
+            store.space.reclaimed(blocks[0].0 / GRANULE_BLOCKS);
+            store.settle.unlink(blocks);
+            store.io.schedule.push(Task::Settle);
+        }
+        let durability = &mut store.io.durability;
+        while durability.bits.front().is_some_and(|(stamp, _)| *stamp <= mark) {
+            durability.bits_ready.extend(durability.bits.pop_front().map(|(_, id)| id));
+        }
+        if !durability.bits_ready.is_empty() {
+            store.io.schedule.push(Task::Bits);
+        }
+    }
+
+    pub(super) fn on_discarded(&mut self, io: IoId) {
+        // A discard that failed has discarded nothing: that is allowed.
+        if let Some(IoFor::Discard { first, blocks }) = self.store.io.end(io) {
+            self.store.space.discards -= 1;
+            (0..blocks).for_each(|i| self.store.space.unpin(first + i));
+        }
+    }
+
+    /// Goes on with what the last server had promised.
+    pub(super) fn go_on_recalling(&mut self) {
+        let Self { store, requests, answers, scheme, .. } = self;
+        if store.io.stage == Stage::Recalling {
+            Recovery::go_on_recalling(store, scheme, answers, requests);
+            self.serve_when_recalled();
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The life of an open volume: it opens, serves, fails perhaps, and closes.
+//!
+//! 1. Closing writes all pages, flushes, sets the *written* bits that are due, writes their pages, flushes, and only then writes and flushes
+//!    *clean*: a volume that says so has nothing but exact pages.
+//! 2. After a failure nothing more is written, *clean* least of all (A5).
+
+use super::Engine;
+use crate::buffer::BufferMut;
+use crate::interface::{Action, IoFailure, Notice};
+use crate::io::{FlushFor, Stage};
+use crate::recovery::{Recovery, Step, Then};
+use crate::schedule::Task;
+use crate::scheme::log::Reached;
+use crate::scheme::{Progress, Scheme};
+use crate::units::Epoch;
+
+impl Engine {
+    /// A step of the opening has been made.
+    pub(super) fn go_on_opening(&mut self, step: Step) {
+        match step {
+            Ok(Then::Wait) => {}
+            Ok(Then::Serve) => self.serve(),
+            Ok(Then::Recall) => self.go_on_recalling(),
+            Err(damaged) => {
+                if let Some(log) = damaged.log {
+                    self.scheme = Scheme::Log(log);
+                }
+                self.log_is_damaged(damaged.last);
+            }
+        }
+    }
+
+    /// Records that were flushed are not there: they count up to this epoch, and only what is proved is served. It may show as the volume opens, or later,
+    /// when a page comes.
+    pub(super) fn log_is_damaged(&mut self, last: Epoch) {
+        let store = &mut self.store;
+        store.tables.proved_only = Some(last);
+        store.tables.committed.iter_mut().for_each(|committed| committed.is_end_known = false);
+        store.settings.verify_reads = true;
+        self.fail("a damaged log");
+        self.recovery.give_up();
+        self.serve();
+    }
+
+    /// Serves once everything recalled is durable.
+    pub(super) fn serve_when_recalled(&mut self) {
+        if Recovery::is_recalled(&mut self.store, &mut self.answers) {
+            self.serve();
+        }
+    }
+
+    fn serve(&mut self) {
+        let Self { store, scheme, .. } = self;
+        if matches!(store.io.stage, Stage::Opening | Stage::Recalling) {
+            store.io.stage = Stage::Serving;
+            store.io.notice(Notice::Serving);
+            store.io.schedule.push(Task::Admit);
+            // What an opening found may be more than memory is meant for, and nobody need write for a long time.
+            if !store.io.failed && !store.io.read_only {
+                scheme.serves(store);
+            }
+        }
+    }
+
+    /// Goes read-only (A5).
+    pub(super) fn fail(&mut self, what: &'static str) {
+        self.fail_with(Notice::WentReadOnly { what });
+    }
+
+    /// Goes read-only for the reason that the notice gives. Whoever waits for durability hears of it (A5).
+    pub(super) fn fail_with(&mut self, notice: Notice) {
+        let Self { store, requests, answers, .. } = self;
+        if store.io.failed {
+            return;
+        }
+        store.io.failed = true;
+        store.io.notice(notice);
+        store.release_unsent_content();
+        answers.fail_waiters(store);
+        requests.fail_writes(store);
+        answers.fail_content_waiters(store);
+        // An opening may wait for it.
+        store.io.schedule.push(Task::Checkpoint);
+    }
+
+    /// A commit has come so far.
+    pub(super) fn commit_has_come(&mut self, progress: Progress) {
+        match progress {
+            Ok(false) => {}
+            Ok(true) => self.epoch_is_durable(),
+            Err(what) => self.fail(what),
+        }
+    }
+
+    /// Goes on with the commit.
+    pub(super) fn go_on_committing(&mut self) {
+        let Self { store, answers, scheme, .. } = self;
+        if !store.io.failed {
+            let progress = scheme.go_on(store, answers);
+            self.commit_has_come(progress);
+        }
+    }
+
+    /// The end of a commit.
+    fn epoch_is_durable(&mut self) {
+        let Self { store, answers, scheme, .. } = self;
+        scheme.end_commit(store, answers);
+        store.warn_when_filling();
+        self.serve_when_recalled();
+        let Self { store, scheme, .. } = self;
+        if store.is_ledger_update_due() {
+            scheme.update_superblock(store);
+        }
+    }
+
+    /// Goes on with a checkpoint of the log.
+    pub(super) fn go_on_with_checkpoint(&mut self) {
+        let Self { store, answers, scheme, recovery, .. } = self;
+        let Scheme::Log(log) = &mut *scheme else { return };
+        if store.io.failed {
+            if log.has_checkpoint() && store.io.stage == Stage::Opening {
+                let then = recovery.fail(store, scheme, answers);
+                self.go_on_opening(Ok(then));
+            }
+            return;
+        }
+        let reached = log.go_on_with_checkpoint(store);
+        self.checkpoint_has_come(reached);
+    }
+
+    /// A checkpoint has come so far.
+    pub(super) fn checkpoint_has_come(&mut self, reached: Result<Reached, &'static str>) {
+        let Self { store, answers, scheme, recovery, .. } = self;
+        match reached {
+            Ok(Reached::Nothing) => {}
+            Ok(Reached::Spilled) => {
+                let step = recovery.spilled(store, scheme, answers);
+                self.go_on_opening(step);
+            }
+            Ok(Reached::End) => {
+                let then = recovery.checkpoint_ended(store, scheme, answers);
+                self.go_on_opening(Ok(then));
+                self.go_on_closing_if_begun();
+            }
+            Err(what) => self.fail(what),
+        }
+    }
+
+    /// The front copies of the superblock have been read: the update is written, unless they are another server's.
+    pub(super) fn superblock_read(&mut self, front: &BufferMut, result: Result<(), IoFailure>) {
+        if let Some(notice) = self.store.other_server(front, result) {
+            self.fail_with(notice);
+        }
+        if self.store.io.failed {
+            self.store.drop_superblock();
+            return self.superblock_flushed();
+        }
+        self.store.send_superblock();
+    }
+
+    /// A copy has come down: when both have, they are flushed.
+    pub(super) fn superblock_copy_written(&mut self) {
+        let store = &mut self.store;
+        store.medium.writes_left -= 1;
+        if store.io.failed {
+            return self.superblock_flushed();
+        }
+        if store.medium.writes_left == 0 {
+            store.io.flush(FlushFor::Superblock);
+        }
+    }
+
+    /// A superblock update is durable (or the volume has failed).
+    pub(super) fn superblock_flushed(&mut self) {
+        self.store.medium.is_busy = false;
+        if let Scheme::Log(log) = &mut self.scheme {
+            let reached = log.superblock_written(&mut self.store);
+            self.checkpoint_has_come(Ok(reached));
+        }
+        let Self { store, answers, scheme, recovery, .. } = self;
+        if store.medium.is_busy {
+            // The end of a checkpoint has begun another.
+            return;
+        }
+        match store.io.stage {
+            Stage::Opening => {
+                let then = recovery.superblock_written(store, scheme, answers);
+                self.go_on_opening(Ok(then));
+            }
+            Stage::ClosingSuperblock if store.medium.writes_left == 0 => self.closed(),
+            _ => {}
+        }
+    }
+
+    /// Begins to close when that was asked for and nobody waits for an answer any more; goes on with it.
+    pub(super) fn close_if_asked(&mut self) {
+        if !self.close_asked || self.store.io.stage.is_before_service() {
+            return;
+        }
+        if self.store.io.stage == Stage::Serving && self.requests.are_none() {
+            self.store.io.stage = Stage::ClosingEpochs;
+        }
+        self.go_on_closing();
+    }
+
+    /// Goes on with closing, where that has begun.
+    pub(super) fn go_on_closing_if_begun(&mut self) {
+        if self.store.io.stage.is_closing() {
+            self.go_on_closing();
+        }
+    }
+
+    fn go_on_closing(&mut self) {
+        let Self { store, scheme, .. } = self;
+        if store.io.failed && store.io.stage.is_closing() && store.io.stage != Stage::Closed {
+            return self.closed();
+        }
+        match store.io.stage {
+            Stage::ClosingEpochs => {
+                let idle = store.tables.open.is_empty() && store.tables.committing.is_none() && store.settle.is_empty();
+                if idle && store.io.read_only {
+                    self.closed();
+                } else if idle && scheme.owes(store) {
+                    // An empty log: all that it says is on the pages.
+                } else if idle && !store.medium.is_busy {
+                    store.space.discard_freed(&mut store.io, &mut store.tables, true);
+                    store.io.stage = Stage::ClosingPages;
+                    self.go_on_closing();
+                }
+            }
+            Stage::ClosingPages => self.flush_when_sent(Stage::ClosingPagesFlush),
+            Stage::ClosingBits if store.settle.is_empty() && store.io.durability.bits_ready.is_empty() => {
+                self.flush_when_sent(Stage::ClosingBitsFlush);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends the pages that wait to be written; when none does any more, flushes.
+    fn flush_when_sent(&mut self, next: Stage) {
+        self.write_all_dirty();
+        if !self.store.tables.are_pages_under_way() {
+            self.store.io.stage = next;
+            self.store.io.flush(FlushFor::Closing);
+        }
+    }
+
+    /// Writes all dirty pages that may be.
+    pub(super) fn write_all_dirty(&mut self) {
+        let Self { store, scheme, .. } = self;
+        if store.tables.write_all_dirty(&mut store.io) {
+            scheme.vouch(store);
+        }
+    }
+
+    pub(super) fn closing_flushed(&mut self) {
+        let Self { store, scheme, background, .. } = self;
+        if store.io.failed {
+            return self.go_on_closing();
+        }
+        match store.io.stage {
+            Stage::ClosingPagesFlush => {
+                store.io.stage = Stage::ClosingBits;
+                store.tables.set_written_bits(&mut store.io);
+                self.go_on_closing();
+            }
+            Stage::ClosingBitsFlush => {
+                store.io.stage = Stage::ClosingSuperblock;
+                store.medium.superblock.clean = true;
+                scheme.close_superblock(store);
+                // What the superblock remembers from one opening to the next.
+                store.medium.superblock.recount_position = background.recount.position();
+                store.medium.superblock.garbage_possible &= !store.space.returned.is_unsaid;
+                store.write_superblock();
+            }
+            _ => {}
+        }
+    }
+
+    fn closed(&mut self) {
+        let io = &mut self.store.io;
+        io.stage = Stage::Closed;
+        io.out.push(Action::Closed { clean: !io.failed });
+    }
+}

@@ -1,0 +1,74 @@
+//! What can be told of an open volume without any I/O.
+
+use super::Engine;
+use crate::format::geometry::Geometry;
+use crate::interface::Progress;
+use crate::ledger::Ledger;
+use crate::memory::Part;
+use crate::stats::Stats;
+
+impl Engine {
+    /// All counts.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let Self { store, scheme, background, .. } = self;
+        let (space, geometry, accountant) = (&store.space, &store.geometry, &store.memory.accountant);
+        Stats {
+            ledger: store.io.ledger.clone(),
+            phase: self.phase(),
+            opening: self.progress(),
+            read_only: store.is_read_only(),
+            full: space.is_full(),
+            data_blocks: geometry.data_blocks,
+            logical_blocks: geometry.logical_blocks,
+            reserve_blocks: geometry.reserve_blocks,
+            free_blocks: space.census.free,
+            kept_blocks: space.census.kept,
+            unique_blocks: space.census.unique,
+            shared_blocks: space.census.shared,
+            free_complete: space.scan_complete(),
+            map_links: space.map_links(),
+            gone: space.gone(&store.tables, scheme.unlinked().chain(store.settle.unlinked())),
+            lifetime: store.lifetime(),
+            has_slots: store.medium.superblock.has_slots(),
+            carriers: space.carriers.all(),
+            unpacked: space.unpacked(store.carriers()),
+            log: scheme.blocks_kept(store),
+            index_entries: store.index.len(),
+            index_capacity: store.index.capacity(),
+            garbage_possible: store.medium.superblock.garbage_possible,
+            recount_running: background.recount.running(),
+            memory: Part::ALL.iter().map(|&p| (p.name(), accountant.used(p), accountant.peak(p), accountant.limit(p))).collect(),
+        }
+    }
+
+    /// What was counted since the volume was opened.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.store.io.ledger
+    }
+
+    /// What the volume is doing for its own consistency, in one word: for reports, and for the explorer's table.
+    #[must_use]
+    pub fn phase(&self) -> &'static str {
+        self.store.io.stage.name().or_else(|| self.scheme.phase()).unwrap_or("idle")
+    }
+
+    /// The geometry of the volume.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.store.geometry
+    }
+
+    /// How far an opening is that reads a log; none where the volume serves, or there is none to be read.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
+        self.recovery.progress(&self.store)
+    }
+
+    /// Whether pages are being written before the end of the log is known.
+    #[must_use]
+    pub fn spills(&self) -> bool {
+        self.recovery.spills(&self.scheme)
+    }
+}

@@ -1,0 +1,168 @@
+//! What recalled promises say is proved before it is believed: a device that failed, or a store that was set back to an older copy, need not hold it.
+//!
+//! 1. A store that lacks every trace of the last durable epoch is not the one that the last server left: none of its promises counts.
+//! 2. The content that a promise names is read, behind the flush of the opening (R8), and compared with the promise's fingerprint; of a slot, the
+//!    carrier has to be authentic. What differs, or cannot be read, is no proof.
+//! 3. What is there need not be there for good: a block that the device was told to discard, and whose later write was lost, may read as that write and
+//!    as something else the next time (decision 0071, 8). What was right is written again, and flushed, unless the tables show it to be durable.
+
+use super::Recovery;
+use crate::answers::{Answers, InTables, Journal};
+use crate::buffer::BufferMut;
+use crate::fingerprint::Digest;
+use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::page::{PageId, Region, SECTORS};
+use crate::interface::{Action, Class, IoFailure, Trace};
+use crate::io::{FlushFor, IoFor, Stage};
+use crate::schedule::Task;
+use crate::store::Store;
+use crate::tables::Got;
+use crate::units::{Pbn, count, index};
+
+/// Blocks whose reads are under way at once.
+const BLOCKS_UNDER_WAY_MAX: u64 = 64;
+
+/// Whether the store has a trace of what the last server had made durable. `Err`: a page has to come first.
+pub(super) fn is_traced(store: &mut Store, journal: &mut Journal) -> Result<bool, PageId> {
+    let traces = journal.traces;
+    for trace in traces.into_iter().flatten() {
+        let is_there = match trace {
+            Trace::Log { sequence } => log_end(store, journal) >= sequence,
+            Trace::Map { sector, sum } => map_sum(store, sector)? == Some(sum),
+        };
+        if is_there {
+            // It is by this that the store is known until an epoch of this server is durable.
+            journal.trace = Some(trace);
+            return Ok(true);
+        }
+    }
+    Ok(traces == [None; 2])
+}
+
+/// The store is the one that was left. With a log it is known by that from now on: units say what a sector of the map means before it is written.
+pub(super) fn store_is_known(store: &mut Store, journal: &mut Journal) {
+    if matches!(journal.trace, Some(Trace::Map { .. })) && store.tables.has_records() {
+        journal.trace = Some(Trace::Log { sequence: log_end(store, journal) });
+        store.io.out.push(Action::Forget { epoch: store.medium.superblock.last_epoch, traces: [journal.trace, None] });
+    }
+}
+
+/// The last sequence of the log as this opening found it.
+fn log_end(store: &Store, journal: &Journal) -> u64 {
+    journal.log_end.unwrap_or(store.medium.superblock.last_log_sequence)
+}
+
+/// The sum of a sector of the map; none where it cannot be read, or is not there.
+fn map_sum(store: &mut Store, sector: u64) -> Result<Option<u32>, PageId> {
+    let id = PageId { region: Region::Map, index: sector / count(SECTORS) };
+    if id.index >= store.geometry.pages(Region::Map) {
+        return Ok(None);
+    }
+    match store.tables.ensure(&mut store.io, id) {
+        Got::Wait => Err(id),
+        Got::Unreadable => Ok(None),
+        Got::Ready => Ok(Some(store.tables.pages.expect(id).content.sum(index(sector % count(SECTORS))))),
+    }
+}
+
+/// Reads what promises name. Whether all of it has been read, and what is believed of it is durable.
+pub(super) fn read_proofs(store: &mut Store, journal: &mut Journal) -> bool {
+    let proofs = &mut journal.proofs;
+    while proofs.blocks_under_way < BLOCKS_UNDER_WAY_MAX {
+        let Some(&(first, blocks)) = proofs.runs.front() else { break };
+        let known = match (0..blocks).map(|i| known_of(store, first + i)).collect() {
+            Ok(known) => known,
+            Err(page) => {
+                store.tables.wait(&mut store.io, page, Task::Recall);
+                return false;
+            }
+        };
+        proofs.runs.pop_front();
+        proofs.blocks_under_way += blocks;
+        proofs.known.insert(first, known);
+        store.io.read(IoFor::ReadForProof { first }, store.geometry.block_at(first), index(blocks), true, Class::Data);
+    }
+    if proofs.blocks_under_way > 0 || proofs.is_flushing || store.io.failed {
+        return false;
+    }
+    if std::mem::take(&mut proofs.is_unflushed) {
+        proofs.is_flushing = true;
+        store.io.flush(FlushFor::Proofs);
+        return false;
+    }
+    true
+}
+
+/// What the tables say of a block. `Err`: a page has to come first.
+fn known_of(store: &mut Store, pbn: Pbn) -> Result<InTables, PageId> {
+    let Store { io, tables, geometry, medium, .. } = store;
+    let ((names, at), (counts, _)) = (geometry.fingerprint_of(pbn), geometry.refs_of(pbn));
+    let entry = match tables.ensure(io, names) {
+        Got::Wait => return Err(names),
+        Got::Unreadable => FingerprintEntry::default(),
+        Got::Ready => tables.pages.expect(names).content.fingerprint(at),
+    };
+    let is_counted = match tables.ensure(io, counts) {
+        Got::Wait => return Err(counts),
+        Got::Unreadable => false,
+        Got::Ready => tables.refs_now(pbn) > 0,
+    };
+    // Where garbage is possible, a count may stand for links that were lost; and their content with them.
+    Ok(InTables { entry, is_linked: is_counted && tables.has_records() && !medium.superblock.garbage_possible })
+}
+
+impl Recovery {
+    /// What promises name has arrived. What of it was right is written again, unless it is known to be durable.
+    pub fn proof_arrived(
+        store: &mut Store,
+        answers: &mut Answers,
+        first: Pbn,
+        buffer: BufferMut,
+        digests: &[Digest],
+        result: Result<(), IoFailure>,
+    ) {
+        if store.io.stage != Stage::Recalling {
+            // The device has failed meanwhile.
+            return;
+        }
+        let proofs = &mut answers.journal.proofs;
+        let known = proofs.known.remove(&first).unwrap_or_default();
+        let blocks = count(known.len());
+        proofs.blocks_under_way -= blocks;
+        if result.is_ok() {
+            let read = buffer.freeze();
+            let mut again = Vec::new();
+            for (i, (known, &digest)) in known.into_iter().zip(digests).enumerate() {
+                let (pbn, block) = (first + count(i), read.block(i));
+                if !proofs.note_content(store, pbn, block, digest) {
+                    continue;
+                }
+                if let (Kind::None, Some(authenticator)) = (known.entry.kind, store.authentic(pbn, block)) {
+                    proofs.unnamed.insert(pbn, authenticator);
+                }
+                if !known.is_durable(store, pbn, block, digest) {
+                    again.push((pbn, read.slice(i, 1)));
+                }
+            }
+            proofs.write_again(store, again);
+        } else if blocks > 1 {
+            // One of them cannot be read: the others may.
+            proofs.runs.extend((0..blocks).map(|i| (first + i, 1)));
+        } else if proofs.is_tried_again(first) {
+            proofs.runs.push_back((first, 1));
+        }
+    }
+
+    /// So many of these blocks are on the device again.
+    pub fn proved_written(store: &Store, answers: &mut Answers, blocks: u64) {
+        if store.io.stage == Stage::Recalling {
+            answers.journal.proofs.blocks_under_way -= blocks;
+            answers.journal.proofs.is_unflushed = true;
+        }
+    }
+
+    /// And flushed.
+    pub fn proofs_flushed(answers: &mut Answers) {
+        answers.journal.proofs.is_flushing = false;
+    }
+}

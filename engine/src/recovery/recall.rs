@@ -1,0 +1,262 @@
+//! What the last server had promised is applied, in order, before the first request: by the same way as writes, and committed.
+//!
+//! 1. One after the other: of two promises for one LBN the later one counts.
+//! 2. The epoch of a promise may be durable although its server did not live to say so. What an LBN means already stays.
+//! 3. A promise of a block counts if its content is proved (`proof.rs`): else the LBN stays as it is on the medium.
+//! 4. The count of a block may be at its limit because the dead server's increments reached the medium and its links did not. Then its content is
+//!    written again.
+//! 5. A pack that a promise names and no table is born again, in the epoch that recalls it. Mode `ordered` makes no packs: what it finds in such a one
+//!    is written again.
+//! 6. A promise that cannot be kept is reported by the next flush.
+
+use super::Recovery;
+use super::proof::{is_traced, read_proofs, store_is_known};
+use crate::answers::{Answers, Proofs};
+use crate::buffer::{BufferMut, Slice};
+use crate::fingerprint::{Digest, Fingerprint};
+use crate::format::entry::{Kind, MapEntry, SLOT_MAX};
+use crate::format::page::PageId;
+use crate::interface::{Action, Class, IoFailure, Legacy, Notice, Promised};
+use crate::io::{IoFor, Stage};
+use crate::requests::Requests;
+use crate::schedule::Task;
+use crate::scheme::Scheme;
+use crate::space::Fresh;
+use crate::store::{Store, in_slot};
+use crate::tables::Got;
+use crate::units::{Lbn, Pbn};
+
+impl Recovery {
+    /// Takes over what the last server has left, before the first event.
+    pub fn take_over(store: &mut Store, answers: &mut Answers, legacy: Legacy) {
+        debug_assert!(store.io.stage == Stage::Created, "promises are recalled before anything else");
+        let Legacy { promises, traces } = legacy;
+        let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
+        store.space.promised = named.collect();
+        answers.journal.proofs = Proofs::of(&promises, store.geometry.data_blocks);
+        answers.journal.traces = traces;
+        answers.journal.recalled = promises.into();
+    }
+
+    /// Proves recalled promises, then applies them, as far as pages in memory allow.
+    pub fn go_on_recalling(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, requests: &mut Requests) {
+        if store.io.stage != Stage::Recalling {
+            return;
+        }
+        if let Some(good) = answers.take_recalled() {
+            content_is_recalled(store, answers, good);
+        }
+        match is_traced(store, &mut answers.journal) {
+            Err(page) => return store.tables.wait(&mut store.io, page, Task::Recall),
+            // Once: what is recalled changes the sector that is the trace.
+            Ok(true) => {
+                answers.journal.traces = [None; 2];
+                store_is_known(store, &mut answers.journal);
+            }
+            Ok(false) => refuse_promises(store, answers),
+        }
+        if !read_proofs(store, &mut answers.journal) {
+            return;
+        }
+        while let (Stage::Recalling, Some(what)) = (store.io.stage, answers.journal.recalled.front().cloned()) {
+            let (logical, data) = (store.geometry.logical_blocks, store.geometry.data_blocks);
+            match what {
+                Promised::Unmap { first, end } if first < end && end.0 <= logical => {
+                    store.unmap(first, end).into_iter().for_each(|lbn| answers.journal.overtake(store, lbn));
+                }
+                Promised::Zero { lbn } if lbn.0 < logical => store.set_point(lbn, MapEntry::Zero),
+                Promised::Content { lbn, content } if lbn.0 < logical => {
+                    return recall_content(store, answers, requests, lbn, content);
+                }
+                Promised::Link { lbn, pbn, slot, proof } if lbn.0 < logical && pbn.0 < data && slot <= SLOT_MAX => {
+                    if !recall_link(store, scheme, answers, lbn, (pbn, slot), &proof) {
+                        return;
+                    }
+                }
+                _ => answers.journal.broken += 1,
+            }
+            answers.journal.recalled.pop_front();
+        }
+    }
+
+    /// A block that takes no link any more has been read, for its content to be written again.
+    pub fn copy_arrived(
+        (store, answers, requests): (&mut Store, &mut Answers, &mut Requests),
+        (lbn, pbn, slot): (Lbn, Pbn, u8),
+        buffer: BufferMut,
+        digests: &[Digest],
+        result: Result<(), IoFailure>,
+    ) {
+        answers.end_recalled();
+        if result.is_err() && answers.journal.proofs.is_tried_again(pbn) {
+            return store.io.schedule.push(Task::Recall);
+        }
+        let Some(Promised::Link { proof, .. }) = answers.journal.recalled.front() else { return };
+        let block = buffer.freeze().slice(0, 1);
+        let is_right = match slot {
+            0 => digests.first() == Some(&Digest::Of(*proof)),
+            _ => store.authentic(pbn, block.block(0)).is_some(),
+        };
+        match in_slot(&block, slot).filter(|_| result.is_ok() && is_right) {
+            Some(content) => recall_content(store, answers, requests, lbn, content),
+            None => {
+                store.io.schedule.push(Task::Recall);
+                content_is_recalled(store, answers, false);
+            }
+        }
+    }
+
+    /// Whether everything recalled is durable, or never will be: then the volume is to serve.
+    #[must_use]
+    pub fn is_recalled(store: &mut Store, answers: &mut Answers) -> bool {
+        let journal = &mut answers.journal;
+        let is_checked = journal.traces == [None; 2];
+        let done = is_checked && journal.recalled.is_empty() && store.tables.open.is_empty() && store.tables.committing.is_none();
+        if store.io.stage != Stage::Recalling || !(done || store.io.failed) {
+            return false;
+        }
+        if journal.broken > 0 {
+            journal.lost = true;
+            let writes = std::mem::take(&mut journal.broken);
+            store.io.notice(Notice::AcknowledgedLost { writes });
+        }
+        if store.io.failed {
+            // What was applied may not be durable: no answer that the next opening might contradict (P7). The promises stand.
+            store.io.unflushed = true;
+        } else {
+            store.io.out.push(Action::Recalled);
+            if journal.is_set_back {
+                // The next server is not to look for what this store lacks.
+                store.io.out.push(Action::Forget { epoch: store.medium.superblock.last_epoch, traces: [None; 2] });
+            }
+        }
+        store.space.promised.clear();
+        journal.proofs = Proofs::default();
+        true
+    }
+}
+
+/// The store is not the one that the last server left.
+fn refuse_promises(store: &mut Store, answers: &mut Answers) {
+    let journal = &mut answers.journal;
+    journal.lost = true;
+    journal.is_set_back = true;
+    journal.traces = [None; 2];
+    journal.recalled.clear();
+    journal.proofs = Proofs::default();
+    store.io.notice(Notice::SetBack);
+}
+
+/// False: something has to come first.
+fn recall_link(
+    store: &mut Store,
+    scheme: &mut Scheme,
+    answers: &mut Answers,
+    lbn: Lbn,
+    (pbn, slot): (Pbn, u8),
+    proof: &Fingerprint,
+) -> bool {
+    let to = MapEntry::Block { pbn, slot };
+    match store.tables.lookup(&mut store.io, lbn) {
+        Ok(Some(now)) if now == to => return true,
+        Ok(_) => {}
+        Err(page) => {
+            store.tables.wait(&mut store.io, page, Task::Recall);
+            return false;
+        }
+    }
+    if !answers.journal.proofs.has(pbn, slot, proof) {
+        answers.journal.broken += 1;
+        return true;
+    }
+    let (page, _) = store.geometry.refs_of(pbn);
+    let takes_link = match store.tables.ensure(&mut store.io, page) {
+        Got::Wait => Err(page),
+        Got::Unreadable => Ok(false),
+        Got::Ready if store.tables.refs_now(pbn) >= store.space.link_limit(&store.tables) => Ok(false),
+        Got::Ready => is_carrier_known(store, scheme, answers, pbn, slot),
+    };
+    match takes_link {
+        Err(page) => {
+            store.tables.wait(&mut store.io, page, Task::Recall);
+            false
+        }
+        Ok(false) => {
+            recall_copy(store, answers, lbn, pbn, slot);
+            false
+        }
+        Ok(true) => {
+            store.space.change_refs(&mut store.io, &mut store.tables, pbn, 1);
+            store.tables.open.refs_pages.insert(page.index);
+            store.set_point(lbn, to);
+            true
+        }
+    }
+}
+
+/// Whether a slot of a block can be linked to: its carrier is in the tables, or is a pack that is born here and now. `Err`: a page has to come first.
+fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
+    let Some(authenticator) = answers.journal.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
+    if store.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits) {
+        return Ok(true);
+    }
+    let (page, at) = store.geometry.fingerprint_of(pbn);
+    let entry = match store.tables.ensure(&mut store.io, page) {
+        Got::Wait => return Err(page),
+        Got::Unreadable => return Ok(false),
+        Got::Ready => store.tables.pages.expect(page).content.fingerprint(at),
+    };
+    if entry.kind == Kind::Carrier && entry.value == authenticator && !store.tables.is_losing_its_name(pbn) {
+        return Ok(true);
+    }
+    if !store.tables.has_records() || store.tables.refs_now(pbn) > 0 {
+        return Ok(false);
+    }
+    store.space.change_refs(&mut store.io, &mut store.tables, pbn, 1);
+    store.tables.open.births.push(pbn);
+    scheme.takes_foreign_pack(store, answers);
+    let epoch = store.tables.open.number.0;
+    store.space.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
+    Ok(true)
+}
+
+/// A block takes no link any more: what it holds is read, to be written again.
+fn recall_copy(store: &mut Store, answers: &mut Answers, lbn: Lbn, pbn: Pbn, slot: u8) {
+    if !answers.is_recalling() {
+        answers.begin_recalled();
+        store.io.read(IoFor::ReadForRecall { pbn, slot, lbn }, store.geometry.block_at(pbn), 1, true, Class::Data);
+    }
+}
+
+/// Begins to write what was acknowledged. The next promise follows when it has found its place.
+fn recall_content(store: &mut Store, answers: &mut Answers, requests: &mut Requests, lbn: Lbn, content: Slice) {
+    if answers.is_recalling() {
+        return;
+    }
+    match store.tables.lookup(&mut store.io, lbn) {
+        Ok(base) => {
+            answers.begin_recalled();
+            requests.write_recalled(store, lbn, content, base);
+        }
+        Err(page) => store.tables.wait(&mut store.io, page, Task::Recall),
+    }
+}
+
+/// Recalled content has found its place, or never will.
+fn content_is_recalled(store: &mut Store, answers: &mut Answers, good: bool) {
+    if !good && !store.io.failed {
+        // There was no block for a copy; but what made room for others, a recount, may have made room for a link.
+        if takes_link_now(store, answers) {
+            return;
+        }
+        answers.journal.broken += 1;
+    }
+    answers.journal.recalled.pop_front();
+}
+
+/// Whether the next promise names a block whose count was at its limit, and is not any more.
+fn takes_link_now(store: &mut Store, answers: &Answers) -> bool {
+    let Some(&Promised::Link { pbn, .. }) = answers.journal.recalled.front() else { return false };
+    let (page, _) = store.geometry.refs_of(pbn);
+    store.tables.pages.get(page).is_some() && store.tables.refs_now(pbn) < store.space.link_limit(&store.tables)
+}

@@ -1,0 +1,96 @@
+//! Requests come in: they are checked, and held back while memory is short.
+//!
+//! 1. Requests that have not been answered have no order between them; what was answered is seen by everything that comes later.
+
+use super::Requests;
+use crate::answers::Answers;
+use crate::interface::{Failure, Op, Request};
+use crate::memory::Part;
+use crate::scheme::Scheme;
+use crate::store::Store;
+use crate::units::SECTOR_BYTES;
+
+/// Whether such a request changes what LBNs mean: it takes records, which memory has to have room for.
+fn changes(op: Op) -> bool {
+    matches!(op, Op::Write | Op::Discard | Op::WriteZeroes)
+}
+
+impl Requests {
+    /// Takes in a request. Everything waits until the volume is open.
+    pub fn admit(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: Request) {
+        if store.io.stage.is_before_service() {
+            self.admission.push_back(request);
+            return;
+        }
+        if changes(request.op) { self.admission.push_back(request) } else { self.dispatch(store, scheme, answers, request) }
+    }
+
+    /// Lets in what memory allows.
+    pub fn drain_admission(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
+        if store.io.stage.is_before_service() {
+            return;
+        }
+        self.admit_discards_when_full(store, scheme, answers);
+        while let Some(request) = self.admission.front() {
+            if changes(request.op) && !store.io.failed && self.backlogged(store, scheme, answers) {
+                return;
+            }
+            let request = self.admission.pop_front().expect("it was seen in front");
+            self.dispatch(store, scheme, answers, request);
+        }
+    }
+
+    /// Discards pass by the writes that wait for the room which only they may bring.
+    fn admit_discards_when_full(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
+        if !store.space.is_full() {
+            return;
+        }
+        let mut at = 0;
+        while at < self.admission.len() && !self.lacks_room_for_records(store, scheme, answers) {
+            if self.admission[at].op == Op::Discard {
+                let request = self.admission.remove(at).expect("it was counted");
+                self.dispatch(store, scheme, answers, request);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Whether a further write has to wait: for room for its records, or for those that wait already. Those that wait for a block hold back none that
+    /// may need no new one; what they hold besides is bounded by what requests may bring.
+    fn backlogged(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> bool {
+        let waiting = if store.space.is_full() { self.writes.len() - store.space.waiters.len() } else { self.writes.len() };
+        waiting >= store.tables.pages.waiting_max() || self.lacks_room_for_records(store, scheme, answers)
+    }
+
+    /// Whether a further write, or discard, has to wait for records to be committed.
+    fn lacks_room_for_records(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> bool {
+        (store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / 2 || !store.memory.accountant.within(Part::Dirty))
+            && (store.tables.committing.is_some() || !store.tables.open.is_empty())
+            || scheme.is_crowded(store, answers)
+            || store.tables.open.is_due
+            || answers.journal.records().1 > store.settings.ring_records_max / 2
+    }
+
+    fn dispatch(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: Request) {
+        let fits = request.offset.0 % SECTOR_BYTES == 0
+            && request.length.0 % SECTOR_BYTES == 0
+            && request.offset.0.checked_add(request.length.0).is_some_and(|end| end <= store.logical().bytes().0);
+        if !fits {
+            return store.refuse(request.id, Failure::Invalid);
+        }
+        if store.io.unflushed {
+            return store.refuse(request.id, Failure::Io);
+        }
+        if changes(request.op) && store.is_read_only() {
+            return store.refuse(request.id, Failure::ReadOnly);
+        }
+        match request.op {
+            Op::Read => self.begin_read(store, request),
+            Op::Write => self.begin_write(store, scheme, answers, &request),
+            Op::Flush => answers.flush(store, request.id),
+            Op::Discard => self.begin_discard(store, answers, &request),
+            Op::WriteZeroes => self.begin_write_zeroes(store, scheme, answers, &request),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The requests of clients that are not answered yet, and the operations on single blocks that they consist of.
+
+mod admit;
+mod place;
+mod read;
+mod unmap;
+mod write;
+
+use read::ReadOp;
+use write::WriteOp;
+
+use crate::interface::Request;
+use slab::Slab;
+use std::collections::VecDeque;
+
+/// Requests under way.
+#[derive(Default)]
+pub(crate) struct Requests {
+    admission: VecDeque<Request>,
+    writes: Slab<WriteOp>,
+    reads: Slab<ReadOp>,
+    reads_queued: VecDeque<Request>,
+    /// Bytes of the reads in progress.
+    reads_bytes: u64,
+}
+
+impl Requests {
+    /// Whether none waits for its answer, but for those that wait for a commit.
+    pub fn are_none(&self) -> bool {
+        self.admission.is_empty() && !self.are_under_way()
+    }
+
+    /// Whether operations on blocks are under way.
+    pub fn are_under_way(&self) -> bool {
+        !self.writes.is_empty() || !self.reads.is_empty()
+    }
+}

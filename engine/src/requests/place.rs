@@ -1,0 +1,111 @@
+//! A block's content finds its place: duplicate of a known block, or a new block; and an LBN comes to mean it.
+//!
+//! 1. Increments enter the refs page in memory here and now; the commit writes the page before it writes the link (R2). In the log's mode they
+//!    stand beside it until their commit.
+//! 2. A block is linked to only when the fingerprint table, or a birth that waits to enter it, confirms what the index says.
+//! 3. Nothing here waits: what is missing is named ([`Blocked`]), and the caller comes again.
+
+use crate::answers::{Answers, Named};
+use crate::buffer::Slice;
+use crate::fingerprint::Digest;
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
+use crate::interface::{Failure, Promised, RequestId};
+use crate::schedule::Blocked;
+use crate::scheme::Scheme;
+use crate::space::Fresh;
+use crate::store::{Compared, Known, Since, Store};
+use crate::units::{Lbn, Pbn};
+
+/// A whole block of a request, that looks for its place.
+pub(super) struct Written<'a> {
+    pub request: RequestId,
+    pub lbn: Lbn,
+    pub slice: &'a Slice,
+    pub digest: Digest,
+    pub compared: Compared,
+}
+
+/// Gives an LBN the content that was written.
+pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, written: &Written<'_>) -> Result<(), Blocked> {
+    scheme.admit_records(store, 1)?;
+    let &Written { request, lbn, slice, digest, compared } = written;
+    let epoch = store.tables.open.number;
+    let fingerprint = match digest {
+        Digest::Zero => {
+            store.io.ledger.zeroes += 1;
+            answers.promise(store, request, epoch, Promised::Zero { lbn });
+            store.set_point(lbn, MapEntry::Zero);
+            return Ok(());
+        }
+        Digest::Of(fingerprint) => fingerprint,
+        Digest::Partial => return Err(Blocked::Failed(Failure::Invalid)),
+    };
+    let content = Named { slice, fingerprint };
+    if store.medium.superblock.is_protected(lbn) {
+        let value = store.keys.fingerprinter.checksum(slice.block(0));
+        return link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry { kind: Kind::Checksum, value });
+    }
+    match store.find_duplicate(lbn, slice, &fingerprint, compared)? {
+        Known::Duplicate(pbn, slot) => {
+            link_duplicate(store, scheme, answers, (request, lbn), (pbn, slot), content);
+            Ok(())
+        }
+        Known::Unchanged(pbn, slot, since) => {
+            store.io.ledger.unchanged += 1;
+            if let Since::Epoch(epoch) = since {
+                answers.promise_block(store, request, epoch, lbn, (pbn, slot), content);
+            }
+            Ok(())
+        }
+        Known::New => link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry::of(fingerprint)),
+    }
+}
+
+fn link_duplicate(
+    store: &mut Store,
+    scheme: &mut Scheme,
+    answers: &mut Answers,
+    (request, lbn): (RequestId, Lbn),
+    (pbn, slot): (Pbn, u8),
+    content: Named<'_>,
+) {
+    store.io.ledger.duplicates += 1;
+    answers.promise_block(store, request, store.tables.open.number, lbn, (pbn, slot), content);
+    store.adds_links(pbn, 1);
+    store.set_point(lbn, MapEntry::Block { pbn, slot });
+    store.held_for_another(pbn, lbn);
+    scheme.pack_if_large(store, answers);
+}
+
+/// Stores the content in a new block. Its count begins at two: the LBN's link and the fingerprint's (section 2.1).
+fn link_new(
+    store: &mut Store,
+    scheme: &mut Scheme,
+    answers: &mut Answers,
+    (request, lbn): (RequestId, Lbn),
+    content: Named<'_>,
+    entry: FingerprintEntry,
+) -> Result<(), Blocked> {
+    let (slice, FingerprintEntry { kind, value: fingerprint }) = (content.slice, entry);
+    let promised = answers.journal.contents_promised(store);
+    let pbn = store.allocate(lbn, promised)?;
+    store.io.ledger.new_blocks += 1;
+    store.adds_links(pbn, 2);
+    store.tables.open.births.push(pbn);
+    let epoch = store.tables.open.number;
+    let held_back = scheme.hold_back(store, answers, kind, lbn, pbn, slice);
+    let goes = held_back.is_none();
+    let held = Some(held_back.unwrap_or_else(|| slice.clone()));
+    store.space.fresh.insert(pbn, Fresh { kind, fingerprint, epoch: epoch.0, held, waits: true });
+    if kind == Kind::Fingerprint {
+        store.index.insert(&fingerprint, pbn);
+    }
+    answers.promise_block(store, request, epoch, lbn, (pbn, 0), content);
+    if goes {
+        store.add_to_run(request, pbn, slice.clone());
+    }
+    scheme.epoch_has_grown(store, answers);
+    store.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
+    scheme.pack_if_large(store, answers);
+    Ok(())
+}

@@ -1,0 +1,340 @@
+//! Reads: what each LBN means → held content, read cache, device → verified → answered.
+//!
+//! 1. A block is pinned while its content is on the way (R7): it is not reused, so what arrives is what the LBN meant.
+//! 2. With `verify_reads`, content that has a fingerprint or checksum is compared before anyone gets it (P6).
+//!    Where that has been forgotten since, the LBN means something else: the read begins again.
+//! 3. A block whose content was found wrong leaves the index at once, so that a rewrite heals it.
+
+use super::Requests;
+use crate::buffer::{BufferMut, Slice};
+use crate::fingerprint::Digest;
+use crate::format::entry::MapEntry;
+use crate::format::page::PageId;
+use crate::interface::{Class, Failure, IoFailure, Reply, Request, Segment};
+use crate::io::IoFor;
+use crate::memory::Part;
+use crate::schedule::Task;
+use crate::store::Expect;
+use crate::store::Store;
+use crate::store::{Judged, in_slot};
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
+
+#[derive(Clone)]
+enum Piece {
+    Zeroes,
+    Here(Slice),
+    Run(FromRun),
+}
+
+/// Block `at` of a run that comes from the device, or what lies in a slot of it.
+#[derive(Clone, Copy)]
+struct FromRun {
+    run: usize,
+    at: usize,
+    slot: u8,
+}
+
+struct RunRead {
+    first: Pbn,
+    blocks: usize,
+    /// Whether some LBN means a whole block of it, which is verified by its digest; slots are by their carrier's authenticator.
+    has_whole: bool,
+    arrived: Option<(Slice, Vec<Digest>)>,
+}
+
+/// A read in progress.
+pub(crate) struct ReadOp {
+    request: Request,
+    /// One for each block so far: a block is pinned, or its content taken, as soon as its meaning is known, so that a read that needs many
+    /// pages gets on with each of them, however few fit into memory.
+    pieces: Vec<Piece>,
+    runs: Vec<RunRead>,
+    runs_left: usize,
+    sent: bool,
+    /// Pieces up to this one were verified, where they came from the device.
+    verified: usize,
+    bad: bool,
+}
+
+impl ReadOp {
+    /// The LBN of a piece.
+    fn lbn(&self, piece: usize) -> Lbn {
+        Lbn(self.request.offset.0 / BLOCK_BYTES + count(piece))
+    }
+
+    /// What comes from the device: the number of each piece, and where it is.
+    fn device_pieces(&self) -> impl Iterator<Item = (usize, FromRun)> + '_ {
+        self.pieces.iter().enumerate().filter_map(|(i, piece)| if let Piece::Run(from) = piece { Some((i, *from)) } else { None })
+    }
+
+    /// Sees to it that a block comes from the device. Whether no piece of the request has asked for it just before.
+    fn ask(&mut self, pbn: Pbn, slot: u8) -> bool {
+        let last = self.runs.len().wrapping_sub(1);
+        if let Some(run) = self.runs.last_mut() {
+            let at = run.blocks - 1;
+            if slot > 0 && run.first + count(at) == pbn {
+                self.pieces.push(Piece::Run(FromRun { run: last, at, slot }));
+                return false;
+            }
+            if run.first + count(run.blocks) == pbn && run.blocks < RUN_BLOCKS_MAX {
+                run.blocks += 1;
+                run.has_whole |= slot == 0;
+                self.pieces.push(Piece::Run(FromRun { run: last, at: at + 1, slot }));
+                return true;
+            }
+        }
+        self.runs.push(RunRead { first: pbn, blocks: 1, has_whole: slot == 0, arrived: None });
+        self.pieces.push(Piece::Run(FromRun { run: self.runs.len() - 1, at: 0, slot }));
+        true
+    }
+}
+
+/// The most blocks in one command.
+const RUN_BLOCKS_MAX: usize = 256;
+
+impl Requests {
+    pub fn begin_read(&mut self, store: &mut Store, request: Request) {
+        let room = store.memory.accountant.limit(Part::Requests) / 2;
+        if self.reads_bytes > 0 && self.reads_bytes + request.length.0 > room {
+            self.reads_queued.push_back(request);
+            return;
+        }
+        store.io.ledger.client_reads += 1;
+        store.io.ledger.client_read_bytes += request.length.0;
+        self.reads_bytes += request.length.0;
+        let read = ReadOp { request, pieces: Vec::new(), runs: Vec::new(), runs_left: 0, sent: false, verified: 0, bad: false };
+        let op = self.reads.insert(read);
+        self.go_on_reading(store, op);
+    }
+
+    pub fn go_on_reading(&mut self, store: &mut Store, op: usize) {
+        let Some(read) = self.reads.get(op) else { return };
+        if !read.sent && !self.resolve(store, op) {
+            return;
+        }
+        if self.reads[op].runs_left == 0 {
+            self.verify_and_answer(store, op);
+        }
+    }
+
+    /// Finds out what each LBN means, and sends for what is not here. False: a page has to come first.
+    fn resolve(&mut self, store: &mut Store, op: usize) -> bool {
+        let (offset, length) = (self.reads[op].request.offset.0, self.reads[op].request.length.0);
+        let first = offset / BLOCK_BYTES;
+        let blocks = (offset + length).div_ceil(BLOCK_BYTES) - first;
+        while count(self.reads[op].pieces.len()) < blocks && !self.reads[op].bad {
+            let lbn = Lbn(first + count(self.reads[op].pieces.len()));
+            match store.tables.lookup(&mut store.io, lbn) {
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if store.tables.proved_only.is_some() => self.reads[op].bad = true,
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.reads[op].pieces.push(Piece::Zeroes),
+                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < store.geometry.data_blocks => self.take_block(store, op, pbn, slot),
+                Ok(_) => self.reads[op].bad = true,
+                Err(page) => {
+                    store.tables.wait(&mut store.io, page, Task::Read(op));
+                    return false;
+                }
+            }
+        }
+        self.send_for(store, op);
+        true
+    }
+
+    /// Takes a block's content where it is in memory, else pins the block, for a run.
+    fn take_block(&mut self, store: &mut Store, op: usize, pbn: Pbn, slot: u8) {
+        let held = store.space.fresh.get(pbn).and_then(|f| f.held.clone());
+        // What a damaged log leaves has to be proved anew for each LBN.
+        let is_trusted = store.tables.proved_only.is_none();
+        if let Some(here) = held.or_else(|| if is_trusted { self.cached(store, pbn) } else { None }) {
+            match in_slot(&here, slot) {
+                Some(content) => self.reads[op].pieces.push(Piece::Here(content)),
+                None => self.reads[op].bad = true,
+            }
+            return;
+        }
+        if self.reads[op].ask(pbn, slot) {
+            store.space.pin(pbn);
+        }
+    }
+
+    fn cached(&mut self, store: &mut Store, pbn: Pbn) -> Option<Slice> {
+        let cached = store.contents.cache.get(pbn);
+        store.io.ledger.cache_hits += u64::from(cached.is_some());
+        cached
+    }
+
+    /// Reads the runs from the device. The fingerprints come along while the content does.
+    fn send_for(&mut self, store: &mut Store, op: usize) {
+        let read = &mut self.reads[op];
+        read.sent = true;
+        if read.bad {
+            return;
+        }
+        read.runs_left = read.runs.len();
+        let runs: Vec<(Pbn, usize, bool)> = read.runs.iter().map(|r| (r.first, r.blocks, r.has_whole)).collect();
+        for (run, (pbn, blocks, has_whole)) in runs.into_iter().enumerate() {
+            if store.settings.verify_reads {
+                let last = store.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
+                let first = store.geometry.fingerprint_of(pbn).0;
+                (first.index..=last.index).for_each(|index| {
+                    store.tables.ensure(&mut store.io, PageId { index, ..first });
+                });
+            }
+            let at = store.geometry.block_at(pbn);
+            store.io.read(IoFor::Read { op, run }, at, blocks, store.settings.verify_reads && has_whole, Class::Data);
+        }
+    }
+
+    pub fn read_arrived(
+        &mut self,
+        store: &mut Store,
+        (op, run): (usize, usize),
+        buffer: BufferMut,
+        digests: Vec<Digest>,
+        result: Result<(), IoFailure>,
+    ) {
+        let read = &mut self.reads[op];
+        let blocks = buffer.blocks();
+        read.runs[run].arrived = Some((buffer.freeze().slice(0, blocks), digests));
+        read.bad |= result.is_err();
+        read.runs_left -= 1;
+        self.go_on_reading(store, op);
+    }
+
+    fn verify_and_answer(&mut self, store: &mut Store, op: usize) {
+        if store.io.failed && self.reads_uncommitted(store, op) {
+            self.reads[op].bad = true;
+        }
+        let pieces: Vec<(usize, FromRun)> = if self.reads[op].bad { Vec::new() } else { self.reads[op].device_pieces().collect() };
+        // Slots of one block mostly follow each other: it is judged once for all of them.
+        let mut judged: Option<((usize, usize), Judged)> = None;
+        for (piece, from) in pieces {
+            // Whole blocks that nobody verifies are answered as they came.
+            if piece < self.reads[op].verified || (from.slot == 0 && !store.settings.verify_reads) {
+                continue;
+            }
+            let pbn = self.reads[op].runs[from.run].first + count(from.at);
+            let expect = if store.settings.verify_reads { store.expect_content(pbn) } else { Expect::Unknown };
+            if let Expect::Page(page) = expect {
+                return store.tables.wait(&mut store.io, page, Task::Read(op));
+            }
+            if let (Expect::Unknown, true) = (&expect, store.settings.verify_reads) {
+                match store.tables.lookup(&mut store.io, self.reads[op].lbn(piece)) {
+                    Err(page) => return store.tables.wait(&mut store.io, page, Task::Read(op)),
+                    Ok(Some(MapEntry::Block { pbn: now, slot })) if (now, slot) == (pbn, from.slot) => {}
+                    Ok(_) => return self.read_again(store, op),
+                }
+            }
+            let (slice, digests) = self.reads[op].runs[from.run].arrived.as_ref().expect("every run has arrived");
+            let (block, digest) = (slice.nth(from.at), digests.get(from.at).copied().unwrap_or(Digest::Partial));
+            match store.is_proved(self.reads[op].lbn(piece), pbn, &expect, digest, block.block(0)) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.reads[op].bad = true;
+                    break;
+                }
+                Err(page) => return store.tables.wait(&mut store.io, page, Task::Read(op)),
+            }
+            let found = match judged {
+                Some((at, found)) if at == (from.run, from.at) => found,
+                _ => store.judge(pbn, from.slot, &expect, digest, block.block(0)),
+            };
+            judged = Some(((from.run, from.at), found));
+            self.name_what_was_read(store, self.reads[op].lbn(piece), pbn, from.slot, &expect, digest);
+            match store.slot_as_judged(pbn, &block, from.slot, found) {
+                Some(content) => self.reads[op].pieces[piece] = Piece::Here(content),
+                None => {
+                    store.content_damaged(pbn);
+                    self.reads[op].bad = true;
+                }
+            }
+            self.reads[op].verified = piece + 1;
+        }
+        self.end_read(store, op);
+    }
+
+    /// A whole block that a client reads, and that nothing but a crash has left without a whole name, gets it.
+    fn name_what_was_read(&mut self, store: &mut Store, lbn: Lbn, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest) {
+        let is_nameless = match expect {
+            Expect::Short(_) => true,
+            Expect::Unknown => !store.medium.superblock.is_protected(lbn),
+            _ => false,
+        };
+        if let (true, 0, Digest::Of(fingerprint)) = (is_nameless && store.settings.verify_reads, slot, digest) {
+            store.name_again(pbn, fingerprint);
+        }
+    }
+
+    /// A block was overwritten while its content was on the way, and what that should be is forgotten: what the LBN means now is as good an
+    /// answer, and can be verified.
+    fn read_again(&mut self, store: &mut Store, op: usize) {
+        let read = &mut self.reads[op];
+        (read.sent, read.verified) = (false, 0);
+        read.pieces.clear();
+        let runs = std::mem::take(&mut read.runs);
+        runs.iter().for_each(|run| (0..run.blocks).for_each(|i| store.space.unpin(run.first + count(i))));
+        self.go_on_reading(store, op);
+    }
+
+    /// Whether something of it is not in memory, and stands behind what no commit has made durable: after a failure neither that nor what the device
+    /// holds for it is to be trusted (A5).
+    fn reads_uncommitted(&self, store: &mut Store, op: usize) -> bool {
+        let read = &self.reads[op];
+        let mut pieces = read.pieces.iter().enumerate();
+        pieces.any(|(i, piece)| !matches!(piece, Piece::Here(_)) && store.tables.overlay(read.lbn(i)).is_some())
+    }
+
+    fn end_read(&mut self, store: &mut Store, op: usize) {
+        let read = self.reads.remove(op);
+        let request = read.request;
+        self.reads_bytes -= request.length.0;
+        for run in &read.runs {
+            for i in 0..run.blocks {
+                let pbn = run.first + count(i);
+                if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, store.contents.suspects.contains(&pbn)) {
+                    store.contents.cache.fill(pbn, slice.block(i));
+                }
+                store.space.unpin(pbn);
+            }
+        }
+        let reply = if read.bad { Reply::Failed(Failure::Io) } else { Reply::Data(segments(&request, &read.pieces, &read.runs)) };
+        store.io.reply(request.id, reply);
+        if let Some(next) = self.reads_queued.pop_front() {
+            self.begin_read(store, next);
+        }
+    }
+}
+
+/// The bytes that were asked for, in order.
+fn segments(request: &Request, pieces: &[Piece], runs: &[RunRead]) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::new();
+    let (begin, end) = (request.offset.0, request.offset.0 + request.length.0);
+    let first = begin / BLOCK_BYTES;
+    for (i, piece) in pieces.iter().enumerate() {
+        let at = (first + count(i)) * BLOCK_BYTES;
+        let from = begin.max(at) - at;
+        let bytes = end.min(at + BLOCK_BYTES) - at - from;
+        let slice = match piece {
+            Piece::Zeroes => {
+                if let Some(Segment::Zeroes { bytes: so_far }) = segments.last_mut() {
+                    *so_far += bytes;
+                } else {
+                    segments.push(Segment::Zeroes { bytes });
+                }
+                continue;
+            }
+            Piece::Here(slice) => slice.clone(),
+            Piece::Run(from) => runs[from.run].arrived.as_ref().expect("every run has arrived").0.nth(from.at),
+        };
+        if let Some(Segment::Data { slice: before, start, bytes: so_far }) = segments.last_mut() {
+            if *start + *so_far == before.blocks() * BLOCK_SIZE && from == 0 {
+                match before.join(slice) {
+                    None => *so_far += index(bytes),
+                    Some(slice) => segments.push(Segment::Data { slice, start: 0, bytes: index(bytes) }),
+                }
+                continue;
+            }
+        }
+        segments.push(Segment::Data { slice, start: index(from), bytes: index(bytes) });
+    }
+    segments
+}

@@ -1,0 +1,54 @@
+//! Requests that take content away: discards and write-zeroes.
+
+use super::Requests;
+use super::write::Block;
+use crate::answers::Answers;
+use crate::buffer::BufferMut;
+use crate::fingerprint::Digest;
+use crate::interface::{Promised, Request};
+use crate::scheme::Scheme;
+use crate::store::Store;
+use crate::units::{BLOCK_BYTES, Lbn, index};
+
+impl Requests {
+    /// A discard takes whole blocks; what it touches of others stays.
+    pub fn begin_discard(&mut self, store: &mut Store, answers: &mut Answers, request: &Request) {
+        store.io.ledger.client_discards += 1;
+        answers.begin(store, request);
+        self.unmap_whole_blocks(store, answers, request);
+        answers.finish_part(store, request.id, None);
+    }
+
+    /// Zeroes are exact: whole blocks are unmapped, the parts of blocks at both ends are written.
+    pub fn begin_write_zeroes(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: &Request) {
+        store.io.ledger.client_discards += 1;
+        let end_byte = request.offset.0 + request.length.0;
+        answers.begin(store, request);
+        self.unmap_whole_blocks(store, answers, request);
+        let mut edge = |lbn: u64| {
+            let at = lbn * BLOCK_BYTES;
+            let covers = index(request.offset.0.saturating_sub(at))..index((end_byte - at).min(BLOCK_BYTES));
+            let sent = BufferMut::zeroed(1).freeze().slice(0, 1);
+            self.write_block(store, scheme, answers, Block { request: request.id, lbn: Lbn(lbn), sent, digest: Digest::Partial, covers });
+        };
+        let head = request.offset.0 / BLOCK_BYTES;
+        let tail = end_byte / BLOCK_BYTES;
+        if request.length.0 > 0 && request.offset.0 % BLOCK_BYTES != 0 {
+            edge(head);
+        }
+        if end_byte % BLOCK_BYTES != 0 && (tail != head || request.offset.0 % BLOCK_BYTES == 0) {
+            edge(tail);
+        }
+        answers.finish_part(store, request.id, None);
+    }
+
+    fn unmap_whole_blocks(&mut self, store: &mut Store, answers: &mut Answers, request: &Request) {
+        let first = Lbn(request.offset.0.div_ceil(BLOCK_BYTES));
+        let end = Lbn((request.offset.0 + request.length.0) / BLOCK_BYTES);
+        if first < end {
+            let epoch = store.tables.open.number;
+            answers.promise(store, request.id, epoch, Promised::Unmap { first, end });
+            store.unmap(first, end).into_iter().for_each(|lbn| answers.journal.overtake(store, lbn));
+        }
+    }
+}

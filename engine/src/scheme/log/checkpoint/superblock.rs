@@ -1,0 +1,50 @@
+//! What the superblock says of the log as the volume opens, closes, and goes over to mode `ordered`.
+
+use crate::format::anchor::{Barrier, Condensed};
+use crate::scheme::log::Log;
+use crate::settings::Compression;
+use crate::store::Store;
+
+impl Log {
+    /// The log is empty: `ordered` needs none. Its blocks stay its own until both pairs of copies have forgotten them: the older one would else
+    /// lead to units whose places are others' by then. The superblock is to be written twice.
+    pub fn leave(&mut self, store: &mut Store) {
+        self.is_left = true;
+        store.medium.superblock.last_log_sequence = self.next - 1;
+        store.medium.superblock.anchor = None;
+        store.medium.superblock.set_log_live(false);
+    }
+
+    /// Whether that was done.
+    pub fn is_left(&self) -> bool {
+        self.is_left
+    }
+
+    /// The log is empty, and its places wait for the next opening.
+    pub fn close_superblock(&self, store: &mut Store) {
+        self.anchor_at_end(store);
+        store.medium.superblock.last_log_sequence = self.next - 1;
+        store.medium.superblock.set_log_live(false);
+    }
+
+    /// What the superblock has to say of the log as the volume opens. `is_closed`: this opening found it closed already after a crash, so nothing from
+    /// before counts behind.
+    pub fn open_superblock(&mut self, store: &mut Store, is_closed: bool) {
+        if store.settings.compression != Compression::Off {
+            store.medium.superblock.set_slots();
+        }
+        if !store.medium.superblock.is_log_live() {
+            self.is_cut_off = false;
+            self.anchor_at_end(store);
+            store.medium.superblock.set_log_live(true);
+        } else if is_closed {
+            let barrier = Barrier { sequence: self.next - 1, incarnation: store.medium.superblock.incarnation };
+            store.medium.superblock.anchor.iter_mut().for_each(|anchor| anchor.barrier = Some(barrier));
+        }
+    }
+
+    fn anchor_at_end(&self, store: &mut Store) {
+        let epoch = store.tables.committed().epoch;
+        store.medium.superblock.anchor = Some(self.anchor_behind(store, self.next - 1, epoch, Condensed::default()));
+    }
+}

@@ -1,0 +1,235 @@
+//! Which held blocks ride in which units, and what becomes of who names them.
+//!
+//! 1. The first unit keeps room for the records; then the blocks are packed, first fit, largest first. A block that would have a unit to itself,
+//!    and not for the records' sake, goes to its own block: it costs no more there, and is read without its unit.
+//! 2. All that a packed block counts moves to its carrier in one step, with every name of it: points of both epochs, records, the index. Its own
+//!    block is free again, and was never written.
+//! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
+
+use crate::Map;
+use crate::contents::{Held, Holding};
+use crate::format::entry::MapEntry;
+use crate::format::record::Record;
+use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES};
+use crate::scheme::log::Log;
+use crate::scheme::log::write::Commit;
+use crate::space::{Fresh, Use};
+use crate::store::Store;
+use crate::tables::Tables;
+use crate::units::{Epoch, Pbn};
+use std::cmp::Reverse;
+
+/// A client block in a slot.
+pub struct Rider {
+    pub fresh: Fresh,
+    pub data: Vec<u8>,
+}
+
+/// A held block that may ride.
+struct Candidate {
+    pbn: Pbn,
+    bytes: usize,
+    /// Links to it.
+    links: u16,
+}
+
+struct Bin {
+    room: usize,
+    counts: u16,
+    blocks: Vec<Pbn>,
+}
+
+impl Bin {
+    fn takes(&self, candidate: &Candidate, limits: Limits) -> bool {
+        let fits = SLOT_BYTES + candidate.bytes <= self.room && self.blocks.len() < limits.slots;
+        fits && self.counts + candidate.links <= u16::from(limits.counts)
+    }
+}
+
+/// Of one carrier: its slots, and what it counts.
+#[derive(Clone, Copy)]
+struct Limits {
+    slots: usize,
+    counts: u8,
+}
+
+/// The blocks of each carrier (invariants 1 and 3).
+fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limits: Limits) -> Vec<Vec<Pbn>> {
+    candidates.sort_unstable_by_key(|candidate| (Reverse(candidate.bytes), candidate.pbn));
+    let mut bins = vec![Bin { room: CARRIER_BYTES.saturating_sub(record_bytes), counts: 1, blocks: Vec::new() }];
+    for candidate in &candidates {
+        let fits = bins.iter().position(|bin| bin.takes(candidate, limits));
+        let bin = fits.unwrap_or_else(|| {
+            bins.push(Bin { room: CARRIER_BYTES, counts: 1, blocks: Vec::new() });
+            bins.len() - 1
+        });
+        if bins[bin].takes(candidate, limits) {
+            bins[bin].room -= SLOT_BYTES + candidate.bytes;
+            bins[bin].counts += candidate.links;
+            bins[bin].blocks.push(candidate.pbn);
+        }
+    }
+    let pays = |(i, bin): &(usize, Bin)| bin.blocks.len() > usize::from(*i > 0);
+    bins.into_iter().enumerate().filter(pays).map(|(_, bin)| bin.blocks).collect()
+}
+
+/// The blocks of each carrier of the committing epoch, whose records take so many bytes.
+pub fn plan_carriers(store: &Store, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
+    let candidates = store.contents.held.of(epoch).filter_map(|(pbn, held)| match &held.state {
+        Holding::Small(data) => {
+            let counts = store.tables.beside.get(pbn);
+            Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
+        }
+        Holding::Asked(_) | Holding::Loose | Holding::Noise => None,
+    });
+    let limits = Limits { slots: store.settings.carrier_slots_max, counts: store.space.link_limit(&store.tables) };
+    plan(candidates.collect(), record_bytes, limits)
+}
+
+impl Log {
+    /// Lets the blocks ride in units at the next places. What each unit carries.
+    pub fn carry(&mut self, commit: &mut Commit, store: &mut Store, epoch: Epoch, carriers: &[Vec<Pbn>]) -> Vec<Vec<Rider>> {
+        let mut moved: Map<Pbn, MapEntry> = Map::default();
+        let mut riders = Vec::new();
+        let mut free = Vec::new();
+        for (&pbn, blocks) in self.places.iter().zip(carriers) {
+            let mut counts = 1;
+            let mut these = Vec::new();
+            for (&block, slot) in blocks.iter().zip(1..) {
+                moved.insert(block, MapEntry::Block { pbn, slot });
+                let (rider, counted) = take_rider(store, epoch, block, pbn);
+                counts += counted - 1;
+                these.push(rider);
+                free.push(block);
+            }
+            store.space.of_scheme.insert(pbn, Use::Carrier);
+            counts_now(store, pbn, counts, true);
+            riders.push(these);
+        }
+        rename(commit, &mut store.tables, &moved);
+        free_unwritten(store, free);
+        riders
+    }
+}
+
+/// Takes a held block to where it is packed. With what it counted.
+pub(super) fn take_rider(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> (Rider, i16) {
+    let (fresh, held, counted) = take_away(store, epoch, block, to);
+    let Holding::Small(data) = held.state else { unreachable!("only what compresses is packed") };
+    (Rider { fresh, data }, counted)
+}
+
+/// Takes a held block to another place: the index names it there, and its own block counts nothing any more. With what it counted.
+pub(super) fn take_away(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> (Fresh, Held, i16) {
+    let held = store.contents.held.remove(epoch, block).expect("what is moved is held back");
+    let fresh = store.space.fresh.remove(block).expect("what is held back is fresh");
+    store.index.remove(&fresh.fingerprint, block);
+    store.index.insert(&fresh.fingerprint, to);
+    (fresh, held, empty(store, block))
+}
+
+/// A block that nothing named counts so much now.
+pub(super) fn counts_now(store: &mut Store, pbn: Pbn, counts: i16, is_of_scheme: bool) {
+    store.tables.beside.add(pbn, 1, counts);
+    let counts = u8::try_from(counts).expect("what is packed together is bounded by a count");
+    store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, 0, counts, is_of_scheme);
+}
+
+/// Blocks of what was packed are free again, in their order: the next new ones go there.
+pub(super) fn free_unwritten(store: &mut Store, mut blocks: Vec<Pbn>) {
+    blocks.sort_unstable_by_key(|&pbn| Reverse(pbn));
+    blocks.into_iter().for_each(|pbn| store.space.ready.push_front(pbn));
+    store.space.no_longer_busy();
+}
+
+/// A block that no page names counts nothing any more. What it counted.
+fn empty(store: &mut Store, pbn: Pbn) -> i16 {
+    let counts = store.tables.beside.take(pbn);
+    assert!(counts > 0, "a new block counts");
+    let before = u8::try_from(counts).expect("a count stays within its byte");
+    store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, before, 0, false);
+    counts
+}
+
+/// Whoever names a block that has moved names where it is now.
+fn rename(commit: &mut Commit, tables: &mut Tables, moved: &Map<Pbn, MapEntry>) {
+    let now = |pbn: Pbn| moved.get(&pbn).copied();
+    for epoch in tables.committing.iter_mut().chain([&mut tables.open]) {
+        for point in epoch.points.values_mut() {
+            *point = point.pbn().and_then(now).unwrap_or(*point);
+        }
+        for pbn in &mut epoch.cancelled {
+            *pbn = now(*pbn).and_then(MapEntry::pbn).unwrap_or(*pbn);
+        }
+    }
+    for record in &mut commit.records {
+        *record = match record {
+            Record::New { lbn, pbn, old, .. } if moved.contains_key(pbn) => Record::Link { lbn: *lbn, to: moved[pbn], old: *old },
+            Record::Link { lbn, to, old } => {
+                let to = to.pbn().and_then(now).unwrap_or(*to);
+                Record::Link { lbn: *lbn, to, old: *old }
+            }
+            _ => continue,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::unit::SLOTS_MAX;
+
+    fn candidates(bytes: &[usize]) -> Vec<Candidate> {
+        bytes.iter().zip(1..).map(|(&bytes, pbn)| Candidate { pbn: Pbn(pbn), bytes, links: 1 }).collect()
+    }
+
+    fn planned(bytes: &[usize], record_bytes: usize) -> Vec<Vec<u64>> {
+        let plan = plan(candidates(bytes), record_bytes, Limits { slots: SLOTS_MAX, counts: 254 });
+        plan.into_iter().map(|bin| bin.into_iter().map(Pbn::get).collect()).collect()
+    }
+
+    #[test]
+    fn a_lone_block_rides_with_its_record_if_both_fit() {
+        assert_eq!(planned(&[2600], 19), [[1]]);
+        assert_eq!(planned(&[CARRIER_BYTES - SLOT_BYTES - 19], 19), [[1]]);
+        assert!(planned(&[CARRIER_BYTES - SLOT_BYTES - 18], 19).is_empty());
+    }
+
+    #[test]
+    fn largest_first_into_the_first_that_has_room() {
+        assert_eq!(planned(&[700, 3000, 1500, 2000], 200), [vec![2, 1], vec![4, 3]]);
+    }
+
+    #[test]
+    fn a_block_alone_in_a_further_unit_does_not_ride() {
+        assert_eq!(planned(&[3000, 3000, 3000], 100), [[1]]);
+    }
+
+    #[test]
+    fn records_that_fill_a_unit_leave_the_others_to_the_blocks() {
+        assert_eq!(planned(&[1000, 1000], 5000), [[1, 2]]);
+        assert!(planned(&[1000], 5000).is_empty());
+    }
+
+    #[test]
+    fn a_unit_has_no_more_slots_than_the_format() {
+        let plan = planned(&[10; 40], 0);
+        assert_eq!(plan.iter().map(Vec::len).collect::<Vec<_>>(), [15, 15, 10]);
+    }
+
+    #[test]
+    fn of_one_slot_a_carrier_the_largest_block_that_fits_rides_alone() {
+        let alone = Limits { slots: 1, counts: 254 };
+        assert_eq!(plan(candidates(&[100, 700, 3950]), 50, alone), [[Pbn(2)]]);
+    }
+
+    #[test]
+    fn counts_stay_within_the_limit() {
+        let limits = |counts| Limits { slots: SLOTS_MAX, counts };
+        let two = |limit| plan(candidates(&[100, 100]), 50, limits(limit)).len();
+        assert_eq!((two(3), two(2)), (1, 1));
+        assert_eq!(plan(candidates(&[100, 100]), 50, limits(2))[0].len(), 1);
+        let many = vec![Candidate { pbn: Pbn(1), bytes: 100, links: 254 }];
+        assert!(plan(many, 50, limits(254)).is_empty());
+    }
+}

@@ -1,0 +1,134 @@
+//! Whether packing pays. Of a stream of large epochs whose packs save nothing, a run of blocks is tried now and then, ever more seldom, until they
+//! save something again.
+
+/// Blocks that are tried where packing does not pay: at once, so that they may be packed together.
+pub(super) const TRIAL_BLOCKS: usize = 16;
+/// Blocks that go as they are before the first of these, and at the most: 2 MiB of what would have packed is the price.
+const PAUSE_BLOCKS_MIN: usize = 7 * TRIAL_BLOCKS;
+const PAUSE_BLOCKS_MAX: usize = 31 * TRIAL_BLOCKS;
+/// Blocks that are looked back at.
+const LATELY_BLOCKS: usize = 512;
+/// One saved of so many pays: 0.8 ms of the codec at the most, where a tablet's flash takes 0.3 to 2.9 ms for a block.
+const BLOCKS_A_GAIN: usize = 64;
+/// To see that a block looks like noise takes so much less time than to compress it.
+const NOISE_A_BLOCK: usize = 8;
+
+/// Of the blocks that were compressed for packs lately, how many their packs have saved.
+#[derive(Debug)]
+pub struct Gain {
+    tried: usize,
+    saved: usize,
+    /// Blocks that looked like noise, since they were counted as one tried.
+    noise: usize,
+    /// Blocks of the trial that has begun, still to come.
+    trial_left: usize,
+    /// Blocks that go as they are before the next trial, and before the one after it.
+    pause_left: usize,
+    pause: usize,
+}
+
+impl Default for Gain {
+    fn default() -> Self {
+        Self { tried: 0, saved: 0, noise: 0, trial_left: 0, pause_left: PAUSE_BLOCKS_MIN, pause: PAUSE_BLOCKS_MIN }
+    }
+}
+
+impl Gain {
+    /// So many more blocks were tried, and their packs saved so many.
+    pub fn note(&mut self, tried: usize, saved: usize) {
+        if !self.pays() && saved > 0 && saved * 4 >= tried {
+            // Other content has begun.
+            *self = Self::default();
+        }
+        self.tried += tried;
+        self.saved += saved;
+        while self.tried > LATELY_BLOCKS {
+            self.tried /= 2;
+            self.saved /= 2;
+        }
+        if self.pays() {
+            (self.pause_left, self.pause) = (PAUSE_BLOCKS_MIN, PAUSE_BLOCKS_MIN);
+        }
+    }
+
+    /// A block looked like noise.
+    pub fn note_noise(&mut self) {
+        self.noise += 1;
+        if self.noise == NOISE_A_BLOCK {
+            self.noise = 0;
+            self.note(1, 0);
+        }
+    }
+
+    /// Whether it saves enough, or that is not known yet.
+    pub fn pays(&self) -> bool {
+        self.tried < LATELY_BLOCKS / 4 || self.saved * BLOCKS_A_GAIN >= self.tried
+    }
+
+    /// Whether the next block of a large epoch is worth the compressor's time.
+    pub fn tries_next(&mut self) -> bool {
+        if self.pays() {
+            return true;
+        }
+        if self.trial_left == 0 {
+            if self.pause_left > 0 {
+                self.pause_left -= 1;
+                return false;
+            }
+            self.pause = (self.pause * 2).min(PAUSE_BLOCKS_MAX);
+            (self.trial_left, self.pause_left) = (TRIAL_BLOCKS, self.pause);
+        }
+        self.trial_left -= 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_saves_nothing_is_seen_soon_and_so_is_what_saves_again() {
+        let mut gain = Gain::default();
+        assert!(gain.pays(), "nothing is known");
+        gain.note(128, 1);
+        assert!(!gain.pays());
+        (0..1000).for_each(|_| gain.note(32, 1));
+        assert!(gain.pays());
+        (0..1000).for_each(|_| gain.note(16, 0));
+        assert!(!gain.pays());
+        gain.note(0, 0);
+        assert!(!gain.pays());
+        gain.note(16, 5);
+        assert!(gain.pays());
+    }
+
+    #[test]
+    fn what_saves_nothing_is_tried_ever_more_seldom() {
+        let mut gain = Gain::default();
+        assert!(gain.tries_next());
+        let tried_of = |gain: &mut Gain, blocks: usize| (0..blocks).filter(|_| gain.tries_next()).count();
+        gain.note(512, 0);
+        // A run of sixteen after 112, 224, 448 blocks, then after each 496.
+        assert_eq!(tried_of(&mut gain, 112 + 16 + 224 + 16 + 448 + 16), 3 * 16);
+        assert_eq!(tried_of(&mut gain, 10 * 512), 10 * 16);
+        gain.note(16, 8);
+        assert_eq!(tried_of(&mut gain, 100), 100);
+        gain.note(512, 0);
+        assert_eq!((tried_of(&mut gain, 112), tried_of(&mut gain, 16)), (0, 16));
+    }
+
+    #[test]
+    fn noise_is_soon_looked_at_as_seldom() {
+        let mut gain = Gain::default();
+        (0..128 * 8).for_each(|_| gain.note_noise());
+        assert!(!gain.pays());
+        // Mixed with what saves, it does not count for much.
+        let mut gain = Gain::default();
+        for _ in 0..100 {
+            (0..90).for_each(|_| gain.note_noise());
+            gain.note(10, 5);
+        }
+        assert!(gain.pays());
+    }
+}

@@ -1,0 +1,131 @@
+//! New content that may ride in a unit is held back, and compressed, until its epoch is sealed.
+//!
+//! 1. It has a free block of its own from the beginning, and until it is packed that is its place for all who read it or link to it: so what
+//!    does not ride has room, and goes there.
+//! 2. What looks like noise is not compressed, and held back only where it has neighbours that are: else it would go out one by one, between them.
+//!    What does not compress goes to its block as soon as nothing of its epoch is being compressed. Of a large epoch it is moved together with
+//!    what is packed (`pack.rs`); without packs, all goes when the epoch grows large.
+//! 3. Held content is copied where it would keep a whole request's memory, and counts in the account of memory.
+//! 4. Of a stream of large epochs whose packs save nothing, little is compressed (`gain.rs`), until they save something again.
+
+use crate::answers::{Answers, Journal, Lies};
+use crate::buffer::Slice;
+use crate::contents::Holding;
+use crate::format::codec::looks_random;
+use crate::format::entry::Kind;
+use crate::interface::{Action, IoId};
+use crate::io::IoFor;
+use crate::memory::Part;
+use crate::scheme::log::Log;
+use crate::scheme::log::write::SMALL_BLOCKS_MAX;
+use crate::settings::Compression;
+use crate::store::Store;
+use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};
+
+/// Bytes charged for each block that is held, besides its content: what it compresses to.
+const HELD_COST_BYTES: u64 = BLOCK_BYTES;
+
+/// The most blocks that may be held back at once.
+pub(super) fn held_blocks_max(store: &Store) -> usize {
+    // A quarter of the share, with their content.
+    index(store.memory.accountant.limit(Part::Requests) / 4 / (BLOCK_BYTES + HELD_COST_BYTES))
+}
+
+impl Log {
+    /// Bytes of memory that held content takes, besides itself.
+    pub fn held_bytes(&self, store: &Store) -> u64 {
+        if store.io.failed { 0 } else { count(store.contents.held.len()) * HELD_COST_BYTES }
+    }
+
+    /// Whether further writes should wait until some of what is held back was compressed, and is packed.
+    pub fn holds_enough(&self, store: &Store, answers: &Answers) -> bool {
+        // Half of the room is left to a request of many blocks.
+        let is_half_full = store.contents.held.len() * 2 >= held_blocks_max(store);
+        let wants_packs = is_half_full || answers.journal.ring_wants_packs(store);
+        wants_packs && store.contents.held.asks(store.tables.open.number) || answers.journal.ring_waits_for_content(store)
+    }
+
+    /// Holds back the content of a block that is born in the open epoch, or not. What is to be kept of it.
+    pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, kind: Kind, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
+        let is_small = !store.tables.open.is_large();
+        if !may_hold_back(store, &answers.journal, kind, is_small) {
+            return None;
+        }
+        let epoch = store.tables.open.number;
+        if !is_small && !self.gain.tries_next() {
+            return None;
+        }
+        let is_noise = looks_random(slice.block(0));
+        if is_noise && !is_small {
+            self.gain.note_noise();
+        }
+        if is_noise && store.contents.held.counts(epoch).held == 0 {
+            return None;
+        }
+        let block = if slice.is_whole_buffer() { slice.clone() } else { copy(store, slice) };
+        let asked = (!is_noise).then(|| store.io.begin(IoFor::Compress { pbn }));
+        store.io.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
+        store.contents.held.add(epoch, pbn, lbn, asked);
+        Some(block)
+    }
+
+    /// A held block was compressed, if it could be.
+    pub fn compressed(&mut self, store: &mut Store, answers: &mut Answers, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
+        if store.io.failed {
+            return;
+        }
+        let Some(epoch) = store.contents.held.answer(io, pbn, data) else { return };
+        if !store.contents.held.asks(epoch) {
+            if !Self::is_to_be_packed(store, epoch) {
+                send_held(store, &mut answers.journal, epoch, |state| !matches!(state, Holding::Small(_)));
+            }
+            store.commit_may_go_on();
+        }
+        self.pack_if_large(store, answers, epoch);
+    }
+
+    /// The open epoch has grown: if it is no small one any more, nothing of it rides in a unit.
+    pub fn let_large_epoch_go(&mut self, store: &mut Store, answers: &mut Answers) {
+        if store.tables.open.births.len() == SMALL_BLOCKS_MAX + 1 && store.settings.compression != Compression::All {
+            send_held(store, &mut answers.journal, store.tables.open.number, |_| true);
+        }
+    }
+
+    /// A pack is born in the open epoch that was not made in it: nothing of it rides in a unit.
+    pub fn let_epoch_of_packs_go(&mut self, store: &mut Store, answers: &mut Answers) {
+        store.tables.open.has_packs = true;
+        if store.settings.compression != Compression::All {
+            send_held(store, &mut answers.journal, store.tables.open.number, |_| true);
+        }
+    }
+}
+
+/// Whether content of a block that is born in the open epoch may be held back, if that is so `small`.
+fn may_hold_back(store: &Store, journal: &Journal, kind: Kind, small: bool) -> bool {
+    let may = store.settings.compression != Compression::Off && kind == Kind::Fingerprint;
+    let should = small || store.settings.compression == Compression::All;
+    // Where memory is short, or the ring that keeps acknowledgements, content goes at once.
+    may && should && store.contents.held.len() < held_blocks_max(store) && journal.may_promise_content(store)
+}
+
+fn copy(store: &Store, slice: &Slice) -> Slice {
+    let mut copy = store.io.buffer(1);
+    copy.block_mut(0).copy_from_slice(slice.block(0));
+    copy.freeze().slice(0, 1)
+}
+
+/// Sends what an epoch holds back and that looks so, to its own blocks.
+pub fn send_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, wants: impl Fn(&Holding) -> bool) {
+    let goes: Vec<Pbn> = store.contents.held.of(epoch).filter(|(_, held)| wants(&held.state)).map(|(pbn, _)| pbn).collect();
+    let contents = goes.into_iter().map(|pbn| (pbn, take_held(store, journal, epoch, pbn))).collect();
+    store.send_contents(contents);
+}
+
+/// What an epoch holds back no more, because it goes to its own block.
+pub(super) fn take_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn) -> Slice {
+    let held = store.contents.held.remove(epoch, pbn).expect("what goes was held back");
+    let fresh = store.space.fresh.get(pbn).expect("what is held back is fresh");
+    let (content, fingerprint) = (fresh.held.clone().expect("what is held back has its content"), fresh.fingerprint);
+    journal.content_goes_to(store, pbn, held.lbns.into_iter().map(|lbn| Lies { lbn, slot: 0, fingerprint }).collect());
+    content
+}

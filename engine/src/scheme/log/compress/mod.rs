@@ -1,0 +1,11 @@
+//! What compresses: new content is held back until its epoch is sealed, and rides in the units of a small one, or is packed, several blocks in one, of a large
+//! one.
+
+mod carry;
+mod gain;
+mod hold;
+mod pack;
+
+pub(super) use carry::{Rider, plan_carriers};
+pub(super) use gain::Gain;
+pub(super) use hold::send_held;

@@ -1,0 +1,273 @@
+//! Packs: what compresses of a large epoch, several client blocks in one block of the device.
+//!
+//! 1. A pack is content: it goes out while its epoch fills, and is flushed before the units that name it (R1). Packs, and what does not compress of
+//!    what is held back with them, lie in the blocks that all these had, and that are free to the medium: side by side, so that few writes take
+//!    all of them.
+//! 2. Neighbours by LBN are packed together, so that they are read together: each block into the first pack that has room for it, of those that
+//!    one of the sixteen blocks before it began.
+//! 3. Only what LBNs of its epoch mean, all of which are known, and nothing in flight has pinned, is packed or moved: every name goes with it. A pack has
+//!    no more links than slots.
+
+use super::carry::{Rider, counts_now, free_unwritten, take_away, take_rider};
+use super::gain::TRIAL_BLOCKS;
+use super::hold::{held_blocks_max, take_held};
+use crate::answers::{Answers, Journal, Lies};
+use crate::buffer::Slice;
+use crate::contents::Holding;
+use crate::fingerprint::Fingerprint;
+use crate::format::entry::{Kind, MapEntry};
+use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
+use crate::scheme::log::Log;
+use crate::scheme::log::write::sealed;
+use crate::settings::Compression;
+use crate::space::Fresh;
+use crate::store::Store;
+use crate::units::{Epoch, Lbn, Pbn, index};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Held blocks of which packs are made: the more, the longer the runs in which these lie.
+const BATCH_BLOCKS: usize = 256;
+
+/// A held block, and the LBNs that mean it, ascending, at least one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Meant {
+    lbns: Vec<Lbn>,
+    pbn: Pbn,
+}
+
+/// One that compresses, and to how many bytes it comes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Small {
+    block: Meant,
+    bytes: usize,
+}
+
+/// One that was taken to its pack: with what its block counted.
+struct Taken {
+    lbns: Vec<Lbn>,
+    rider: Rider,
+    counted: i16,
+}
+
+/// A pack takes blocks from among so many neighbours.
+const NEIGHBOURS: usize = 16;
+
+/// What lies in each pack, of so many links at the most: first fit, in their order, of so many neighbours each.
+fn packs(blocks: Vec<Small>, most: usize) -> Vec<Vec<Small>> {
+    let mut done = Vec::new();
+    let mut open: VecDeque<(usize, Vec<Small>)> = VecDeque::new();
+    for (i, block) in blocks.into_iter().enumerate() {
+        while open.front().is_some_and(|(since, _)| since + NEIGHBOURS <= i) {
+            done.extend(open.pop_front().map(|(_, pack)| pack));
+        }
+        let size = |small: &Small| SLOT_BYTES + small.bytes;
+        let links = |small: &Small| small.block.lbns.len();
+        let takes = |pack: &[Small]| {
+            let fits = pack.iter().map(size).sum::<usize>() + size(&block) <= UNIT_ROOM_BYTES;
+            fits && pack.iter().map(links).sum::<usize>() + links(&block) <= most
+        };
+        match open.iter_mut().find(|(_, pack)| takes(pack)) {
+            Some((_, pack)) => pack.push(block),
+            None => open.push_back((i, vec![block])),
+        }
+    }
+    done.extend(open.into_iter().map(|(_, pack)| pack));
+    done
+}
+
+/// So many of these blocks, in order, and the rest of them: the longest runs are taken, so that few commands write all.
+fn places(mut blocks: Vec<Pbn>, wanted: usize) -> (Vec<Pbn>, Vec<Pbn>) {
+    blocks.sort_unstable();
+    let mut runs: Vec<&[Pbn]> = blocks.chunk_by(|&one, &next| one + 1 == next).collect();
+    runs.sort_by_key(|run| Reverse(run.len()));
+    let mut all = runs.concat();
+    let rest = all.split_off(wanted);
+    all.sort_unstable();
+    (all, rest)
+}
+
+impl Log {
+    /// Whether what an epoch holds back goes out by packs: it fills, and is large.
+    pub(super) fn is_to_be_packed(store: &Store, epoch: Epoch) -> bool {
+        let is_large = epoch == store.tables.open.number && store.tables.open.is_large();
+        is_large && store.settings.compression == Compression::All
+    }
+
+    /// Makes packs of what an epoch holds back, if it is large, and there is enough of it.
+    pub fn pack_if_large(&mut self, store: &mut Store, answers: &mut Answers, epoch: Epoch) {
+        if !Self::is_to_be_packed(store, epoch) {
+            return;
+        }
+        let wants_packs = answers.journal.ring_wants_packs(store);
+        let most = held_blocks_max(store);
+        let ring = if store.settings.keeps_promises { index(answers.journal.contents_max(store)) } else { usize::MAX };
+        let batch = if self.gain.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
+        let counts = store.contents.held.counts(epoch);
+        let answered = counts.held - counts.asked;
+        if wants_packs && answered > 0 {
+            return self.pack(store, &mut answers.journal);
+        }
+        if answered >= batch && counts.fresh >= NEIGHBOURS.min(most / 4) {
+            // Each looks at all that is held back: again when others have come.
+            store.contents.held.looked_at(epoch);
+            if store.contents.held.answered(epoch).count() >= batch {
+                self.pack(store, &mut answers.journal);
+            }
+        }
+    }
+
+    /// Whether the open epoch is large, and some of what it could pack is still being compressed.
+    pub fn waits_for_packs(&self, store: &Store) -> bool {
+        store.tables.open.is_large() && store.contents.held.asks(store.tables.open.number)
+    }
+
+    /// The open epoch is to be sealed: if it is large, all that it holds back goes out.
+    pub fn pack_before_seal(&mut self, store: &mut Store, answers: &mut Answers) {
+        let epoch = store.tables.open.number;
+        if Self::is_to_be_packed(store, epoch) {
+            self.pack(store, &mut answers.journal);
+            // What is still being compressed.
+            super::send_held(store, &mut answers.journal, epoch, |_| true);
+        }
+    }
+
+    /// Packs what compresses of what the open epoch holds back, and sends all of it.
+    fn pack(&mut self, store: &mut Store, journal: &mut Journal) {
+        let epoch = store.tables.open.number;
+        let (mut small, mut whole, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let mut loose = 0;
+        for (pbn, held) in store.contents.held.answered(epoch) {
+            loose += usize::from(matches!(held.state, Holding::Loose));
+            let mut lbns = held.lbns.clone();
+            lbns.retain(|lbn| store.tables.open.points.get(lbn) == Some(&MapEntry::Block { pbn, slot: 0 }));
+            lbns.sort_unstable();
+            lbns.dedup();
+            // Their links and the fingerprint's. What is pinned stays, too: its place is not for other content (R7).
+            let are_all = !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| store.tables.beside.get(pbn) == links + 1);
+            let is_known = are_all && !store.space.pins.contains_key(&pbn);
+            let block = Meant { lbns, pbn };
+            match &held.state {
+                _ if !is_known => others.push(pbn),
+                Holding::Small(data) => small.push(Small { block, bytes: data.len() }),
+                Holding::Loose | Holding::Noise | Holding::Asked(_) => whole.push(block),
+            }
+        }
+        small.sort_unstable();
+        let most = SLOTS_MAX.min(usize::from(store.settings.refs_limit) - 1);
+        let (packs, alone): (Vec<_>, Vec<_>) = packs(small, most).into_iter().partition(|pack| pack.len() > 1);
+        let packed: usize = packs.iter().map(Vec::len).sum();
+        self.gain.note(packed + alone.len() + loose, packed - packs.len());
+        store.contents.held.looked_at(epoch);
+        // One alone is as well off in its own block.
+        whole.extend(alone.into_iter().flatten().map(|small| small.block));
+        let mut contents = place(store, journal, epoch, packs, whole);
+        contents.extend(others.into_iter().map(|pbn| (pbn, take_held(store, journal, epoch, pbn))));
+        contents.sort_unstable_by_key(|&(pbn, _)| pbn);
+        store.send_contents(contents);
+    }
+}
+
+/// What goes to which block: packs and whole blocks to those of all of them, in the longest runs. What lies in one of these stays there.
+fn place(store: &mut Store, journal: &mut Journal, epoch: Epoch, packs: Vec<Vec<Small>>, whole: Vec<Meant>) -> Vec<(Pbn, Slice)> {
+    let all = packs.iter().flatten().map(|small| &small.block).chain(&whole).map(|block| block.pbn).collect();
+    let (places, rest) = places(all, packs.len() + whole.len());
+    let (stays, moves): (Vec<_>, Vec<_>) = whole.into_iter().partition(|block| places.binary_search(&block.pbn).is_ok());
+    let taken: BTreeSet<Pbn> = stays.iter().map(|block| block.pbn).collect();
+    let mut vacant = places.into_iter().filter(|pbn| !taken.contains(pbn));
+    // All are taken from where they are before anything lies there.
+    let packs: Vec<_> = packs.into_iter().zip(&mut vacant).map(|(pack, to)| (to, take_riders(store, epoch, pack, to))).collect();
+    let moves: Vec<_> = moves.into_iter().zip(vacant).map(|(block, to)| (to, block.lbns, take_away(store, epoch, block.pbn, to))).collect();
+    let mut contents: Vec<_> = packs.into_iter().map(|(pbn, riders)| (pbn, make_pack(store, journal, epoch, pbn, riders))).collect();
+    contents.extend(moves.into_iter().map(|(pbn, lbns, (fresh, _, counted))| (pbn, lay(store, journal, lbns, pbn, fresh, counted))));
+    contents.extend(stays.into_iter().map(|block| (block.pbn, take_held(store, journal, epoch, block.pbn))));
+    free_unwritten(store, rest);
+    contents
+}
+
+/// A block that was held back lies here now. Its content.
+fn lay(store: &mut Store, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, fresh: Fresh, counted: i16) -> Slice {
+    let content = fresh.held.clone().expect("what is held back has its content");
+    counts_now(store, pbn, counted, false);
+    let lies = lies_now(store, lbns, (pbn, 0), fresh.fingerprint);
+    journal.content_goes_to(store, pbn, lies);
+    store.space.fresh.insert(pbn, fresh);
+    content
+}
+
+/// What these LBNs mean, in the open epoch, lies here now.
+fn lies_now(store: &mut Store, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<Lies> {
+    store.tables.open.points.extend(lbns.iter().map(|&lbn| (lbn, MapEntry::Block { pbn, slot })));
+    lbns.into_iter().map(|lbn| Lies { lbn, slot, fingerprint }).collect()
+}
+
+fn take_riders(store: &mut Store, epoch: Epoch, blocks: Vec<Small>, place: Pbn) -> Vec<Taken> {
+    let take = |Small { block: Meant { lbns, pbn }, .. }| {
+        let (rider, counted) = take_rider(store, epoch, pbn, place);
+        Taken { lbns, rider, counted }
+    };
+    blocks.into_iter().map(take).collect()
+}
+
+fn make_pack(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn, riders: Vec<Taken>) -> Slice {
+    let mut writer = UnitWriter::new(Vec::new());
+    let mut counts = 1;
+    let mut lies = Vec::with_capacity(riders.len());
+    for (Taken { lbns, rider, counted }, slot) in riders.into_iter().zip(1..) {
+        counts += counted - 1;
+        let pushed = writer.push_slot(rider.fresh.fingerprint, &rider.data);
+        assert_eq!(pushed, Some(slot), "a pack was measured");
+        lies.extend(lies_now(store, lbns, (pbn, slot), rider.fresh.fingerprint));
+    }
+    counts_now(store, pbn, counts, false);
+    journal.content_goes_to(store, pbn, lies);
+    store.io.ledger.units.filled(UnitKind::Pack, &writer);
+    let incarnation = store.medium.superblock.incarnation;
+    let header =
+        UnitHeader { kind: UnitKind::Pack, incarnation, sequence: 0, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: true };
+    let (block, authenticator) = sealed(store, writer, &header, pbn);
+    let held = Some(block.clone());
+    store.space.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
+    store.tables.open.has_packs = true;
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(bytes: &[usize], most: usize) -> Vec<Vec<usize>> {
+        linked(&bytes.iter().map(|&bytes| (bytes, 1)).collect::<Vec<_>>(), most)
+    }
+
+    /// The sizes in each pack, of blocks of so many bytes and links.
+    fn linked(blocks: &[(usize, u64)], most: usize) -> Vec<Vec<usize>> {
+        let block =
+            |(&(bytes, links), i)| Small { block: Meant { lbns: (0..links).map(|n| Lbn(100 * i + n)).collect(), pbn: Pbn(i) }, bytes };
+        let blocks = blocks.iter().zip(0..).map(block).collect();
+        packs(blocks, most).into_iter().map(|pack| pack.into_iter().map(|small| small.bytes).collect()).collect()
+    }
+
+    #[test]
+    fn a_pack_has_no_more_links_than_it_may() {
+        assert_eq!(linked(&[(100, 9), (200, 9), (300, 6), (400, 20), (500, 1)], 15), [vec![100, 300], vec![200, 500], vec![400]]);
+    }
+
+    #[test]
+    fn a_block_goes_to_the_first_pack_that_has_room() {
+        assert_eq!(sizes(&[1000, 3500, 900, 200, 3000], 15), [vec![1000, 900, 200], vec![3500], vec![3000]]);
+        assert_eq!(sizes(&[100; 16], 15).iter().map(Vec::len).collect::<Vec<_>>(), [15, 1]);
+        assert_eq!(sizes(&[100; 4], 2), [[100, 100], [100, 100]]);
+        let full = UNIT_ROOM_BYTES - SLOT_BYTES;
+        assert_eq!(sizes(&[full, 1, full], 15), [vec![full], vec![1], vec![full]]);
+    }
+
+    #[test]
+    fn a_pack_takes_no_more_than_what_lies_near() {
+        let near = |far: usize| {
+            let bytes: Vec<usize> = std::iter::once(2000).chain(std::iter::repeat_n(3500, far)).chain([1000]).collect();
+            sizes(&bytes, 15)[0].len()
+        };
+        assert_eq!((near(NEIGHBOURS - 2), near(NEIGHBOURS - 1)), (2, 1));
+    }
+}

@@ -1,0 +1,222 @@
+//! Opening: what the log holds is read, and the log goes on behind it.
+//!
+//! 1. The walk is read, its end found (L2), what may not have been flushed compared (L5); then its records are live, and pages are put right as
+//!    they are loaded. Nothing else is read before that.
+//! 2. The new incarnation is durable before any unit of it (L3).
+//! 3. After a crash the new incarnation's first unit is written and flushed before the first write is admitted and before any page is written
+//!    (L4): it says where the log ended and what was dropped. A log that ends so already gets none, so that crashes of recoveries do not fill it:
+//!    the superblock says then that nothing from before this opening counts behind.
+//! 4. What counts and may not have been flushed, units and content, is written again, and flushed before the closing unit says that it is: a block
+//!    that the device was told to forget, and whose write was lost, may read as its new content once, and as something else the next time.
+//! 5. Of a log with damage only what is proved is served (`store/proved.rs`), and the volume is read-only.
+//! 6. Records that are more than memory is meant for enter pages while the walk is read, as far as they count for certain (`spill.rs`).
+
+mod adopt;
+mod condensed;
+mod doubts;
+mod progress;
+mod read;
+mod replay;
+mod settle;
+mod spill;
+mod walk;
+#[cfg(test)]
+mod walk_tests;
+
+pub(crate) use doubts::holds;
+pub(crate) use walk::{Limits, Walk};
+
+use super::Log;
+use crate::buffer::{BufferMut, Slice};
+use crate::fingerprint::Digest;
+use crate::format::anchor::Anchor;
+use crate::format::entry::FingerprintEntry;
+use crate::format::page::PageId;
+use crate::interface::{Class, IoFailure, Notice};
+use crate::io::{IoFor, READ_RETRIES, Which};
+use crate::store::Store;
+use crate::tables::Unchained;
+use crate::units::{Bytes, Epoch, Pbn, Time};
+use doubts::Doubting;
+use progress::Telling;
+use read::{Read, Reading};
+use settle::Settling;
+use std::collections::BTreeMap;
+
+/// The log is a damaged one.
+pub(crate) struct Damaged {
+    /// Its records count up to this epoch.
+    pub last: Epoch,
+    /// What is left of it, if anything.
+    pub log: Option<Box<Log>>,
+}
+
+/// What an opening has come to.
+pub(crate) enum Found {
+    /// It goes on when something has ended.
+    Nothing,
+    /// The log as it is to go on, or, for the time of a spill, as much of it as was read.
+    Log(Box<Log>),
+}
+
+/// How far an opening is; or that the log is damaged.
+pub(crate) type Opened = Result<Found, Damaged>;
+
+/// A log that is being opened, or the opening of a volume that has none.
+pub(crate) struct Opening {
+    state: State,
+    /// Units that were read.
+    units_read: u64,
+    telling: Telling,
+    /// Records that entered pages (`spill.rs`).
+    spilled: u64,
+    /// Failed reads, by where the block lies.
+    failures: BTreeMap<Bytes, u8>,
+}
+
+enum State {
+    Reading(Reading),
+    /// The walk stands still, while pages are written.
+    Spilling(Reading),
+    Doubting(Doubting),
+    /// The log is read.
+    Settling(Settling),
+}
+
+impl Opening {
+    fn new(state: State, now: Time) -> Self {
+        Self { state, units_read: 0, telling: Telling::from(now), spilled: 0, failures: BTreeMap::new() }
+    }
+
+    /// Of a volume without a log that could hold anything.
+    pub fn without_log(store: &Store) -> Self {
+        Self::new(State::Settling(Settling::default()), store.io.now)
+    }
+
+    /// Of a live log, from this anchor on.
+    pub fn of_live_log(store: &Store, anchor: Anchor) -> Self {
+        let walk = Walk::new(anchor, Limits::of(&store.medium.superblock));
+        Self::new(State::Reading(Reading::new(walk)), store.io.now)
+    }
+
+    /// Of a log that was closed, behind this anchor; with the log.
+    pub fn of_closed_log(store: &mut Store, anchor: Anchor) -> (Self, Box<Log>) {
+        let ended = Walk::new(anchor, Limits::of(&store.medium.superblock)).end();
+        let mut opening = Self::without_log(store);
+        let log = opening.adopt(store, ended, Unchained::default(), &Default::default(), Vec::new(), false);
+        (opening, log)
+    }
+
+    /// Goes on with reading.
+    ///
+    /// # Errors
+    /// When the log is damaged.
+    pub fn go_on(&mut self, store: &mut Store) -> Opened {
+        match &mut self.state {
+            State::Reading(reading) => match reading.go_on(store) {
+                Read::Waits => Ok(Found::Nothing),
+                Read::Full => Ok(Found::Log(self.begin_spill(store))),
+                Read::End => self.walk_is_read(store),
+            },
+            State::Doubting(doubting) => {
+                let is_done = doubting.is_done(store);
+                Ok(if is_done { Found::Log(self.doubts_are_over(store)) } else { Found::Nothing })
+            }
+            State::Spilling(_) | State::Settling(_) => Ok(Found::Nothing),
+        }
+    }
+
+    /// What lies at the place of a unit has arrived.
+    ///
+    /// # Errors
+    /// As [`Self::go_on`].
+    pub fn walk_arrived(&mut self, store: &mut Store, which: Which, pbn: Pbn, buffer: BufferMut, result: Result<(), IoFailure>) -> Opened {
+        let at = store.geometry.block_at(pbn);
+        if result.is_err() {
+            return self.read_again(store, IoFor::WalkRead { which, pbn }, at, false, Class::Log);
+        }
+        if let State::Reading(reading) = &mut self.state {
+            reading.arrived(store, which, pbn, buffer);
+            self.units_read += 1;
+            self.tell_progress(store);
+        }
+        self.go_on(store)
+    }
+
+    /// Content that may not have been flushed has arrived.
+    ///
+    /// # Errors
+    /// As [`Self::go_on`].
+    pub fn doubt_arrived(
+        &mut self,
+        store: &mut Store,
+        pbn: Pbn,
+        name: FingerprintEntry,
+        buffer: BufferMut,
+        digests: &[Digest],
+        result: Result<(), IoFailure>,
+    ) -> Opened {
+        if result.is_err() {
+            let at = store.geometry.block_at(pbn);
+            return self.read_again(
+                store,
+                IoFor::DoubtRead { pbn, name },
+                at,
+                name.kind == crate::format::entry::Kind::Fingerprint,
+                Class::Data,
+            );
+        }
+        if let State::Doubting(doubting) = &mut self.state {
+            doubting.content_arrived(store, pbn, name, buffer, digests);
+        }
+        self.go_on(store)
+    }
+
+    /// A page that may hold the epoch of such content has arrived.
+    ///
+    /// # Errors
+    /// As [`Self::go_on`].
+    pub fn witness_arrived(&mut self, store: &mut Store, id: PageId, buffer: &BufferMut, result: Result<(), IoFailure>) -> Opened {
+        if result.is_err() {
+            return self.read_again(store, IoFor::WitnessRead(id), store.geometry.page_at(id), false, id.region.into());
+        }
+        if let State::Doubting(doubting) = &mut self.state {
+            doubting.page_arrived(store, id, buffer);
+        }
+        self.go_on(store)
+    }
+
+    /// A read failed: it is tried again, twice for each block. What cannot be read may be what was acknowledged last, so it is no end.
+    fn read_again(&mut self, store: &mut Store, what: IoFor, at: Bytes, digest: bool, class: Class) -> Opened {
+        let failures = self.failures.entry(at).or_default();
+        *failures += 1;
+        if *failures > READ_RETRIES {
+            store.io.notice(Notice::Damage { what: "the log cannot be read", at: at.0 });
+            // Nothing is replayed: what cannot be read may be anything.
+            return Err(Damaged { last: Epoch(0), log: None });
+        }
+        store.io.read(what, at, 1, digest, class);
+        Ok(Found::Nothing)
+    }
+
+    /// Whether no unit is left to be found that could say more.
+    pub fn is_end_known(&self) -> bool {
+        !matches!(self.state, State::Reading(_) | State::Spilling(_))
+    }
+
+    /// Bytes of the records that were read so far and are not handed over, for the account of memory.
+    pub fn bytes(&self) -> u64 {
+        match &self.state {
+            State::Reading(Reading { live, .. }) | State::Doubting(Doubting { live, .. }) => live.bytes(),
+            State::Spilling(_) | State::Settling(_) => 0,
+        }
+    }
+
+    /// What comes behind the reading, once that is over.
+    pub fn settling(&mut self) -> Option<&mut Settling> {
+        if let State::Settling(settling) = &mut self.state { Some(settling) } else { None }
+    }
+}
+
+/// Blocks with what they should hold, or hold.
+type Contents = Vec<(Pbn, Slice)>;

@@ -1,0 +1,63 @@
+//! An opening that reads more records than memory is meant for: they enter the pages, and the walk goes on.
+//!
+//! 1. The walk stands still meanwhile: nothing of the log is being read. The pages that records up to the cut touch are loaded, put right and
+//!    written, as a checkpoint does it, with their bits; but the anchor stays. So a crash finds the same log, and tags say what pages hold of it.
+//! 2. The cut is the last epoch that every later recovery counts too ([`Walk::certain`](super::walk::Walk::certain)): where the log ends is not
+//!    settled yet, so no page may hold more (L4).
+//! 3. A sector that a checkpoint before the crash wrote may be newer than the cut, and keeps its tag.
+//! 4. Pages leave memory then: the records that come next are not in them.
+//! 5. A checkpoint follows as soon as the volume serves: a condensing would leave out what only pages say.
+//! 6. All records stay in memory where the volume is read-only, where a page cannot be read, and where they belong to the last two epochs.
+
+use super::read::Reading;
+use super::{Opening, State};
+use crate::schedule::Task;
+use crate::scheme::log::Log;
+use crate::scheme::log::checkpoint::{Checkpoint, are_too_many};
+use crate::store::Store;
+use crate::tables::{Committed, Unchained};
+use std::collections::VecDeque;
+
+impl Reading {
+    /// Whether records are to leave memory before the walk goes on. Where few could leave it the last time, twice as many have to be there.
+    pub(super) fn is_full(&self, store: &Store) -> bool {
+        let (bytes, records) = (self.live.bytes(), self.live.len());
+        !store.io.read_only && records >= self.records_left.saturating_mul(2) && are_too_many(store, bytes, records)
+    }
+}
+
+impl Opening {
+    /// Nothing of the log is being read: a checkpoint of what was read begins, with this log.
+    pub(super) fn begin_spill(&mut self, store: &mut Store) -> Box<Log> {
+        let before = std::mem::replace(&mut self.state, State::Settling(Default::default()));
+        let State::Reading(mut reading) = before else { unreachable!("a spill is the reading's") };
+        let cut = reading.walk.certain();
+        let live = std::mem::take(&mut reading.live).chained();
+        self.state = State::Spilling(reading);
+        let due: VecDeque<_> = live.pages(cut).collect();
+        store.tables.committed = Some(Committed { is_end_known: false, ..Committed::new(live, cut, cut) });
+        store.io.schedule.push(Task::Checkpoint);
+        let mut log = Log::new(1);
+        log.checkpoint = Some(Checkpoint::spill(cut, due));
+        Box::new(log)
+    }
+
+    /// The pages, and their bits, are flushed; or one of them cannot be read, and all records stay.
+    pub fn end_spill(&mut self, store: &mut Store, log: Log) {
+        let before = std::mem::replace(&mut self.state, State::Settling(Default::default()));
+        let (State::Spilling(mut reading), Some(committed)) = (before, store.tables.committed.take()) else {
+            unreachable!("the pages were a spill's")
+        };
+        let Committed { mut records, epoch: cut, .. } = committed;
+        let is_whole = log.checkpoint.is_some_and(|spill| !spill.lacks_page);
+        let before = records.len();
+        if is_whole {
+            records.forget_upto(cut);
+        }
+        store.tables.pages.let_go();
+        self.spilled += before - records.len();
+        reading.records_left = if is_whole { records.len() } else { u64::MAX };
+        reading.live = Unchained::of(records);
+        self.state = State::Reading(reading);
+    }
+}

@@ -1,0 +1,370 @@
+//! Reading the log: which units there are, where it ends, what it says.
+//!
+//! 0. Before the walk come the condensed units (`condensed.rs`).
+//! 1. Recovery can begin nowhere but at the anchor; each unit names the places of those behind it, at least two, so that a lost one does not cut
+//!    the chain.
+//! 2. **End (L2).** Let F be the highest `flushed_upto` among the valid units and the anchor. Every unit up to F must be there: a missing one is
+//!    damage. Behind F at most one epoch counts, and only if all of its units are there (L10). A unit behind a hole is never used.
+//! 3. Incarnations never fall along the walk (L3): a unit of a lower one is left from before a crash, and is not there. Behind the anchor's barrier
+//!    stands no unit from before the opening that set it. Nor do epochs fall, and no unit is of an incarnation that the superblock does not know yet.
+//! 4. **Drops (L5).** A record of the epoch beyond F whose content is not what it says is dropped, and nothing else; the next record of its LBN
+//!    then has the dropped record's old block as its old one. What was dropped stays dropped: closing records name its blocks.
+//! 5. What counts names only LBNs and blocks that the volume has, and no block is two of the log's places (`damaged.rs`); or the log is damaged.
+//! 6. What a unit says is handed on, and the unit let go of, as soon as a unit behind it, with none missing between, says that it was flushed: then
+//!    it counts, and what of it was dropped is known, for the closing unit was the first to say so. Few units are in memory at once.
+//!
+//! No I/O here: whoever reads asks for places, and hands in what lies there.
+
+use super::condensed::Condensed;
+use super::replay::{Replay, named_by};
+use crate::format::anchor::Anchor;
+use crate::format::entry::FingerprintEntry;
+use crate::format::geometry::Geometry;
+use crate::format::page::{PageId, Region};
+use crate::format::places::Places;
+use crate::format::record::Record;
+use crate::format::superblock::Superblock;
+use crate::format::unit::{Unit, UnitHeader, UnitKind};
+use crate::io::Which;
+use crate::scheme::log::records::effects_of;
+use crate::tables::effect::Effect;
+use crate::units::{Epoch, Pbn, count, index};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The most pages, each counted for each run, in which records of one unit change something. An epoch's records are gathered by page of the map, at
+/// most 800 LBNs each, in no less than four bytes; names that go are no more than the places of the log have room for, each as a record of its own
+/// (`log_room`), so they come to 1,100 pages.
+const UNIT_PAGES_MAX: u64 = 1 << 14;
+
+/// A walk along the log, from the anchor on.
+pub(crate) struct Walk {
+    anchor: Anchor,
+    limits: Limits,
+    condensed: Condensed,
+    /// Where the unit of each sequence that is to be taken should lie, as the anchor and the units before it say.
+    places: BTreeMap<u64, Pbn>,
+    asked: BTreeSet<u64>,
+    /// Arrived, and not yet taken in order.
+    arrived: BTreeMap<u64, Option<Unit>>,
+    /// Those up to the first hole, in order.
+    taken: Vec<Taken>,
+    /// The last of them, which may not count, or not all that they say.
+    pending: VecDeque<Unit>,
+    replay: Replay,
+    /// The next to be taken.
+    next: u64,
+    /// The incarnation and the epoch of the last unit that was there.
+    incarnation: u64,
+    epoch: Epoch,
+    /// The highest that any unit says was flushed; that the last one which was handed on says; and the highest epoch of any.
+    flushed: u64,
+    certain: u64,
+    epoch_seen: Epoch,
+}
+
+/// A unit that is there, and none before it is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub pbn: Pbn,
+    pub incarnation: u64,
+    pub epoch: Epoch,
+    pub is_carrier: bool,
+    /// The last of its epoch.
+    is_last: bool,
+    /// It closed the log after a crash.
+    closes: bool,
+}
+
+impl Taken {
+    fn of(unit: &Unit, pbn: Pbn) -> Self {
+        let UnitHeader { incarnation, epoch, unit: i, units, .. } = unit.header;
+        let closes = unit.records.iter().any(|record| matches!(record, Record::Closing { .. }));
+        Self { pbn, incarnation, epoch, is_carrier: !unit.slots.is_empty(), is_last: i + 1 == units, closes }
+    }
+}
+
+/// How many LBNs and how many blocks a volume has, and the last incarnation that its superblock knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub lbns: u64,
+    pub pbns: u64,
+    pub incarnation: u64,
+}
+
+impl Limits {
+    pub fn of(superblock: &Superblock) -> Self {
+        let Geometry { logical_blocks: lbns, data_blocks: pbns, .. } = superblock.geometry;
+        Self { lbns, pbns, incarnation: superblock.incarnation }
+    }
+
+    fn has(self, first: Option<Pbn>, blocks: u64) -> bool {
+        first.is_none_or(|first| first.get() + blocks <= self.pbns)
+    }
+
+    /// Whether all that a unit names is the volume's, and no more of it than the records of one unit can mean: of runs that are longer, few bytes
+    /// would take any memory there is.
+    pub(super) fn hold(self, unit: &Unit) -> bool {
+        let mut pages = 0;
+        let mut is_inside = |effect: &Effect| {
+            pages += effect.blocks / Region::Fingerprints.entries_per_page() + 1;
+            effect.lbn.is_none_or(|lbn| lbn.get() + effect.blocks <= self.lbns)
+                && self.has(effect.to.pbn(), effect.blocks)
+                && self.has(effect.old, effect.blocks)
+        };
+        let mut inside = unit.places.iter().all(|run| self.has(Some(run.first), run.blocks.into()));
+        unit.records.iter().for_each(|record| effects_of(record, &mut |effect| inside &= is_inside(&effect)));
+        inside && pages <= UNIT_PAGES_MAX
+    }
+}
+
+/// Where a walk ended.
+pub(crate) struct Ended {
+    /// Where the condensed units lie, in order.
+    pub condensed: Vec<Pbn>,
+    /// One of them is not there: its place.
+    pub condensed_missing: Option<Pbn>,
+    /// The units that count, in order, and the sequence of the first.
+    pub units: Vec<Taken>,
+    pub first: u64,
+    /// The last of them: what they say is not handed on yet.
+    pending: VecDeque<Unit>,
+    replay: Replay,
+    /// Every unit up to this sequence was flushed for certain.
+    pub flushed: u64,
+    /// The sequence of the last unit that counts.
+    pub end: u64,
+    /// The last epoch that counts, and the last of which that is not told by its own units alone.
+    pub epoch: Epoch,
+    pub vouched: Epoch,
+    /// The highest epoch that any valid unit has, counted or not.
+    pub epoch_seen: Epoch,
+    /// Places that the last unit names, in order: the first is that of the next unit.
+    pub come: Vec<Pbn>,
+    /// A unit that was flushed is not there: its sequence.
+    pub missing: Option<u64>,
+    /// A unit that counts names what the volume does not have: its sequence.
+    pub outside: Option<u64>,
+}
+
+pub(super) fn each(places: &[Places]) -> impl Iterator<Item = Pbn> + '_ {
+    places.iter().flat_map(|run| run.pbns())
+}
+
+impl Walk {
+    pub fn new(anchor: Anchor, limits: Limits) -> Self {
+        let places = (anchor.sequence..).zip(each(&anchor.places)).collect();
+        let (next, incarnation, condensed) = (anchor.sequence, anchor.incarnation, Condensed::new(&anchor));
+        // The anchor lies behind what is flushed, whatever else it says.
+        let (flushed, epoch) = (anchor.flushed_upto.max(next - 1), anchor.epoch);
+        let replay = Replay::behind(&anchor.places);
+        Self {
+            anchor,
+            limits,
+            condensed,
+            places,
+            asked: BTreeSet::new(),
+            arrived: BTreeMap::new(),
+            taken: Vec::new(),
+            pending: VecDeque::new(),
+            replay,
+            next,
+            incarnation,
+            epoch,
+            flushed,
+            certain: 0,
+            epoch_seen: epoch,
+        }
+    }
+
+    /// A unit that has not been asked for, and its place.
+    pub fn ask(&mut self) -> Option<(Which, Pbn)> {
+        if let Some((number, pbn)) = self.condensed.ask() {
+            return Some((Which::Condensed(number), pbn));
+        }
+        let (&sequence, &pbn) = self.places.iter().find(|(sequence, _)| !self.asked.contains(sequence))?;
+        self.asked.insert(sequence);
+        Some((Which::Log(sequence), pbn))
+    }
+
+    /// What lies at the place of a unit. What is known to count is handed on, in order; what is left in the end, [`Ended::replay`] says.
+    pub fn arrived(&mut self, which: Which, pbn: Pbn, unit: Option<Unit>, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
+        match which {
+            Which::Condensed(number) => self.condensed.arrived(number, unit, self.limits, push),
+            Which::Log(sequence) if self.places.get(&sequence) == Some(&pbn) => self.unit_arrived(sequence, unit),
+            Which::Log(_) => {}
+        }
+        if self.condensed.is_done() {
+            self.hand_on(push);
+        }
+    }
+
+    fn unit_arrived(&mut self, sequence: u64, unit: Option<Unit>) {
+        let is_it = |unit: &Unit| unit.header.kind == UnitKind::Log && unit.header.sequence == sequence;
+        self.arrived.insert(sequence, unit.filter(is_it));
+        while let Some(unit) = self.arrived.remove(&self.next) {
+            let sequence = self.next;
+            self.next += 1;
+            self.asked.remove(&sequence);
+            let pbn = self.places.remove(&sequence).expect("it was asked for");
+            let barrier = self.anchor.barrier.filter(|barrier| sequence > barrier.sequence).map_or(0, |barrier| barrier.incarnation);
+            let incarnations = self.incarnation.max(barrier)..=self.limits.incarnation;
+            let follows = |unit: &Unit| incarnations.contains(&unit.header.incarnation) && unit.header.epoch >= self.epoch;
+            let Some(unit) = unit.filter(follows) else { continue };
+            (self.incarnation, self.epoch) = (unit.header.incarnation, unit.header.epoch);
+            let places = each(&unit.places).take_while(|&pbn| self.limits.has(Some(pbn), 1));
+            for (sequence, pbn) in (sequence + 1..).zip(places) {
+                // After a crash the new incarnation may name other places than the units that it left behind.
+                if self.places.insert(sequence, pbn).is_some_and(|before| before != pbn) {
+                    self.asked.remove(&sequence);
+                    self.arrived.remove(&sequence);
+                }
+            }
+            self.flushed = self.flushed.max(unit.header.flushed_upto);
+            self.epoch_seen = self.epoch_seen.max(unit.header.epoch);
+            // Of one behind a hole nothing else is used.
+            if sequence == self.anchor.sequence + count(self.taken.len()) {
+                self.taken.push(Taken::of(&unit, pbn));
+                self.replay.closes(&unit);
+                self.pending.push_back(unit);
+            }
+        }
+    }
+
+    /// Invariant 6.
+    fn hand_on(&mut self, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
+        let Some(last) = self.pending.back() else { return };
+        let flushed = last.header.flushed_upto;
+        while self.pending.front().is_some_and(|unit| unit.header.sequence <= flushed) {
+            let unit = self.pending.pop_front().expect("it was seen");
+            let pbn = self.taken[index(unit.header.sequence - self.anchor.sequence)].pbn;
+            if !self.limits.hold(&unit) {
+                self.replay.outside.get_or_insert(unit.header.sequence);
+            }
+            self.certain = unit.header.flushed_upto;
+            self.replay.hand_on(&unit, pbn, push);
+        }
+    }
+
+    /// The last epoch that every later recovery counts, whole. Not as far as what was handed on: the units that say that those were flushed may be
+    /// gone the next time, for nobody knows that they were. What says so of these was flushed itself.
+    pub fn certain(&self) -> Epoch {
+        if !self.condensed.is_done() {
+            return self.condensed.certain();
+        }
+        let units = self.certain.saturating_sub(self.anchor.sequence - 1);
+        units.checked_sub(1).map_or(self.anchor.epoch, |last| self.taken[index(last)].epoch)
+    }
+
+    /// Units that are named and have not been looked at.
+    pub fn ahead(&self) -> u64 {
+        self.condensed.ahead() + count(self.places.len())
+    }
+
+    /// Whether every place that is named has been looked at.
+    pub fn is_done(&self) -> bool {
+        self.condensed.is_done() && !self.places.contains_key(&self.next)
+    }
+
+    /// Where the log ends.
+    pub fn end(mut self) -> Ended {
+        let first = self.anchor.sequence;
+        let before_hole = first + count(self.taken.len()) - 1;
+        let missing = (self.flushed > before_hole).then_some(before_hole + 1);
+        let mut end = missing.map_or(self.flushed, |missing| missing - 1);
+        match missing {
+            // No part of an epoch.
+            Some(_) => {
+                while end >= first && !self.taken[index(end - first)].is_last {
+                    end -= 1;
+                }
+            }
+            None => end += self.whole_epoch(self.flushed + 1),
+        }
+        self.taken.truncate(index(end + 1 - first));
+        self.pending.retain(|unit| unit.header.sequence <= end);
+        let flushed = self.flushed.min(end);
+        // What a unit says that does not count is written over soon.
+        let told = self.pending.back().map_or(0, |unit| unit.header.flushed_upto).max(self.anchor.flushed_upto).clamp(first - 1, end);
+        let at_end = |units: &[Taken]| units.last().map_or(self.anchor.epoch, |unit| unit.epoch);
+        let (epoch, vouched) = (at_end(&self.taken), at_end(&self.taken[..index(told + 1 - first)]));
+        let outside = self.pending.iter().find(|unit| !self.limits.hold(unit)).map(|unit| unit.header.sequence);
+        Ended {
+            condensed_missing: self.condensed.missing(),
+            condensed: self.condensed.into_places(),
+            first,
+            flushed,
+            end,
+            epoch,
+            vouched,
+            epoch_seen: self.epoch_seen,
+            come: each(self.pending.back().map_or(&self.replay.named, |unit| &unit.places)).collect(),
+            missing,
+            outside: self.replay.outside.or(outside),
+            units: self.taken,
+            pending: self.pending,
+            replay: self.replay,
+        }
+    }
+
+    /// The units of the epoch that begins at this sequence, if all of them are there.
+    fn whole_epoch(&self, first: u64) -> u64 {
+        let mut units = self.pending.iter().skip_while(|unit| unit.header.sequence < first);
+        let Some(head) = units.clone().next().map(|unit| &unit.header) else { return 0 };
+        let mut belongs = |i: u32| {
+            units.next().is_some_and(|unit| {
+                let header = &unit.header;
+                (header.epoch, header.unit, header.units, header.incarnation) == (head.epoch, i, head.units, head.incarnation)
+            })
+        };
+        if (0..head.units).all(&mut belongs) { u64::from(head.units) } else { 0 }
+    }
+}
+
+impl Ended {
+    /// Records of the epoch that may not have been flushed.
+    fn beyond(&self) -> impl Iterator<Item = &Record> {
+        let beyond = self.pending.iter().filter(|unit| unit.header.sequence > self.flushed && !unit.header.content_flushed);
+        beyond.flat_map(|unit| &unit.records)
+    }
+
+    /// New blocks of the epoch that may not have been flushed: their content has to be compared (L5).
+    pub fn doubtful(&self) -> Vec<(Pbn, FingerprintEntry)> {
+        let name = |record: &Record| if let Record::New { pbn, name, .. } = record { Some((*pbn, *name)) } else { None };
+        self.beyond().filter_map(name).collect()
+    }
+
+    /// The pages that records of that epoch change which name these blocks.
+    pub fn pages_naming(&self, wrong: &BTreeSet<Pbn>) -> BTreeSet<PageId> {
+        let mut pages = BTreeSet::new();
+        for record in self.beyond().filter(|record| named_by(record).is_some_and(|pbn| wrong.contains(&pbn))) {
+            effects_of(record, &mut |effect| pages.extend(effect.pages()));
+        }
+        pages
+    }
+
+    /// Where the unit of this sequence lies, if it counts.
+    pub fn place_of(&self, sequence: u64) -> Option<Pbn> {
+        self.units.get(index(sequence.checked_sub(self.first)?)).map(|unit| unit.pbn)
+    }
+
+    /// Whether the log ends with the unit that closed it after a crash: there is nothing behind it to be said.
+    pub fn is_closed(&self) -> bool {
+        self.units.last().is_some_and(|unit| unit.closes)
+    }
+
+    /// The record that closes the log where the content of `wrong` blocks is not what records say.
+    pub fn closing(&self, wrong: &BTreeSet<Pbn>) -> Record {
+        let first = if wrong.is_empty() { 0 } else { self.flushed + 1 };
+        Record::Closing { first, lost: wrong.iter().copied().collect() }
+    }
+
+    /// Hands on what the last units do, which the walk has not handed on, in order, where the content of `wrong` blocks is not what their records
+    /// say.
+    pub fn replay(&mut self, wrong: &BTreeSet<Pbn>, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
+        self.replay.drop_in(self.flushed + 1..self.end + 1, wrong.iter());
+        for unit in std::mem::take(&mut self.pending) {
+            let pbn = self.units[index(unit.header.sequence - self.first)].pbn;
+            self.replay.hand_on(&unit, pbn, push);
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Where a log ends, and what of it counts.
+
+mod condensed;
+mod replay;
+
+use super::walk::{Ended, Limits, Walk};
+use crate::fingerprint::Fingerprint;
+use crate::format::anchor::{Anchor, Barrier, Condensed};
+use crate::format::entry::{FingerprintEntry, MapEntry};
+use crate::format::places::Places;
+use crate::format::record::{OldRun, Record};
+use crate::format::unit::{Unit, UnitHeader, UnitKind};
+use crate::io::Which;
+use crate::scheme::log::places::runs;
+use crate::tables::effect::{Effect, Name};
+use crate::units::{Epoch, Lbn, Pbn};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The sequence where the walk begins, and its epoch.
+const FIRST: u64 = 11;
+/// Places that each unit names.
+const NAMED: u64 = 3;
+
+const LIMITS: Limits = Limits { lbns: 5000, pbns: 3000, incarnation: 20 };
+
+/// Where a unit lies if nothing says otherwise.
+fn place(sequence: u64) -> Pbn {
+    Pbn(1000 + sequence)
+}
+
+fn anchor() -> Anchor {
+    let places = runs((FIRST..FIRST + NAMED).map(place));
+    Anchor {
+        sequence: FIRST,
+        incarnation: 4,
+        epoch: Epoch(FIRST - 1),
+        flushed_upto: FIRST - 1,
+        places,
+        barrier: None,
+        condensed: Condensed::default(),
+    }
+}
+
+/// The only unit of an epoch, of the same number, in order behind the one before.
+fn unit(sequence: u64, records: Vec<Record>) -> Unit {
+    let header = UnitHeader {
+        kind: UnitKind::Log,
+        incarnation: 4,
+        sequence,
+        epoch: Epoch(sequence),
+        unit: 0,
+        units: 1,
+        flushed_upto: sequence - 1,
+        content_flushed: false,
+    };
+    let places = runs((sequence + 1..=sequence + NAMED).map(place));
+    Unit { header, places, slots: Vec::new(), records, authenticator: Fingerprint([0; 20]) }
+}
+
+fn changed(mut unit: Unit, change: impl FnOnce(&mut UnitHeader)) -> Unit {
+    change(&mut unit.header);
+    unit
+}
+
+/// An epoch of several units.
+fn epoch_of(units: u32, first: u64) -> Vec<Unit> {
+    let nth = |i: u32| {
+        changed(unit(first + u64::from(i), Vec::new()), |h| {
+            (h.epoch, h.unit, h.units, h.flushed_upto) = (Epoch(first), i, units, first - 1);
+        })
+    };
+    (0..units).map(nth).collect()
+}
+
+/// What lies where.
+#[derive(Default)]
+struct Medium(BTreeMap<Pbn, Unit>);
+
+impl Medium {
+    fn of(units: impl IntoIterator<Item = Unit>) -> Self {
+        Self(units.into_iter().map(|unit| (place(unit.header.sequence), unit)).collect())
+    }
+
+    fn without(mut self, sequence: u64) -> Self {
+        self.0.remove(&place(sequence)).expect("it was there");
+        self
+    }
+
+    fn with(mut self, pbn: Pbn, unit: Unit) -> Self {
+        self.0.insert(pbn, unit);
+        self
+    }
+
+    /// Reads it, and hands in what is under way oldest first or newest first: the end is the same.
+    fn end(&self) -> Ended {
+        let [one, other] = [true, false].map(|oldest_first| self.walked(oldest_first));
+        assert_eq!((one.end, one.flushed, one.missing, &one.come), (other.end, other.flushed, other.missing, &other.come));
+        one
+    }
+
+    fn walked(&self, oldest_first: bool) -> Ended {
+        self.walked_from(anchor(), oldest_first)
+    }
+
+    fn walked_from(&self, anchor: Anchor, oldest_first: bool) -> Ended {
+        self.all_walked_from(anchor, oldest_first).0
+    }
+
+    /// Besides, what was handed on meanwhile.
+    fn all_walked_from(&self, anchor: Anchor, oldest_first: bool) -> (Ended, Vec<(Epoch, Effect<'static>)>) {
+        let mut walk = Walk::new(anchor, LIMITS);
+        let mut handed_on = Vec::new();
+        loop {
+            let mut under_way = Vec::new();
+            while let Some(asked) = walk.ask() {
+                under_way.push(asked);
+            }
+            if under_way.is_empty() {
+                break;
+            }
+            if !oldest_first {
+                under_way.reverse();
+            }
+            for (which, pbn) in under_way {
+                walk.arrived(which, pbn, self.0.get(&pbn).cloned(), &mut |epoch, effect| handed_on.push((epoch, kept(effect))));
+            }
+        }
+        assert!(walk.is_done());
+        (walk.end(), handed_on)
+    }
+}
+
+/// An effect that outlives its record.
+fn kept(effect: &Effect<'_>) -> Effect<'static> {
+    let name = match effect.name {
+        Name::None => Name::None,
+        Name::Of(entry) => Name::Of(entry),
+        Name::Short(shorts) => Name::Short(shorts.to_vec().leak()),
+        Name::Removed => Name::Removed,
+        Name::Counted => Name::Counted,
+    };
+    Effect { lbn: effect.lbn, blocks: effect.blocks, to: effect.to, old: effect.old, name }
+}
+
+/// (last unit that counts, last one that is known to be flushed, first one that is damaged)
+fn ends(ended: &Ended) -> (u64, u64, Option<u64>) {
+    (ended.end, ended.flushed, ended.missing)
+}
+
+fn places_of(ended: &Ended) -> Vec<Pbn> {
+    ended.units.iter().map(|unit| unit.pbn).collect()
+}
+
+fn three() -> Medium {
+    Medium::of((FIRST..FIRST + 3).map(|sequence| unit(sequence, Vec::new())))
+}
+
+#[test]
+fn a_unit_that_means_more_than_there_is_memory_is_outside() {
+    const LBNS: u64 = 1 << 30;
+    let limits = Limits { lbns: LBNS, ..LIMITS };
+    let clears = |records: usize, blocks: u64| {
+        let clear = Record::Clear { lbn: Lbn(0), to: MapEntry::Unmapped, olds: vec![OldRun { first: None, blocks }] };
+        limits.hold(&unit(11, vec![clear; records]))
+    };
+    assert!(clears(1000, 800), "all that fits a unit");
+    assert!(!clears(1, LBNS) && !clears(4000, 800));
+}
+
+#[test]
+fn a_unit_of_an_earlier_epoch_or_of_an_incarnation_to_come_is_not_there() {
+    let falls = Medium::of([unit(11, Vec::new()), unit(12, Vec::new()), changed(unit(13, Vec::new()), |h| h.epoch = Epoch(11))]).end();
+    assert_eq!((falls.end, falls.epoch, falls.missing), (12, Epoch(12), None));
+    let before_the_anchor = Medium::of([changed(unit(11, Vec::new()), |h| h.epoch = Epoch(FIRST - 2))]).end();
+    assert_eq!((before_the_anchor.end, before_the_anchor.epoch), (10, Epoch(10)));
+    let [known, unknown] = [20, 21].map(|incarnation| {
+        let later = changed(unit(12, Vec::new()), |h| h.incarnation = incarnation);
+        Medium::of([unit(11, Vec::new()), later]).end().end
+    });
+    assert_eq!((known, unknown), (12, 11), "the superblock knows 20");
+}
+
+#[test]
+fn an_empty_log_ends_where_it_begins() {
+    let ended = Medium::default().end();
+    assert_eq!(ends(&ended), (10, 10, None));
+    assert_eq!((ended.epoch, ended.epoch_seen, ended.first), (Epoch(10), Epoch(10), 11));
+    assert_eq!(ended.come, [place(11), place(12), place(13)]);
+    assert!(ended.units.is_empty() && !ended.is_closed());
+}
+
+#[test]
+fn the_last_epoch_counts_if_it_is_there() {
+    let ended = three().end();
+    assert_eq!(ends(&ended), (13, 12, None));
+    assert_eq!((ended.epoch, &ended.come[..]), (Epoch(13), &[place(14), place(15), place(16)][..]));
+    assert_eq!(places_of(&ended), [place(11), place(12), place(13)]);
+    assert_eq!([10, 11, 13, 14].map(|sequence| ended.place_of(sequence)), [None, Some(place(11)), Some(place(13)), None]);
+    let ended = three().without(13).end();
+    assert_eq!(ends(&ended), (12, 11, None));
+    assert_eq!(ended.come[0], place(13));
+}
+
+#[test]
+fn a_hole_before_what_was_flushed_is_damage() {
+    for (hole, end) in [(11, 10), (12, 11)] {
+        let ended = three().without(hole).end();
+        assert_eq!(ends(&ended), (end, end, Some(hole)));
+        assert_eq!((ended.epoch, ended.epoch_seen), (Epoch(end), Epoch(13)), "no number is given twice");
+    }
+    // Nobody says that 12 was flushed, though something lies behind it.
+    let unknowing = changed(unit(13, Vec::new()), |h| h.flushed_upto = 11);
+    let ended = three().without(12).with(place(13), unknowing).end();
+    assert_eq!(ends(&ended), (11, 11, None), "a unit behind a hole is never used");
+    assert_eq!(ended.come[0], place(12));
+}
+
+#[test]
+fn damage_cuts_no_epoch_in_two() {
+    let long = |from: u64| Medium::of([unit(11, Vec::new())].into_iter().chain(epoch_of(3, 12)).chain([unit(from, Vec::new())]));
+    assert_eq!(ends(&long(15).end()), (15, 14, None));
+    for hole in 12..15 {
+        let ended = long(15).without(hole).end();
+        assert_eq!(ends(&ended), (11, 11, Some(hole)));
+        assert_eq!(ended.epoch, Epoch(11));
+    }
+}
+
+#[test]
+fn a_torn_epoch_of_several_units_does_not_count() {
+    let long = || Medium::of([unit(11, Vec::new())].into_iter().chain(epoch_of(3, 12)));
+    assert_eq!(ends(&long().end()), (14, 11, None));
+    for hole in 12..15 {
+        let ended = long().without(hole).end();
+        assert_eq!(ends(&ended), (11, 11, None), "without {hole}");
+        assert_eq!((ended.epoch, ended.epoch_seen, ended.come[0]), (Epoch(11), Epoch(12), place(12)));
+    }
+    // All there, but not of one epoch, of one length, of one incarnation.
+    let mixed: [fn(&mut UnitHeader); 4] =
+        [|h| h.epoch = Epoch(13), |h| h.units = 4, |h| (h.unit, h.flushed_upto) = (1, 11), |h| h.incarnation = 5];
+    for mix in mixed {
+        let [_, _, last] = <[Unit; 3]>::try_from(epoch_of(3, 12)).expect("three units");
+        assert_eq!(ends(&long().with(place(14), changed(last, mix)).end()), (11, 11, None));
+    }
+}
+
+#[test]
+fn only_one_epoch_counts_behind_what_is_known_to_be_flushed() {
+    let far = changed(unit(13, Vec::new()), |h| h.flushed_upto = 11);
+    assert_eq!(ends(&three().with(place(13), far).end()), (12, 11, None));
+}
+
+#[test]
+fn a_unit_of_a_lower_incarnation_is_not_there() {
+    let older = |sequence, incarnation| changed(unit(sequence, Vec::new()), |h| h.incarnation = incarnation);
+    assert_eq!(ends(&Medium::of([older(11, 3)]).end()), (10, 10, None), "lower than the anchor's");
+    let fallen = Medium::of([unit(11, Vec::new()), older(12, 6), older(13, 5)]);
+    assert_eq!(ends(&fallen.end()), (12, 11, None), "lower than the one's before");
+    // What such a unit says of others is not heard.
+    let said = changed(older(12, 3), |h| h.flushed_upto = 11);
+    assert_eq!(ends(&Medium::of([unit(11, Vec::new()), said]).end()), (11, 10, None));
+}
+
+#[test]
+fn a_unit_of_another_number_is_not_there() {
+    let elsewhere = Medium::of([unit(11, Vec::new())]).with(place(12), unit(2, Vec::new())).with(place(13), unit(12, Vec::new()));
+    assert_eq!(ends(&elsewhere.end()), (11, 10, None));
+}
+
+/// After a crash the new incarnation's first unit takes the place of a unit that did not count, and names other places behind it.
+#[test]
+fn the_new_incarnation_may_name_other_places() {
+    let [head, second, third] = <[Unit; 3]>::try_from(epoch_of(3, 12)).expect("three units");
+    let mut closing = changed(unit(12, vec![closing(0, &[])]), |h| h.incarnation = 5);
+    closing.places = runs([Pbn(70), Pbn(71), Pbn(80)].into_iter());
+    let torn = Medium::of([unit(11, Vec::new()), head, second, third]).without(13);
+    assert_eq!(ends(&torn.end()), (11, 11, None));
+    let closed = torn.with(place(12), closing);
+    let ended = closed.end();
+    assert_eq!(ends(&ended), (12, 11, None));
+    assert!(ended.is_closed());
+    assert_eq!(ended.come, [Pbn(70), Pbn(71), Pbn(80)]);
+    let mut next = changed(unit(13, Vec::new()), |h| h.incarnation = 5);
+    next.places = runs([Pbn(71), Pbn(80), Pbn(81)].into_iter());
+    let ended = closed.with(Pbn(70), next).end();
+    assert_eq!(ends(&ended), (13, 12, None));
+    assert_eq!(places_of(&ended), [place(11), place(12), Pbn(70)]);
+    assert_eq!(ended.come, [Pbn(71), Pbn(80), Pbn(81)]);
+    assert!(!ended.is_closed());
+}
+
+/// What lay behind the closing unit when an opening found nothing there is of its incarnation, and may be a whole epoch the next time.
+#[test]
+fn nothing_from_before_the_barrier_counts_behind_it() {
+    let closed = |h: &mut UnitHeader| h.incarnation = 5;
+    let log = |behind| {
+        let closing = changed(unit(12, vec![closing(0, &[])]), closed);
+        Medium::of([unit(11, Vec::new()), closing, changed(unit(13, Vec::new()), |h| h.incarnation = behind)])
+    };
+    let with = |barrier| Anchor { barrier, ..anchor() };
+    let ends_from = |medium: &Medium, barrier| ends(&medium.walked_from(with(barrier), true));
+    assert_eq!(ends_from(&log(5), None), (13, 12, None));
+    let barrier = Some(Barrier { sequence: 12, incarnation: 7 });
+    assert_eq!(ends_from(&log(5), barrier), (12, 11, None));
+    assert_eq!(ends_from(&log(6), barrier), (12, 11, None));
+    assert_eq!(ends_from(&log(7), barrier), (13, 12, None));
+}
+
+#[test]
+fn an_anchor_that_does_not_know_what_was_flushed_before_it_is_one_that_does() {
+    let anchor = Anchor { flushed_upto: FIRST - 4, ..anchor() };
+    assert_eq!(ends(&Medium::default().walked_from(anchor.clone(), true)), (10, 10, None));
+    assert_eq!(ends(&three().walked_from(anchor, true)), (13, 12, None));
+}
+
+#[test]
+fn what_counts_names_what_the_volume_has() {
+    let Limits { lbns, pbns, .. } = LIMITS;
+    let outside = |record| Medium::of([unit(11, Vec::new()), unit(12, vec![record])]).end().outside;
+    let clear = |lbn, old| Record::Clear { lbn: Lbn(lbn), to: MapEntry::Unmapped, olds: vec![OldRun { first: old, blocks: 2 }] };
+    let inside = [
+        new(lbns - 1, 20, None),
+        link(1, pbns - 1, Some(pbns - 1)),
+        clear(lbns - 2, Some(Pbn(pbns - 2))),
+        Record::Removed { pbn: Pbn(7), blocks: 2 },
+    ];
+    inside.into_iter().for_each(|record| assert_eq!(outside(record), None));
+    let beyond = [
+        link(lbns, 20, None),
+        link(1, pbns, None),
+        link(1, 20, Some(pbns)),
+        clear(lbns - 1, None),
+        clear(0, Some(Pbn(pbns - 1))),
+        Record::Removed { pbn: Pbn(pbns - 1), blocks: 2 },
+    ];
+    beyond.into_iter().for_each(|record| assert_eq!(outside(record.clone()), Some(12), "{record:?}"));
+    // Places that the volume does not have are not asked for.
+    let mut last = unit(12, Vec::new());
+    last.places = vec![Places { first: Pbn(pbns - 1), blocks: 2 }];
+    assert_eq!(Medium::of([unit(11, Vec::new()), last]).end().outside, Some(12));
+    // What does not count says nothing.
+    let far = Medium::of([unit(11, Vec::new()), changed(unit(12, vec![link(lbns, 20, None)]), |h| h.units = 2)]);
+    assert_eq!(far.end().outside, None);
+}
+
+#[test]
+fn no_block_is_two_places_of_the_log() {
+    let naming = |first: u64, blocks| {
+        let mut last = unit(12, Vec::new());
+        last.places = vec![Places { first: Pbn(first), blocks }];
+        Medium::of([unit(11, Vec::new()), last]).end().twice()
+    };
+    assert_eq!([naming(50, 3), naming(1012, 2), naming(1010, 2)], [None, Some(Pbn(1012)), Some(Pbn(1011))]);
+    let two = [Places { first: Pbn(60), blocks: 2 }, Places { first: Pbn(61), blocks: 1 }];
+    assert_eq!(Medium::default().walked_from(Anchor { places: two.to_vec(), ..anchor() }, true).twice(), Some(Pbn(61)));
+    let anchor = Anchor { condensed: Condensed { since: 2, places: runs([place(FIRST)].into_iter()) }, ..anchor() };
+    assert_eq!(Medium::default().walked_from(anchor, true).twice(), Some(place(FIRST)));
+}
+
+fn name(pbn: u64) -> FingerprintEntry {
+    FingerprintEntry::of(Fingerprint::of_digest(&[u8::try_from(pbn).expect("a small number"); 20]))
+}
+
+fn block(pbn: u64) -> MapEntry {
+    MapEntry::Block { pbn: Pbn(pbn), slot: 0 }
+}
+
+fn new(lbn: u64, pbn: u64, old: Option<u64>) -> Record {
+    Record::New { lbn: Lbn(lbn), pbn: Pbn(pbn), old: old.map(Pbn), name: name(pbn) }
+}
+
+fn link(lbn: u64, pbn: u64, old: Option<u64>) -> Record {
+    Record::Link { lbn: Lbn(lbn), to: block(pbn), old: old.map(Pbn) }
+}
+
+fn closing(first: u64, lost: &[u64]) -> Record {
+    Record::Closing { first, lost: lost.iter().copied().map(Pbn).collect() }
+}
+
+#[test]
+fn places_are_named_by_runs() {
+    let places =
+        |pbns: &[u64]| runs(pbns.iter().copied().map(Pbn)).into_iter().map(|run| (run.first.get(), run.blocks)).collect::<Vec<_>>();
+    assert_eq!(places(&[5, 6, 7, 9, 8]), [(5, 3), (9, 1), (8, 1)]);
+    let long: Vec<u64> = (0..70).collect();
+    assert_eq!(places(&long), [(0, 64), (64, 6)]);
+    let scattered: Vec<u64> = (0..40).map(|i| i * 2).collect();
+    assert_eq!(places(&scattered).len(), 32, "no more than a unit names");
+}
+
+/// The unit that says that the one before was flushed may be gone the next time; what that one says of those before it stays true.
+#[test]
+fn certain_is_what_a_flushed_unit_says_was_flushed() {
+    let certain = |units: u64| {
+        let mut walk = Walk::new(anchor(), LIMITS);
+        for sequence in FIRST..FIRST + units {
+            walk.arrived(Which::Log(sequence), place(sequence), Some(unit(sequence, Vec::new())), &mut |_, _| ());
+        }
+        walk.certain().get()
+    };
+    assert_eq!([0, 1, 2, 3, 9].map(certain), [10, 10, 10, 11, 17]);
+}

@@ -1,0 +1,61 @@
+//! Committed effects enter the pages in memory; counts of what is not committed stand beside them.
+
+use crate::fingerprint::Fingerprint;
+use crate::format::record::Record;
+use crate::scheme::log::records::Births;
+use crate::store::Store;
+use crate::tables::effect::Effect;
+use crate::units::{Epoch, Pbn};
+
+/// What the records of an epoch that is durable, and the carriers among its units, do: it enters the pages in memory. The blocks that lose a link, each
+/// as often.
+pub(super) fn commit_records(store: &mut Store, epoch: Epoch, carriers: &[(Pbn, Fingerprint)], records: &[Record]) -> Vec<Pbn> {
+    let mut unlinked = Vec::new();
+    let mut births = Births::default();
+    for &(pbn, authenticator) in carriers {
+        births.of_carrier(pbn, authenticator);
+        store.space.carriers.changed(pbn, true);
+        store.end_fresh(pbn, epoch.0);
+    }
+    for record in records {
+        births.effects_of(record, &mut |effect| commit_effect(store, epoch, &effect, &mut unlinked));
+        match record {
+            Record::New { pbn, .. } => store.end_fresh(*pbn, epoch.0),
+            Record::Carrier { pbn, .. } => {
+                store.space.carriers.changed(*pbn, true);
+                store.end_fresh(*pbn, epoch.0);
+            }
+            Record::Extent { pbn, olds, .. } => {
+                let blocks: u64 = olds.iter().map(|run| run.blocks).sum();
+                store.settle.born((0..blocks).map(|i| *pbn + i).collect(), epoch.0);
+            }
+            _ => {}
+        }
+    }
+    births.rest(&mut |effect| commit_effect(store, epoch, &effect, &mut unlinked));
+    unlinked
+}
+
+/// What clients see of counts stays: what an effect links counted already, and what it unlinks, which goes to `unlinked`, counts until it is given up.
+fn commit_effect(store: &mut Store, epoch: Epoch, effect: &Effect<'_>, unlinked: &mut Vec<Pbn>) {
+    let tables = &mut store.tables;
+    tables.committed().records.push(epoch, effect);
+    for id in effect.pages() {
+        if let Some(page) = tables.pages.get(id) {
+            effect.replay(epoch, id, &mut page.content);
+            page.unsaved = true;
+        }
+    }
+    if let Some(first) = effect.to.pbn() {
+        tables.beside.add(first, effect.blocks, -effect.gains());
+    }
+    if let Some(old) = effect.old {
+        tables.beside.add(old, effect.blocks, 1);
+        unlinked.extend((0..effect.blocks).map(|i| old + i));
+    }
+    if let Some(lbn) = effect.lbn.filter(|_| tables.window.is_counting()) {
+        for (i, block) in (0..effect.blocks).map(|i| (i, effect.part(i, 1))) {
+            tables.window.relinked(lbn + i, block.old, block.to.pbn());
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Composing the units of an epoch: which record stands in which, what each says of itself, and sending them.
+//!
+//! 1. Carriers come first, and take as many records as they have room for; plain units take the rest. Records keep their order.
+//! 2. Units whose places lie side by side go out in one write. A cut may leave any of them, as of several writes.
+//! 3. Every unit says which unit was flushed last when it was composed, and names the places of those behind it: two or more.
+
+use super::Commit;
+use crate::buffer::Slice;
+use crate::format::entry::Kind;
+use crate::format::places::Places;
+use crate::format::record::Record;
+use crate::format::unit::{CARRIER_PLACES_MAX, UnitKind, UnitWriter};
+use crate::interface::Class;
+use crate::io::IoFor;
+use crate::scheme::log::Log;
+use crate::scheme::log::compress::Rider;
+use crate::scheme::log::places::runs;
+use crate::space::Fresh;
+use crate::store::Store;
+use crate::units::{Pbn, count};
+
+impl Log {
+    /// Composes the units of the committing epoch and sends them to the next places.
+    pub(super) fn send_units(&mut self, commit: &mut Commit, store: &mut Store, riders: Vec<Vec<Rider>>) {
+        let writers = self.compose_units(commit, riders);
+        let sent = writers.len();
+        commit.sent(sent, self.flushed);
+        let fua = sent == 1 && commit.fua_is_enough(store);
+        commit.counts.by_fua = fua;
+        let units = u32::try_from(sent).expect("an epoch's units are bounded by memory");
+        let (epoch, content_flushed) = (store.tables.committing().number, commit.is_large);
+        let mut blocks = Vec::with_capacity(sent);
+        for (unit, (writer, is_carrier)) in (0..units).zip(writers) {
+            store.io.ledger.units.filled(UnitKind::Log, &writer);
+            let (pbn, block, authenticator) = self.next_unit(store, writer, epoch, (unit, units), content_flushed);
+            if is_carrier {
+                let held = Some(block.clone());
+                let fresh = Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true };
+                store.space.fresh.insert(pbn, fresh);
+                commit.carriers.push((pbn, authenticator));
+            }
+            blocks.push((pbn, block));
+        }
+        write_units(store, blocks, fua);
+    }
+
+    /// The units, filled, and whether each is a carrier.
+    fn compose_units(&self, commit: &Commit, riders: Vec<Vec<Rider>>) -> Vec<(UnitWriter, bool)> {
+        let mut records = commit.records.iter().cloned();
+        let mut rest = records.next();
+        let mut riders = riders.into_iter();
+        let mut writers = Vec::new();
+        loop {
+            let these = riders.next();
+            if these.is_none() && rest.is_none() {
+                return writers;
+            }
+            let mut writer = UnitWriter::new(self.places_behind(writers.len(), these.is_some()));
+            for rider in these.iter().flatten() {
+                let slot = writer.push_slot(rider.fresh.fingerprint, &rider.data);
+                assert!(slot.is_some(), "the plan left room for every slot");
+            }
+            rest = fill(&mut writer, rest, &mut records);
+            writers.push((writer, these.is_some()));
+        }
+    }
+
+    /// The places that follow the n-th unit after the next.
+    pub fn places_behind(&self, n: usize, is_carrier: bool) -> Vec<Places> {
+        let mut places = runs(self.places.iter().skip(n + 1).copied());
+        if is_carrier {
+            places.truncate(CARRIER_PLACES_MAX);
+        }
+        places
+    }
+
+    /// Units at neighbouring places are on the device, if `good`.
+    pub fn units_written(&mut self, store: &mut Store, units: usize, carriers: Vec<Pbn>, good: bool) {
+        for pbn in carriers {
+            let fresh = store.space.fresh.get_mut(pbn).expect("a carrier in flight is fresh");
+            let content = fresh.held.take().expect("a carrier in flight is held");
+            if !good {
+                continue;
+            }
+            // A duplicate of what rides in it would else read it back.
+            store.contents.cache.fill_written(pbn, content.block(0));
+            if !fresh.waits {
+                store.space.forget_fresh(pbn);
+            }
+        }
+        if let Some(commit) = &mut self.commit {
+            commit.units_left = commit.units_left.saturating_sub(units);
+            store.commit_may_go_on();
+        }
+    }
+}
+
+/// Writes units, or, at an opening, whatever is written again with them.
+pub fn write_units(store: &mut Store, blocks: Vec<(Pbn, Slice)>, fua: bool) {
+    store.write_blocks(blocks, Class::Log, |store, first, units| {
+        let is_carrier = |pbn: &Pbn| store.space.fresh.get(*pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
+        let carriers = (0..count(units)).map(|i| first + i).filter(is_carrier).collect();
+        IoFor::Units { units, carriers, fua }
+    });
+}
+
+/// Puts records into a unit, as many as it holds. The first that it does not hold, or what is left of it.
+fn fill(writer: &mut UnitWriter, first: Option<Record>, others: &mut impl Iterator<Item = Record>) -> Option<Record> {
+    let mut next = first;
+    while let Some(record) = next {
+        if let Some(rest) = writer.push(record) {
+            return Some(rest);
+        }
+        next = others.next();
+    }
+    None
+}

@@ -1,0 +1,180 @@
+//! What an epoch's records say: for each LBN what it means from now on, and the block that it meant before.
+//!
+//! The records of a large epoch name runs of new blocks by short names only: the fingerprints enter their pages after the commit, as in mode
+//! `ordered`, and a crash may lose them.
+//!
+//! A map page in memory holds what is committed, so that is where the old blocks stand; its pages come first.
+
+use super::Commit;
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
+use crate::format::page::{PageId, Region};
+use crate::format::record::{EXTENT_PART_BLOCKS_MAX, OldRun, Record};
+use crate::store::Store;
+use crate::tables::Tables;
+use crate::units::{Lbn, Pbn, index};
+use std::collections::BTreeSet;
+
+/// LBNs that lie side by side and are unmapped, with what they meant.
+struct Clearing {
+    lbn: Lbn,
+    end: Lbn,
+    olds: Vec<OldRun>,
+}
+
+impl Clearing {
+    fn take(self) -> Record {
+        Record::Clear { lbn: self.lbn, to: MapEntry::Unmapped, olds: self.olds }
+    }
+
+    fn push(&mut self, old: Option<Pbn>) {
+        self.end += 1;
+        push_old(&mut self.olds, old, u64::MAX);
+    }
+}
+
+/// Adds to the last of the runs, which have at most so many blocks, or begins one.
+fn push_old(olds: &mut Vec<OldRun>, old: Option<Pbn>, most: u64) {
+    match olds.last_mut() {
+        Some(run) if run.blocks < most && run.first.map(|first| first + run.blocks) == old => run.blocks += 1,
+        _ => olds.push(OldRun { first: old, blocks: 1 }),
+    }
+}
+
+/// Adds a new block to the run that it goes on, or begins one with it.
+fn add_to_extent(log: &mut Commit, lbn: Lbn, (pbn, short): (Pbn, u32), old: Option<Pbn>) {
+    let goes_on = log.extent_end.replace((lbn + 1, pbn + 1)) == Some((lbn, pbn));
+    match log.records.last_mut() {
+        Some(Record::Extent { olds, shorts, .. }) if goes_on => {
+            push_old(olds, old, EXTENT_PART_BLOCKS_MAX);
+            shorts.push(short);
+        }
+        _ => log.records.push(Record::Extent { lbn, pbn, olds: vec![OldRun { first: old, blocks: 1 }], shorts: vec![short] }),
+    }
+}
+
+impl Commit {
+    /// Gathers the records of the committing epoch that lie on one map page, which is in memory.
+    pub(super) fn gather(&mut self, store: &mut Store, id: PageId) {
+        let first = store.geometry.first_lbn(id);
+        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(store.geometry.logical_blocks));
+        let Tables { pages, committing: Some(epoch), .. } = &mut store.tables else { return };
+        let page = pages.expect(id);
+        let before = epoch.ranges.range(..first).next_back().map(|(&f, &e)| (f, e));
+        let within = epoch.ranges.range(first..end).map(|(&f, &e)| (f, e));
+        let mut clearing: Option<Clearing> = None;
+        for (range_first, range_end) in before.into_iter().chain(within) {
+            for lbn in (range_first.max(first).0..range_end.min(end).0).map(Lbn) {
+                let old = store.geometry.known(page.content.map(index(lbn - first)));
+                if old == MapEntry::Unmapped || epoch.points.contains_key(&lbn) {
+                    continue;
+                }
+                if clearing.as_ref().is_some_and(|c| c.end != lbn) {
+                    self.records.extend(clearing.take().map(Clearing::take));
+                }
+                clearing.get_or_insert_with(|| Clearing { lbn, end: lbn, olds: Vec::new() }).push(old.pbn());
+            }
+        }
+        self.records.extend(clearing.map(Clearing::take));
+        for (&lbn, &to) in epoch.points.range(first..end) {
+            let old = store.geometry.known(page.content.map(index(lbn - first)));
+            let newborn = to.pbn().filter(|pbn| self.newborn.remove(pbn));
+            if old == to && newborn.is_none() {
+                // The increment of a link that was there already goes again.
+                epoch.cancelled.extend(to.pbn());
+                continue;
+            }
+            // Where a damaged map has linked to a block that was free, that link was never counted.
+            let old = old.pbn().filter(|&old| newborn != Some(old));
+            if let Some(authenticator) = newborn.and_then(|pbn| store.space.fresh.get(pbn)).filter(|fresh| fresh.kind == Kind::Carrier) {
+                let (pbn, authenticator) = (to.pbn().expect("it was just born"), authenticator.fingerprint);
+                self.records.push(Record::Carrier { pbn, authenticator });
+                self.records.push(Record::Link { lbn, to, old });
+                continue;
+            }
+            let record = match newborn.and_then(|pbn| Some((pbn, store.space.fresh.get(pbn)?))) {
+                Some((pbn, fresh)) if self.is_large && fresh.kind == Kind::Fingerprint => {
+                    add_to_extent(self, lbn, (pbn, fresh.fingerprint.short()), old);
+                    continue;
+                }
+                Some((pbn, fresh)) => {
+                    let name = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
+                    Record::New { lbn, pbn, old, name }
+                }
+                None => Record::Link { lbn, to, old },
+            };
+            self.records.push(record);
+        }
+    }
+
+    /// What is left when all map pages have been gathered: fingerprints that go.
+    pub(super) fn gather_rest(&mut self, store: &mut Store) {
+        debug_assert!(self.newborn.is_empty(), "every block that was born has a record");
+        self.records.extend(removals(&store.tables.committing().removed));
+    }
+}
+
+/// The fingerprint entries of these blocks go: neighbours by one record.
+fn removals(blocks: &BTreeSet<Pbn>) -> Vec<Record> {
+    let mut records = Vec::new();
+    for &pbn in blocks {
+        match records.last_mut() {
+            Some(Record::Removed { pbn: first, blocks }) if *first + *blocks == pbn => *blocks += 1,
+            _ => records.push(Record::Removed { pbn, blocks: 1 }),
+        }
+    }
+    records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheme::parts::Content;
+    use crate::tables::Epoch as Records;
+    use crate::units::Epoch;
+    use std::collections::VecDeque;
+
+    fn empty() -> Commit {
+        Commit::new(BTreeSet::new(), &Records::new(Epoch(1)), Content::none(), VecDeque::new())
+    }
+
+    #[test]
+    fn names_of_neighbours_go_by_one_record() {
+        let of = |pbn, blocks| Record::Removed { pbn: Pbn(pbn), blocks };
+        let blocks = [7, 8, 9, 11, 13, 14].map(Pbn).into_iter().collect();
+        assert_eq!(removals(&blocks), [of(7, 3), of(11, 1), of(13, 2)]);
+        assert_eq!(removals(&BTreeSet::new()), []);
+    }
+
+    #[test]
+    fn a_new_block_goes_on_the_run_that_ends_where_it_begins_in_both() {
+        let mut log = empty();
+        let short = |pbn: u64| u32::try_from(pbn).unwrap();
+        let mut add = |lbn, pbn, old: Option<u64>| add_to_extent(&mut log, Lbn(lbn), (Pbn(pbn), short(pbn)), old.map(Pbn));
+        add(5, 70, Some(3));
+        add(6, 71, Some(4));
+        add(7, 72, None);
+        add(8, 80, None);
+        add(10, 81, None);
+        log.records.push(Record::Removed { pbn: Pbn(1), blocks: 1 });
+        add_to_extent(&mut log, Lbn(11), (Pbn(82), 82), None);
+        let run = |first: Option<u64>, blocks| OldRun { first: first.map(Pbn), blocks };
+        let extent = |lbn, pbn, olds: Vec<OldRun>| {
+            let blocks = olds.iter().map(|run| run.blocks).sum::<u64>();
+            Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds, shorts: (pbn..pbn + blocks).map(short).collect() }
+        };
+        let one = || vec![run(None, 1)];
+        let first = extent(5, 70, vec![run(Some(3), 2), run(None, 1)]);
+        assert_eq!(
+            log.records,
+            [first, extent(8, 80, one()), extent(10, 81, one()), Record::Removed { pbn: Pbn(1), blocks: 1 }, extent(11, 82, one())]
+        );
+    }
+    #[test]
+    fn a_run_has_parts_that_fit_a_unit() {
+        let mut log = empty();
+        (0..70).for_each(|i| add_to_extent(&mut log, Lbn(i), (Pbn(i), 7), Some(Pbn(100 + i))));
+        let old = |first, blocks| OldRun { first: Some(Pbn(first)), blocks };
+        let olds = vec![old(100, 32), old(132, 32), old(164, 6)];
+        assert_eq!(log.records, [Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds, shorts: vec![7; 70] }]);
+    }
+}

@@ -1,0 +1,136 @@
+//! Sealing an epoch: when, and what belongs to it.
+//!
+//! 1. A flush, FUA or strong write, the timer, or shortage of memory seals; as late as those who wait allow.
+//! 2. While one epoch commits, the next fills; one commits at a time.
+//! 3. It may wait a little longer for further writes (`anticipate.rs`).
+
+use super::Scheme;
+use crate::answers::Answers;
+use crate::format::page::{PageId, Region};
+use crate::io::Stage;
+use crate::memory::Part;
+use crate::schedule::Task;
+use crate::store::Store;
+use crate::tables::{Epoch, RECORD_COST_BYTES, Wanted};
+use crate::units::{Epoch as Number, Lbn};
+use std::collections::{BTreeSet, VecDeque};
+
+/// The most map pages that one commit unmaps ranges in, so that a huge discard is many commits and nobody waits for all of it: their links,
+/// up to 800 a page, are taken away in one step.
+const RANGE_PAGES_MAX: u64 = 64;
+/// The least, where memory is scarce.
+const RANGE_PAGES_MIN: u64 = 4;
+/// The most map pages looked at for that.
+const RANGE_PAGES_LOOKED_AT_MAX: u64 = 1 << 16;
+
+impl Scheme {
+    /// Whether it is time to seal the open epoch. `is_recounting`: a recount waits for removals.
+    pub fn is_seal_due(&self, store: &mut Store, answers: &Answers, is_recounting: bool) -> bool {
+        if store.tables.open.is_empty() {
+            let removals = !store.tables.removals.unsent.is_empty() || !store.io.durability.removed.is_empty();
+            return removals && (!store.space.waiters.is_empty() || is_recounting || store.space.gives_back());
+        }
+        let (open, now) = (&store.tables.open, store.io.now);
+        let timer = open.opened.is_some_and(|opened| now >= opened.plus_ms(store.settings.commit_period_ms));
+        let ring_fills = answers.journal.records().0 > store.settings.ring_records_max / 4;
+        let memory_fills = store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / 2;
+        let pressure = memory_fills || ring_fills || !store.space.waiters.is_empty();
+        let wanted = open.wanted.filter(|_| answers.anticipation.until.is_none_or(|until| now >= until));
+        let closing = store.io.stage.is_closing() || store.io.stage == Stage::Recalling && answers.journal.recalled.is_empty();
+        if !(timer || pressure || wanted.is_some() || closing) {
+            // Who wanted it was helped otherwise while it waited for packs: it fills on.
+            if std::mem::take(&mut store.tables.open.is_due) {
+                store.io.schedule.push(Task::Admit);
+            }
+            return false;
+        }
+        // Soon: its content would else go out as it is.
+        store.tables.open.is_due = self.waits_before_seal(store);
+        if store.tables.open.is_due {
+            return false;
+        }
+        let ledger = &mut store.io.ledger;
+        *match wanted {
+            Some(Wanted::Flush) => &mut ledger.epochs_flush,
+            Some(Wanted::Fua) => &mut ledger.epochs_fua,
+            Some(Wanted::Strong) => &mut ledger.epochs_strong,
+            Some(Wanted::Space) => &mut ledger.epochs_pressure,
+            None if pressure => &mut ledger.epochs_pressure,
+            None => &mut ledger.epochs_timer,
+        } += 1;
+        true
+    }
+
+    /// The open epoch begins to commit, and the next one opens.
+    pub fn seal(&mut self, store: &mut Store, answers: &mut Answers) {
+        self.before_seal(store, answers);
+        answers.anticipation.sealed(store.io.now);
+        store.look_at_counters(self.last_sequence());
+        let next = Number(store.tables.open.number.0 + 1);
+        let mut epoch = std::mem::replace(&mut store.tables.open, Epoch::new(next));
+        answers.journal.sealed();
+        let most = self.clear_pages_max(store, epoch.points.len());
+        let map = map_pages_of(store, answers, &mut epoch, most);
+        self.begin_commit(store, &mut epoch, map);
+        store.tables.committing = Some(epoch);
+    }
+}
+
+/// The map pages that an epoch touches. Where its ranges touch too many, the rest of them goes over to the open epoch, and with it all
+/// who wait: points of the epoch stand over a range only on pages that are composed now.
+fn map_pages_of(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, most: u64) -> VecDeque<u64> {
+    let per_page = Region::Map.entries_per_page();
+    let in_memory = store.memory.accountant.limit(Part::Dirty) / (per_page * RECORD_COST_BYTES);
+    let most = in_memory.clamp(RANGE_PAGES_MIN, RANGE_PAGES_MAX).min(most);
+    let mut pages: BTreeSet<u64> = epoch.points.keys().map(|lbn| lbn.0 / per_page).collect();
+    let mut looked = 0;
+    let mut touched = 0;
+    let mut rest = None;
+    'ranges: for (&first, &end) in &epoch.ranges {
+        let mut page = first.0 / per_page;
+        while page * per_page < end.0 {
+            if !pages.contains(&page) {
+                // The rest begins with a page that is not composed now, so there is something to put off, and the open epoch is not empty.
+                if touched >= most || looked >= RANGE_PAGES_LOOKED_AT_MAX {
+                    rest = Some(Lbn(page * per_page));
+                    break 'ranges;
+                }
+                looked += 1;
+                if !store.tables.is_blank(&mut store.io, PageId { region: Region::Map, index: page }) {
+                    touched += 1;
+                    pages.insert(page);
+                }
+            }
+            page += 1;
+        }
+    }
+    if let Some(rest) = rest {
+        put_off_ranges(store, answers, epoch, rest, &pages, per_page);
+    }
+    pages.into_iter().collect()
+}
+
+/// Moves what the epoch unmaps from `rest` on to the open epoch, but for the pages that are composed now, and with it what was promised.
+fn put_off_ranges(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, rest: Lbn, pages: &BTreeSet<u64>, per_page: u64) {
+    for (&first, &end) in &epoch.ranges {
+        let mut from = first.max(rest);
+        for &page in pages.range(from.0 / per_page..) {
+            let (page_first, page_end) = (Lbn(page * per_page), Lbn((page + 1) * per_page));
+            if page_first >= end {
+                break;
+            }
+            if from < page_first {
+                store.tables.open.add_range(from, page_first);
+            }
+            from = from.max(page_end);
+        }
+        if from < end {
+            store.tables.open.add_range(from, end);
+        }
+    }
+    debug_assert!(!store.tables.open.is_empty(), "who waits goes over with what is put off");
+    store.tables.open.opened = epoch.opened;
+    store.tables.open.waiters = std::mem::take(&mut epoch.waiters);
+    store.tables.open.wanted = epoch.wanted.filter(|_| !store.tables.open.waiters.is_empty());
+    answers.journal.promise_again(store);
+}

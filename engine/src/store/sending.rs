@@ -1,0 +1,75 @@
+//! New content goes to its blocks: neighbours in one command.
+
+use super::Store;
+use crate::buffer::Slice;
+use crate::contents::Run;
+use crate::interface::{Class, RequestId};
+use crate::io::IoFor;
+use crate::units::{Pbn, count};
+
+/// The most blocks in one command.
+const RUN_BLOCKS_MAX: u64 = 256;
+
+impl Store {
+    /// Gathers a new block of a request for the next command.
+    pub fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
+        if let Some(run) = &mut self.contents.run {
+            if run.first + run.blocks == pbn && run.request == request && run.blocks < RUN_BLOCKS_MAX {
+                run.blocks += 1;
+                if let Some(next) = run.data.last_mut().expect("a run has blocks").join(slice) {
+                    run.data.push(next);
+                }
+                return;
+            }
+            self.send_run();
+        }
+        self.contents.run = Some(Run { first: pbn, blocks: 1, data: vec![slice], request });
+    }
+
+    /// Sends the new blocks gathered so far.
+    pub fn send_run(&mut self) {
+        if let Some(Run { first, blocks, data, .. }) = self.contents.run.take() {
+            self.io.write(IoFor::Content { first, blocks }, self.geometry.block_at(first), data, Class::Data);
+            self.contents.in_flight += 1;
+        }
+    }
+
+    /// Sends content, in the order of its blocks: neighbours in one write.
+    pub fn send_contents(&mut self, contents: Vec<(Pbn, Slice)>) {
+        let content = |_: &Self, first, blocks| IoFor::Content { first, blocks: count(blocks) };
+        self.contents.in_flight += self.write_blocks(contents, Class::Data, content);
+    }
+
+    /// Writes blocks, in the order that they come in, with what follows its neighbour in the same write; `what` says of each, by its first block and
+    /// how many there are, what it is. How many writes they are.
+    pub fn write_blocks(&mut self, blocks: Vec<(Pbn, Slice)>, class: Class, what: impl Fn(&Self, Pbn, usize) -> IoFor) -> u64 {
+        let runs = neighbours(blocks);
+        let writes = count(runs.len());
+        for (first, run) in runs {
+            let what = what(self, first, run.len());
+            self.io.write(what, self.geometry.block_at(first), run, class);
+        }
+        writes
+    }
+
+    /// After a failure nothing sends this content any more, and no commit makes it durable, so nobody reads it either (A5). It lies in the memory of
+    /// requests: were it kept, further requests could wait for that memory for ever, and a flush among them would never hear of the failure.
+    pub fn release_unsent_content(&mut self) {
+        let run = self.contents.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
+        for pbn in run.chain(self.contents.held.blocks()) {
+            self.space.fresh.get_mut(pbn).into_iter().for_each(|fresh| fresh.held = None);
+        }
+    }
+}
+
+/// Blocks with their contents, what follows its neighbour taken together.
+fn neighbours(blocks: Vec<(Pbn, Slice)>) -> Vec<(Pbn, Vec<Slice>)> {
+    let mut runs: Vec<(Pbn, Vec<Slice>)> = Vec::new();
+    for (pbn, content) in blocks {
+        match runs.last_mut() {
+            Some((first, run)) if *first + count(run.len()) == pbn => run.push(content),
+            _ => runs.push((pbn, vec![content])),
+        }
+    }
+    runs
+}

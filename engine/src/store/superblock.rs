@@ -1,0 +1,128 @@
+//! Updates of the superblock.
+//!
+//! 1. They go one at a time, each to one copy at the front and one at the end; the other pair stays whole.
+//! 2. What an update says is fixed when it begins.
+//! 3. Before it writes, the server reads both front copies. Where another server has written one, this server fails for good, as by A5, and writes
+//!    nothing more: the other's superblock is not lost. A server writes both front copies when it opens, in two updates, and one of them with each
+//!    later update.
+//! 4. Each update carries the lifetime ledger as it is when the update begins: a crash takes of it what was counted since. Where nothing else asks for
+//!    an update, clients' writes do, after so many units of theirs.
+//! 5. Where the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
+
+use super::Store;
+use crate::buffer::{BufferMut, Slice};
+use crate::format::{FRONT_COPIES, Lifetime, Superblock, copies, pair_of};
+use crate::interface::{Class, IoFailure, Notice};
+use crate::io::IoFor;
+use crate::io::Stage;
+use crate::units::{BLOCK_SIZE, Bytes};
+
+/// The update under way, and the front copies that this server has written.
+#[derive(Default)]
+struct Updates {
+    /// What waits for the front copies to be read.
+    due: Vec<(Bytes, Slice)>,
+    /// The last of this opening, by copy, with its generation.
+    written: [Option<(u64, Box<[u8; BLOCK_SIZE]>)>; FRONT_COPIES],
+    /// The lifetime ledger that this server found, before its first update.
+    lived_before: Option<Lifetime>,
+    /// What clients had written when the last one began.
+    client_units: u64,
+}
+
+/// The medium of an open volume.
+pub(crate) struct Medium {
+    pub superblock: Superblock,
+    /// An update of the superblock is under way.
+    pub is_busy: bool,
+    /// Copies that are on their way to the device.
+    pub writes_left: u32,
+    updates: Updates,
+}
+
+impl Medium {
+    pub fn new(superblock: Superblock) -> Self {
+        Self { superblock, is_busy: false, writes_left: 0, updates: Updates::default() }
+    }
+}
+
+impl Store {
+    /// Begins an update.
+    pub fn write_superblock(&mut self) {
+        debug_assert!(!self.medium.is_busy, "superblock updates go one at a time");
+        self.medium.is_busy = true;
+        self.medium.superblock.generation += 1;
+        let found = &self.medium.superblock.lifetime;
+        self.medium.updates.lived_before.get_or_insert_with(|| found.clone());
+        self.medium.superblock.lifetime = self.lifetime();
+        self.medium.superblock.allocation_cursor = self.space.newest;
+        self.medium.updates.client_units = self.io.ledger.client_units;
+        let places = copies(self.medium.superblock.geometry.device_bytes);
+        for copy in pair_of(self.medium.superblock.generation) {
+            let mut buffer = self.io.buffer(1);
+            self.medium.superblock.encode(copy, buffer.block_mut(0));
+            self.medium.updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
+        }
+        self.io.read(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
+    }
+
+    /// Whether an update is due for the ledger alone, because clients have written much since the last one.
+    pub fn is_ledger_update_due(&self) -> bool {
+        let units = self.io.ledger.client_units - self.medium.updates.client_units;
+        units >= self.settings.ledger_units_max && !self.medium.is_busy && !self.io.failed && self.io.stage == Stage::Serving
+    }
+
+    /// Everything since the volume was created.
+    pub fn lifetime(&self) -> Lifetime {
+        let mut lifetime = self.medium.updates.lived_before.as_ref().unwrap_or(&self.medium.superblock.lifetime).clone();
+        for (total, count) in lifetime.classes.iter_mut().zip(&self.io.ledger.written) {
+            total.units = total.units.saturating_add(count.units);
+            total.bytes = total.bytes.saturating_add(count.bytes);
+            total.commands = total.commands.saturating_add(count.commands);
+        }
+        lifetime.client_write_units = lifetime.client_write_units.saturating_add(self.io.ledger.client_units);
+        lifetime.device_flushes = lifetime.device_flushes.saturating_add(self.io.ledger.device_flushes);
+        lifetime
+    }
+
+    /// The front copies have been read: what there is to say where one of them is another server's.
+    pub fn other_server(&self, front: &BufferMut, result: Result<(), IoFailure>) -> Option<Notice> {
+        let other = (0..FRONT_COPIES).filter(|_| result.is_ok()).find_map(|copy| self.others_copy(copy, front.block(copy)))?;
+        let is_formatted = other.uuid != self.medium.superblock.uuid;
+        Some(Notice::OtherServer { generation: other.generation, incarnation: other.incarnation, is_formatted })
+    }
+
+    /// Sends the copies of the update.
+    pub fn send_superblock(&mut self) {
+        let due = std::mem::take(&mut self.medium.updates.due);
+        let generation = self.medium.superblock.generation;
+        let [front, _] = pair_of(generation);
+        self.medium.updates.written[front] = Some((generation, Box::new(*due[0].1.block(0))));
+        for (at, copy) in due {
+            self.medium.writes_left += 1;
+            self.io.write(IoFor::Superblock, at, vec![copy], Class::Superblock);
+        }
+    }
+
+    /// The update is not made: the volume has failed.
+    pub fn drop_superblock(&mut self) {
+        self.medium.updates.due.clear();
+    }
+
+    /// What stands in a front copy, where another server has written it.
+    fn others_copy(&self, copy: usize, found: &[u8; BLOCK_SIZE]) -> Option<Superblock> {
+        let own = self.medium.updates.written[copy].as_ref();
+        if own.is_some_and(|(_, own)| **own == *found) {
+            return None;
+        }
+        let other = Superblock::decode(found, copy).ok()?;
+        let is_of_this_volume = other.uuid == self.medium.superblock.uuid;
+        let is_others = match own {
+            // What is older has not been written since: the device has lost this server's own.
+            Some((generation, _)) => !is_of_this_volume || other.generation >= *generation,
+            // Before this server has written a copy, an older one may be there, even of another volume. (The update under way has its generation.)
+            None => is_of_this_volume && other.generation >= self.medium.superblock.generation,
+        };
+        is_others.then_some(other)
+    }
+}
