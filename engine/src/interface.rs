@@ -5,9 +5,10 @@
 //!    for a completion before it asks for more (R1 to R5).
 //! 3. Fingerprints are computed outside, on the thread that received the bytes.
 
+pub use crate::class::Class;
+
 use crate::buffer::{Buffer, BufferMut, Slice};
 use crate::fingerprint::{Digest, Fingerprint};
-use crate::format::page::Region;
 use crate::units::{Bytes, Epoch, Lbn, Pbn, Time};
 
 /// A client's request, numbered by the runtime.
@@ -93,34 +94,6 @@ pub enum Failure {
     ReadOnly,
     /// Out of range or misaligned (EINVAL).
     Invalid,
-}
-
-/// What a device operation is for: the ledger counts by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    Data,
-    Refs,
-    Map,
-    Fingerprints,
-    Written,
-    Superblock,
-    Log,
-}
-
-impl Class {
-    /// All classes, in the order of reports.
-    pub const ALL: [Self; 7] = [Self::Data, Self::Refs, Self::Map, Self::Fingerprints, Self::Written, Self::Superblock, Self::Log];
-}
-
-impl From<Region> for Class {
-    fn from(region: Region) -> Self {
-        match region {
-            Region::Written => Self::Written,
-            Region::Refs => Self::Refs,
-            Region::Fingerprints => Self::Fingerprints,
-            Region::Map => Self::Map,
-        }
-    }
 }
 
 /// A device operation failed.

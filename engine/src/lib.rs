@@ -13,10 +13,12 @@ pub mod units;
 mod answers;
 mod background;
 mod charge;
+mod class;
 mod contents;
 mod engine;
 mod io;
 mod ledger;
+mod map;
 mod recovery;
 mod requests;
 mod schedule;
@@ -34,6 +36,3 @@ pub mod check;
 pub mod format;
 
 pub use engine::Engine;
-
-/// A map whose order of iteration follows from what was put into it, so that a run can be replayed.
-pub(crate) type Map<K, V> = hashbrown::HashMap<K, V, rustc_hash::FxBuildHasher>;

@@ -1,6 +1,5 @@
 //! The one accountant: every allocation of the data path asks it (`--memory`).
 
-use crate::format::superblock::CommitMode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,13 +41,9 @@ impl Part {
     }
 }
 
-/// Sixteenths of the budget, in the order of [`Part::ALL`].
-const fn shares(mode: CommitMode) -> [u64; 7] {
-    match mode {
-        CommitMode::Ordered => [4, 4, 1, 2, 4, 1, 0],
-        CommitMode::Log => [3, 3, 1, 1, 3, 1, 4],
-    }
-}
+/// Sixteenths of the budget, in the order of [`Part::ALL`], where nothing is kept for a log, and where something is.
+const SHARES: [u64; 7] = [4, 4, 1, 2, 4, 1, 0];
+const SHARES_WITH_LOG: [u64; 7] = [3, 3, 1, 1, 3, 1, 4];
 
 /// Keeps every part within its share.
 #[derive(Debug)]
@@ -65,14 +60,15 @@ impl Accountant {
     /// Divides `memory_bytes`, raised to [`Self::BYTES_MIN`] where it is less, as mode `ordered` and passthrough want it.
     #[must_use]
     pub fn new(memory_bytes: u64) -> Arc<Self> {
-        Self::for_mode(memory_bytes, CommitMode::Ordered)
+        Self::divided(memory_bytes, false)
     }
 
-    /// Divides it as a commit mode wants it.
+    /// The same, with a share for a log's records, or without.
     #[must_use]
-    pub fn for_mode(memory_bytes: u64, mode: CommitMode) -> Arc<Self> {
+    pub fn divided(memory_bytes: u64, has_log: bool) -> Arc<Self> {
         let sixteenth = memory_bytes.max(Self::BYTES_MIN) / 16;
-        Arc::new(Self { limits: shares(mode).map(|share| share * sixteenth), used: Default::default(), peak: Default::default() })
+        let shares = if has_log { SHARES_WITH_LOG } else { SHARES };
+        Arc::new(Self { limits: shares.map(|share| share * sixteenth), used: Default::default(), peak: Default::default() })
     }
 
     /// Bytes that `part` may use.
@@ -132,10 +128,10 @@ mod tests {
 
     #[test]
     fn the_parts_share_the_whole_budget_and_no_more() {
-        for (mode, log) in [(CommitMode::Ordered, 0), (CommitMode::Log, 4)] {
-            let accountant = Accountant::for_mode(64 << 20, mode);
-            assert_eq!(Part::ALL.map(|part| accountant.limit(part)).iter().sum::<u64>(), 64 << 20, "{mode:?}");
-            assert_eq!(accountant.limit(Part::Log), log * (4 << 20), "{mode:?}");
+        for (has_log, log) in [(false, 0), (true, 4)] {
+            let accountant = Accountant::divided(64 << 20, has_log);
+            assert_eq!(Part::ALL.map(|part| accountant.limit(part)).iter().sum::<u64>(), 64 << 20, "{has_log}");
+            assert_eq!(accountant.limit(Part::Log), log * (4 << 20), "{has_log}");
         }
     }
 

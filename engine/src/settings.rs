@@ -1,17 +1,9 @@
 //! The settings of an engine: what may be switched, for users and for the papers' ablations.
 
-use crate::format::superblock::CommitMode;
-use crate::format::unit::SLOTS_MAX;
+pub use crate::format::superblock::Persistence;
 
-/// When a write is acknowledged (OrderMergeDedup section 2.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Persistence {
-    /// On admission; durable at the next flush, FUA or periodic commit.
-    #[default]
-    Weak,
-    /// After its epoch's commit.
-    Strong,
-}
+use crate::format::superblock::{CommitMode, StartSettings};
+use crate::format::unit::SLOTS_MAX;
 
 /// Which blocks the log compresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,6 +114,39 @@ impl Default for Settings {
             full_wait_ms: 0,
             retries_when_full: false,
             read_only: false,
+        }
+    }
+}
+
+/// What the superblock keeps of settings.
+impl From<&Settings> for StartSettings {
+    fn from(settings: &Settings) -> Self {
+        Self {
+            commit_mode: settings.commit_mode,
+            persistence: settings.persistence,
+            noncritical_delay_ms: settings.noncritical_delay_ms,
+            commit_period_ms: settings.commit_period_ms,
+            anticipation_ms: settings.anticipation_ms,
+            verify_reads: settings.verify_reads,
+            verify_duplicates: settings.verify_duplicates,
+            discard_freed: settings.discard_freed,
+        }
+    }
+}
+
+/// The settings of an opening; what the superblock does not keep has its default.
+impl From<&StartSettings> for Settings {
+    fn from(start: &StartSettings) -> Self {
+        Self {
+            commit_mode: start.commit_mode,
+            persistence: start.persistence,
+            noncritical_delay_ms: start.noncritical_delay_ms,
+            commit_period_ms: start.commit_period_ms,
+            anticipation_ms: start.anticipation_ms,
+            verify_reads: start.verify_reads,
+            verify_duplicates: start.verify_duplicates,
+            discard_freed: start.discard_freed,
+            ..Self::default()
         }
     }
 }

@@ -196,7 +196,7 @@ pub fn is_checked(medium: &[u8]) {
 /// A server on what somebody made of a volume, with what the ring holds: each request is answered, and the volume closes. Whether it served at all.
 pub fn is_served(medium: Vec<u8>, mode: Option<CommitMode>, legacy: Legacy, draw: &mut dyn Draw) -> bool {
     let Some(superblock) = chosen(&medium) else { return false };
-    let start = superblock.settings.settings();
+    let start = Settings::from(&superblock.settings);
     let settings = Settings {
         commit_mode: mode.unwrap_or(start.commit_mode),
         memory_bytes: MEMORY_BYTES,

@@ -106,7 +106,7 @@ pub fn superblock_of(disk: &SimDisk, rng: &mut Rng) -> Result<Chosen, OpenError>
 pub fn open_engine(disk: &SimDisk, setting: &Setting, rng: &mut Rng) -> Result<Box<dyn Machine>, OpenError> {
     let superblock = superblock_of(disk, rng)?.into_service();
     let settings = setting.options.settings.clone();
-    let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
+    let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
     // The share of the smallest budget would hold every page, and every block, of so small a volume.
     for (part, most) in [(Part::Pages, setting.options.pages), (Part::ReadCache, setting.options.cached)] {
         if let Some(blocks) = most {

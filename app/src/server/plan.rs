@@ -170,7 +170,7 @@ impl Options {
     /// The settings of this opening. `is_allocated`: the backing store has all its space already.
     #[must_use]
     pub fn settings(&self, start: &StartSettings, is_allocated_file: bool) -> Settings {
-        let base = start.settings();
+        let base = Settings::from(start);
         Settings {
             commit_mode: self.commit_mode.map_or(base.commit_mode, CommitMode::from),
             compression: self.compress.into(),

@@ -214,7 +214,7 @@ impl Parts {
         }
         let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
         let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
-        let pool = Pool::new(Accountant::for_mode(options.memory.0, settings.commit_mode));
+        let pool = Pool::new(Accountant::divided(options.memory.0, settings.commit_mode.has_log()));
         let promises = promises(plan, &chosen.superblock, &mut settings)?;
         let device = device(backing.clone(), &pool, options)?;
         settings.retries_when_full = can_resend;

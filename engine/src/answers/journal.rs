@@ -15,13 +15,13 @@
 //!    proved, and with the end of an epoch goes what it left on the medium (`proof.rs`).
 
 use super::Proofs;
-use crate::Map;
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::MapEntry;
 use crate::format::page::{PageId, SECTORS};
 use crate::interface::{Action, Promise, Promised, Trace, Traces};
 use crate::io::Stage;
+use crate::map::Map;
 use crate::store::Store;
 use crate::units::{Epoch, Lbn, Pbn, count, index};
 use std::collections::VecDeque;

@@ -12,8 +12,8 @@ pub(crate) use anticipate::Anticipation;
 pub(crate) use journal::{Journal, Lies, Named, Unspoken};
 pub(crate) use proofs::{InTables, Proofs};
 
-use crate::Map;
 use crate::interface::{Failure, Reply, Request, RequestId};
+use crate::map::Map;
 use crate::schedule::Task;
 use crate::settings::Persistence;
 use crate::store::Store;

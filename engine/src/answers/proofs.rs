@@ -1,12 +1,12 @@
 //! What is known of the contents that recalled promises name (`recovery/proof.rs`).
 
-use crate::Map;
 use crate::buffer::Slice;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit;
 use crate::interface::{Class, Promised};
 use crate::io::{IoFor, READ_RETRIES};
+use crate::map::Map;
 use crate::store::Store;
 use crate::units::{BLOCK_SIZE, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};

@@ -3,6 +3,7 @@
 mod recount;
 mod refill;
 mod reread;
+mod rereading;
 
 pub(crate) use recount::Recount;
 pub(crate) use refill::Refill;

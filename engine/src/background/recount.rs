@@ -148,7 +148,7 @@ impl Recount {
     fn compare(&mut self, store: &mut Store, granule: u64) {
         let Store { io, tables, space, settle, geometry, .. } = store;
         let is_apart = tables.has_records();
-        if !is_apart && (tables.committing.is_some() || !settle.is_empty() || space.reclaim.in_progress(&tables.removals)) {
+        if !is_apart && (tables.committing.is_some() || !settle.is_empty() || space.is_reclaiming(&tables.removals)) {
             self.pause = Some(io.now.plus_ms(1));
             return;
         }

@@ -5,7 +5,7 @@
 //! 3. In mode `ordered` a crash may leave blocks without any name, and counts that are too high. Which of them have links only a recount knows: behind
 //!    it the refill goes by all pages once more.
 
-use super::reread::Rereading;
+use super::rereading::Rereading;
 use crate::format::entry::Kind;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;

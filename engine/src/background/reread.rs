@@ -14,51 +14,12 @@ use crate::io::IoFor;
 use crate::schedule::Task;
 use crate::store::Store;
 use crate::tables::Got;
-use crate::units::{Pbn, Time, count, index};
+use crate::units::{Pbn, count, index};
 
 /// Reads under way at once.
 const READS_AT_ONCE: u64 = 8;
-/// The most blocks without a name in one read.
-const RUN_BLOCKS_MAX: u64 = 16;
 /// So many further blocks of a run take as long as a read of their own.
 const RUN_BLOCKS_A_READ: u64 = 8;
-
-/// What one page of fingerprints asks to be read.
-#[derive(Default)]
-pub(crate) struct Rereading {
-    /// Still to be read, the newest at the end.
-    carriers: Vec<Pbn>,
-    unnamed: Vec<Pbn>,
-    /// Reads under way, and when the next ones may follow.
-    reading: u64,
-    pub pause: Option<Time>,
-}
-
-impl Rereading {
-    /// Both ascend.
-    pub fn ask(&mut self, carriers: Vec<Pbn>, unnamed: Vec<Pbn>) {
-        (self.carriers, self.unnamed) = (carriers, unnamed);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.carriers.is_empty() && self.unnamed.is_empty()
-    }
-
-    pub fn is_under_way(&self) -> bool {
-        !self.is_empty() || self.reading > 0
-    }
-
-    /// The newest neighbours among the blocks without a name, as one run.
-    fn take_run(&mut self) -> Option<(Pbn, u64)> {
-        let mut first = self.unnamed.pop()?;
-        let mut blocks = 1;
-        while blocks < RUN_BLOCKS_MAX && self.unnamed.last().is_some_and(|&before| before + 1 == first) {
-            first = self.unnamed.pop().expect("it was just there");
-            blocks += 1;
-        }
-        Some((first, blocks))
-    }
-}
 
 impl Refill {
     /// Reads the next blocks that the page seen last has asked for.

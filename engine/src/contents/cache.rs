@@ -6,8 +6,8 @@
 //!    what is used (Johnson and Shasha's 2Q).
 //! 4. Of what was just written a quarter of it holds the newest. Such a block stays when it has been used by the time that newer ones push it out.
 
-use crate::Map;
 use crate::buffer::{BufferMut, Slice};
+use crate::map::Map;
 use crate::memory::{Accountant, Part};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Pbn, count, index};
 use std::collections::VecDeque;

@@ -1,8 +1,8 @@
 //! New content that is held back until its epoch is sealed, and how much of it is being compressed.
 
-use crate::Map;
 use crate::format::unit::SLOTS_MAX;
 use crate::interface::IoId;
+use crate::map::Map;
 use crate::units::{Epoch, Lbn, Pbn};
 use std::collections::BTreeMap;
 

@@ -6,9 +6,9 @@ mod held;
 pub(crate) use cache::ReadCache;
 pub(crate) use held::{Held, Holding, Holds};
 
-use crate::Map;
 use crate::buffer::Slice;
 use crate::interface::RequestId;
+use crate::map::Map;
 use crate::memory::Accountant;
 use crate::units::Pbn;
 use std::collections::BTreeSet;

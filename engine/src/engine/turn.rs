@@ -191,7 +191,7 @@ impl Engine {
             return;
         }
         let (io, tables, space) = (&mut store.io, &mut store.tables, &mut store.space);
-        if tables.committing.is_some() || !store.settle.is_empty() || space.reclaim.in_progress(&tables.removals) {
+        if tables.committing.is_some() || !store.settle.is_empty() || space.is_reclaiming(&tables.removals) {
             return;
         }
         if !tables.open.is_empty() {

@@ -8,6 +8,7 @@
 use super::counter::COUNTER_MAX;
 use super::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MAP_ENTRY_SIZE, MapEntry, REFS_UNKNOWN};
 use super::layout::layout;
+use crate::class::Class;
 use crate::units::{BLOCK_SIZE, SECTOR_SIZE, count};
 use std::fmt;
 
@@ -52,6 +53,17 @@ pub enum Region {
     Fingerprints,
     /// LBN to PBN.
     Map,
+}
+
+impl From<Region> for Class {
+    fn from(region: Region) -> Self {
+        match region {
+            Region::Written => Self::Written,
+            Region::Refs => Self::Refs,
+            Region::Fingerprints => Self::Fingerprints,
+            Region::Map => Self::Map,
+        }
+    }
 }
 
 impl Region {

@@ -13,13 +13,12 @@ use super::anchor::{Anchor, LOG_ANCHOR_BYTES};
 use super::authenticator::Authenticator;
 use super::geometry::{EXTENTS_MAX, Extent, ExtentKind, Geometry, GeometryError};
 use super::layout::{Field, layout};
+use crate::class::Class;
 use crate::fingerprint::{Algorithm, Fingerprinter};
-use crate::interface::Class;
-use crate::settings::Settings;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn, count, index};
 use std::fmt;
 
-pub use settings::{CommitMode, StartSettings};
+pub use settings::{CommitMode, Persistence, StartSettings};
 
 /// How every superblock begins.
 pub const MAGIC: [u8; 8] = *b"ONEFOLD\0";
@@ -243,7 +242,7 @@ pub struct Superblock {
 impl Superblock {
     /// The superblock of a new volume: generation 1, clean, nothing written.
     #[must_use]
-    pub fn new(geometry: Geometry, uuid: [u8; 16], key: [u8; 32], algorithm: Algorithm, settings: &Settings) -> Self {
+    pub fn new(geometry: Geometry, uuid: [u8; 16], key: [u8; 32], algorithm: Algorithm, settings: impl Into<StartSettings>) -> Self {
         Self {
             features: Features::default(),
             uuid,
@@ -261,7 +260,7 @@ impl Superblock {
             allocation_cursor: Pbn(0),
             algorithm,
             key: Key(key),
-            settings: StartSettings::of(settings),
+            settings: settings.into(),
             lifetime: Lifetime::default(),
             protected: Vec::new(),
             anchor: None,

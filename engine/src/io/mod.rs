@@ -12,10 +12,10 @@ pub(crate) use durability::Durability;
 pub(crate) use purpose::{FlushFor, IoFor, Which};
 pub(crate) use stage::Stage;
 
-use crate::Map;
 use crate::buffer::{BufferMut, Home, Slice};
 use crate::interface::{Action, Class, IoId, Notice, Reply, RequestId};
 use crate::ledger::Ledger;
+use crate::map::Map;
 use crate::schedule::Schedule;
 use crate::units::{Blocks, Bytes, Pbn, Time, count};
 use std::sync::Arc;

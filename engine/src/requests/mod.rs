@@ -3,11 +3,13 @@
 mod admit;
 mod place;
 mod read;
+mod read_op;
 mod unmap;
 mod write;
+mod write_op;
 
-use read::ReadOp;
-use write::WriteOp;
+use read_op::ReadOp;
+use write_op::WriteOp;
 
 use crate::interface::Request;
 use slab::Slab;

@@ -8,6 +8,7 @@
 
 use super::Requests;
 use super::place::{Written, link};
+use super::write_op::{WriteOp, WriteStage};
 use crate::answers::{Answers, RECALLED};
 use crate::buffer::{BufferMut, Slice};
 use crate::fingerprint::Digest;
@@ -20,46 +21,6 @@ use crate::space::Space;
 use crate::store::{Compared, Expect, Store, in_slot, slot_of};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 use std::ops::Range;
-
-/// How far a block's write has come.
-pub(crate) enum WriteStage {
-    /// The rest of the block has to be read first.
-    Base,
-    Reading,
-    /// The block was read and waits to be verified.
-    Verifying {
-        buffer: Slice,
-        digest: Digest,
-        pbn: Pbn,
-    },
-    /// Merged; the digest is on its way.
-    Digesting,
-    /// A whole block that looks for its place.
-    Place,
-    /// The stored block that may be its duplicate, or hold it in a slot, is on its way.
-    Comparing {
-        in_slots: bool,
-    },
-}
-
-/// One block's write that could not be placed at once.
-pub(crate) struct WriteOp {
-    pub request: RequestId,
-    pub lbn: Lbn,
-    /// What the client sent, and which bytes of the block it covers.
-    pub sent: Slice,
-    pub covers: Range<usize>,
-    /// The whole block, once it is there.
-    pub whole: Option<(Slice, Digest)>,
-    /// What the LBN meant when the rest of the block was read.
-    pub base: Option<MapEntry>,
-    /// The block under a partial write: while it is pinned, the LBN means what was read if it means this block.
-    pub pinned: Option<Pbn>,
-    /// The block that it was compared with, or is being.
-    pub pinned_other: Option<Pbn>,
-    pub compared: Compared,
-    pub stage: WriteStage,
-}
 
 /// What a request writes of one block.
 pub(super) struct Block {

@@ -1,6 +1,7 @@
 //! Handing out free blocks.
 
-use super::{GRANULE_BLOCKS, Space};
+use super::Space;
+use super::granules::GRANULE_BLOCKS;
 use crate::contents::ReadCache;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;

@@ -1,6 +1,6 @@
 //! A map by block whose neighbours lie side by side: whoever touches one block touches those beside it next, and waits for memory once.
 
-use crate::Map;
+use crate::map::Map;
 use crate::units::{Pbn, count, index};
 use std::array;
 

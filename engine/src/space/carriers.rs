@@ -1,7 +1,7 @@
 //! How many blocks are carriers or packs, counted page of fingerprints by page, from the newest allocation backwards; a page that was seen is counted from then
 //! on by who changes it.
 
-use super::GRANULE_BLOCKS;
+use super::granules::GRANULE_BLOCKS;
 use crate::units::Pbn;
 
 /// Carriers on the pages seen so far.

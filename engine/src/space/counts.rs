@@ -1,11 +1,14 @@
 //! Counts change: in the tables, and with them in the census.
 
 use super::Space;
-use crate::format::entry::REFS_UNKNOWN;
+use crate::format::entry::{REFS_MAX, REFS_UNKNOWN, SLOT_MAX};
 use crate::interface::Notice;
 use crate::io::Io;
 use crate::tables::Tables;
 use crate::units::Pbn;
+
+/// What a block counts at most when it begins, unless it is told how much room there is: a link for each slot of a pack, and one for its name.
+const NEW_COUNT_MAX: u8 = SLOT_MAX + 1;
 
 impl Space {
     /// Adds to a block's count, on its page in memory or, where pages hold nothing that is not committed, beside it; and to the census. The page is in
@@ -44,5 +47,40 @@ impl Space {
         if self.policy.discard_freed {
             self.freed.insert(pbn);
         }
+    }
+
+    /// The most links, with its name, that a block may have for one more to be made.
+    pub fn link_limit(&self, tables: &Tables) -> u8 {
+        let may_come_back = if tables.has_records() { self.returned.most } else { 0 };
+        self.policy.refs_limit.min(REFS_MAX - may_come_back)
+    }
+
+    /// A recount takes so much from a block's count. What no record made, none unmakes: it leaves the page itself, whatever stands beside.
+    pub fn return_excess(&mut self, io: &mut Io, tables: &mut Tables, pbn: Pbn, excess: u8) {
+        self.returned.most = self.returned.most.max(excess);
+        if !tables.has_records() {
+            return self.change_refs(io, tables, pbn, -i16::from(excess));
+        }
+        if excess > REFS_MAX - NEW_COUNT_MAX {
+            self.pin(pbn);
+            self.returned.kept.push(pbn);
+        }
+        let (id, at) = self.geometry.refs_of(pbn);
+        let before = tables.refs_now(pbn);
+        let content = &mut tables.pages.expect(id).content;
+        let less = |refs: u8| refs.checked_sub(excess).expect("an excess is part of the count");
+        content.set_refs(at, less(content.refs(at)));
+        tables.pages.touch(id, io.now);
+        let after = less(before);
+        self.counted(id.index, pbn, before, after, self.is_of_scheme(pbn));
+        if after == 0 {
+            self.freed(pbn);
+        }
+    }
+
+    /// All that was returned is durable.
+    pub fn returns_are_durable(&mut self) {
+        let kept = std::mem::take(&mut self.returned).kept;
+        kept.into_iter().for_each(|pbn| self.unpin(pbn));
     }
 }

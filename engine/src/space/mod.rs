@@ -9,35 +9,35 @@ mod allocate;
 pub(crate) mod by_block;
 mod carriers;
 mod counts;
+mod fresh;
 mod full;
 mod give_back;
 mod gone;
+mod granules;
 mod in_use;
 mod reclaim;
 mod returned;
 mod scan;
 mod trim;
+mod waiting;
 
-pub(crate) use full::Full;
+pub(crate) use fresh::{Fresh, Use};
+use full::Full;
 pub use gone::Gone;
-pub(crate) use in_use::{Fresh, Use};
-pub(crate) use reclaim::Reclaim;
+pub(crate) use granules::GRANULE_BLOCKS;
 use returned::Returned;
 
-use crate::Map;
 use crate::format::entry::REFS_UNKNOWN;
 use crate::format::geometry::Geometry;
 use crate::format::page::Region;
 use crate::interface::StoreRoom;
+use crate::map::Map;
 use crate::settings::Settings;
 use crate::units::{Pbn, Time, index};
 use by_block::ByBlock;
 use carriers::Carriers;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-
-/// Blocks that one fingerprint page names.
-pub(crate) const GRANULE_BLOCKS: u64 = Region::Fingerprints.entries_per_page();
 
 /// How many blocks there are of each kind, as far as the scan has come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -141,7 +141,8 @@ pub(crate) struct Space {
     /// Writes that wait for a block.
     pub waiters: VecDeque<usize>,
     pub full: Full,
-    pub reclaim: Reclaim,
+    /// Granules that were chosen to be reclaimed, and wait for their pages.
+    chosen: Vec<u64>,
     /// Blocks between their birth and the table.
     pub fresh: ByBlock<Fresh>,
     /// Blocks that something in flight holds on to, and how often (R7).
@@ -237,7 +238,7 @@ impl Space {
             returned: Returned::default(),
             geometry,
             policy,
-            reclaim: Reclaim::default(),
+            chosen: Vec::new(),
         }
     }
 

@@ -5,7 +5,8 @@
 //! 3. Only after that the count falls, and only then may the block be reused (R3, R4).
 //! 4. In the log's mode the removal is a record of the open epoch, and the page changes with its commit.
 
-use super::{GRANULE_BLOCKS, Space};
+use super::Space;
+use super::granules::GRANULE_BLOCKS;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region};
 use crate::index::Index;
@@ -17,21 +18,12 @@ use crate::units::{Pbn, count, index};
 /// The most fingerprint pages that one commit takes along.
 pub(super) const PAGES_A_COMMIT: usize = 64;
 
-/// Removals under way.
-#[derive(Default)]
-pub(crate) struct Reclaim {
-    /// Granules that were chosen and wait for their pages.
-    chosen: Vec<u64>,
-}
-
-impl Reclaim {
+impl Space {
     /// Whether blocks are on their way to be free.
-    pub fn in_progress(&self, removals: &Removals) -> bool {
+    pub fn is_reclaiming(&self, removals: &Removals) -> bool {
         !self.chosen.is_empty() || !removals.unsent.is_empty() || removals.sent > 0
     }
-}
 
-impl Space {
     /// Keeps a little more free than the reserve, lazily: what is kept may yet be found as a duplicate.
     pub fn reclaim_if_low(&mut self, io: &mut Io, removals: &Removals) {
         let low = self.geometry.reserve_blocks.min(self.geometry.data_blocks / 16).max(8);
@@ -51,18 +43,18 @@ impl Space {
         let room = self.room_for_granules(removals);
         let unused = self.take_unused(since_s, room);
         if !unused.is_empty() {
-            self.reclaim.chosen.extend(unused);
+            self.chosen.extend(unused);
             io.schedule.push(Task::Reclaim);
         }
     }
 
     fn room_for_granules(&self, removals: &Removals) -> usize {
-        PAGES_A_COMMIT.saturating_sub(self.reclaim.chosen.len() + removals.unsent.len())
+        PAGES_A_COMMIT.saturating_sub(self.chosen.len() + removals.unsent.len())
     }
 
     pub(super) fn choose_granules(&mut self, io: &mut Io, removals: &Removals, wanted: u64) -> bool {
         let room = self.room_for_granules(removals);
-        let before = self.reclaim.chosen.len();
+        let before = self.chosen.len();
         let mut expected = 0;
         for _ in 0..room {
             if expected >= wanted {
@@ -70,13 +62,13 @@ impl Space {
             }
             let Some((blocks, granule)) = self.take_most_kept() else { break };
             expected += u64::from(blocks);
-            self.reclaim.chosen.push(granule);
+            self.chosen.push(granule);
         }
         if expected == 0 && self.census.kept > removals.under_way() {
             let trials: Vec<u64> = (0..room).filter_map(|_| self.next_trial()).collect();
-            self.reclaim.chosen.extend(trials);
+            self.chosen.extend(trials);
         }
-        let chosen = self.reclaim.chosen.len() > before;
+        let chosen = self.chosen.len() > before;
         if chosen {
             io.schedule.push(Task::Reclaim);
         }
@@ -86,7 +78,7 @@ impl Space {
     /// Takes the entries of chosen granules away, where their pages are in memory, and as far as the open epoch has room for such records. The
     /// carriers among them.
     pub fn reclaim(&mut self, io: &mut Io, tables: &mut Tables, index_: &mut Index, mut room: usize) -> Vec<Pbn> {
-        let chosen = std::mem::take(&mut self.reclaim.chosen);
+        let chosen = std::mem::take(&mut self.chosen);
         let mut carriers = Vec::new();
         if !io.stage.commits() {
             // Closing writes exact pages: a removal now would come after the last flush that lets its count fall.
@@ -99,7 +91,7 @@ impl Space {
             let missing = [names, refs].into_iter().find(|&id| tables.ensure(io, id) == Got::Wait);
             if let Some(id) = missing {
                 tables.wait(io, id, Task::Reclaim);
-                self.reclaim.chosen.push(granule);
+                self.chosen.push(granule);
                 continue;
             }
             if tables.pages.get(names).is_none() || tables.pages.get(refs).is_none() {

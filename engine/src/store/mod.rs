@@ -6,6 +6,7 @@ use crate::buffer::Home;
 mod counters;
 mod duplicates;
 mod meaning;
+mod medium;
 mod names;
 mod proved;
 mod sending;
@@ -15,9 +16,8 @@ mod superblock;
 mod verify;
 
 pub(crate) use duplicates::{Compared, Known, Since};
-pub(crate) use settle::Settle;
+pub(crate) use medium::Medium;
 pub(crate) use slot::{Judged, in_slot, slot_of};
-pub(crate) use superblock::Medium;
 pub(crate) use verify::Expect;
 
 use crate::charge::Memory;
@@ -35,7 +35,7 @@ use crate::schedule::Task;
 use crate::settings::Settings;
 use crate::space::by_block::ByBlock;
 use crate::space::{Fresh, Policy, Space};
-use crate::tables::{RECORD_COST_BYTES, Tables};
+use crate::tables::{RECORD_COST_BYTES, Settle, Tables};
 use crate::units::{Blocks, Pbn, Time, count};
 use std::sync::Arc;
 

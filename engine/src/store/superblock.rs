@@ -10,41 +10,12 @@
 //! 5. Where the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
 
 use super::Store;
-use crate::buffer::{BufferMut, Slice};
+use crate::buffer::BufferMut;
 use crate::format::{FRONT_COPIES, Lifetime, Superblock, copies, pair_of};
 use crate::interface::{Class, IoFailure, Notice};
 use crate::io::IoFor;
 use crate::io::Stage;
-use crate::units::{BLOCK_SIZE, Bytes};
-
-/// The update under way, and the front copies that this server has written.
-#[derive(Default)]
-struct Updates {
-    /// What waits for the front copies to be read.
-    due: Vec<(Bytes, Slice)>,
-    /// The last of this opening, by copy, with its generation.
-    written: [Option<(u64, Box<[u8; BLOCK_SIZE]>)>; FRONT_COPIES],
-    /// The lifetime ledger that this server found, before its first update.
-    lived_before: Option<Lifetime>,
-    /// What clients had written when the last one began.
-    client_units: u64,
-}
-
-/// The medium of an open volume.
-pub(crate) struct Medium {
-    pub superblock: Superblock,
-    /// An update of the superblock is under way.
-    pub is_busy: bool,
-    /// Copies that are on their way to the device.
-    pub writes_left: u32,
-    updates: Updates,
-}
-
-impl Medium {
-    pub fn new(superblock: Superblock) -> Self {
-        Self { superblock, is_busy: false, writes_left: 0, updates: Updates::default() }
-    }
-}
+use crate::units::BLOCK_SIZE;
 
 impl Store {
     /// Begins an update.

@@ -2,7 +2,7 @@
 //!
 //! It is kept for a few neighbouring blocks at a time: whoever changes the count of one block changes those beside it next.
 
-use crate::Map;
+use crate::map::Map;
 use crate::units::{Pbn, index};
 
 /// Blocks whose additions stand together.

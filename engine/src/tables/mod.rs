@@ -11,6 +11,7 @@ mod live;
 mod page_io;
 mod pages;
 mod parts;
+mod settle;
 mod window;
 mod write_back;
 
@@ -19,6 +20,7 @@ pub(crate) use epoch::{Epoch, RECORD_COST_BYTES, Wanted};
 pub(crate) use live::{Live, Unchained};
 pub(crate) use pages::{Got, Pages};
 pub(crate) use parts::Parts;
+pub(crate) use settle::Settle;
 pub(crate) use window::Window;
 
 use crate::format::entry::{MapEntry, REFS_UNKNOWN};

@@ -7,8 +7,8 @@
 //! 3. At most one write of a page is in flight (R6), from a sealed copy that nobody changes.
 //! 4. A page that is dirty or being written stays. Of the others the clock's hand takes those not used since its last round.
 
-use crate::Map;
 use crate::format::page::{PageContent, PageId, Region};
+use crate::map::Map;
 use crate::memory::{Accountant, Part};
 use crate::schedule::Task;
 use crate::units::{Time, count, index};

@@ -218,7 +218,7 @@ impl Volume {
         self.superblock = chosen.into_service();
         let (commit_mode, condense_beyond, read_only) = (self.mode, self.condense_beyond, self.read_only);
         let settings = Settings { commit_mode, condense_beyond, read_only, anticipation_ms: 0, ..Settings::default() };
-        let accountant = Accountant::for_mode(self.memory_bytes, settings.commit_mode);
+        let accountant = Accountant::divided(self.memory_bytes, settings.commit_mode.has_log());
         let engine = Engine::open(self.superblock.clone(), settings, Arc::new(Heap), accountant, Time(0));
         Machine::start(self, engine, stop)
     }

@@ -109,7 +109,7 @@ impl Machine {
 
     /// With the superblock that counts.
     pub fn over(medium: Vec<u8>, superblock: Superblock, settings: Settings, legacy: Legacy) -> Self {
-        let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
+        let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
         let mut engine = Engine::open(superblock.clone(), settings, Arc::new(Heap::default()), accountant.clone(), Time(0));
         let traces = legacy.traces;
         engine.recall(legacy);

@@ -76,7 +76,7 @@ pub fn run(plan: &Plan, load: Load) -> Result<Outcome, String> {
     let geometry = Geometry::plan(Bytes(plan.device_bytes), &Wish::default()).map_err(|e| e.to_string())?;
     let superblock = Superblock::new(geometry, *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &plan.settings);
     let (device, superblock) = Device::formatted(&superblock);
-    let accountant = Accountant::for_mode(plan.settings.memory_bytes, plan.settings.commit_mode);
+    let accountant = Accountant::divided(plan.settings.memory_bytes, plan.settings.commit_mode.has_log());
     let engine = Engine::open(superblock, plan.settings.clone(), Pool::plain(), accountant.clone(), Time(0));
     let mut rig = Rig::open(Box::new(engine), device, plan.pace.model)?;
     rig.slots = plan.compressed.map_or_else(Slots::default, Slots::of_size);

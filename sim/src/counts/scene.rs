@@ -88,7 +88,7 @@ impl Scene {
 
     /// The volume on a device, before anything has happened.
     pub fn before_opening(device: Device, superblock: Superblock, order: Order, settings: Settings) -> Self {
-        let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
+        let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
         let (geometry, uuid) = (superblock.geometry.clone(), superblock.uuid);
         let strong = settings.persistence == Persistence::Strong;
         let engine = Engine::open(superblock, settings, Arc::new(PlainHome), accountant.clone(), Time(0));

@@ -161,7 +161,7 @@ pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes
     };
     let superblock = Superblock::new(geometry_for(blocks)?, *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &settings);
     let (device, superblock) = Device::formatted(&superblock);
-    let accountant = Accountant::for_mode(settings.memory_bytes, settings.commit_mode);
+    let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
     let engine = Engine::open(superblock, settings, Pool::plain(), accountant.clone(), Time(0));
     Ok(Ready { machine: Box::new(engine), device, accountant })
 }

@@ -1,7 +1,6 @@
 //! How a volume is opened unless its user says otherwise, as its superblock keeps it.
 
 use super::{SuperblockError, at, one_of};
-use crate::settings::{Persistence, Settings};
 use crate::units::index;
 
 /// Which scheme makes epochs durable.
@@ -17,12 +16,28 @@ pub enum CommitMode {
 impl CommitMode {
     const ALL: [Self; 2] = [Self::Ordered, Self::Log];
 
+    /// Whether the volume has a log in this mode.
+    #[must_use]
+    pub const fn has_log(self) -> bool {
+        matches!(self, Self::Log)
+    }
+
     const fn number(self) -> u64 {
         match self {
             Self::Ordered => 0,
             Self::Log => 1,
         }
     }
+}
+
+/// When a write is acknowledged (OrderMergeDedup section 2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Persistence {
+    /// On admission; durable at the next flush, FUA or periodic commit.
+    #[default]
+    Weak,
+    /// After its epoch's commit.
+    Strong,
 }
 
 /// The settings with which a volume is opened unless its user says otherwise.
@@ -39,37 +54,6 @@ pub struct StartSettings {
 }
 
 impl StartSettings {
-    /// What `settings` say, as the superblock keeps it.
-    #[must_use]
-    pub fn of(settings: &Settings) -> Self {
-        Self {
-            commit_mode: settings.commit_mode,
-            persistence: settings.persistence,
-            noncritical_delay_ms: settings.noncritical_delay_ms,
-            commit_period_ms: settings.commit_period_ms,
-            anticipation_ms: settings.anticipation_ms,
-            verify_reads: settings.verify_reads,
-            verify_duplicates: settings.verify_duplicates,
-            discard_freed: settings.discard_freed,
-        }
-    }
-
-    /// The settings of an opening; what the superblock does not keep has its default.
-    #[must_use]
-    pub fn settings(&self) -> Settings {
-        Settings {
-            commit_mode: self.commit_mode,
-            persistence: self.persistence,
-            noncritical_delay_ms: self.noncritical_delay_ms,
-            commit_period_ms: self.commit_period_ms,
-            anticipation_ms: self.anticipation_ms,
-            verify_reads: self.verify_reads,
-            verify_duplicates: self.verify_duplicates,
-            discard_freed: self.discard_freed,
-            ..Settings::default()
-        }
-    }
-
     pub(super) fn encode(&self, out: &mut [u8]) {
         at::COMMIT_MODE.set(out, self.commit_mode.number());
         at::PERSISTENCE.set(out, u64::from(self.persistence == Persistence::Strong));

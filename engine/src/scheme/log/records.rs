@@ -1,9 +1,9 @@
 //! What a record says, as effects on entries.
 
-use crate::Map;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::record::{OldRun, Record};
+use crate::map::Map;
 use crate::tables::effect::{Effect, Name};
 use crate::units::{Lbn, Pbn, index};
 

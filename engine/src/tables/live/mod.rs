@@ -16,8 +16,8 @@ mod nodes;
 #[cfg(test)]
 mod tests;
 
-use crate::Map;
 use crate::format::page::{PageContent, PageId, Region, SECTORS};
+use crate::map::Map;
 use crate::tables::effect::Effect;
 use crate::units::Epoch;
 use chains::Heads;

@@ -6,11 +6,11 @@
 //!    block is free again, and was never written.
 //! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
 
-use crate::Map;
 use crate::contents::{Held, Holding};
 use crate::format::entry::MapEntry;
 use crate::format::record::Record;
 use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES};
+use crate::map::Map;
 use crate::scheme::log::Log;
 use crate::scheme::log::write::Commit;
 use crate::space::{Fresh, Use};

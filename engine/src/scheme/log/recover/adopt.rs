@@ -3,7 +3,7 @@
 use super::settle::Settling;
 use super::walk::{Ended, Taken};
 use super::{Contents, Damaged, Opening, State};
-use crate::Map;
+use crate::map::Map;
 use crate::scheme::log::checkpoint::Segments;
 use crate::scheme::log::{Log, Walked};
 use crate::space::Use;

@@ -1,10 +1,10 @@
 //! What units of the walk do, but for what of it is dropped (L5).
 
-use crate::Map;
 use crate::format::entry::MapEntry;
 use crate::format::places::Places;
 use crate::format::record::Record;
 use crate::format::unit::{Unit, UnitHeader};
+use crate::map::Map;
 use crate::scheme::log::records::Births;
 use crate::tables::effect::Effect;
 use crate::units::{Epoch, Lbn, Pbn};

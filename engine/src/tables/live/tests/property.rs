@@ -2,10 +2,10 @@
 
 use super::model::{LBNS, Origin, PBNS, Tables};
 use super::{Live, Pieces, SHORTS, Unchained, named};
-use crate::Map;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 use crate::format::geometry::LOGICAL_BLOCKS_MAX;
 use crate::format::page::{PageContent, PageId, Region, SECTORS};
+use crate::map::Map;
 use crate::tables::effect::{Effect, Name};
 use crate::units::{Epoch, count, index};
 use proptest::collection::vec;
