@@ -11,6 +11,7 @@ mod parts;
 mod seal;
 
 pub(crate) use log::Log;
+pub(crate) use parts::Progress;
 
 use crate::answers::Answers;
 use crate::buffer::Slice;
@@ -23,9 +24,6 @@ use crate::store::Store;
 use crate::tables::Epoch;
 use crate::units::{Lbn, Pbn};
 use std::collections::VecDeque;
-
-/// Whether the epoch that commits is durable now; or what has failed.
-pub(crate) type Progress = Result<bool, &'static str>;
 
 /// The commit scheme of an open volume.
 pub(crate) enum Scheme {

@@ -10,6 +10,9 @@ use std::collections::VecDeque;
 /// The most map pages loading, and the most being written, at once.
 const PAGES_IN_FLIGHT_MAX: usize = 64;
 
+/// Whether the epoch that commits is durable now; or what has failed.
+pub(crate) type Progress = Result<bool, &'static str>;
+
 /// How many pages of one kind may be under way for a commit at once.
 pub(super) fn pages_in_flight_max(store: &Store) -> usize {
     PAGES_IN_FLIGHT_MAX.min(store.tables.pages.waiting_max())

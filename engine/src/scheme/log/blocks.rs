@@ -24,3 +24,12 @@ impl Log {
         }
     }
 }
+
+impl Log {
+    /// All of its units are flushed, those too that an opening has found or written.
+    pub fn is_flushed(&mut self, store: &mut Store) {
+        self.flushed = self.next - 1;
+        let epoch = store.tables.committed().epoch;
+        store.medium.superblock.last_epoch = store.medium.superblock.last_epoch.max(epoch);
+    }
+}

@@ -15,25 +15,30 @@
 
 mod blocks;
 mod checkpoint;
+mod commit;
 mod compress;
+mod counting;
+mod limits;
 mod places;
 pub(crate) mod records;
 pub(crate) mod recover;
+mod sealed;
 mod write;
 
 pub(crate) use checkpoint::Reached;
-pub(crate) use places::{RECORDS_A_UNIT, Reserved};
-pub(crate) use write::PLACES_LEFT_MIN;
+pub(crate) use limits::{PLACES_LEFT_MIN, RECORDS_A_UNIT};
+pub(crate) use places::Reserved;
 
 use crate::units::{Epoch, Pbn, count};
 use checkpoint::{Checkpoint, Segments};
+use commit::Commit;
 use compress::Gain;
 use std::collections::VecDeque;
 
 /// The log of an open volume.
 pub(crate) struct Log {
     /// The epoch on its way to the medium.
-    commit: Option<write::Commit>,
+    commit: Option<Commit>,
     /// A superblock is on its way that vouches for this epoch, and for the units up to this sequence.
     vouching: Option<(Epoch, u64)>,
     /// The sequence of the next unit.

@@ -4,7 +4,7 @@
 //! 2. They are at most 1/64 of the free blocks, but for those that the next epoch cannot do without.
 
 use super::Log;
-use super::write::{OLD_RUN_BYTES_MAX, PLACES_LEFT_MIN, UNIT_RECORD_BYTES};
+use super::limits::{OLD_RUN_BYTES_MAX, PLACES_LEFT_MIN, RECORDS_A_UNIT, UNIT_RECORD_BYTES};
 use crate::format::page::Region;
 use crate::format::places::{PLACES_BLOCKS_MAX, PLACES_MAX as RUNS_MAX, Places};
 use crate::format::record::RECORD_BYTES_MAX;
@@ -17,9 +17,6 @@ use crate::units::{Pbn, count, index};
 const PLACES_MAX: u64 = 64;
 /// One in so many free blocks.
 pub(super) const PLACES_FRACTION: u64 = 64;
-/// Records that a unit takes at the least.
-pub const RECORDS_A_UNIT: usize = UNIT_RECORD_BYTES / RECORD_BYTES_MAX;
-
 /// Units that the records of what is unmapped on one map page take at the most: where every other entry is unmapped, each is a record.
 const CLEAR_UNITS_A_PAGE: u64 =
     (Region::Map.entries_per_page() / 2 * (RECORD_BYTES_MAX + OLD_RUN_BYTES_MAX) as u64).div_ceil(UNIT_RECORD_BYTES as u64);

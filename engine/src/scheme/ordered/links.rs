@@ -1,7 +1,6 @@
 //! Step 2: map pages are composed and written.
 
-use super::super::Progress;
-use super::super::parts::pages_in_flight_max;
+use super::super::parts::{Progress, pages_in_flight_max};
 use super::{Commit, Step};
 use crate::answers::Journal;
 use crate::format::entry::MapEntry;

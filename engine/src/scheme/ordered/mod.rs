@@ -9,8 +9,7 @@
 
 mod links;
 
-use super::Progress;
-use super::parts::{Content, MapPages};
+use super::parts::{Content, MapPages, Progress};
 use crate::answers::Journal;
 use crate::format::page::{PageId, Region};
 use crate::interface::{IoId, Trace};

@@ -11,22 +11,20 @@
 //! 5. Where it would not save half of the units, or there is no free block beyond the reserve, it is not made. Checkpoints need none.
 //! 6. It is a checkpoint itself, as far as one at a time is concerned.
 
-use super::{Checkpoint, Reached, Step};
+use super::copies::{Copies, Segments};
+use super::state::{At, Checkpoint, Reached, Step};
 use crate::format::anchor::{CONDENSED_RUNS_MAX, Condensed};
 use crate::format::record::{LATER_BYTES_MAX, RECORD_BYTES_MAX, Record};
-use crate::format::unit::{UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
-use crate::interface::Class;
-use crate::io::{IoFor, Stage};
+use crate::format::unit::{UNIT_ROOM_BYTES, UnitWriter};
+use crate::io::Stage;
 use crate::memory::Part;
 use crate::schedule::Task;
 use crate::scheme::log::Log;
 use crate::scheme::log::places::{PLACES_FRACTION, first_runs};
 use crate::scheme::log::records::record_of;
-use crate::scheme::log::write::sealed;
 use crate::store::Store;
 use crate::tables::Live;
-use crate::units::{BLOCK_BYTES, Epoch, Pbn, count, index};
-use std::collections::VecDeque;
+use crate::units::{BLOCK_BYTES, Epoch, count, index};
 
 /// The most units that one condensing writes.
 const SEGMENT_UNITS_MAX: u64 = 64;
@@ -40,50 +38,6 @@ const GAIN_MIN: usize = 2;
 const RESERVE_UNITS_MAX: u64 = 64;
 /// The most bytes of a copy, with the step to its epoch.
 const COPY_BYTES_MAX: usize = LATER_BYTES_MAX + RECORD_BYTES_MAX;
-
-/// What is condensed, and where.
-#[derive(Default)]
-pub struct Segments {
-    /// The last unit before what was copied; 0 where nothing was.
-    since: u64,
-    /// Where the copies lie, in order.
-    pub places: Vec<Pbn>,
-    /// Places of the coming ones.
-    pub reserve: VecDeque<Pbn>,
-    /// So long a walk is to be condensed next: before, it would not have been worth it.
-    again: usize,
-}
-
-impl Segments {
-    /// As an anchor has named them.
-    pub fn read(since: u64, places: Vec<Pbn>) -> Self {
-        Self { since, places, ..Self::default() }
-    }
-
-    /// These were added; before them, the walk began behind this unit.
-    pub fn has(&mut self, copies: Copies, since: u64) {
-        if self.places.is_empty() {
-            self.since = since;
-        }
-        self.places.extend(copies.places);
-        self.again = 0;
-    }
-}
-
-/// The copies of a condensing under way.
-pub struct Copies {
-    /// Each with the epoch of its first record, until they are sent.
-    units: Vec<(Epoch, UnitWriter)>,
-    places: Vec<Pbn>,
-    blocks_left: usize,
-}
-
-impl Copies {
-    /// Whether all of them are on the device.
-    pub fn are_written(&self) -> bool {
-        self.blocks_left == 0
-    }
-}
 
 impl Log {
     /// The last unit of this epoch, or of the last one before it that has any.
@@ -179,7 +133,7 @@ impl Log {
         }
         copies.places = reserve.drain(..needed).collect();
         copies.send(store, checkpoint.sequence, self.next - count(self.walk.len()) - 1);
-        checkpoint.at = super::At::Pages;
+        checkpoint.at = At::Pages;
         self.checkpoint_pages(checkpoint, store)
     }
 
@@ -197,23 +151,5 @@ impl Log {
         let Segments { since, places, .. } = &self.segments;
         let since = if places.is_empty() { self.first() - 1 } else { *since };
         Condensed { since, places: first_runs(places.iter().chain(&copies.places).copied(), CONDENSED_RUNS_MAX) }
-    }
-}
-
-impl Copies {
-    /// Sends them: they copy what stands behind the unit `before`, up to the unit `cut`.
-    fn send(&mut self, store: &mut Store, cut: u64, before: u64) {
-        let (writers, places) = (std::mem::take(&mut self.units), self.places.clone());
-        self.blocks_left = writers.len();
-        let units = u32::try_from(writers.len()).expect("a segment is short");
-        let mut blocks = Vec::with_capacity(writers.len());
-        for (((epoch, writer), pbn), unit) in writers.into_iter().zip(places).zip(0..) {
-            let (kind, incarnation) = (UnitKind::Condensed, store.medium.superblock.incarnation);
-            let header = UnitHeader { kind, incarnation, sequence: cut, epoch, unit, units, flushed_upto: before, content_flushed: false };
-            store.io.ledger.units.filled(kind, &writer);
-            let (block, _) = sealed(store, writer, &header, pbn);
-            blocks.push((pbn, block));
-        }
-        store.write_blocks(blocks, Class::Log, |_, _, units| IoFor::CondensedUnits { units });
     }
 }

@@ -9,14 +9,18 @@
 //!    doubted after a crash.
 
 mod condense;
+mod copies;
+mod state;
 mod superblock;
 mod vouch;
 
-pub(super) use condense::Segments;
+pub(super) use copies::Segments;
+pub(crate) use state::{Checkpoint, Reached};
 
 use super::Log;
+use super::commit::Commit;
+use super::limits::PLACES_LEFT_MIN;
 use super::places::runs;
-use super::write::{Commit, PLACES_LEFT_MIN};
 use crate::format::anchor::{Anchor, Condensed};
 use crate::format::page::{PageId, Region};
 use crate::format::superblock::CommitMode;
@@ -27,75 +31,14 @@ use crate::space::Use;
 use crate::store::Store;
 use crate::tables::{Committed, Got, Live};
 use crate::units::{Epoch, Pbn, count, index};
-use condense::Copies;
-use std::collections::{BTreeSet, VecDeque};
+use copies::Copies;
+use state::{At, Step};
+use std::collections::VecDeque;
 
 /// The most pages loading, and the most being written, at once.
 const PAGES_IN_FLIGHT_MAX: usize = 64;
 /// Live records may take so many times their share while it is under way.
 const LIVE_SHARES_MAX: u64 = 2;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    /// Copies need places.
-    Places,
-    Pages,
-    PagesFlush,
-    Bits,
-    BitsFlush,
-    /// Another update of the superblock is under way.
-    SuperblockDue,
-    Superblock,
-}
-
-/// A checkpoint under way.
-pub(crate) struct Checkpoint {
-    at: At,
-    /// The last epoch, and the last unit, that lie before the new anchor.
-    epoch: Epoch,
-    sequence: u64,
-    due: VecDeque<PageId>,
-    loading: Vec<PageId>,
-    /// In memory, with what nothing vouches for yet (`vouch.rs`).
-    not_yet: Vec<PageId>,
-    writing: BTreeSet<PageId>,
-    /// It began after a recount: what that changed is among its pages, so its superblock may say so.
-    ends_recount: bool,
-    /// Of a condensing.
-    copies: Option<Copies>,
-    /// It is an opening's, which has no place for all records (`spill.rs`): the anchor stays.
-    is_spill: bool,
-    /// Of such a one: a page could not be read.
-    pub lacks_page: bool,
-}
-
-impl Checkpoint {
-    /// Up to this epoch and unit, by way of these pages; a condensing, where there are copies.
-    fn new(epoch: Epoch, sequence: u64, due: VecDeque<PageId>, copies: Option<Copies>) -> Self {
-        let at = if copies.is_some() { At::Places } else { At::Pages };
-        let (loading, not_yet, writing) = (Vec::new(), Vec::new(), BTreeSet::new());
-        Self { at, epoch, sequence, due, loading, not_yet, writing, ends_recount: false, copies, is_spill: false, lacks_page: false }
-    }
-
-    /// Of an opening: these pages, with what is committed up to this epoch.
-    pub fn spill(epoch: Epoch, due: VecDeque<PageId>) -> Self {
-        Self { is_spill: true, ..Self::new(epoch, 0, due, None) }
-    }
-}
-
-/// What a step of a checkpoint has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reached {
-    /// It goes on when something has ended.
-    Nothing,
-    /// The pages of an opening that has no place for all records are flushed, or one of them cannot be read.
-    Spilled,
-    /// It is over: whoever waited for it goes on.
-    End,
-}
-
-/// What it has come to, or what has failed.
-pub(crate) type Step = Result<Reached, &'static str>;
 
 /// Whether live records of so many bytes, and so many of them, are more than memory is meant for.
 pub(super) fn are_too_many(store: &Store, bytes: u64, records: u64) -> bool {

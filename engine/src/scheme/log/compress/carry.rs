@@ -6,24 +6,19 @@
 //!    block is free again, and was never written.
 //! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
 
+use super::rider::Rider;
 use crate::contents::{Held, Holding};
 use crate::format::entry::MapEntry;
 use crate::format::record::Record;
 use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES};
 use crate::map::Map;
 use crate::scheme::log::Log;
-use crate::scheme::log::write::Commit;
+use crate::scheme::log::commit::Commit;
 use crate::space::{Fresh, Use};
 use crate::store::Store;
 use crate::tables::Tables;
 use crate::units::{Epoch, Pbn};
 use std::cmp::Reverse;
-
-/// A client block in a slot.
-pub struct Rider {
-    pub fresh: Fresh,
-    pub data: Vec<u8>,
-}
 
 /// A held block that may ride.
 struct Candidate {

@@ -17,7 +17,7 @@ use crate::interface::{Action, IoId};
 use crate::io::IoFor;
 use crate::memory::Part;
 use crate::scheme::log::Log;
-use crate::scheme::log::write::SMALL_BLOCKS_MAX;
+use crate::scheme::log::limits::SMALL_BLOCKS_MAX;
 use crate::settings::Compression;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};

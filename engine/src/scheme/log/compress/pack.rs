@@ -8,9 +8,10 @@
 //! 3. Only what LBNs of its epoch mean, all of which are known, and nothing in flight has pinned, is packed or moved: every name goes with it. A pack has
 //!    no more links than slots.
 
-use super::carry::{Rider, counts_now, free_unwritten, take_away, take_rider};
+use super::carry::{counts_now, free_unwritten, take_away, take_rider};
 use super::gain::TRIAL_BLOCKS;
 use super::hold::{held_blocks_max, take_held};
+use super::rider::Rider;
 use crate::answers::{Answers, Journal, Lies};
 use crate::buffer::Slice;
 use crate::contents::Holding;
@@ -18,7 +19,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::entry::{Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
 use crate::scheme::log::Log;
-use crate::scheme::log::write::sealed;
+use crate::scheme::log::sealed::sealed;
 use crate::settings::Compression;
 use crate::space::Fresh;
 use crate::store::Store;

@@ -1,8 +1,10 @@
 //! What a walk has found becomes the log of the volume.
 
+use super::doubts::Doubting;
+use super::reading::Contents;
 use super::settle::Settling;
 use super::walk::{Ended, Taken};
-use super::{Contents, Damaged, Opening, State};
+use super::{Damaged, Opening, State};
 use crate::map::Map;
 use crate::scheme::log::checkpoint::Segments;
 use crate::scheme::log::{Log, Walked};
@@ -13,6 +15,13 @@ use crate::units::{Epoch, Pbn};
 use std::collections::BTreeSet;
 
 impl Opening {
+    /// All is compared: what the walk found is the log, but for what was lost.
+    pub(super) fn doubts_are_over(&mut self, store: &mut Store) -> Box<Log> {
+        let before = std::mem::replace(&mut self.state, State::Settling(Default::default()));
+        let State::Doubting(Doubting { ended, live, again, wrong, .. }) = before else { unreachable!("it was doubting") };
+        self.adopt(store, ended, live, &wrong, again, true)
+    }
+
     /// What the walk found is what the log holds, but for records that name `wrong` blocks. `again`: what counts, though nobody knows that it was flushed.
     pub(super) fn adopt(
         &mut self,

@@ -5,7 +5,7 @@
 //!    where the anchor says up to the walk, so that none is missing and none is another life's.
 //! 3. Their epochs never fall, and none lies behind the anchor's.
 
-use super::walk::{Limits, each};
+use super::limits::{Limits, each};
 use crate::format::anchor::Anchor;
 use crate::format::record::Record;
 use crate::format::unit::{Unit, UnitHeader, UnitKind};

@@ -4,16 +4,14 @@
 //! 2. Or it has rotted since. Where a page that the record changes holds its epoch already, by its tag, the epoch was flushed (L2): nothing of it is
 //!    dropped, for some pages would have its effects and others not. The block is damaged then, and a read of it finds that.
 
-use super::read::READS_MAX;
+use super::reading::{Contents, READS_MAX};
 use super::walk::Ended;
-use super::{Contents, Opening, State};
 use crate::buffer::BufferMut;
 use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{self, PageId, SECTORS};
 use crate::interface::{Class, Notice};
 use crate::io::IoFor;
-use crate::scheme::log::Log;
 use crate::store::Store;
 use crate::tables::Unchained;
 use crate::units::{BLOCK_SIZE, Epoch, Pbn};
@@ -27,14 +25,14 @@ pub(crate) fn holds(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], epoch
 
 /// A log whose end is known, and what of it is being compared.
 pub(super) struct Doubting {
-    ended: Ended,
+    pub ended: Ended,
     pub live: Unchained,
     /// What was found and counts, though nobody knows that it was flushed: to be written again.
-    again: Contents,
+    pub again: Contents,
     reads: usize,
     /// New blocks whose content is to be compared, and what it should be.
     doubts: Vec<(Pbn, FingerprintEntry)>,
-    wrong: BTreeSet<Pbn>,
+    pub wrong: BTreeSet<Pbn>,
     /// Pages that could say that nothing is to be dropped for that; none before all content was compared.
     witnesses: Option<Vec<PageId>>,
 }
@@ -87,14 +85,5 @@ impl Doubting {
                 store.io.notice(Notice::Damage { what: "content differs from its record, which was flushed", at: pbn.0 });
             }
         }
-    }
-}
-
-impl Opening {
-    /// All is compared: what the walk found is the log, but for what was lost.
-    pub(super) fn doubts_are_over(&mut self, store: &mut Store) -> Box<Log> {
-        let before = std::mem::replace(&mut self.state, State::Settling(Default::default()));
-        let State::Doubting(Doubting { ended, live, again, wrong, .. }) = before else { unreachable!("it was doubting") };
-        self.adopt(store, ended, live, &wrong, again, true)
     }
 }

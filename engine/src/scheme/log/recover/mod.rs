@@ -14,20 +14,24 @@
 mod adopt;
 mod condensed;
 mod doubts;
+mod limits;
 mod progress;
 mod read;
+mod reading;
 mod replay;
 mod settle;
 mod spill;
+mod telling;
 mod walk;
 #[cfg(test)]
 mod walk_tests;
 
 pub(crate) use doubts::holds;
-pub(crate) use walk::{Limits, Walk};
+pub(crate) use limits::Limits;
+pub(crate) use walk::Walk;
 
 use super::Log;
-use crate::buffer::{BufferMut, Slice};
+use crate::buffer::BufferMut;
 use crate::fingerprint::Digest;
 use crate::format::anchor::Anchor;
 use crate::format::entry::FingerprintEntry;
@@ -38,10 +42,10 @@ use crate::store::Store;
 use crate::tables::Unchained;
 use crate::units::{Bytes, Epoch, Pbn, Time};
 use doubts::Doubting;
-use progress::Telling;
-use read::{Read, Reading};
+use reading::{Read, Reading};
 use settle::Settling;
 use std::collections::BTreeMap;
+use telling::Telling;
 
 /// The log is a damaged one.
 pub(crate) struct Damaged {
@@ -216,7 +220,9 @@ impl Opening {
     pub fn settling(&mut self) -> Option<&mut Settling> {
         if let State::Settling(settling) = &mut self.state { Some(settling) } else { None }
     }
-}
 
-/// Blocks with what they should hold, or hold.
-type Contents = Vec<(Pbn, Slice)>;
+    /// Whether the places are chosen: an end of a checkpoint is one that it waits for.
+    pub fn is_ready(&mut self) -> bool {
+        self.settling().is_some_and(|settling| settling.is_ready)
+    }
+}

@@ -1,74 +1,14 @@
-//! The walk is read, a few units at once.
+//! The walk is read: its end is found, and what may be wrong with it.
 
 use super::doubts::Doubting;
-use super::walk::{Ended, Walk};
+use super::reading::Reading;
+use super::walk::Ended;
 use super::{Opened, Opening, State};
-use crate::buffer::{BufferMut, Slice};
-use crate::format::unit::{UnitKind, open};
-use crate::interface::{Class, Notice};
-use crate::io::{IoFor, Which};
+use crate::buffer::Slice;
+use crate::interface::Notice;
 use crate::store::Store;
-use crate::tables::Unchained;
 use crate::units::Pbn;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Reads under way at once.
-pub(super) const READS_MAX: usize = 64;
-
-/// A walk that is being read.
-pub(super) struct Reading {
-    pub walk: Walk,
-    /// What was read so far and counts for certain.
-    pub live: Unchained,
-    /// Units behind the last that is known to be flushed, by sequence.
-    units: BTreeMap<u64, (Pbn, Slice)>,
-    reads: usize,
-    /// How many records were left when some entered pages the last time (`spill.rs`).
-    pub records_left: u64,
-}
-
-/// How far the reading is.
-pub(super) enum Read {
-    Waits,
-    /// There is no memory for more.
-    Full,
-    End,
-}
-
-impl Reading {
-    pub fn new(walk: Walk) -> Self {
-        Self { walk, live: Unchained::default(), units: BTreeMap::new(), reads: 0, records_left: 0 }
-    }
-
-    /// Asks for what is known to come.
-    pub fn go_on(&mut self, store: &mut Store) -> Read {
-        let is_full = self.is_full(store);
-        while self.reads < READS_MAX && !is_full {
-            let Some((which, pbn)) = self.walk.ask() else { break };
-            self.reads += 1;
-            store.io.read(IoFor::WalkRead { which, pbn }, store.geometry.block_at(pbn), 1, false, Class::Log);
-        }
-        match (self.reads, is_full) {
-            (1.., _) => Read::Waits,
-            (0, true) => Read::Full,
-            (0, false) if self.walk.is_done() => Read::End,
-            (0, false) => Read::Waits,
-        }
-    }
-
-    /// What lies at the place of a unit has arrived.
-    pub fn arrived(&mut self, store: &Store, which: Which, pbn: Pbn, buffer: BufferMut) {
-        let unit = open(&store.keys.authenticator, pbn, buffer.block(0));
-        self.reads -= 1;
-        if let (Which::Log(sequence), Some(unit)) = (which, unit.as_ref().filter(|unit| unit.header.kind == UnitKind::Log)) {
-            let flushed_upto = unit.header.flushed_upto;
-            self.units.insert(sequence, (pbn, buffer.freeze().slice(0, 1)));
-            self.units.retain(|&sequence, _| sequence > flushed_upto);
-        }
-        let live = &mut self.live;
-        self.walk.arrived(which, pbn, unit, &mut |epoch, effect| live.push(epoch, effect));
-    }
-}
+use std::collections::BTreeSet;
 
 impl Opening {
     /// The walk is read: what of it may not have been flushed comes next.

@@ -1,6 +1,6 @@
 //! Where the log ends becomes durable: what counts and may not have been flushed is written again, and, after a crash, a unit closes the log.
 
-use super::{Contents, Opening};
+use super::reading::Contents;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::record::Record;
 use crate::format::unit::UnitWriter;
@@ -76,21 +76,5 @@ impl Settling {
                 store.io.flush(FlushFor::OpeningUnits);
             }
         }
-    }
-}
-
-impl Log {
-    /// All of its units are flushed, those too that an opening has found or written.
-    pub fn is_flushed(&mut self, store: &mut Store) {
-        self.flushed = self.next - 1;
-        let epoch = store.tables.committed().epoch;
-        store.medium.superblock.last_epoch = store.medium.superblock.last_epoch.max(epoch);
-    }
-}
-
-impl Opening {
-    /// Whether the places are chosen: an end of a checkpoint is one that it waits for.
-    pub fn is_ready(&mut self) -> bool {
-        self.settling().is_some_and(|settling| settling.is_ready)
     }
 }

@@ -9,22 +9,13 @@
 //! 5. A checkpoint follows as soon as the volume serves: a condensing would leave out what only pages say.
 //! 6. All records stay in memory where the volume is read-only, where a page cannot be read, and where they belong to the last two epochs.
 
-use super::read::Reading;
 use super::{Opening, State};
 use crate::schedule::Task;
 use crate::scheme::log::Log;
-use crate::scheme::log::checkpoint::{Checkpoint, are_too_many};
+use crate::scheme::log::checkpoint::Checkpoint;
 use crate::store::Store;
 use crate::tables::{Committed, Unchained};
 use std::collections::VecDeque;
-
-impl Reading {
-    /// Whether records are to leave memory before the walk goes on. Where few could leave it the last time, twice as many have to be there.
-    pub(super) fn is_full(&self, store: &Store) -> bool {
-        let (bytes, records) = (self.live.bytes(), self.live.len());
-        !store.io.read_only && records >= self.records_left.saturating_mul(2) && are_too_many(store, bytes, records)
-    }
-}
 
 impl Opening {
     /// Nothing of the log is being read: a checkpoint of what was read begins, with this log.

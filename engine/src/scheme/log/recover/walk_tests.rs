@@ -3,7 +3,8 @@
 mod condensed;
 mod replay;
 
-use super::walk::{Ended, Limits, Walk};
+use super::limits::Limits;
+use super::walk::{Ended, Walk};
 use crate::fingerprint::Fingerprint;
 use crate::format::anchor::{Anchor, Barrier, Condensed};
 use crate::format::entry::{FingerprintEntry, MapEntry};

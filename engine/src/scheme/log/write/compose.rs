@@ -4,7 +4,6 @@
 //! 2. Units whose places lie side by side go out in one write. A cut may leave any of them, as of several writes.
 //! 3. Every unit says which unit was flushed last when it was composed, and names the places of those behind it: two or more.
 
-use super::Commit;
 use crate::buffer::Slice;
 use crate::format::entry::Kind;
 use crate::format::places::Places;
@@ -13,6 +12,7 @@ use crate::format::unit::{CARRIER_PLACES_MAX, UnitKind, UnitWriter};
 use crate::interface::Class;
 use crate::io::IoFor;
 use crate::scheme::log::Log;
+use crate::scheme::log::commit::Commit;
 use crate::scheme::log::compress::Rider;
 use crate::scheme::log::places::runs;
 use crate::space::Fresh;

@@ -5,10 +5,10 @@
 //!
 //! A map page in memory holds what is committed, so that is where the old blocks stand; its pages come first.
 
-use super::Commit;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::page::{PageId, Region};
 use crate::format::record::{EXTENT_PART_BLOCKS_MAX, OldRun, Record};
+use crate::scheme::log::commit::Commit;
 use crate::store::Store;
 use crate::tables::Tables;
 use crate::units::{Lbn, Pbn, index};

@@ -11,127 +11,27 @@ mod apply;
 mod compose;
 mod gather;
 mod send;
-mod sizes;
 
 pub use compose::write_units;
-pub use send::sealed;
 
+use super::commit::{Commit, Step};
 use super::compress::{plan_carriers, send_held};
+use super::limits::{PLACES_LEFT_MIN, UNIT_RECORD_BYTES};
 use super::places::Reserved;
 use super::{Held, Log};
 use crate::answers::Answers;
-use crate::fingerprint::Fingerprint;
-use crate::format::entry::SHORT_NAME_SIZE;
-use crate::format::places::{PLACES_BYTES, PLACES_MAX};
-use crate::format::record::{EXTENT_BYTES_MAX, EXTENT_PART_BYTES_MAX, LINK_BYTES_MAX, RECORD_BYTES_MAX, Record, SHORT_NAMES_BYTES_MAX};
-use crate::format::unit::UNIT_ROOM_BYTES;
+use crate::contents::Holding;
+use crate::format::record::Record;
 use crate::interface::{IoId, Trace};
 use crate::io::FlushFor;
+use crate::ledger::RIDES_BYTES_MAX;
 use crate::schedule::Task;
-use crate::scheme::Progress;
-use crate::scheme::parts::{Content, MapPages};
+use crate::scheme::parts::{Content, Progress};
 use crate::space::GRANULE_BLOCKS;
 use crate::store::Store;
 use crate::tables::Epoch as Records;
-use crate::units::{Epoch, Lbn, Pbn, count};
-use sizes::Counting;
+use crate::units::{Epoch, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
-
-/// The most new blocks of a small epoch.
-pub const SMALL_BLOCKS_MAX: usize = 64;
-/// Places that are named and not used by the epoch itself, at the least (L9).
-pub const PLACES_LEFT_MIN: usize = 2;
-/// Bytes that records take in a unit at the least, whatever else stands there.
-pub const UNIT_RECORD_BYTES: usize = 3600;
-// Where the next part of an extent finds no room, no more than this stays empty.
-const _: () = assert!(
-    UNIT_RECORD_BYTES + EXTENT_BYTES_MAX + EXTENT_PART_BYTES_MAX + SHORT_NAMES_BYTES_MAX <= UNIT_ROOM_BYTES - PLACES_MAX * PLACES_BYTES
-);
-
-/// Bytes of one more run of old blocks in a record, at the most.
-pub const OLD_RUN_BYTES_MAX: usize = 12;
-
-/// Where a commit stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// What the epoch's LBNs meant before is gathered.
-    Gather,
-    /// A large epoch waits for its content.
-    Content,
-    FlushContent,
-    Units,
-    Flush,
-}
-
-/// An epoch on its way to the medium.
-pub struct Commit {
-    step: Step,
-    content: Content,
-    /// Map pages that were not looked at.
-    map: MapPages,
-    pub records: Vec<Record>,
-    /// Where the last run of new blocks ends.
-    extent_end: Option<(Lbn, Pbn)>,
-    /// Blocks born in it that no record names yet.
-    newborn: BTreeSet<Pbn>,
-    /// Units with slots, and their authenticators.
-    carriers: Vec<(Pbn, Fingerprint)>,
-    /// For the ledger (`sizes.rs`).
-    counts: Counting,
-    units_left: usize,
-    /// The `flushed_upto` of its units.
-    flushed_upto: u64,
-    /// Its units were sent: how many.
-    sent: usize,
-    is_large: bool,
-}
-
-impl Records {
-    /// Whether it is to go out as a large epoch, as far as it has come: nothing of it rides in units.
-    pub(super) fn is_large(&self) -> bool {
-        self.births.len() > SMALL_BLOCKS_MAX || self.has_packs
-    }
-}
-
-impl Commit {
-    fn new(newborn: BTreeSet<Pbn>, epoch: &Records, content: Content, map: VecDeque<u64>) -> Self {
-        Self {
-            step: Step::Gather,
-            content,
-            map: MapPages::new(map),
-            records: Vec::new(),
-            extent_end: None,
-            is_large: newborn.len() > SMALL_BLOCKS_MAX || epoch.has_packs,
-            newborn,
-            carriers: Vec::new(),
-            counts: Counting::of(epoch),
-            units_left: 0,
-            flushed_upto: 0,
-            sent: 0,
-        }
-    }
-
-    /// Whether its units are on their way, or there.
-    pub fn is_sent(&self) -> bool {
-        self.sent > 0
-    }
-
-    fn sent(&mut self, units: usize, flushed_upto: u64) {
-        (self.sent, self.units_left, self.flushed_upto) = (units, units, flushed_upto);
-    }
-
-    /// Bytes that its records take at the most, if these new blocks ride.
-    fn record_bytes(&self, rides: impl Fn(Pbn) -> bool) -> usize {
-        let bytes = |record: &Record| match record {
-            Record::New { pbn, .. } if rides(*pbn) => LINK_BYTES_MAX,
-            Record::Link { .. } => LINK_BYTES_MAX,
-            Record::Extent { olds, shorts, .. } => EXTENT_BYTES_MAX + olds.len() * EXTENT_PART_BYTES_MAX + shorts.len() * SHORT_NAME_SIZE,
-            Record::Clear { olds, .. } => RECORD_BYTES_MAX + olds.len() * OLD_RUN_BYTES_MAX,
-            _ => RECORD_BYTES_MAX,
-        };
-        self.records.iter().map(bytes).sum()
-    }
-}
 
 impl Log {
     /// A sealed epoch begins to commit; it touches these map pages.
@@ -279,6 +179,13 @@ impl Log {
 }
 
 impl Commit {
+    /// It was decided what rides in the units of the committing epoch.
+    pub(super) fn count_riders(&mut self, store: &Store, epoch: Epoch, carriers: &[Vec<Pbn>]) {
+        let rides = |state: &Holding| matches!(state, Holding::Small(data) if data.len() <= RIDES_BYTES_MAX);
+        self.counts.could_ride = store.contents.held.of(epoch).any(|(_, held)| rides(&held.state));
+        (self.counts.carriers, self.counts.riders) = (carriers.len(), carriers.iter().map(Vec::len).sum());
+    }
+
     /// A large epoch's content is on its way: when it is there, it is flushed. The epoch is not durable by that.
     fn step_content(&mut self, store: &mut Store) -> bool {
         if self.content.is_there() {

@@ -1,18 +1,12 @@
-//! Units are sealed for their places.
+//! The next unit goes to the next place.
 
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
 use crate::format::unit::{UnitHeader, UnitKind, UnitWriter};
+use crate::scheme::log::sealed::sealed;
 use crate::scheme::log::{Log, Walked};
 use crate::store::Store;
 use crate::units::{Epoch, Pbn};
-
-/// A unit as it is to lie at this place, and its authenticator.
-pub fn sealed(store: &Store, writer: UnitWriter, header: &UnitHeader, pbn: Pbn) -> (Slice, Fingerprint) {
-    let mut block = store.io.buffer(1);
-    let authenticator = writer.seal(&store.keys.authenticator, header, pbn, block.block_mut(0));
-    (block.freeze().slice(0, 1), authenticator)
-}
 
 impl Log {
     /// The next unit of the walk, at the next place: of an epoch of so many units the one that is so many behind its first.

@@ -3,22 +3,20 @@
 //! 1. An epoch is counted when it is durable, if it wrote units.
 //! 2. Its new blocks are all that were born in it, those too that died before it was sealed.
 
-use super::{Commit, SMALL_BLOCKS_MAX};
-use crate::contents::Holding;
-use crate::ledger::{LogEpochs, RIDES_BYTES_MAX};
-use crate::store::Store;
+use super::limits::SMALL_BLOCKS_MAX;
+use crate::ledger::LogEpochs;
 use crate::tables::Epoch as Records;
-use crate::units::{Epoch, Pbn, count};
+use crate::units::count;
 
 /// What is known of an epoch on its way.
 #[derive(Default)]
-pub(super) struct Counting {
-    births: usize,
+pub(crate) struct Counting {
+    pub births: usize,
     /// Clients changed something in it.
-    is_clients: bool,
-    could_ride: bool,
-    carriers: usize,
-    riders: usize,
+    pub is_clients: bool,
+    pub could_ride: bool,
+    pub carriers: usize,
+    pub riders: usize,
     pub flushes: u64,
     pub by_fua: bool,
 }
@@ -46,14 +44,5 @@ impl Counting {
         counts.plain += count(units - self.carriers);
         counts.flushes += self.flushes;
         counts.by_fua += u64::from(self.by_fua);
-    }
-}
-
-impl Commit {
-    /// It was decided what rides in the units of the committing epoch.
-    pub(super) fn count_riders(&mut self, store: &Store, epoch: Epoch, carriers: &[Vec<Pbn>]) {
-        let rides = |state: &Holding| matches!(state, Holding::Small(data) if data.len() <= RIDES_BYTES_MAX);
-        self.counts.could_ride = store.contents.held.of(epoch).any(|(_, held)| rides(&held.state));
-        (self.counts.carriers, self.counts.riders) = (carriers.len(), carriers.iter().map(Vec::len).sum());
     }
 }

@@ -1,0 +1,54 @@
+//! What the units of a log can name: the LBNs and blocks of the volume, and no more than one unit has room for.
+
+use crate::format::geometry::Geometry;
+use crate::format::page::Region;
+use crate::format::places::Places;
+use crate::format::superblock::Superblock;
+use crate::format::unit::Unit;
+use crate::scheme::log::records::effects_of;
+use crate::tables::effect::Effect;
+use crate::units::Pbn;
+
+/// The most pages, each counted for each run, in which records of one unit change something. An epoch's records are gathered by page of the map, at
+/// most 800 LBNs each, in no less than four bytes; names that go are no more than the places of the log have room for, each as a record of its own
+/// (`log_room`), so they come to 1,100 pages.
+const UNIT_PAGES_MAX: u64 = 1 << 14;
+
+/// How many LBNs and how many blocks a volume has, and the last incarnation that its superblock knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub lbns: u64,
+    pub pbns: u64,
+    pub incarnation: u64,
+}
+
+impl Limits {
+    pub fn of(superblock: &Superblock) -> Self {
+        let Geometry { logical_blocks: lbns, data_blocks: pbns, .. } = superblock.geometry;
+        Self { lbns, pbns, incarnation: superblock.incarnation }
+    }
+
+    pub fn has(self, first: Option<Pbn>, blocks: u64) -> bool {
+        first.is_none_or(|first| first.get() + blocks <= self.pbns)
+    }
+
+    /// Whether all that a unit names is the volume's, and no more of it than the records of one unit can mean: of runs that are longer, few bytes
+    /// would take any memory there is.
+    pub(super) fn hold(self, unit: &Unit) -> bool {
+        let mut pages = 0;
+        let mut is_inside = |effect: &Effect| {
+            pages += effect.blocks / Region::Fingerprints.entries_per_page() + 1;
+            effect.lbn.is_none_or(|lbn| lbn.get() + effect.blocks <= self.lbns)
+                && self.has(effect.to.pbn(), effect.blocks)
+                && self.has(effect.old, effect.blocks)
+        };
+        let mut inside = unit.places.iter().all(|run| self.has(Some(run.first), run.blocks.into()));
+        unit.records.iter().for_each(|record| effects_of(record, &mut |effect| inside &= is_inside(&effect)));
+        inside && pages <= UNIT_PAGES_MAX
+    }
+}
+
+/// Each of these places.
+pub(super) fn each(places: &[Places]) -> impl Iterator<Item = Pbn> + '_ {
+    places.iter().flat_map(|run| run.pbns())
+}
