@@ -5,12 +5,11 @@
 //! 2. A block is pinned while it is read (R7), so what arrives is compared with the entry that asked for it.
 
 use super::Refill;
-use crate::buffer::BufferMut;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::Kind;
 use crate::format::unit;
-use crate::interface::{Class, IoFailure};
-use crate::io::IoFor;
+use crate::interface::Class;
+use crate::io::{Arrived, IoFor};
 use crate::schedule::Task;
 use crate::store::Store;
 use crate::tables::Got;
@@ -81,16 +80,9 @@ impl Refill {
     }
 
     /// A carrier has arrived. One that is not what its entry says is left to whoever reads it.
-    pub fn carrier_arrived(
-        &mut self,
-        store: &mut Store,
-        pbn: Pbn,
-        authenticator: Fingerprint,
-        buffer: BufferMut,
-        result: Result<(), IoFailure>,
-    ) {
-        let block = buffer.block(0);
-        if result.is_ok() && unit::claims(block) == authenticator && store.authentic(pbn, block).is_some() {
+    pub fn carrier_arrived(&mut self, store: &mut Store, pbn: Pbn, authenticator: Fingerprint, arrived: &Arrived) {
+        let block = arrived.buffer.block(0);
+        if arrived.result.is_ok() && unit::claims(block) == authenticator && store.authentic(pbn, block).is_some() {
             self.entries += store.offer_slots(pbn, block);
         }
         store.space.unpin(pbn);
@@ -98,14 +90,8 @@ impl Refill {
     }
 
     /// Blocks without a whole name have arrived.
-    pub fn unnamed_arrived(
-        &mut self,
-        store: &mut Store,
-        first: Pbn,
-        buffer: &BufferMut,
-        digests: &[Digest],
-        result: Result<(), IoFailure>,
-    ) {
+    pub fn unnamed_arrived(&mut self, store: &mut Store, first: Pbn, arrived: &Arrived) {
+        let Arrived { buffer, digests, result } = arrived;
         for i in 0..buffer.blocks() {
             let pbn = first + count(i);
             if let (Ok(()), Some(&Digest::Of(fingerprint))) = (result, digests.get(i)) {

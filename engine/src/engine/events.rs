@@ -1,10 +1,8 @@
 //! Operations of the device have ended: by what each was for, whoever waits goes on.
 
 use super::Engine;
-use crate::buffer::BufferMut;
-use crate::fingerprint::Digest;
 use crate::interface::{IoFailure, IoId};
-use crate::io::{FlushFor, IoFor, Stage};
+use crate::io::{Arrived, FlushFor, IoFor, Stage};
 use crate::recovery::Recovery;
 use crate::schedule::Task;
 use crate::scheme::Scheme;
@@ -12,41 +10,27 @@ use crate::space::GRANULE_BLOCKS;
 use crate::units::{Pbn, count};
 
 impl Engine {
-    pub(super) fn on_read(&mut self, io: IoId, buffer: BufferMut, digests: &[Digest], result: Result<(), IoFailure>) {
+    pub(super) fn on_read(&mut self, io: IoId, arrived: Arrived) {
         let Self { store, requests, answers, scheme, recovery, background, .. } = self;
         match store.io.end(io) {
             Some(IoFor::PageLoad(id)) => {
-                let overtaken = store.tables.page_loaded(&mut store.io, id, &buffer, result);
+                let overtaken = store.tables.page_loaded(&mut store.io, id, &arrived.buffer, arrived.result);
                 overtaken.into_iter().for_each(|last| self.log_is_damaged(last));
             }
-            Some(IoFor::Read { op, run }) => requests.read_arrived(store, (op, run), buffer, digests.to_vec(), result),
-            Some(IoFor::ReadForWrite { op, pbn }) => {
-                requests.write_base_arrived(store, scheme, answers, (op, pbn), buffer, digests, result);
-            }
+            Some(IoFor::Read { op, run }) => requests.read_arrived(store, op, run, arrived),
+            Some(IoFor::ReadForWrite { op, pbn }) => requests.write_base_arrived(store, scheme, answers, op, pbn, arrived),
             Some(IoFor::ReadForProof { first }) => {
-                Recovery::proof_arrived(store, answers, first, buffer, digests, result);
+                Recovery::proof_arrived(store, answers, first, arrived);
                 self.go_on_recalling();
             }
-            Some(IoFor::ReadForRecall { pbn, slot, lbn }) => {
-                Recovery::copy_arrived((store, answers, requests), (lbn, pbn, slot), buffer, digests, result);
-            }
-            Some(IoFor::ReadForName { first }) => background.refill.unnamed_arrived(store, first, &buffer, digests, result),
-            Some(IoFor::ReadForIndex { pbn, authenticator }) => {
-                background.refill.carrier_arrived(store, pbn, authenticator, buffer, result);
-            }
-            Some(IoFor::WalkRead { which, pbn }) => {
-                let step = recovery.walk_arrived((store, scheme, answers), (which, pbn), buffer, result);
+            Some(IoFor::ReadForRecall { pbn, slot, lbn }) => Recovery::copy_arrived(store, answers, requests, lbn, (pbn, slot), arrived),
+            Some(IoFor::ReadForName { first }) => background.refill.unnamed_arrived(store, first, &arrived),
+            Some(IoFor::ReadForIndex { pbn, authenticator }) => background.refill.carrier_arrived(store, pbn, authenticator, &arrived),
+            Some(what @ (IoFor::WalkRead { .. } | IoFor::DoubtRead { .. } | IoFor::WitnessRead(_))) => {
+                let step = recovery.log_read_arrived(store, scheme, answers, what, arrived);
                 self.go_on_opening(step);
             }
-            Some(IoFor::DoubtRead { pbn, name }) => {
-                let step = recovery.doubt_arrived((store, scheme, answers), (pbn, name), buffer, digests, result);
-                self.go_on_opening(step);
-            }
-            Some(IoFor::WitnessRead(id)) => {
-                let step = recovery.witness_arrived((store, scheme, answers), id, &buffer, result);
-                self.go_on_opening(step);
-            }
-            Some(IoFor::SuperblockRead) => self.superblock_read(&buffer, result),
+            Some(IoFor::SuperblockRead) => self.superblock_read(&arrived.buffer, arrived.result),
             _ => debug_assert!(false, "a read that nobody asked for ended"),
         }
     }

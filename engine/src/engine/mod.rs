@@ -16,7 +16,7 @@ use crate::buffer::Home;
 use crate::format::page::Region;
 use crate::format::superblock::Superblock;
 use crate::interface::{Action, Event, Legacy, Notice};
-use crate::io::{IoFor, Stage};
+use crate::io::{Arrived, IoFor, Stage};
 use crate::memory::Accountant;
 use crate::recovery::Recovery;
 use crate::requests::Requests;
@@ -74,7 +74,7 @@ impl Engine {
         store.space.wake_granules();
         match event {
             Event::Request(request) => requests.admit(store, scheme, answers, request),
-            Event::Read { io, buffer, digests, result } => self.on_read(io, buffer, &digests, result),
+            Event::Read { io, buffer, digests, result } => self.on_read(io, Arrived { buffer, digests, result }),
             Event::Written { io, result } => self.on_written(io, result),
             Event::Flushed { io, result } => self.on_flushed(io, result),
             Event::Discarded { io, .. } => self.on_discarded(io),

@@ -13,7 +13,8 @@ pub(crate) use purpose::{FlushFor, IoFor, Which};
 pub(crate) use stage::Stage;
 
 use crate::buffer::{BufferMut, Home, Slice};
-use crate::interface::{Action, Class, IoId, Notice, Reply, RequestId};
+use crate::fingerprint::Digest;
+use crate::interface::{Action, Class, IoFailure, IoId, Notice, Reply, RequestId};
 use crate::ledger::Ledger;
 use crate::map::Map;
 use crate::schedule::Schedule;
@@ -22,6 +23,21 @@ use std::sync::Arc;
 
 /// Failed reads of one block that are tried again, where what it holds decides what the volume says.
 pub(crate) const READ_RETRIES: u8 = 2;
+
+/// What a read has brought.
+pub(crate) struct Arrived {
+    pub buffer: BufferMut,
+    /// Of its blocks, where they were asked for.
+    pub digests: Vec<Digest>,
+    pub result: Result<(), IoFailure>,
+}
+
+impl Arrived {
+    /// The digest of a block; that of part of one where none was asked for.
+    pub fn digest(&self, block: usize) -> Digest {
+        self.digests.get(block).copied().unwrap_or(Digest::Partial)
+    }
+}
 
 /// Operations under way, and actions that wait for the end of the step.
 pub(crate) struct Io {

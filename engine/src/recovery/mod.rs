@@ -12,13 +12,9 @@ mod proof;
 mod recall;
 
 use crate::answers::Answers;
-use crate::buffer::BufferMut;
-use crate::fingerprint::Digest;
-use crate::format::entry::FingerprintEntry;
-use crate::format::page::PageId;
 use crate::format::superblock::CommitMode;
-use crate::interface::{IoFailure, Notice, Progress};
-use crate::io::{FlushFor, Stage, Which};
+use crate::interface::{Notice, Progress};
+use crate::io::{Arrived, FlushFor, IoFor, Stage};
 use crate::schedule::Task;
 use crate::scheme::log::recover::{Damaged, Found, Opened, Opening};
 use crate::scheme::log::{PLACES_LEFT_MIN, RECORDS_A_UNIT, Reserved};
@@ -118,52 +114,20 @@ impl Recovery {
         self.read_log(store, scheme, answers)
     }
 
-    /// What lies at the place of a unit has arrived.
+    /// A block that step 2 has asked for has arrived.
     ///
     /// # Errors
     /// When the log is damaged.
-    pub fn walk_arrived(
+    pub fn log_read_arrived(
         &mut self,
-        (store, scheme, answers): (&mut Store, &mut Scheme, &mut Answers),
-        (which, pbn): (Which, Pbn),
-        buffer: BufferMut,
-        result: Result<(), IoFailure>,
+        store: &mut Store,
+        scheme: &mut Scheme,
+        answers: &mut Answers,
+        what: IoFor,
+        arrived: Arrived,
     ) -> Step {
         let Some(opening) = &mut self.opening else { return Ok(Then::Wait) };
-        let found = opening.walk_arrived(store, which, pbn, buffer, result);
-        self.has_read(store, scheme, answers, found)
-    }
-
-    /// Content that may not have been flushed has arrived.
-    ///
-    /// # Errors
-    /// When the log is damaged.
-    pub fn doubt_arrived(
-        &mut self,
-        (store, scheme, answers): (&mut Store, &mut Scheme, &mut Answers),
-        (pbn, name): (Pbn, FingerprintEntry),
-        buffer: BufferMut,
-        digests: &[Digest],
-        result: Result<(), IoFailure>,
-    ) -> Step {
-        let Some(opening) = &mut self.opening else { return Ok(Then::Wait) };
-        let found = opening.doubt_arrived(store, pbn, name, buffer, digests, result);
-        self.has_read(store, scheme, answers, found)
-    }
-
-    /// A page has arrived that may hold the epoch of such content.
-    ///
-    /// # Errors
-    /// When the log is damaged.
-    pub fn witness_arrived(
-        &mut self,
-        (store, scheme, answers): (&mut Store, &mut Scheme, &mut Answers),
-        id: PageId,
-        buffer: &BufferMut,
-        result: Result<(), IoFailure>,
-    ) -> Step {
-        let Some(opening) = &mut self.opening else { return Ok(Then::Wait) };
-        let found = opening.witness_arrived(store, id, buffer, result);
+        let found = opening.arrived(store, what, arrived);
         self.has_read(store, scheme, answers, found)
     }
 

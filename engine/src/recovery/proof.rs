@@ -8,12 +8,10 @@
 
 use super::Recovery;
 use crate::answers::{Answers, InTables, Journal};
-use crate::buffer::BufferMut;
-use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region, SECTORS};
-use crate::interface::{Action, Class, IoFailure, Trace};
-use crate::io::{FlushFor, IoFor, Stage};
+use crate::interface::{Action, Class, Trace};
+use crate::io::{Arrived, FlushFor, IoFor, Stage};
 use crate::schedule::Task;
 use crate::store::Store;
 use crate::tables::Got;
@@ -113,14 +111,8 @@ fn known_of(store: &mut Store, pbn: Pbn) -> Result<InTables, PageId> {
 
 impl Recovery {
     /// What promises name has arrived. What of it was right is written again, unless it is known to be durable.
-    pub fn proof_arrived(
-        store: &mut Store,
-        answers: &mut Answers,
-        first: Pbn,
-        buffer: BufferMut,
-        digests: &[Digest],
-        result: Result<(), IoFailure>,
-    ) {
+    pub fn proof_arrived(store: &mut Store, answers: &mut Answers, first: Pbn, arrived: Arrived) {
+        let Arrived { buffer, digests, result } = arrived;
         if store.io.stage != Stage::Recalling {
             // The device has failed meanwhile.
             return;
@@ -132,7 +124,7 @@ impl Recovery {
         if result.is_ok() {
             let read = buffer.freeze();
             let mut again = Vec::new();
-            for (i, (known, &digest)) in known.into_iter().zip(digests).enumerate() {
+            for (i, (known, digest)) in known.into_iter().zip(digests).enumerate() {
                 let (pbn, block) = (first + count(i), read.block(i));
                 if !proofs.note_content(store, pbn, block, digest) {
                     continue;

@@ -12,12 +12,12 @@
 use super::Recovery;
 use super::proof::{is_traced, read_proofs, store_is_known};
 use crate::answers::{Answers, Proofs};
-use crate::buffer::{BufferMut, Slice};
+use crate::buffer::Slice;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{Kind, MapEntry, SLOT_MAX};
 use crate::format::page::PageId;
-use crate::interface::{Action, Class, IoFailure, Legacy, Notice, Promised};
-use crate::io::{IoFor, Stage};
+use crate::interface::{Action, Class, Legacy, Notice, Promised};
+use crate::io::{Arrived, IoFor, Stage};
 use crate::requests::Requests;
 use crate::schedule::Task;
 use crate::scheme::Scheme;
@@ -81,12 +81,14 @@ impl Recovery {
 
     /// A block that takes no link any more has been read, for its content to be written again.
     pub fn copy_arrived(
-        (store, answers, requests): (&mut Store, &mut Answers, &mut Requests),
-        (lbn, pbn, slot): (Lbn, Pbn, u8),
-        buffer: BufferMut,
-        digests: &[Digest],
-        result: Result<(), IoFailure>,
+        store: &mut Store,
+        answers: &mut Answers,
+        requests: &mut Requests,
+        lbn: Lbn,
+        (pbn, slot): (Pbn, u8),
+        arrived: Arrived,
     ) {
+        let Arrived { buffer, digests, result } = arrived;
         answers.end_recalled();
         if result.is_err() && answers.journal.proofs.is_tried_again(pbn) {
             return store.io.schedule.push(Task::Recall);

@@ -7,12 +7,12 @@
 
 use super::Requests;
 use super::read_op::{FromRun, Piece, ReadOp, RunRead};
-use crate::buffer::{BufferMut, Slice};
+use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::format::page::PageId;
-use crate::interface::{Class, Failure, IoFailure, Reply, Request, Segment};
-use crate::io::IoFor;
+use crate::interface::{Class, Failure, Reply, Request, Segment};
+use crate::io::{Arrived, IoFor};
 use crate::memory::Part;
 use crate::schedule::Task;
 use crate::store::Expect;
@@ -112,14 +112,8 @@ impl Requests {
         }
     }
 
-    pub fn read_arrived(
-        &mut self,
-        store: &mut Store,
-        (op, run): (usize, usize),
-        buffer: BufferMut,
-        digests: Vec<Digest>,
-        result: Result<(), IoFailure>,
-    ) {
+    pub fn read_arrived(&mut self, store: &mut Store, op: usize, run: usize, arrived: Arrived) {
+        let Arrived { buffer, digests, result } = arrived;
         let read = &mut self.reads[op];
         let blocks = buffer.blocks();
         read.runs[run].arrived = Some((buffer.freeze().slice(0, blocks), digests));

@@ -10,11 +10,11 @@ use super::Requests;
 use super::place::{Written, link};
 use super::write_op::{WriteOp, WriteStage};
 use crate::answers::{Answers, RECALLED};
-use crate::buffer::{BufferMut, Slice};
+use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
-use crate::interface::{Class, Failure, IoFailure, Request, RequestId};
-use crate::io::IoFor;
+use crate::interface::{Class, Failure, Request, RequestId};
+use crate::io::{Arrived, IoFor};
 use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::Space;
@@ -217,12 +217,12 @@ impl Requests {
         store: &mut Store,
         scheme: &mut Scheme,
         answers: &mut Answers,
-        (op, pbn): (usize, Pbn),
-        buffer: BufferMut,
-        digests: &[Digest],
-        result: Result<(), IoFailure>,
+        op: usize,
+        pbn: Pbn,
+        arrived: Arrived,
     ) {
-        let slice = buffer.freeze().slice(0, 1);
+        let (digest, result) = (arrived.digest(0), arrived.result);
+        let slice = arrived.buffer.freeze().slice(0, 1);
         if matches!(self.writes[op].stage, WriteStage::Comparing { .. }) {
             let waiting = store.contents.comparing.remove(&pbn).expect("who compares has asked");
             return waiting
@@ -233,7 +233,6 @@ impl Requests {
             return self.end_write(store, answers, op, Some(Failure::Io));
         }
         let write = &mut self.writes[op];
-        let digest = digests.first().copied().unwrap_or(Digest::Partial);
         write.stage = WriteStage::Verifying { buffer: slice, digest, pbn };
         self.go_on_writing(store, scheme, answers, op);
     }

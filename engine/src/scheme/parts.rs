@@ -19,7 +19,7 @@ pub(super) fn pages_in_flight_max(store: &Store) -> usize {
 }
 
 /// Content that an epoch relies on, as far as it is under way.
-pub(super) struct Content {
+pub(crate) struct Content {
     /// Writes with a lower number belong to this epoch or an earlier one.
     horizon: IoId,
     /// How many of them have not ended.
@@ -50,7 +50,7 @@ impl Content {
 }
 
 /// The map pages of an epoch, by their numbers: each is handed out once, when it is in memory.
-pub(super) struct MapPages {
+pub(crate) struct MapPages {
     due: VecDeque<u64>,
     /// Those on their way into memory, and those that were put off.
     loading: Vec<u64>,

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Where a commit stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// What the epoch's LBNs meant before is gathered.
     Gather,
     /// A large epoch waits for its content.

@@ -6,7 +6,7 @@ use crate::units::Epoch;
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(crate) enum At {
     /// Copies need places.
     Places,
     Pages,

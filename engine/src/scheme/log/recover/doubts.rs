@@ -11,7 +11,7 @@ use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{self, PageId, SECTORS};
 use crate::interface::{Class, Notice};
-use crate::io::IoFor;
+use crate::io::{Arrived, IoFor};
 use crate::store::Store;
 use crate::tables::Unchained;
 use crate::units::{BLOCK_SIZE, Epoch, Pbn};
@@ -63,14 +63,14 @@ impl Doubting {
     }
 
     /// Content that was doubted has arrived.
-    pub fn content_arrived(&mut self, store: &Store, pbn: Pbn, name: FingerprintEntry, buffer: BufferMut, digests: &[Digest]) {
+    pub fn content_arrived(&mut self, store: &Store, pbn: Pbn, name: FingerprintEntry, arrived: Arrived) {
         let is_right = match name.kind {
-            Kind::Fingerprint => digests.first() == Some(&Digest::Of(name.value)),
-            _ => store.keys.fingerprinter.checksum(buffer.block(0)) == name.value,
+            Kind::Fingerprint => arrived.digest(0) == Digest::Of(name.value),
+            _ => store.keys.fingerprinter.checksum(arrived.buffer.block(0)) == name.value,
         };
         self.reads -= 1;
         if is_right {
-            self.again.push((pbn, buffer.freeze().slice(0, 1)));
+            self.again.push((pbn, arrived.buffer.freeze().slice(0, 1)));
         } else {
             self.wrong.insert(pbn);
         }

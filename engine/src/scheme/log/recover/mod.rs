@@ -31,16 +31,13 @@ pub(crate) use limits::Limits;
 pub(crate) use walk::Walk;
 
 use super::Log;
-use crate::buffer::BufferMut;
-use crate::fingerprint::Digest;
 use crate::format::anchor::Anchor;
-use crate::format::entry::FingerprintEntry;
-use crate::format::page::PageId;
-use crate::interface::{Class, IoFailure, Notice};
-use crate::io::{IoFor, READ_RETRIES, Which};
+use crate::format::entry::Kind;
+use crate::interface::{Class, Notice};
+use crate::io::{Arrived, IoFor, READ_RETRIES};
 use crate::store::Store;
 use crate::tables::Unchained;
-use crate::units::{Bytes, Epoch, Pbn, Time};
+use crate::units::{Bytes, Epoch, Time};
 use doubts::Doubting;
 use reading::{Read, Reading};
 use settle::Settling;
@@ -130,68 +127,35 @@ impl Opening {
         }
     }
 
-    /// What lies at the place of a unit has arrived.
+    /// A block that was asked for has arrived: a unit, content that may not have been flushed, or a page that may hold the epoch of such content.
     ///
     /// # Errors
     /// As [`Self::go_on`].
-    pub fn walk_arrived(&mut self, store: &mut Store, which: Which, pbn: Pbn, buffer: BufferMut, result: Result<(), IoFailure>) -> Opened {
-        let at = store.geometry.block_at(pbn);
-        if result.is_err() {
-            return self.read_again(store, IoFor::WalkRead { which, pbn }, at, false, Class::Log);
+    pub fn arrived(&mut self, store: &mut Store, what: IoFor, arrived: Arrived) -> Opened {
+        if arrived.result.is_err() {
+            return self.read_again(store, what);
         }
-        if let State::Reading(reading) = &mut self.state {
-            reading.arrived(store, which, pbn, buffer);
-            self.units_read += 1;
-            self.tell_progress(store);
-        }
-        self.go_on(store)
-    }
-
-    /// Content that may not have been flushed has arrived.
-    ///
-    /// # Errors
-    /// As [`Self::go_on`].
-    pub fn doubt_arrived(
-        &mut self,
-        store: &mut Store,
-        pbn: Pbn,
-        name: FingerprintEntry,
-        buffer: BufferMut,
-        digests: &[Digest],
-        result: Result<(), IoFailure>,
-    ) -> Opened {
-        if result.is_err() {
-            let at = store.geometry.block_at(pbn);
-            return self.read_again(
-                store,
-                IoFor::DoubtRead { pbn, name },
-                at,
-                name.kind == crate::format::entry::Kind::Fingerprint,
-                Class::Data,
-            );
-        }
-        if let State::Doubting(doubting) = &mut self.state {
-            doubting.content_arrived(store, pbn, name, buffer, digests);
-        }
-        self.go_on(store)
-    }
-
-    /// A page that may hold the epoch of such content has arrived.
-    ///
-    /// # Errors
-    /// As [`Self::go_on`].
-    pub fn witness_arrived(&mut self, store: &mut Store, id: PageId, buffer: &BufferMut, result: Result<(), IoFailure>) -> Opened {
-        if result.is_err() {
-            return self.read_again(store, IoFor::WitnessRead(id), store.geometry.page_at(id), false, id.region.into());
-        }
-        if let State::Doubting(doubting) = &mut self.state {
-            doubting.page_arrived(store, id, buffer);
+        match (&mut self.state, what) {
+            (State::Reading(reading), IoFor::WalkRead { which, pbn }) => {
+                reading.arrived(store, which, pbn, arrived.buffer);
+                self.units_read += 1;
+                self.tell_progress(store);
+            }
+            (State::Doubting(doubting), IoFor::DoubtRead { pbn, name }) => doubting.content_arrived(store, pbn, name, arrived),
+            (State::Doubting(doubting), IoFor::WitnessRead(id)) => doubting.page_arrived(store, id, &arrived.buffer),
+            _ => {}
         }
         self.go_on(store)
     }
 
     /// A read failed: it is tried again, twice for each block. What cannot be read may be what was acknowledged last, so it is no end.
-    fn read_again(&mut self, store: &mut Store, what: IoFor, at: Bytes, digest: bool, class: Class) -> Opened {
+    fn read_again(&mut self, store: &mut Store, what: IoFor) -> Opened {
+        let (at, digest, class) = match &what {
+            IoFor::WalkRead { pbn, .. } => (store.geometry.block_at(*pbn), false, Class::Log),
+            IoFor::DoubtRead { pbn, name } => (store.geometry.block_at(*pbn), name.kind == Kind::Fingerprint, Class::Data),
+            IoFor::WitnessRead(id) => (store.geometry.page_at(*id), false, id.region.into()),
+            _ => return Ok(Found::Nothing),
+        };
         let failures = self.failures.entry(at).or_default();
         *failures += 1;
         if *failures > READ_RETRIES {
