@@ -3,6 +3,11 @@
 //! 1. Every failure names file and line and says what to do instead.
 //! 2. A list of exceptions names files that exist.
 
+#[path = "tidy/commits.rs"]
+mod commits;
+#[path = "tidy/figures.rs"]
+mod figures;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -39,12 +44,17 @@ fn tracked() -> Vec<String> {
     names.split('\0').filter(|name| !name.is_empty() && root().join(name).is_file()).map(str::to_owned).collect()
 }
 
+/// Says that a test cannot run here, so that `./dev test` counts it.
+fn skipped(test: &str, why: &str) {
+    use std::io::Write as _;
+    writeln!(std::io::stderr(), "SKIPPED {test}: {why}").expect("stderr is open");
+}
+
 /// (name, text) of the tracked files with one of these endings; the test skips itself, aloud, where there is no checkout.
 fn texts(test: &str, endings: &[&str]) -> Vec<(String, String)> {
     let names = tracked();
     if names.is_empty() {
-        use std::io::Write as _;
-        writeln!(std::io::stderr(), "SKIPPED {test}: not a git checkout").expect("stderr is open");
+        skipped(test, "not a git checkout");
     }
     names
         .into_iter()
