@@ -7,6 +7,8 @@
 mod commits;
 #[path = "tidy/figures.rs"]
 mod figures;
+#[path = "tidy/plan.rs"]
+mod plan;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
