@@ -1,3 +1,5 @@
+//! The binary `onefold`.
+
 fn main() -> std::process::ExitCode {
     onefold::cli::main()
 }

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 
+import figures
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOLDS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
 # A figure that is measured and has no target yet.
@@ -56,6 +58,7 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--record", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dir", default=os.environ.get("TMPDIR", "/var/tmp"))
     options = parser.parse_args()
@@ -74,6 +77,7 @@ def main():
             parser.error(f"there is no '{name}'; ./dev bench --list has the names")
         if rows[name]["runner"] == "papers":
             parser.error(f"{name} has options of its own and is run alone: ./dev bench {name}")
+    table = figures.Table() if options.record else None
     missed = 0
     for name in names:
         row = rows[name]
@@ -88,7 +92,7 @@ def main():
             "holds": holds,
             "command": f"./dev bench {name} --seed {options.seed}",
             "seed": options.seed,
-            "commit": commit(),
+            "commit": table.commit if table else commit(),
             "made_of": made,
         }
         if options.json:
@@ -101,8 +105,14 @@ def main():
             for key, part in made.items():
                 print(f"  {key}: {part}")
             sys.stdout.flush()
+        if table:
+            table.add(report, report["command"])
     return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except figures.Refused as refused:
+        print(f"dev: {refused}", file=sys.stderr)
+        sys.exit(2)

@@ -2,11 +2,13 @@
 # Measure a figure of docs/plan.md, and say whether it holds.
 #
 # usage: ./dev bench --list
-#        ./dev bench NAME... [--json] [--seed N] [--dir DIRECTORY]
-#        ./dev bench --all [--json]
-#        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--recorded DIRECTORY] [--jobs N] [--json]
+#        ./dev bench NAME... [--json] [--record] [--seed N] [--dir DIRECTORY]
+#        ./dev bench --all [--json] [--record]
+#        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--recorded DIRECTORY] [--jobs N] [--json] [--record]
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 where a target is missed.
+# --record appends each figure to docs/figures.tsv, with the date, the commit and the processor (docs/testing.md). It refuses a work tree whose code
+# differs from the last commit. Without it nothing in the tree changes. Of `papers` it records each target, and prints them as --json does.
 # Benchmarks marked `counts` and `steps` run the engine in the simulator; `live`, `log`, `reopen`, `space`, `record` and `pace` run the built binary on this machine, need fio,
 # libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp). `replay` and `workloads` need root, FUSE and loop devices besides.
 # `fronts` needs root, FUSE and loop devices, `killed` FUSE; ONEFOLD_BENCH_TREE is the tree that they copy (/usr/share and /usr/share/doc).
@@ -21,10 +23,19 @@ if [[ " $* " == *" --list "* ]]; then
     exec python3 tools/bench/bench.py --list
 fi
 [[ $# -gt 0 ]] || misused "bench: which one? ./dev bench --list has the names"
-if [[ $1 == papers ]]; then
+words=() recorded=
+for word in "$@"; do
+    if [[ $word == --record ]]; then recorded=--record; else words+=("$word"); fi
+done
+# Before anything is built: a build takes minutes.
+[[ -z $recorded ]] || python3 tools/bench/figures.py ready
+if [[ ${words[0]:-} == papers ]]; then
     bash tools/dev/setup.sh build >/dev/null
     cargo build --release --locked --quiet -p onefold-sim
-    exec "$(target_dir)/release/onefold-sim" papers --out "$(target_dir)/report" "${@:2}"
+    papers=("$(target_dir)/release/onefold-sim" papers --out "$(target_dir)/report" "${words[@]:1}")
+    [[ -n $recorded ]] || exec "${papers[@]}"
+    "${papers[@]}" --json | python3 tools/bench/figures.py record "./dev bench ${words[*]}"
+    exit
 fi
 bash tools/dev/setup.sh build >/dev/null
 need fio python3-libnbd python3
@@ -34,4 +45,4 @@ ONEFOLD_SIM="$(target_dir)/release/onefold-sim"
 cargo build --release --locked --quiet -p onefold --example cutfs
 ONEFOLD_CUTFS="$(target_dir)/release/examples/cutfs"
 export ONEFOLD_SIM ONEFOLD_CUTFS
-exec /usr/bin/python3 tools/bench/bench.py "$@"
+exec /usr/bin/python3 tools/bench/bench.py "${words[@]}" ${recorded:+--record}

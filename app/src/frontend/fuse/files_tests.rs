@@ -1,3 +1,5 @@
+//! Tests of what the FUSE mount shows and answers.
+
 use super::*;
 use crate::frontend::fuse::wire::InHeader;
 use zerocopy::FromZeros;

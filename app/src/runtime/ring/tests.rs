@@ -1,3 +1,5 @@
+//! Tests of the acknowledgement ring: what the next server finds in it.
+
 use super::*;
 use onefold_engine::interface::Trace;
 

@@ -1,3 +1,5 @@
+//! Tests of FUSE messages: what the kernel sends, and what it is sent.
+
 use super::replies::*;
 use super::*;
 
