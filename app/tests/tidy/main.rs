@@ -2,6 +2,9 @@
 //!
 //! 1. Every failure names file and line and says what to do instead.
 //! 2. A list of exceptions names files that exist.
+//! 3. What holds for the structure of the code rather than for its form is in `structure/`.
+
+mod structure;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
