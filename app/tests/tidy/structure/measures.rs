@@ -1,0 +1,83 @@
+//! What is counted of a crate, file by file.
+
+use super::Found;
+use super::source::{Source, Token};
+use super::tree::Tree;
+
+/// Lines of a function, from `fn` to the brace that closes it.
+const FUNCTION_LINES_MAX: usize = 70;
+/// Columns of a line.
+const COLUMNS_MAX: usize = 140;
+/// Where the commit schemes lie.
+const SCHEMES: &[&str] = &["engine/src/scheme/"];
+/// Who else may name one: the format, which describes the medium of each.
+const MAY_NAME_SCHEMES: &[&str] = &["engine/src/format/"];
+/// Parts of names in code (of fields, functions, modules; types have to be imported first) that only one scheme has.
+const SCHEME_WORDS: &[&str] = &["log", "ordered"];
+
+/// A line of the report for each that `find` gives, with its line, of each file.
+fn each<'a, T: Into<String>, I: IntoIterator<Item = (usize, T)>>(tree: &'a Tree, find: impl Fn(&'a Source) -> I) -> Found {
+    let of_file = |source: &'a Source| find(source).into_iter().map(|(line, says)| format!("{}:{line}: {}", source.name, says.into()));
+    Found::of(tree.sources.iter().flat_map(of_file).collect())
+}
+
+/// The fields of the engine.
+pub fn engine_fields(tree: &Tree) -> Found {
+    each(tree, |source| source.fields.iter().filter(|(owner, ..)| owner == "Engine").map(|(_, field, line)| (*line, field.as_str())))
+}
+
+/// The files with methods of the engine.
+pub fn engine_impls(tree: &Tree) -> Found {
+    let first = |source: &Source| source.impls.iter().find(|(owner, _)| owner == "Engine").map(|(_, line)| (*line, "impl Engine"));
+    each(tree, first)
+}
+
+/// Calls that panic where a promise that the types do not make is broken.
+pub fn panic_calls(tree: &Tree) -> Found {
+    let call = |window: &[Token]| match [&*window[0].text, &*window[1].text, &*window[2].text] {
+        [".", name @ ("expect" | "unwrap"), "("] => Some((window[1].line, format!(".{name}("))),
+        ["unreachable", "!", _] => Some((window[0].line, "unreachable!".to_owned())),
+        _ => None,
+    };
+    each(tree, |source| source.tokens.windows(3).filter_map(call))
+}
+
+/// Functions that are too long.
+pub fn long_functions(tree: &Tree) -> Found {
+    each(tree, |source| {
+        source.functions.iter().filter_map(|function| {
+            let lines = function.lines.clone().count();
+            (lines > FUNCTION_LINES_MAX).then(|| (*function.lines.start(), format!("{} has {lines} lines", function.name)))
+        })
+    })
+}
+
+/// Lines that are too long.
+pub fn long_lines(tree: &Tree) -> Found {
+    let long = |source: &'_ Source| source.columns.clone().into_iter().filter(|(_, columns)| *columns > COLUMNS_MAX);
+    each(tree, |source| long(source).map(|(line, columns)| (line, format!("{columns} columns"))))
+}
+
+/// The files that know a scheme, and where they name it.
+pub fn scheme_names(tree: &Tree) -> Found {
+    let mut found = Found::of(Vec::new());
+    let lies_in = |file: usize, places: &[&str]| places.iter().any(|place| tree.sources[file].name.starts_with(place));
+    for (file, source) in tree.sources.iter().enumerate() {
+        if lies_in(file, SCHEMES) || lies_in(file, MAY_NAME_SCHEMES) {
+            continue;
+        }
+        let imports = tree.imports.iter().filter(|import| import.from == file && lies_in(import.to, SCHEMES));
+        let mut named: Vec<(usize, String)> = imports.map(|import| (import.line, import.path.clone())).collect();
+        let words = source.tokens.iter().filter(|token| names_scheme(&token.text));
+        named.extend(words.map(|token| (token.line, token.text.clone())));
+        named.sort();
+        named.dedup();
+        found.number += usize::from(!named.is_empty());
+        found.lines.extend(named.into_iter().map(|(line, name)| format!("{}:{line}: {name}", source.name)));
+    }
+    found
+}
+
+fn names_scheme(name: &str) -> bool {
+    name == "CommitMode" || name.split('_').any(|part| SCHEME_WORDS.contains(&part))
+}

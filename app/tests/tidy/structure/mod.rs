@@ -1,0 +1,116 @@
+//! The structure of the code as a test: who owns state, who imports whom, how long things are.
+//!
+//! 1. Each measure has a limit, which is today's number, and a target. More than the limit fails; less fails as well, until the limit is lowered: what was
+//!    won is not lost again. At its target a measure is a plain rule: no more than that.
+//! 2. Each failure says what was found, file by file and line by line.
+//! 3. Only product code counts, and only that of crates that are named here.
+//!
+//! `cargo test -p onefold --test tidy structure -- --nocapture` shows all the numbers.
+
+mod circles;
+mod layers;
+mod measures;
+mod source;
+mod tests;
+mod tree;
+
+use layers::Layers;
+use tree::Tree;
+
+/// What a measure has found.
+pub struct Found {
+    pub number: usize,
+    /// `file:line: what`.
+    pub lines: Vec<String>,
+}
+
+impl Found {
+    /// Each line counts.
+    fn of(lines: Vec<String>) -> Self {
+        Self { number: lines.len(), lines }
+    }
+}
+
+/// A number that may only fall.
+struct Measure {
+    what: &'static str,
+    limit: usize,
+    target: usize,
+    /// What to do about it.
+    advice: &'static str,
+    find: fn(&Tree) -> Found,
+}
+
+const fn measure(what: &'static str, limit: usize, target: usize, advice: &'static str, find: fn(&Tree) -> Found) -> Measure {
+    Measure { what, limit, target, advice, find }
+}
+
+/// The limits of `engine/src`: what, limit, target.
+const ENGINE: &[Measure] = &[
+    measure("fields of Engine", 66, 15, "give the state to the component whose methods use it", measures::engine_fields),
+    measure("files with methods of Engine", 53, 5, "put the method on the component that owns what it touches", measures::engine_impls),
+    measure("files in a circle of imports", 71, 0, "move what both need below both; there is no circle without", circles::files),
+    measure("folders in a circle of imports", 8, 0, "move what both need below both; there is no circle without", circles::folders),
+    measure("imports that go up", 77, 0, "let the upper layer call the lower one", imports_up),
+    measure("expect, unwrap, unreachable", 234, 60, "keep the data in the variant of an enum that has it", measures::panic_calls),
+    measure("files that name a scheme", 33, 0, "ask by the interface that all schemes have", measures::scheme_names),
+    measure("long functions", 2, 0, "name its steps", measures::long_functions),
+    measure("long lines", 222, 0, "break it", measures::long_lines),
+];
+
+/// The limits of `app/src`.
+const APP: &[Measure] = &[
+    measure("files in a circle of imports", 60, 0, "move what both need below both; there is no circle without", circles::files),
+    measure("folders in a circle of imports", 7, 0, "move what both need below both; there is no circle without", circles::folders),
+    measure("long functions", 0, 0, "name its steps", measures::long_functions),
+    measure("long lines", 158, 0, "break it", measures::long_lines),
+];
+
+fn page() -> String {
+    std::fs::read_to_string(crate::root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there")
+}
+
+fn imports_up(tree: &Tree) -> Found {
+    Layers::read(&page()).imports_up(tree)
+}
+
+/// What is to be said of a measure that found this in the folder; nothing where all is well.
+fn complaint(folder: &str, measure: &Measure, found: &Found) -> Option<String> {
+    let Measure { what, limit, target, advice, .. } = measure;
+    let number = found.number;
+    if number > *limit {
+        let lines: String = found.lines.iter().map(|line| format!("\n    {line}")).collect();
+        return Some(format!("{folder}: {what}: {number}, and {limit} is the limit: {advice}{lines}"));
+    }
+    (number < *limit && limit > target).then(|| {
+        let limit_now = number.max(*target);
+        format!("{folder}: {what}: {number}. Lower the limit in app/tests/tidy/structure/mod.rs from {limit} to {limit_now} (the target is {target})")
+    })
+}
+
+/// The product code of a crate; `None` where there is no checkout.
+fn tree(test: &str, folder: &str) -> Option<Tree> {
+    let files = crate::texts(test, &[".rs"]);
+    let tree = Tree::read(folder, files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    (!files.is_empty()).then_some(tree)
+}
+
+#[test]
+fn structure_keeps_its_limits() {
+    let mut findings = Vec::new();
+    for (folder, measures) in [("engine/src", ENGINE), ("app/src", APP)] {
+        let Some(tree) = tree("structure_keeps_its_limits", folder) else { return };
+        for measure in measures {
+            let found = (measure.find)(&tree);
+            println!("{folder}: {}: {}, target {}", measure.what, found.number, measure.target);
+            findings.extend(complaint(folder, measure, &found));
+        }
+    }
+    crate::pass_or_list(&findings);
+}
+
+#[test]
+fn structure_has_a_layer_for_each_module() {
+    let Some(tree) = tree("structure_has_a_layer_for_each_module", "engine/src") else { return };
+    crate::pass_or_list(&Layers::read(&page()).gaps(&tree));
+}

@@ -1,0 +1,186 @@
+//! Each measure counts what breaks its rule, and nothing that keeps it.
+
+use super::layers::Layers;
+use super::tree::Tree;
+use super::{Found, Measure, circles, complaint, measures};
+
+fn tree(files: &[(&str, &str)]) -> Tree {
+    Tree::read("engine/src", files.iter().copied())
+}
+
+/// What a measure finds in a crate of one file.
+fn found(find: fn(&Tree) -> Found, text: &str) -> Vec<String> {
+    let found = find(&tree(&[("engine/src/engine.rs", text)]));
+    assert_eq!(found.number, found.lines.len());
+    found.lines
+}
+
+/// Who imports whom.
+fn imports(files: &[(&str, &str)]) -> Vec<String> {
+    let tree = tree(files);
+    let short = |file: usize| tree.sources[file].name.trim_start_matches("engine/src/");
+    let mut imports: Vec<String> = tree.imports.iter().map(|import| format!("{} {}", short(import.from), short(import.to))).collect();
+    imports.sort();
+    imports
+}
+
+#[test]
+fn structure_follows_a_name_to_the_file_that_defines_it() {
+    let files = [
+        ("engine/src/lib.rs", "mod a; mod b; pub use b::Deep; type Map = u8;"),
+        ("engine/src/a.rs", "use crate::b::{Deep, own as other}; use crate::Map; use std::fmt; fn f() { vec![crate::b::c::Two::new(1)]; }"),
+        ("engine/src/b/mod.rs", "mod c; mod d; pub use c::Deep; pub(crate) fn own() {}"),
+        ("engine/src/b/c.rs", "pub use super::d::Deep; pub struct Two;\nmod inner { use super::Two; use super::super::own; }"),
+        ("engine/src/b/d.rs", "pub struct Deep; fn f(deep: Deep) -> super::super::a::A { Deep::new() }"),
+    ];
+    let expected = ["a.rs b/c.rs", "a.rs b/d.rs", "a.rs b/mod.rs", "a.rs lib.rs", "b/c.rs b/mod.rs", "b/d.rs a.rs"];
+    assert_eq!(imports(&files), expected);
+}
+
+#[test]
+fn structure_tells_a_name_that_is_passed_on_from_one_that_is_used() {
+    let child = ("engine/src/b.rs", "pub struct B;");
+    let none: [&str; 0] = [];
+    assert_eq!(imports(&[("engine/src/lib.rs", "mod b; pub use b::B;"), child]), none);
+    assert_eq!(imports(&[("engine/src/lib.rs", "mod b; pub use b::B; struct A(B);"), child]), ["lib.rs b.rs"]);
+    assert_eq!(imports(&[("engine/src/lib.rs", "mod b; struct A(b::B);"), child]), ["lib.rs b.rs"]);
+    assert_eq!(imports(&[("engine/src/lib.rs", "mod b; use b as c; struct A(c::B);"), child]), ["lib.rs b.rs"]);
+}
+
+#[test]
+fn structure_prefers_an_item_to_a_module_of_its_name() {
+    let files = [
+        ("engine/src/lib.rs", "mod a; mod b;"),
+        ("engine/src/a.rs", "use crate::b::c;"),
+        ("engine/src/b/mod.rs", "mod c; mod d; pub use d::c;"),
+        ("engine/src/b/c.rs", "pub struct C;"),
+        ("engine/src/b/d.rs", "use super::c::C; pub fn c() {}"),
+    ];
+    assert_eq!(imports(&files), ["a.rs b/d.rs", "b/d.rs b/c.rs"]);
+}
+
+#[test]
+fn structure_leaves_tests_alone() {
+    let files = [
+        ("engine/src/lib.rs", "mod b; #[cfg(test)] mod kit; #[cfg(test)] use b::B; #[cfg(test)] mod tests { use crate::b::B; }"),
+        ("engine/src/b.rs", "pub struct B; #[cfg(test)] #[path = \"b_tests.rs\"] mod tests; #[cfg(test)] fn f() -> crate::A { crate::A }"),
+        ("engine/src/b_tests.rs", "use crate::A;"),
+        ("engine/src/kit.rs", "use crate::A;"),
+        ("engine/src/tests/c.rs", "use crate::b::B;"),
+    ];
+    let none: [&str; 0] = [];
+    assert_eq!(imports(&files), none);
+    let text = "fn f() {}\n#[cfg(test)]\nmod tests {\n    impl Engine { fn g() { x.unwrap(); } }\n}\n";
+    assert!(found(measures::panic_calls, text).is_empty() && found(measures::engine_impls, text).is_empty());
+}
+
+#[test]
+fn structure_counts_circles_of_files() {
+    let circle = [
+        ("engine/src/a.rs", "use crate::b::B; pub struct A;"),
+        ("engine/src/b.rs", "fn f() { crate::c::c() }"),
+        ("engine/src/c.rs", "use super::a::A;"),
+        ("engine/src/d.rs", "use crate::a::A;"),
+    ];
+    let found = circles::files(&tree(&circle));
+    assert_eq!(
+        (found.number, found.lines),
+        (3, vec!["engine/src/c.rs:1: super::a::A leads to engine/src/a.rs, which leads back".to_owned()])
+    );
+    assert_eq!(circles::files(&tree(&circle[1..])).number, 0);
+}
+
+#[test]
+fn structure_counts_circles_of_folders() {
+    let files = [
+        ("engine/src/a/one.rs", "use crate::b::B;"),
+        ("engine/src/a/mod.rs", "mod one; mod two;"),
+        ("engine/src/a/two.rs", ""),
+        ("engine/src/b.rs", "use c::C; pub struct B;"),
+        ("engine/src/b/c.rs", "pub struct C; use crate::a::two::Two;"),
+    ];
+    let found = circles::folders(&tree(&files));
+    assert_eq!((found.number, found.lines.len()), (2, 1), "{:?}", found.lines);
+    assert_eq!(circles::files(&tree(&files)).number, 0);
+    assert_eq!(circles::folders(&tree(&files[1..])).number, 0);
+    // A file and a folder beside it.
+    let files = [("engine/src/a.rs", "use crate::b::one::One;"), ("engine/src/b/one.rs", ""), ("engine/src/b/two.rs", "use crate::a::A;")];
+    let folder = ("engine/src/b/mod.rs", "mod one; mod two;");
+    assert_eq!(circles::folders(&tree(&[&files[..], &[folder]].concat())).number, 1);
+    assert_eq!(circles::folders(&tree(&[files[1], files[2], folder])).number, 0);
+}
+
+#[test]
+fn structure_counts_imports_that_go_up() {
+    let page =
+        "## Layers of the engine\n\n| layer | modules |\n|---|---|\n| low | `a`, `c/one` |\n| high | `b`, `c` |\n\n## Next\n| x | `y` |\n";
+    let layers = Layers::read(page);
+    let files = [
+        ("engine/src/lib.rs", "mod a; mod b; mod c;"),
+        ("engine/src/a.rs", "use crate::c::one::One; use crate::c::two::Two;"),
+        ("engine/src/b.rs", "use crate::a::A; use crate::c::two::Two;"),
+        ("engine/src/c/mod.rs", "mod one; mod two;"),
+        ("engine/src/c/one.rs", "use super::two::Two;"),
+        ("engine/src/c/two.rs", ""),
+    ];
+    let found = layers.imports_up(&tree(&files));
+    assert_eq!(found.number, 2, "{:?}", found.lines);
+    assert_eq!(found.lines[0], "engine/src/a.rs:1: crate::c::two::Two goes up from 'low' to 'high' (engine/src/c/two.rs)");
+    assert!(layers.gaps(&tree(&files)).is_empty());
+    assert_eq!(layers.gaps(&tree(&[&files[..3], &[("engine/src/d.rs", "")]].concat())).len(), 3);
+    assert_eq!(Layers::read(&page.replace("`a`", "`a`, `b`")).gaps(&tree(&files)).len(), 1);
+}
+
+#[test]
+fn structure_counts_fields_and_methods_of_the_engine() {
+    let text = "pub struct Engine {\n    a: Map<K, V>,\n    pub(crate) b: u8,\n}\nstruct Other { c: u8 }\nimpl Engine {}\nimpl Other {}\nimpl Engine {}";
+    assert_eq!(found(measures::engine_fields, text), ["engine/src/engine.rs:2: a", "engine/src/engine.rs:3: b"]);
+    assert_eq!(found(measures::engine_impls, text), ["engine/src/engine.rs:6: impl Engine"]);
+    assert_eq!(found(measures::engine_impls, "impl fmt::Debug for crate::Engine {} impl From<Engine> for Other {}").len(), 1);
+}
+
+#[test]
+fn structure_counts_calls_that_panic() {
+    let text = "fn f() {\n    a.expect(\"b\").c.unwrap();\n    assert!(d.unwrap());\n    unreachable!();\n}";
+    assert_eq!(found(measures::panic_calls, text).len(), 4);
+    let text = "fn expect() { a.unwrap_or_default(); self.expect_content(); expect(); // .unwrap()\n \".unwrap()\" }";
+    assert!(found(measures::panic_calls, text).is_empty());
+}
+
+#[test]
+fn structure_counts_long_functions_and_lines() {
+    let function = |lines: usize| format!("impl A {{\n    /// Doc.\n    fn f() {{\n{}    }}\n}}\n", "        g();\n".repeat(lines - 2));
+    assert_eq!(found(measures::long_functions, &function(71)), ["engine/src/engine.rs:3: A::f has 71 lines"]);
+    assert!(found(measures::long_functions, &function(70)).is_empty());
+    let line = |columns: usize| format!("\n// {}\n", "é".repeat(columns - 3));
+    assert_eq!(found(measures::long_lines, &line(141)), ["engine/src/engine.rs:2: 141 columns"]);
+    assert!(found(measures::long_lines, &line(140)).is_empty());
+}
+
+#[test]
+fn structure_counts_files_that_name_a_scheme() {
+    for text in ["fn f() { self.log; }", "fn f() { x.is_log_live() }", "fn f() -> CommitMode {}", "use crate::log::Live;"] {
+        let files = [("engine/src/a.rs", text), ("engine/src/log/mod.rs", "pub struct Live; fn f() { self.log; }")];
+        assert_eq!(measures::scheme_names(&tree(&files)).number, 1, "{text}");
+    }
+    for text in
+        ["fn f() { self.ledger.wrote(Class::Log); }", "/// The log.\nfn f() { x.ilog2(); logical }", "use crate::format::unit::Unit;"]
+    {
+        let files = [("engine/src/a.rs", text), ("engine/src/format/unit.rs", "pub struct Unit { log: u8 }")];
+        assert_eq!(measures::scheme_names(&tree(&files)).number, 0, "{text}");
+    }
+}
+
+#[test]
+fn structure_complains_of_more_and_of_less_than_the_limit() {
+    let measure = |limit, target| Measure { what: "x", limit, target, advice: "y", find: measures::panic_calls };
+    let says = |number, limit, target| {
+        let found = Found { number, lines: vec!["a.rs:1: z".to_owned()] };
+        complaint("engine/src", &measure(limit, target), &found).unwrap_or_default()
+    };
+    assert_eq!(says(5, 5, 2), "");
+    assert_eq!(says(6, 5, 2), "engine/src: x: 6, and 5 is the limit: y\n    a.rs:1: z");
+    assert!(says(4, 5, 2).contains("from 5 to 4 (the target is 2)") && says(1, 5, 2).contains("from 5 to 2"));
+    assert_eq!((says(1, 2, 2), says(0, 0, 0)), (String::new(), String::new()));
+    assert!(says(1, 0, 0).contains("0 is the limit"));
+}
