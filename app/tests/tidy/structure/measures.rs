@@ -8,8 +8,10 @@ use super::tree::Tree;
 const FUNCTION_LINES_MAX: usize = 70;
 /// Columns of a line.
 const COLUMNS_MAX: usize = 140;
-/// Where the commit schemes lie.
-const SCHEMES: &[&str] = &["engine/src/scheme/"];
+/// Where the interface of the commit schemes lies, and they themselves.
+const SCHEME: &[&str] = &["engine/src/scheme/"];
+/// Where each of them lies.
+const SCHEMES: &[&str] = &["engine/src/scheme/log/", "engine/src/scheme/ordered/"];
 /// Who else may name one: the format, which describes the medium of each.
 const MAY_NAME_SCHEMES: &[&str] = &["engine/src/format/"];
 /// Parts of names in code (of fields, functions, modules; types have to be imported first) that only one scheme has.
@@ -63,7 +65,7 @@ pub fn scheme_names(tree: &Tree) -> Found {
     let mut found = Found::of(Vec::new());
     let lies_in = |file: usize, places: &[&str]| places.iter().any(|place| tree.sources[file].name.starts_with(place));
     for (file, source) in tree.sources.iter().enumerate() {
-        if lies_in(file, SCHEMES) || lies_in(file, MAY_NAME_SCHEMES) {
+        if lies_in(file, SCHEME) || lies_in(file, MAY_NAME_SCHEMES) {
             continue;
         }
         let imports = tree.imports.iter().filter(|import| import.from == file && lies_in(import.to, SCHEMES));

@@ -159,8 +159,8 @@ fn structure_counts_long_functions_and_lines() {
 
 #[test]
 fn structure_counts_files_that_name_a_scheme() {
-    for text in ["fn f() { self.log; }", "fn f() { x.is_log_live() }", "fn f() -> CommitMode {}", "use crate::log::Live;"] {
-        let files = [("engine/src/a.rs", text), ("engine/src/log/mod.rs", "pub struct Live; fn f() { self.log; }")];
+    for text in ["fn f() { self.log; }", "fn f() { x.is_log_live() }", "fn f() -> CommitMode {}", "use crate::scheme::log::Live;"] {
+        let files = [("engine/src/a.rs", text), ("engine/src/scheme/mod.rs", "pub mod log;"), ("engine/src/scheme/log/mod.rs", "pub struct Live; fn f() { self.log; }")];
         assert_eq!(measures::scheme_names(&tree(&files)).number, 1, "{text}");
     }
     for text in
