@@ -10,6 +10,7 @@
 mod circles;
 mod layers;
 mod measures;
+mod roads;
 mod source;
 mod tests;
 mod tree;
@@ -113,4 +114,11 @@ fn structure_keeps_its_limits() {
 fn structure_has_a_layer_for_each_module() {
     let Some(tree) = tree("structure_has_a_layer_for_each_module", "engine/src") else { return };
     crate::pass_or_list(&Layers::read(&page()).gaps(&tree));
+}
+
+#[test]
+fn structure_has_the_roads_that_the_page_lists() {
+    let (roads, wrong) = roads::wrong(&page(), |file| std::fs::read_to_string(crate::root().join(file)).ok());
+    assert!(roads > 0, "ARCHITECTURE.md lists a road by its functions");
+    crate::pass_or_list(&wrong);
 }

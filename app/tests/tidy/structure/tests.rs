@@ -2,7 +2,7 @@
 
 use super::layers::Layers;
 use super::tree::Tree;
-use super::{Found, Measure, circles, complaint, measures};
+use super::{Found, Measure, circles, complaint, measures, roads};
 
 fn tree(files: &[(&str, &str)]) -> Tree {
     Tree::read("engine/src", files.iter().copied())
@@ -169,6 +169,23 @@ fn structure_counts_files_that_name_a_scheme() {
         let files = [("engine/src/a.rs", text), ("engine/src/format/unit.rs", "pub struct Unit { log: u8 }")];
         assert_eq!(measures::scheme_names(&tree(&files)).number, 0, "{text}");
     }
+}
+
+#[test]
+fn structure_finds_what_is_wrong_with_a_road() {
+    let read = |file: &str| {
+        (file == "a.rs")
+            .then(|| "impl A {\nfn one(&self) { self.two(); }\nfn two(&self) {}\n}\nfn three() {}\ntrait T { fn four() {} }".to_owned())
+    };
+    let wrong = |page: &str| roads::wrong(page, read).1.len();
+    let good = "# A\n1. `a.rs`: `A::one` begins,\n   and ends.\n2. `a.rs`: `A::two`\n3. The device has its turn.\n4. `a.rs`: `three`\n\n1. Of `b.rs`.\n";
+    assert_eq!((roads::wrong(good, read).0, wrong(good)), (1, 0));
+    assert_eq!(wrong(&good.replace("A::two", "A::three")), 1);
+    assert_eq!(wrong(&good.replace("`A::one`", "`one`")), 1);
+    assert_eq!(wrong(&good.replace("1. `a.rs`", "1. `c.rs`")), 1);
+    assert_eq!(wrong(&good.replace("3. The device has its turn.\n", "")), 1);
+    assert_eq!(wrong(&good.replace("The device has", "`a.rs` has")), 1);
+    assert_eq!(wrong(&format!("# A\n{}", "1. `a.rs`: `T::four`\n2. Words.\n".repeat(16))), 1);
 }
 
 #[test]
