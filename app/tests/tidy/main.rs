@@ -161,7 +161,10 @@ fn flushes_are_asked_for_where_they_belong() {
         }
         for (number, line) in text.lines().enumerate() {
             if line.contains(".flush(FlushFor::") || line.contains("Action::Flush") && name != "engine/src/io/mod.rs" {
-                findings.push(format!("{name}:{}: a commit scheme, recovery or the life of the volume asks for it, by `Io::flush`", number + 1));
+                findings.push(format!(
+                    "{name}:{}: a commit scheme, recovery or the life of the volume asks for it, by `Io::flush`",
+                    number + 1
+                ));
             }
         }
     }

@@ -5,7 +5,6 @@ use crate::interface::{IoFailure, IoId};
 use crate::io::{Arrived, FlushFor, IoFor, Stage};
 use crate::recovery::Recovery;
 use crate::schedule::Task;
-use crate::scheme::Scheme;
 use crate::space::GRANULE_BLOCKS;
 use crate::units::{Pbn, count};
 
@@ -63,17 +62,11 @@ impl Engine {
                 }
             }
             IoFor::Units { units, carriers, .. } => {
-                if let Scheme::Log(log) = scheme {
-                    log.units_written(store, units, carriers, result.is_ok());
-                }
+                scheme.units_written(store, units, carriers, result.is_ok());
                 let then = recovery.units_written(store, scheme, answers, units);
                 self.go_on_opening(Ok(then));
             }
-            IoFor::CondensedUnits { units } => {
-                if let Scheme::Log(log) = scheme {
-                    log.copies_written(store, units);
-                }
-            }
+            IoFor::CondensedUnits { units } => scheme.copies_written(store, units),
             IoFor::Superblock => self.superblock_copy_written(),
             _ => debug_assert!(false, "the end of a write names something else"),
         }
@@ -129,11 +122,10 @@ impl Engine {
             }
             FlushFor::Superblock => self.superblock_flushed(),
             FlushFor::Closing => self.closing_flushed(),
+            FlushFor::Checkpoint if failed => {}
             FlushFor::Checkpoint => {
-                if let (Scheme::Log(log), false) = (scheme, failed) {
-                    let reached = log.checkpoint_flushed(store);
-                    self.checkpoint_has_come(Ok(reached));
-                }
+                let reached = scheme.checkpoint_flushed(store);
+                self.checkpoint_has_come(Ok(reached));
             }
         }
     }

@@ -10,8 +10,7 @@ use crate::interface::{Action, IoFailure, Notice};
 use crate::io::{FlushFor, Stage};
 use crate::recovery::{Recovery, Step, Then};
 use crate::schedule::Task;
-use crate::scheme::log::Reached;
-use crate::scheme::{Progress, Scheme};
+use crate::scheme::{Progress, Reached};
 use crate::units::Epoch;
 
 impl Engine {
@@ -21,12 +20,7 @@ impl Engine {
             Ok(Then::Wait) => {}
             Ok(Then::Serve) => self.serve(),
             Ok(Then::Recall) => self.go_on_recalling(),
-            Err(damaged) => {
-                if let Some(log) = damaged.log {
-                    self.scheme = Scheme::Log(log);
-                }
-                self.log_is_damaged(damaged.last);
-            }
+            Err(last) => self.log_is_damaged(last),
         }
     }
 
@@ -113,18 +107,17 @@ impl Engine {
         }
     }
 
-    /// Goes on with a checkpoint of the log.
+    /// Goes on with a checkpoint.
     pub(super) fn go_on_with_checkpoint(&mut self) {
         let Self { store, answers, scheme, recovery, .. } = self;
-        let Scheme::Log(log) = &mut *scheme else { return };
         if store.io.failed {
-            if log.has_checkpoint() && store.io.stage == Stage::Opening {
+            if scheme.has_checkpoint() && store.io.stage == Stage::Opening {
                 let then = recovery.fail(store, scheme, answers);
                 self.go_on_opening(Ok(then));
             }
             return;
         }
-        let reached = log.go_on_with_checkpoint(store);
+        let reached = scheme.go_on_with_checkpoint(store);
         self.checkpoint_has_come(reached);
     }
 
@@ -173,10 +166,8 @@ impl Engine {
     /// A superblock update is durable (or the volume has failed).
     pub(super) fn superblock_flushed(&mut self) {
         self.store.medium.is_busy = false;
-        if let Scheme::Log(log) = &mut self.scheme {
-            let reached = log.superblock_written(&mut self.store);
-            self.checkpoint_has_come(Ok(reached));
-        }
+        let reached = self.scheme.superblock_written(&mut self.store);
+        self.checkpoint_has_come(Ok(reached));
         let Self { store, answers, scheme, recovery, .. } = self;
         if store.medium.is_busy {
             // The end of a checkpoint has begun another.

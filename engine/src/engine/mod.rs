@@ -43,9 +43,8 @@ impl Engine {
     /// is durable (R8).
     #[must_use]
     pub fn open(superblock: Superblock, settings: Settings, home: Arc<dyn Home>, accountant: Arc<Accountant>, now: Time) -> Self {
-        // A crash in the log's mode leaves nothing to recount.
-        let cleanly = superblock.clean || superblock.is_log_live();
-        let recount = Recount::new(superblock.garbage_possible || !cleanly, if cleanly { superblock.recount_position } else { Pbn(0) });
+        let from = if superblock.keeps_counts() { superblock.recount_position } else { Pbn(0) };
+        let recount = Recount::new(superblock.garbage_possible || !superblock.keeps_counts(), from);
         let refill = Refill::new(superblock.allocation_cursor, superblock.geometry.pages_of_blocks(Region::Fingerprints));
         Self {
             answers: Answers::new(Journal::new(settings.promises_lost)),

@@ -286,6 +286,12 @@ impl Superblock {
         Authenticator::new(&self.key, &self.uuid)
     }
 
+    /// Whether opening the volume gives exact counts without a recount: it was closed, or has a log that says what the pages lack.
+    #[must_use]
+    pub const fn keeps_counts(&self) -> bool {
+        self.clean || self.is_log_live()
+    }
+
     /// Whether the log may hold what the pages do not.
     #[must_use]
     pub const fn is_log_live(&self) -> bool {

@@ -21,7 +21,7 @@ use crate::scheme::log::{PLACES_LEFT_MIN, RECORDS_A_UNIT, Reserved};
 use crate::scheme::{Log, Scheme};
 use crate::store::Store;
 use crate::tables::{Committed, Live};
-use crate::units::Pbn;
+use crate::units::{Epoch, Pbn};
 
 /// What has to be done in both pairs of superblock copies takes so many updates.
 const UPDATES: u8 = 2;
@@ -34,8 +34,8 @@ pub(crate) struct Recovery {
     updates: u8,
 }
 
-/// How far a step has come; or that the log is damaged.
-pub(crate) type Step = Result<Then, Damaged>;
+/// How far a step has come; or that the log is damaged, whose records count up to this epoch.
+pub(crate) type Step = Result<Then, Epoch>;
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,12 @@ impl Recovery {
     }
 
     fn has_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, found: Opened) -> Step {
+        let found = found.map_err(|Damaged { last, log }| {
+            if let Some(log) = log {
+                *scheme = Scheme::Log(log);
+            }
+            last
+        });
         let Found::Log(log) = found? else { return Ok(Then::Wait) };
         if !self.is_end_of_log_known() {
             // For the time of a spill.

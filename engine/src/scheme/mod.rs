@@ -11,7 +11,7 @@ mod parts;
 mod seal;
 
 pub(crate) use log::Log;
-pub(crate) use parts::Progress;
+pub(crate) use parts::{Progress, Reached, Step};
 
 use crate::answers::Answers;
 use crate::buffer::Slice;
@@ -180,6 +180,20 @@ impl Scheme {
         }
     }
 
+    /// Units at neighbouring places are on the device, if `is_good`, and with them these carriers.
+    pub fn units_written(&mut self, store: &mut Store, units: usize, carriers: Vec<Pbn>, is_good: bool) {
+        if let Self::Log(log) = self {
+            log.units_written(store, units, carriers, is_good);
+        }
+    }
+
+    /// Copies of records at neighbouring places are on the device.
+    pub fn copies_written(&mut self, store: &mut Store, units: usize) {
+        if let Self::Log(log) = self {
+            log.copies_written(store, units);
+        }
+    }
+
     /// A page's write has completed.
     pub fn page_written(&mut self, store: &mut Store, id: PageId, stamp: u64) {
         match self {
@@ -253,6 +267,29 @@ impl Scheme {
     /// Blocks that the scheme keeps for itself.
     pub fn blocks_kept(&self, store: &Store) -> Option<LogBlocks> {
         if let Self::Log(log) = self { Some(log.blocks_kept(&store.space)) } else { None }
+    }
+
+    /// Whether pages are being brought up to date, so that what stands for them can be given up: a checkpoint is under way.
+    pub fn has_checkpoint(&self) -> bool {
+        matches!(self, Self::Log(log) if log.has_checkpoint())
+    }
+
+    /// Goes on with a checkpoint.
+    ///
+    /// # Errors
+    /// What has failed.
+    pub fn go_on_with_checkpoint(&mut self, store: &mut Store) -> Step {
+        if let Self::Log(log) = self { log.go_on_with_checkpoint(store) } else { Ok(Reached::Nothing) }
+    }
+
+    /// A flush of a checkpoint has ended well.
+    pub fn checkpoint_flushed(&mut self, store: &mut Store) -> Reached {
+        if let Self::Log(log) = self { log.checkpoint_flushed(store) } else { Reached::Nothing }
+    }
+
+    /// An update of the superblock is over: perhaps a checkpoint's, perhaps one that it waited for.
+    pub fn superblock_written(&mut self, store: &mut Store) -> Reached {
+        if let Self::Log(log) = self { log.superblock_written(store) } else { Reached::Nothing }
     }
 
     /// Whether something has to come before writers hear that there is no space, and blocks may be free then: it is begun.

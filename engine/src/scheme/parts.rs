@@ -13,6 +13,20 @@ const PAGES_IN_FLIGHT_MAX: usize = 64;
 /// Whether the epoch that commits is durable now; or what has failed.
 pub(crate) type Progress = Result<bool, &'static str>;
 
+/// What a step of work that makes the pages up to date has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// It goes on when something has ended.
+    Nothing,
+    /// The pages of an opening that has no place for all records are flushed, or one of them cannot be read.
+    Spilled,
+    /// It is over: whoever waited for it goes on.
+    End,
+}
+
+/// What such a step has come to, or what has failed.
+pub(crate) type Step = Result<Reached, &'static str>;
+
 /// How many pages of one kind may be under way for a commit at once.
 pub(super) fn pages_in_flight_max(store: &Store) -> usize {
     PAGES_IN_FLIGHT_MAX.min(store.tables.pages.waiting_max())

@@ -74,7 +74,7 @@ impl Store {
         let (next, delay_ms) = (superblock.last_epoch + 1, settings.noncritical_delay_ms);
         let mut tables = Tables::new(geometry.clone(), superblock.uuid, accountant.clone(), next, now, delay_ms);
         // After a crash some bits are late; the recount comes by every page and sets them.
-        tables.bits_exact = (superblock.clean || superblock.is_log_live()) && !superblock.garbage_possible;
+        tables.bits_exact = superblock.keeps_counts() && !superblock.garbage_possible;
         Self {
             space: Space::new(geometry.clone(), newest, accountant.limit(Part::Work), Policy::of(&settings)),
             io: Io::new(home, now, settings.read_only),

@@ -12,10 +12,12 @@ const COLUMNS_MAX: usize = 140;
 const SCHEME: &[&str] = &["engine/src/scheme/"];
 /// Where each of them lies.
 const SCHEMES: &[&str] = &["engine/src/scheme/log/", "engine/src/scheme/ordered/"];
-/// Who else may name one: the format, which describes the medium of each.
-const MAY_NAME_SCHEMES: &[&str] = &["engine/src/format/"];
-/// Parts of names in code (of fields, functions, modules; types have to be imported first) that only one scheme has.
-const SCHEME_WORDS: &[&str] = &["log", "ordered"];
+/// Who else may know which scheme runs: what describes or checks the medium of each, what says which one the user chose, and who chooses it.
+const MAY_KNOW_THE_SCHEME: &[&str] = &["engine/src/format/", "engine/src/check/", "engine/src/settings.rs", "engine/src/recovery/mod.rs"];
+/// Names in code that tell which scheme runs.
+const SCHEME_WORDS: &[&str] = &["CommitMode", "commit_mode", "is_log_live"];
+/// Variants of `Scheme`.
+const SCHEME_VARIANTS: &[&str] = &["Log", "Ordered"];
 
 /// A line of the report for each that `find` gives, with its line, of each file.
 fn each<'a, T: Into<String>, I: IntoIterator<Item = (usize, T)>>(tree: &'a Tree, find: impl Fn(&'a Source) -> I) -> Found {
@@ -60,18 +62,20 @@ pub fn long_lines(tree: &Tree) -> Found {
     each(tree, |source| long(source).map(|(line, columns)| (line, format!("{columns} columns"))))
 }
 
-/// The files that know a scheme, and where they name it.
+/// The files that know which scheme runs, and where that shows.
 pub fn scheme_names(tree: &Tree) -> Found {
     let mut found = Found::of(Vec::new());
     let lies_in = |file: usize, places: &[&str]| places.iter().any(|place| tree.sources[file].name.starts_with(place));
     for (file, source) in tree.sources.iter().enumerate() {
-        if lies_in(file, SCHEME) || lies_in(file, MAY_NAME_SCHEMES) {
+        if lies_in(file, SCHEME) || lies_in(file, MAY_KNOW_THE_SCHEME) {
             continue;
         }
         let imports = tree.imports.iter().filter(|import| import.from == file && lies_in(import.to, SCHEMES));
         let mut named: Vec<(usize, String)> = imports.map(|import| (import.line, import.path.clone())).collect();
-        let words = source.tokens.iter().filter(|token| names_scheme(&token.text));
+        let words = source.tokens.iter().filter(|token| SCHEME_WORDS.contains(&&*token.text));
         named.extend(words.map(|token| (token.line, token.text.clone())));
+        let variants = source.tokens.windows(4).filter(|window| is_variant(window));
+        named.extend(variants.map(|window| (window[0].line, format!("Scheme::{}", window[3].text))));
         named.sort();
         named.dedup();
         found.number += usize::from(!named.is_empty());
@@ -80,6 +84,7 @@ pub fn scheme_names(tree: &Tree) -> Found {
     found
 }
 
-fn names_scheme(name: &str) -> bool {
-    name == "CommitMode" || name.split('_').any(|part| SCHEME_WORDS.contains(&part))
+/// Whether these tokens are `Scheme::Log` or the like.
+fn is_variant(window: &[Token]) -> bool {
+    matches!([&*window[0].text, &*window[1].text, &*window[2].text], ["Scheme", ":", ":"]) && SCHEME_VARIANTS.contains(&&*window[3].text)
 }

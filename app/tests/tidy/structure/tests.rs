@@ -2,7 +2,7 @@
 
 use super::layers::Layers;
 use super::tree::Tree;
-use super::{Found, Measure, circles, complaint, measures};
+use super::{Found, Measure, circles, complaint, measures, roads};
 
 fn tree(files: &[(&str, &str)]) -> Tree {
     Tree::read("engine/src", files.iter().copied())
@@ -159,16 +159,43 @@ fn structure_counts_long_functions_and_lines() {
 
 #[test]
 fn structure_counts_files_that_name_a_scheme() {
-    for text in ["fn f() { self.log; }", "fn f() { x.is_log_live() }", "fn f() -> CommitMode {}", "use crate::scheme::log::Live;"] {
-        let files = [("engine/src/a.rs", text), ("engine/src/scheme/mod.rs", "pub mod log;"), ("engine/src/scheme/log/mod.rs", "pub struct Live; fn f() { self.log; }")];
-        assert_eq!(measures::scheme_names(&tree(&files)).number, 1, "{text}");
+    let scheme = [
+        ("engine/src/scheme/mod.rs", "pub mod log; pub enum Scheme { Log }"),
+        ("engine/src/scheme/log/mod.rs", "pub struct Live; fn f() { Scheme::Log; }"),
+    ];
+    let count = |text| measures::scheme_names(&tree(&[&scheme[..], &[("engine/src/a.rs", text)]].concat())).number;
+    for text in [
+        "fn f() { if let Scheme::Log(log) = x {} }",
+        "fn f() { x.is_log_live() }",
+        "fn f() -> CommitMode {}",
+        "use crate::scheme::log::Live;",
+    ] {
+        assert_eq!(count(text), 1, "{text}");
     }
-    for text in
-        ["fn f() { self.ledger.wrote(Class::Log); }", "/// The log.\nfn f() { x.ilog2(); logical }", "use crate::format::unit::Unit;"]
-    {
-        let files = [("engine/src/a.rs", text), ("engine/src/format/unit.rs", "pub struct Unit { log: u8 }")];
-        assert_eq!(measures::scheme_names(&tree(&files)).number, 0, "{text}");
+    for text in [
+        "use crate::scheme::Scheme; fn f(s: &Scheme) { s.log(); }",
+        "/// Scheme::Log\nfn f() { Class::Log; Scheme::default() }",
+        "fn f() { x.ilog2() }",
+    ] {
+        assert_eq!(count(text), 0, "{text}");
     }
+}
+
+#[test]
+fn structure_finds_what_is_wrong_with_a_road() {
+    let read = |file: &str| {
+        (file == "a.rs")
+            .then(|| "impl A {\nfn one(&self) { self.two(); }\nfn two(&self) {}\n}\nfn three() {}\ntrait T { fn four() {} }".to_owned())
+    };
+    let wrong = |page: &str| roads::wrong(page, read).1.len();
+    let good = "# A\n1. `a.rs`: `A::one` begins,\n   and ends.\n2. `a.rs`: `A::two`\n3. The device has its turn.\n4. `a.rs`: `three`\n\n1. Of `b.rs`.\n";
+    assert_eq!((roads::wrong(good, read).0, wrong(good)), (1, 0));
+    assert_eq!(wrong(&good.replace("A::two", "A::three")), 1);
+    assert_eq!(wrong(&good.replace("`A::one`", "`one`")), 1);
+    assert_eq!(wrong(&good.replace("1. `a.rs`", "1. `c.rs`")), 1);
+    assert_eq!(wrong(&good.replace("3. The device has its turn.\n", "")), 1);
+    assert_eq!(wrong(&good.replace("The device has", "`a.rs` has")), 1);
+    assert_eq!(wrong(&format!("# A\n{}", "1. `a.rs`: `T::four`\n2. Words.\n".repeat(16))), 1);
 }
 
 #[test]

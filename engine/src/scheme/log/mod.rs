@@ -15,9 +15,12 @@
 
 mod blocks;
 mod checkpoint;
+mod checkpointing;
 mod commit;
 mod compress;
+mod copies;
 mod counting;
+mod estimate;
 mod limits;
 mod places;
 pub(crate) mod records;
@@ -25,14 +28,14 @@ pub(crate) mod recover;
 mod sealed;
 mod write;
 
-pub(crate) use checkpoint::Reached;
 pub(crate) use limits::{PLACES_LEFT_MIN, RECORDS_A_UNIT};
 pub(crate) use places::Reserved;
 
 use crate::units::{Epoch, Pbn, count};
-use checkpoint::{Checkpoint, Segments};
+use checkpointing::Checkpoint;
 use commit::Commit;
-use compress::Gain;
+use copies::Segments;
+use estimate::Estimate;
 use std::collections::VecDeque;
 
 /// The log of an open volume.
@@ -55,7 +58,7 @@ pub(crate) struct Log {
     passed: Vec<Pbn>,
     held: VecDeque<Held>,
     /// Whether packing pays.
-    gain: Gain,
+    estimate: Estimate,
     checkpoint: Option<Checkpoint>,
     /// One is to begin when the condensing that is under way is over.
     checkpoint_is_next: bool,
@@ -97,7 +100,7 @@ impl Log {
             segments: Segments::default(),
             passed: Vec::new(),
             held: VecDeque::new(),
-            gain: Gain::default(),
+            estimate: Estimate::default(),
             commit: None,
             checkpoint: None,
             checkpoint_is_next: false,

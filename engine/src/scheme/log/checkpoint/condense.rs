@@ -11,8 +11,6 @@
 //! 5. Where it would not save half of the units, or there is no free block beyond the reserve, it is not made. Checkpoints need none.
 //! 6. It is a checkpoint itself, as far as one at a time is concerned.
 
-use super::copies::{Copies, Segments};
-use super::state::{At, Checkpoint, Reached, Step};
 use crate::format::anchor::{CONDENSED_RUNS_MAX, Condensed};
 use crate::format::record::{LATER_BYTES_MAX, RECORD_BYTES_MAX, Record};
 use crate::format::unit::{UNIT_ROOM_BYTES, UnitWriter};
@@ -20,8 +18,11 @@ use crate::io::Stage;
 use crate::memory::Part;
 use crate::schedule::Task;
 use crate::scheme::log::Log;
+use crate::scheme::log::checkpointing::{At, Checkpoint};
+use crate::scheme::log::copies::{Copies, Segments};
 use crate::scheme::log::places::{PLACES_FRACTION, first_runs};
 use crate::scheme::log::records::record_of;
+use crate::scheme::parts::{Reached, Step};
 use crate::store::Store;
 use crate::tables::Live;
 use crate::units::{BLOCK_BYTES, Epoch, count, index};

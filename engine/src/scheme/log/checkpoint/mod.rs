@@ -9,16 +9,13 @@
 //!    doubted after a crash.
 
 mod condense;
-mod copies;
-mod state;
 mod superblock;
 mod vouch;
 
-pub(super) use copies::Segments;
-pub(crate) use state::{Checkpoint, Reached};
-
 use super::Log;
+use super::checkpointing::{At, Checkpoint};
 use super::commit::Commit;
+use super::copies::{Copies, Segments};
 use super::limits::PLACES_LEFT_MIN;
 use super::places::runs;
 use crate::format::anchor::{Anchor, Condensed};
@@ -27,12 +24,11 @@ use crate::format::superblock::CommitMode;
 use crate::io::FlushFor;
 use crate::memory::Part;
 use crate::schedule::Task;
+use crate::scheme::parts::{Reached, Step};
 use crate::space::Use;
 use crate::store::Store;
 use crate::tables::{Committed, Got, Live};
 use crate::units::{Epoch, Pbn, count, index};
-use copies::Copies;
-use state::{At, Step};
 use std::collections::VecDeque;
 
 /// The most pages loading, and the most being written, at once.

@@ -6,7 +6,7 @@
 //!    What does not compress goes to its block as soon as nothing of its epoch is being compressed. Of a large epoch it is moved together with
 //!    what is packed (`pack.rs`); without packs, all goes when the epoch grows large.
 //! 3. Held content is copied where it would keep a whole request's memory, and counts in the account of memory.
-//! 4. Of a stream of large epochs whose packs save nothing, little is compressed (`gain.rs`), until they save something again.
+//! 4. Of a stream of large epochs whose packs save nothing, little is compressed (`estimate.rs`), until they save something again.
 
 use crate::answers::{Answers, Journal, Lies};
 use crate::buffer::Slice;
@@ -52,12 +52,12 @@ impl Log {
             return None;
         }
         let epoch = store.tables.open.number;
-        if !is_small && !self.gain.tries_next() {
+        if !is_small && !self.estimate.tries_next() {
             return None;
         }
         let is_noise = looks_random(slice.block(0));
         if is_noise && !is_small {
-            self.gain.note_noise();
+            self.estimate.note_noise();
         }
         if is_noise && store.contents.held.counts(epoch).held == 0 {
             return None;

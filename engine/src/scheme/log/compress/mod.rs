@@ -2,12 +2,10 @@
 //! one.
 
 mod carry;
-mod gain;
 mod hold;
 mod pack;
 mod rider;
 
 pub(super) use carry::plan_carriers;
-pub(super) use gain::Gain;
 pub(super) use hold::send_held;
 pub(super) use rider::Rider;

@@ -9,7 +9,6 @@
 //!    no more links than slots.
 
 use super::carry::{counts_now, free_unwritten, take_away, take_rider};
-use super::gain::TRIAL_BLOCKS;
 use super::hold::{held_blocks_max, take_held};
 use super::rider::Rider;
 use crate::answers::{Answers, Journal, Lies};
@@ -19,6 +18,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::entry::{Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
 use crate::scheme::log::Log;
+use crate::scheme::log::estimate::TRIAL_BLOCKS;
 use crate::scheme::log::sealed::sealed;
 use crate::settings::Compression;
 use crate::space::Fresh;
@@ -103,7 +103,7 @@ impl Log {
         let wants_packs = answers.journal.ring_wants_packs(store);
         let most = held_blocks_max(store);
         let ring = if store.settings.keeps_promises { index(answers.journal.contents_max(store)) } else { usize::MAX };
-        let batch = if self.gain.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
+        let batch = if self.estimate.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
         let counts = store.contents.held.counts(epoch);
         let answered = counts.held - counts.asked;
         if wants_packs && answered > 0 {
@@ -158,7 +158,7 @@ impl Log {
         let most = SLOTS_MAX.min(usize::from(store.settings.refs_limit) - 1);
         let (packs, alone): (Vec<_>, Vec<_>) = packs(small, most).into_iter().partition(|pack| pack.len() > 1);
         let packed: usize = packs.iter().map(Vec::len).sum();
-        self.gain.note(packed + alone.len() + loose, packed - packs.len());
+        self.estimate.note(packed + alone.len() + loose, packed - packs.len());
         store.contents.held.looked_at(epoch);
         // One alone is as well off in its own block.
         whole.extend(alone.into_iter().flatten().map(|small| small.block));

@@ -6,7 +6,7 @@ use super::settle::Settling;
 use super::walk::{Ended, Taken};
 use super::{Damaged, Opening, State};
 use crate::map::Map;
-use crate::scheme::log::checkpoint::Segments;
+use crate::scheme::log::copies::Segments;
 use crate::scheme::log::{Log, Walked};
 use crate::space::Use;
 use crate::store::Store;

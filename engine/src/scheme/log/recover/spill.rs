@@ -12,7 +12,7 @@
 use super::{Opening, State};
 use crate::schedule::Task;
 use crate::scheme::log::Log;
-use crate::scheme::log::checkpoint::Checkpoint;
+use crate::scheme::log::checkpointing::Checkpoint;
 use crate::store::Store;
 use crate::tables::{Committed, Unchained};
 use std::collections::VecDeque;

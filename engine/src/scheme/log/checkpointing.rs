@@ -52,17 +52,3 @@ impl Checkpoint {
         Self { is_spill: true, ..Self::new(epoch, 0, due, None) }
     }
 }
-
-/// What a step of a checkpoint has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reached {
-    /// It goes on when something has ended.
-    Nothing,
-    /// The pages of an opening that has no place for all records are flushed, or one of them cannot be read.
-    Spilled,
-    /// It is over: whoever waited for it goes on.
-    End,
-}
-
-/// What it has come to, or what has failed.
-pub(crate) type Step = Result<Reached, &'static str>;

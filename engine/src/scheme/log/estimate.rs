@@ -9,13 +9,13 @@ const PAUSE_BLOCKS_MAX: usize = 31 * TRIAL_BLOCKS;
 /// Blocks that are looked back at.
 const LATELY_BLOCKS: usize = 512;
 /// One saved of so many pays: 0.8 ms of the codec at the most, where a tablet's flash takes 0.3 to 2.9 ms for a block.
-const BLOCKS_A_GAIN: usize = 64;
+const BLOCKS_A_SAVED_ONE: usize = 64;
 /// To see that a block looks like noise takes so much less time than to compress it.
 const NOISE_A_BLOCK: usize = 8;
 
 /// Of the blocks that were compressed for packs lately, how many their packs have saved.
 #[derive(Debug)]
-pub struct Gain {
+pub struct Estimate {
     tried: usize,
     saved: usize,
     /// Blocks that looked like noise, since they were counted as one tried.
@@ -27,13 +27,13 @@ pub struct Gain {
     pause: usize,
 }
 
-impl Default for Gain {
+impl Default for Estimate {
     fn default() -> Self {
         Self { tried: 0, saved: 0, noise: 0, trial_left: 0, pause_left: PAUSE_BLOCKS_MIN, pause: PAUSE_BLOCKS_MIN }
     }
 }
 
-impl Gain {
+impl Estimate {
     /// So many more blocks were tried, and their packs saved so many.
     pub fn note(&mut self, tried: usize, saved: usize) {
         if !self.pays() && saved > 0 && saved * 4 >= tried {
@@ -62,7 +62,7 @@ impl Gain {
 
     /// Whether it saves enough, or that is not known yet.
     pub fn pays(&self) -> bool {
-        self.tried < LATELY_BLOCKS / 4 || self.saved * BLOCKS_A_GAIN >= self.tried
+        self.tried < LATELY_BLOCKS / 4 || self.saved * BLOCKS_A_SAVED_ONE >= self.tried
     }
 
     /// Whether the next block of a large epoch is worth the compressor's time.
@@ -89,46 +89,46 @@ mod tests {
 
     #[test]
     fn what_saves_nothing_is_seen_soon_and_so_is_what_saves_again() {
-        let mut gain = Gain::default();
-        assert!(gain.pays(), "nothing is known");
-        gain.note(128, 1);
-        assert!(!gain.pays());
-        (0..1000).for_each(|_| gain.note(32, 1));
-        assert!(gain.pays());
-        (0..1000).for_each(|_| gain.note(16, 0));
-        assert!(!gain.pays());
-        gain.note(0, 0);
-        assert!(!gain.pays());
-        gain.note(16, 5);
-        assert!(gain.pays());
+        let mut estimate = Estimate::default();
+        assert!(estimate.pays(), "nothing is known");
+        estimate.note(128, 1);
+        assert!(!estimate.pays());
+        (0..1000).for_each(|_| estimate.note(32, 1));
+        assert!(estimate.pays());
+        (0..1000).for_each(|_| estimate.note(16, 0));
+        assert!(!estimate.pays());
+        estimate.note(0, 0);
+        assert!(!estimate.pays());
+        estimate.note(16, 5);
+        assert!(estimate.pays());
     }
 
     #[test]
     fn what_saves_nothing_is_tried_ever_more_seldom() {
-        let mut gain = Gain::default();
-        assert!(gain.tries_next());
-        let tried_of = |gain: &mut Gain, blocks: usize| (0..blocks).filter(|_| gain.tries_next()).count();
-        gain.note(512, 0);
+        let mut estimate = Estimate::default();
+        assert!(estimate.tries_next());
+        let tried_of = |estimate: &mut Estimate, blocks: usize| (0..blocks).filter(|_| estimate.tries_next()).count();
+        estimate.note(512, 0);
         // A run of sixteen after 112, 224, 448 blocks, then after each 496.
-        assert_eq!(tried_of(&mut gain, 112 + 16 + 224 + 16 + 448 + 16), 3 * 16);
-        assert_eq!(tried_of(&mut gain, 10 * 512), 10 * 16);
-        gain.note(16, 8);
-        assert_eq!(tried_of(&mut gain, 100), 100);
-        gain.note(512, 0);
-        assert_eq!((tried_of(&mut gain, 112), tried_of(&mut gain, 16)), (0, 16));
+        assert_eq!(tried_of(&mut estimate, 112 + 16 + 224 + 16 + 448 + 16), 3 * 16);
+        assert_eq!(tried_of(&mut estimate, 10 * 512), 10 * 16);
+        estimate.note(16, 8);
+        assert_eq!(tried_of(&mut estimate, 100), 100);
+        estimate.note(512, 0);
+        assert_eq!((tried_of(&mut estimate, 112), tried_of(&mut estimate, 16)), (0, 16));
     }
 
     #[test]
     fn noise_is_soon_looked_at_as_seldom() {
-        let mut gain = Gain::default();
-        (0..128 * 8).for_each(|_| gain.note_noise());
-        assert!(!gain.pays());
+        let mut estimate = Estimate::default();
+        (0..128 * 8).for_each(|_| estimate.note_noise());
+        assert!(!estimate.pays());
         // Mixed with what saves, it does not count for much.
-        let mut gain = Gain::default();
+        let mut estimate = Estimate::default();
         for _ in 0..100 {
-            (0..90).for_each(|_| gain.note_noise());
-            gain.note(10, 5);
+            (0..90).for_each(|_| estimate.note_noise());
+            estimate.note(10, 5);
         }
-        assert!(gain.pays());
+        assert!(estimate.pays());
     }
 }
