@@ -163,7 +163,9 @@ impl Engine {
         let Self { store, requests, answers, scheme, .. } = self;
         if store.io.stage == Stage::Recalling {
             Recovery::go_on_recalling(store, scheme, answers, requests);
-            self.serve_when_recalled();
+            if Recovery::is_recalled(store, answers) {
+                self.serve();
+            }
         }
     }
 }

@@ -43,7 +43,8 @@ impl Engine {
         }
     }
 
-    fn serve(&mut self) {
+    /// Answers reads from now on, and, where nothing has failed, writes.
+    pub(super) fn serve(&mut self) {
         let Self { store, scheme, .. } = self;
         if matches!(store.io.stage, Stage::Opening | Stage::Recalling) {
             store.io.stage = Stage::Serving;
@@ -77,11 +78,19 @@ impl Engine {
         store.io.schedule.push(Task::Checkpoint);
     }
 
-    /// A commit has come so far.
+    /// A commit has come so far: perhaps to its end, and its epoch is durable.
     pub(super) fn commit_has_come(&mut self, progress: Progress) {
         match progress {
             Ok(false) => {}
-            Ok(true) => self.epoch_is_durable(),
+            Ok(true) => {
+                let Self { store, answers, scheme, .. } = self;
+                scheme.end_commit(store, answers);
+                store.warn_when_filling();
+                self.serve_when_recalled();
+                if self.store.is_ledger_update_due() {
+                    self.scheme.update_superblock(&mut self.store);
+                }
+            }
             Err(what) => self.fail(what),
         }
     }
@@ -92,18 +101,6 @@ impl Engine {
         if !store.io.failed {
             let progress = scheme.go_on(store, answers);
             self.commit_has_come(progress);
-        }
-    }
-
-    /// The end of a commit.
-    fn epoch_is_durable(&mut self) {
-        let Self { store, answers, scheme, .. } = self;
-        scheme.end_commit(store, answers);
-        store.warn_when_filling();
-        self.serve_when_recalled();
-        let Self { store, scheme, .. } = self;
-        if store.is_ledger_update_due() {
-            scheme.update_superblock(store);
         }
     }
 

@@ -86,7 +86,8 @@ impl Engine {
         let Self { store, answers, scheme, background, .. } = self;
         if scheme.is_seal_due(store, answers, background.recount.running()) {
             scheme.seal(store, answers);
-            self.go_on_committing();
+            let progress = scheme.go_on(store, answers);
+            self.commit_has_come(progress);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Where blocks are: which are free, which are kept by their fingerprint alone, how full the volume is.
 //!
-//! 1. The counts on the refs pages, with what `log/apply.rs` keeps beside them, are the truth; what is kept here are summaries, made by a scan in
+//! 1. The counts on the refs pages, with what `tables/beside.rs` keeps beside them, are the truth; what is kept here are summaries, made by a scan in
 //!    the background, that nobody waits for.
 //! 2. A block is handed out only if its count is 0, its fingerprint entry is none, and nothing in flight touches it (R4, R7).
 //! 3. Blocks are handed out in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
@@ -8,6 +8,7 @@
 mod allocate;
 pub(crate) mod by_block;
 mod carriers;
+mod census;
 mod counts;
 mod fresh;
 mod full;
@@ -21,13 +22,13 @@ mod scan;
 mod trim;
 mod waiting;
 
+pub(crate) use census::Census;
 pub(crate) use fresh::{Fresh, Use};
 use full::Full;
 pub use gone::Gone;
 pub(crate) use granules::GRANULE_BLOCKS;
 use returned::Returned;
 
-use crate::format::entry::REFS_UNKNOWN;
 use crate::format::geometry::Geometry;
 use crate::format::page::Region;
 use crate::interface::StoreRoom;
@@ -38,53 +39,6 @@ use by_block::ByBlock;
 use carriers::Carriers;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-
-/// How many blocks there are of each kind, as far as the scan has come.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Census {
-    pub free: u64,
-    /// One link: almost always the fingerprint's own.
-    pub kept: u64,
-    /// Two: one LBN and the fingerprint.
-    pub unique: u64,
-    pub shared: u64,
-    /// No link, and the commit scheme's.
-    pub of_scheme: u64,
-    /// Their links but one each, which is almost always the fingerprint's: links from the map.
-    pub links: u64,
-    /// Blocks whose count is not known.
-    pub unknown: u64,
-}
-
-impl Census {
-    fn add(&mut self, refs: u8, of_scheme: bool) {
-        *self.kind(refs, of_scheme) += 1;
-        match refs {
-            REFS_UNKNOWN => self.unknown += 1,
-            _ => self.links += u64::from(refs.saturating_sub(1)),
-        }
-    }
-
-    /// Where a page says something else of a block than the log does, no block of that kind was added: the census is as wrong as the page.
-    fn take(&mut self, refs: u8, of_scheme: bool) {
-        let kind = self.kind(refs, of_scheme);
-        *kind = kind.saturating_sub(1);
-        match refs {
-            REFS_UNKNOWN => self.unknown = self.unknown.saturating_sub(1),
-            _ => self.links = self.links.saturating_sub(u64::from(refs.saturating_sub(1))),
-        }
-    }
-
-    fn kind(&mut self, refs: u8, of_scheme: bool) -> &mut u64 {
-        match refs {
-            0 if of_scheme => &mut self.of_scheme,
-            0 => &mut self.free,
-            1 => &mut self.kept,
-            2 => &mut self.unique,
-            _ => &mut self.shared,
-        }
-    }
-}
 
 /// Summaries of the refs pages, and the blocks that are ready to be handed out.
 pub(crate) struct Space {

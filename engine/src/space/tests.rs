@@ -1,6 +1,7 @@
 //! What the summaries of free and kept blocks say.
 
 use super::*;
+use crate::format::entry::REFS_UNKNOWN;
 use crate::format::geometry::Wish;
 use crate::units::Bytes;
 

@@ -74,8 +74,8 @@ pub fn scheme_names(tree: &Tree) -> Found {
         let mut named: Vec<(usize, String)> = imports.map(|import| (import.line, import.path.clone())).collect();
         let words = source.tokens.iter().filter(|token| SCHEME_WORDS.contains(&&*token.text));
         named.extend(words.map(|token| (token.line, token.text.clone())));
-        let variants = source.tokens.windows(4).filter(|window| is_variant(window));
-        named.extend(variants.map(|window| (window[0].line, format!("Scheme::{}", window[3].text))));
+        let variants = source.tokens.windows(3).filter(|window| is_variant(window));
+        named.extend(variants.map(|window| (window[0].line, format!("Scheme::{}", window[2].text))));
         named.sort();
         named.dedup();
         found.number += usize::from(!named.is_empty());
@@ -86,5 +86,5 @@ pub fn scheme_names(tree: &Tree) -> Found {
 
 /// Whether these tokens are `Scheme::Log` or the like.
 fn is_variant(window: &[Token]) -> bool {
-    matches!([&*window[0].text, &*window[1].text, &*window[2].text], ["Scheme", ":", ":"]) && SCHEME_VARIANTS.contains(&&*window[3].text)
+    window[0].text == "Scheme" && window[1].text == "::" && SCHEME_VARIANTS.contains(&&*window[2].text)
 }

@@ -195,7 +195,7 @@ fn structure_finds_what_is_wrong_with_a_road() {
     assert_eq!(wrong(&good.replace("1. `a.rs`", "1. `c.rs`")), 1);
     assert_eq!(wrong(&good.replace("3. The device has its turn.\n", "")), 1);
     assert_eq!(wrong(&good.replace("The device has", "`a.rs` has")), 1);
-    assert_eq!(wrong(&format!("# A\n{}", "1. `a.rs`: `T::four`\n2. Words.\n".repeat(16))), 1);
+    assert_eq!(wrong(&format!("# A\n{}", "1. `a.rs`: `T::four`\n2. Words.\n".repeat(17))), 1);
 }
 
 #[test]

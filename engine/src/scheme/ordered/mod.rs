@@ -91,14 +91,11 @@ impl Commit {
     /// Goes on as far as it gets.
     pub fn go_on(&mut self, store: &mut Store, journal: &Journal) -> Progress {
         match self.step {
-            Step::Content => self.step_content(store, journal),
-            Step::Links => self.step_links(store, journal),
-            Step::FlushOne | Step::FlushTwo => Ok(false),
+            Step::Content => {}
+            Step::Links => return self.step_links(store, journal),
+            Step::FlushOne | Step::FlushTwo => return Ok(false),
         }
-    }
-
-    /// Step 1. Refs pages go out; then wait for them and for the content, and flush.
-    fn step_content(&mut self, store: &mut Store, journal: &Journal) -> Progress {
+        // Step 1. Refs pages go out; then wait for them and for the content, and flush.
         self.send_due_pages(store);
         if !self.due.is_empty() || !self.content.is_there() {
             return Ok(false);

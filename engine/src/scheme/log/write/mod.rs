@@ -43,12 +43,14 @@ impl Log {
     /// Goes on with the commit as far as it gets.
     pub fn go_on(&mut self, store: &mut Store, answers: &mut Answers) -> Progress {
         let Some(mut commit) = self.commit.take() else { return Ok(false) };
-        let progress = match commit.step {
-            Step::Gather => self.step_gather(&mut commit, store, answers),
-            Step::Content => Ok(commit.step_content(store)),
-            Step::Units => Ok(self.step_units(&mut commit, store, answers)),
-            Step::FlushContent | Step::Flush => Ok(false),
-        };
+        let progress = commit.step_gather(store).map(|is_gathered| match commit.step {
+            _ if !is_gathered => false,
+            // There is nothing to be said.
+            Step::Gather => true,
+            Step::Content => commit.step_content(store),
+            Step::Units => self.step_units(&mut commit, store, answers),
+            Step::FlushContent | Step::Flush => false,
+        });
         self.commit = Some(commit);
         progress
     }
@@ -80,23 +82,6 @@ impl Log {
     pub fn trace(&self) -> Option<Trace> {
         let is_sent = self.commit.as_ref().is_some_and(Commit::is_sent);
         is_sent.then(|| Trace::Log { sequence: self.last_sequence() })
-    }
-
-    /// Gathers records, page of the map by page.
-    fn step_gather(&mut self, commit: &mut Commit, store: &mut Store, answers: &mut Answers) -> Progress {
-        commit.map.begin_round();
-        while let Some(id) = commit.map.next(store)? {
-            commit.gather(store, id);
-        }
-        if !commit.map.end_round() {
-            return Ok(false);
-        }
-        commit.gather_rest(store);
-        if commit.records.is_empty() {
-            return Ok(true);
-        }
-        commit.step = if commit.is_large { Step::Content } else { Step::Units };
-        Ok(if commit.is_large { commit.step_content(store) } else { self.step_units(commit, store, answers) })
     }
 
     /// Sends the units, and when they and the content are on the device, flushes. Whether the epoch is durable.
@@ -184,6 +169,25 @@ impl Commit {
         let rides = |state: &Holding| matches!(state, Holding::Small(data) if data.len() <= RIDES_BYTES_MAX);
         self.counts.could_ride = store.contents.held.of(epoch).any(|(_, held)| rides(&held.state));
         (self.counts.carriers, self.counts.riders) = (carriers.len(), carriers.iter().map(Vec::len).sum());
+    }
+
+    /// Gathers records, page of the map by page. Whether all are there: then another step comes next, unless there are none.
+    fn step_gather(&mut self, store: &mut Store) -> Progress {
+        if self.step != Step::Gather {
+            return Ok(true);
+        }
+        self.map.begin_round();
+        while let Some(id) = self.map.next(store)? {
+            self.gather(store, id);
+        }
+        if !self.map.end_round() {
+            return Ok(false);
+        }
+        self.gather_rest(store);
+        if !self.records.is_empty() {
+            self.step = if self.is_large { Step::Content } else { Step::Units };
+        }
+        Ok(true)
     }
 
     /// A large epoch's content is on its way: when it is there, it is flushed. The epoch is not durable by that.
