@@ -1,8 +1,8 @@
 //! The command line: each flag is defined once, here or with its verb.
 
 use crate::commands;
-use crate::exit::{Exit, Failed};
-use crate::output::complain;
+use crate::exit::{Exit, Outcome};
+use crate::output;
 use crate::runtime::warnings;
 use clap::{Parser, Subcommand};
 use std::io::IsTerminal;
@@ -57,16 +57,10 @@ pub fn main() -> ExitCode {
         Verb::Attach(arguments) => arguments.foreground,
         _ => false,
     });
-    match run(cli.verb) {
-        Ok(exit) => exit.into(),
-        Err(failed) => {
-            complain(format_args!("onefold: {failed}"));
-            failed.exit.into()
-        }
-    }
+    output::end("onefold", run(cli.verb))
 }
 
-fn run(verb: Verb) -> Result<Exit, Failed> {
+fn run(verb: Verb) -> Outcome<Exit> {
     let done = |()| Exit::Done;
     match verb {
         Verb::Create(arguments) => commands::create::run(&arguments).map(done),

@@ -1,4 +1,5 @@
-//! Everything of the binary but its `main`: the only place with descriptors, threads, clocks and signals.
+//! Everything of the binary `onefold` but its `main`: the only place with descriptors, threads, clocks and signals. `onefold-lab` uses what
+//! both need: exit codes ([`exit`]), what commands print ([`output`]) and how they read traces ([`traces`]).
 
 pub mod cli;
 pub mod commands;
@@ -15,4 +16,5 @@ pub mod supervision;
 pub mod target;
 #[cfg(test)]
 mod test_kit;
+pub mod traces;
 pub mod volume;

@@ -23,12 +23,13 @@ fi
 [[ $# -gt 0 ]] || misused "bench: which one? ./dev bench --list has the names"
 if [[ $1 == papers ]]; then
     bash tools/dev/setup.sh build >/dev/null
-    cargo build --release --locked --quiet -p onefold-sim
-    exec "$(target_dir)/release/onefold-sim" papers --out "$(target_dir)/report" "${@:2}"
+    build_laboratory
+    exec "$ONEFOLD_LAB" report --out "$(target_dir)/report" "${@:2}"
 fi
 bash tools/dev/setup.sh build >/dev/null
 need fio python3-libnbd python3
 build_onefold
+build_laboratory
 cargo build --release --locked --quiet -p onefold-sim
 ONEFOLD_SIM="$(target_dir)/release/onefold-sim"
 cargo build --release --locked --quiet -p onefold --example cutfs

@@ -16,6 +16,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 
+/// The binary that is tested.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_onefold");
+
 /// Random numbers from a seed (splitmix64).
 pub struct Dice(pub u64);
 

@@ -1,6 +1,5 @@
 //! `trace record`: what clients ask of an attached volume, as a trace.
 
-use super::stopped_by_signals;
 use crate::commands::attached;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
@@ -12,6 +11,7 @@ use crate::runtime::recording::{About, Naming, Order};
 use crate::server::control::{Ask, Conversation};
 use crate::server::directory::run_directory;
 use crate::server::record::{FrontendKind, Places, Record};
+use crate::traces::stopped_by_signals;
 use onefold_trace::folder::Rotation;
 use serde::Serialize;
 use std::fs::{self, OpenOptions};
