@@ -90,15 +90,6 @@ fn log_to_stderr(is_server: bool) {
     }
 }
 
-/// `on` or `off`.
-pub fn parse_switch(typed: &str) -> Result<bool, String> {
-    match typed {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("give on or off".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

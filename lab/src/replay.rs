@@ -1,9 +1,9 @@
 //! `onefold-lab replay`: a trace sent to the engine or a rival in virtual time, and everything that comes of it counted.
 
+use onefold::attachment::plan::PersistenceName;
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
-use onefold::server::plan::PersistenceName;
 use onefold::traces::{FORMS, Reading, failed, malformed_shown};
 use onefold_sim::replay::run::Plan;
 use onefold_sim::replay::scheme::Scheme;

@@ -1,19 +1,20 @@
 //! `attach`: makes a volume a block device.
 
+use crate::attachment::directory::run_directory;
+use crate::attachment::find::find;
+use crate::attachment::launch::{self, End};
+use crate::attachment::plan::{FrontendPlan, Options, Plan};
+use crate::attachment::process::Process;
+use crate::attachment::record::{Places, Record, clear, clear_dead};
+use crate::attachment::session::{self, Session};
+use crate::attachment::{known, record};
 use crate::device::measure::identity_of;
+use crate::error::Error;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend;
 use crate::frontend::nbd::Listen;
 use crate::heartbeat::{self, Purpose};
 use crate::output::size::Size;
-use crate::server::directory::run_directory;
-use crate::server::launch::{self, End};
-use crate::server::plan::{FrontendPlan, Options, Plan};
-use crate::server::process::Process;
-use crate::server::record::{Places, Record, clear, clear_dead};
 use crate::server::serving::serve_alone;
-use crate::server::session::{self, Session};
-use crate::server::{known, record};
 use crate::volume;
 use onefold_engine::memory::Accountant;
 use onefold_engine::units::BLOCK_BYTES;
@@ -31,8 +32,8 @@ use uuid::Uuid;
 pub struct Arguments {
     /// Path, label or UUID.
     volume: String,
-    /// Serve NBD, at a socket or loopback address (default: a socket of its own). Nobody else may enter the socket's directory; where it is missing it
-    /// is made. Without this: a block device (FUSE and loop) for root, NBD for others.
+    /// Serve NBD, at a socket or loopback address (default: a socket of its own). Nobody else may enter the socket's directory; where it is
+    /// missing it is made. Without this: a block device (FUSE and loop) for root, NBD for others.
     #[arg(long, value_name = "SOCKET|HOST:PORT", num_args = 0..=1, require_equals = true, conflicts_with = "fuse")]
     nbd: Option<Option<String>>,
     /// Make a block device by way of FUSE and loop. Needs root.
@@ -91,7 +92,7 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
         return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", Size(memory), Size(Accountant::BYTES_MIN))));
     }
     let directory = run_directory()?;
-    let found = volume::find(&arguments.volume)?;
+    let found = find(&arguments.volume)?;
     // One that was killed a moment ago is given the time to be gone.
     if let Some(record) = found.attached.filter(|record| !session::wait_end(&Places::of(&directory, &record.id).lock, DYING)) {
         return Err(in_use(&record));
@@ -151,7 +152,7 @@ fn frontend(arguments: &Arguments, places: &Places, label: Option<&str>) -> Outc
         return Ok(FrontendPlan::Fuse);
     }
     let listen = match &arguments.nbd {
-        Some(Some(typed)) => absolute(typed)?.parse().map_err(|e: frontend::Error| Failed::new(Exit::Usage, e.to_string()))?,
+        Some(Some(typed)) => absolute(typed)?.parse().map_err(|e: Error| Failed::new(Exit::Usage, e.to_string()))?,
         _ => Listen::Unix(places.socket.clone()),
     };
     Ok(FrontendPlan::Nbd { listen, export: label.unwrap_or_default().to_owned(), place: None })

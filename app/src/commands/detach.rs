@@ -1,16 +1,16 @@
 //! `detach`: takes an attached volume away, after everything is durable.
 
+use crate::attachment::control::{self, Ask};
+use crate::attachment::directory::run_directory;
+use crate::attachment::find::find;
+use crate::attachment::launch::{self, End};
+use crate::attachment::process::is_stopped;
+use crate::attachment::record::{FrontendKind, Places, Record, by_life, clear, clear_dead};
+use crate::attachment::session::{self, Session};
+use crate::attachment::whereabouts::Whereabouts;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::loopdev;
 use crate::output::complain;
-use crate::server::control::{self, Ask};
-use crate::server::directory::run_directory;
-use crate::server::launch::{self, End};
-use crate::server::process::is_stopped;
-use crate::server::record::{FrontendKind, Places, Record, by_life, clear, clear_dead};
-use crate::server::serving::no_frontend;
-use crate::server::session::{self, Session};
-use crate::server::whereabouts::Whereabouts;
 use crate::volume;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -55,14 +55,14 @@ fn spare_what_is_deleted(Whereabouts { path, is_deleted, open_as }: &Whereabouts
 /// When it is not attached, in use, or does not end in time.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     if let Some(device) = &arguments.device {
-        let unflushed = loopdev::detach(device, || end_waiting(device)).map_err(|e| Failed { exit: Exit::InUse, ..no_frontend(e) })?;
+        let unflushed = loopdev::detach(device, || end_waiting(device)).map_err(|e| Failed { exit: Exit::InUse, ..e.into() })?;
         return unflushed.map_or(Ok(Exit::Done), |errno| {
             Err(Failed::new(Exit::DeviceFailed, format!("what was written to {} last could not be flushed: {errno}", device.display())))
         });
     }
     let deadline = Deadline(Instant::now().checked_add(Duration::from_secs(arguments.timeout)));
     let directory = run_directory()?;
-    let found = volume::find(arguments.volume.as_deref().unwrap_or_default())?;
+    let found = find(arguments.volume.as_deref().unwrap_or_default())?;
     let Some(record) = found.attached else { return Err(take_rest_away(&found.path, &directory)?) };
     let whereabouts = Whereabouts::of(&record);
     spare_what_is_deleted(&whereabouts, arguments.force)?;
@@ -92,7 +92,8 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     }
 }
 
-/// Writes that wait for room on a full volume would keep the flush of its device waiting. Where nobody can be told, it waits as long as they do.
+/// Writes that wait for room on a full volume would keep the flush of its device waiting. Where nobody can be told, it waits as long as
+/// they do.
 fn end_waiting(device: &Path) {
     let Ok(directory) = run_directory() else { return };
     let attached = by_life(&directory).map(|(alive, _)| alive).unwrap_or_default();
@@ -123,8 +124,8 @@ fn store_failed(record: &Record, places: &Places, unflushed: Option<Failed>) -> 
 /// How long to wait for the end before the server is asked once more.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Asks the server to detach until it has: one that is killed meanwhile is replaced, and the next one is to be asked, too. Returns when the attachment is
-/// over, or the time.
+/// Asks the server to detach until it has: one that is killed meanwhile is replaced, and the next one is to be asked, too. Returns when the
+/// attachment is over, or the time.
 fn ask_to_end(places: &Places, deadline: Deadline) -> Outcome {
     loop {
         let before = control::server(&places.control);

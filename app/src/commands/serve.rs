@@ -1,14 +1,14 @@
 //! `serve`: the process behind an attached volume. Started by `supervise`.
 
-use super::parse_plan;
+use crate::attachment::launch;
+use crate::attachment::plan::{Plan, misused};
+use crate::attachment::session::Session;
+use crate::error::Error;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::supervisor::{Inherited as FuseInherited, prepare_process};
-use crate::frontend::{self, nbd};
+use crate::frontend::nbd;
 use crate::runtime::warnings;
-use crate::server::launch;
-use crate::server::plan::Plan;
-use crate::server::serving::{Inherited, misused, no_frontend, serve_supervised};
-use crate::server::session::Session;
+use crate::server::serving::{Inherited, serve_supervised};
 use crate::supervision::start::Start;
 use crate::supervision::successor;
 use std::os::fd::RawFd;
@@ -35,7 +35,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    fn take(&self) -> Result<Option<Inherited>, frontend::Error> {
+    fn take(&self) -> Result<Option<Inherited>, Error> {
         Ok(match (&self.channels, self.listener) {
             (Some(channels), None) => Some(Inherited::Fuse(FuseInherited::from_arguments(channels, self.ready, self.supervisor)?)),
             (None, Some(listener)) => Some(Inherited::Nbd(nbd::Inherited::from_arguments(listener, self.ready, self.supervisor)?)),
@@ -49,14 +49,14 @@ impl Arguments {
 /// # Errors
 /// Why it does not serve.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
-    let inherited = arguments.take().map_err(no_frontend)?.ok_or_else(misused)?;
-    let session = Session::from_argument(arguments.session).map_err(no_frontend)?;
+    let inherited = arguments.take()?.ok_or_else(misused)?;
+    let session = Session::from_argument(arguments.session)?;
     if matches!(inherited, Inherited::Fuse(_)) {
         for refused in prepare_process() {
             tracing::warn!("{refused} was refused: where memory is short, the device may stall");
         }
     }
-    let plan = parse_plan(&arguments.plan)?;
+    let plan = Plan::parse(&arguments.plan)?;
     plan.said.iter().cloned().for_each(warnings::keep);
     watch_supervisor(&plan, &inherited, &session, arguments.resend)?;
     serve_supervised(&plan, inherited, session)
@@ -66,11 +66,11 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
 fn watch_supervisor(plan: &Plan, inherited: &Inherited, session: &Session, resend: bool) -> Outcome {
     let lend_legacy: Box<dyn Fn(&mut Start) + Send> = match inherited {
         Inherited::Fuse(inherited) => {
-            let legacy = inherited.legacy(resend).map_err(no_frontend)?;
+            let legacy = inherited.legacy(resend)?;
             Box::new(move |command| legacy.lend_to(command))
         }
         Inherited::Nbd(inherited) => {
-            let legacy = inherited.legacy().map_err(no_frontend)?;
+            let legacy = inherited.legacy()?;
             Box::new(move |command| legacy.lend_to(command))
         }
     };

@@ -2,11 +2,13 @@
 //!
 //! 1. A front-end knows nothing of dedup, digests or the medium.
 //! 2. Every request that it took is answered, or its client is gone.
-//! 3. Request bytes live in memory that [`Target::buffer`](crate::target::Target::buffer) handed out, so that one budget bounds all front-ends.
+//! 3. Request bytes live in memory that [`Target::buffer`](crate::target::Target::buffer) handed out, so that one budget bounds all
+//!    front-ends.
 
 pub mod fuse;
 pub mod nbd;
 
+use crate::error::Error;
 use crate::target::SharedTarget;
 
 /// Serves one target to clients until it is stopped.
@@ -32,15 +34,4 @@ pub trait Frontend: Send {
     /// # Errors
     /// When something could not be undone (a socket removed, a device detached); the rest was.
     fn stop(&mut self) -> Result<(), Error>;
-}
-
-/// Why a front-end could not start or stop.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A setting cannot be used. Names it as the user typed it and says what to do next.
-    #[error("{0}")]
-    Setting(String),
-    /// The system refused something.
-    #[error("{what}: {source}")]
-    System { what: String, source: std::io::Error },
 }

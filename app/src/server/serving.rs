@@ -1,15 +1,15 @@
 //! The life of a server: open, serve, wait, close.
 //!
 //! 1. Clients are served only when the control socket answers: whoever can see a volume can detach it.
-//! 2. At the end the front-end stops first, so that every request has been answered; then a recording ends, and whoever asked for it hears of it;
-//!    then the target commits and closes.
+//! 2. At the end the front-end stops first, so that every request has been answered; then a recording ends, and whoever asked for it hears
+//!    of it; then the target commits and closes.
 
-use super::control::{self, Ask, Client};
-use super::launch::{self, End};
-use super::plan::{FrontendPlan, Options, Plan};
-use super::record::Places;
 use super::recording::Desk;
-use super::session::Session;
+use crate::attachment::control::{self, Ask, Client};
+use crate::attachment::launch::{self, End};
+use crate::attachment::plan::{FrontendPlan, Options, Plan, misused};
+use crate::attachment::record::Places;
+use crate::attachment::session::Session;
 use crate::device::Device;
 use crate::device::backing::{Access, Backing, Kind, PATIENCE};
 use crate::device::paced::Paced;
@@ -17,12 +17,12 @@ use crate::device::room::watch as watch_room;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::fuse::supervisor::{Inherited as FuseInherited, ignore_stop_signals};
 use crate::frontend::nbd::Listening;
-use crate::frontend::{self, Frontend, fuse, nbd};
+use crate::frontend::{Frontend, fuse, nbd};
 use crate::heartbeat::{Claim, Guarded, watch};
+use crate::memory::pool::Pool;
 use crate::runtime::hook::Hook;
 use crate::runtime::notices::Notices;
 use crate::runtime::passthrough::Passthrough;
-use crate::runtime::pool::Pool;
 use crate::runtime::promises::{Left, Promises, Room};
 use crate::runtime::volume::Volume;
 use crate::runtime::{Closing, Served};
@@ -125,9 +125,9 @@ fn serve(plan: &Plan, clients: Clients<'_>) -> Outcome<Exit> {
         .map_err(|e| Failed::system(format!("cannot make {}", places.control.display()), e))?;
     match (clients, &plan.frontend) {
         (Clients::Nbd { kept, ready }, FrontendPlan::Nbd { listen, export, .. }) => {
-            let listening = kept.map_or_else(|| Listening::at(listen), Ok).map_err(no_frontend)?;
+            let listening = kept.map_or_else(|| Listening::at(listen), Ok)?;
             let target = served.clone().target();
-            let mut server = nbd::Server::start_on(listening, export.clone(), nbd::Limits::default(), target).map_err(no_frontend)?;
+            let mut server = nbd::Server::start_on(listening, export.clone(), nbd::Limits::default(), target)?;
             ready(&server.location())?;
             wait(&stopped);
             served.end_waiting();
@@ -137,7 +137,7 @@ fn serve(plan: &Plan, clients: Clients<'_>) -> Outcome<Exit> {
         }
         (Clients::Fuse(inherited), FrontendPlan::Fuse) => {
             let config = fuse::Config { channels: inherited.channels, tag: plan.id.clone(), detach: launch::detach_device };
-            let mut server = fuse::Fuse::start(config, served.clone().target()).map_err(no_frontend)?;
+            let mut server = fuse::Fuse::start(config, served.clone().target())?;
             inherited.ready.tell();
             // Where the device is, the supervisor says, when there is one.
             if !server.wait() {
@@ -246,7 +246,8 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     if !plan.is_supervised() || plan.options.read_only {
         return Ok(None);
     }
-    // What is acknowledged when it is durable needs no promise. Those of a server before, which may have been weak, are recalled all the same.
+    // What is acknowledged when it is durable needs no promise. Those of a server before, which may have been weak, are recalled all the
+    // same.
     settings.keeps_promises = settings.persistence == Persistence::Weak;
     settings.ring_records_max = (plan.options.memory.0 / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1);
     settings.ring_contents_max = (plan.options.memory.0 / RING_CONTENT_SHARE).clamp(RING_CONTENTS.0, RING_CONTENTS.1);
@@ -276,7 +277,7 @@ fn respond(served: &dyn Served, desk: &Desk, stop: &Sender<()>, ask: Ask, client
 
 /// A server ends with what its supervisor keeps; over NBD with SIGTERM or SIGINT, too.
 fn watch_end(clients: &Clients<'_>, stop: Sender<()>) -> Outcome {
-    let Clients::Nbd { kept, .. } = clients else { return ignore_stop_signals().map_err(no_frontend) };
+    let Clients::Nbd { kept, .. } = clients else { return ignore_stop_signals().map_err(Failed::from) };
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let cannot = |e| Failed::system("cannot start a thread", e);
     if let Some(kept) = kept {
@@ -300,19 +301,4 @@ fn watch_end(clients: &Clients<'_>, stop: Sender<()>) -> Outcome {
 fn wait(stopped: &Receiver<()>) {
     // The sender of the signals never goes away.
     let _ = stopped.recv();
-}
-
-/// The verbs that are for this program's own processes are used by somebody else.
-#[must_use]
-pub fn misused() -> Failed {
-    Failed::new(Exit::Usage, "this command is started by `onefold attach` only")
-}
-
-/// A front-end refused to start.
-#[must_use]
-pub fn no_frontend(error: frontend::Error) -> Failed {
-    match error {
-        frontend::Error::Setting(message) => Failed::new(Exit::NoFrontend, message),
-        frontend::Error::System { what, source } => Failed::new(Exit::NoFrontend, format!("{what}: {source}")),
-    }
 }

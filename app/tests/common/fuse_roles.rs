@@ -3,7 +3,7 @@
 use onefold::frontend::Frontend;
 use onefold::frontend::fuse::supervisor::{self, DeathLimit, Event, Handover, Hands, Inherited, Plan};
 use onefold::frontend::fuse::{Config, Fuse, THREADS, attach_loop, loopdev};
-use onefold::runtime::pool::Pool;
+use onefold::memory::pool::Pool;
 use onefold::supervision::start::Start;
 use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::{BufferMut, Home};

@@ -1,11 +1,11 @@
 //! Keeps a FUSE session.
 
-use super::Servers;
+use super::servers::Servers;
+use crate::attachment::launch;
+use crate::attachment::record::Places;
 use crate::frontend::fuse::THREADS;
 use crate::frontend::fuse::supervisor::{self, Adoption, DeathLimit, Ended, Event, Handover, Hands, prepare_process};
-use crate::runtime::notices::Said;
-use crate::server::launch;
-use crate::server::record::Places;
+use crate::runtime::said::Said;
 use crate::supervision::start::Start;
 use std::path::Path;
 use std::process::Stdio;
@@ -32,7 +32,7 @@ pub(super) fn supervise(mut servers: Servers<'_>, adoption: Option<Adoption>) ->
 
 impl supervisor::Crew for Servers<'_> {
     fn server(&mut self, handover: &Handover<'_>) -> Start {
-        let mut command = self.next();
+        let mut command = self.next_server();
         handover.lend_to(&mut command);
         command
     }

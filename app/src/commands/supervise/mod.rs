@@ -2,23 +2,19 @@
 
 mod fuse;
 mod nbd;
+mod servers;
 
-use super::parse_plan;
+use crate::attachment::launch::{self, End, Told};
+use crate::attachment::plan::{FrontendPlan, Plan, misused};
+use crate::attachment::record::{Places, clear, forget_log};
+use crate::attachment::session::Session;
+use crate::error::Error;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend;
 use crate::frontend::fuse::supervisor::Adoption as FuseAdoption;
 use crate::frontend::nbd::Adoption as NbdAdoption;
-use crate::runtime::notices::Said;
-use crate::server::launch::{self, End, Told};
-use crate::server::plan::{FrontendPlan, Plan};
-use crate::server::process::Process;
-use crate::server::record::{Places, Record, clear, forget_log, parse, small_file};
-use crate::server::serving::{misused, no_frontend};
-use crate::server::session::Session;
-use crate::supervision::start::Start;
 use crate::supervision::watch::Ended;
+use servers::Servers;
 use std::os::fd::RawFd;
-use std::process::Stdio;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -56,7 +52,7 @@ enum Adoption {
 }
 
 impl Inheritance {
-    fn take(&self) -> Result<(Session, Option<Adoption>), frontend::Error> {
+    fn take(&self) -> Result<(Session, Option<Adoption>), Error> {
         let adoption = match (&self.channels, self.listener, self.ready) {
             (Some(channels), ..) => Some(Adoption::Fuse(FuseAdoption::from_arguments(channels, self.server, self.server_fd, self.resend)?)),
             (None, Some(listener), Some(ready)) => {
@@ -73,8 +69,8 @@ impl Inheritance {
 /// # Errors
 /// When it cannot be had, or broke.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
-    let inherited = arguments.inheritance.as_ref().map(Inheritance::take).transpose().map_err(no_frontend)?;
-    let plan = parse_plan(&arguments.plan)?;
+    let inherited = arguments.inheritance.as_ref().map(Inheritance::take).transpose()?;
+    let plan = Plan::parse(&arguments.plan)?;
     if plan.in_background {
         launch::leave_terminal();
     }
@@ -123,55 +119,7 @@ fn supervise(plan: &Plan, session: &Session, adoption: Option<Adoption>) -> Outc
             }
             Ok(exit)
         }
-        Err(Ended::Setup(error)) => Err(no_frontend(error)),
+        Err(Ended::Setup(error)) => Err(error.into()),
         Err(other) => Err(end.and_then(|end| end.failed).unwrap_or_else(|| Failed::new(Exit::System, other.to_string()))),
-    }
-}
-
-/// What the next server is given to say, the newest alone: it comes by its command line.
-const SAID_MAX: usize = 8;
-
-/// The servers of an attachment, one after the other: this very program, by a plan.
-struct Servers<'a> {
-    plan: Plan,
-    session: &'a Session,
-}
-
-impl Servers<'_> {
-    /// The command that starts the next one; it is still to be lent what clients hold.
-    fn next(&mut self) -> Start {
-        if self.plan.is_replacement {
-            self.plan.said.push(Said::now("the server that had the volume before has died"));
-            let old = self.plan.said.len().saturating_sub(SAID_MAX);
-            self.plan.said.drain(..old);
-        }
-        let mut command = launch::command("serve", &self.plan);
-        command.lend(&[self.session.descriptor()]);
-        command.args(self.session.argument()).stdin(Stdio::null()).stdout(Stdio::null());
-        // Whoever comes after may find the volume still held by the last requests of this one.
-        self.plan.is_replacement = true;
-        command
-    }
-
-    /// The exit code that the server of this number has left word of.
-    fn word(&self, server: u32) -> Option<i32> {
-        let end = End::look(&Places::of(&self.plan.directory, &self.plan.id).end);
-        end.filter(|end| end.process.pid == server).map(|end| end.exit as i32)
-    }
-
-    /// What a dead supervisor has recorded.
-    fn recorded(&self) -> Option<Record> {
-        let place = Places::of(&self.plan.directory, &self.plan.id).record;
-        parse(&place, &small_file(&place)?)
-    }
-
-    /// Records that it is attached, with this process to attend to it, and says so to whoever waits for it.
-    fn attached(&self, location: String) {
-        tracing::info!(location, "attached");
-        let record = Record::of(&self.plan, Process::this(), location.clone());
-        if let Err(failed) = record.store(&Places::of(&self.plan.directory, &self.plan.id).record) {
-            tracing::error!("{failed}");
-        }
-        Told::Ready { location }.tell();
     }
 }

@@ -5,10 +5,10 @@
 //!    server that finds it shut down closes its volume and ends.
 //! 3. What is kept is in use from the moment that the first server is ready; a death before that is a failed start.
 
-use super::Servers;
-use crate::frontend::Error;
+use super::servers::Servers;
+use crate::attachment::plan::FrontendPlan;
+use crate::error::Error;
 use crate::frontend::nbd::{Adoption, Listening, lend_to_server};
-use crate::server::plan::FrontendPlan;
 use crate::supervision::limit::DeathLimit;
 use crate::supervision::running::{Ending, Running};
 use crate::supervision::signals::Signals;
@@ -60,7 +60,7 @@ impl Socket<'_> {
 
 impl Attachment for Socket<'_> {
     fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Start {
-        let mut command = self.servers.next();
+        let mut command = self.servers.next_server();
         lend_to_server(&mut command, &self.listening, ready, supervisor);
         command
     }

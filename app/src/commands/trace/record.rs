@@ -1,6 +1,9 @@
 //! `trace record`: what clients ask of an attached volume, as a trace.
 
-use crate::commands::attached;
+use crate::attachment::control::{Ask, Conversation};
+use crate::attachment::directory::run_directory;
+use crate::attachment::find::attached;
+use crate::attachment::record::{FrontendKind, Places, Record};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
@@ -8,9 +11,6 @@ use crate::output::{Report, Style, print};
 use crate::runtime::recording::key::Key;
 use crate::runtime::recording::recorder::Tally;
 use crate::runtime::recording::{About, Naming, Order};
-use crate::server::control::{Ask, Conversation};
-use crate::server::directory::run_directory;
-use crate::server::record::{FrontendKind, Places, Record};
 use crate::traces::stopped_by_signals;
 use onefold_trace::folder::Rotation;
 use serde::Serialize;

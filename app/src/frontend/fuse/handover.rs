@@ -1,7 +1,7 @@
 //! What passes from the supervisor of a session to its children, and from a server to the supervisor after that.
 
 use super::wire::replies;
-use crate::frontend::Error;
+use crate::error::Error;
 use crate::supervision::handover::{Ready, inherit_argument, inherit_list, list};
 use crate::supervision::running::own_pidfd;
 use crate::supervision::start::Start;

@@ -10,7 +10,7 @@
 
 use super::wire::replies::{self, Agreement};
 use super::wire::{self, Ask, init};
-use crate::frontend::Error;
+use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

@@ -10,7 +10,7 @@ pub use super::handover::{Handover, Hands, Inherited, Legacy};
 use super::loopdev::clear_dead;
 pub use super::process::{ignore_stop_signals, prepare_process};
 use super::session::Session;
-use crate::frontend::Error;
+use crate::error::Error;
 use crate::supervision::handover::inherit_list;
 pub use crate::supervision::limit::DeathLimit;
 use crate::supervision::running::{Adopted, Ending, Running};

@@ -1,7 +1,7 @@
 //! What passes from the supervisor of a listening socket to its servers, and from a server to the supervisor after that.
 
 use super::listen::Listening;
-use crate::frontend::Error;
+use crate::error::Error;
 use crate::supervision::handover::{Ready, inherit_argument};
 use crate::supervision::running::{Adopted, own_pidfd};
 use crate::supervision::start::Start;

@@ -2,11 +2,11 @@
 
 use super::connection::{Connection, End, Reader};
 use super::listen::{Listen, Listening};
-use super::negotiate::{Export, PREFERRED_BYTES, negotiate};
+use super::negotiate::{Export, PAYLOAD_MAX, PREFERRED_BYTES, negotiate};
 use super::outbox::Outbox;
 use super::socket::{Socket, Timed};
-use super::transmission::PAYLOAD_MAX;
-use crate::frontend::{Error, Frontend};
+use crate::error::Error;
+use crate::frontend::Frontend;
 use crate::target::SharedTarget;
 use onefold_engine::units::index;
 use rustix::net::sockopt;

@@ -141,8 +141,8 @@ pub fn detach_device(device: &Path) -> Start {
 
 /// Leaves terminal, session and working directory of whoever started this process, and goes on where that one dies.
 pub fn leave_terminal() {
-    // It fails for the leader of a group, such as a server, which stays in its supervisor's session: where it is stopped when the supervisor dies, the kernel
-    // lets it go on with SIGHUP (`setpgid(2)`: orphaned groups).
+    // It fails for the leader of a group, such as a server, which stays in its supervisor's session: where it is stopped when the
+    // supervisor dies, the kernel lets it go on with SIGHUP (`setpgid(2)`: orphaned groups).
     let _ = rustix::process::setsid();
     let _ = signal_hook::flag::register(signal_hook::consts::SIGHUP, std::sync::Arc::default());
     let _ = std::env::set_current_dir("/");

@@ -1,7 +1,8 @@
 //! The record of an attached volume: a small JSON file, written whole when it is served and removed when it is not.
 //!
-//! A record is believed no further than it has to be: it is the record of `id` only where it is called `id.json`, so it names no file outside of the
-//! directory; its process is for people, and nobody ever signals it; its loop device is taken away only where it has the volume's tag.
+//! A record is believed no further than it has to be: it is the record of `id` only where it is called `id.json`, so it names no file
+//! outside of the directory; its process is for people, and nobody ever signals it; its loop device is taken away only where it has the
+//! volume's tag.
 
 use super::plan::{FrontendPlan, Plan};
 use super::process::Process;
