@@ -41,7 +41,7 @@ enum Verb {
     /// Keeps what clients hold while servers come and go, for `attach`.
     #[command(hide = true)]
     Supervise(commands::supervise::Arguments),
-    /// Makes the loop device for `supervise`.
+    /// Does for a front-end what neither supervisor nor server may do.
     #[command(hide = true)]
     Hands(commands::hands::Arguments),
 }
@@ -74,7 +74,7 @@ fn run(verb: Verb) -> Outcome<Exit> {
         Verb::Trace(arguments) => commands::trace::run(&arguments).map(done),
         Verb::Serve(arguments) => commands::serve::run(&arguments),
         Verb::Supervise(arguments) => commands::supervise::run(&arguments),
-        Verb::Hands(arguments) => commands::hands::run(&arguments).map(done),
+        Verb::Hands(arguments) => commands::hands::run(&arguments),
     }
 }
 

@@ -5,7 +5,6 @@ mod common;
 use common::ram::RamTarget;
 use common::{Scratch, nbd_client::Client};
 use onefold::error::Error;
-use onefold::frontend::Frontend;
 use onefold::frontend::nbd::{Config, Limits, Listen, Server};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;

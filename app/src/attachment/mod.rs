@@ -8,6 +8,7 @@
 //!    leaves in a file.
 
 pub mod control;
+pub mod deadline;
 pub mod directory;
 pub mod find;
 pub mod known;

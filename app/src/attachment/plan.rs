@@ -2,13 +2,14 @@
 
 use crate::device::Method;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend::nbd::{Listen, Place};
 use crate::output::size::Size;
 use crate::runtime::said::Said;
 use onefold_engine::format::{CommitMode, DELAY_MS_MAX, StartSettings};
 use onefold_engine::settings::{Compression, Persistence, Settings};
 use onefold_trace::model::Model;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// How a volume is opened, as the user chose. What is left out is as `create` laid it down.
@@ -203,18 +204,41 @@ impl Options {
     }
 }
 
-/// How clients reach it.
+/// How clients reach it: what was decided of a front-end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FrontendPlan {
-    Nbd {
-        listen: Listen,
-        export: String,
-        /// Where its supervisor listens, once it does.
-        place: Option<Place>,
-    },
-    /// A loop device, known by the plan's `id`.
-    Fuse,
+pub struct FrontendPlan {
+    /// The front-end's name.
+    pub name: String,
+    /// Its clients hold on to something that has to outlive a server, in the foreground, too.
+    pub needs_supervisor: bool,
+    /// All that only its own code understands.
+    details: Value,
+}
+
+impl FrontendPlan {
+    /// For the front-end of this name.
+    #[must_use]
+    pub fn new(name: &str, needs_supervisor: bool, details: &impl Serialize) -> Self {
+        let mut plan = Self { name: name.to_owned(), needs_supervisor, details: Value::Null };
+        plan.set_details(details);
+        plan
+    }
+
+    /// What its own code has written down.
+    ///
+    /// # Errors
+    /// When that was somebody else's code.
+    pub fn details<T: DeserializeOwned>(&self) -> Outcome<T> {
+        serde_json::from_value(self.details.clone()).map_err(|_| misused())
+    }
+
+    /// Writes that down, for the processes that are started from now on.
+    ///
+    /// # Panics
+    /// When it is not plain data.
+    pub fn set_details(&mut self, details: &impl Serialize) {
+        self.details = serde_json::to_value(details).expect("plain data");
+    }
 }
 
 /// All that a serving process has to know.
@@ -254,10 +278,10 @@ impl Plan {
         serde_json::from_str(text).map_err(|e| Failed::system("this command is started by `onefold attach` only", e))
     }
 
-    /// Whether a supervisor keeps what clients hold: always, but for NBD in the foreground, which is one process.
+    /// Whether a supervisor keeps what clients hold: always in the background; in the foreground, where the front-end needs one.
     #[must_use]
     pub const fn is_supervised(&self) -> bool {
-        matches!(self.frontend, FrontendPlan::Fuse) || self.in_background
+        self.frontend.needs_supervisor || self.in_background
     }
 }
 

@@ -44,7 +44,7 @@ pub fn inherit_list(name: &str, numbers: &str) -> Result<Vec<OwnedFd>, Error> {
 
 /// A list for [`inherit_list`].
 #[must_use]
-pub fn list(descriptors: &[OwnedFd]) -> String {
+pub fn list(descriptors: &[&OwnedFd]) -> String {
     descriptors.iter().map(|descriptor| descriptor.as_raw_fd().to_string()).collect::<Vec<_>>().join(",")
 }
 

@@ -13,6 +13,7 @@
 //! 4. Deaths are replaced at a bounded rate ([`limit`]).
 
 pub mod handover;
+pub mod lent;
 pub mod limit;
 pub mod running;
 pub mod signals;

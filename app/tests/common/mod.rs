@@ -6,7 +6,6 @@ pub mod home;
 pub mod nbd_client;
 pub mod ram;
 
-use onefold::frontend::Frontend;
 use onefold::frontend::nbd::{Config, Limits, Listen, Server};
 use ram::RamTarget;
 use std::io::Write;

@@ -1,19 +1,16 @@
-//! `supervise`: the process that keeps what clients hold while servers come and go. Started by `attach`, and by a server whose supervisor died.
-
-mod fuse;
-mod nbd;
-mod servers;
+//! `supervise`: the process that keeps what clients hold while servers come and go. Started by `attach`, and by a server whose supervisor
+//! died.
 
 use crate::attachment::launch::{self, End, Told};
-use crate::attachment::plan::{FrontendPlan, Plan, misused};
+use crate::attachment::plan::Plan;
 use crate::attachment::record::{Places, clear, forget_log};
 use crate::attachment::session::Session;
 use crate::error::Error;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend::fuse::supervisor::Adoption as FuseAdoption;
-use crate::frontend::nbd::Adoption as NbdAdoption;
+use crate::frontend;
+use crate::frontend::servers::Servers;
+use crate::supervision::lent::Adoption;
 use crate::supervision::watch::Ended;
-use servers::Servers;
 use std::os::fd::RawFd;
 
 #[derive(Debug, clap::Args)]
@@ -25,18 +22,13 @@ pub struct Arguments {
 
 /// What a server leaves to its next supervisor.
 #[derive(Debug, clap::Args)]
-#[group(requires_all = ["server", "server_fd", "session"])]
+#[group(requires_all = ["kept", "ready", "server", "server_fd", "session"])]
 struct Inheritance {
-    /// Of a FUSE session.
-    #[arg(long)]
-    channels: Option<String>,
-    #[arg(long)]
-    resend: bool,
-    /// Of an NBD socket.
-    #[arg(long, requires = "ready")]
-    listener: Option<RawFd>,
-    #[arg(long)]
-    ready: Option<RawFd>,
+    /// Descriptors that clients hold on to.
+    #[arg(long, required = false)]
+    kept: String,
+    #[arg(long, required = false)]
+    ready: RawFd,
     #[arg(long, required = false)]
     server: u32,
     #[arg(long, required = false)]
@@ -45,21 +37,9 @@ struct Inheritance {
     session: RawFd,
 }
 
-/// What a dead supervisor kept.
-enum Adoption {
-    Fuse(FuseAdoption),
-    Nbd(NbdAdoption),
-}
-
 impl Inheritance {
-    fn take(&self) -> Result<(Session, Option<Adoption>), Error> {
-        let adoption = match (&self.channels, self.listener, self.ready) {
-            (Some(channels), ..) => Some(Adoption::Fuse(FuseAdoption::from_arguments(channels, self.server, self.server_fd, self.resend)?)),
-            (None, Some(listener), Some(ready)) => {
-                Some(Adoption::Nbd(NbdAdoption::from_arguments(listener, ready, self.server, self.server_fd)?))
-            }
-            _ => None,
-        };
+    fn take(&self) -> Result<(Session, Adoption), Error> {
+        let adoption = Adoption::from_arguments(&self.kept, self.ready, self.server, self.server_fd)?;
         Ok((Session::from_argument(self.session)?, adoption))
     }
 }
@@ -76,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     }
     let lock = Places::of(&plan.directory, &plan.id).lock;
     let (session, adoption) = match inherited {
-        Some((session, adoption)) => (Ok(session), adoption),
+        Some((session, adoption)) => (Ok(session), Some(adoption)),
         None => (Session::begin(&lock), None),
     };
     let result = session.and_then(|session| {
@@ -101,13 +81,7 @@ fn supervise(plan: &Plan, session: &Session, adoption: Option<Adoption>) -> Outc
         let _ = End::take(&end_place);
     }
     let servers = Servers { plan: Plan { is_replacement, ..plan.clone() }, session };
-    let ended = match (&plan.frontend, adoption) {
-        (FrontendPlan::Fuse, None) => fuse::supervise(servers, None),
-        (FrontendPlan::Fuse, Some(Adoption::Fuse(adoption))) => fuse::supervise(servers, Some(adoption)),
-        (FrontendPlan::Nbd { .. }, None) => nbd::supervise(servers, None),
-        (FrontendPlan::Nbd { .. }, Some(Adoption::Nbd(adoption))) => nbd::supervise(servers, Some(adoption)),
-        _ => return Err(misused()),
-    };
+    let ended = frontend::named(&plan.frontend.name)?.supervise(servers, adoption);
     let end = End::take(&end_place);
     match ended {
         Ok(()) | Err(Ended::FailedClose { .. }) => {

@@ -3,10 +3,12 @@
 use crate::attachment::launch::{self, End, Told};
 use crate::attachment::plan::Plan;
 use crate::attachment::process::Process;
-use crate::attachment::record::{Places, Record, parse, small_file};
+use crate::attachment::record::{Places, Record, look};
 use crate::attachment::session::Session;
+use crate::error::Error;
 use crate::runtime::said::Said;
 use crate::supervision::start::Start;
+use serde::de::DeserializeOwned;
 use std::process::Stdio;
 
 /// What the next server is given to say, the newest alone: it comes by its command line.
@@ -26,12 +28,20 @@ impl Servers<'_> {
             let old = self.plan.said.len().saturating_sub(SAID_MAX);
             self.plan.said.drain(..old);
         }
-        let mut command = launch::command("serve", &self.plan);
+        let mut command = launch::command(&["serve"], &self.plan);
         command.lend(&[self.session.descriptor()]);
         command.args(self.session.argument()).stdin(Stdio::null()).stdout(Stdio::null());
         // Whoever comes after may find the volume still held by the last requests of this one.
         self.plan.is_replacement = true;
         command
+    }
+
+    /// What the front-end's own code has written down in the plan.
+    ///
+    /// # Errors
+    /// When that was somebody else's code.
+    pub fn details<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        self.plan.frontend.details().map_err(|failed| Error::Setting(failed.message))
     }
 
     /// The exit code that the server of this number has left word of.
@@ -42,8 +52,7 @@ impl Servers<'_> {
 
     /// What a dead supervisor has recorded.
     pub fn recorded(&self) -> Option<Record> {
-        let place = Places::of(&self.plan.directory, &self.plan.id).record;
-        parse(&place, &small_file(&place)?)
+        look(&Places::of(&self.plan.directory, &self.plan.id).record)
     }
 
     /// Records that it is attached, with this process to attend to it, and says so to whoever waits for it.
