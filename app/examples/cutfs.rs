@@ -16,7 +16,6 @@
 //! 4. A write that fails may have been written, in whole, in part or not at all; a flush that fails has flushed nothing (A5).
 //! 5. The same seed and the same requests drop the same sectors.
 
-use onefold::frontend::Frontend;
 use onefold::frontend::fuse::session::Session;
 use onefold::frontend::fuse::{Config, Fuse};
 use onefold::supervision::start::Start;

@@ -5,7 +5,6 @@
 //! `inline` (the default) answers on the receiving threads, `worker` on one thread of its own, as an engine does. Ends with its input, and
 //! then prints how many requests came in how many batches.
 
-use onefold::frontend::Frontend;
 use onefold::frontend::nbd::{Config, Limits, Server};
 use onefold::target::SharedTarget;
 use std::error::Error;

@@ -1,8 +1,8 @@
 //! The command line: each flag is defined once, here or with its verb.
 
 use crate::commands;
-use crate::exit::{Exit, Failed};
-use crate::output::complain;
+use crate::exit::{Exit, Outcome};
+use crate::output;
 use crate::runtime::warnings;
 use clap::{Parser, Subcommand};
 use std::io::IsTerminal;
@@ -41,7 +41,7 @@ enum Verb {
     /// Keeps what clients hold while servers come and go, for `attach`.
     #[command(hide = true)]
     Supervise(commands::supervise::Arguments),
-    /// Makes the loop device for `supervise`.
+    /// Does for a front-end what neither supervisor nor server may do.
     #[command(hide = true)]
     Hands(commands::hands::Arguments),
 }
@@ -57,16 +57,10 @@ pub fn main() -> ExitCode {
         Verb::Attach(arguments) => arguments.foreground,
         _ => false,
     });
-    match run(cli.verb) {
-        Ok(exit) => exit.into(),
-        Err(failed) => {
-            complain(format_args!("onefold: {failed}"));
-            failed.exit.into()
-        }
-    }
+    output::end("onefold", run(cli.verb))
 }
 
-fn run(verb: Verb) -> Result<Exit, Failed> {
+fn run(verb: Verb) -> Outcome<Exit> {
     let done = |()| Exit::Done;
     match verb {
         Verb::Create(arguments) => commands::create::run(&arguments).map(done),
@@ -80,7 +74,7 @@ fn run(verb: Verb) -> Result<Exit, Failed> {
         Verb::Trace(arguments) => commands::trace::run(&arguments).map(done),
         Verb::Serve(arguments) => commands::serve::run(&arguments),
         Verb::Supervise(arguments) => commands::supervise::run(&arguments),
-        Verb::Hands(arguments) => commands::hands::run(&arguments).map(done),
+        Verb::Hands(arguments) => commands::hands::run(&arguments),
     }
 }
 
@@ -93,15 +87,6 @@ fn log_to_stderr(is_server: bool) {
         tracing_subscriber::registry().with(lines.with_filter(filter)).with(warnings::Keep).init();
     } else {
         tracing_subscriber::registry().with(lines.without_time().with_filter(filter)).init();
-    }
-}
-
-/// `on` or `off`.
-pub fn parse_switch(typed: &str) -> Result<bool, String> {
-    match typed {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("give on or off".to_owned()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! How the program ends: one number for each kind of reason, and what it says to its user.
 
 use crate::device::backing;
+use crate::error::Error;
 use onefold_engine::format;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -152,6 +153,15 @@ impl From<backing::OpenError> for Failed {
             E::NotAStore { .. } => Self::new(Exit::Usage, message).next("Name a file or a block device."),
             E::NotDirect { .. } => Self::new(Exit::System, message).next("--buffered uses it all the same, through the page cache."),
             E::System { .. } => Self::new(Exit::System, message),
+        }
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Setting(message) => Self::new(Exit::NoFrontend, message),
+            Error::System { what, source } => Self::new(Exit::NoFrontend, format!("{what}: {source}")),
         }
     }
 }

@@ -1,13 +1,18 @@
-//! Everything of the binary but its `main`: the only place with descriptors, threads, clocks and signals.
+//! Everything of the binary `onefold` but its `main`: the only place with descriptors, threads, clocks and signals. `onefold-lab` uses what
+//! both need: exit codes ([`exit`]), what commands print ([`output`]) and how they read traces ([`traces`]).
 
+pub mod abort;
+pub mod attachment;
 pub mod cli;
 pub mod commands;
 pub mod detached_space;
 pub mod device;
+pub mod error;
 pub mod exit;
 pub mod frontend;
 pub mod heartbeat;
 pub mod live;
+pub mod memory;
 pub mod output;
 pub mod runtime;
 pub mod server;
@@ -15,4 +20,5 @@ pub mod supervision;
 pub mod target;
 #[cfg(test)]
 mod test_kit;
+pub mod traces;
 pub mod volume;

@@ -5,7 +5,6 @@ mod common;
 use common::nbd_client::*;
 use common::ram::RamTarget;
 use common::{beside_verified_load, serve, serve_with, skipped};
-use onefold::frontend::Frontend;
 use onefold::frontend::nbd::Limits;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io::Write;

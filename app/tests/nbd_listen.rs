@@ -4,8 +4,8 @@ mod common;
 
 use common::ram::RamTarget;
 use common::{Scratch, nbd_client::Client};
+use onefold::error::Error;
 use onefold::frontend::nbd::{Config, Limits, Listen, Server};
-use onefold::frontend::{Error, Frontend};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;

@@ -5,7 +5,6 @@ mod common;
 use common::home::Home;
 use common::ram::RamTarget;
 use common::{Dice, Served, have, run, serve, skipped};
-use onefold::frontend::Frontend;
 use onefold::frontend::nbd::{Config, Limits, Server};
 use std::process::Command;
 use std::sync::Arc;

@@ -1,9 +1,8 @@
-//! `onefold trace`: what each verb prints and how it ends.
+//! `onefold trace`: what each verb prints and how it ends, and what becomes of malformed lines.
 
 mod common;
 
 use common::home::{Home, shipped};
-use serde_json::Value;
 
 const MD5: &str = "56f11b711d91a065a2b6458eca924523";
 
@@ -20,6 +19,7 @@ fn a_shipped_trace_is_imported_counted_cut_and_exported() {
     let live = run["duplication"]["live"].as_f64().unwrap();
     assert!((live - 0.236).abs() < 0.0006, "{live}");
     let table = home.expect(0, &["info", "vehicle"]).0;
+    assert!(table.contains("comes from") && table.contains("overwrites"), "{table}");
     assert!(table.contains("8 bytes of md5") && table.contains("umount") && table.contains("jbd2/loop0-8"), "{table}");
 
     home.expect(0, &["cut", "vehicle", "run", "--phase", "run"]);
@@ -64,40 +64,70 @@ fn errors_name_what_was_typed_and_what_to_do() {
     complaint(6, &["info", "t"], "000000.parquet");
 }
 
-#[cfg(feature = "lab")]
 #[test]
-fn a_trace_is_replayed_and_counted() {
+fn help_names_the_verbs_and_the_forms() {
     let home = Home::of(&["trace"]);
-    let text = shipped("05_vehicle.tsv.zst");
-    let ordered = home.json(&["replay", &text, "--sim", "--scheme", "ordered", "--verify"]);
-    assert_eq!((ordered["version"].as_u64(), ordered["report"].as_str()), (Some(1), Some("trace-replay")));
-    assert_eq!((ordered["trace"].as_str(), ordered["phase"].as_str()), (Some("05_vehicle"), Some("run")));
-    assert_eq!((ordered["client_units"].as_u64(), ordered["persistence"].as_str()), (Some(3731), Some("weak")));
-    let ratio = |report: &Value| report["write_ratio"].as_f64().unwrap();
-    assert!(ratio(&ordered) < 0.85 * 1.03, "{}", ratio(&ordered));
-    let none = home.json(&["replay", &text, "--sim", "--scheme", "none", "--device-model", "tablet"]);
-    assert!((ratio(&none) - 1.0).abs() < 1e-9, "{}", ratio(&none));
-    let table = home.expect(0, &["replay", &text, "--sim", "--persistence", "strong", "--outstanding", "1"]).0;
-    assert!(table.contains("ordered-anticipate, strong (1 at a time)") && table.contains("write ratio"), "{table}");
-    // What was imported is replayed alike: a folder knows the size of a shipped trace's device.
-    home.expect(0, &["import", &text, "vehicle"]);
-    let of_folder = home.json(&["replay", "vehicle", "--sim", "--scheme", "ordered"]);
-    assert_eq!(of_folder["device_units"], ordered["device_units"]);
-
-    let complaint = |code, words: &[&str], wanted| home.complaint(code, words, wanted);
-    complaint(2, &["replay", &text], "--sim");
-    complaint(2, &["replay", &text, "--sim", "--scheme", "best"], "ordered-anticipate");
-    complaint(2, &["replay", &text, "--sim", "--device-model", "floppy"], "850pro");
-    complaint(2, &["replay", &text, "--sim", "--outstanding", "0"], "--outstanding");
-    complaint(3, &["replay", "none", "--sim"], "none");
-    complaint(6, &["replay", &text, "--sim", "--blocks", "100"], "request 4: a Discard was refused");
-}
-
-#[test]
-fn help_names_the_forms() {
-    let home = Home::of(&["trace"]);
+    let help = home.expect(0, &["--help"]).0;
+    let has = |verb: &str| help.lines().any(|line| line.split_whitespace().next() == Some(verb));
+    for verb in ["import", "export", "info", "cut", "record", "mark", "replay"] {
+        assert!(has(verb), "{verb}: {help}");
+    }
+    assert!(!has("synth") && !has("scan") && help.contains("`onefold-lab`"), "{help}");
+    assert!(home.expect(0, &["replay", "--help"]).0.contains("`onefold-lab replay`"));
+    home.complaint(2, &["replay", "none", "--sim"], "--sim");
+    home.complaint(2, &["replay", "none"], "--on");
     for verb in ["import", "export", "info"] {
         let help = home.expect(0, &[verb, "--help"]).0;
         assert!(help.contains("fiu-homes") && help.contains("blkparse prints"), "{help}");
+    }
+}
+
+/// Lines of each form that others publish: sizes below a block, and requests of several MD5s.
+fn lines(form: &str, count: usize) -> String {
+    let md5 = |n: usize| format!("{:032x}", n % 7 + 1);
+    let line = |n: usize| {
+        let sectors: usize = [8, 1, 24, 9, 16][n % 5];
+        let digests = |each: usize| (0..sectors.div_ceil(each)).map(|i| md5(n + i)).collect::<Vec<_>>();
+        let (op, first) = (["W", "W", "R"][n % 3], n * 40);
+        match form {
+            "mobile" => format!("{n}.000500 {op} {first} {sectors} 7 app {}\n", digests(8).join("-")),
+            "fiu" => format!("{} 7 a b {first} {sectors} {op} 8 0 {}\n", 1000 + n, digests(8).concat()),
+            _ => format!("{} 7 nfsd {first} {sectors} {op} 8 1 {}\n", 1000 + n, digests(1).concat()),
+        }
+    };
+    (0..count).map(line).collect()
+}
+
+#[test]
+fn malformed_lines_are_counted_and_more_than_one_in_a_hundred_refused() {
+    for form in ["fiu", "fiu-homes", "mobile"] {
+        let home = Home::of(&["trace"]);
+        let good = lines(form, 198);
+        home.write("whole", &good);
+        home.expect(0, &["import", "whole", "whole-folder"]);
+        assert!(
+            home.json(&["info", "whole-folder"])["form"].as_str().is_some_and(|told| told.starts_with(form)),
+            "{form} was told by itself"
+        );
+        home.expect(0, &["export", "whole-folder", "whole-again", "--to", form]);
+        assert!(home.read("whole-again") == good.as_bytes(), "{form}: other bytes");
+
+        // An MD5 too short, and one too few.
+        let cut = good.lines().next().unwrap();
+        let bad = format!("{}\n{}\n", &cut[..cut.len() - 1], &cut[..cut.len() - 32]);
+        home.write("few", format!("{good}{bad}"));
+        let (_, complaints) = home.expect(0, &["import", "few", "few-folder"]);
+        assert!(complaints.contains("few:199: ") && complaints.contains("few:200: "), "{form}: {complaints}");
+        assert_eq!(home.json(&["info", "few"])["malformed_lines"].as_u64(), Some(2));
+        home.expect(0, &["export", "few-folder", "few-again", "--to", form]);
+        assert!(home.read("few-again") == good.as_bytes(), "{form}: the sound lines come back");
+
+        home.write("many", format!("{}{bad}", lines(form, 197)));
+        home.complaint(6, &["import", "many", "many-folder"], "2 of 199 lines of many");
+        home.complaint(6, &["info", "many"], "--lenient");
+        home.complaint(6, &["export", "many", "many-again", "--to", form], "--lenient");
+        assert!(!home.names().iter().any(|name| name.contains("many-")), "{form}: {:?}", home.names());
+        let taken = home.json(&["import", "many", "many-folder", "--lenient"]);
+        assert_eq!((taken["records"].as_u64(), taken["malformed_lines"].as_u64()), (Some(197), Some(2)), "{form}");
     }
 }

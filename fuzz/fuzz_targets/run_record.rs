@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onefold::server::launch::End;
-use onefold::server::record::{Places, parse};
+use onefold::attachment::launch::End;
+use onefold::attachment::record::{Places, parse};
 use onefold_fuzz::craft::{Draw, number};
 use onefold_fuzz::volume::Input;
 use std::path::Path;

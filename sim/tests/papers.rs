@@ -1,18 +1,18 @@
 //! The papers' report over one small recorded trace: what it writes, and how it ends.
 
-use onefold_sim::papers::command::{Options, exit, report};
+use onefold_sim::papers::report::{Options, report};
 use onefold_sim::papers::targets::WRITE_RATIOS;
 use onefold_sim::papers::workloads::MODELS;
 use onefold_sim::replay::scheme::Scheme;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 const TRACE: &str = "05_vehicle";
 
 fn options(out: &Path, only: &str) -> Options {
     let traces = [env!("CARGO_MANIFEST_DIR"), "..", "data", "traces"].iter().collect();
-    Options { out: out.to_path_buf(), traces, only: vec![only.to_owned()], ..Options::default() }
+    let recorded = out.join("none");
+    Options { out: out.to_path_buf(), traces, recorded, only: vec![only.to_owned()], schemes: Vec::new(), threads: 2 }
 }
 
 /// A directory that goes away again.
@@ -61,7 +61,7 @@ fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn the_report_of_one_trace_is_whole_and_a_missed_target_fails_it() {
+fn the_report_of_one_trace_is_whole() {
     let scratch = Scratch::new("whole");
     let options = options(&scratch.0, TRACE);
     let targets = report(&options, &WRITE_RATIOS).expect("it can be written");
@@ -116,8 +116,6 @@ fn the_report_of_one_trace_is_whole_and_a_missed_target_fails_it() {
     let impossible = report(&options, &[(TRACE, 0.1)]).expect("it can be written");
     let missed = impossible.iter().find(|t| t.name == "ordered-weak-05_vehicle").expect("it is judged");
     assert!(!missed.holds && missed.to_string().contains("MISSED") && missed.to_string().contains("client units"), "{missed}");
-    assert_eq!(format!("{:?}", exit(&impossible)), format!("{:?}", ExitCode::from(1)));
-    assert_eq!(format!("{:?}", exit(std::slice::from_ref(of_ordered))), format!("{:?}", ExitCode::SUCCESS));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 """Live replay against replay in virtual time: the same traces, the same counts.
 
 Each trace is replayed by `onefold trace replay --on` onto a volume that is attached over FUSE and loop, with the recorded think times, and by
-`onefold trace replay --sim`. Both idle 62 s where a phase begins, on a device of the same model: how many writes come to wait together under strong
+`onefold-lab replay`. Both idle 62 s where a phase begins, on a device of the same model: how many writes come to wait together under strong
 persistence depends on how long the device takes. All traces run at once: they mostly wait.
 """
 
@@ -71,8 +71,8 @@ def replay_live(place, name, persistence):
 
 
 def replay_simulated(name, persistence):
-    words = ["trace", "replay", trace_path(name), "--sim", "--persistence", persistence, "--device-model", MODEL]
-    whole = onefold.report(*words)["whole"]
+    words = ["replay", trace_path(name), "--persistence", persistence, "--device-model", MODEL]
+    whole = onefold.report(*words, binary=os.environ["ONEFOLD_LAB"])["whole"]
     return {
         "client_units": whole["client_units"],
         "client_flushes": whole["client_flushes"] + whole["client_fua"],

@@ -31,15 +31,16 @@ done
 [[ -z $recorded ]] || python3 tools/bench/figures.py ready
 if [[ ${words[0]:-} == papers ]]; then
     bash tools/dev/setup.sh build >/dev/null
-    cargo build --release --locked --quiet -p onefold-sim
-    papers=("$(target_dir)/release/onefold-sim" papers --out "$(target_dir)/report" "${words[@]:1}")
-    [[ -n $recorded ]] || exec "${papers[@]}"
-    "${papers[@]}" --json | python3 tools/bench/figures.py record "./dev bench ${words[*]}"
+    build_laboratory
+    report=("$ONEFOLD_LAB" report --out "$(target_dir)/report" "${words[@]:1}")
+    [[ -n $recorded ]] || exec "${report[@]}"
+    "${report[@]}" --json | python3 tools/bench/figures.py record "./dev bench ${words[*]}"
     exit
 fi
 bash tools/dev/setup.sh build >/dev/null
 need fio python3-libnbd python3
 build_onefold
+build_laboratory
 cargo build --release --locked --quiet -p onefold-sim
 ONEFOLD_SIM="$(target_dir)/release/onefold-sim"
 cargo build --release --locked --quiet -p onefold --example cutfs

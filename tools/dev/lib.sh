@@ -172,3 +172,10 @@ build_onefold() {
     export ONEFOLD
     [[ -x $ONEFOLD ]] || die "the build left no binary at $ONEFOLD"
 }
+
+# The same of `onefold-lab`; its path is in $ONEFOLD_LAB.
+build_laboratory() {
+    cargo build --release --locked --quiet -p onefold-lab
+    ONEFOLD_LAB="$(target_dir)/release/onefold-lab"
+    export ONEFOLD_LAB
+}

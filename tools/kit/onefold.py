@@ -15,21 +15,21 @@ class Failed(Exception):
     """The binary refused, or said something that it should not."""
 
 
-def run(*words, check=True, timeout=300):
+def run(*words, check=True, timeout=300, binary=BINARY):
     """Runs a command of the binary; returns the finished process."""
-    done = subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=timeout, check=False)
+    done = subprocess.run([binary, *map(str, words)], capture_output=True, text=True, timeout=timeout, check=False)
     if check and done.returncode != 0:
-        raise Failed(f"onefold {' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise Failed(f"{os.path.basename(binary)} {' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done
 
 
-def report(*words, check=True):
+def report(*words, check=True, binary=BINARY):
     """The JSON that a command prints."""
-    done = run(*words, "--json", check=check)
+    done = run(*words, "--json", check=check, binary=binary)
     try:
         return json.loads(done.stdout)
     except json.JSONDecodeError as error:
-        raise Failed(f"onefold {' '.join(map(str, words))} --json printed no JSON ({error}):\n{done.stdout}{done.stderr}") from error
+        raise Failed(f"{os.path.basename(binary)} {' '.join(map(str, words))} --json printed no JSON ({error}):\n{done.stdout}{done.stderr}") from error
 
 
 def server_pids(volume):

@@ -1,19 +1,20 @@
 //! `attach`: makes a volume a block device.
 
+use crate::attachment::deadline::Deadline;
+use crate::attachment::directory::run_directory;
+use crate::attachment::find::find;
+use crate::attachment::launch::{self, End};
+use crate::attachment::plan::{Options, Plan};
+use crate::attachment::process::Process;
+use crate::attachment::record::{Places, Record, clear, clear_dead};
+use crate::attachment::session::{self, Session};
+use crate::attachment::{known, record};
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend;
-use crate::frontend::nbd::Listen;
+use crate::frontend::{self, Asked};
 use crate::heartbeat::{self, Purpose};
 use crate::output::size::Size;
-use crate::server::directory::run_directory;
-use crate::server::launch::{self, End};
-use crate::server::plan::{FrontendPlan, Options, Plan};
-use crate::server::process::Process;
-use crate::server::record::{Places, Record, clear, clear_dead};
 use crate::server::serving::serve_alone;
-use crate::server::session::{self, Session};
-use crate::server::{known, record};
 use crate::volume;
 use onefold_engine::memory::Accountant;
 use onefold_engine::units::BLOCK_BYTES;
@@ -21,8 +22,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -31,13 +31,8 @@ use uuid::Uuid;
 pub struct Arguments {
     /// Path, label or UUID.
     volume: String,
-    /// Serve NBD, at a socket or loopback address (default: a socket of its own). Nobody else may enter the socket's directory; where it is missing it
-    /// is made. Without this: a block device (FUSE and loop) for root, NBD for others.
-    #[arg(long, value_name = "SOCKET|HOST:PORT", num_args = 0..=1, require_equals = true, conflicts_with = "fuse")]
-    nbd: Option<Option<String>>,
-    /// Make a block device by way of FUSE and loop. Needs root.
-    #[arg(long)]
-    fuse: bool,
+    #[command(flatten)]
+    frontend: Asked,
     /// Stay in the foreground; log to standard error. Over NBD that is one process, which nobody replaces when it dies.
     #[arg(long)]
     pub foreground: bool,
@@ -57,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     }
     let (location, supervisor) = launch::start("supervise", &plan)?;
     announce(&location);
-    if arguments.foreground { stay(supervisor, &plan, location) } else { Ok(Exit::Done) }
+    if arguments.foreground { stay(supervisor, &plan) } else { Ok(Exit::Done) }
 }
 
 /// Serves in this very process.
@@ -91,7 +86,7 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
         return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", Size(memory), Size(Accountant::BYTES_MIN))));
     }
     let directory = run_directory()?;
-    let found = volume::find(&arguments.volume)?;
+    let found = find(&arguments.volume)?;
     // One that was killed a moment ago is given the time to be gone.
     if let Some(record) = found.attached.filter(|record| !session::wait_end(&Places::of(&directory, &record.id).lock, DYING)) {
         return Err(in_use(&record));
@@ -113,7 +108,8 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
     }
     known::remember(&path);
     let places = Places::of(&directory, &id);
-    let frontend = frontend(arguments, &places, label.as_deref())?;
+    let (frontend, typed) = arguments.frontend.choice();
+    let frontend = frontend.plan(typed, &places, label.as_deref())?;
     if let Some(superblock) = &superblock {
         let purpose = if arguments.options.read_only { Purpose::Watch } else { Purpose::Claim };
         heartbeat::announce(&path, superblock, purpose);
@@ -141,42 +137,17 @@ fn in_use(record: &Record) -> Failed {
         .next(format!("`onefold detach {}` lets go of it.", record.path.display()))
 }
 
-fn frontend(arguments: &Arguments, places: &Places, label: Option<&str>) -> Outcome<FrontendPlan> {
-    let is_root = rustix::process::geteuid().is_root();
-    let has_devices = ["/dev/fuse", "/dev/loop-control"].iter().all(|path| Path::new(path).exists());
-    if arguments.fuse && !is_root {
-        return Err(Failed::new(Exit::NotPermitted, "only root may make a block device (--fuse)").next("Use --nbd."));
-    }
-    if arguments.fuse || (arguments.nbd.is_none() && is_root && has_devices) {
-        return Ok(FrontendPlan::Fuse);
-    }
-    let listen = match &arguments.nbd {
-        Some(Some(typed)) => absolute(typed)?.parse().map_err(|e: frontend::Error| Failed::new(Exit::Usage, e.to_string()))?,
-        _ => Listen::Unix(places.socket.clone()),
-    };
-    Ok(FrontendPlan::Nbd { listen, export: label.unwrap_or_default().to_owned(), place: None })
-}
-
-/// A socket's path as a process with another working directory needs it; addresses stay as they are.
-fn absolute(typed: &str) -> Outcome<String> {
-    let path = typed.strip_prefix("unix:").unwrap_or(typed);
-    if path == typed && !typed.contains('/') {
-        return Ok(typed.to_owned());
-    }
-    let path: PathBuf = std::path::absolute(path).map_err(|e| Failed::system(format!("cannot use {typed}"), e))?;
-    Ok(format!("unix:{}", path.display()))
-}
-
 /// Waits for the end of the attachment, and hands SIGTERM on. `supervisor` is the first one: another may take its place.
-fn stay(mut supervisor: Child, plan: &Plan, location: String) -> Outcome<Exit> {
+fn stay(mut supervisor: Child, plan: &Plan) -> Outcome<Exit> {
     let first =
         pidfd_open(Pid::from_child(&supervisor), PidfdFlags::empty()).map_err(|e| Failed::system("cannot watch the supervisor", e))?;
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT]).map_err(|e| Failed::system("cannot watch for signals", e))?;
+    let asked = plan.clone();
     std::thread::spawn(move || {
         for _ in signals.forever() {
             if pidfd_send_signal(&first, Signal::TERM).is_err() {
-                // What a supervisor does when it is asked to end.
-                let _ = launch::detach_device(location.as_ref()).stdin(Stdio::null()).stdout(Stdio::null()).status();
+                // Whether that is refused is for the one to see who sent the signal: the volume stays.
+                let _ = end(&asked);
             }
         }
     });
@@ -193,4 +164,11 @@ fn stay(mut supervisor: Child, plan: &Plan, location: String) -> Outcome<Exit> {
         None if !places.record.exists() => Ok(Exit::Done),
         None => Err(Failed::new(Exit::System, format!("the supervisor ended: {status}, and so did its server"))),
     }
+}
+
+/// Ends the attachment of a plan from outside, as its supervisor does when it is asked to.
+fn end(plan: &Plan) -> Outcome {
+    let places = Places::of(&plan.directory, &plan.id);
+    let Some(record) = record::look(&places.record) else { return Ok(()) };
+    frontend::named(&record.frontend)?.detach(&record, &places, Deadline::NEVER).map(drop)
 }

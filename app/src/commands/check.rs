@@ -1,12 +1,12 @@
 //! `check`: reads a volume that is not attached, recounts everything, changes nothing.
 
+use crate::attachment::find::{Found, find};
 use crate::device::backing::{Access, Backing, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::heartbeat::look_first;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
-use crate::volume::{self, Found};
 use onefold_engine::check::{self, CheckSettings, Finding, MEMORY_BYTES_MIN, ReadMedium, Severity};
 use onefold_engine::interface::IoFailure;
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
@@ -190,7 +190,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     if arguments.memory.0 < MEMORY_BYTES_MIN {
         return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", arguments.memory, Size(MEMORY_BYTES_MIN))));
     }
-    let Found { path, .. } = volume::find(&arguments.volume)?;
+    let Found { path, .. } = find(&arguments.volume)?;
     let backing = Backing::open_patiently(&path, Access::Read, PATIENCE)?;
     look_first(&backing)?;
     let length = Bytes(backing.facts().length);

@@ -1,14 +1,14 @@
 //! `create`: formats a file or block device as a volume.
 
 use super::status::{OnMedium, every};
+use crate::attachment::known;
+use crate::attachment::plan::{CommitModeName, PersistenceName};
 use crate::device::backing::{Access, Allocation, Backing, Kind, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::heartbeat::{Here, look_first};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
-use crate::server::known;
-use crate::server::plan::{CommitModeName, PersistenceName};
 use crate::volume;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Algorithm;
@@ -44,7 +44,8 @@ pub struct Arguments {
     /// How blocks are told apart: blake3, sha256, or, to compare with the papers, sha1 or md5.
     #[arg(long, value_name = "NAME", value_parser = parse_algorithm, default_value = "blake3")]
     algorithm: Algorithm,
-    /// What makes writes durable, unless `attach` says otherwise: log, records that ride along with the data; ordered, pages in OrderMergeDedup's order.
+    /// What makes writes durable, unless `attach` says otherwise: log, records that ride along with the data; ordered, pages in
+    /// OrderMergeDedup's order.
     #[arg(long, value_enum, value_name = "MODE", default_value = "log")]
     commit_mode: CommitModeName,
     /// When a write is acknowledged, unless `attach` says otherwise: weak, on admission; strong, when it is durable.
@@ -56,8 +57,8 @@ pub struct Arguments {
     /// Blocks that are never deduplicated, such as superblock copies of a file system. May be given several times.
     #[arg(long, value_name = "LBN+LEN", value_parser = parse_range)]
     protect: Vec<ProtectedRange>,
-    /// Guard a store that several hosts reach: the server writes a block every SECONDS seconds (1 to 60; default 5), and a server of another host that
-    /// sees it change stays away. Costs one write of 4 KiB each time.
+    /// Guard a store that several hosts reach: the server writes a block every SECONDS seconds (1 to 60; default 5), and a server of
+    /// another host that sees it change stays away. Costs one write of 4 KiB each time.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5", conflicts_with = "buffered",
         value_parser = clap::value_parser!(u32).range(i64::from(GUARD_MS_MIN / 1000)..=i64::from(GUARD_MS_MAX / 1000)))]
     guard: Option<u32>,

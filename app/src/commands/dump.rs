@@ -3,6 +3,7 @@
 mod story;
 mod unit;
 
+use crate::attachment::find::find;
 use crate::device::backing::{Access, Backing, PATIENCE};
 use crate::exit::Outcome;
 use crate::heartbeat::look_first;
@@ -194,7 +195,7 @@ impl Report for Whole {
 /// # Errors
 /// When the volume is in use, there is none, or the block is beyond its end.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let path = volume::find(&arguments.volume)?.path;
+    let path = find(&arguments.volume)?.path;
     let backing = Backing::open_patiently(&path, Access::Read, PATIENCE)?;
     look_first(&backing)?;
     let chosen = volume::load(&backing)?;

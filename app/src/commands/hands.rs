@@ -1,56 +1,20 @@
-//! `hands`: puts the loop device on a FUSE session, from outside of supervisor and server. Started by `supervise`.
+//! `hands`: what a front-end can do in a process of its own alone. Started by supervisors, servers and `detach`.
 
-use super::parse_plan;
-use crate::exit::{Failed, Outcome};
-use crate::frontend::fuse::supervisor::Hands;
-use crate::frontend::fuse::{attach_loop, loopdev};
-use crate::server::launch::End;
-use crate::server::record::Places;
-use crate::server::serving::no_frontend;
-use rustix::process::{Signal, set_parent_process_death_signal};
-use std::os::fd::RawFd;
-use std::path::PathBuf;
-use std::time::Duration;
+use crate::exit::{Exit, Outcome};
+use crate::frontend;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    plan: String,
-    /// Descriptor of the session's root directory. Without it: wait for the device that another process makes or has made, as long as the one lives
-    /// that has started this.
-    #[arg(long)]
-    root: Option<RawFd>,
+    frontend: String,
+    /// For the front-end's own code.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
 }
 
-/// How often the device is looked for.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// Makes the device and prints its path.
+/// Does it.
 ///
 /// # Errors
-/// When the kernel has none to give.
-pub fn run(arguments: &Arguments) -> Outcome {
-    let plan = parse_plan(&arguments.plan)?;
-    let Some(root) = arguments.root else {
-        println!("{}", find(&plan.id)?.display());
-        return Ok(());
-    };
-    let made = Hands::from_arguments(root)
-        .and_then(|root| attach_loop(&root, &plan.id, plan.sector_bytes, plan.options.read_only))
-        .map_err(no_frontend);
-    if let Err(failed) = &made {
-        // For the supervisor, which hands it on.
-        End::of(failed.exit, Some(failed.clone())).leave(&Places::of(&plan.directory, &plan.id).end);
-    }
-    println!("{}", made?.display());
-    Ok(())
-}
-
-fn find(tag: &str) -> Outcome<PathBuf> {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Failed::system("cannot end with the supervisor", e))?;
-    loop {
-        if let Some(device) = loopdev::find(tag).map_err(no_frontend)?.into_iter().next() {
-            return Ok(device);
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
+/// When it cannot be done.
+pub fn run(arguments: &Arguments) -> Outcome<Exit> {
+    frontend::named(&arguments.frontend)?.hands(&arguments.words)
 }

@@ -1,14 +1,15 @@
 //! `list`: what is attached, and what is known.
 
+use crate::attachment::directory::run_directory;
+use crate::attachment::find::{Found, block_devices, find};
+use crate::attachment::known;
+use crate::attachment::record::{self, Record, clear_dead};
+use crate::attachment::whereabouts::Whereabouts;
 use crate::exit::Outcome;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, Watch, complain};
-use crate::server::directory::run_directory;
-use crate::server::known;
-use crate::server::record::{self, Record, clear_dead};
-use crate::server::whereabouts::Whereabouts;
-use crate::volume::{Found, block_devices, find, peek};
+use crate::volume::peek;
 use serde::Serialize;
 use std::path::PathBuf;
 use uuid::Uuid;

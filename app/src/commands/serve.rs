@@ -1,31 +1,24 @@
 //! `serve`: the process behind an attached volume. Started by `supervise`.
 
-use super::parse_plan;
+use crate::attachment::launch;
+use crate::attachment::plan::Plan;
+use crate::attachment::session::Session;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend::fuse::supervisor::{Inherited as FuseInherited, prepare_process};
-use crate::frontend::{self, nbd};
+use crate::frontend;
 use crate::runtime::warnings;
-use crate::server::launch;
-use crate::server::plan::Plan;
-use crate::server::serving::{Inherited, misused, no_frontend, serve_supervised};
-use crate::server::session::Session;
-use crate::supervision::start::Start;
+use crate::server::serving::serve_supervised;
+use crate::supervision::lent::{Legacy, Lent};
 use crate::supervision::successor;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::process::Stdio;
 
 /// What its supervisor hands over.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     plan: String,
-    /// Descriptors of a FUSE session.
+    /// Descriptors that clients hold on to.
     #[arg(long)]
-    channels: Option<String>,
-    #[arg(long)]
-    resend: bool,
-    /// A listening socket, for NBD.
-    #[arg(long)]
-    listener: Option<RawFd>,
+    kept: String,
     #[arg(long)]
     ready: RawFd,
     #[arg(long)]
@@ -34,51 +27,28 @@ pub struct Arguments {
     session: RawFd,
 }
 
-impl Arguments {
-    fn take(&self) -> Result<Option<Inherited>, frontend::Error> {
-        Ok(match (&self.channels, self.listener) {
-            (Some(channels), None) => Some(Inherited::Fuse(FuseInherited::from_arguments(channels, self.ready, self.supervisor)?)),
-            (None, Some(listener)) => Some(Inherited::Nbd(nbd::Inherited::from_arguments(listener, self.ready, self.supervisor)?)),
-            _ => None,
-        })
-    }
-}
-
 /// Serves until it is ended.
 ///
 /// # Errors
 /// Why it does not serve.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
-    let inherited = arguments.take().map_err(no_frontend)?.ok_or_else(misused)?;
-    let session = Session::from_argument(arguments.session).map_err(no_frontend)?;
-    if matches!(inherited, Inherited::Fuse(_)) {
-        for refused in prepare_process() {
-            tracing::warn!("{refused} was refused: where memory is short, the device may stall");
-        }
-    }
-    let plan = parse_plan(&arguments.plan)?;
+    let lent = Lent::from_arguments(&arguments.kept, arguments.ready, arguments.supervisor)?;
+    let session = Session::from_argument(arguments.session)?;
+    let plan = Plan::parse(&arguments.plan)?;
+    let legacy = lent.legacy()?;
+    let Lent { kept, ready, supervisor } = lent;
+    let clients = frontend::named(&plan.frontend.name)?.clients(&plan, Some(kept))?;
     plan.said.iter().cloned().for_each(warnings::keep);
-    watch_supervisor(&plan, &inherited, &session, arguments.resend)?;
-    serve_supervised(&plan, inherited, session)
+    watch_supervisor(&plan, supervisor, legacy, &session)?;
+    serve_supervised(&plan, clients, ready, session)
 }
 
 /// Sees to it, before anything else is done that may be interrupted, that another supervisor is started when this server's dies.
-fn watch_supervisor(plan: &Plan, inherited: &Inherited, session: &Session, resend: bool) -> Outcome {
-    let lend_legacy: Box<dyn Fn(&mut Start) + Send> = match inherited {
-        Inherited::Fuse(inherited) => {
-            let legacy = inherited.legacy(resend).map_err(no_frontend)?;
-            Box::new(move |command| legacy.lend_to(command))
-        }
-        Inherited::Nbd(inherited) => {
-            let legacy = inherited.legacy().map_err(no_frontend)?;
-            Box::new(move |command| legacy.lend_to(command))
-        }
-    };
-    let supervisor = inherited.supervisor().try_clone().map_err(|e| Failed::system("cannot copy a descriptor", e))?;
+fn watch_supervisor(plan: &Plan, supervisor: OwnedFd, legacy: Legacy, session: &Session) -> Outcome {
     let (session, plan) = (session.try_clone()?, plan.clone());
     let command = move || {
-        let mut command = launch::command("supervise", &plan);
-        lend_legacy(&mut command);
+        let mut command = launch::command(&["supervise"], &plan);
+        legacy.lend_to(&mut command);
         command.lend(&[session.descriptor()]);
         command.args(session.argument());
         // Its word is for nobody: whoever attached has heard, or looks at the record.

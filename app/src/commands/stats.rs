@@ -1,18 +1,20 @@
 //! `stats`: what a volume did and what it holds.
 
+use crate::attachment::control::{self, Ask};
+use crate::attachment::directory::run_directory;
+use crate::attachment::find::{Found, find};
+use crate::attachment::record::{Places, Record};
 use crate::detached_space::DetachedSpace;
 use crate::device::Slowed;
 use crate::exit::{Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, Watch};
-use crate::runtime::condition::{Condition, Count, Counts, PartUse};
+use crate::runtime::condition::{Condition, Counts, PartUse};
 use crate::runtime::lived::Lived;
+use crate::runtime::tally::Count;
 use crate::runtime::volume_counts::{Efficiency, Saved, Space, VolumeCounts};
-use crate::server::control::{self, Ask};
-use crate::server::directory::run_directory;
-use crate::server::record::{Places, Record};
-use crate::volume::{self, Found};
+use crate::volume;
 use onefold_engine::settings::LEDGER_UNITS_MAX;
 use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
@@ -207,7 +209,7 @@ fn packed(mut table: Table, volume: &VolumeCounts) -> Table {
 pub fn run(arguments: &Arguments) -> Outcome {
     let name = &arguments.volume;
     arguments.watch.report(Style::of(arguments.json), || {
-        let Found { path, attached } = volume::find(name)?;
+        let Found { path, attached } = find(name)?;
         attached.map_or_else(|| detached(&path), |record| stats(&record))
     })
 }

@@ -1,14 +1,15 @@
 //! `status`: how a volume is.
 
+use crate::attachment::control::{self, Ask};
+use crate::attachment::directory::run_directory;
+use crate::attachment::find::find;
+use crate::attachment::record::{Places, Record};
 use crate::device::Slowed;
 use crate::exit::{Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, Watch};
 use crate::runtime::condition::Condition;
-use crate::server::control::{self, Ask};
-use crate::server::directory::run_directory;
-use crate::server::record::{Places, Record};
 use crate::volume;
 use onefold_engine::format::Superblock;
 use onefold_engine::units::BLOCK_BYTES;
@@ -173,7 +174,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn status(name: &str) -> Outcome<Status> {
-    let found = volume::find(name)?;
+    let found = find(name)?;
     let mut unanswered = None;
     let attached = match found.attached {
         None => None,

@@ -5,10 +5,12 @@
 //! 3. O_DIRECT wherever the kernel has it; the alignment is asked of the kernel. Where it has none, a store is written only on request, and what is
 //!    cached of it is dropped before anything is read.
 
+use super::facts::StorePlace;
+pub use super::facts::{Facts, Kind};
 use super::lock::open_locked;
 use super::measure::{block_discard, drop_cached, measure};
+pub use super::open_error::OpenError;
 use super::transfer::{self, Direction};
-use crate::runtime::condition::StorePlace;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use rustix::fs::{FallocateFlags, OFlags};
@@ -19,36 +21,6 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Kind of a backing store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    File,
-    Block,
-}
-
-/// Size and manners of a backing store.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    pub path: PathBuf,
-    pub kind: Kind,
-    /// Bytes, as the store says (not rounded).
-    pub length: u64,
-    /// I/O goes past the page cache.
-    pub is_direct: bool,
-    /// Offsets and lengths are multiples of this.
-    pub offset_align: u64,
-    /// Memory begins at multiples of this.
-    pub memory_align: u64,
-    /// It has no volatile cache, so that flushes are free.
-    pub is_write_through: bool,
-    /// It has a volatile cache, and writes bytes past it where it is asked to.
-    pub takes_fua: bool,
-    pub is_read_only: bool,
-    /// Device and inode of a file, device number of a block device: what tells two stores apart.
-    pub identity: (u64, u64),
-}
 
 /// What a store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,40 +41,6 @@ impl Access {
             (true, _) => Self::Read,
             (false, true) => Self::WriteBuffered,
             (false, false) => Self::Write,
-        }
-    }
-}
-
-/// Why a backing store could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("{path} does not exist")]
-    Missing { path: PathBuf },
-    #[error("no permission to {what} {path}")]
-    Permission { path: PathBuf, what: &'static str },
-    #[error("{path} is in use{}", .holder.as_ref().map(|h| format!(": {h}")).unwrap_or_default())]
-    InUse {
-        path: PathBuf,
-        holder: Option<String>,
-        /// The holder has ended, its last requests being still under way; or it cannot be known here.
-        may_be_dead: bool,
-    },
-    #[error("{path} is neither a file nor a block device")]
-    NotAStore { path: PathBuf },
-    /// After a failed flush the page cache may show what never reached the device.
-    #[error("{path} has no direct I/O (O_DIRECT): after a failed flush the page cache could show what never reached the device")]
-    NotDirect { path: PathBuf },
-    #[error("cannot {what} {path}")]
-    System { path: PathBuf, what: &'static str, source: io::Error },
-}
-
-impl OpenError {
-    pub(super) fn of_errno(path: &Path, what: &'static str, errno: Errno) -> Self {
-        let path = path.to_owned();
-        match errno {
-            Errno::NOENT | Errno::NOTDIR => Self::Missing { path },
-            Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::Permission { path, what },
-            other => Self::System { path, what, source: other.into() },
         }
     }
 }

@@ -2,8 +2,9 @@
 //! next server begins. The kernel lets go of it when the last request on that open file has ended, whatever became of the process. What the store
 //! lies on is locked besides (`guard.rs`).
 
-use super::backing::OpenError;
-use super::guard::{Span, guard};
+use super::guard::guard;
+use super::open_error::OpenError;
+use super::span::Span;
 use super::sysfs::{DeviceNumber, command_of, device_opener, has_ended, lock_holder, range_holder};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;

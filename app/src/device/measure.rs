@@ -1,6 +1,6 @@
 //! What the kernel says of a backing store, and what it is asked for besides reads and writes.
 
-use super::backing::{Facts, Kind};
+use super::facts::{Facts, Kind};
 use super::sysfs::DeviceNumber;
 use onefold_engine::buffer::Frame;
 use onefold_engine::units::BLOCK_BYTES;

@@ -1,7 +1,7 @@
 //! A device of memory, for tests: a store that forgets everything when it is dropped.
 
-use super::backing::{Facts, Kind};
-use super::{Command, Completed, Completions, Device, Sink, Work};
+use super::facts::{Facts, Kind};
+use super::interface::{Command, Completed, Completions, Device, Sink, Work};
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, Weak};

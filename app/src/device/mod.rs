@@ -9,14 +9,19 @@
 //!    [`backing::Backing`].
 
 pub mod backing;
+mod commands;
+mod facts;
 mod guard;
+mod interface;
 mod lock;
 pub mod loop_status;
 pub mod measure;
+mod open_error;
 pub mod paced;
 pub mod plain;
 pub mod room;
 pub mod signature;
+mod span;
 mod sysfs;
 mod transfer;
 pub mod uring;
@@ -28,148 +33,14 @@ mod paced_tests;
 #[cfg(test)]
 mod tests;
 
-use crate::runtime::condition::StorePlace;
-use crate::runtime::pool::Pool;
-use backing::{Backing, Facts};
-use onefold_engine::buffer::{BufferMut, Slice};
+pub use facts::StorePlace;
+pub use interface::{Command, Completed, Completions, DEPTH, Device, Sink, Slowed, Work};
+
+use crate::memory::pool::Pool;
+use backing::Backing;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::sync::{Arc, OnceLock, Weak};
-
-/// One thing to do, and its submitter's name for it.
-#[derive(Debug)]
-pub struct Command {
-    pub token: u64,
-    pub work: Work,
-}
-
-/// What to do. `skip` and `bytes` choose the bytes of the memory lent: all of it but for requests that begin or end inside a block.
-#[derive(Debug)]
-pub enum Work {
-    /// Fill `bytes` of `buffer` behind the first `skip` from the device at byte `at`.
-    Read { at: u64, buffer: BufferMut, skip: usize, bytes: usize },
-    /// Write `bytes` of `data`, its slices one behind the other, after the first `skip`, at byte `at`; with `fua`, so that they are durable then.
-    Write { at: u64, data: Vec<Slice>, skip: usize, bytes: usize, fua: bool },
-    /// Make durable whatever was completed before.
-    Flush,
-    /// The device may forget these bytes.
-    Discard { at: u64, length: u64 },
-    /// These bytes read as zeros from now on.
-    Zero { at: u64, length: u64 },
-}
-
-impl Work {
-    /// What it is, for messages.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Read { .. } => "read",
-            Self::Write { .. } => "write",
-            Self::Flush => "flush",
-            Self::Discard { .. } => "discard",
-            Self::Zero { .. } => "zero",
-        }
-    }
-
-    /// Where it begins, for messages; 0 for a flush.
-    #[must_use]
-    pub const fn at(&self) -> u64 {
-        match self {
-            Self::Read { at, .. } | Self::Write { at, .. } | Self::Discard { at, .. } | Self::Zero { at, .. } => *at,
-            Self::Flush => 0,
-        }
-    }
-}
-
-/// A command that is over, with the memory it was lent.
-#[derive(Debug)]
-pub struct Completed {
-    pub token: u64,
-    pub work: Work,
-    pub result: io::Result<()>,
-}
-
-/// Who hears of completed commands.
-pub trait Completions: Send + Sync {
-    /// Takes a batch, which may be empty ([`Device::call`]), leaving it empty. Called from the device's threads; it may submit, but must not
-    /// wait for other commands.
-    fn completed(&self, batch: &mut Vec<Completed>);
-}
-
-/// A device's way to who hears of its completions.
-#[derive(Default)]
-pub struct Sink(OnceLock<Weak<dyn Completions>>);
-
-impl Sink {
-    /// Names who hears.
-    ///
-    /// # Panics
-    /// When somebody is named already.
-    pub fn connect(&self, completions: Weak<dyn Completions>) {
-        assert!(self.0.set(completions).is_ok(), "a device has one sink");
-    }
-
-    /// Hands a batch over. Nobody may be there any more: then nobody wants it.
-    pub fn completed(&self, batch: &mut Vec<Completed>) {
-        if let Some(completions) = self.0.get().and_then(Weak::upgrade) {
-            completions.completed(batch);
-        }
-    }
-}
-
-/// A backing store as the runtime sees it. All methods may be called from any thread.
-pub trait Device: Send + Sync {
-    /// Its size and manners.
-    fn facts(&self) -> &Facts;
-
-    /// Names who hears of completions. Called once, before the first command.
-    fn connect(&self, sink: Weak<dyn Completions>);
-
-    /// Takes commands, leaving `batch` empty. Does not wait for them.
-    fn submit(&self, batch: &mut Vec<Command>);
-
-    /// Has [`Completions::completed`] called soon: by the thread that reaps completions where there is one such, else at once by this one.
-    fn call(&self);
-
-    /// Finishes what is under way and ends the device's threads.
-    fn stop(&self);
-
-    /// How I/O is done, for people.
-    fn method(&self) -> String;
-
-    /// Whether a write with FUA costs less than a write and a flush. It may be asked for anyway.
-    fn takes_fua(&self) -> bool {
-        false
-    }
-
-    /// Where its store is now, if that is a file or device node.
-    fn place(&self) -> Option<StorePlace> {
-        None
-    }
-
-    /// Of a device that is slower than its store on purpose: how.
-    fn slowed(&self) -> Option<Slowed> {
-        None
-    }
-}
-
-/// A store that is slowed to the pace of a model, and how true to it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Slowed {
-    pub model: String,
-    /// Where the model's numbers come from.
-    pub source: String,
-    /// That are over.
-    pub commands: u64,
-    /// Commands for which the store itself took longer than the model.
-    pub late_commands: u64,
-    /// From submission to completion, as the model has it, in microseconds.
-    pub model_us_mean: f64,
-    /// What the store's own slowness added, over all commands.
-    pub late_us_mean: f64,
-    /// What sleeping too long added, over all commands.
-    pub overslept_us_mean: f64,
-}
+use std::sync::Arc;
 
 /// How to do I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -185,8 +56,6 @@ pub enum Method {
     Plain,
 }
 
-/// Commands under way at most; more wait in the process.
-pub const DEPTH: u32 = 256;
 /// Threads of the plain back-end: enough to keep a flash drive's queues from running dry, few enough for a small machine.
 pub const PLAIN_THREADS: usize = 8;
 

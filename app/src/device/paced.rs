@@ -6,9 +6,8 @@
 //! 3. A wait is slept through but for its last part, as long as sleeps here are too long, at most `SPIN_NS_MAX`: that part is spent looking
 //!    at the clock.
 
-use super::backing::Facts;
-use super::{Command, Completed, Completions, Device, Sink, Slowed, Work};
-use crate::runtime::condition::StorePlace;
+use super::facts::{Facts, StorePlace};
+use super::interface::{Command, Completed, Completions, Device, Sink, Slowed, Work};
 use onefold_engine::units::count;
 use onefold_trace::model::{Model, Timetable};
 use slab::Slab;
@@ -227,7 +226,7 @@ impl Shared {
     }
 
     fn run(&self) {
-        let _guard = crate::runtime::AbortOnPanic;
+        let _guard = crate::abort::AbortOnPanic;
         // By default the kernel lets a sleep last 50 us longer, to wake for several things at once.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let mut early_ns = SPIN_NS_MAX / 4;

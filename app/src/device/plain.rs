@@ -1,9 +1,9 @@
 //! The plain back-end: a few threads, each of which carries out one command at a time and waits for it. Works everywhere.
 
-use super::backing::{Backing, Facts};
-use super::transfer::{admit, carry_out};
-use super::{Command, Completed, Completions, Device, Sink};
-use crate::runtime::condition::StorePlace;
+use super::backing::Backing;
+use super::commands::{admit, carry_out};
+use super::facts::{Facts, StorePlace};
+use super::interface::{Command, Completed, Completions, Device, Sink};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;

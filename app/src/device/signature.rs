@@ -1,6 +1,7 @@
 //! What is on a backing store already, so that nothing is formatted over by mistake.
 
-use super::backing::{Backing, Kind};
+use super::backing::Backing;
+use super::facts::Kind;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::units::{BLOCK_BYTES, count};
 use std::io;

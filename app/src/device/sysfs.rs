@@ -1,6 +1,6 @@
 //! What the kernel says of block devices in /sys and /proc.
 
-use super::guard::Span;
+use super::span::Span;
 use rustix::fs::{FileType, Stat};
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use super::backing::{Access, Allocation, Backing, OpenError};
 use super::{Command, Completed, Completions, Device, Method, Work, start};
-use crate::runtime::pool::Pool;
+use crate::memory::pool::Pool;
 use crate::test_kit::skipped;
 use onefold_engine::buffer::{BufferMut, Home, Slice};
 use onefold_engine::memory::Accountant;

@@ -5,11 +5,13 @@
 //! 2. A slot keeps the memory of its command until the kernel has answered, whatever happens meanwhile.
 //! 3. Reads and writes are done by the ring; a discard, which the kernel may take long over, by a thread beside it.
 
-use super::backing::{Backing, Facts};
+use super::backing::Backing;
+use super::commands::admit;
+use super::facts::{Facts, StorePlace};
+use super::interface::{Command, Completed, Completions, DEPTH, Device, Sink, Work};
 use super::plain::Plain;
-use super::transfer::{Direction, admit, ended, pieces};
-use super::{Command, Completed, Completions, DEPTH, Device, Sink, Work};
-use crate::runtime::{condition::StorePlace, pool::Pool};
+use super::transfer::{Direction, ended, pieces};
+use crate::memory::pool::Pool;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
@@ -206,7 +208,7 @@ impl Reactor {
 
     fn run(mut self) {
         // Unwinding would free memory that the kernel still reads or fills.
-        let _guard = crate::runtime::AbortOnPanic;
+        let _guard = crate::abort::AbortOnPanic;
         self.listen();
         loop {
             std::mem::swap(&mut *self.shared.queue(), &mut self.arrivals);

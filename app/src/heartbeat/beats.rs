@@ -1,9 +1,9 @@
 //! A guarded volume that is served: beats beside it, from its opening until it has closed.
 
-use super::Claim;
-use super::claim::Lost;
-use crate::runtime::condition::{Condition, Count, Counts, GuardUse};
+use super::claim::{Claim, Lost};
+use crate::runtime::condition::{Condition, Counts, GuardUse};
 use crate::runtime::recording::tap::Tap;
+use crate::runtime::tally::Count;
 use crate::runtime::volume::Volume;
 use crate::runtime::{Closing, Served};
 use crate::target::SharedTarget;

@@ -1,6 +1,6 @@
 //! Claiming a guarded volume, keeping the claim, and giving it up.
 
-use super::{Here, Pause, Purpose, WAIT_INTERVALS, failed, in_use, interval, look, read, wait_for_the_dead, without_direct_io};
+use super::watch::{Here, Pause, Purpose, WAIT_INTERVALS, failed, in_use, interval, look, read, wait_for_the_dead, without_direct_io};
 use crate::device::backing::Backing;
 use crate::exit::{Failed, Outcome};
 use onefold_engine::buffer::BufferMut;
@@ -25,8 +25,9 @@ pub enum Lost {
 }
 
 impl Claim {
-    /// Claims a volume for writing; none where it has no guard. What its superblock says may have changed meanwhile: it has to be read again, and the
-    /// claim to be [confirmed](Self::confirm) before anything is written, and where that does not come about, [released](Self::release).
+    /// Claims a volume for writing; none where it has no guard. What its superblock says may have changed meanwhile: it has to be read
+    /// again, and the claim to be [confirmed](Self::confirm) before anything is written, and where that does not come about,
+    /// [released](Self::release).
     ///
     /// # Errors
     /// When a server of another host has it, the block cannot be written, or somebody has ended the wait.

@@ -1,190 +1,19 @@
-//! The guard of a volume whose store several hosts reach (decision 0086): locks end at the kernel that holds them, a block on the store does not.
+//! The guard of a volume whose store several hosts reach (decision 0086): locks end at the kernel that holds them, a block on the store
+//! does not.
 //!
 //! 1. Whoever finds the block served by another host waits two intervals. A server that lives has written it by then, and is left alone.
-//! 2. A claim is written first, then two intervals pass, then the superblock is read, and the claim has to stand still. A server that lives has read
-//!    the claim by then, and has stopped or has written over it. Of two claims that meet, one stays. A claim whose volume cannot be opened is released.
-//! 3. A server reads the block before each beat. Where it is not what it wrote last, another host has claimed the volume: it stops, and writes
-//!    nothing more, the block least of all.
+//! 2. A claim is written first, then two intervals pass, then the superblock is read, and the claim has to stand still. A server that lives
+//!    has read the claim by then, and has stopped or has written over it. Of two claims that meet, one stays. A claim whose volume cannot
+//!    be opened is released.
+//! 3. A server reads the block before each beat. Where it is not what it wrote last, another host has claimed the volume: it stops, and
+//!    writes nothing more, the block least of all.
 //! 4. What this very kernel wrote on this store needs no wait: its locks (`device/guard.rs`) keep servers apart.
 //! 5. The block is read past every cache. A store without direct I/O cannot be guarded.
 
 mod beats;
 mod claim;
+mod watch;
 
 pub use beats::Guarded;
 pub use claim::Claim;
-
-use crate::device::backing::Backing;
-use crate::exit::{Exit, Failed, Outcome};
-use crate::volume;
-use onefold_engine::buffer::BufferMut;
-use onefold_engine::format::{Chosen, GUARD_AT, Guard, GuardState, Superblock};
-use onefold_engine::units::BLOCK_SIZE;
-use std::fs::File;
-use std::io::Write;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
-use std::path::Path;
-use std::time::Duration;
-use uuid::Uuid;
-
-/// Intervals that a reader or a claimant waits.
-const WAIT_INTERVALS: u32 = 2;
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-
-/// What a command is going to do with a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// Read it, or format over it: [`watch`].
-    Watch,
-    /// Serve it for writing: [`Claim::make`].
-    Claim,
-}
-
-/// A store, as guard blocks name it: the boot id of this kernel, and the store's numbers here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Here {
-    host: [u8; 16],
-    store: (u64, u64),
-}
-
-impl Here {
-    /// The store of these numbers ([`Facts::identity`](crate::device::backing::Facts::identity)).
-    ///
-    /// # Errors
-    /// Where there is no /proc.
-    pub fn of(store: (u64, u64)) -> Outcome<Self> {
-        let text = std::fs::read_to_string(BOOT_ID).map_err(|e| Failed::system(format!("cannot read {BOOT_ID}"), e))?;
-        let host = Uuid::parse_str(text.trim()).map_err(|e| Failed::system(format!("{BOOT_ID} is no UUID"), e))?;
-        Ok(Self { host: host.into_bytes(), store })
-    }
-
-    /// The guard of a new volume that is created here.
-    #[must_use]
-    pub const fn new_guard(&self, uuid: [u8; 16]) -> Guard {
-        Guard::new(uuid, self.host, self.store)
-    }
-
-    fn wrote(self, guard: Guard) -> bool {
-        guard.host == self.host && guard.store == self.store
-    }
-
-    /// Intervals that pass before a volume can be used whose guard block says this.
-    fn intervals(self, found: Option<Guard>, purpose: Purpose) -> u32 {
-        let claim = if purpose == Purpose::Claim { WAIT_INTERVALS } else { 0 };
-        match found {
-            Some(guard) if self.wrote(guard) => 0,
-            Some(Guard { state: GuardState::Free, .. }) => claim,
-            Some(_) | None => WAIT_INTERVALS + claim,
-        }
-    }
-}
-
-/// The interval of a guarded volume.
-fn interval(superblock: &Superblock) -> Duration {
-    Duration::from_millis(superblock.guard_ms.into())
-}
-
-/// What the guard block says; none where it is damaged or of another volume.
-fn decoded(page: &[u8; BLOCK_SIZE], uuid: &[u8; 16]) -> Option<Guard> {
-    Guard::decode(page, uuid).inspect_err(|error| tracing::warn!(%error, "the guard block says nothing")).ok()
-}
-
-/// As [`watch`], for a command that says on standard error that it waits. Where there is no volume, nothing is looked at.
-///
-/// # Errors
-/// As `watch`.
-pub fn look_first(backing: &Backing) -> Outcome {
-    let Ok(Chosen { superblock, .. }) = volume::load(backing) else { return Ok(()) };
-    announce(&backing.facts().path, &superblock, Purpose::Watch);
-    watch(backing, &superblock)
-}
-
-fn read(backing: &Backing, uuid: &[u8; 16]) -> std::io::Result<Option<Guard>> {
-    let mut buffer = BufferMut::zeroed(1);
-    backing.read(GUARD_AT.get(), &mut buffer)?;
-    Ok(decoded(buffer.block(0), uuid))
-}
-
-/// What the block says; none where it says nothing, or cannot be read.
-fn look(backing: &Backing, uuid: &[u8; 16]) -> Option<Guard> {
-    read(backing, uuid).unwrap_or_else(|error| {
-        tracing::warn!(%error, "the guard block cannot be read");
-        None
-    })
-}
-
-fn failed(backing: &Backing, what: &str, error: std::io::Error) -> Failed {
-    Failed::system(format!("cannot {what} the guard block of {}", backing.facts().path.display()), error)
-        .next("Look at the device and the way to it, and try again.")
-}
-
-/// Makes sure that no server of another host has a volume, which is then read, or formatted over. Where the volume has no guard, nothing is looked at.
-///
-/// # Errors
-/// When one has it.
-pub fn watch(backing: &Backing, superblock: &Superblock) -> Outcome {
-    if !superblock.is_guarded() {
-        return Ok(());
-    }
-    let here = Here::of(backing.facts().identity)?;
-    let sleep = |time| {
-        std::thread::sleep(time);
-        Ok(())
-    };
-    wait_for_the_dead(backing, superblock, here, look(backing, &superblock.uuid), &sleep)
-}
-
-/// Lets a time pass. An error: somebody has ended the command meanwhile.
-pub type Pause<'a> = &'a dyn Fn(Duration) -> Outcome;
-
-/// Invariant 1, for a block that said this.
-fn wait_for_the_dead(backing: &Backing, superblock: &Superblock, here: Here, found: Option<Guard>, pause: Pause<'_>) -> Outcome {
-    if here.intervals(found, Purpose::Watch) == 0 {
-        return Ok(());
-    }
-    let path = backing.facts().path.display();
-    if !backing.facts().is_direct {
-        return Err(without_direct_io(backing));
-    }
-    let wait = interval(superblock) * WAIT_INTERVALS;
-    tracing::info!(%path, seconds = wait.as_secs_f32(), "another host may serve this volume: waiting to see whether it does");
-    pause(wait)?;
-    let now = look(backing, &superblock.uuid);
-    // What cannot be read any more may be half of what a living server is writing (A2).
-    if now == found || matches!(now, Some(Guard { state: GuardState::Free, .. })) {
-        return Ok(());
-    }
-    let host = now.map_or_else(|| "another host".to_owned(), |guard| format!("another host (boot id {})", Uuid::from_bytes(guard.host)));
-    Err(in_use(
-        format!("{path} is in use: {host} serves it, and has written its guard block within {wait:?}"),
-        "Detach the volume on that host. `onefold status` there says whether it has it.",
-    ))
-}
-
-fn in_use(message: String, next: &str) -> Failed {
-    Failed::new(Exit::InUse, message).next(next)
-}
-
-fn without_direct_io(backing: &Backing) -> Failed {
-    let message = format!(
-        "{} has no direct I/O here, and its volume is guarded: what other hosts write would not be seen",
-        backing.facts().path.display()
-    );
-    Failed::new(Exit::System, message).next("Use it on a host that has direct I/O to it.")
-}
-
-/// Says on standard error how long a command is going to wait for the guard of a volume, where it is. The block is read without the lock, for this alone.
-pub fn announce(path: &Path, superblock: &Superblock, purpose: Purpose) {
-    let intervals = || -> Option<u32> {
-        let file = File::open(path).ok()?;
-        let meta = file.metadata().ok()?;
-        let mut page = [0; BLOCK_SIZE];
-        file.read_exact_at(&mut page, GUARD_AT.get()).ok()?;
-        let store = if meta.file_type().is_block_device() { (meta.rdev(), 0) } else { (meta.dev(), meta.ino()) };
-        Some(Here::of(store).ok()?.intervals(Guard::decode(&page, &superblock.uuid).ok(), purpose))
-    };
-    if let Some(intervals) = intervals().filter(|&intervals| superblock.is_guarded() && intervals > 0) {
-        let seconds = (interval(superblock) * intervals).as_secs_f32();
-        let _ = writeln!(std::io::stderr(), "waiting {seconds} s to see whether another host serves {}", path.display());
-    }
-}
+pub use watch::{Here, Pause, Purpose, announce, look_first, watch};

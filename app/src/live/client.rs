@@ -1,9 +1,9 @@
 //! The client of a live replay: sends by the rule, hears answers, compares.
 
-use super::Plan;
 use super::figures::{Figures, Latencies, Sent};
+use super::plan::Plan;
+use crate::memory::pool::Pool;
 use crate::runtime::passthrough::Passthrough;
-use crate::runtime::pool::Pool;
 use crate::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Hint, Op, Reply, RequestId, Segment};

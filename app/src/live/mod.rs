@@ -1,19 +1,23 @@
 //! Live replay (`onefold trace replay TRACE --on DEVICE`): a client that sends a trace's requests to a device, as they were recorded.
 //!
-//! 1. Replay keeps dependencies (`trace/src/replay/rule.rs`, the same rule as in virtual time): at most so many changes wait for their answers,
-//!    under every persistence; the next request is sent after the recorded think time since the last was sent, and not before the rule allows.
+//! 1. Replay keeps dependencies (`trace/src/replay/rule.rs`, the same rule as in virtual time): at most so many changes wait for their
+//!    answers, under every persistence; the next request is sent after the recorded think time since the last was sent, and not before the
+//!    rule allows.
 //! 2. Content is made of the recorded names (`trace/src/replay/bytes.rs`): what was equal is equal, and compresses as recorded.
-//! 3. The device is opened like any backing store: locked, past the page cache where that can be. FUA is a write and a flush after it, as the
-//!    kernel has it for a device without FUA.
+//! 3. The device is opened like any backing store: locked, past the page cache where that can be. FUA is a write and a flush after it, as
+//!    the kernel has it for a device without FUA.
 //! 4. What is compared is what the trace itself wrote and has not discarded since: what else is on the device is unknown.
 
 pub mod client;
 pub mod figures;
+mod plan;
 
+pub use plan::Plan;
+
+use crate::device;
 use crate::device::backing::Backing;
-use crate::device::{self, Method};
+use crate::memory::pool::Pool;
 use crate::runtime::passthrough::Passthrough;
-use crate::runtime::pool::Pool;
 use client::Client;
 use figures::Figures;
 use onefold_engine::memory::Accountant;
@@ -23,23 +27,6 @@ use serde::Serialize;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// How to replay.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Changes that may wait for their answers.
-    pub outstanding_max: usize,
-    /// Wait as long between requests as was recorded.
-    pub think: bool,
-    /// Wait so long where a phase begins, and in the end.
-    pub idle: Duration,
-    /// Compare what the trace reads, and in the end everything that it wrote.
-    pub verify: bool,
-    pub method: Method,
-    /// Memory of requests that are under way.
-    pub memory_bytes: u64,
-}
 
 /// What a live replay found.
 #[derive(Debug, Serialize)]

@@ -3,9 +3,10 @@
 pub mod size;
 pub mod table;
 
-use crate::exit::{Failed, Outcome};
+use crate::exit::{Exit, Failed, Outcome};
 use serde::Serialize;
 use std::io::{self, Write};
+use std::process::ExitCode;
 use std::time::Duration;
 use table::Table;
 
@@ -111,6 +112,16 @@ impl Watch {
 /// Says something to whoever watches standard error; nobody need.
 pub fn complain(what: impl std::fmt::Display) {
     let _: io::Result<()> = writeln!(io::stderr(), "{what}");
+}
+
+/// Ends a program: says under its name why it failed.
+#[must_use]
+pub fn end(program: &str, result: Outcome<Exit>) -> ExitCode {
+    let exit = result.unwrap_or_else(|failed| {
+        complain(format_args!("{program}: {failed}"));
+        failed.exit
+    });
+    exit.into()
 }
 
 #[cfg(test)]

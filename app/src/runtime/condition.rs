@@ -2,14 +2,12 @@
 
 use super::lived::Lived;
 use super::notices::opening;
+use super::tally::Count;
 use super::volume_counts::VolumeCounts;
-use crate::device::Slowed;
-use onefold_engine::interface::Op;
+use crate::device::{Slowed, StorePlace};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::stats::Stats;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a target is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,17 +34,6 @@ pub struct Condition {
     /// Where the backing store is now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<StorePlace>,
-}
-
-/// Where an open backing store is: it may have been renamed or deleted since it was opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StorePlace {
-    /// Its name now, or the last that it had.
-    pub path: PathBuf,
-    /// It is a file without a name: its content goes with its last user.
-    pub is_deleted: bool,
-    /// A path by which even a deleted one can be copied, while it is attached.
-    pub open_as: PathBuf,
 }
 
 /// How the guard block is kept.
@@ -105,51 +92,4 @@ pub struct Counts {
     /// What only a volume has.
     #[serde(flatten)]
     pub volume: Option<VolumeCounts>,
-}
-
-/// Operations of one kind.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Count {
-    pub what: String,
-    pub operations: u64,
-    pub bytes: u64,
-}
-
-const OPS: [(Op, &str); 5] =
-    [(Op::Read, "reads"), (Op::Write, "writes"), (Op::Flush, "flushes"), (Op::Discard, "discards"), (Op::WriteZeroes, "write-zeroes")];
-
-/// Counts requests or commands, from any thread.
-#[derive(Debug, Default)]
-pub struct Tally([(AtomicU64, AtomicU64); OPS.len()]);
-
-impl Tally {
-    /// One more.
-    pub fn count(&self, op: Op, bytes: u64) {
-        let (operations, total) = &self.0[op as usize];
-        operations.fetch_add(1, Ordering::Relaxed);
-        total.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// All of them.
-    #[must_use]
-    pub fn counts(&self) -> Vec<Count> {
-        OPS.iter()
-            .map(|&(op, name)| {
-                let (operations, bytes) = &self.0[op as usize];
-                Count { what: name.to_owned(), operations: operations.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
-            })
-            .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_op_has_its_own_line() {
-        let tally = Tally::default();
-        OPS.iter().zip(1..).for_each(|(&(op, _), n)| tally.count(op, n));
-        assert!(tally.counts().iter().zip(1..).all(|(count, n)| count.bytes == n && count.operations == 1), "{:?}", tally.counts());
-    }
 }

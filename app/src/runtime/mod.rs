@@ -1,6 +1,6 @@
-//! Step 2 of a request's road: events in, actions out. Every thread, clock and buffer of a volume belongs to this module.
+//! Step 2 of a request's road: events in, actions out. Every thread and clock of a volume belongs to this module; its buffers come from
+//! [`crate::memory`].
 
-pub mod arena;
 pub mod codec;
 pub mod condition;
 pub mod digests;
@@ -8,10 +8,11 @@ pub mod hook;
 pub mod lived;
 pub mod notices;
 pub mod passthrough;
-pub mod pool;
 pub mod promises;
 pub mod recording;
 pub mod ring;
+pub mod said;
+pub mod tally;
 pub mod timer;
 pub mod verdict;
 pub mod volume;
@@ -54,16 +55,4 @@ pub enum Closing {
     Clean,
     /// The device failed; what was synced before is safe.
     Failed,
-}
-
-/// Ends the process when a panic passes through its scope: a bug in there leaves state that must serve nobody. What was synced is safe, as
-/// after any crash.
-pub struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            std::process::abort();
-        }
-    }
 }

@@ -4,13 +4,15 @@
 //! 2. Memory comes from the same pool under the same budget as a volume's.
 //! 3. A request is told to the tap before the device can see it, so before anybody can know that it was answered.
 
-use super::condition::{Condition, Counts, Tally, memory};
+use super::condition::{Condition, Counts, memory};
 use super::notices;
-use super::pool::Pool;
-use super::recording::tap::{Asked, Content, Tap};
+use super::recording::entry::{Asked, Content};
+use super::recording::tap::Tap;
+use super::tally::Tally;
 use super::verdict::verdict;
 use super::{Closing, Served};
 use crate::device::{Command, Completed, Completions, Device, Work};
+use crate::memory::pool::Pool;
 use crate::target::{Incoming, SharedTarget, Target, TargetInfo, together};
 use onefold_engine::buffer::{Buffer, BufferMut, Home};
 use onefold_engine::interface::{Failure, Op, Reply, Segment};

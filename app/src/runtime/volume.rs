@@ -9,18 +9,21 @@
 //! 4. A panic of the engine ends the process: what it holds in memory is not to be trusted any more.
 
 use super::codec::{Codec, FEW_BLOCKS, compressed};
-use super::condition::{Condition, Counts, Tally, memory, state};
+use super::condition::{Condition, Counts, memory, state};
 use super::digests::{self, Written};
 use super::lived::Lived;
 use super::notices::Notices;
-use super::pool::Pool;
 use super::promises::{Left, Promises};
-use super::recording::tap::{Asked, Tap, content_of};
+use super::recording::entry::Asked;
+use super::recording::tap::{Tap, content_of};
+use super::tally::Tally;
 use super::timer::Timer;
 use super::verdict::verdict;
 use super::volume_counts::{self, VolumeCounts};
-use super::{AbortOnPanic, Closing, Served};
+use super::{Closing, Served};
+use crate::abort::AbortOnPanic;
 use crate::device::{Command, Completed, Completions, Device, Work};
+use crate::memory::pool::Pool;
 use crate::target::{Incoming, SharedTarget, Target, TargetInfo, together};
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Home, Slice};

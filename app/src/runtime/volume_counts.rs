@@ -1,6 +1,6 @@
 //! What a volume counted since it was attached, as reports give it.
 
-use super::condition::Count;
+use super::tally::Count;
 use onefold_engine::interface::Class;
 use onefold_engine::stats::{Ledger, Progress, Stats};
 use onefold_engine::units::BLOCK_BYTES;

@@ -1,11 +1,11 @@
 //! The real engine in its runtime, over a device of memory: threads, batches, memory pressure, failures.
 
 use super::notices::Notices;
-use super::pool::Pool;
 use super::volume::Volume;
 use super::{Closing, Served};
 use crate::device::memory::{Memory, MemoryDevice};
 use crate::device::{Device, Method, Work, backing, start};
+use crate::memory::pool::Pool;
 use crate::test_kit::{read, skipped, submit};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{FormatStep, Geometry, Superblock, Wish, format};

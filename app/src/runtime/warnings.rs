@@ -3,7 +3,7 @@
 //! 1. Every warning and error of a server's log is kept, but those that stand among its volume's [`notices`](super::notices) anyway.
 //! 2. What is said again counts again, and takes no other place.
 
-use super::notices::{KEPT_MAX, Said};
+use super::said::{KEPT_MAX, Said};
 use std::fmt::{Debug, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing::field::{Field, Visit};

@@ -1,18 +1,4 @@
-//! One process serves one attached volume. This module is what such a process does and shows to others, and how they talk to it.
-//!
-//! 1. Everything lies in one directory that only its owner can enter: a record of each attached volume, its control socket, its log.
-//! 2. A record counts only while its attachment lives ([`session`]): the numbers of processes in it are for people, since numbers are used again.
-//! 3. A server in the background says on its standard output, once, that it serves or why it does not; what became of it at the end it leaves
-//!    in a file.
+//! The server of an attached volume: what a process does that serves one, from its opening to its end.
 
-pub mod control;
-pub mod directory;
-pub mod known;
-pub mod launch;
-pub mod plan;
-pub mod process;
-pub mod record;
 pub mod recording;
 pub mod serving;
-pub mod session;
-pub mod whereabouts;

@@ -1,10 +1,10 @@
 //! Recordings, as they are asked for over the control socket.
 //!
-//! 1. A recording lives as long as the connection of whoever asked for it: it ends when that says no more, or goes away, or the server ends. So none
-//!    is ever left running that nobody knows of.
+//! 1. A recording lives as long as the connection of whoever asked for it: it ends when that says no more, or goes away, or the server
+//!    ends. So none is ever left running that nobody knows of.
 //! 2. A server that ends lets a recording end first, and its summary be taken.
 
-use super::control::Client;
+use crate::attachment::control::Client;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::recording::tap::Tap;
 use crate::runtime::recording::{Order, RecordError, Recording};

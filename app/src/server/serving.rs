@@ -1,42 +1,38 @@
 //! The life of a server: open, serve, wait, close.
 //!
 //! 1. Clients are served only when the control socket answers: whoever can see a volume can detach it.
-//! 2. At the end the front-end stops first, so that every request has been answered; then a recording ends, and whoever asked for it hears of it;
-//!    then the target commits and closes.
+//! 2. At the end the front-end stops first, so that every request has been answered; then a recording ends, and whoever asked for it hears
+//!    of it; then the target commits and closes.
 
-use super::control::{self, Ask, Client};
-use super::launch::{self, End};
-use super::plan::{FrontendPlan, Options, Plan};
-use super::record::Places;
 use super::recording::Desk;
-use super::session::Session;
+use crate::attachment::control::{self, Ask, Client};
+use crate::attachment::launch::{self, End};
+use crate::attachment::plan::{Options, Plan};
+use crate::attachment::record::Places;
+use crate::attachment::session::Session;
 use crate::device::Device;
 use crate::device::backing::{Access, Backing, Kind, PATIENCE};
 use crate::device::paced::Paced;
 use crate::device::room::watch as watch_room;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend::fuse::supervisor::{Inherited as FuseInherited, ignore_stop_signals};
-use crate::frontend::nbd::Listening;
-use crate::frontend::{self, Frontend, fuse, nbd};
+use crate::frontend::door::{Clients, Ready};
 use crate::heartbeat::{Claim, Guarded, watch};
+use crate::memory::pool::Pool;
 use crate::runtime::hook::Hook;
 use crate::runtime::notices::Notices;
 use crate::runtime::passthrough::Passthrough;
-use crate::runtime::pool::Pool;
 use crate::runtime::promises::{Left, Promises, Room};
 use crate::runtime::volume::Volume;
 use crate::runtime::{Closing, Served};
-use crate::{device, volume};
+use crate::supervision::handover;
+use crate::{device, frontend, volume};
 use onefold_engine::format::{Chosen, Superblock};
 use onefold_engine::interface::Event;
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_trace::model::Model;
 use serde_json::Value;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -50,57 +46,26 @@ const RING_CONTENTS: (u64, u64) = (16, 4096);
 /// How long a new server waits for a dead one's last requests.
 const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a server is lent by its supervisor, which keeps it.
-pub enum Inherited {
-    Fuse(FuseInherited),
-    Nbd(nbd::Inherited),
-}
-
-impl Inherited {
-    /// A pidfd of the supervisor.
-    #[must_use]
-    pub const fn supervisor(&self) -> &OwnedFd {
-        match self {
-            Self::Fuse(inherited) => &inherited.supervisor,
-            Self::Nbd(inherited) => &inherited.supervisor,
-        }
-    }
-}
-
-/// Serves in this process alone, over NBD, while its caller holds the attachment's lock. `ready` hears where clients find it.
+/// Serves in this process alone, while its caller holds the attachment's lock. `ready` hears where clients find it.
 ///
 /// # Errors
 /// Why it does not serve.
 pub fn serve_alone(plan: &Plan, ready: impl FnOnce(&str) -> Outcome) -> Outcome<Exit> {
-    leave_word(plan, serve(plan, Clients::Nbd { kept: None, ready: Box::new(ready) }))
+    let clients = frontend::named(&plan.frontend.name)?.clients(plan, None)?;
+    leave_word(plan, serve(plan, clients, Box::new(ready)))
 }
 
-/// Serves in the background those who hold what a supervisor keeps. `_session`: the attachment's lock.
+/// Serves in the background those who hold what a supervisor keeps, which hears by `ready` when it does. `_session`: the attachment's lock.
 ///
 /// # Errors
 /// Why it does not serve.
-pub fn serve_supervised(plan: &Plan, inherited: Inherited, _session: Session) -> Outcome<Exit> {
+pub fn serve_supervised(plan: &Plan, clients: Box<dyn Clients>, ready: handover::Ready, _session: Session) -> Outcome<Exit> {
     launch::leave_terminal();
-    let clients = match (inherited, &plan.frontend) {
-        (Inherited::Fuse(inherited), FrontendPlan::Fuse) => Clients::Fuse(inherited),
-        (Inherited::Nbd(nbd::Inherited { listener, ready, .. }), FrontendPlan::Nbd { place: Some(place), .. }) => Clients::Nbd {
-            kept: Some(Listening::inherited(listener, place.clone())),
-            ready: Box::new(move |_| {
-                ready.tell();
-                Ok(())
-            }),
-        },
-        _ => return Err(misused()),
+    let tell = move |_: &str| {
+        ready.tell();
+        Ok(())
     };
-    leave_word(plan, serve(plan, clients))
-}
-
-/// Those whom a server answers.
-enum Clients<'a> {
-    /// Of a FUSE session.
-    Fuse(FuseInherited),
-    /// Of a socket: one that is kept, or one that this process makes for itself. `ready` hears where they find it.
-    Nbd { kept: Option<Listening>, ready: Box<dyn FnOnce(&str) -> Outcome + 'a> },
+    leave_word(plan, serve(plan, clients, Box::new(tell)))
 }
 
 /// Leaves word of a server's end, for its supervisor and for `detach`.
@@ -113,39 +78,16 @@ fn leave_word(plan: &Plan, result: Outcome<Exit>) -> Outcome<Exit> {
     result
 }
 
-fn serve(plan: &Plan, clients: Clients<'_>) -> Outcome<Exit> {
+fn serve(plan: &Plan, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Exit> {
     let places = Places::of(&plan.directory, &plan.id);
     let (stop, stopped) = channel();
-    watch_end(&clients, stop.clone())?;
-    let can_resend = matches!(&clients, Clients::Fuse(inherited) if inherited.can_resend());
-    let served = open(plan, can_resend, &stopped)?;
+    clients.watch_end(stop.clone())?;
+    let served = open(plan, clients.send_again(), &stopped)?;
     let desk = Arc::new(Desk::new(served.tap().clone()));
     let (asked, recording) = (served.clone(), desk.clone());
     control::listen(&places.control, move |ask, client| respond(&*asked, &recording, &stop, ask, client))
         .map_err(|e| Failed::system(format!("cannot make {}", places.control.display()), e))?;
-    match (clients, &plan.frontend) {
-        (Clients::Nbd { kept, ready }, FrontendPlan::Nbd { listen, export, .. }) => {
-            let listening = kept.map_or_else(|| Listening::at(listen), Ok).map_err(no_frontend)?;
-            let target = served.clone().target();
-            let mut server = nbd::Server::start_on(listening, export.clone(), nbd::Limits::default(), target).map_err(no_frontend)?;
-            ready(&server.location())?;
-            wait(&stopped);
-            served.end_waiting();
-            if let Err(error) = server.stop() {
-                tracing::warn!(%error, "the front-end did not end as it should");
-            }
-        }
-        (Clients::Fuse(inherited), FrontendPlan::Fuse) => {
-            let config = fuse::Config { channels: inherited.channels, tag: plan.id.clone(), detach: launch::detach_device };
-            let mut server = fuse::Fuse::start(config, served.clone().target()).map_err(no_frontend)?;
-            inherited.ready.tell();
-            // Where the device is, the supervisor says, when there is one.
-            if !server.wait() {
-                tracing::error!("the FUSE session was broken off");
-            }
-        }
-        _ => return Err(misused()),
-    }
+    clients.serve(&served, ready, &stopped)?;
     desk.close();
     Ok(match served.close() {
         Closing::Clean => Exit::Done,
@@ -153,7 +95,7 @@ fn serve(plan: &Plan, clients: Clients<'_>) -> Outcome<Exit> {
     })
 }
 
-fn open(plan: &Plan, can_resend: bool, stopped: &Receiver<()>) -> Outcome<Arc<dyn Served>> {
+fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dyn Served>> {
     let patience = if plan.is_replacement { REPLACEMENT_PATIENCE } else { PATIENCE };
     let options = &plan.options;
     let backing = Arc::new(Backing::open_patiently(&plan.path, Access::of(options.read_only, options.buffered), patience)?);
@@ -171,7 +113,7 @@ fn open(plan: &Plan, can_resend: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     } else {
         Claim::make(&backing, &chosen.superblock, &pause)?
     };
-    let parts = as_it_is_now(&backing, chosen).and_then(|chosen| Parts::of(plan, can_resend, backing, chosen));
+    let parts = as_it_is_now(&backing, chosen).and_then(|chosen| Parts::of(plan, send_again, backing, chosen));
     let Some(mut claim) = claim else { return parts.map(|parts| parts.open() as Arc<dyn Served>) };
     match parts {
         Ok(parts) => {
@@ -203,7 +145,7 @@ struct Parts {
 
 impl Parts {
     /// All of an opening that may fail.
-    fn of(plan: &Plan, can_resend: bool, backing: Arc<Backing>, chosen: Chosen) -> Outcome<Self> {
+    fn of(plan: &Plan, send_again: bool, backing: Arc<Backing>, chosen: Chosen) -> Outcome<Self> {
         let options = &plan.options;
         if let Some((counter, at)) = chosen.superblock.used_up().filter(|_| !options.read_only) {
             let message = format!(
@@ -217,7 +159,7 @@ impl Parts {
         let pool = Pool::new(Accountant::divided(options.memory.0, settings.commit_mode.has_log()));
         let promises = promises(plan, &chosen.superblock, &mut settings)?;
         let device = device(backing.clone(), &pool, options)?;
-        settings.retries_when_full = can_resend;
+        settings.retries_when_full = send_again;
         let notices = Notices::new(options.on_warning.as_ref().map(|command| Hook::start(command.clone(), plan.path.clone())));
         settings.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
         Ok(Self { superblock: chosen.into_service(), settings, device, pool, promises, notices, backing })
@@ -246,7 +188,8 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     if !plan.is_supervised() || plan.options.read_only {
         return Ok(None);
     }
-    // What is acknowledged when it is durable needs no promise. Those of a server before, which may have been weak, are recalled all the same.
+    // What is acknowledged when it is durable needs no promise. Those of a server before, which may have been weak, are recalled all the
+    // same.
     settings.keeps_promises = settings.persistence == Persistence::Weak;
     settings.ring_records_max = (plan.options.memory.0 / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1);
     settings.ring_contents_max = (plan.options.memory.0 / RING_CONTENT_SHARE).clamp(RING_CONTENTS.0, RING_CONTENTS.1);
@@ -272,47 +215,4 @@ fn respond(served: &dyn Served, desk: &Desk, stop: &Sender<()>, ask: Ask, client
         Ask::Record(order) => return desk.record(&order, client),
         Ask::Mark { phase } => desk.mark(phase).map(|()| Value::Null),
     })
-}
-
-/// A server ends with what its supervisor keeps; over NBD with SIGTERM or SIGINT, too.
-fn watch_end(clients: &Clients<'_>, stop: Sender<()>) -> Outcome {
-    let Clients::Nbd { kept, .. } = clients else { return ignore_stop_signals().map_err(no_frontend) };
-    let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-    let cannot = |e| Failed::system("cannot start a thread", e);
-    if let Some(kept) = kept {
-        let (kept, stop) = (kept.try_clone().map_err(|e| Failed::system("cannot copy a descriptor", e))?, stop.clone());
-        let watch = move || {
-            kept.wait_end();
-            let _ = stop.send(());
-        };
-        thread("end of socket").spawn(watch).map_err(cannot)?;
-    }
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| Failed::system("cannot watch for signals", e))?;
-    let watch = move || {
-        for signal in signals.forever() {
-            tracing::info!(signal, "asked to end");
-            let _ = stop.send(());
-        }
-    };
-    thread("signals").spawn(watch).map(drop).map_err(cannot)
-}
-
-fn wait(stopped: &Receiver<()>) {
-    // The sender of the signals never goes away.
-    let _ = stopped.recv();
-}
-
-/// The verbs that are for this program's own processes are used by somebody else.
-#[must_use]
-pub fn misused() -> Failed {
-    Failed::new(Exit::Usage, "this command is started by `onefold attach` only")
-}
-
-/// A front-end refused to start.
-#[must_use]
-pub fn no_frontend(error: frontend::Error) -> Failed {
-    match error {
-        frontend::Error::Setting(message) => Failed::new(Exit::NoFrontend, message),
-        frontend::Error::System { what, source } => Failed::new(Exit::NoFrontend, format!("{what}: {source}")),
-    }
 }

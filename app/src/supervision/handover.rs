@@ -1,12 +1,12 @@
-//! How descriptors come to a process that was started by another of its attachment, which lent them ([`Start`](super::start::Start)): named on the command
-//! line. Each has one owner from the start, and is not inherited any further.
+//! How descriptors come to a process that was started by another of its attachment, which lent them ([`Start`](super::start::Start)): named
+//! on the command line. Each has one owner from the start, and is not inherited any further.
 
-use crate::frontend::Error;
+use crate::error::Error;
 use rustix::io::FdFlags;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// The descriptor that a command line names, not to be inherited any further; none where it is not open. To be called first thing in a process, and
-/// once for each.
+/// The descriptor that a command line names, not to be inherited any further; none where it is not open. To be called first thing in a
+/// process, and once for each.
 #[allow(unsafe_code)]
 #[must_use]
 pub fn inherit(number: RawFd) -> Option<OwnedFd> {
@@ -44,7 +44,7 @@ pub fn inherit_list(name: &str, numbers: &str) -> Result<Vec<OwnedFd>, Error> {
 
 /// A list for [`inherit_list`].
 #[must_use]
-pub fn list(descriptors: &[OwnedFd]) -> String {
+pub fn list(descriptors: &[&OwnedFd]) -> String {
     descriptors.iter().map(|descriptor| descriptor.as_raw_fd().to_string()).collect::<Vec<_>>().join(",")
 }
 

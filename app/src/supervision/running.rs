@@ -1,7 +1,7 @@
 //! A server that a supervisor watches: its own child, or one that it has adopted.
 
 use super::handover::inherit_argument;
-use crate::frontend::Error;
+use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::fmt;

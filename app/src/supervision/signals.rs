@@ -1,6 +1,6 @@
 //! Signals as bytes in pipes, so that one poll waits for all that can happen to a supervisor.
 
-use crate::frontend::Error;
+use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};

@@ -1,10 +1,11 @@
 //! How the processes of an attachment start others, and lend them descriptors: by inheritance, under the numbers that they have here.
 //!
-//! 1. A child has the descriptors that it is lent and no other: whoever held one of a session's would keep it alive after its end. So they are inheritable
-//!    only while one process starts, and one starts at a time: whoever starts a process in a server or a supervisor does so by a [`Start`].
-//! 2. The memory of who starts a process is not copied: no fork, but posix_spawn(3), which the standard library takes where nothing has to be done in the
-//!    child. Copied on write, a buffer into which the kernel writes a request would have to be copied first; where its thread is killed before that, the
-//!    kernel answers the request with an I/O error.
+//! 1. A child has the descriptors that it is lent and no other: whoever held one of a session's would keep it alive after its end. So they
+//!    are inheritable only while one process starts, and one starts at a time: whoever starts a process in a server or a supervisor does so
+//!    by a [`Start`].
+//! 2. The memory of who starts a process is not copied: no fork, but posix_spawn(3), which the standard library takes where nothing has to
+//!    be done in the child. Copied on write, a buffer into which the kernel writes a request would have to be copied first; where its
+//!    thread is killed before that, the kernel answers the request with an I/O error.
 
 use rustix::io::FdFlags;
 use std::ffi::OsStr;

@@ -10,8 +10,8 @@ use std::time::Instant;
 /// Little is done here, and with mlockall(2) all of a stack may be locked.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Watches the process of `supervisor`, a pidfd, on a thread of its own. When it ends before this process does, runs `command`, which has to adopt
-/// this process, and watches that.
+/// Watches the process of `supervisor`, a pidfd, on a thread of its own. When it ends before this process does, runs `command`, which has
+/// to adopt this process, and watches that.
 ///
 /// # Errors
 /// When there is no thread to be had.

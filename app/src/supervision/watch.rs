@@ -1,14 +1,14 @@
 //! The loop of a supervisor: a server runs, it ends, another takes its place.
 //!
-//! 1. A server that ends by itself when the attachment is over has done its work, well or not: it is not replaced. Any other end is a death; one
-//!    by a signal is a death even then, so that the volume is closed in order by somebody.
+//! 1. A server that ends by itself when the attachment is over has done its work, well or not: it is not replaced. Any other end is a
+//!    death; one by a signal is a death even then, so that the volume is closed in order by somebody.
 //! 2. A death before the first *ready* is a failed start and is handed to the caller, not repeated.
 //! 3. Deaths are replaced at a bounded rate: past it, the attachment is given up, and its clients get errors instead of silence.
 
 use super::limit::{DeathLimit, Deaths};
 use super::running::{Ending, Running, own_pidfd};
 use super::signals::Signals;
-use crate::frontend::Error;
+use crate::error::Error;
 use crate::supervision::start::Start;
 use rustix::event::EventfdFlags;
 use std::os::fd::OwnedFd;
@@ -71,8 +71,8 @@ pub enum Ended {
     Stopped,
 }
 
-/// Starts a server, or goes on with `adopted`, and replaces it when it dies, until the attachment ends. `signals` hears of the ends of children since
-/// before the first one was started.
+/// Starts a server, or goes on with `adopted`, and replaces it when it dies, until the attachment ends. `signals` hears of the ends of
+/// children since before the first one was started.
 ///
 /// # Errors
 /// See [`Ended`].

@@ -1,9 +1,10 @@
 //! The processes of a FUSE session over a plain file (on /dev/shm, say): supervisor, server and hands are one program under several verbs.
 
-use onefold::frontend::Frontend;
-use onefold::frontend::fuse::supervisor::{self, DeathLimit, Event, Handover, Hands, Inherited, Plan};
+use onefold::frontend::fuse::hands::Hands;
+use onefold::frontend::fuse::supervisor::{self, DeathLimit, Event, Plan};
 use onefold::frontend::fuse::{Config, Fuse, THREADS, attach_loop, loopdev};
-use onefold::runtime::pool::Pool;
+use onefold::memory::pool::Pool;
+use onefold::supervision::lent::{Handover, Lent};
 use onefold::supervision::start::Start;
 use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::{BufferMut, Home};
@@ -152,19 +153,19 @@ fn supervise(tag: &str, file: &str, deaths: usize) -> Result<(), Box<dyn Error>>
     Ok(supervisor::supervise(&plan, &mut crew)?)
 }
 
-fn serve(tag: &str, file: &str, channels: &str, ready: &str, supervisor: &str) -> Result<(), Box<dyn Error>> {
-    let inherited = Inherited::from_arguments(channels, ready.parse()?, supervisor.parse()?)?;
+fn serve(tag: &str, file: &str, kept: &str, ready: &str, supervisor: &str) -> Result<(), Box<dyn Error>> {
+    let lent = Lent::from_arguments(kept, ready.parse()?, supervisor.parse()?)?;
     supervisor::ignore_stop_signals()?;
     for refused in supervisor::prepare_process() {
         eprintln!("server: {refused} was refused");
     }
     let target = FileTarget::open(file)?;
-    let config = Config { channels: inherited.channels, tag: tag.to_owned(), detach: detach_command };
+    let config = Config { channels: lent.kept, tag: tag.to_owned(), detach: detach_command };
     let mut server = Fuse::start(config, Arc::new(target))?;
     if let Ok(ms) = std::env::var("FUSE_RAM_READY_AFTER_MS") {
         std::thread::sleep(std::time::Duration::from_millis(ms.parse()?));
     }
-    inherited.ready.tell();
+    lent.ready.tell();
     // Each of these variables makes a server that ends otherwise than by its session's end.
     if let Ok(ms) = std::env::var("FUSE_RAM_STOP_AFTER_MS") {
         std::thread::sleep(std::time::Duration::from_millis(ms.parse()?));
@@ -188,9 +189,7 @@ pub fn play(arguments: &[&str]) -> Option<ExitCode> {
     let result = match *arguments {
         ["supervise", tag, file] => supervise(tag, file, DeathLimit::default().deaths),
         ["supervise", tag, file, deaths] => deaths.parse().map_err(Into::into).and_then(|deaths| supervise(tag, file, deaths)),
-        ["serve", tag, file, "--channels", channels, "--ready", ready, "--supervisor", supervisor, ..] => {
-            serve(tag, file, channels, ready, supervisor)
-        }
+        ["serve", tag, file, "--kept", kept, "--ready", ready, "--supervisor", supervisor, ..] => serve(tag, file, kept, ready, supervisor),
         ["attach-loop", tag, "--root", root] => attach(tag, root),
         ["detach", device] => loopdev::detach(Path::new(device), || ()).map(drop).map_err(Into::into),
         _ => return None,

@@ -1,5 +1,6 @@
-//! The built binary in a directory of its own.
+//! The built binary in a directory of its own. Tests of `onefold` and of `onefold-lab` share it; each says which binary is meant.
 
+use super::BINARY;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ impl Home {
     }
 
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_onefold"));
+        let mut command = Command::new(BINARY);
         command.args(words).current_dir(self.place.path());
         command.env("ONEFOLD_RUN_DIR", self.path("run")).env("ONEFOLD_STATE_DIR", self.path("state"));
         command
@@ -43,7 +44,7 @@ impl Home {
     pub fn expect(&self, code: i32, words: &[&str]) -> (String, String) {
         let output = self.run(words);
         let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        assert_eq!(output.status.code(), Some(code), "onefold {:?} {words:?}\n{out}{err}", self.verb);
+        assert_eq!(output.status.code(), Some(code), "{BINARY} {:?} {words:?}\n{out}{err}", self.verb);
         (out, err)
     }
 

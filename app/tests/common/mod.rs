@@ -6,7 +6,6 @@ pub mod home;
 pub mod nbd_client;
 pub mod ram;
 
-use onefold::frontend::Frontend;
 use onefold::frontend::nbd::{Config, Limits, Listen, Server};
 use ram::RamTarget;
 use std::io::Write;
@@ -15,6 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
+
+/// The binary that is tested.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_onefold");
 
 /// Random numbers from a seed (splitmix64).
 pub struct Dice(pub u64);

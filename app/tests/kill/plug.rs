@@ -3,7 +3,6 @@
 
 use crate::fuse_roles::FileTarget;
 use crate::tools::try_run;
-use onefold::frontend::Frontend;
 use onefold::frontend::fuse::session::Session;
 use onefold::frontend::fuse::{Config, Fuse, THREADS, files};
 use onefold::supervision::start::Start;

@@ -7,8 +7,8 @@
 use crate::disk::{BLOCKS, Disk, Front, Known, Load};
 use crate::session::fill;
 use crate::tools::{Random, command, run, try_run, wait_until};
+use onefold::attachment::record::Places;
 use onefold::frontend::fuse::loopdev;
-use onefold::server::record::Places;
 use onefold_engine::buffer::BufferMut;
 use std::fs;
 use std::path::{Path, PathBuf};

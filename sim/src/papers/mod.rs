@@ -1,4 +1,5 @@
-//! OrderMergeDedup's evaluation (sections 4.2 to 4.5), over the recorded traces, in one command: `onefold-sim papers`, `./dev bench papers`.
+//! OrderMergeDedup's evaluation (sections 4.2 to 4.5), over the recorded traces, in one command: `onefold-lab report`, `./dev bench
+//! papers`.
 //!
 //! 1. Every trace is replayed on every scheme, weak and strong (32 writes outstanding, and 1), on three device models (`matrix.rs`):
 //!    nothing is left out because it looks bad, and a replay that fails is a missed target.
@@ -7,7 +8,6 @@
 //! 4. One set of results, three renderings: a page for people, CSV and JSON for programs.
 
 pub mod chart;
-pub mod command;
 pub mod csv;
 pub mod energy;
 pub mod evaluation;
@@ -19,6 +19,7 @@ pub mod matrix;
 pub mod metadata;
 pub mod page;
 pub mod published;
+pub mod report;
 pub mod results;
 pub mod space;
 pub mod statements;

@@ -1,4 +1,5 @@
-//! How often contents occur: what a scan finds, and what a trace may be made of (DEDISbench: Paulo, Reis, Pereira and Sousa, 2012 and 2013).
+//! How often contents occur: what a scan finds, and what a trace may be made of (DEDISbench: Paulo, Reis, Pereira and Sousa, 2012 and
+//! 2013).
 //!
 //! 1. Blocks of zeros are counted apart from all contents.
 //! 2. What was read from a file adds up, or is refused with the numbers that do not.
@@ -14,7 +15,7 @@ use std::fmt::Write as _;
 
 /// The version of the files.
 pub const DISTRIBUTION_VERSION: u32 = 1;
-/// What JSON files call themselves: they are what `onefold trace scan --json` prints.
+/// What JSON files call themselves: they are what `onefold-lab scan --json` prints.
 pub const DISTRIBUTION_NAME: &str = "trace-scan";
 /// The first line of a CSV file up to its numbers.
 const CSV_MARK: &str = "#onefold-distribution version=";
@@ -128,7 +129,7 @@ impl Distribution {
         Occurrences { zero_blocks: self.zero_blocks, classes }
     }
 
-    /// As a JSON file: what `onefold trace scan --json` prints.
+    /// As a JSON file: what `onefold-lab scan --json` prints.
     ///
     /// # Panics
     /// Never: it is plain numbers.

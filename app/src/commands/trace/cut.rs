@@ -1,9 +1,9 @@
 //! `trace cut`: a part of a trace, as a trace.
 
 use super::import::Written;
-use super::{Reading, failed, stopped_by_signals, teller};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Style, print};
+use crate::traces::{Reading, failed, malformed_shown, stopped_by_signals};
 use onefold_trace::cut::{Cut, Cutter};
 use onefold_trace::source::Source;
 use onefold_trace::transfer;
@@ -89,9 +89,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
         records += u64::from(piece.is_some());
         piece
     };
-    let tally =
-        transfer::take_over(&arguments.trace, &arguments.part, &how, &mut teller(), &mut take, &|header| cutter.borrow().header(header))
-            .map_err(|error| failed(error, &arguments.trace))?;
+    let tally = transfer::take_over(&arguments.trace, &arguments.part, &how, &mut malformed_shown(), &mut take, &|header| {
+        cutter.borrow().header(header)
+    })
+    .map_err(|error| failed(error, &arguments.trace))?;
     print(&Written::new(&arguments.part, &tally, records), Style::of(arguments.json));
     Ok(())
 }

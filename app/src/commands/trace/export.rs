@@ -1,9 +1,9 @@
 //! `trace export`: a trace as text.
 
-use super::{FORMS, Reading, failed_over, stopped_by_signals, teller};
 use crate::exit::Outcome;
 use crate::output::table::Table;
 use crate::output::{Report, Style, complain, print};
+use crate::traces::{FORMS, Reading, failed_over, malformed_shown, stopped_by_signals};
 use onefold_trace::text::detect::FormName;
 use onefold_trace::transfer::{self, STDOUT};
 use serde::Serialize;
@@ -64,7 +64,7 @@ impl Report for Exported {
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
     let how = arguments.reading.how(Some(&stop));
-    let exported = transfer::export(&arguments.trace, arguments.to, &arguments.text, arguments.force, &how, &mut teller())
+    let exported = transfer::export(&arguments.trace, arguments.to, &arguments.text, arguments.force, &how, &mut malformed_shown())
         .map_err(|error| failed_over(error, &arguments.trace))?;
     let report = Exported {
         text: arguments.text.clone(),

@@ -1,9 +1,9 @@
 //! `trace import`: text, or another trace, into a folder of Parquet files.
 
-use super::{FORMS, Reading, failed, stopped_by_signals, teller};
 use crate::exit::Outcome;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
+use crate::traces::{FORMS, Reading, failed, malformed_shown, stopped_by_signals};
 use onefold_trace::source::Tally;
 use onefold_trace::transfer;
 use serde::Serialize;
@@ -61,7 +61,8 @@ impl Report for Written {
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
     let how = arguments.reading.how(Some(&stop));
-    let tally = transfer::import(&arguments.text, &arguments.trace, &how, &mut teller()).map_err(|error| failed(error, &arguments.text))?;
+    let tally = transfer::import(&arguments.text, &arguments.trace, &how, &mut malformed_shown())
+        .map_err(|error| failed(error, &arguments.text))?;
     print(&Written::new(&arguments.trace, &tally, tally.records), Style::of(arguments.json));
     Ok(())
 }

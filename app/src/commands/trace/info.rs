@@ -1,10 +1,10 @@
 //! `trace info`: what a trace holds.
 
-use super::{FORMS, Reading, failed, stopped_by_signals, teller};
 use crate::exit::Outcome;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
+use crate::traces::{FORMS, Reading, failed, malformed_shown, stopped_by_signals};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::info::{Counter, Counts, Duplication, Info, Part, Shape};
 use onefold_trace::source::Source;
@@ -145,7 +145,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         counter.count(&record, source.unit());
         Ok(())
     };
-    let tally = source.each(&how, &mut teller(), count).map_err(wrong)?;
+    let tally = source.each(&how, &mut malformed_shown(), count).map_err(wrong)?;
     let told = Told { trace: arguments.trace.clone(), malformed_lines: tally.malformed, info: counter.info(&source.header()) };
     print(&told, Style::of(arguments.json));
     Ok(())

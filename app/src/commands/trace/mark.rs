@@ -1,10 +1,10 @@
 //! `trace mark`: a phase begins.
 
-use crate::commands::attached;
+use crate::attachment::control::{self, Ask};
+use crate::attachment::directory::run_directory;
+use crate::attachment::find::attached;
+use crate::attachment::record::Places;
 use crate::exit::Outcome;
-use crate::server::control::{self, Ask};
-use crate::server::directory::run_directory;
-use crate::server::record::Places;
 
 /// Write down in a recording under way that a phase begins, by which `info` and `cut` tell its requests apart
 #[derive(Debug, clap::Args)]

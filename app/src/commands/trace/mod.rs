@@ -1,4 +1,4 @@
-//! `trace`: content traces, recorded, imported, exported, counted, cut, made and replayed.
+//! `trace`: content traces, recorded, imported, exported, counted, cut and replayed on a device.
 
 mod cut;
 mod export;
@@ -7,46 +7,16 @@ mod info;
 mod mark;
 mod record;
 mod replay;
-mod replay_live;
-#[cfg(feature = "lab")]
-mod replay_sim;
-mod scan;
-mod synth;
 
-use crate::exit::{Exit, Failed, Outcome};
-use crate::output::complain;
-use onefold_trace::error::TraceError;
-use onefold_trace::folder::FolderError;
-use onefold_trace::source::How;
-use onefold_trace::text::blkparse::Action;
-use onefold_trace::text::detect::FormName;
-use onefold_trace::text::{Malformed, ReadError};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::fmt::Display;
-use std::io;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use crate::exit::Outcome;
 
-/// Malformed lines, or things that could not be read, that are shown; the others are only counted.
-const SHOWN_MAX: u64 = 20;
-
-/// What the forms are, in `--help`.
-const FORMS: &str = "\
-Forms of text:
-  recorded   tab-separated, as in data/traces: microseconds, op, block, blocks, kind, flags, process/pid, MD5s of 8 bytes
-  fiu        nanoseconds pid process sector sectors W|R major minor MD5, one MD5 for each 4096 bytes
-  fiu-homes  the same with one MD5 for each 512 bytes
-  mobile     seconds R|W sector sectors pid process MD5[-MD5...], one MD5 for each 4096 bytes
-  blkparse   what blkparse prints by default, without content
-  csv        comma-separated values; the first line names the columns: time_ns, op, offset and length have to be
-             there, fua, pid, process, stream, flags, device, note, fingerprints and compressed may be
-
-A trace is a folder of Parquet files that `onefold trace import` makes, or a text of one of these forms, compressed
-by zstd or not; `-` is standard input.";
+/// What else there is, in `--help`.
+const ELSEWHERE: &str = "\
+`onefold-lab` replays traces in virtual time, makes traces that nobody recorded, and scans data for how often contents occur.";
 
 /// Content traces: what was asked of a device, when, by whom, and fingerprints of what was written
 #[derive(Debug, clap::Args)]
+#[command(after_help = ELSEWHERE)]
 pub struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -61,8 +31,6 @@ enum Verb {
     Record(record::Arguments),
     Mark(mark::Arguments),
     Replay(replay::Arguments),
-    Scan(scan::Arguments),
-    Synth(Box<synth::Arguments>),
 }
 
 /// Runs the verb.
@@ -78,105 +46,5 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Verb::Record(arguments) => record::run(arguments),
         Verb::Mark(arguments) => mark::run(arguments),
         Verb::Replay(arguments) => replay::run(arguments),
-        Verb::Scan(arguments) => scan::run(arguments),
-        Verb::Synth(arguments) => synth::run(arguments),
-    }
-}
-
-/// How a trace is read.
-#[derive(Debug, clap::Args)]
-struct Reading {
-    /// Form of the text that is read. Default: told from its first lines.
-    #[arg(long, value_name = "FORM")]
-    form: Option<FormName>,
-    /// Events of blkparse that are taken for requests: Q, queued; D, issued; C, completed.
-    #[arg(long, value_name = "LETTER", value_parser = parse_action, default_value = "Q")]
-    action: Action,
-    /// Take what can be read, however many lines are malformed. Without it more than 1 % are refused.
-    #[arg(long)]
-    lenient: bool,
-}
-
-fn parse_action(typed: &str) -> Result<Action, String> {
-    Action::ALL.into_iter().find(|action| action.letter() == typed).ok_or_else(|| "give Q, D or C".to_owned())
-}
-
-impl Reading {
-    const fn how<'a>(&self, stop: Option<&'a AtomicBool>) -> How<'a> {
-        How { form: self.form, action: self.action, lenient: self.lenient, stop }
-    }
-}
-
-/// Set once the user wants it to end: then what is half-written goes away. A second signal ends the process at once, which may wait for its input.
-fn stopped_by_signals() -> Outcome<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|e| Failed::system("cannot watch for signals", e))?;
-    }
-    Ok(stop)
-}
-
-/// Shows malformed lines as they come, the first of them.
-fn teller() -> impl FnMut(&Malformed) {
-    first_of("", "more lines are malformed; they are counted only")
-}
-
-/// Shows what it is told, the first of it, and then once that there is more.
-fn first_of<T: Display>(prefix: &'static str, more: &'static str) -> impl FnMut(&T) {
-    let mut told = 0;
-    move |what| {
-        told += 1;
-        match told {
-            ..=SHOWN_MAX => complain(format_args!("{prefix}{what}")),
-            n if n == SHOWN_MAX + 1 => complain(more),
-            _ => {}
-        }
-    }
-}
-
-/// The failure of a command whose user named `from`.
-fn failed(error: TraceError, from: &Path) -> Failed {
-    let message = error.to_string();
-    match error {
-        TraceError::Io { source, .. }
-        | TraceError::Folder(FolderError::Io { source, .. })
-        | TraceError::Text(ReadError::Io { source, .. }) => Failed::new(of_io(&source), message),
-        TraceError::Exists { .. } | TraceError::Folder(FolderError::Exists { .. }) => {
-            Failed::new(Exit::Refused, message).next("Give another name, or remove what is there.")
-        }
-        TraceError::UnknownForm { .. } => {
-            Failed::new(Exit::Damaged, message).next("`--form` says which one it has; `onefold trace import --help` lists them.")
-        }
-        TraceError::Malformed { .. } => {
-            Failed::new(Exit::Damaged, message).next("`--form` if it has another form; `--lenient` takes the other lines all the same.")
-        }
-        TraceError::Folder(_) | TraceError::Text(ReadError::Malformed(_)) => {
-            Failed::new(Exit::Damaged, message).next(format!("Import it again, if {} was imported from somewhere.", from.display()))
-        }
-        TraceError::Unwritable { .. } => Failed::new(Exit::Usage, message).next("`--form csv` takes everything."),
-        TraceError::Unfit { .. } => {
-            Failed::new(Exit::Usage, message).next("`--form csv` takes everything; `--lenient` leaves out what does not fit.")
-        }
-        TraceError::NothingTaken { .. } => {
-            Failed::new(Exit::Usage, message).next("`onefold trace info` shows its phases, its streams and how long it is.")
-        }
-        TraceError::Shortfall(_) => Failed::new(Exit::Usage, message),
-        TraceError::Interrupted => Failed::new(Exit::System, "interrupted; nothing was left behind"),
-    }
-}
-
-/// The same, of a command that can replace a file.
-fn failed_over(error: TraceError, from: &Path) -> Failed {
-    let failed = failed(error, from);
-    if failed.exit == Exit::Refused { failed.next("Give another name, or `--force` to replace the file.") } else { failed }
-}
-
-fn of_io(error: &io::Error) -> Exit {
-    match error.kind() {
-        io::ErrorKind::NotFound => Exit::NotFound,
-        io::ErrorKind::PermissionDenied => Exit::NotPermitted,
-        _ => Exit::System,
     }
 }

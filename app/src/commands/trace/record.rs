@@ -1,7 +1,9 @@
 //! `trace record`: what clients ask of an attached volume, as a trace.
 
-use super::stopped_by_signals;
-use crate::commands::attached;
+use crate::attachment::control::{Ask, Conversation};
+use crate::attachment::directory::run_directory;
+use crate::attachment::find::attached;
+use crate::attachment::record::{Places, Record};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
@@ -9,14 +11,12 @@ use crate::output::{Report, Style, print};
 use crate::runtime::recording::key::Key;
 use crate::runtime::recording::recorder::Tally;
 use crate::runtime::recording::{About, Naming, Order};
-use crate::server::control::{Ask, Conversation};
-use crate::server::directory::run_directory;
-use crate::server::record::{FrontendKind, Places, Record};
+use crate::traces::stopped_by_signals;
 use onefold_trace::folder::Rotation;
 use serde::Serialize;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -135,7 +135,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 
 /// Whether a folder, which need not be there yet, lies on a file system on that volume.
 fn is_on(folder: &Path, record: &Record) -> bool {
-    let device = fs::metadata(&record.location).ok().filter(|_| record.frontend == FrontendKind::Fuse);
+    let device = fs::metadata(&record.location).ok().filter(|meta| meta.file_type().is_block_device());
     let parent = folder.ancestors().find_map(|path| fs::metadata(path).ok());
     device.zip(parent).is_some_and(|(device, parent)| device.rdev() == parent.dev())
 }

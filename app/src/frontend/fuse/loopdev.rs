@@ -6,7 +6,7 @@
 
 use super::session::system;
 use crate::device::loop_status::{LoopInfo, loop_status};
-use crate::frontend::Error;
+use crate::error::Error;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};

@@ -2,23 +2,25 @@
 //!
 //! A small file system with one file, called by the volume's UUID, and on that file a loop device. Three processes have a part in it:
 //!
-//! - the *supervisor* ([`supervisor`]) holds the session: mounts, shakes hands, starts the server and starts another when it dies. When it dies
-//!   itself, the server starts another supervisor;
+//! - the *supervisor* ([`supervisor`]) holds the session: mounts, shakes hands, starts the server and starts another when it dies. When it
+//!   dies itself, the server starts another supervisor;
 //! - the *server* ([`Fuse`]) is lent the session's descriptors and answers requests ([`receive`] → [`files`] → the target → [`answer`]);
-//! - the *hands* ([`attach_loop`], [`loopdev::detach`]) touch the file system from outside. Neither supervisor nor server may, or nobody would
-//!   be left to answer.
+//! - the *hands* ([`attach_loop`], [`loopdev::detach`]) touch the file system from outside. Neither supervisor nor server may, or nobody
+//!   would be left to answer.
 //!
 //! The file system is in no directory: only the loop device holds on to it, and when that goes (`onefold detach`, `losetup -d`), all goes.
 //!
-//! 1. A request is answered by the server that took it or, if that one dies, by the next, to which the kernel sends it again. A write may thus
-//!    be carried out twice, never not at all.
+//! 1. A request is answered by the server that took it or, if that one dies, by the next, to which the kernel sends it again. A write may
+//!    thus be carried out twice, never not at all.
 //! 2. Memory: each thread has 1 MiB of its own to receive into; all that is held for longer comes from the target's budget.
 //! 3. The order of the end: loop device, file system, server (which then closes its volume), supervisor.
 
 pub mod answer;
 pub mod channel;
+mod crew;
+mod door;
 pub mod files;
-pub mod handover;
+pub mod hands;
 pub mod loopdev;
 pub mod process;
 pub mod receive;
@@ -26,12 +28,14 @@ pub mod session;
 pub mod supervisor;
 pub mod wire;
 
+pub use door::FuseLoop;
+
 use self::answer::InHand;
 use self::channel::Channel;
 use self::receive::{End, Receiver};
 use self::session::system;
-use super::{Error, Frontend};
-use crate::runtime::AbortOnPanic;
+use crate::abort::AbortOnPanic;
+use crate::error::Error;
 use crate::supervision::start::Start;
 use crate::target::SharedTarget;
 use rustix::fs::{Mode, OFlags};
@@ -42,6 +46,9 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// What plans and records call it.
+const NAME: &str = "fuse";
 
 /// Threads of a server. Two keep both cores of a small machine busy; more were not faster.
 pub const THREADS: usize = 2;
@@ -69,10 +76,12 @@ pub struct Fuse {
     in_hand: Arc<InHand>,
 }
 
-impl Frontend for Fuse {
-    type Config = Config;
-
-    fn start(config: Config, target: SharedTarget) -> Result<Self, Error> {
+impl Fuse {
+    /// Serves `target` to a session from now on.
+    ///
+    /// # Errors
+    /// When the session is broken, or there is no thread to be had.
+    pub fn start(config: Config, target: SharedTarget) -> Result<Self, Error> {
         let channels: Vec<_> = config.channels.into_iter().map(|c| Arc::new(Channel::new(c))).collect();
         // Whatever a dead server has taken, before anything is taken anew. A first server finds nothing; an old kernel does not know this.
         match channels.first().map(|first| first.resend()) {
@@ -103,12 +112,17 @@ impl Frontend for Fuse {
     }
 
     /// The path of the loop device on it; empty while there is none.
-    fn location(&self) -> String {
+    #[must_use]
+    pub fn location(&self) -> String {
         let device = loopdev::find(&self.tag).ok().and_then(|found| found.into_iter().next());
         device.map(|path| path.display().to_string()).unwrap_or_default()
     }
 
-    fn stop(&mut self) -> Result<(), Error> {
+    /// Takes the loop device away, and lets requests in flight finish. A second call does nothing.
+    ///
+    /// # Errors
+    /// When the device is in use.
+    pub fn stop(&mut self) -> Result<(), Error> {
         if !self.threads.is_empty() {
             for device in loopdev::find(&self.tag)? {
                 let output = (self.detach)(&device).stdin(Stdio::null()).output();
@@ -121,9 +135,7 @@ impl Frontend for Fuse {
         }
         Ok(())
     }
-}
 
-impl Fuse {
     /// Waits for the end of the session, that is until its loop device is gone; then every request has been answered and the target can be
     /// closed. Says whether it ended as it should.
     pub fn wait(&mut self) -> bool {
@@ -137,9 +149,9 @@ impl Fuse {
     }
 }
 
-/// Puts a loop device with sectors of `sector_bytes` on the file below a session's `root` and returns the device's path. Devices that a dead session with this `tag` has left
-/// go: whoever serves it now has the volume for itself. To be called in a process of its own, neither the
-/// supervisor nor a server: see [`supervisor::Hands`].
+/// Puts a loop device with sectors of `sector_bytes` on the file below a session's `root` and returns the device's path. Devices that a
+/// dead session with this `tag` has left go: whoever serves it now has the volume for itself. To be called in a process of its own, neither
+/// the supervisor nor a server: see [`hands`].
 ///
 /// # Errors
 /// See [`loopdev::attach`].

@@ -1,6 +1,6 @@
 //! What a process does to itself before I/O may depend on it.
 
-use crate::frontend::Error;
+use crate::error::Error;
 use rustix::mm::MlockAllFlags;
 use signal_hook::consts::{SIGINT, SIGTERM};
 

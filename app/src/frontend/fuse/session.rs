@@ -5,12 +5,12 @@
 //!    taken through it and not answered, and nothing is left to send again.
 //! 3. The handshake is done here, before the first server starts, so that no server ever sees INIT and none has to know whether it is the
 //!    first one.
-//! 4. The mount is in no directory tree: it lives as long as its descriptor or a file opened below it, the loop device's. A mount with a place
-//!    would be copied into every mount namespace that somebody makes meanwhile (a container's), and not end before those do.
+//! 4. The mount is in no directory tree: it lives as long as its descriptor or a file opened below it, the loop device's. A mount with a
+//!    place would be copied into every mount namespace that somebody makes meanwhile (a container's), and not end before those do.
 
 use super::wire::replies::{self, Agreement};
 use super::wire::{self, Ask, init};
-use crate::frontend::Error;
+use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -20,8 +20,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The largest write (and read), in bytes: what the kernel makes of its 256 pages of 4 KiB.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// Requests that the kernel sends ahead. Its default of 12 throttles. More than a loop device has writes under way, 128 of two requests each: those that wait
-/// while the volume is full would else keep its discards from being sent.
+/// Requests that the kernel sends ahead. Its default of 12 throttles. More than a loop device has writes under way, 128 of two requests
+/// each: those that wait while the volume is full would else keep its discards from being sent.
 const BACKGROUND_MAX: u16 = 512;
 /// Channels of each server thread: one that it waits on, one that never waits and empties the queue into a batch.
 pub const CHANNELS_A_THREAD: usize = 2;
@@ -101,6 +101,12 @@ impl Session {
     pub fn can_resend(&self) -> bool {
         self.resend
     }
+}
+
+/// Whether the kernel can send again what a server has taken and not answered, through these descriptors of a session. It does so.
+#[must_use]
+pub fn can_resend(channels: &[OwnedFd]) -> bool {
+    channels.first().is_some_and(|first| rustix::io::write(first, &replies::resend()).is_ok())
 }
 
 fn mount(source: &str, first: &OwnedFd) -> Result<OwnedFd, Errno> {

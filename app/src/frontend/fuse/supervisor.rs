@@ -6,20 +6,20 @@
 //! 3. Once the loop device is there, it alone keeps the file system: when it goes, so do file system, server and supervisor.
 //! 4. When it dies itself, its server starts the next one, which *adopts* session and server and goes on ([`crate::supervision`]).
 
-pub use super::handover::{Handover, Hands, Inherited, Legacy};
+use super::hands::Hands;
 use super::loopdev::clear_dead;
 pub use super::process::{ignore_stop_signals, prepare_process};
 use super::session::Session;
-use crate::frontend::Error;
-use crate::supervision::handover::inherit_list;
+use crate::error::Error;
+use crate::supervision::lent::{Adoption, Handover};
 pub use crate::supervision::limit::DeathLimit;
-use crate::supervision::running::{Adopted, Ending, Running};
+use crate::supervision::running::{Ending, Running};
 use crate::supervision::signals::Signals;
 use crate::supervision::start::Start;
 pub use crate::supervision::watch::Ended;
 use crate::supervision::watch::{Attachment, run, start};
 use std::io::Read;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 
@@ -39,13 +39,13 @@ pub struct Plan {
 
 /// The commands that do the work, and an ear for what happens.
 pub trait Crew {
-    /// Serves: it is lent `handover`, and understands it by [`Inherited::from_arguments`].
+    /// Serves: it is lent `handover`, and understands it by [`Lent::from_arguments`](crate::supervision::lent::Lent::from_arguments).
     fn server(&mut self, handover: &Handover<'_>) -> Start;
-    /// Puts a loop device on the file system, by [`attach_loop`](super::attach_loop), and prints its path and nothing else to standard output. It
-    /// is lent `hands`, and understands it by [`Hands::from_arguments`].
+    /// Puts a loop device on the file system, by [`attach_loop`](super::attach_loop), and prints its path and nothing else to standard
+    /// output. It is lent `hands`, and understands it by [`Hands::from_arguments`].
     fn hands(&mut self, hands: &Hands<'_>) -> Start;
-    /// Waits for the loop device that the hands of a dead supervisor have made, or are making, and prints its path and nothing else to standard output.
-    /// It ends with this process.
+    /// Waits for the loop device that the hands of a dead supervisor have made, or are making, and prints its path and nothing else to
+    /// standard output. It ends with this process.
     fn finder(&mut self) -> Start;
     /// Takes the loop device away, by [`loopdev::detach`](super::loopdev::detach).
     fn detach(&mut self, device: &Path) -> Start;
@@ -87,29 +87,11 @@ pub fn supervise(plan: &Plan, crew: &mut dyn Crew) -> Result<(), Ended> {
     Watch { plan, crew, session, stage: Stage::Starting, stop: false }.run_to_the_end(&signals, None)
 }
 
-/// What the supervisor after a dead one takes over.
-#[derive(Debug)]
-pub struct Adoption {
-    channels: Vec<OwnedFd>,
-    server: Adopted,
-    resend: bool,
-}
-
-impl Adoption {
-    /// Takes what the arguments `--channels`, `--server`, `--server-fd` and `--resend` name. Call it first thing in the process, and once.
-    ///
-    /// # Errors
-    /// When they name no descriptors: the command line is for servers only.
-    pub fn from_arguments(channels: &str, server: u32, server_fd: RawFd, resend: bool) -> Result<Self, Error> {
-        Ok(Self { channels: inherit_list("--channels", channels)?, server: Adopted::from_arguments(server, server_fd)?, resend })
-    }
-}
-
-/// Goes on with the session of a dead supervisor. `device`: its loop device, where that is known.
+/// Goes on with the session of a dead supervisor. `resend`: see [`Session::can_resend`]; `device`: its loop device, where that is known.
 ///
 /// # Errors
 /// See [`Ended`].
-pub fn adopt(plan: &Plan, crew: &mut dyn Crew, adoption: Adoption, device: Option<PathBuf>) -> Result<(), Ended> {
+pub fn adopt(plan: &Plan, crew: &mut dyn Crew, adoption: Adoption, resend: bool, device: Option<PathBuf>) -> Result<(), Ended> {
     let signals = Signals::new()?;
     crew.report(Event::Adopted { server: adoption.server.pid });
     let stage = match device {
@@ -119,7 +101,7 @@ pub fn adopt(plan: &Plan, crew: &mut dyn Crew, adoption: Adoption, device: Optio
         }
         None => Stage::Attaching(start(crew.finder().stdout(Stdio::piped()), "finds the loop device")?),
     };
-    let session = Session::inherited(adoption.channels, adoption.resend);
+    let session = Session::inherited(adoption.kept, resend);
     // Not asked whether it is ready: the device is what it takes.
     let server = Running::adopted(adoption.server, None);
     Watch { plan, crew, session, stage, stop: false }.run_to_the_end(&signals, Some(server))
@@ -148,8 +130,7 @@ enum Stage {
 
 impl Attachment for Watch<'_> {
     fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Start {
-        let resend = self.can_resend();
-        self.crew.server(&Handover { channels: self.session.channels(), ready, supervisor, resend })
+        self.crew.server(&Handover { kept: self.session.channels().iter().collect(), ready, supervisor })
     }
 
     fn word(&mut self, server: u32) -> Option<i32> {

@@ -1,9 +1,9 @@
 //! What the fuzz targets run, and the seeded driver tests too: the decoders, fed with a client that may say anything.
 
-use super::negotiate::{Agreement, Export, negotiate};
+use super::negotiate::{Agreement, Export, PAYLOAD_MAX, negotiate};
 use super::protocol::{REQUEST_BYTES, RequestHead};
 use super::replies::Replies;
-use super::transmission::{PAYLOAD_MAX, Ticket, Verdict, judge};
+use super::transmission::{Ticket, Verdict, judge};
 use onefold_engine::interface::Op;
 use std::io::{self, Read, Write};
 

@@ -6,7 +6,7 @@
 //! 4. That it is over is a state of the socket itself: it is shut down. So every process that has it sees this, also one that is started later, and no
 //!    client waits any more.
 
-use crate::frontend::Error;
+use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt};

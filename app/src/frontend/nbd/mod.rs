@@ -6,9 +6,12 @@
 //!
 //! The modules, in the order that a client meets them:
 
-mod handover;
+mod clients;
+mod door;
 mod listen;
+mod plan;
 mod server;
+mod supervisor;
 
 mod socket;
 
@@ -26,6 +29,6 @@ mod replies;
 
 pub mod exercise;
 
-pub use handover::{Adoption, Inherited, Legacy, lend_to_server};
-pub use listen::{Listen, Listening, Place};
+pub use door::Nbd;
+pub use listen::{Listen, Listening};
 pub use server::{Config, Limits, Server};

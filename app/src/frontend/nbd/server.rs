@@ -2,11 +2,10 @@
 
 use super::connection::{Connection, End, Reader};
 use super::listen::{Listen, Listening};
-use super::negotiate::{Export, PREFERRED_BYTES, negotiate};
+use super::negotiate::{Export, PAYLOAD_MAX, PREFERRED_BYTES, negotiate};
 use super::outbox::Outbox;
 use super::socket::{Socket, Timed};
-use super::transmission::PAYLOAD_MAX;
-use crate::frontend::{Error, Frontend};
+use crate::error::Error;
 use crate::target::SharedTarget;
 use onefold_engine::units::index;
 use rustix::net::sockopt;
@@ -86,18 +85,29 @@ struct Clients {
     sockets: BTreeMap<u64, Arc<Socket>>,
 }
 
-impl Frontend for Server {
-    type Config = Config;
-
-    fn start(config: Config, target: SharedTarget) -> Result<Self, Error> {
+impl Server {
+    /// Serves `target` at an address of its own.
+    ///
+    /// # Errors
+    /// When the address cannot be used; the message says what to do.
+    pub fn start(config: Config, target: SharedTarget) -> Result<Self, Error> {
         Self::start_on(Listening::at(&config.listen)?, config.export, config.limits, target)
     }
 
-    fn location(&self) -> String {
+    /// Where clients find it: an NBD URI.
+    #[must_use]
+    pub fn location(&self) -> String {
         self.uri.clone()
     }
 
-    fn stop(&mut self) -> Result<(), Error> {
+    /// Takes no more requests, lets those in flight finish, and lets its clients go. A second call does nothing.
+    ///
+    /// # Errors
+    /// When the socket could not be removed; the rest was done.
+    ///
+    /// # Panics
+    /// When the thread that accepts clients has panicked.
+    pub fn stop(&mut self) -> Result<(), Error> {
         let Some(accepting) = self.accepting.take() else { return Ok(()) };
         self.shared.listening.end();
         let removed = self.shared.listening.place().remove_file();
@@ -106,9 +116,7 @@ impl Frontend for Server {
         self.shared.let_clients_go();
         removed
     }
-}
 
-impl Server {
     /// Serves `target` as `export` to the clients of a socket that is listening already.
     ///
     /// # Errors

@@ -4,15 +4,12 @@
 //! 2. A refused request keeps the connection, as long as the payload that follows it can be read and thrown away.
 //! 3. A read is answered by exactly the bytes that it asked for, or by an error.
 
-use super::negotiate::Export;
+use super::negotiate::{Export, PAYLOAD_MAX};
 use super::protocol::{self, Command, ErrorNumber, RequestHead, command_flags};
 use super::replies::Replies;
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
 use onefold_engine::units::{SECTOR_BYTES, count};
 
-/// The longest read or write that is served, in bytes: what clients assume that do not ask. Of a refused write it is also the longest payload that
-/// is read and thrown away.
-pub const PAYLOAD_MAX: u32 = 32 << 20;
 /// What a request counts against its connection's limit besides its payload, in bytes: about the memory that it takes.
 const REQUEST_COST: u64 = 512;
 

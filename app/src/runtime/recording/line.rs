@@ -1,12 +1,12 @@
 //! The ring between those who tell and the recorder.
 //!
-//! 1. Nobody waits: what finds no room is a gap, and so is what follows until half of the room is free again, so that gaps are few and long.
-//! 2. What the recorder is done with comes back by a second ring, and those who tell let go of it. The recorder itself never does: it has idle
-//!    priority, and would keep everybody waiting if it lost the processor with the lock of the pool or of the allocator in hand.
+//! 1. Nobody waits: what finds no room is a gap, and so is what follows until half of the room is free again, so that gaps are few and
+//!    long.
+//! 2. What the recorder is done with comes back by a second ring, and those who tell let go of it. The recorder itself never does: it has
+//!    idle priority, and would keep everybody waiting if it lost the processor with the lock of the pool or of the allocator in hand.
 //! 3. Content that is not back yet is bounded in number and in bytes; so neither ring ever lacks room for it.
 
-use super::recorder::LastGap;
-use super::tap::{Asked, Content, Wants};
+use super::entry::{Asked, Content, LastGap, Told, Wants, What};
 use onefold_trace::header::Gap;
 use rtrb::{Consumer, Producer};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -15,23 +15,6 @@ use std::thread::Thread;
 
 /// Contents that are let go of at once: the time that takes is somebody's.
 pub const LET_GO_MAX: usize = 16;
-
-/// One request on its way to the recorder, or the beginning of a phase.
-pub struct Told {
-    /// Since the recording began.
-    pub time_ns: u64,
-    pub what: What,
-    pub content: Content,
-    /// What was missed just before it.
-    pub gap: Option<Gap>,
-}
-
-/// What is told.
-pub enum What {
-    Asked(Asked),
-    /// A phase of this name begins.
-    Mark(String),
-}
 
 /// Nanoseconds of the clock that never goes back.
 pub fn monotonic_ns() -> u64 {

@@ -2,10 +2,11 @@
 //!
 //! 1. A client never waits for it: requests are told to a [`tap`], whose ring is bounded, and what finds no room there is counted as a gap.
 //! 2. Names of content are made by a [`recorder`] of its own thread, of idle priority, unless the volume has made them anyway.
-//! 3. All memory is charged to [`Part::Requests`]: [`FIXED_BYTES`] for as long as a recording runs, and the content that waits. Together they are
-//!    at most half of that part, so the largest request always finds room beside them.
+//! 3. All memory is charged to [`Part::Requests`]: [`FIXED_BYTES`] for as long as a recording runs, and the content that waits. Together
+//!    they are at most half of that part, so the largest request always finds room beside them.
 //! 4. There is one recording at a time. It ends when it is told to, when it cannot be written any more, or with its target.
 
+pub mod entry;
 pub mod key;
 pub mod line;
 pub mod recorder;
@@ -14,7 +15,8 @@ pub mod tap;
 #[cfg(test)]
 mod tests;
 
-use super::pool::Pool;
+use crate::memory::pool::Pool;
+use entry::{LastGap, NAME_BYTES, Wants};
 use key::Key;
 use line::{Line, Listener};
 use onefold_engine::fingerprint::{Algorithm, Fingerprinter};
@@ -31,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tap::{Tap, Wants};
+use tap::Tap;
 
 /// Requests that the ring has room for at least.
 const RING_REQUESTS: usize = 4096;
@@ -42,12 +44,10 @@ pub const FIXED_BYTES: u64 = LITTLE_BYTES as u64 + OWN_BYTES as u64;
 /// Of that: rings, stacks, and names of the requests that are looked at together.
 const OWN_BYTES: usize = 1 << 20;
 /// What one request takes in the rings.
-const ENTRY_BYTES: usize = size_of::<line::Told>() + size_of::<tap::Content>();
+const ENTRY_BYTES: usize = size_of::<entry::Told>() + size_of::<entry::Content>();
 const _: () = assert!(RING_REQUESTS * ENTRY_BYTES + STACK_BYTES < OWN_BYTES * 7 / 8, "what is charged holds the rings and the stack");
 /// What digests that a volume made may take in the ring: more than those of its largest request, many times over.
 const NAMED_BYTES: u64 = 256 << 10;
-/// Bytes of each fingerprint that a trace keeps: enough that no two contents have one by chance.
-pub const NAME_BYTES: usize = 16;
 /// Stack of the recorder's thread.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -97,7 +97,7 @@ pub enum RecordError {
 pub struct Recording {
     tap: Arc<Tap>,
     thread: Option<JoinHandle<Result<Tally, FolderError>>>,
-    last_gap: recorder::LastGap,
+    last_gap: LastGap,
     about: About,
     _taken: Taken,
     _charge: Charge,

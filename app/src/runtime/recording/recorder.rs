@@ -1,12 +1,12 @@
 //! The thread that names content and writes the trace.
 //!
-//! 1. It has idle priority: it runs when nobody else wants the processor, and holds no lock that a client could want (`line.rs`, invariant 2).
+//! 1. It has idle priority: it runs when nobody else wants the processor, and holds no lock that a client could want (`line.rs`, invariant
+//!    2).
 //! 2. Records stand in the trace in the order in which they were told, and a gap in front of the record that was told after it.
-//! 3. What is waited for costs clients nothing: while requests come it looks for them each millisecond; only after a quiet second is it woken.
+//! 3. What is waited for costs clients nothing: while requests come it looks for them each millisecond; only after a quiet second is it
+//!    woken.
 
-use super::NAME_BYTES;
-use super::line::{Told, What};
-use super::tap::{Asked, Content};
+use super::entry::{Asked, Content, LastGap, NAME_BYTES, Told, What};
 use crate::runtime::digests::{self, Written};
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::interface::Op;
@@ -19,7 +19,7 @@ use rtrb::{Consumer, Producer};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Requests that are looked at together: names are cheaper in numbers.
@@ -32,9 +32,6 @@ const LOOK: Duration = Duration::from_millis(1);
 const QUIET: Duration = Duration::from_secs(1);
 /// The longest sleep: files grow old.
 const SLEEP: Duration = Duration::from_millis(100);
-
-/// What was missed behind the last request that was told.
-pub type LastGap = Arc<Mutex<Option<Gap>>>;
 
 /// What was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

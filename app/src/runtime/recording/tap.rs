@@ -1,73 +1,19 @@
 //! Where requests can be recorded as they are admitted. Off, it costs one relaxed load.
 //!
-//! 1. A request is told before it can be answered, in the order of admission: where one was answered before another came, so their records stand.
-//! 2. Content is not copied: what waits is the request's own buffer, frozen and so never changed again (R6), or the digests that were made of it.
+//! 1. A request is told before it can be answered, in the order of admission: where one was answered before another came, so their records
+//!    stand.
+//! 2. Content is not copied: what waits is the request's own buffer, frozen and so never changed again (R6), or the digests that were made
+//!    of it.
 //! 3. Who tells waits for nobody but others who tell, and no longer than it takes to write down a line.
 
-use super::super::pool::Pool;
+use super::entry::{Asked, Content, LastGap, Wants};
 use super::line::{LET_GO_MAX, Line, Spent};
-use super::recorder::LastGap;
-use crate::target::Incoming;
-use onefold_engine::buffer::Buffer;
-use onefold_engine::fingerprint::{Digest, Fingerprinter};
+use crate::memory::pool::Pool;
+use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::interface::{Op, Request};
-use onefold_engine::units::{BLOCK_BYTES, count};
+use onefold_engine::units::BLOCK_BYTES;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// What is recorded of content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wants {
-    /// The content itself, to be named later.
-    Bytes,
-    /// The digests that the volume made of it.
-    Names,
-}
-
-/// What a write brings.
-#[derive(Debug)]
-pub enum Content {
-    /// Nothing, or nothing that has a name.
-    None,
-    /// Laid out by blocks, as in the engine's `Payload`.
-    Bytes(Buffer),
-    Named(Vec<Digest>),
-}
-
-impl Content {
-    /// Memory that it keeps from others, in bytes.
-    pub(super) fn held_bytes(&self) -> u64 {
-        match self {
-            Self::None => 0,
-            Self::Bytes(buffer) => count(buffer.blocks()) * BLOCK_BYTES,
-            Self::Named(digests) => count(digests.capacity() * size_of::<Digest>()),
-        }
-    }
-}
-
-/// The header of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    pub op: Op,
-    pub fua: bool,
-    /// In bytes, as is `length`.
-    pub offset: u64,
-    pub length: u64,
-}
-
-impl Asked {
-    /// Of what a front-end brought.
-    #[must_use]
-    pub const fn of(incoming: &Incoming) -> Self {
-        Self { op: incoming.op, fua: incoming.fua, offset: incoming.offset, length: incoming.length }
-    }
-
-    /// Of what the engine gets.
-    #[must_use]
-    pub const fn by(request: &Request) -> Self {
-        Self { op: request.op, fua: request.fua, offset: request.offset.get(), length: request.length.get() }
-    }
-}
 
 /// The tap of one target.
 pub struct Tap {
@@ -98,8 +44,8 @@ impl Tap {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Tells a request. `content` is asked for in the form that is wanted, and only for a write that begins where a block does: a trace counts
-    /// blocks from the beginning of a request, so no other has names.
+    /// Tells a request. `content` is asked for in the form that is wanted, and only for a write that begins where a block does: a trace
+    /// counts blocks from the beginning of a request, so no other has names.
     pub fn tell(&self, asked: &Asked, content: impl FnOnce(Wants) -> Content) {
         let mut line = self.line();
         let Some(line) = line.as_mut() else { return };
@@ -114,7 +60,8 @@ impl Tap {
         self.line().as_mut().is_some_and(|line| line.mark(phase))
     }
 
-    /// Lets go of some of what the recorder is done with, as much at least as so many requests bring. Who tells calls it, with no lock in hand.
+    /// Lets go of some of what the recorder is done with, as much at least as so many requests bring. Who tells calls it, with no lock in
+    /// hand.
     pub fn let_go(&self, requests: usize) {
         for _ in 0..=requests / LET_GO_MAX {
             let spent = self.line().as_mut().map(|line| line.spent().take());

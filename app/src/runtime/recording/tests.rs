@@ -1,12 +1,11 @@
 //! The ring when it is full, and a recording beside more requests than it can follow.
 
-use super::line::{Line, Listener, Told};
-use super::recorder::LastGap;
-use super::tap::{Asked, Content, Wants};
+use super::entry::{Asked, Content, LastGap, Told, Wants};
+use super::line::{Line, Listener};
 use super::{FIXED_BYTES, NAMED_BYTES, Naming, Order, RING_REQUESTS, RecordError, Recording, room};
 use crate::device::memory::MemoryDevice;
+use crate::memory::pool::Pool;
 use crate::runtime::passthrough::Passthrough;
-use crate::runtime::pool::Pool;
 use crate::runtime::{Closing, Served};
 use crate::target::{Incoming, Target};
 use crate::test_kit::{read, submit};

@@ -1,13 +1,15 @@
 //! What a server is to do: decided by `attach`, handed to the serving process as one argument.
 
 use crate::device::Method;
-use crate::frontend::nbd::{Listen, Place};
+use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
-use crate::runtime::notices::Said;
+use crate::runtime::said::Said;
 use onefold_engine::format::{CommitMode, DELAY_MS_MAX, StartSettings};
 use onefold_engine::settings::{Compression, Persistence, Settings};
 use onefold_trace::model::Model;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// How a volume is opened, as the user chose. What is left out is as `create` laid it down.
@@ -25,7 +27,8 @@ pub struct Options {
     /// How to read and write the backing store.
     #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
     pub io: Method,
-    /// Use a backing store that has no direct I/O (O_DIRECT) all the same. After a failed flush the page cache may show what never reached the device.
+    /// Use a backing store that has no direct I/O (O_DIRECT) all the same. After a failed flush the page cache may show what never reached
+    /// the device.
     #[arg(long)]
     #[serde(default)]
     pub buffered: bool,
@@ -51,28 +54,30 @@ pub struct Options {
     #[arg(long, value_name = "MS", value_parser = parse_delay())]
     pub anticipation: Option<u64>,
     /// Compare what is read with its fingerprint.
-    #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
+    #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     pub verify_reads: Option<bool>,
     /// Compare duplicates byte by byte before linking to them.
-    #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
+    #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     pub verify_duplicates: Option<bool>,
-    /// In mode log, make a commit that is one block alone durable by one FUA write, with no flush. Default: where the backing device has FUA.
-    #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
+    /// In mode log, make a commit that is one block alone durable by one FUA write, with no flush. Default: where the backing device has
+    /// FUA.
+    #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     pub fua: Option<bool>,
     /// Tell the backing store of freed blocks. Default: not where that would give up the space of a preallocated file.
-    #[arg(long, value_name = "on|off", value_parser = crate::cli::parse_switch)]
+    #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     pub discard: Option<bool>,
-    /// Give blocks back that nothing refers to any more but their fingerprint, when they were not needed for so long. Default: when the volume or the
-    /// file system below it runs short.
+    /// Give blocks back that nothing refers to any more but their fingerprint, when they were not needed for so long. Default: when the
+    /// volume or the file system below it runs short.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     #[serde(default)]
     pub keep: Option<u64>,
-    /// What becomes of writes when the volume is full: wait, they wait for room, a minute or as many seconds as given, and then fail; error, they fail at
-    /// once (ENOSPC).
+    /// What becomes of writes when the volume is full: wait, they wait for room, a minute or as many seconds as given, and then fail;
+    /// error, they fail at once (ENOSPC).
     #[arg(long, value_name = "wait[=SECONDS]|error", value_parser = WhenFull::parse, default_value = "wait")]
     #[serde(default)]
     pub when_full: WhenFull,
-    /// Run a command, by the shell, when there is something to warn of; ONEFOLD_LEVEL, ONEFOLD_VOLUME, ONEFOLD_STATE and ONEFOLD_MESSAGE tell what.
+    /// Run a command, by the shell, when there is something to warn of; ONEFOLD_LEVEL, ONEFOLD_VOLUME, ONEFOLD_STATE and ONEFOLD_MESSAGE
+    /// tell what.
     #[arg(long, value_name = "COMMAND")]
     #[serde(default)]
     pub on_warning: Option<String>,
@@ -101,6 +106,15 @@ impl WhenFull {
             },
             _ => Err("give wait, wait=SECONDS or error".to_owned()),
         }
+    }
+}
+
+/// `on` or `off`.
+fn parse_switch(typed: &str) -> Result<bool, String> {
+    match typed {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("give on or off".to_owned()),
     }
 }
 
@@ -190,18 +204,41 @@ impl Options {
     }
 }
 
-/// How clients reach it.
+/// How clients reach it: what was decided of a front-end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FrontendPlan {
-    Nbd {
-        listen: Listen,
-        export: String,
-        /// Where its supervisor listens, once it does.
-        place: Option<Place>,
-    },
-    /// A loop device, known by the plan's `id`.
-    Fuse,
+pub struct FrontendPlan {
+    /// The front-end's name.
+    pub name: String,
+    /// Its clients hold on to something that has to outlive a server, in the foreground, too.
+    pub needs_supervisor: bool,
+    /// All that only its own code understands.
+    details: Value,
+}
+
+impl FrontendPlan {
+    /// For the front-end of this name.
+    #[must_use]
+    pub fn new(name: &str, needs_supervisor: bool, details: &impl Serialize) -> Self {
+        let mut plan = Self { name: name.to_owned(), needs_supervisor, details: Value::Null };
+        plan.set_details(details);
+        plan
+    }
+
+    /// What its own code has written down.
+    ///
+    /// # Errors
+    /// When that was somebody else's code.
+    pub fn details<T: DeserializeOwned>(&self) -> Outcome<T> {
+        serde_json::from_value(self.details.clone()).map_err(|_| misused())
+    }
+
+    /// Writes that down, for the processes that are started from now on.
+    ///
+    /// # Panics
+    /// When it is not plain data.
+    pub fn set_details(&mut self, details: &impl Serialize) {
+        self.details = serde_json::to_value(details).expect("plain data");
+    }
 }
 
 /// All that a serving process has to know.
@@ -233,9 +270,23 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether a supervisor keeps what clients hold: always, but for NBD in the foreground, which is one process.
+    /// The plan that a verb for this program's own processes is given.
+    ///
+    /// # Errors
+    /// When it is used by somebody else.
+    pub fn parse(text: &str) -> Outcome<Self> {
+        serde_json::from_str(text).map_err(|e| Failed::system("this command is started by `onefold attach` only", e))
+    }
+
+    /// Whether a supervisor keeps what clients hold: always in the background; in the foreground, where the front-end needs one.
     #[must_use]
     pub const fn is_supervised(&self) -> bool {
-        matches!(self.frontend, FrontendPlan::Fuse) || self.in_background
+        self.frontend.needs_supervisor || self.in_background
     }
+}
+
+/// The verbs that are for this program's own processes are used by somebody else.
+#[must_use]
+pub fn misused() -> Failed {
+    Failed::new(Exit::Usage, "this command is started by `onefold attach` only")
 }

@@ -1,14 +1,16 @@
-//! Keeps a listening socket, by which clients of NBD find a volume.
+//! The process that keeps a listening socket, by which clients of NBD find a volume.
 //!
-//! 1. The socket is there before the first server and after the last one, at one address. Clients that come while there is no server wait in it.
-//! 2. The end begins when the socket is shut down, by a server that was asked to detach or by this process: the kernel keeps that, whoever dies. A
-//!    server that finds it shut down closes its volume and ends.
+//! 1. The socket is there before the first server and after the last one, at one address. Clients that come while there is no server wait
+//!    in it.
+//! 2. The end begins when the socket is shut down, by a server that was asked to detach or by this process: the kernel keeps that, whoever
+//!    dies. A server that finds it shut down closes its volume and ends.
 //! 3. What is kept is in use from the moment that the first server is ready; a death before that is a failed start.
 
-use super::Servers;
-use crate::frontend::Error;
-use crate::frontend::nbd::{Adoption, Listening, lend_to_server};
-use crate::server::plan::FrontendPlan;
+use super::listen::Listening;
+use super::plan::Details;
+use crate::error::Error;
+use crate::frontend::servers::Servers;
+use crate::supervision::lent::{Adoption, Handover};
 use crate::supervision::limit::DeathLimit;
 use crate::supervision::running::{Ending, Running};
 use crate::supervision::signals::Signals;
@@ -16,22 +18,26 @@ use crate::supervision::start::Start;
 use crate::supervision::watch::{Attachment, Ended, run};
 use std::os::fd::OwnedFd;
 
-pub(super) fn supervise(mut servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), Ended> {
+/// Keeps the socket of a plan, from the beginning or after a dead supervisor.
+///
+/// # Errors
+/// See [`Ended`].
+pub fn supervise(mut servers: Servers<'_>, mut details: Details, adoption: Option<Adoption>) -> Result<(), Ended> {
     let signals = Signals::new()?;
-    let FrontendPlan::Nbd { listen, export, place } = &mut servers.plan.frontend else { unreachable!("the plan is for NBD") };
     let (listening, adopted) = match adoption {
         None => {
-            let listening = Listening::at(listen)?;
-            *place = Some(listening.place().clone());
+            let listening = Listening::at(&details.listen)?;
+            details.place = Some(listening.place().clone());
+            servers.plan.frontend.set_details(&details);
             (listening, None)
         }
-        Some(Adoption { listener, ready, server }) => {
-            let place = place.clone().ok_or_else(|| Error::Setting("the plan does not say where it listens".into()))?;
+        Some(Adoption { kept, ready, server }) => {
             tracing::info!("adopted server {}", server.pid);
-            (Listening::inherited(listener, place), Some(Running::adopted(server, Some(ready))))
+            let incomplete = || Error::Setting("the plan does not say where it listens".into());
+            (details.listening(kept).ok_or_else(incomplete)?, Some(Running::adopted(server, Some(ready))))
         }
     };
-    let location = listening.place().uri(export);
+    let location = listening.place().uri(&details.export);
     let mut socket = Socket { servers, listening, location, is_attached: false };
     if adopted.is_some() && socket.servers.recorded().is_some() {
         socket.attached();
@@ -60,8 +66,8 @@ impl Socket<'_> {
 
 impl Attachment for Socket<'_> {
     fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Start {
-        let mut command = self.servers.next();
-        lend_to_server(&mut command, &self.listening, ready, supervisor);
+        let mut command = self.servers.next_server();
+        Handover { kept: vec![self.listening.descriptor()], ready, supervisor }.lend_to(&mut command);
         command
     }
 

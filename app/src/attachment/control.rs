@@ -1,5 +1,5 @@
-//! The control socket of a server: one question a connection, each answer a line of JSON. There is one answer, or, where something goes on for as
-//! long as the connection stands, one at its beginning and one at its end.
+//! The control socket of a server: one question a connection, each answer a line of JSON. There is one answer, or, where something goes on
+//! for as long as the connection stands, one at its beginning and one at its end.
 
 use super::process::is_stopped;
 use crate::exit::{Exit, Failed, Outcome};
@@ -58,7 +58,8 @@ impl Client<'_> {
         (&mut &*self.0).write_all(&text)
     }
 
-    /// Answers that it shall be so, and then does it, whether the answer was taken or not: an end of the process is not to come before the answer.
+    /// Answers that it shall be so, and then does it, whether the answer was taken or not: an end of the process is not to come before the
+    /// answer.
     ///
     /// # Errors
     /// When the client went away.
@@ -198,8 +199,8 @@ pub fn ask(path: &Path, question: &Ask) -> Outcome<Value> {
     ask_within(path, question, ANSWER_PATIENCE)
 }
 
-/// Asks the server at `path` what has one answer. Waits at most `patience` for the server, which may be about to take the place of a dead one, and
-/// for its answer.
+/// Asks the server at `path` what has one answer. Waits at most `patience` for the server, which may be about to take the place of a dead
+/// one, and for its answer.
 ///
 /// # Errors
 /// What the server answers; also when it is not there, or does not answer in time.

@@ -1,9 +1,14 @@
-//! `onefold trace scan` and `synth`, and lines that are malformed: what each prints, how it ends, and what it leaves behind.
+//! `onefold-lab scan` and `synth`: what each prints, how it ends, and what it leaves behind.
 
 mod common;
 
+use common::counted;
 use common::home::Home;
+use onefold_trace::source::How;
+use onefold_trace::text::detect::FormName;
+use onefold_trace::transfer;
 use serde_json::Value;
+use std::path::Path;
 
 fn near(came: &Value, asked: f64, bearable: f64) {
     let came = came.as_f64().unwrap_or_else(|| panic!("{came} is no number"));
@@ -12,13 +17,13 @@ fn near(came: &Value, asked: f64, bearable: f64) {
 
 #[test]
 fn a_trace_from_parameters_shows_them() {
-    let home = Home::of(&["trace"]);
+    let home = Home::new();
     let options = "--blocks 20000 --duplication 30% --duplication-ever 0.35 --zero 5% --overwrites 0.6 --reads 0.4 --fua 10% --flush-every 16 \
                    --request-blocks 1:70,8:20,16-32:10 --compressed 1024 --access hotspot --hotspot 80/20 --rate 500 --seed 7";
     let words: Vec<&str> = options.split_whitespace().collect();
     let made = home.json(&[&["synth", "--out", "t"], &words[..]].concat());
     assert_eq!((made["version"].as_u64(), made["report"].as_str()), (Some(1), Some("trace-synth")));
-    let info = home.json(&["info", "t"]);
+    let info = counted(&home, "t");
     assert_eq!(made["traces"][0]["total"], info["total"], "what it says of itself is what is counted");
     assert_eq!(info["total"]["blocks_written"].as_u64(), Some(20_000));
     for (of, asked) in [("live", 0.3), ("ever", 0.35), ("zero", 0.05)] {
@@ -31,21 +36,20 @@ fn a_trace_from_parameters_shows_them() {
     assert_eq!(info["total"]["flushes"].as_u64(), Some(writes / 16));
     near(&info["total"]["fua"], writes as f64 / 10.0, 1.0);
     assert!(info["form"].as_str().is_some_and(|form| form.contains("--seed 7") && form.contains("--hotspot 80/20")), "{}", info["form"]);
-    let table = home.expect(0, &["info", "t"]).0;
-    assert!(table.contains("comes from") && table.contains("overwrites") && table.contains("60.0 %"), "{table}");
 
     // The same again, byte for byte; another seed, another trace; and it goes into every form that takes reads and writes.
     home.expect(0, &[&["synth", "--out", "again"], &words[..]].concat());
     assert!(home.read("t/000000.parquet") == home.read("again/000000.parquet"), "the same options, other bytes");
     home.expect(0, &[&["synth", "--out", "other"], &words[..words.len() - 1], &["8"]].concat());
     assert!(home.read("t/000000.parquet") != home.read("other/000000.parquet"), "another seed, the same bytes");
-    home.expect(0, &["export", "t", "t.csv", "--to", "csv"]);
-    assert_eq!(home.json(&["info", "t.csv"])["total"], info["total"]);
+    let (folder, text) = (home.path("t"), home.path("t.csv"));
+    transfer::export(Path::new(&folder), FormName::Csv, Path::new(&text), false, &How::default(), &mut |line| panic!("{line}")).unwrap();
+    assert_eq!(counted(&home, "t.csv")["total"], info["total"]);
 }
 
 #[test]
 fn wrong_options_are_named_and_nothing_is_left() {
-    let home = Home::of(&["trace"]);
+    let home = Home::new();
     home.write("letter", "Dear Sir or Madam,\n");
     let synth = |words: &str, code: i32, wanted: &str| {
         let words: Vec<&str> = ["synth", "--out", "t"].into_iter().chain(words.split_whitespace()).collect();
@@ -73,7 +77,7 @@ fn wrong_options_are_named_and_nothing_is_left() {
     synth("--scale 0.5", 2, "--scale");
     synth("--phone 1 --scale 0", 2, "'0'");
     synth("--distribution none.json", 3, "none.json");
-    synth("--distribution letter", 6, "trace scan");
+    synth("--distribution letter", 6, "onefold-lab scan");
     synth("--duplication 0.1 --duplication-ever 0.5 --overwrites 0", 2, "what was asked for");
     assert_eq!(home.names(), ["letter"], "nothing half-written");
     home.expect(0, &["synth", "--out", "t", "--blocks", "10"]);
@@ -89,7 +93,7 @@ fn wrong_options_are_named_and_nothing_is_left() {
 
 #[test]
 fn what_is_scanned_is_what_is_made() {
-    let home = Home::of(&["trace"]);
+    let home = Home::new();
     std::fs::create_dir_all(home.path("tree/sub")).unwrap();
     let block = |content: u8| [content; 4096];
     // 40 contents, the first ten of them eleven times; and three blocks of zeros.
@@ -112,7 +116,7 @@ fn what_is_scanned_is_what_is_made() {
         for access in ["uniform", "sequential", "hotspot", "nurand"] {
             let folder = format!("{file}-{access}");
             home.expect(0, &["synth", "--out", &folder, "--distribution", file, "--access", access]);
-            let info = home.json(&["info", &folder]);
+            let info = counted(&home, &folder);
             assert_eq!((info["contents"].as_u64(), info["total"]["zeros"].as_u64()), (Some(40), Some(zeros)), "{folder}");
             assert_eq!(info["total"]["duplicates_ever"].as_u64(), Some(100), "{folder}");
         }
@@ -125,81 +129,27 @@ fn what_is_scanned_is_what_is_made() {
 
 #[test]
 fn phones_are_made_one_or_all() {
-    let home = Home::of(&["trace"]);
+    let home = Home::new();
     home.expect(0, &["synth", "--out", "one", "--phone", "2", "--scale", "0.0002"]);
     let all = home.json(&["synth", "--out", "phones", "--phone", "all", "--scale", "0.0002"]);
     assert_eq!(all["traces"].as_array().unwrap().len(), 6);
     for (id, (duplication, reads)) in [(21.9, 7.5), (45.3, 3.4), (23.2, 4.8), (47.5, 5.8), (41.6, 3.4), (28.3, 3.4)].into_iter().enumerate()
     {
-        let info = home.json(&["info", &format!("phones/phone-{}", id + 1)]);
+        let info = counted(&home, &format!("phones/phone-{}", id + 1));
         near(&info["duplication"]["ever"], duplication / 100.0, 0.001);
         near(&info["shape"]["reads"], reads / (reads + 1.0), 0.001);
         assert!(info["form"].as_str().is_some_and(|form| form.contains("SmartDedup")), "{}", info["form"]);
     }
-    assert_eq!(home.json(&["info", "one"])["total"], home.json(&["info", "phones/phone-2"])["total"]);
+    assert_eq!(counted(&home, "one")["total"], counted(&home, "phones/phone-2")["total"]);
 }
 
 #[test]
 fn help_explains_itself() {
-    let home = Home::of(&["trace"]);
+    let home = Home::new();
     let synth = home.expect(0, &["synth", "--help"]).0;
     for said in ["SHARE is a part of all", "--locality", "Zipf", "SmartDedup's Table 1", "NURand", "Examples:", "--distribution"] {
         assert!(synth.contains(said), "{said}: {synth}");
     }
     let scan = home.expect(0, &["scan", "--help"]).0;
     assert!(scan.contains("64 bits") && scan.contains("--memory") && scan.contains("comma-separated"), "{scan}");
-}
-
-/// Lines of each form that others publish: sizes below a block, and requests of several MD5s.
-fn lines(form: &str, count: usize) -> String {
-    let md5 = |n: usize| format!("{:032x}", n % 7 + 1);
-    let line = |n: usize| {
-        let sectors: usize = [8, 1, 24, 9, 16][n % 5];
-        let digests = |each: usize| (0..sectors.div_ceil(each)).map(|i| md5(n + i)).collect::<Vec<_>>();
-        let (op, first) = (["W", "W", "R"][n % 3], n * 40);
-        match form {
-            "mobile" => format!("{n}.000500 {op} {first} {sectors} 7 app {}\n", digests(8).join("-")),
-            "fiu" => format!("{} 7 a b {first} {sectors} {op} 8 0 {}\n", 1000 + n, digests(8).concat()),
-            _ => format!("{} 7 nfsd {first} {sectors} {op} 8 1 {}\n", 1000 + n, digests(1).concat()),
-        }
-    };
-    (0..count).map(line).collect()
-}
-
-#[test]
-fn malformed_lines_are_counted_and_more_than_one_in_a_hundred_refused() {
-    for form in ["fiu", "fiu-homes", "mobile"] {
-        let home = Home::of(&["trace"]);
-        let good = lines(form, 198);
-        home.write("whole", &good);
-        home.expect(0, &["import", "whole", "whole-folder"]);
-        assert!(
-            home.json(&["info", "whole-folder"])["form"].as_str().is_some_and(|told| told.starts_with(form)),
-            "{form} was told by itself"
-        );
-        home.expect(0, &["export", "whole-folder", "whole-again", "--to", form]);
-        assert!(home.read("whole-again") == good.as_bytes(), "{form}: other bytes");
-
-        // An MD5 too short, and one too few.
-        let cut = good.lines().next().unwrap();
-        let bad = format!("{}\n{}\n", &cut[..cut.len() - 1], &cut[..cut.len() - 32]);
-        home.write("few", format!("{good}{bad}"));
-        let (_, complaints) = home.expect(0, &["import", "few", "few-folder"]);
-        assert!(complaints.contains("few:199: ") && complaints.contains("few:200: "), "{form}: {complaints}");
-        assert_eq!(home.json(&["info", "few"])["malformed_lines"].as_u64(), Some(2));
-        home.expect(0, &["export", "few-folder", "few-again", "--to", form]);
-        assert!(home.read("few-again") == good.as_bytes(), "{form}: the sound lines come back");
-
-        home.write("many", format!("{}{bad}", lines(form, 197)));
-        home.complaint(6, &["import", "many", "many-folder"], "2 of 199 lines of many");
-        home.complaint(6, &["info", "many"], "--lenient");
-        home.complaint(6, &["export", "many", "many-again", "--to", form], "--lenient");
-        assert!(!home.names().iter().any(|name| name.contains("many-")), "{form}: {:?}", home.names());
-        let replay = ["replay", "many", "--sim", "--blocks", "100000"];
-        home.complaint(6, &replay, "2 of 199 lines of many");
-        assert_eq!(home.json(&[&replay[..], &["--lenient"]].concat())["malformed_lines"].as_u64(), Some(2), "{form}");
-        assert_eq!(home.json(&["replay", "few", "--sim", "--blocks", "100000"])["malformed_lines"].as_u64(), Some(2), "{form}");
-        let taken = home.json(&["import", "many", "many-folder", "--lenient"]);
-        assert_eq!((taken["records"].as_u64(), taken["malformed_lines"].as_u64()), (Some(197), Some(2)), "{form}");
-    }
 }

@@ -1,9 +1,10 @@
 //! The record of an attached volume: a small JSON file, written whole when it is served and removed when it is not.
 //!
-//! A record is believed no further than it has to be: it is the record of `id` only where it is called `id.json`, so it names no file outside of the
-//! directory; its process is for people, and nobody ever signals it; its loop device is taken away only where it has the volume's tag.
+//! A record is believed no further than it has to be: it is the record of `id` only where it is called `id.json`, so it names no file
+//! outside of the directory; its process is for people, and nobody ever signals it; its loop device is taken away only where it has the
+//! volume's tag.
 
-use super::plan::{FrontendPlan, Plan};
+use super::plan::Plan;
 use super::process::Process;
 use super::session::{self, Session};
 use crate::exit::{Failed, Outcome};
@@ -16,14 +17,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// No file of ours in the run directory is larger.
 const FILE_BYTES_MAX: u64 = 64 << 10;
-
-/// Which front-end serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FrontendKind {
-    Nbd,
-    Fuse,
-}
 
 /// One attached volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +36,8 @@ pub struct Record {
     pub logical_bytes: Option<u64>,
     /// The process that attends to it: the supervisor, where there is one.
     pub process: Process,
-    pub frontend: FrontendKind,
+    /// The name of the front-end that serves.
+    pub frontend: String,
     /// NBD URI or block device.
     pub location: String,
     pub is_passthrough: bool,
@@ -105,10 +99,7 @@ impl Record {
             store: Some(plan.store),
             logical_bytes: plan.logical_bytes,
             process,
-            frontend: match plan.frontend {
-                FrontendPlan::Nbd { .. } => FrontendKind::Nbd,
-                FrontendPlan::Fuse => FrontendKind::Fuse,
-            },
+            frontend: plan.frontend.name.clone(),
             location,
             is_passthrough: plan.options.passthrough,
             is_read_only: plan.options.read_only,
@@ -154,6 +145,12 @@ pub fn parse(path: &Path, text: &[u8]) -> Option<Record> {
     (path.file_stem()?.to_str()? == record.id).then_some(record)
 }
 
+/// The record at this place, if one is there.
+#[must_use]
+pub fn look(place: &Path) -> Option<Record> {
+    parse(place, &small_file(place)?)
+}
+
 /// All records in `directory`, dead ones too, by path. Files that are none are passed over.
 ///
 /// # Errors
@@ -164,7 +161,7 @@ pub fn all(directory: &Path) -> Outcome<Vec<Record>> {
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|e| e == "json"))
-        .filter_map(|path| parse(&path, &small_file(&path)?))
+        .filter_map(|path| look(&path))
         .collect();
     records.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(records)
@@ -213,7 +210,7 @@ mod tests {
             store: None,
             logical_bytes: None,
             process: Process { pid, start_ticks: 0 },
-            frontend: FrontendKind::Nbd,
+            frontend: "nbd".to_owned(),
             location: "nbd+unix:///?socket=/s".to_owned(),
             is_passthrough: false,
             is_read_only: false,

@@ -3,9 +3,10 @@
 use super::control::{Ask, Conversation};
 use super::directory::run_directory;
 use super::record::{Places, Record};
+use crate::device::StorePlace;
 use crate::device::measure::identity_of;
 use crate::exit::Outcome;
-use crate::runtime::condition::{Condition, StorePlace};
+use crate::runtime::condition::Condition;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
 //! Whether an attachment lives: each of its processes, supervisor and server, has one open file locked, by inheritance.
 //!
-//! 1. The kernel lets go of the lock when the last of them has ended. So no number of a process is believed, and there is no moment at which a volume
-//!    whose server is just being replaced looks dead.
+//! 1. The kernel lets go of the lock when the last of them has ended. So no number of a process is believed, and there is no moment at
+//!    which a volume whose server is just being replaced looks dead.
 //! 2. There is one attachment of a volume in a run directory: a second one does not get the lock.
 //! 3. Only who holds the lock removes the file; who gets a lock looks whether the file is still the one that has the name.
 
+use crate::error::Error;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend;
 use crate::supervision::handover::inherit_argument;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -53,7 +53,7 @@ impl Session {
     ///
     /// # Errors
     /// When it names no descriptor.
-    pub fn from_argument(number: RawFd) -> Result<Self, frontend::Error> {
+    pub fn from_argument(number: RawFd) -> Result<Self, Error> {
         inherit_argument("--session", number).map(Self)
     }
 

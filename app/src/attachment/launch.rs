@@ -3,7 +3,7 @@
 use super::control::{self, Ask};
 use super::plan::Plan;
 use super::process::Process;
-use super::record::{Places, parse, small_file};
+use super::record::{Places, look, small_file};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::notices::OPENING;
 use crate::supervision::start::Start;
@@ -51,7 +51,7 @@ pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
         .mode(0o600)
         .open(&log)
         .map_err(|e| Failed::system(format!("cannot write {}", log.display()), e))?;
-    let mut child = command(verb, plan)
+    let mut child = command(&[verb], plan)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(file)
@@ -85,8 +85,7 @@ fn found_all_the_same(plan: &Plan) -> Option<String> {
     loop {
         // In this order: what was served until now is over then.
         let is_alive = places.are_alive();
-        let record = small_file(&places.record).and_then(|text| parse(&places.record, &text));
-        if let Some(record) = record.filter(|_| is_alive) {
+        if let Some(record) = look(&places.record).filter(|_| is_alive) {
             return Some(record.location);
         }
         if !is_alive {
@@ -112,14 +111,14 @@ fn wait_for_word(output: &ChildStdout, control: &Path) {
     }
 }
 
-/// The command that runs this program as `verb` with `plan`.
+/// The command that runs this program by these words, and with `plan` behind them.
 ///
 /// # Panics
 /// Never: a plan is plain data.
 #[must_use]
-pub fn command(verb: &str, plan: &Plan) -> Start {
+pub fn command(words: &[&str], plan: &Plan) -> Start {
     let mut command = itself();
-    command.arg(verb).arg(serde_json::to_string(plan).expect("a plan is plain data"));
+    command.args(words).arg(serde_json::to_string(plan).expect("a plan is plain data"));
     command
 }
 
@@ -131,18 +130,10 @@ pub fn itself() -> Start {
     command
 }
 
-/// The command that takes a loop device away.
-#[must_use]
-pub fn detach_device(device: &Path) -> Start {
-    let mut command = itself();
-    command.args(["detach", "--device"]).arg(device);
-    command
-}
-
 /// Leaves terminal, session and working directory of whoever started this process, and goes on where that one dies.
 pub fn leave_terminal() {
-    // It fails for the leader of a group, such as a server, which stays in its supervisor's session: where it is stopped when the supervisor dies, the kernel
-    // lets it go on with SIGHUP (`setpgid(2)`: orphaned groups).
+    // It fails for the leader of a group, such as a server, which stays in its supervisor's session: where it is stopped when the
+    // supervisor dies, the kernel lets it go on with SIGHUP (`setpgid(2)`: orphaned groups).
     let _ = rustix::process::setsid();
     let _ = signal_hook::flag::register(signal_hook::consts::SIGHUP, std::sync::Arc::default());
     let _ = std::env::set_current_dir("/");

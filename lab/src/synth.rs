@@ -1,10 +1,10 @@
-//! `trace synth`: a trace that nobody recorded.
+//! `onefold-lab synth`: a trace that nobody recorded.
 
-use super::{failed, stopped_by_signals};
-use crate::exit::{Exit, Failed, Outcome};
-use crate::output::size::Size;
-use crate::output::table::Table;
-use crate::output::{Report, Style, print};
+use onefold::exit::{Exit, Failed, Outcome};
+use onefold::output::size::Size;
+use onefold::output::table::Table;
+use onefold::output::{Report, Style, print};
+use onefold::traces::{failed, stopped_by_signals};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::error::TraceError;
 use onefold_trace::header::Unit;
@@ -27,9 +27,9 @@ The same options give the same trace, byte for byte. Fingerprints stand for no c
 from exact counts; sizes, times and places are chance. A trace that cannot be what was asked for is not made.
 
 Examples:
-  onefold trace synth --out t --blocks 1M --duplication 40% --overwrites 50% --flush-every 8
-  onefold trace scan disk.img --out disk.json && onefold trace synth --out t --distribution disk.json --access hotspot
-  onefold trace synth --out phones --phone all --scale 0.01";
+  onefold-lab synth --out t --blocks 1M --duplication 40% --overwrites 50% --flush-every 8
+  onefold-lab scan disk.img --out disk.json && onefold-lab synth --out t --distribution disk.json --access hotspot
+  onefold-lab synth --out phones --phone all --scale 0.01";
 
 /// Make a trace from parameters, from a scanned distribution, or like a phone's
 #[derive(Debug, clap::Args)]
@@ -62,10 +62,11 @@ pub struct Arguments {
     /// the power of minus S (Zipf). 0: all alike. 1 by default.
     #[arg(long, value_name = "S", help_heading = "Content")]
     locality: Option<f64>,
-    /// Bytes that the codec of slots (zstd 1) brings a content to, rounded up to 64; each content keeps its own. Unknown by default.
+    /// Bytes that the codec of slots (zstd 1) brings a content to, rounded up to 64; each content keeps its own. Unknown by
+    /// default.
     #[arg(long, value_name = "SIZES", help_heading = "Content")]
     compressed: Option<Choice>,
-    /// Write each content as often as this file says, in random order: what `onefold trace scan --out` wrote, or a
+    /// Write each content as often as this file says, in random order: what `onefold-lab scan --out` wrote, or a
     /// distribution of DEDISbench. It says how long the trace is, too.
     #[arg(long, value_name = "FILE", help_heading = "Content",
           conflicts_with_all = ["duplication", "duplication_ever", "zero", "locality", "blocks", "requests"])]
@@ -325,7 +326,7 @@ impl Arguments {
 fn read_distribution(path: &Path) -> Outcome<Distribution> {
     let text = std::fs::read_to_string(path).map_err(|error| failed(TraceError::Io { path: path.to_path_buf(), source: error }, path))?;
     Distribution::from_text(&text).map_err(|reason| {
-        let next = "`onefold trace scan PATH --out FILE` makes one.";
+        let next = "`onefold-lab scan PATH --out FILE` makes one.";
         Failed::new(Exit::Damaged, format!("{} is no distribution that can be read: {reason}", path.display())).next(next)
     })
 }

@@ -1,31 +1,21 @@
-//! `onefold-sim papers`.
+//! The report: every replay that was asked for, the targets that it is judged by, and three files.
 
 use crate::papers::evaluation::rows;
 use crate::papers::matrix::{jobs, jobs_of_recorded, run};
 use crate::papers::results::{Made, Results};
-use crate::papers::targets::{Target, WRITE_RATIOS, judge};
+use crate::papers::targets::{Target, judge};
 use crate::papers::workloads::{WORKLOADS, of_trace};
 use crate::papers::{csv, page};
 use crate::replay::scheme::Scheme;
 use crate::replay::timed::name_of;
-use crate::words::above_zero;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Instant;
 
 /// Of `results.json`. Fields may be added under one version; none changes its meaning.
 const VERSION: u32 = 1;
-/// Threads, unless the user says otherwise: what the target's time is for.
-const THREADS: usize = 2;
 
-const HELP: &str = "usage: onefold-sim papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--traces DIRECTORY] [--recorded DIRECTORY] [--jobs N] [--json]
-
-Replays every recorded trace, or those that are named, on every scheme, or on those, weak and strong, on three device models, and writes index.html, results.csv
-and results.json into DIRECTORY (default: target/report). Prints each target; ends with 1 where one is missed. Folders below --recorded (default:
-target/workloads, where ./dev workloads record puts them) are replayed too, by fewer schemes, for the log's page.";
-
-/// What to do.
+/// What is replayed, and where the report goes.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub out: PathBuf,
@@ -38,63 +28,6 @@ pub struct Options {
     /// None: all.
     pub schemes: Vec<Scheme>,
     pub threads: usize,
-    pub json: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            out: "target/report".into(),
-            traces: "data/traces".into(),
-            recorded: "target/workloads".into(),
-            only: Vec::new(),
-            schemes: Vec::new(),
-            threads: THREADS,
-            json: false,
-        }
-    }
-}
-
-/// `papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--traces DIRECTORY] [--recorded DIRECTORY] [--jobs N] [--json]`.
-///
-/// # Errors
-/// What was typed wrong, or as [`report`].
-pub fn command(words: &[String]) -> Result<ExitCode, String> {
-    let mut options = Options::default();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
-        match word.as_str() {
-            "--out" => options.out = value()?.into(),
-            "--traces" => options.traces = value()?.into(),
-            "--recorded" => options.recorded = folder_of_traces(value()?)?,
-            "--trace" => options.only.push(value()?.clone()),
-            "--scheme" => options.schemes.push(Scheme::named(value()?)?),
-            "--jobs" => options.threads = above_zero(word, words.next())?,
-            "--json" => options.json = true,
-            "--help" => {
-                println!("{HELP}");
-                return Ok(ExitCode::SUCCESS);
-            }
-            other => return Err(format!("papers has no option {other}\n{HELP}")),
-        }
-    }
-    let targets = report(&options, &WRITE_RATIOS)?;
-    for target in &targets {
-        if options.json {
-            println!("{}", serde_json::to_string(target).map_err(|e| e.to_string())?);
-        } else {
-            println!("{target}");
-        }
-    }
-    println!("{}", options.out.join("index.html").display());
-    Ok(exit(&targets))
-}
-
-/// Failure where a target is missed.
-#[must_use]
-pub fn exit(targets: &[Target]) -> ExitCode {
-    if targets.iter().all(|t| t.holds) { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 /// Replays, writes the report, and judges it by these write ratios.
@@ -145,12 +78,6 @@ pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Tar
     write(&options.out, "results.csv", &csv::csv(&results))?;
     write(&options.out, "index.html", &page::page(&results, &targets))?;
     Ok(targets)
-}
-
-/// One that was named has to be there; the default one need not.
-fn folder_of_traces(typed: &str) -> Result<PathBuf, String> {
-    let folder = PathBuf::from(typed);
-    if folder.is_dir() { Ok(folder) } else { Err(format!("--recorded {typed}: no folder is there; ./dev workloads record makes such")) }
 }
 
 /// The folders there, in the order of their names.

@@ -1,10 +1,10 @@
-//! `trace scan`: how often contents occur in an image, a device or a tree of files.
+//! `onefold-lab scan`: how often contents occur in an image, a device or a tree of files.
 
-use super::{failed_over, first_of, of_io, stopped_by_signals};
-use crate::exit::{Exit, Failed, Outcome};
-use crate::output::size::Size;
-use crate::output::table::Table;
-use crate::output::{Report, Style, print};
+use onefold::exit::{Exit, Failed, Outcome};
+use onefold::output::size::Size;
+use onefold::output::table::Table;
+use onefold::output::{Report, Style, print};
+use onefold::traces::{failed_over, first_shown, of_io, stopped_by_signals};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::error::TraceError;
 use onefold_trace::place::Place;
@@ -22,7 +22,7 @@ const ROWS_MAX: usize = 20;
 ///
 /// Blocks are 4 KiB; the last one of a file is filled up with zeros. Blocks of zeros are counted apart. Trees are scanned
 /// without following links, each file once however many names it has, and without the file systems mounted in them. Nothing
-/// is changed. Contents are told apart by hashes of 64 bits. `onefold trace synth --distribution FILE` makes traces that are
+/// is changed. Contents are told apart by hashes of 64 bits. `onefold-lab synth --distribution FILE` makes traces that are
 /// alike.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -101,8 +101,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let place = |out: &PathBuf| Place::new(out, arguments.force).map_err(|error| failed_over(error, out));
     let place = arguments.out.as_ref().map(place).transpose()?;
     let temporary = arguments.temporary.clone().unwrap_or_else(std::env::temp_dir);
-    let mut told = first_of::<ScanError>("not read: ", "more could not be read; it is counted only");
-    let scanned = scan(&arguments.paths, arguments.memory.0, &temporary, Some(&stop), &mut told).map_err(unscanned)?;
+    let mut show = first_shown::<ScanError>("not read: ", "more could not be read; it is counted only");
+    let scanned = scan(&arguments.paths, arguments.memory.0, &temporary, Some(&stop), &mut show).map_err(unscanned)?;
     if let (Some(out), Some(place)) = (&arguments.out, place) {
         let is_csv = out.extension().is_some_and(|extension| extension == "csv");
         let text = if is_csv { scanned.distribution.to_csv() } else { scanned.distribution.to_json() };

@@ -1,0 +1,123 @@
+//! Volumes by name: a path, a label, a UUID, or where one is attached.
+//!
+//! 1. A path is a path: what exists or holds a slash is never taken for a label.
+//! 2. A label or UUID finds what is attached first, then what was seen before, then block devices. Where it fits several volumes, none is
+//!    meant.
+
+use super::directory::run_directory;
+use super::known;
+use super::record::{self, Record};
+use crate::device::measure::identity_of;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::volume::peek;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// A volume that a user named.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its backing store, absolute; where it is attached, as it was called then or is called now.
+    pub path: PathBuf,
+    /// Where it is attached, if it is.
+    pub attached: Option<Record>,
+}
+
+/// Finds the volume that `name` names.
+///
+/// # Errors
+/// When there is none, or several fit.
+pub fn find(name: &str) -> Outcome<Found> {
+    let (records, _) = record::by_life(&run_directory()?)?;
+    if let Some(record) = records.iter().find(|r| r.location == name) {
+        return Ok(Found { path: record.path.clone(), attached: Some(record.clone()) });
+    }
+    if name.contains('/') || Path::new(name).exists() {
+        return by_path(Path::new(name), &records);
+    }
+    if let Some(record) = last_name(Path::new(name)).and_then(|last| records.iter().find(|r| r.path == last)) {
+        return Ok(Found { path: record.path.clone(), attached: Some(record.clone()) });
+    }
+    let uuid = Uuid::parse_str(name).ok().map(|uuid| uuid.to_string());
+    let fits = |id: Option<&str>, label: Option<&str>| label == Some(name) || (uuid.is_some() && id == uuid.as_deref());
+    let mut found: Vec<Found> = records
+        .iter()
+        .filter(|r| fits(r.uuid.as_deref(), r.label.as_deref()))
+        .map(|r| Found { path: r.path.clone(), attached: Some(r.clone()) })
+        .collect();
+    if found.is_empty() {
+        let fitting = |path: &PathBuf| {
+            peek(path).is_ok_and(|chosen| {
+                let id = Uuid::from_bytes(chosen.superblock.uuid).to_string();
+                fits(Some(&id), Some(&chosen.superblock.label))
+            })
+        };
+        let paths = known::paths().into_iter().filter(fitting).chain(block_devices().into_iter().filter(fitting));
+        let mut paths: Vec<PathBuf> = paths.filter_map(|path| path.canonicalize().ok()).collect();
+        paths.sort();
+        paths.dedup();
+        found = paths.into_iter().map(|path| Found { path, attached: None }).collect();
+    }
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(Failed::new(Exit::NotFound, format!("no volume is called '{name}'"))
+            .next("Name it by its path, or look at `onefold list --all`.")),
+        _ => {
+            let paths: Vec<String> = found.iter().map(|f| f.path.display().to_string()).collect();
+            Err(Failed::new(Exit::NotFound, format!("'{name}' names several volumes: {}", paths.join(", "))).next("Name it by its path."))
+        }
+    }
+}
+
+fn by_path(path: &Path, records: &[Record]) -> Outcome<Found> {
+    use std::io::ErrorKind;
+    let looked = path.canonicalize().and_then(|absolute| Ok((absolute.metadata()?, absolute)));
+    let (meta, absolute) = match looked {
+        Ok(looked) => looked,
+        Err(error) => {
+            // A store that was deleted or renamed while it is attached has no name of its own any more but this one.
+            let gone = last_name(path).and_then(|last| records.iter().find(|r| r.path == last));
+            return match (gone, error.kind()) {
+                (Some(record), _) => Ok(Found { path: record.path.clone(), attached: Some(record.clone()) }),
+                (None, ErrorKind::NotFound) => Err(Failed::new(Exit::NotFound, format!("{}: {error}", path.display()))),
+                (None, _) => Err(Failed::system(path.display(), error)),
+            };
+        }
+    };
+    if meta.is_dir() {
+        return Err(Failed::new(Exit::NotFound, format!("{} is a directory, and a volume is a file or a block device", path.display()))
+            .next("Name one by its path, label or UUID; `onefold list --all` shows those that were seen before."));
+    }
+    // By what it is, and not by what it was called when it was attached.
+    let store = identity_of(&meta);
+    if let Some(record) = records.iter().find(|r| Path::new(&r.location) == absolute) {
+        return Ok(Found { path: record.path.clone(), attached: Some(record.clone()) });
+    }
+    let attached = records.iter().find(|r| r.store.map_or(r.path == absolute, |known| known == store)).cloned();
+    Ok(Found { path: absolute, attached })
+}
+
+/// The absolute path of a file that is not there; its directory may be.
+fn last_name(path: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(path).ok()?;
+    let directory = absolute.parent()?.canonicalize().ok()?;
+    Some(directory.join(absolute.file_name()?))
+}
+
+/// The record of a volume that must be attached.
+///
+/// # Errors
+/// When there is none of that name, or it is not attached.
+pub fn attached(name: &str) -> Outcome<Record> {
+    let Found { path, attached } = find(name)?;
+    attached.ok_or_else(|| {
+        Failed::new(Exit::NotFound, format!("{} is not attached", path.display())).next("`onefold list` shows what is attached.")
+    })
+}
+
+/// The block devices of this machine that have any size.
+#[must_use]
+pub fn block_devices() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/sys/class/block").map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    let has_size = |path: PathBuf| std::fs::read_to_string(path.join("size")).is_ok_and(|size| size.trim() != "0");
+    entries.iter().filter(|entry| has_size(entry.path())).map(|entry| Path::new("/dev").join(entry.file_name())).collect()
+}

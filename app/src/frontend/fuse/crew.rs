@@ -1,0 +1,60 @@
+//! The processes of a session, by this very program.
+
+use super::door::Details;
+use super::hands::{self, Hands};
+use super::supervisor::{Crew, Event};
+use crate::attachment::record::Places;
+use crate::frontend::servers::Servers;
+use crate::runtime::said::Said;
+use crate::supervision::lent::Handover;
+use crate::supervision::start::Start;
+use std::path::Path;
+
+impl Crew for Servers<'_> {
+    fn server(&mut self, handover: &Handover<'_>) -> Start {
+        let mut command = self.next_server();
+        handover.lend_to(&mut command);
+        command
+    }
+
+    fn hands(&mut self, lent: &Hands<'_>) -> Start {
+        let mut command = hands::attaches(&self.plan);
+        lent.lend_to(&mut command);
+        command
+    }
+
+    fn finder(&mut self) -> Start {
+        hands::finds(&self.plan)
+    }
+
+    fn detach(&mut self, device: &Path) -> Start {
+        hands::detaches(device)
+    }
+
+    fn word(&mut self, server: u32) -> Option<i32> {
+        Servers::word(self, server)
+    }
+
+    fn report(&mut self, event: Event) {
+        match event {
+            Event::Attached { device } => {
+                let link = Places::of(&self.plan.directory, &self.plan.id).device;
+                let _ = std::fs::remove_file(&link);
+                if let Err(error) = std::os::unix::fs::symlink(&device, &link) {
+                    tracing::warn!(%error, place = %link.display(), "cannot make the link to the device");
+                }
+                self.attached(device.display().to_string());
+            }
+            Event::Mounted { resend } => {
+                self.plan.frontend.set_details(&Details { resend });
+                if resend {
+                    return tracing::info!("mounted");
+                }
+                let text = "this kernel cannot send requests again (Linux 6.9 can): if the server is killed, the device fails";
+                tracing::warn!("{text}");
+                self.plan.said.push(Said::now(text));
+            }
+            other => tracing::info!("{other:?}"),
+        }
+    }
+}

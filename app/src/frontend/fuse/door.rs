@@ -1,0 +1,169 @@
+//! FUSE and loop as a front-end: how `attach`, supervisors, servers and `detach` meet it.
+
+use super::process::{ignore_stop_signals, prepare_process};
+use super::session::can_resend;
+use super::supervisor::{self, adopt};
+use super::{Config, Fuse, NAME, THREADS, hands, loopdev};
+use crate::attachment::deadline::Deadline;
+use crate::attachment::plan::{FrontendPlan, Plan, misused};
+use crate::attachment::record::{Places, Record};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::frontend::door::{Clients, Frontend, Ready};
+use crate::frontend::servers::Servers;
+use crate::runtime::Served;
+use crate::supervision::lent::Adoption;
+use crate::supervision::limit::DeathLimit;
+use crate::supervision::watch::Ended;
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+/// What is decided of a session.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Details {
+    /// The kernel can send again what a dead server had taken. The supervisor knows, once it has mounted the file system.
+    pub resend: bool,
+}
+
+/// A block device for the whole system.
+pub struct FuseLoop;
+
+impl Frontend for FuseLoop {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn option(&self, option: clap::Arg) -> clap::Arg {
+        option.action(clap::ArgAction::SetTrue).help("Make a block device by way of FUSE and loop. Needs root")
+    }
+
+    fn is_at_hand(&self) -> bool {
+        rustix::process::geteuid().is_root() && ["/dev/fuse", "/dev/loop-control"].iter().all(|path| Path::new(path).exists())
+    }
+
+    fn plan(&self, _typed: Option<&str>, _places: &Places, _label: Option<&str>) -> Outcome<FrontendPlan> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Failed::new(Exit::NotPermitted, "only root may make a block device (--fuse)").next("Use --nbd."));
+        }
+        Ok(FrontendPlan::new(NAME, true, &Details { resend: false }))
+    }
+
+    fn supervise(&self, mut servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), Ended> {
+        prepare();
+        let plan = supervisor::Plan {
+            source: servers.plan.path.display().to_string(),
+            tag: servers.plan.id.clone(),
+            threads: THREADS,
+            limit: DeathLimit::default(),
+            without_resend: false,
+        };
+        match adoption {
+            None => supervisor::supervise(&plan, &mut servers),
+            Some(adoption) => {
+                let Details { resend } = servers.details()?;
+                let device = servers.recorded().map(|record| record.location.into());
+                adopt(&plan, &mut servers, adoption, resend, device)
+            }
+        }
+    }
+
+    fn clients(&self, plan: &Plan, kept: Option<Vec<OwnedFd>>) -> Outcome<Box<dyn Clients>> {
+        let channels = kept.ok_or_else(misused)?;
+        prepare();
+        Ok(Box::new(SessionClients { channels, tag: plan.id.clone() }))
+    }
+
+    fn detach(&self, record: &Record, places: &Places, deadline: Deadline) -> Outcome<Option<Failed>> {
+        match take_device_away(record, places, deadline) {
+            // The device is gone, and what was written to it last with it.
+            Err(failed) if failed.exit == Exit::DeviceFailed => Ok(Some(failed)),
+            other => other.map(|()| None),
+        }
+    }
+
+    fn clear_dead(&self, id: &str) -> Vec<String> {
+        let devices = loopdev::find(id).unwrap_or_default();
+        loopdev::clear_dead(id);
+        let fate = |device: &Path| if loopdev::is_attached(device) { "goes when its last user closes it" } else { "was taken away" };
+        devices.iter().map(|device| format!(". Its dead device {} {}", device.display(), fate(device))).collect()
+    }
+
+    fn hands(&self, words: &[String]) -> Outcome<Exit> {
+        hands::run(words)
+    }
+}
+
+fn prepare() {
+    for refused in prepare_process() {
+        tracing::warn!("{refused} was refused: where memory is short, the device may stall");
+    }
+}
+
+/// Those of a session.
+struct SessionClients {
+    channels: Vec<OwnedFd>,
+    tag: String,
+}
+
+impl Clients for SessionClients {
+    /// The end comes with the session's, and by no signal.
+    fn watch_end(&self, _stop: Sender<()>) -> Outcome {
+        Ok(ignore_stop_signals()?)
+    }
+
+    fn send_again(&self) -> bool {
+        can_resend(&self.channels)
+    }
+
+    fn serve(self: Box<Self>, served: &Arc<dyn Served>, ready: Ready<'_>, _stopped: &Receiver<()>) -> Outcome {
+        let config = Config { channels: self.channels, tag: self.tag, detach: hands::detaches };
+        let mut server = Fuse::start(config, served.clone().target())?;
+        // Where the device is, the supervisor says, when there is one.
+        ready("")?;
+        if !server.wait() {
+            tracing::error!("the FUSE session was broken off");
+        }
+        Ok(())
+    }
+}
+
+/// Has a process of its own flush the loop device and take it away: whoever does that cannot be stopped while the server does not answer.
+fn take_device_away(record: &Record, places: &Places, deadline: Deadline) -> Outcome {
+    if !loopdev::has_tag(record.location.as_ref(), &record.id) {
+        let (device, place) = (&record.location, places.record.display());
+        let message = format!("{device} does not belong to {}, but the record {place} names it", record.path.display());
+        return Err(Failed::new(Exit::System, message).next("`losetup --list` shows what it is. If the record is wrong, remove it."));
+    }
+    let mut command = hands::detaches(record.location.as_ref());
+    command.stderr(Stdio::piped()).group_of_its_own();
+    let cannot = |e| Failed::system("cannot start the command that takes the device away", e);
+    let mut helper = command.spawn().map_err(cannot)?;
+    while helper.try_wait().map_err(cannot)?.is_none() {
+        if deadline.left().is_zero() {
+            let message = format!("{} is still being flushed", record.location);
+            return Err(
+                Failed::new(Exit::System, message).next("It is taken away when that is over; `onefold status` shows how the volume is.")
+            );
+        }
+        std::thread::sleep(Duration::from_millis(5).min(deadline.left()));
+    }
+    verdict(helper)
+}
+
+/// What the command that takes a device away said at its end.
+fn verdict(mut helper: Child) -> Outcome {
+    let mut said = String::new();
+    let _ = helper.stderr.take().map(|mut errors| errors.read_to_string(&mut said));
+    let status = helper.wait().map_err(|e| Failed::system("cannot wait for the command that takes the device away", e))?;
+    if status.success() {
+        return Ok(());
+    }
+    let exit = Exit::of_code(status.code()).unwrap_or(Exit::System);
+    let said = said.trim();
+    Err(Failed::new(exit, said.strip_prefix("onefold: ").unwrap_or(said)))
+}

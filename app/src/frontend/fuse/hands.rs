@@ -1,0 +1,131 @@
+//! The *hands*: processes of their own that touch the file system, or its loop device, from outside. Neither supervisor nor server may.
+
+use super::{attach_loop, loopdev};
+use crate::attachment::control::{self, Ask};
+use crate::attachment::directory::run_directory;
+use crate::attachment::launch::{self, End};
+use crate::attachment::plan::{Plan, misused};
+use crate::attachment::record::{Places, by_life};
+use crate::error::Error;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::supervision::handover::inherit_argument;
+use crate::supervision::start::Start;
+use clap::Parser;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+/// The descriptor that the command inherits which makes the loop device: the root directory of the file system.
+#[derive(Debug)]
+pub struct Hands<'a> {
+    pub(super) root: &'a OwnedFd,
+}
+
+impl Hands<'_> {
+    /// Adds it to the command line, to be understood there by [`Self::from_arguments`].
+    pub fn lend_to(&self, command: &mut Start) {
+        command.lend(&[self.root]);
+        command.args(["--root".into(), self.root.as_raw_fd().to_string()]);
+    }
+
+    /// The file system's root directory, which the argument `--root` names. Call it first thing in the process, and once.
+    ///
+    /// # Errors
+    /// When it names no descriptor: the command line is for supervisors only.
+    pub fn from_arguments(root: RawFd) -> Result<OwnedFd, Error> {
+        inherit_argument("--root", root)
+    }
+}
+
+/// What they do.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+enum Verb {
+    /// Makes the loop device of a session and prints its path.
+    Attach {
+        #[arg(long)]
+        root: RawFd,
+        plan: String,
+    },
+    /// Waits for the device that another process makes or has made, as long as the process lives that has started this, and prints its
+    /// path.
+    Find { plan: String },
+    /// Flushes a loop device and takes it away.
+    Detach { device: PathBuf },
+}
+
+/// The command that makes the loop device; it is still to be lent [`Hands`].
+pub fn attaches(plan: &Plan) -> Start {
+    let mut command = launch::command(&["hands", super::NAME, "attach"], plan);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The command that finds it.
+pub fn finds(plan: &Plan) -> Start {
+    let mut command = launch::command(&["hands", super::NAME, "find"], plan);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The command that takes it away.
+pub fn detaches(device: &Path) -> Start {
+    let mut command = launch::itself();
+    command.args(["hands", super::NAME, "detach"]).arg(device).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Does what the words say.
+///
+/// # Errors
+/// When it cannot be done, or they are somebody else's.
+pub fn run(words: &[String]) -> Outcome<Exit> {
+    match Verb::try_parse_from(words).map_err(|_| misused())? {
+        Verb::Attach { root, plan } => attach(root, &Plan::parse(&plan)?),
+        Verb::Find { plan } => find(&Plan::parse(&plan)?.id),
+        Verb::Detach { device } => detach(&device),
+    }
+}
+
+fn attach(root: RawFd, plan: &Plan) -> Outcome<Exit> {
+    let made = Hands::from_arguments(root).and_then(|root| attach_loop(&root, &plan.id, plan.sector_bytes, plan.options.read_only));
+    let made = made.map_err(Failed::from).inspect_err(|failed| {
+        // For the supervisor, which hands it on.
+        End::of(failed.exit, Some(failed.clone())).leave(&Places::of(&plan.directory, &plan.id).end);
+    });
+    println!("{}", made?.display());
+    Ok(Exit::Done)
+}
+
+/// How often the device is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+fn find(tag: &str) -> Outcome<Exit> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Failed::system("cannot end with the supervisor", e))?;
+    loop {
+        if let Some(device) = loopdev::find(tag)?.into_iter().next() {
+            println!("{}", device.display());
+            return Ok(Exit::Done);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn detach(device: &Path) -> Outcome<Exit> {
+    let unflushed = loopdev::detach(device, || end_waiting(device)).map_err(|e| Failed { exit: Exit::InUse, ..e.into() })?;
+    unflushed.map_or(Ok(Exit::Done), |errno| {
+        Err(Failed::new(Exit::DeviceFailed, format!("what was written to {} last could not be flushed: {errno}", device.display())))
+    })
+}
+
+/// Writes that wait for room on a full volume would keep the flush of its device waiting. Where nobody can be told, it waits as long as
+/// they do.
+fn end_waiting(device: &Path) {
+    let Ok(directory) = run_directory() else { return };
+    let attached = by_life(&directory).map(|(alive, _)| alive).unwrap_or_default();
+    for record in attached.iter().filter(|record| Path::new(&record.location) == device) {
+        let _ = control::ask(&Places::of(&directory, &record.id).control, &Ask::EndWaiting);
+    }
+}

@@ -1,0 +1,49 @@
+//! What is decided of a volume's NBD clients when it is attached.
+
+use super::listen::{Listen, Listening, Place};
+use crate::attachment::record::Places;
+use crate::error::Error;
+use crate::exit::{Exit, Failed, Outcome};
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+/// Where they connect, and to what.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Details {
+    pub listen: Listen,
+    pub export: String,
+    /// Where the supervisor listens, once it does.
+    pub place: Option<Place>,
+}
+
+impl Details {
+    /// As the user typed it; else at a socket of the volume's own. The export is called by its label.
+    ///
+    /// # Errors
+    /// When what was typed is no address.
+    pub fn of(typed: Option<&str>, places: &Places, label: Option<&str>) -> Outcome<Self> {
+        let listen = match typed {
+            Some(typed) => absolute(typed)?.parse().map_err(|e: Error| Failed::new(Exit::Usage, e.to_string()))?,
+            None => Listen::Unix(places.socket.clone()),
+        };
+        Ok(Self { listen, export: label.unwrap_or_default().to_owned(), place: None })
+    }
+
+    /// The socket that the supervisor keeps; none where it has not said where that is.
+    #[must_use]
+    pub fn listening(&self, kept: Vec<OwnedFd>) -> Option<Listening> {
+        let socket = kept.into_iter().next()?;
+        Some(Listening::inherited(socket, self.place.clone()?))
+    }
+}
+
+/// A socket's path as a process with another working directory needs it; addresses stay as they are.
+fn absolute(typed: &str) -> Outcome<String> {
+    let path = typed.strip_prefix("unix:").unwrap_or(typed);
+    if path == typed && !typed.contains('/') {
+        return Ok(typed.to_owned());
+    }
+    let path: PathBuf = std::path::absolute(path).map_err(|e| Failed::system(format!("cannot use {typed}"), e))?;
+    Ok(format!("unix:{}", path.display()))
+}

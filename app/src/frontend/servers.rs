@@ -1,0 +1,67 @@
+//! The servers that a supervisor starts, one after the other.
+
+use crate::attachment::launch::{self, End, Told};
+use crate::attachment::plan::Plan;
+use crate::attachment::process::Process;
+use crate::attachment::record::{Places, Record, look};
+use crate::attachment::session::Session;
+use crate::error::Error;
+use crate::runtime::said::Said;
+use crate::supervision::start::Start;
+use serde::de::DeserializeOwned;
+use std::process::Stdio;
+
+/// What the next server is given to say, the newest alone: it comes by its command line.
+const SAID_MAX: usize = 8;
+
+/// The servers of an attachment, one after the other: this very program, by a plan.
+pub struct Servers<'a> {
+    pub plan: Plan,
+    pub session: &'a Session,
+}
+
+impl Servers<'_> {
+    /// The command that starts the next one; it is still to be lent what clients hold.
+    pub fn next_server(&mut self) -> Start {
+        if self.plan.is_replacement {
+            self.plan.said.push(Said::now("the server that had the volume before has died"));
+            let old = self.plan.said.len().saturating_sub(SAID_MAX);
+            self.plan.said.drain(..old);
+        }
+        let mut command = launch::command(&["serve"], &self.plan);
+        command.lend(&[self.session.descriptor()]);
+        command.args(self.session.argument()).stdin(Stdio::null()).stdout(Stdio::null());
+        // Whoever comes after may find the volume still held by the last requests of this one.
+        self.plan.is_replacement = true;
+        command
+    }
+
+    /// What the front-end's own code has written down in the plan.
+    ///
+    /// # Errors
+    /// When that was somebody else's code.
+    pub fn details<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        self.plan.frontend.details().map_err(|failed| Error::Setting(failed.message))
+    }
+
+    /// The exit code that the server of this number has left word of.
+    pub fn word(&self, server: u32) -> Option<i32> {
+        let end = End::look(&Places::of(&self.plan.directory, &self.plan.id).end);
+        end.filter(|end| end.process.pid == server).map(|end| end.exit as i32)
+    }
+
+    /// What a dead supervisor has recorded.
+    pub fn recorded(&self) -> Option<Record> {
+        look(&Places::of(&self.plan.directory, &self.plan.id).record)
+    }
+
+    /// Records that it is attached, with this process to attend to it, and says so to whoever waits for it.
+    pub fn attached(&self, location: String) {
+        tracing::info!(location, "attached");
+        let record = Record::of(&self.plan, Process::this(), location.clone());
+        if let Err(failed) = record.store(&Places::of(&self.plan.directory, &self.plan.id).record) {
+            tracing::error!("{failed}");
+        }
+        Told::Ready { location }.tell();
+    }
+}

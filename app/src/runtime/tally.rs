@@ -1,0 +1,52 @@
+//! Counting of requests and commands.
+
+use onefold_engine::interface::Op;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Operations of one kind.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Count {
+    pub what: String,
+    pub operations: u64,
+    pub bytes: u64,
+}
+
+const OPS: [(Op, &str); 5] =
+    [(Op::Read, "reads"), (Op::Write, "writes"), (Op::Flush, "flushes"), (Op::Discard, "discards"), (Op::WriteZeroes, "write-zeroes")];
+
+/// Counts requests or commands, from any thread.
+#[derive(Debug, Default)]
+pub struct Tally([(AtomicU64, AtomicU64); OPS.len()]);
+
+impl Tally {
+    /// One more.
+    pub fn count(&self, op: Op, bytes: u64) {
+        let (operations, total) = &self.0[op as usize];
+        operations.fetch_add(1, Ordering::Relaxed);
+        total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn counts(&self) -> Vec<Count> {
+        OPS.iter()
+            .map(|&(op, name)| {
+                let (operations, bytes) = &self.0[op as usize];
+                Count { what: name.to_owned(), operations: operations.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_op_has_its_own_line() {
+        let tally = Tally::default();
+        OPS.iter().zip(1..).for_each(|(&(op, _), n)| tally.count(op, n));
+        assert!(tally.counts().iter().zip(1..).all(|(count, n)| count.bytes == n && count.operations == 1), "{:?}", tally.counts());
+    }
+}

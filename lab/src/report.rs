@@ -1,0 +1,108 @@
+//! `onefold-lab report`: the papers' evaluation over the recorded traces, and the targets that it is judged by.
+
+use onefold::exit::{Exit, Failed, Outcome};
+use onefold::output::table::Table;
+use onefold::output::{Report, Style, print};
+use onefold_sim::papers::report::{Options, report};
+use onefold_sim::papers::targets::{Target, WRITE_RATIOS};
+use onefold_sim::replay::scheme::Scheme;
+use serde::Serialize;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Replay every recorded trace on every scheme, and write the papers' figures beside ours
+///
+/// Every trace is replayed weak and strong, on three device models. index.html, results.csv and results.json go into the folder
+/// of the report. Each target is printed; the command ends with 1 where one is missed.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Folder of the report; it is made.
+    #[arg(long, value_name = "DIRECTORY", default_value = "target/report")]
+    out: PathBuf,
+    /// Replay this trace alone; may be given several times.
+    #[arg(long = "trace", value_name = "NAME")]
+    only: Vec<String>,
+    /// Replay on this scheme alone; may be given several times.
+    #[arg(long = "scheme", value_name = "NAME", value_parser = Scheme::named)]
+    schemes: Vec<Scheme>,
+    /// Folder of the recorded traces that come along.
+    #[arg(long, value_name = "DIRECTORY", default_value = "data/traces")]
+    traces: PathBuf,
+    /// Folder of traces that were recorded here, which are replayed by fewer schemes. Default: target/workloads, where
+    /// `./dev workloads record` puts them, if it is there.
+    #[arg(long, value_name = "DIRECTORY", value_parser = parse_folder)]
+    recorded: Option<PathBuf>,
+    /// Threads that replay.
+    #[arg(long, value_name = "N", default_value = "2")]
+    jobs: NonZeroUsize,
+    /// Print the targets as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A folder that is named has to be there; the default one need not.
+fn parse_folder(typed: &str) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(typed);
+    if folder.is_dir() { Ok(folder) } else { Err("no folder is there; ./dev workloads record makes such".to_owned()) }
+}
+
+#[derive(Debug, Serialize)]
+struct Judged {
+    page: PathBuf,
+    targets: Vec<Target>,
+}
+
+impl Report for Judged {
+    const NAME: &'static str = "papers";
+
+    fn table(&self) -> Table {
+        let table = self.targets.iter().fold(Table::new(), |table, target| table.line(target.to_string()));
+        table.line(self.page.display().to_string())
+    }
+
+    fn failure(self) -> Option<Failed> {
+        let missed = self.targets.iter().filter(|target| !target.holds).count();
+        (missed > 0).then(|| Failed::new(Exit::System, format!("{missed} of {} targets are missed", self.targets.len())))
+    }
+}
+
+/// Reports.
+///
+/// # Errors
+/// Where a trace has no such name, the report cannot be written, or a target is missed.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let options = Options {
+        out: arguments.out.clone(),
+        traces: arguments.traces.clone(),
+        recorded: arguments.recorded.clone().unwrap_or_else(|| "target/workloads".into()),
+        only: arguments.only.clone(),
+        schemes: arguments.schemes.clone(),
+        threads: arguments.jobs.get(),
+    };
+    let targets = report(&options, &WRITE_RATIOS).map_err(|error| Failed::new(Exit::Usage, error))?;
+    let judged = Judged { page: options.out.join("index.html"), targets };
+    print(&judged, Style::of(arguments.json));
+    judged.failure().map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missed_target_fails_the_command() {
+        let target = |holds| Target {
+            name: "ordered-weak-05_vehicle".into(),
+            value: 0.8,
+            unit: "units/unit",
+            target: "<= 0.1".into(),
+            holds,
+            because: "counts".into(),
+        };
+        let judged = |targets: &[bool]| Judged { page: "index.html".into(), targets: targets.iter().map(|&holds| target(holds)).collect() };
+        assert_eq!(judged(&[true, true]).failure(), None);
+        let failed = judged(&[true, false]).failure().expect("one is missed");
+        assert_eq!((failed.exit as u8, failed.message.as_str()), (1, "1 of 2 targets are missed"));
+        assert!(judged(&[false]).table().to_string().contains("MISSED"));
+    }
+}
