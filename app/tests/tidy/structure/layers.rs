@@ -3,11 +3,10 @@
 use super::Found;
 use super::tree::Tree;
 
-/// The heading of the table, in the page.
-const HEADING: &str = "## Layers of the engine";
-
 /// The layers, from the lowest to the highest.
 pub struct Layers {
+    /// Of the table, in the page.
+    heading: &'static str,
     /// Name, and the modules in it.
     layers: Vec<(String, Vec<Vec<String>>)>,
 }
@@ -18,8 +17,8 @@ impl Layers {
     ///
     /// # Panics
     /// When the page has no such table.
-    pub fn read(page: &str) -> Self {
-        let (_, section) = page.split_once(HEADING).unwrap_or_else(|| panic!("ARCHITECTURE.md has the heading '{HEADING}'"));
+    pub fn read(page: &str, heading: &'static str) -> Self {
+        let (_, section) = page.split_once(heading).unwrap_or_else(|| panic!("ARCHITECTURE.md has the heading '{heading}'"));
         let section = section.split("\n## ").next().unwrap_or_default();
         // The first two rows are the heading and the line below it.
         let rows = section.lines().filter_map(|line| line.strip_prefix('|')).skip(2);
@@ -30,8 +29,8 @@ impl Layers {
             (name, modules.into_iter().map(|module| module.split('/').map(str::to_owned).collect()).collect())
         });
         let layers: Vec<_> = layers.collect();
-        assert!(layers.len() > 1, "the table '{HEADING}' has rows");
-        Self { layers }
+        assert!(layers.len() > 1, "the table '{heading}' has rows");
+        Self { heading, layers }
     }
 
     /// The number of the layer that a module lies in: that of the innermost module around it which the table names.
@@ -42,19 +41,20 @@ impl Layers {
 
     /// Where table and sources differ: files without a layer, and modules that are not there or stand twice.
     pub fn gaps(&self, tree: &Tree) -> Vec<String> {
+        let heading = self.heading;
         let mut gaps = Vec::new();
         for (source, module) in tree.sources.iter().zip(&tree.modules) {
             if !module.is_empty() && self.of(module).is_none() {
-                gaps.push(format!("{}: add `{}` to a row of '{HEADING}' in ARCHITECTURE.md", source.name, module.join("/")));
+                gaps.push(format!("{}: add `{}` to a row of '{heading}' in ARCHITECTURE.md", source.name, module.join("/")));
             }
         }
         let named: Vec<&Vec<String>> = self.layers.iter().flat_map(|(_, modules)| modules).collect();
         for (at, module) in named.iter().enumerate() {
             if !tree.modules.iter().any(|known| known.starts_with(module)) {
-                gaps.push(format!("ARCHITECTURE.md: '{HEADING}' names `{}`, which no file is or lies in", module.join("/")));
+                gaps.push(format!("ARCHITECTURE.md: '{heading}' names `{}`, which no file is or lies in", module.join("/")));
             }
             if named[..at].contains(module) {
-                gaps.push(format!("ARCHITECTURE.md: '{HEADING}' names `{}` twice", module.join("/")));
+                gaps.push(format!("ARCHITECTURE.md: '{heading}' names `{}` twice", module.join("/")));
             }
         }
         gaps

@@ -114,7 +114,7 @@ fn structure_counts_circles_of_folders() {
 fn structure_counts_imports_that_go_up() {
     let page =
         "## Layers of the engine\n\n| layer | modules |\n|---|---|\n| low | `a`, `c/one` |\n| high | `b`, `c` |\n\n## Next\n| x | `y` |\n";
-    let layers = Layers::read(page);
+    let layers = Layers::read(page, super::ENGINE_LAYERS);
     let files = [
         ("engine/src/lib.rs", "mod a; mod b; mod c;"),
         ("engine/src/a.rs", "use crate::c::one::One; use crate::c::two::Two;"),
@@ -128,7 +128,7 @@ fn structure_counts_imports_that_go_up() {
     assert_eq!(found.lines[0], "engine/src/a.rs:1: crate::c::two::Two goes up from 'low' to 'high' (engine/src/c/two.rs)");
     assert!(layers.gaps(&tree(&files)).is_empty());
     assert_eq!(layers.gaps(&tree(&[&files[..3], &[("engine/src/d.rs", "")]].concat())).len(), 3);
-    assert_eq!(Layers::read(&page.replace("`a`", "`a`, `b`")).gaps(&tree(&files)).len(), 1);
+    assert_eq!(Layers::read(&page.replace("`a`", "`a`, `b`"), super::ENGINE_LAYERS).gaps(&tree(&files)).len(), 1);
 }
 
 #[test]
