@@ -22,7 +22,8 @@ pub struct DetachedSpace {
 }
 
 impl DetachedSpace {
-    /// Reads all counts of the volume at `path`, which was closed in order: else its log or a recount would have more to say. None where a count is lost.
+    /// Reads all counts of the volume at `path`, which was closed in order: else its log or a recount would have more to say. None where a
+    /// count is lost.
     ///
     /// # Errors
     /// When it cannot be read.

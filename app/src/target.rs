@@ -39,18 +39,18 @@ pub trait Target: Send + Sync {
     /// When the target is closing.
     fn buffer(&self, blocks: usize) -> Result<BufferMut, Failure>;
 
-    /// As [`buffer`](Self::buffer), but never waits: `None` when there is no room now. A front-end that holds buffers of requests it has not
-    /// submitted may ask only this way: two that wait with their hands full would wait for each other for ever.
+    /// As [`buffer`](Self::buffer), but never waits: `None` when there is no room now. A front-end that holds buffers of requests it has
+    /// not submitted may ask only this way: two that wait with their hands full would wait for each other for ever.
     fn try_buffer(&self, _blocks: usize) -> Option<BufferMut> {
         None
     }
 
-    /// Has `ask` called, from any thread, when requests that were answered [`Failure::Full`] are to be sent again. It must not block and must not call the
-    /// target. Only the first counts.
+    /// Has `ask` called, from any thread, when requests that were answered [`Failure::Full`] are to be sent again. It must not block and
+    /// must not call the target. Only the first counts.
     fn when_room(&self, _ask: Box<dyn Fn() + Send + Sync>) {}
 
-    /// Takes a batch of requests, in the order of arrival, leaving `batch` empty. A request that was answered before another was submitted is
-    /// seen by it. Misaligned or out-of-range requests are answered [`Failure::Invalid`].
+    /// Takes a batch of requests, in the order of arrival, leaving `batch` empty. A request that was answered before another was submitted
+    /// is seen by it. Misaligned or out-of-range requests are answered [`Failure::Invalid`].
     fn submit(&self, batch: &mut Vec<Incoming>);
 }
 

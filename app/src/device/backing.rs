@@ -2,8 +2,8 @@
 //!
 //! 1. One open file carries the lock and all I/O (R7). Files that it lies on are locked besides, and held as long.
 //! 2. A flush is honest: files are always fdatasync'ed; a block device is left alone only where its queue says "write through".
-//! 3. O_DIRECT wherever the kernel has it; the alignment is asked of the kernel. Where it has none, a store is written only on request, and what is
-//!    cached of it is dropped before anything is read.
+//! 3. O_DIRECT wherever the kernel has it; the alignment is asked of the kernel. Where it has none, a store is written only on request, and
+//!    what is cached of it is dropped before anything is read.
 
 use super::facts::StorePlace;
 pub use super::facts::{Facts, Kind};
@@ -85,8 +85,8 @@ impl Backing {
     /// Opens and locks a store. Where I/O goes through the page cache, what that holds of the store is dropped first.
     ///
     /// # Errors
-    /// When it is not there, may not be opened, is in use, or is no store; for writing, when it has no direct I/O and that was not allowed for, and
-    /// when what was cached of it cannot be written.
+    /// When it is not there, may not be opened, is in use, or is no store; for writing, when it has no direct I/O and that was not allowed
+    /// for, and when what was cached of it cannot be written.
     pub fn open(path: &Path, access: Access) -> Result<Self, OpenError> {
         let is_read_only = access == Access::Read;
         let (file, stat, guards) = open_locked(path, is_read_only)?;
@@ -107,8 +107,8 @@ impl Backing {
         Ok(Self { file, guards, facts, has_no_discard: AtomicBool::new(false) })
     }
 
-    /// As [`open`](Self::open), but where the store is in use, tries for `patience`, and longer where its user has ended: a server that died
-    /// lets go of it when its last request is over (R7).
+    /// As [`open`](Self::open), but where the store is in use, tries for `patience`, and longer where its user has ended: a server that
+    /// died lets go of it when its last request is over (R7).
     ///
     /// # Errors
     /// As `open`.
@@ -316,8 +316,8 @@ impl Backing {
         (bytes > length || at > length - bytes).then(|| format!("{bytes} bytes at {at}: beyond the end at {length}"))
     }
 
-    /// The file that carries the I/O, then the others that are locked: whoever lets the kernel work for longer than this process lives has to let
-    /// it hold all of them (R7).
+    /// The file that carries the I/O, then the others that are locked: whoever lets the kernel work for longer than this process lives has
+    /// to let it hold all of them (R7).
     pub(super) fn files(&self) -> Vec<RawFd> {
         std::iter::once(&self.file).chain(&self.guards).map(AsRawFd::as_raw_fd).collect()
     }

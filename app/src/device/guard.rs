@@ -1,11 +1,11 @@
-//! The guard of a store for the whole host: what a store lies on is locked too, down to the bottom of loop devices, partitions and stacks. So
-//! two servers never have one store, by whatever paths they came to it.
+//! The guard of a store for the whole host: what a store lies on is locked too, down to the bottom of loop devices, partitions and stacks.
+//! So two servers never have one store, by whatever paths they came to it.
 //!
-//! 1. The locks are on ranges of bytes, and belong to open files (OFD locks): volumes in two partitions of one file, or at two offsets of it,
-//!    do not meet. They are on inodes, so no run directory, name, mount or mount namespace matters.
+//! 1. The locks are on ranges of bytes, and belong to open files (OFD locks): volumes in two partitions of one file, or at two offsets of
+//!    it, do not meet. They are on inodes, so no run directory, name, mount or mount namespace matters.
 //! 2. A whole block device is also claimed (`O_EXCL`): the kernel knows that claim by the device, whatever node it was opened by.
-//! 3. Only device-mapper, md and their like know which bytes below them a device of theirs has. Their users lock what is below together, against
-//!    everybody who has it alone; the drivers themselves have claimed the devices that they use.
+//! 3. Only device-mapper, md and their like know which bytes below them a device of theirs has. Their users lock what is below together,
+//!    against everybody who has it alone; the drivers themselves have claimed the devices that they use.
 //! 4. What cannot be opened is not locked, and said so: it is no reason to refuse a store that can be used.
 //!
 //! The files are held as long as I/O may be under way (R7): see [`Backing::files`](super::backing::Backing::files).

@@ -1,6 +1,6 @@
 //! The lock on a backing store (R7): held by the open file that carries the I/O, so that a dead server's last requests are over before the
-//! next server begins. The kernel lets go of it when the last request on that open file has ended, whatever became of the process. What the store
-//! lies on is locked besides (`guard.rs`).
+//! next server begins. The kernel lets go of it when the last request on that open file has ended, whatever became of the process. What the
+//! store lies on is locked besides (`guard.rs`).
 
 use super::guard::guard;
 use super::open_error::OpenError;

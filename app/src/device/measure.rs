@@ -68,8 +68,8 @@ fn direct_alignment(file: &File, is_block: bool) -> Result<(u64, u64), Errno> {
     }
 }
 
-/// Writes what the page cache holds of a store that is newer, and drops all of it: what a failed write has left there is marked as written, and a read
-/// would believe it. It is dropped even where the writing fails.
+/// Writes what the page cache holds of a store that is newer, and drops all of it: what a failed write has left there is marked as written,
+/// and a read would believe it. It is dropped even where the writing fails.
 pub(super) fn drop_cached(file: &File, kind: Kind) -> Result<(), Errno> {
     let written = rustix::fs::fdatasync(file);
     let dropped = match kind {

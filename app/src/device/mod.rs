@@ -2,11 +2,11 @@
 //!
 //! 1. A [`Device`] carries out commands in any order and answers each exactly once, with the memory it was lent.
 //! 2. Nobody changes a buffer while its command is under way (R6): a read owns its buffer, a write shares frozen ones.
-//! 3. A flush says that it is done only when everything that was completed before its submission is durable (A1). Nothing is retried after an
-//!    error, except what a signal interrupted and the rest of a transfer that the kernel cut short (A5).
+//! 3. A flush says that it is done only when everything that was completed before its submission is durable (A1). Nothing is retried after
+//!    an error, except what a signal interrupted and the rest of a transfer that the kernel cut short (A5).
 //! 4. A write with FUA says that it is done only when its own bytes are durable.
-//! 5. The lock on a backing store is held by the very open file that carries the I/O, and the locks on what it lies on are held as long (R7), see
-//!    [`backing::Backing`].
+//! 5. The lock on a backing store is held by the very open file that carries the I/O, and the locks on what it lies on are held as long
+//!    (R7), see [`backing::Backing`].
 
 pub mod backing;
 mod commands;
@@ -19,6 +19,7 @@ pub mod measure;
 mod open_error;
 pub mod paced;
 pub mod plain;
+mod registered;
 pub mod room;
 pub mod signature;
 mod span;

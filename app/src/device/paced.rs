@@ -1,8 +1,8 @@
 //! A store slowed to the pace of a model, so that what flash would do can be measured where there is none.
 //!
 //! 1. A command is over when the store has carried it out and the model would have, whichever is later: never faster than the model.
-//! 2. The model's times count from submission, in the order of submission (`trace/src/model.rs`); how busy the store is changes nothing about
-//!    them.
+//! 2. The model's times count from submission, in the order of submission (`trace/src/model.rs`); how busy the store is changes nothing
+//!    about them.
 //! 3. A wait is slept through but for its last part, as long as sleeps here are too long, at most `SPIN_NS_MAX`: that part is spent looking
 //!    at the clock.
 

@@ -13,7 +13,8 @@ const LOOK_CLOSELY: Duration = Duration::from_millis(50);
 const FEW_BLOCKS: u64 = (2 << 30) / BLOCK_BYTES;
 /// Short is less than one part in so many of the file system.
 const SHORT_PART: u64 = 8;
-/// Out is less than one part in so many of it, within bounds: what is under way, and the log and pages of what was let in, has to find room.
+/// Out is less than one part in so many of it, within bounds: what is under way, and the log and pages of what was let in, has to find
+/// room.
 const OUT_PART: u64 = 64;
 const OUT_BYTES: (u64, u64) = (8 << 20, 256 << 20);
 

@@ -98,7 +98,8 @@ impl DeviceNumber {
     }
 }
 
-/// What the queue of a device says of itself, by the device's directory. A partition has no queue of its own; its parent directory is the disk's.
+/// What the queue of a device says of itself, by the device's directory. A partition has no queue of its own; its parent directory is the
+/// disk's.
 fn queue_says(directory: &Path, what: &str) -> Option<String> {
     ["queue", "../queue"]
         .iter()

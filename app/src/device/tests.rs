@@ -295,8 +295,8 @@ fn no_call_is_lost() {
     });
 }
 
-/// Whether the kernel's lists name every process of this machine. In a PID namespace of one's own, as in most containers, they leave out what is
-/// held by processes that live elsewhere or have ended.
+/// Whether the kernel's lists name every process of this machine. In a PID namespace of one's own, as in most containers, they leave out
+/// what is held by processes that live elsewhere or have ended.
 fn sees_every_process() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
 }

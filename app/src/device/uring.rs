@@ -1,7 +1,7 @@
 //! The io_uring back-end: one thread owns the ring, submits in batches and reaps completions.
 //!
-//! 1. Only the ring's thread touches the ring. Others queue commands, and wake it if it sleeps; one system call then submits the whole batch and
-//!    waits for the first completion.
+//! 1. Only the ring's thread touches the ring. Others queue commands, and wake it if it sleeps; one system call then submits the whole
+//!    batch and waits for the first completion.
 //! 2. A slot keeps the memory of its command until the kernel has answered, whatever happens meanwhile.
 //! 3. Reads and writes are done by the ring; a discard, which the kernel may take long over, by a thread beside it.
 
@@ -10,6 +10,7 @@ use super::commands::admit;
 use super::facts::{Facts, StorePlace};
 use super::interface::{Command, Completed, Completions, DEPTH, Device, Sink, Work};
 use super::plain::Plain;
+use super::registered::Registered;
 use super::transfer::{Direction, ended, pieces};
 use crate::memory::pool::Pool;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -372,31 +373,4 @@ impl Slot {
 
 fn length_of(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).expect("a request is below 4 GiB")
-}
-
-/// Which arenas of the pool the kernel knows, so that it need not look up and pin their pages for each transfer.
-struct Registered {
-    has: Vec<bool>,
-    may_more: bool,
-}
-
-impl Registered {
-    /// The place of a buffer's arena among the registered ones; registers it where that is possible.
-    fn index(&mut self, tag: u32, ring: &IoUring, pool: &Pool) -> Option<u16> {
-        let number = tag.checked_sub(1)?;
-        let has = self.has.get_mut(number as usize)?;
-        if !*has && self.may_more {
-            let (memory, length) = pool.arena(tag)?;
-            let vector = [libc::iovec { iov_base: memory.cast(), iov_len: length }];
-            // SAFETY: arenas stay where they are while the pool lives, and the reactor, which owns the ring, holds the pool.
-            match unsafe { ring.submitter().register_buffers_update(number, &vector, None) } {
-                Ok(()) => *has = true,
-                Err(error) => {
-                    tracing::debug!(%error, number, "no more buffers can be registered with io_uring");
-                    self.may_more = false;
-                }
-            }
-        }
-        has.then(|| u16::try_from(number).expect("registered places are few"))
-    }
 }

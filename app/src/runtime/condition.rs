@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 pub struct Condition {
     /// The process that serves.
     pub pid: u32,
-    /// `opening`, or that and how far it is, `serving`, `full` while writes find no room, or `read-only` after the device failed or by wish.
+    /// `opening`, or that and how far it is, `serving`, `full` while writes find no room, or `read-only` after the device failed or by
+    /// wish.
     pub state: String,
     /// Size as clients see it.
     pub bytes: u64,

@@ -20,8 +20,8 @@ impl Written<'_> {
     }
 }
 
-/// The digests of several writes, one for each frame of each: [`Digest::Partial`] where a write does not cover the block. All blocks are named
-/// together, which is cheaper than one by one.
+/// The digests of several writes, one for each frame of each: [`Digest::Partial`] where a write does not cover the block. All blocks are
+/// named together, which is cheaper than one by one.
 #[must_use]
 pub fn of_writes(fingerprinter: &Fingerprinter, writes: &[Written<'_>]) -> Vec<Vec<Digest>> {
     let whole: Vec<&[u8; BLOCK_SIZE]> =

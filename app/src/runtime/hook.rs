@@ -1,7 +1,7 @@
 //! A command of the owner's that hears of warnings: it may mail, trim or make room.
 //!
-//! 1. It runs beside the server, never in the way of a request, one at a time. Of warnings that come while it runs the latest alone is told after it: a
-//!    command that does not end hears of nothing more.
+//! 1. It runs beside the server, never in the way of a request, one at a time. Of warnings that come while it runs the latest alone is told
+//!    after it: a command that does not end hears of nothing more.
 //! 2. It hears of each notice once, not of each write.
 
 use crate::supervision::start::Start;

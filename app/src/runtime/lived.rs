@@ -5,8 +5,8 @@ use onefold_engine::format::Lifetime;
 use onefold_engine::interface::Class;
 use serde::{Deserialize, Serialize};
 
-/// Everything since the volume was created, in units of 4 KiB. Each update of the superblock has all of it; what was counted after the last one of a
-/// server that was killed (in mode `log` they come with checkpoints, in mode `ordered` with recounts and the close) is missing.
+/// Everything since the volume was created, in units of 4 KiB. Each update of the superblock has all of it; what was counted after the last
+/// one of a server that was killed (in mode `log` they come with checkpoints, in mode `ordered` with recounts and the close) is missing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Lived {
     pub client_units: u64,

@@ -14,6 +14,7 @@ pub mod ring;
 pub mod said;
 pub mod tally;
 pub mod timer;
+mod todo;
 pub mod verdict;
 pub mod volume;
 pub mod volume_counts;

@@ -94,7 +94,8 @@ impl Notices {
         kept.push_back(Kept { said: Said::now(text), about });
     }
 
-    /// What is kept and still true, and what this process has warned of, in lines; newest last. `used_percent`: of the data blocks, where it is known.
+    /// What is kept and still true, and what this process has warned of, in lines; newest last. `used_percent`: of the data blocks, where
+    /// it is known.
     #[must_use]
     pub fn all(&self, used_percent: Option<u64>) -> Vec<String> {
         lines(self.kept().iter().filter(|kept| kept.about.is_true(used_percent)).map(|kept| kept.said.clone()).collect())

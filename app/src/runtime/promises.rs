@@ -1,7 +1,7 @@
 //! Keeping the promises of a volume whose clients outlive its server: the engine says what is promised, the [ring](super::ring) holds it.
 //!
-//! 1. A ring belongs to one incarnation of the volume and is named after it. What the last server left open is copied into the new ring before
-//!    the engine's first step; so whichever incarnation the superblock shows after a kill, the ring of that name holds everything.
+//! 1. A ring belongs to one incarnation of the volume and is named after it. What the last server left open is copied into the new ring
+//!    before the engine's first step; so whichever incarnation the superblock shows after a kill, the ring of that name holds everything.
 //! 2. Copied promises stay until the engine has said that they are durable; the others until their epoch is.
 //! 3. A content gives its place in the ring back when a later promise for its LBN stands, or its epoch is durable.
 //! 4. A ring that could not take a promise is taken away: then the next server knows that it does not know.
@@ -233,7 +233,8 @@ mod tests {
         assert!(promised(Record::Link { lbn: first, pbn: Pbn(1), slot: 255, proof }).is_some(), "the engine knows its slots");
     }
 
-    /// Two servers are killed, one behind the other, and the second has made nothing durable: the third knows the store by what the first left.
+    /// Two servers are killed, one behind the other, and the second has made nothing durable: the third knows the store by what the first
+    /// left.
     #[test]
     fn a_ring_takes_over_what_its_store_is_known_by() {
         use onefold_engine::fingerprint::Algorithm;

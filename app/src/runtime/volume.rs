@@ -2,9 +2,9 @@
 //!
 //! 1. The engine is touched only under the lock; nothing under the lock waits. Digests are made before it is taken, I/O is submitted and
 //!    clients are answered after it is released.
-//! 2. Whoever brings events, a front-end's thread with a batch of requests or a device's with a batch of completions, feeds them all under one
-//!    hold of the lock and carries out what comes of them. Large writes are left to the device's thread, which takes them before anything that
-//!    arrived later; what is to be compressed of them, to a thread of its own.
+//! 2. Whoever brings events, a front-end's thread with a batch of requests or a device's with a batch of completions, feeds them all under
+//!    one hold of the lock and carries out what comes of them. Large writes are left to the device's thread, which takes them before
+//!    anything that arrived later; what is to be compressed of them, to a thread of its own.
 //! 3. Each request is answered once, by the `done` that came with it.
 //! 4. A panic of the engine ends the process: what it holds in memory is not to be trusted any more.
 
@@ -18,6 +18,7 @@ use super::recording::entry::Asked;
 use super::recording::tap::{Tap, content_of};
 use super::tally::Tally;
 use super::timer::Timer;
+use super::todo::{Done, Todo};
 use super::verdict::verdict;
 use super::volume_counts::{self, VolumeCounts};
 use super::{Closing, Served};
@@ -26,10 +27,10 @@ use crate::device::{Command, Completed, Completions, Device, Work};
 use crate::memory::pool::Pool;
 use crate::target::{Incoming, SharedTarget, Target, TargetInfo, together};
 use onefold_engine::Engine;
-use onefold_engine::buffer::{BufferMut, Home, Slice};
+use onefold_engine::buffer::{BufferMut, Home};
 use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::format::{CommitMode, Superblock};
-use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Reply, Request, RequestId};
+use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Request, RequestId};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
@@ -37,10 +38,9 @@ use slab::Slab;
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A batch with a write of so many bytes is left to the device's thread: whoever received it goes on receiving. Less is over before that thread begins.
+/// A batch with a write of so many bytes is left to the device's thread: whoever received it goes on receiving. Less is over before that
+/// thread begins.
 const LEFT_BYTES_MIN: u64 = 64 << 10;
-
-type Done = Box<dyn FnOnce(Reply) + Send>;
 
 /// A volume as a target.
 pub struct Volume {
@@ -74,24 +74,14 @@ struct Core {
     closed: Option<bool>,
 }
 
-/// What is to be done once the lock is released.
-#[derive(Default)]
-struct Todo {
-    commands: Vec<Command>,
-    answers: Vec<(Done, Reply)>,
-    digests: Vec<(IoId, Slice)>,
-    compressions: Vec<(IoId, Slice)>,
-    asks_again: bool,
-}
-
 thread_local! {
     /// Vectors that each thread uses again and again.
     static SPARE: RefCell<(Vec<Event>, Todo)> = RefCell::default();
 }
 
 impl Volume {
-    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once. `promises`: where clients outlive their
-    /// server, with what the last one left. `notices` are told of what its owner should hear of.
+    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once. `promises`: where clients outlive
+    /// their server, with what the last one left. `notices` are told of what its owner should hear of.
     ///
     /// # Panics
     /// When the system has no more threads.

@@ -107,8 +107,8 @@ pub struct Space {
     pub free_blocks: u64,
     /// Blocks of clients' content, each LBN once, zeros aside; nothing where it is not known.
     pub mapped_blocks: Option<u64>,
-    /// What clients have overwritten or discarded, durably, and is still counted in these: of the mapped ones, and of the unique and shared ones that
-    /// nothing else holds. A later commit takes it out.
+    /// What clients have overwritten or discarded, durably, and is still counted in these: of the mapped ones, and of the unique and shared
+    /// ones that nothing else holds. A later commit takes it out.
     pub unmapped_blocks: u64,
     pub freed_blocks: u64,
     /// Units without slots that the log keeps, and blocks that it keeps for coming units; nothing where there is no log.

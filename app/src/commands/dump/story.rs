@@ -1,4 +1,5 @@
-//! The story of one block: what the tables say of it, with what a live log says besides, whether its content agrees, and what of the log it holds.
+//! The story of one block: what the tables say of it, with what a live log says besides, whether its content agrees, and what of the log it
+//! holds.
 
 use super::unit::UnitStory;
 use crate::commands::check::Medium;

@@ -1,11 +1,12 @@
 //! Requests that were taken from the kernel, and their answers.
 //!
-//! 1. An answer leaves through a channel that brought its request; the kernel looks for it nowhere else. Of a request that came more than once it knows
-//!    one number in one channel, and which thread received its copy last nobody can tell: an answer is tried in each place until the kernel takes it.
-//! 2. Each request is answered exactly once: an [`Answer`] that is dropped says EIO. Or it is sent back: then the kernel has it, with its bytes, until
-//!    it is asked to send again.
-//! 3. What is sent again while it is in hand is not carried out a second time beside the first, nor is a copy that is looked at only when another was
-//!    answered: a write that was answered could else be done once more over a later one.
+//! 1. An answer leaves through a channel that brought its request; the kernel looks for it nowhere else. Of a request that came more than
+//!    once it knows one number in one channel, and which thread received its copy last nobody can tell: an answer is tried in each place
+//!    until the kernel takes it.
+//! 2. Each request is answered exactly once: an [`Answer`] that is dropped says EIO. Or it is sent back: then the kernel has it, with its
+//!    bytes, until it is asked to send again.
+//! 3. What is sent again while it is in hand is not carried out a second time beside the first, nor is a copy that is looked at only when
+//!    another was answered: a write that was answered could else be done once more over a later one.
 //! 4. A request that is sent back when its copy was dropped already is asked for once more: the kernel believes that the copy is in hand.
 
 use super::channel::{Channel, Sent};
@@ -89,7 +90,8 @@ impl InHand {
         }
     }
 
-    /// Has requests sent again that were sent back when their copies had been dropped already. At most so often: each such call makes copies of all.
+    /// Has requests sent again that were sent back when their copies had been dropped already. At most so often: each such call makes
+    /// copies of all.
     pub fn ask_for_lost(&self) {
         loop {
             let is_idle = |state: &mut State| state.lost.strong_count() == 0 && !state.is_over;

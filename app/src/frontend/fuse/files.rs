@@ -11,8 +11,8 @@ use onefold_engine::interface::Op;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use rustix::io::Errno;
 
-/// The name of a session's file, from what its loop device is known by. The kernel shows it as the file behind that device (`losetup --list`), and
-/// programs take two devices over files of one name for the same: so each volume's has its own.
+/// The name of a session's file, from what its loop device is known by. The kernel shows it as the file behind that device (`losetup
+/// --list`), and programs take two devices over files of one name for the same: so each volume's has its own.
 #[must_use]
 pub fn disk_name(tag: &str) -> String {
     let mut name = tag.replace('/', "-");

@@ -39,7 +39,8 @@ const _: () = assert!(size_of::<Config>() == 304);
 /// How long to wait for users that only look (udev probes each new device) and for the kernel to let go.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes a loop device of the opened file and returns its path. `tag` (63 bytes at most) is what [`find`] knows it by; `sector_bytes` is 512 or
+/// Makes a loop device of the opened file and returns its path. `tag` (63 bytes at most) is what [`find`] knows it by; `sector_bytes` is
+/// 512 or
 /// 4096. It stays until [`detach`].
 ///
 /// The kernel asks the file system below for this, so the server has to be running; and it must not be done by a process that holds the
@@ -143,9 +144,9 @@ pub fn clear_dead(tag: &str) {
     }
 }
 
-/// Flushes a loop device and takes it away; with that the session below it ends, too. Says why it could not be flushed, if so: it goes all the same,
-/// since the kernel keeps nothing that it could not write, and a second try would only seem to succeed. `before_flush` is called when nobody else uses
-/// the device.
+/// Flushes a loop device and takes it away; with that the session below it ends, too. Says why it could not be flushed, if so: it goes all
+/// the same, since the kernel keeps nothing that it could not write, and a second try would only seem to succeed. `before_flush` is called
+/// when nobody else uses the device.
 ///
 /// # Errors
 /// When it is in use (mounted, or open for more than a look): then it stays.

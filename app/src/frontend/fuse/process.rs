@@ -4,8 +4,8 @@ use crate::error::Error;
 use rustix::mm::MlockAllFlags;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Makes this process one that I/O may depend on: memory reclaim never waits for it, and the kernel does not choose it when memory runs out.
-/// To be called before threads start, by supervisor and server. What is refused (without the privilege) is returned by name.
+/// Makes this process one that I/O may depend on: memory reclaim never waits for it, and the kernel does not choose it when memory runs
+/// out. To be called before threads start, by supervisor and server. What is refused (without the privilege) is returned by name.
 #[must_use]
 pub fn prepare_process() -> Vec<&'static str> {
     let mut refused = Vec::new();
@@ -23,8 +23,8 @@ pub fn prepare_process() -> Vec<&'static str> {
     refused
 }
 
-/// Lets SIGTERM and SIGINT pass: a supervised server ends with its session, and whoever wants that asks the supervisor. (A service manager that
-/// signals all processes of a unit would otherwise end the server below a mounted file system.)
+/// Lets SIGTERM and SIGINT pass: a supervised server ends with its session, and whoever wants that asks the supervisor. (A service manager
+/// that signals all processes of a unit would otherwise end the server below a mounted file system.)
 ///
 /// # Errors
 /// When the system refuses.

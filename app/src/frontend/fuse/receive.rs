@@ -1,7 +1,7 @@
 //! A server thread: takes requests from the kernel, batches them, hands them to the target.
 //!
-//! 1. A write's payload is received where it will stay: whole blocks of [`Target::buffer`](crate::target::Target::buffer), aligned, with no copy, when it is one block or as
-//!    large as the last larger one was. Any other write costs one copy, into a buffer of just its size.
+//! 1. A write's payload is received where it will stay: whole blocks of [`Target::buffer`](crate::target::Target::buffer), aligned, with no
+//!    copy, when it is one block or as large as the last larger one was. Any other write costs one copy, into a buffer of just its size.
 //! 2. Memory is waited for only while this thread holds no request that it has not submitted: what is waited for may hang on those. What is
 //!    only kept ready is asked for without waiting.
 //! 3. Memory that the kernel writes to is present before the kernel is asked. A page fault in a thread that is being killed would make the
@@ -119,8 +119,8 @@ impl Receiver {
         index((self.info.request_bytes_max / BLOCK_BYTES).clamp(1, count(REQUEST_BYTES_MAX / BLOCK_SIZE)))
     }
 
-    /// Takes from the target what the next batch needs. Nothing is held unsubmitted now, so it may wait; what is kept idle must leave room for
-    /// others' requests, so it waits for one block only.
+    /// Takes from the target what the next batch needs. Nothing is held unsubmitted now, so it may wait; what is kept idle must leave room
+    /// for others' requests, so it waits for one block only.
     fn refill(&mut self) -> Result<(), Failure> {
         debug_assert!(self.batch.is_empty(), "waiting for memory with {} requests in hand", self.batch.len());
         if self.singles.is_empty() {
@@ -140,8 +140,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Receives a request: its head, then its payload's first block into a buffer of one block, its next blocks into the guess, the rest into
-    /// the spill.
+    /// Receives a request: its head, then its payload's first block into a buffer of one block, its next blocks into the guess, the rest
+    /// into the spill.
     fn receive(&mut self, channel: &Channel) -> Result<Received, Errno> {
         let single = self.singles.last_mut().expect("has_room").bytes_mut();
         let guessed: &mut [u8] = self.guess.as_mut().map_or(&mut [], |guess| &mut guess.bytes_mut()[BLOCK_SIZE..]);
@@ -242,7 +242,8 @@ impl Receiver {
         }
     }
 
-    /// A write that was received in pieces: copies it into buffers of the right size, in parts where the target takes no request that large.
+    /// A write that was received in pieces: copies it into buffers of the right size, in parts where the target takes no request that
+    /// large.
     fn write_copied(&mut self, answer: Answer, offset: u64, bytes: usize, fua: bool, written: [u8; 8]) {
         // In a block-aligned part, a part of the largest size has no unused bytes.
         let part_bytes = count(self.request_blocks_max()) * BLOCK_BYTES;

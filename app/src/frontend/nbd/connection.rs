@@ -246,8 +246,8 @@ impl Reader {
         self.submit();
         let limit = self.connection.stall + Duration::from_secs(count(length) / SPEED_MIN);
         while !missing.is_empty() {
-            // What follows the payload comes along into the inbox, which is empty now: behind a large one only the next request's head, since
-            // that one's payload, likely as large, is to go to the target's memory without passing through here.
+            // What follows the payload comes along into the inbox, which is empty now: behind a large one only the next request's head,
+            // since that one's payload, likely as large, is to go to the target's memory without passing through here.
             let wanted = missing.len();
             let mut behind = self.inbox.vacant();
             if length > DIRECT_MIN {

@@ -24,8 +24,8 @@ impl Inbox {
         self.len() == 0
     }
 
-    /// Where the next bytes go. What is left is first moved to the front: at most a request and [`DIRECT_MIN`](super::connection::DIRECT_MIN)
-    /// bytes of its payload.
+    /// Where the next bytes go. What is left is first moved to the front: at most a request and
+    /// [`DIRECT_MIN`](super::connection::DIRECT_MIN) bytes of its payload.
     pub fn vacant(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);

@@ -3,8 +3,8 @@
 //! 1. The socket of a Unix address is made in a directory that only its owner can enter, and is 0600 from the moment that it exists.
 //! 2. A socket that a dead server left behind is replaced; one that answers, and a file that is no socket, never.
 //! 3. A listening socket outlives its servers as long as any process has it open: clients that come meanwhile wait.
-//! 4. That it is over is a state of the socket itself: it is shut down. So every process that has it sees this, also one that is started later, and no
-//!    client waits any more.
+//! 4. That it is over is a state of the socket itself: it is shut down. So every process that has it sees this, also one that is started
+//!    later, and no client waits any more.
 
 use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -19,8 +19,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Connections that wait to be accepted; the kernel makes fewer of it where `net.core.somaxconn` says so. On a Unix socket a client that comes
-/// beyond them is refused at once (EAGAIN), however soon there would be room.
+/// Connections that wait to be accepted; the kernel makes fewer of it where `net.core.somaxconn` says so. On a Unix socket a client that
+/// comes beyond them is refused at once (EAGAIN), however soon there would be room.
 const BACKLOG: i32 = 4096;
 
 /// An address to listen at.
@@ -106,7 +106,8 @@ impl Listening {
         Ok(Self { descriptor: self.descriptor.try_clone()?, place: self.place.clone() })
     }
 
-    /// No client is let in from now on, by any process. Those that wait are sent away by whoever accepts them, or when the last process closes it.
+    /// No client is let in from now on, by any process. Those that wait are sent away by whoever accepts them, or when the last process
+    /// closes it.
     pub fn end(&self) {
         // It fails where it is over already.
         let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Both);
@@ -227,8 +228,8 @@ fn listen_unix(path: &Path) -> Result<(OwnedFd, Place), Error> {
     Ok((descriptor, Place { address: Listen::Unix(absolute), file: Some((made.dev(), made.ino())) }))
 }
 
-/// Creates the directory if it is missing (not those above it: a path that was mistyped makes no tree), checks that nobody else can enter it,
-/// and locks it.
+/// Creates the directory if it is missing (not those above it: a path that was mistyped makes no tree), checks that nobody else can enter
+/// it, and locks it.
 fn own_directory(directory: &Path) -> Result<OwnedFd, Error> {
     match std::fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}

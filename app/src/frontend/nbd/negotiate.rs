@@ -13,8 +13,8 @@ pub const OPTION_BYTES_MAX: u32 = 8 << 10;
 const OPTION_SKIP_MAX: u32 = 1 << 20;
 /// The most options in one handshake.
 const OPTIONS_MAX: usize = 256;
-/// The longest read or write that is served, in bytes: what clients assume that do not ask. Of a refused write it is also the longest payload that
-/// is read and thrown away.
+/// The longest read or write that is served, in bytes: what clients assume that do not ask. Of a refused write it is also the longest
+/// payload that is read and thrown away.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
 /// The unit of a request that works best, in bytes.
 pub const PREFERRED_BYTES: u32 = 4096;

@@ -3,7 +3,8 @@
 //! 1. Whoever completes a request only appends to the queue: no system call of theirs waits for the client.
 //! 2. One thread at a time sends: the connection's writer, or whoever answered several requests in one go (then without waiting; what the
 //!    client does not take at once is left to the writer). Whoever sends takes all that is queued.
-//! 3. What a request costs counts from its arrival until its reply has left, so that a client that does not read its replies stops being served.
+//! 3. What a request costs counts from its arrival until its reply has left, so that a client that does not read its replies stops being
+//!    served.
 //! 4. A connection that broke swallows its replies; its requests in flight run to their end.
 
 use super::protocol::ErrorNumber;

@@ -1,9 +1,10 @@
-//! Reads and writes longer than the target takes at once: they are served in pieces, so that the memory of one request stays within the budget.
+//! Reads and writes longer than the target takes at once: they are served in pieces, so that the memory of one request stays within the
+//! budget.
 //!
 //! 1. A piece ends where a block does, or with its request: no piece makes the target merge a block that the request covers whole.
 //! 2. A write is answered once, when all its pieces are done; it failed where one of them did, and what the others wrote stays.
-//! 3. A read's pieces are sent in order, and one is asked for when the one before is queued. In structured replies other answers may come between
-//!    them; a simple reply is one stretch, so that it begins when every request before it has been answered.
+//! 3. A read's pieces are sent in order, and one is asked for when the one before is queued. In structured replies other answers may come
+//!    between them; a simple reply is one stretch, so that it begins when every request before it has been answered.
 
 use super::connection::{End, Reader};
 use super::outbox::Outbox;

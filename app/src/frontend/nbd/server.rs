@@ -31,8 +31,8 @@ pub struct Limits {
     /// Clients beyond it are sent away.
     pub connections_max: usize,
     /// Bytes of one connection's requests whose replies have not left; never more than twice the target's largest request. One request, or
-    /// one piece of a longer one, may always be in flight. A client that does not take its replies holds on to the target's memory, and this is how
-    /// much: its limit should leave others enough of what the target has for requests.
+    /// one piece of a longer one, may always be in flight. A client that does not take its replies holds on to the target's memory, and
+    /// this is how much: its limit should leave others enough of what the target has for requests.
     pub in_flight_bytes_max: u64,
     /// Memory of one connection for what it receives, besides the target's buffers; never more than the target's largest request.
     pub receive_bytes: usize,

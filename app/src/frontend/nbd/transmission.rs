@@ -142,7 +142,8 @@ impl Ticket {
         Self { cookie: head.cookie, piece, form }
     }
 
-    /// What a request or piece with so many bytes of data counts against its connection's limit, from its arrival until its reply has left, in bytes.
+    /// What a request or piece with so many bytes of data counts against its connection's limit, from its arrival until its reply has left,
+    /// in bytes.
     #[must_use]
     pub fn cost(bytes: u32) -> u64 {
         REQUEST_COST + u64::from(bytes)

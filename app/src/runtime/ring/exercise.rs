@@ -29,8 +29,8 @@ pub struct Forged {
     pub first: u64,
     pub value: u64,
     pub epoch: u64,
-    /// What stands behind it, and how many bytes it says that has. A block of a content lies in the place that `value` says, if there is one, and its
-    /// sum stands behind the record.
+    /// What stands behind it, and how many bytes it says that has. A block of a content lies in the place that `value` says, if there is
+    /// one, and its sum stands behind the record.
     pub content: Vec<u8>,
     pub content_bytes: u32,
 }
@@ -40,8 +40,8 @@ impl Forged {
     pub const KINDS: [u32; 5] = [kind::SKIP, kind::LINK, kind::ZERO, kind::UNMAP, kind::CONTENT];
 }
 
-/// The bytes of a ring file of the smallest size with these records, as many as it has room for. They begin at the tail, or where a record can begin
-/// behind it.
+/// The bytes of a ring file of the smallest size with these records, as many as it has room for. They begin at the tail, or where a record
+/// can begin behind it.
 #[must_use]
 pub fn forge(volume: [u8; 16], said: &Said, records: &[Forged]) -> Vec<u8> {
     let identity = Identity { volume, incarnation: said.incarnation, bytes: BYTES_MIN, contents: CONTENTS.into() };

@@ -1,20 +1,22 @@
 //! The acknowledgement ring: what a server promised its clients and has not made durable yet, for the server that comes after a kill.
 //!
-//! Where a device outlives its server, so do the acknowledgements that it gave: before a weak write is acknowledged, its link stands here, or, where
-//! that would name nothing that the next server finds, its content. The ring is a file in a tmpfs, mapped into memory; it survives the death of a process
-//! at any instruction, and nothing more: after a power cut there is no ring, and the promises of a flush are all there is.
+//! Where a device outlives its server, so do the acknowledgements that it gave: before a weak write is acknowledged, its link stands here,
+//! or, where that would name nothing that the next server finds, its content. The ring is a file in a tmpfs, mapped into memory; it
+//! survives the death of a process at any instruction, and nothing more: after a power cut there is no ring, and the promises of a flush
+//! are all there is.
 //!
-//! 1. A record counts from the store of its position, the last one that [`Ring::append`] does. Before it, the place of the position holds zero:
-//!    each append first writes the zero that ends the ring behind it. So nothing stale is ever taken for a record, whatever it looks like.
+//! 1. A record counts from the store of its position, the last one that [`Ring::append`] does. Before it, the place of the position holds
+//!    zero: each append first writes the zero that ends the ring behind it. So nothing stale is ever taken for a record, whatever it looks
+//!    like.
 //! 2. Records lie one behind the other and none is overwritten before it was [committed](Ring::committed).
 //! 3. Positions never repeat: they count the bytes since the ring was made, padding included.
-//! 4. What is durable stands in the first page: up to which epoch, and by which trace on the medium the next server knows that its store is the one
-//!    that was left. Two slots are written in turn, so that one of them is whole at any instruction.
-//! 5. Contents of blocks lie behind the records, in places of their own, and a record says in which: so one gives its room back as soon as a later
-//!    promise for its LBN stands ([`Ring::release`]), whatever was promised between. One that is not the last for its LBN may lie there no more, and
-//!    is not replayed.
-//! 6. A killed process leaves what its program had stored up to some instruction, in program order: a store that the compiler does not move is
-//!    not moved. A matter of the compiler only, since processors interrupt precisely.
+//! 4. What is durable stands in the first page: up to which epoch, and by which trace on the medium the next server knows that its store is
+//!    the one that was left. Two slots are written in turn, so that one of them is whole at any instruction.
+//! 5. Contents of blocks lie behind the records, in places of their own, and a record says in which: so one gives its room back as soon as
+//!    a later promise for its LBN stands ([`Ring::release`]), whatever was promised between. One that is not the last for its LBN may lie
+//!    there no more, and is not replayed.
+//! 6. A killed process leaves what its program had stored up to some instruction, in program order: a store that the compiler does not move
+//!    is not moved. A matter of the compiler only, since processors interrupt precisely.
 //!
 //! | bytes | of the first page |
 //! |---|---|
@@ -90,7 +92,8 @@ mod kind {
 /// One promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// The content of a logical block is that of a physical one, which was written completely, or that of its slot; it has this fingerprint.
+    /// The content of a logical block is that of a physical one, which was written completely, or that of its slot; it has this
+    /// fingerprint.
     Link { lbn: Lbn, pbn: Pbn, slot: u8, proof: Fingerprint },
     /// Logical blocks read as zeros, written so by the client.
     Zero { first: Lbn, blocks: Blocks },
@@ -126,8 +129,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Makes an empty ring with `bytes` for records (rounded to pages, [`BYTES_MIN`] at least), and room for so many contents, in the place of whatever
-    /// stood at `path`, which must be on a tmpfs. Until this returns, the old ring stands there. All memory is taken now.
+    /// Makes an empty ring with `bytes` for records (rounded to pages, [`BYTES_MIN`] at least), and room for so many contents, in the place
+    /// of whatever stood at `path`, which must be on a tmpfs. Until this returns, the old ring stands there. All memory is taken now.
     ///
     /// # Errors
     /// When the file cannot be made, or the tmpfs has no room.
@@ -287,8 +290,8 @@ impl Ring {
     #[allow(unsafe_code)]
     fn store(&mut self, at: usize, word: u64) {
         let place = &mut self.map[at..at + 8];
-        // SAFETY: the place is eight bytes of a mapping that we have borrowed exclusively, and it is aligned: the mapping begins on a page, and
-        // all positions are multiples of 8 (asserted).
+        // SAFETY: the place is eight bytes of a mapping that we have borrowed exclusively, and it is aligned: the mapping begins on a page,
+        // and all positions are multiples of 8 (asserted).
         let place = unsafe {
             assert!(place.as_ptr().addr() % 8 == 0);
             AtomicU64::from_ptr(place.as_mut_ptr().cast())

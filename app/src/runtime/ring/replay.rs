@@ -30,7 +30,8 @@ pub enum ReplayError {
 pub struct Replay {
     /// The volume's incarnation that they belong to.
     pub incarnation: u64,
-    /// A finished record does not match its check, and it and what followed is not replayed; or a content does not match its own. No kill explains either.
+    /// A finished record does not match its check, and it and what followed is not replayed; or a content does not match its own. No kill
+    /// explains either.
     pub damaged: bool,
     ring: Vec<u8>,
     durable: Durable,

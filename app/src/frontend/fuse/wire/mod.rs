@@ -1,10 +1,10 @@
 //! The kernel's FUSE protocol, as much of it as one file needs, byte for byte as `linux/fuse.h` has it: requests here, [`replies`] there.
 //!
-//! 1. Parsing is total: any bytes give a [`Request`] or [`Malformed`], never a panic. What a request says is checked for shape only; whether
-//!    its numbers make sense is `files`' business.
+//! 1. Parsing is total: any bytes give a [`Request`] or [`Malformed`], never a panic. What a request says is checked for shape only;
+//!    whether its numbers make sense is `files`' business.
 //! 2. All integers are the machine's own, native-endian, and every structure is a multiple of 8 bytes.
-//! 3. The fixed part of each request that we answer lies within its first [`HEAD_BYTES`] bytes, so that a write's payload, which begins right
-//!    behind them, can be received in a place of its own.
+//! 3. The fixed part of each request that we answer lies within its first [`HEAD_BYTES`] bytes, so that a write's payload, which begins
+//!    right behind them, can be received in a place of its own.
 
 pub mod replies;
 
