@@ -1,4 +1,4 @@
-//! The name of a block's content.
+//! The fingerprint of a block's content.
 //!
 //! A [`Fingerprinter`] is a pure function of a volume's algorithm and key; the runtime runs it on the thread that received the bytes.
 
@@ -13,7 +13,7 @@ use std::fmt;
 pub struct Fingerprint(pub [u8; 20]);
 
 impl Fingerprint {
-    /// From a digest of at least 16 bytes; shorter ones than 20 are padded with zeros.
+    /// The fingerprint of a digest of at least 16 bytes; shorter ones than 20 are padded with zeros.
     #[must_use]
     pub fn of_digest(digest: &[u8]) -> Self {
         let mut bytes = [0; 20];
@@ -23,16 +23,18 @@ impl Fingerprint {
         Self(bytes)
     }
 
-    /// Its first 64 bits: what tables hash by.
+    /// Its first 64 bits, by which tables hash.
     #[must_use]
     pub fn head(&self) -> u64 {
-        u64::from_le_bytes(self.0[..8].try_into().expect("eight bytes"))
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// Its first 32 bits, and 1 where they are all zero: enough to tell content that has rotted, not enough to tell contents apart.
+    /// Its first 32 bits, and 1 where they are all zero: enough to find content that has rotted, not enough to tell contents apart.
     #[must_use]
     pub fn short(&self) -> u32 {
-        u32::from_le_bytes(self.0[..4].try_into().expect("four bytes")).max(1)
+        let [a, b, c, d, ..] = self.0;
+        u32::from_le_bytes([a, b, c, d]).max(1)
     }
 }
 
@@ -42,7 +44,7 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// What is known of one block's content.
+/// The result of taking the digest of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Digest {
     /// The block was not there as a whole, so it has none.
@@ -52,7 +54,7 @@ pub enum Digest {
     Of(Fingerprint),
 }
 
-/// How fingerprints are made.
+/// The algorithm by which fingerprints are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// BLAKE3 with the volume's key: nobody outside can prepare colliding blocks or probe for known content.
@@ -67,8 +69,19 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Every algorithm, by the number that stands in the superblock.
+    /// Every algorithm, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::Blake3, Self::Sha256, Self::Sha1, Self::Md5];
+
+    /// The number that stands for it in the superblock.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        match self {
+            Self::Blake3 => 0,
+            Self::Sha256 => 1,
+            Self::Sha1 => 2,
+            Self::Md5 => 3,
+        }
+    }
 
     /// The name as users type it.
     #[must_use]
@@ -88,7 +101,7 @@ impl Algorithm {
     }
 }
 
-/// What keys are named under (BLAKE3's key derivation): the name tells nothing of the key.
+/// The context in which keys are named (BLAKE3's key derivation): the name reveals nothing of the key.
 const KEY_ID_CONTEXT: &str = "onefold 2026-11-21 name of a fingerprint key";
 
 /// An algorithm with its volume's key.
@@ -105,7 +118,7 @@ impl Fingerprinter {
         Self { algorithm, key }
     }
 
-    /// How it makes them.
+    /// The algorithm by which it makes them.
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
@@ -117,7 +130,7 @@ impl Fingerprinter {
         self.algorithm == other.algorithm && (self.algorithm.is_weak() || self.key == other.key)
     }
 
-    /// A name for its key, of 16 hexadecimal digits, that tells nothing of it; none where the algorithm takes no key.
+    /// A name for its key, of 16 hexadecimal digits, that reveals nothing of it; none where the algorithm takes no key.
     #[must_use]
     pub fn key_id(&self) -> Option<String> {
         let name = blake3::derive_key(KEY_ID_CONTEXT, &self.key);
@@ -163,7 +176,8 @@ impl Fingerprinter {
     /// The checksum of a block that is not for dedup (kind 2): XXH3-128, seeded by the key, zero-padded; never all zero.
     #[must_use]
     pub fn checksum(&self, block: &[u8; BLOCK_SIZE]) -> Fingerprint {
-        let seed = u64::from_le_bytes(self.key[..8].try_into().expect("eight bytes"));
+        let [a, b, c, d, e, f, g, h, ..] = self.key;
+        let seed = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         let sum = twox_hash::XxHash3_128::oneshot_with_seed(seed, block);
         Fingerprint::of_digest(&sum.max(1).to_le_bytes())
     }

@@ -1,4 +1,5 @@
-//! The anchor, in the superblock: the log's condensed units, and where the walk through the others begins. Recovery can begin nowhere else.
+//! The anchor, in the superblock: it names the condensed units of the log, and the place where the walk through the others begins. Recovery
+//! can begin nowhere else.
 
 use super::layout::{Field, layout};
 use super::places::{self, PLACES_BYTES, PLACES_MAX, Places};
@@ -27,43 +28,43 @@ layout! {
     RESERVED 6,
 }
 
-/// Where the walk begins, and what was known then.
+/// The place where the walk begins, and the state of the log there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
-    /// Of the next unit; from 1.
+    /// The sequence of the next unit; from 1.
     pub sequence: u64,
-    /// Of the log before it: no unit of a lower one is accepted.
+    /// The incarnation of the log before it: no unit of a lower one is accepted.
     pub incarnation: u64,
     /// The last epoch before it.
     pub epoch: Epoch,
     /// The last unit that is known to be flushed: the last one before the walk, or one that lies further.
     pub flushed_upto: u64,
-    /// Where the units from here on lie, in order; at most [`PLACES_MAX`].
+    /// The places of the units from here on, in order; at most [`PLACES_MAX`].
     pub places: Vec<Places>,
     pub barrier: Option<Barrier>,
     pub condensed: Condensed,
 }
 
-/// What units before the walk said, copied into fewer.
+/// The records of units before the walk, copied into fewer units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condensed {
     /// The last unit before those that were copied, which go up to the one before the walk; 0 where there are none.
     pub since: u64,
-    /// Where the copies lie, in order; at most [`CONDENSED_RUNS_MAX`].
+    /// The places of the copies, in order; at most [`CONDENSED_RUNS_MAX`].
     pub places: Vec<Places>,
 }
 
-/// An opening found that the log had been closed and nothing counted behind: units behind this sequence count only if they have this incarnation
-/// or a higher one.
+/// A bound that an opening sets when it finds that the log was closed and nothing behind counts: units behind this sequence count only if
+/// they have this incarnation or a higher one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Barrier {
-    /// Of the closing unit, which lies behind the anchor.
+    /// The sequence of the closing unit, which lies behind the anchor.
     pub sequence: u64,
     pub incarnation: u64,
 }
 
 impl Anchor {
-    /// Where a log of this incarnation begins in which nothing was ever written.
+    /// The anchor of a log of this incarnation in which nothing was ever written.
     #[must_use]
     pub fn of_new_log(incarnation: u64, places: Vec<Places>) -> Self {
         let (barrier, condensed) = (None, Condensed::default());
@@ -73,8 +74,8 @@ impl Anchor {
     /// Writes the field of a superblock: all zero where no log was ever begun.
     ///
     /// # Panics
-    /// When the places are too many or none that a volume can have, the barrier lies before the anchor, or
-    /// what was condensed behind it.
+    /// When there are too many places, or places that no volume can have, when the barrier lies before the anchor, or the condensed units
+    /// behind it.
     pub(super) fn encode(anchor: Option<&Self>, out: &mut [u8]) {
         out.fill(0);
         let Some(anchor) = anchor else { return };
@@ -95,7 +96,7 @@ impl Anchor {
         places::encode(&anchor.condensed.places, at::CONDENSED.of_mut(out));
     }
 
-    /// Reads the field of a superblock, which says whether the rest is zero and whether the numbers are within its bounds.
+    /// Reads the field of a superblock. The superblock checks whether the rest is zero and whether the numbers are within its bounds.
     pub(super) fn decode(bytes: &[u8]) -> Result<Option<Self>, SuperblockError> {
         if bytes.iter().all(|&byte| byte == 0) {
             return Ok(None);

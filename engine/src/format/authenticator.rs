@@ -1,18 +1,16 @@
-//! What tells the volume's own units from all else: a client may have written any bytes to any block, old units among them.
+//! The authenticator tells the volume's own units from all other blocks: a client may have written any bytes to any block, old units
+//! among them.
 //!
 //! 1. It takes the volume's key to make one, and the key shows in nothing that a client can read.
 //! 2. It covers the whole unit and its place, so that a unit's copy elsewhere is none.
 
-use super::superblock::Key;
-use super::unit::at;
+use super::key::Key;
+use super::unit::{AUTHENTICATOR_BYTES, at};
 use crate::fingerprint::Fingerprint;
 use crate::units::{BLOCK_SIZE, Pbn};
 use std::fmt;
 
-/// Bytes of an authenticator.
-pub const AUTHENTICATOR_BYTES: usize = 20;
-
-/// What its key is derived under (BLAKE3's key derivation), so that it has nothing to do with fingerprints.
+/// The context of its key in BLAKE3's key derivation, so that it has nothing to do with fingerprints.
 const CONTEXT: &str = "onefold 2026-11-22 authenticator of log units";
 
 /// Makes the authenticators of one volume.
@@ -29,8 +27,8 @@ impl Authenticator {
         Self { key: *hasher.update(&key.0).update(uuid).finalize().as_bytes() }
     }
 
-    /// Writes a unit's authenticator into its field: the beginning of the keyed BLAKE3 of the unit, with its PBN, zero-padded, in that field.
-    /// Returns it as an entry has it.
+    /// Writes a unit's authenticator into its field: the beginning of the keyed BLAKE3 of the unit with its PBN, zero-padded, in that
+    /// field. Returns the authenticator as an entry has it.
     pub fn sign(&self, pbn: Pbn, unit: &mut [u8; BLOCK_SIZE]) -> Fingerprint {
         let field = at::AUTHENTICATOR.of_mut(unit);
         field.fill(0);

@@ -1,4 +1,4 @@
-//! How client blocks lie in slots: one zstd frame each, without the header that would be the same in all of them (decision 0072).
+//! The codec of client blocks in slots: one zstd frame each, without the header that would be the same in all of them (decision 0072).
 //!
 //! 1. What is written reads back to the same block, whatever its content.
 //! 2. No input makes the decoder panic; what is not exactly one block is refused.
@@ -10,30 +10,36 @@ use std::cell::RefCell;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::{compress_bound, find_frame_compressed_size};
 
-/// How each frame would begin: the magic number; one segment, no checksum, no dictionary, the size in two bytes; 4096 less 256.
+/// The bytes with which each frame would begin: the magic number; one segment, no checksum, no dictionary, the size in two bytes; 4096 less
+/// 256.
 const HEADER: [u8; 7] = [0x28, 0xb5, 0x2f, 0xfd, 0x60, 0x00, 0x0f];
-/// What fewer units cost least processor time at.
+/// The level at which fewer units cost the least processor time.
 const LEVEL: i32 = 1;
 
 /// Bytes of a block that are looked at before it is compressed.
 const SAMPLES: u32 = 1024;
-/// Of noise, the squares of how often each byte comes among the samples add up to this on average, ...
+/// The average sum, over all values of a byte, of the square of how often it comes among the samples of noise.
 const NOISE: u32 = SAMPLES + SAMPLES * (SAMPLES - 1) / 256;
-/// ... and in one block of a thousand to so much more.
+/// The excess over that average which one block of noise in a thousand has.
 const NOISE_SPREAD: u32 = 280;
 
 thread_local! {
     // Memory that lasts, 74 and 96 KB a thread. Nothing of a block outlives its call.
     static WRITER: RefCell<(Compressor<'static>, Vec<u8>)> =
-        RefCell::new((Compressor::new(LEVEL).expect("memory for a compressor"), Vec::new()));
+        RefCell::new((ready(Compressor::new(LEVEL)), Vec::new()));
     static READER: RefCell<(Decompressor<'static>, Vec<u8>)> =
-        RefCell::new((Decompressor::new().expect("memory for a decompressor"), Vec::new()));
+        RefCell::new((ready(Decompressor::new()), Vec::new()));
 }
 
-/// The block in at most `most` bytes; none where it does not come to so few. Who asks has looked whether it is noise ([`looks_random`]).
+/// A context of zstd that was just made.
+fn ready<T>(context: std::io::Result<T>) -> T {
+    context.expect("a context of zstd fails for want of memory only")
+}
+
+/// The block in at most `most` bytes; none where it takes more. The caller has looked whether it is noise ([`looks_random`]).
 ///
 /// # Panics
-/// Where there is no memory.
+/// When there is no memory.
 #[must_use]
 pub fn compress(block: &[u8; BLOCK_SIZE], most: usize) -> Option<Vec<u8>> {
     WRITER.with_borrow_mut(|(writer, frame)| {
@@ -45,10 +51,11 @@ pub fn compress(block: &[u8; BLOCK_SIZE], most: usize) -> Option<Vec<u8>> {
     })
 }
 
-/// The block that [`compress`] made `data` of. False where `data` are anything else than one block; `out` is undefined then.
+/// Writes the block that [`compress`] made `data` of to `out`. False where `data` are anything else than one block; `out` is undefined
+/// then.
 ///
 /// # Panics
-/// Where there is no memory.
+/// When there is no memory.
 #[must_use]
 pub fn decompress(data: &[u8], out: &mut [u8; BLOCK_SIZE]) -> bool {
     if data.len() > BLOCK_SIZE {
@@ -64,8 +71,8 @@ pub fn decompress(data: &[u8], out: &mut [u8; BLOCK_SIZE]) -> bool {
     })
 }
 
-/// Whether each byte comes about as often as any other, so that hardly anything could be saved: the quick way out. Of 16 bytes four are looked
-/// at, at each place of a word once, so that numbers whose low bytes are noise do not pass for it.
+/// Whether each byte comes about as often as any other, so that hardly anything could be saved. It is a quick way out: it looks at four of
+/// 16 bytes, at each place of a word once, so that numbers whose low bytes are noise do not pass for it.
 #[must_use]
 pub fn looks_random(block: &[u8; BLOCK_SIZE]) -> bool {
     // Four tables: a byte that comes twice in a row does not wait for its own count.

@@ -1,8 +1,8 @@
-//! The four copies of the superblock: where they lie, which one is written when, which one counts.
+//! The four copies of the superblock: their places, which one an update writes, and which one counts.
 //!
 //! 1. Copies 0 and 1 lie at the front, 2 and 3 at the end of the volume, which is not always the end of the device.
-//! 2. An update writes one front and one end copy; the other pair stays whole, whatever becomes of it. The first update of an opening goes to
-//!    the pair with fewer sound copies.
+//! 2. An update writes one front and one end copy; the other pair stays whole, whatever becomes of it. The first update of an opening goes
+//!    to the pair with fewer sound copies.
 //! 3. Copies compete by generation only within one UUID, that of the first copy that is sound.
 //! 4. A copy that a newer program wrote is not passed over in favour of an older one.
 
@@ -10,16 +10,16 @@ use super::geometry::VOLUME_BYTES_MIN;
 use super::superblock::{MAGIC, Superblock, SuperblockError, VERSION, at};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
 
-/// How many copies there are.
+/// The number of copies.
 pub const COPIES: usize = 4;
 
-/// How many of them lie at the front, one behind the other.
+/// The number of copies at the front, one behind the other.
 pub const FRONT_COPIES: usize = 2;
 
 /// One page of a device, or none where it could not be read.
 pub type Page<'a> = Option<&'a [u8; BLOCK_SIZE]>;
 
-/// Where the copies of a volume of `device_bytes` lie. A device with no room for four has some of them at one place, and no volume.
+/// The places of the copies of a volume of `device_bytes`. A device with no room for four has some of them at one place, and no volume.
 #[must_use]
 pub fn copies(device_bytes: Bytes) -> [Bytes; COPIES] {
     let end = device_bytes.get() / BLOCK_BYTES * BLOCK_BYTES;
@@ -32,7 +32,7 @@ pub const fn pair_of(generation: u64) -> [usize; 2] {
     if generation % 2 == 0 { [0, 2] } else { [1, 3] }
 }
 
-/// Where the end copies lie, as the front copies say; where these are of no use, at the end of the device.
+/// The places of the end copies, as the front copies say; where these are of no use, the end of the device.
 #[must_use]
 pub fn end_copies(front: [Page; 2], device_bytes: Bytes) -> [Bytes; 2] {
     let sound = front.iter().enumerate().filter_map(|(i, page)| Superblock::decode((*page)?, i).ok());
@@ -41,7 +41,8 @@ pub fn end_copies(front: [Page; 2], device_bytes: Bytes) -> [Bytes; 2] {
     [a, b]
 }
 
-/// The size that a page gives its volume if it looks like a superblock at all, sound or not: formatting over it destroys that volume's copies.
+/// The size that a page gives its volume if it looks like a superblock at all, sound or not. Formatting over it destroys the copies of that
+/// volume.
 #[must_use]
 pub fn claimed_bytes(page: &[u8; BLOCK_SIZE]) -> Option<Bytes> {
     (at::MAGIC.of(page) == MAGIC).then(|| Bytes(at::DEVICE_BYTES.get(page)))
@@ -51,7 +52,7 @@ fn newest_of_first_uuid(sound: impl Iterator<Item = Superblock>) -> Option<Super
     sound.reduce(|best, next| if next.uuid == best.uuid && next.generation > best.generation { next } else { best })
 }
 
-/// What became of one copy.
+/// The state of one copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyState {
     /// Sound; the newest, or the one before it.
@@ -79,8 +80,9 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// The superblock to serve with. Its generation is raised by one where the next update would else go to the pair that can be relied on
-    /// more: a format or an update that was cut off, or damage, may have left one sound copy, and that one must outlive the next update.
+    /// The superblock to serve with. Its generation is raised by one where the next update would otherwise go to the pair that can be
+    /// relied on more: a format or an update that was interrupted, or damage, may have left one sound copy, and that one must outlive the
+    /// next update.
     #[must_use]
     pub fn into_service(self) -> Superblock {
         let Self { mut superblock, states } = self;
@@ -94,7 +96,7 @@ impl Chosen {
     }
 }
 
-/// Why a device cannot be opened as a volume.
+/// The reason why a device cannot be opened as a volume.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     #[error("there is no Onefold volume on it; `onefold create` makes one")]
@@ -171,7 +173,7 @@ fn refuse_newer(states: &[CopyState; COPIES], newest: Option<&Superblock>) -> Re
 fn nothing_usable(states: [CopyState; COPIES], device_bytes: Bytes) -> OpenError {
     let not_onefold = |s: &CopyState| matches!(s, CopyState::Bad(SuperblockError::NotOnefold));
     if states.iter().all(|s| *s == CopyState::Unreadable) {
-        // Where there is no room for a volume, that nothing can be read is no fault of the device.
+        // A device without room for a volume is not at fault when nothing can be read.
         if device_bytes.get() < VOLUME_BYTES_MIN { OpenError::NotOnefold } else { OpenError::Unreadable }
     } else if states.iter().all(|s| *s == CopyState::Unreadable || not_onefold(s)) {
         OpenError::NotOnefold

@@ -1,8 +1,8 @@
 //! Counters on the medium: epochs, sequences of log units, incarnations, attachments, and updates of the superblock.
 //!
 //! 1. None of them ever repeats, so none may wrap: no counter that is read is above [`COUNTER_MAX`], and none is written that is.
-//! 2. A volume is written until one of its counters has come to [`COUNTER_STOP`]. From then on it can be read only. What lies between the two is for
-//!    what is under way at that moment: an epoch to be committed, pages to be written, the volume to be closed.
+//! 2. A volume is written until one of its counters has come to [`COUNTER_STOP`]. From then on it can be read only. The numbers between the
+//!    two are for work that is under way at that moment: an epoch to be committed, pages to be written, the volume to be closed.
 //!
 //! A million epochs a second come to the stop after 146,000 years: only damage, or somebody's intent, brings a volume there.
 

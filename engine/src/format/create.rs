@@ -1,10 +1,10 @@
 //! Formatting a volume, as an ordered list of steps ("Opening, formatting, growing" in `docs/ordering.md`).
 //!
-//! 1. Every copy of a superblock that could be found, of a volume that was there before too, is gone durably before anything else changes: a
-//!    format that was cut off leaves no volume, never half of one.
+//! 1. Every copy of a superblock that could be found, of a volume that was there before too, is gone durably before anything else changes.
+//!    So a format that was interrupted leaves no volume, never half of one.
 //! 2. The metadata is durably blank before a superblock says that there is a volume.
-//! 3. The pair of copies that the first update leaves alone is durable before the other is written: a format that was cut off between them
-//!    leaves a volume that opens, and whose opening does not overwrite the only copy that can be found.
+//! 3. The pair of copies that the first update leaves alone is durable before the other is written: a format that was interrupted between
+//!    them leaves a volume that opens, and whose opening does not overwrite the only copy that can be found.
 //! 4. The guard block, where there is one, is durable before that too.
 //! 5. Pages of *written* are sealed from the beginning: zeros are never trusted there.
 
@@ -40,7 +40,7 @@ pub fn format<'a>(superblock: &'a Superblock, device_bytes: Bytes, old_volumes: 
     format_guarded(superblock, None, device_bytes, old_volumes)
 }
 
-/// As [`format()`]; a guarded volume has to come with what its guard block is to say.
+/// The steps of [`format()`], for a guarded volume too, which comes with the content of its guard block.
 ///
 /// # Panics
 /// When only one of superblock and guard says that the volume is guarded.
@@ -54,7 +54,7 @@ pub fn format_guarded<'a>(
     let geometry = &superblock.geometry;
     let zero = |at| FormatStep::Zero { at, length: Bytes(BLOCK_BYTES) };
     let old = places_of_copies([device_bytes].iter().chain(old_volumes), device_bytes);
-    // Where the new volume's end copies go, an old volume may have its data: they are not touched before that volume is gone.
+    // An old volume may have its data at the places of the new volume's end copies: they are not touched before that volume is gone.
     let mut own = places_of_copies([geometry.device_bytes].iter(), device_bytes);
     own.retain(|at| !old.contains(at));
     let (destroy, own) = (old.into_iter().map(zero), own.into_iter().map(zero));
@@ -96,7 +96,7 @@ pub fn format_guarded<'a>(
         .chain(flush())
 }
 
-/// Where the copies of volumes of these sizes lie on the device.
+/// The places on the device of the copies of volumes of these sizes.
 fn places_of_copies<'a>(sizes: impl Iterator<Item = &'a Bytes>, device: Bytes) -> Vec<Bytes> {
     let room = device.get() / BLOCK_BYTES * BLOCK_BYTES;
     let mut places: Vec<Bytes> = sizes.copied().flat_map(copies).filter(|at| at.get() <= room.saturating_sub(BLOCK_BYTES)).collect();

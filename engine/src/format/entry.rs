@@ -1,4 +1,4 @@
-//! The entries of the tables: where a logical block lies, what a physical block holds, how many links it has.
+//! The entries of the tables: the place of a logical block, and the content and the number of links of a physical block.
 
 use crate::fingerprint::{Digest, Fingerprint, Fingerprinter};
 use crate::units::{BLOCK_SIZE, Pbn};
@@ -43,7 +43,7 @@ pub enum BadEntry {
     Fingerprint { value: Fingerprint },
 }
 
-/// What a logical block is mapped to.
+/// The block to which a logical block is mapped, or the reason why there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MapEntry {
     /// Never written, or discarded: reads as zeros.
@@ -104,7 +104,7 @@ impl MapEntry {
     }
 }
 
-/// What a fingerprint entry says of its block. Each kind but `None` counts one in refs.
+/// The kind of a fingerprint entry. Each kind but `None` counts one in refs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing.
@@ -138,7 +138,7 @@ impl Kind {
     }
 }
 
-/// What is known of a physical block's content.
+/// The entry of a physical block that identifies its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FingerprintEntry {
     pub kind: Kind,
@@ -173,8 +173,8 @@ impl FingerprintEntry {
     /// The short name that it is, if it is one: a checksum as short as that would be the work of 2^96 blocks.
     #[must_use]
     pub fn short(&self) -> Option<u32> {
-        let (short, rest) = self.value.0.split_first_chunk().expect("an entry has more bytes");
-        (self.kind == Kind::Checksum && rest.iter().all(|&byte| byte == 0)).then(|| u32::from_le_bytes(*short))
+        let [a, b, c, d, rest @ ..] = self.value.0;
+        (self.kind == Kind::Checksum && rest.iter().all(|&byte| byte == 0)).then(|| u32::from_le_bytes([a, b, c, d]))
     }
 
     /// Whether a block's bytes are what an entry of kind 1 or 2 says; none of another kind's.

@@ -5,14 +5,14 @@
 //! 3. One guard has one encoding; reserved bytes are zero.
 
 use super::counter::COUNTER_MAX;
-use super::geometry::SUPERBLOCKS_BYTES;
-use super::layout::layout;
-use crate::units::{BLOCK_SIZE, Bytes};
+use super::layout::{Field, layout};
+use crate::units::BLOCK_SIZE;
 
-/// Where the guard block lies.
-pub const GUARD_AT: Bytes = Bytes(SUPERBLOCKS_BYTES);
-/// The bounds of the interval at which a server writes it, in milliseconds.
+pub use super::front::GUARD_AT;
+
+/// The shortest interval at which a server writes it, in milliseconds.
 pub const GUARD_MS_MIN: u32 = 1000;
+/// The longest interval at which a server writes it, in milliseconds.
 pub const GUARD_MS_MAX: u32 = 60_000;
 
 const MAGIC: [u8; 8] = *b"1FGUARD1";
@@ -33,7 +33,7 @@ layout! {
     CHECKSUM 4,
 }
 
-/// What a guard block says.
+/// The content of a guard block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
     /// The volume's.
@@ -42,7 +42,7 @@ pub struct Guard {
     pub server: [u8; 16],
     /// The kernel on which that server runs: its boot id.
     pub host: [u8; 16],
-    /// What tells the backing store from others on that host: see the app's `Facts::identity`.
+    /// The identity of the backing store on that host: see the app's `Facts::identity`.
     pub store: (u64, u64),
     /// Raised by each write; at most 2^62.
     pub sequence: u64,
@@ -58,7 +58,7 @@ pub enum GuardState {
     Served,
 }
 
-/// Why these bytes are no guard of this volume.
+/// The reason why these bytes are no guard of this volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuardError {
     #[error("it does not begin with the magic of a guard block")]
@@ -80,7 +80,7 @@ impl Guard {
         Self { uuid, server: [0; 16], host, store, sequence: 0, state: GuardState::Free }
     }
 
-    /// What the same server writes next.
+    /// The guard that the same server writes next.
     #[must_use]
     pub const fn next(self) -> Self {
         // The server's name makes it differ from what another wrote at the same number.
@@ -95,9 +95,9 @@ impl Guard {
         at::UUID.of_mut(out).copy_from_slice(&self.uuid);
         at::SERVER.of_mut(out).copy_from_slice(&self.server);
         at::HOST.of_mut(out).copy_from_slice(&self.host);
-        let (first, second) = at::STORE.of_mut(out).split_at_mut(8);
-        first.copy_from_slice(&self.store.0.to_le_bytes());
-        second.copy_from_slice(&self.store.1.to_le_bytes());
+        let (first, second) = at::STORE.halves();
+        first.set(out, self.store.0);
+        second.set(out, self.store.1);
         at::SEQUENCE.set(out, self.sequence);
         at::STATE.set(out, if self.state == GuardState::Served { SERVED } else { FREE });
         let checksum = crc32c::crc32c(&out[..at::CHECKSUM.offset]);
@@ -119,7 +119,7 @@ impl Guard {
         if at::UUID.of(bytes) != uuid {
             return Err(GuardError::OtherVolume);
         }
-        let unknown = |field: super::layout::Field| GuardError::UnknownValue { field: field.name, value: field.get(bytes) };
+        let unknown = |field: Field| GuardError::UnknownValue { field: field.name, value: field.get(bytes) };
         let state = match at::STATE.get(bytes) {
             FREE => GuardState::Free,
             SERVED => GuardState::Served,
@@ -133,13 +133,12 @@ impl Guard {
             let offset = at::RESERVED.offset + i;
             return Err(GuardError::Reserved { offset, found: bytes[offset] });
         }
-        let store = at::STORE.of(bytes).split_at(8);
-        let word = |half: &[u8]| u64::from_le_bytes(half.try_into().expect("half of the field"));
+        let (first, second) = at::STORE.halves();
         Ok(Self {
             uuid: *uuid,
             server: at::SERVER.array(bytes),
             host: at::HOST.array(bytes),
-            store: (word(store.0), word(store.1)),
+            store: (first.get(bytes), second.get(bytes)),
             sequence,
             state,
         })

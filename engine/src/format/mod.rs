@@ -1,9 +1,9 @@
-//! The medium, byte by byte; no decisions. `docs/format.md` is this module in prose, and a test compares the two.
+//! The medium, byte by byte. Nothing here makes decisions. `docs/format.md` is this module in prose, and a test compares the two.
 //!
 //! 1. All integers are little-endian; bits count from the lowest of a byte.
 //! 2. Reserved bytes are zero, and checked.
 //! 3. Every structure carries a checksum over its content and its place (A4).
-//! 4. What is decoded here is arbitrary bytes: no input makes a decoder panic.
+//! 4. Decoders get arbitrary bytes: no input makes one panic.
 
 pub mod anchor;
 pub mod authenticator;
@@ -12,8 +12,10 @@ pub mod copies;
 pub mod counter;
 pub mod create;
 pub mod entry;
+mod front;
 pub mod geometry;
 pub mod guard;
+mod key;
 pub mod layout;
 pub mod page;
 pub mod places;
@@ -21,6 +23,7 @@ pub mod record;
 pub mod superblock;
 pub mod unit;
 mod varint;
+mod version;
 
 pub use anchor::{Anchor, Barrier, CONDENSED_RUNS_MAX, Condensed};
 pub use authenticator::Authenticator;
@@ -30,8 +33,9 @@ pub use create::{FormatStep, format, format_guarded};
 pub use entry::{BadEntry, FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 pub use geometry::{Extent, ExtentKind, Geometry, GeometryError, Wish};
 pub use guard::{GUARD_AT, GUARD_MS_MAX, GUARD_MS_MIN, Guard, GuardError, GuardState};
+pub use key::Key;
 pub use page::{Opened, PageContent, PageId, Region};
 pub use places::{PLACES_BLOCKS_MAX, PLACES_BYTES, PLACES_MAX, Places};
 pub use record::{EXTENT_PART_BLOCKS_MAX, OldRun, RECORD_BYTES_MAX, Record};
-pub use superblock::{ClassTotals, CommitMode, Features, Key, Lifetime, ProtectedRange, StartSettings, Superblock, SuperblockError};
+pub use superblock::{ClassTotals, CommitMode, Features, Lifetime, ProtectedRange, StartSettings, Superblock, SuperblockError};
 pub use unit::{SLOTS_MAX, Slot, UNIT_ROOM_BYTES, Unit, UnitHeader, UnitKind, UnitWriter};

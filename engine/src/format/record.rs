@@ -1,10 +1,10 @@
-//! The records of the log: what one of them says of LBNs, blocks and fingerprints, and its bytes.
+//! The records of the log, about LBNs, blocks and fingerprints, and their bytes.
 //!
-//! 1. A record stands behind another and counts from it: LBNs from the end of the last LBNs, new blocks from the end of the last new blocks, old
-//!    blocks from the end of the last old ones. In each unit all three begin at 0, so a unit is read without any other.
+//! 1. A record stands behind another and counts from it: LBNs from the end of the last LBNs, new blocks from the end of the last new
+//!    blocks, old blocks from the end of the last old ones. In each unit all three begin at 0, so a unit is read without any other.
 //! 2. A record has one encoding, and what is decoded names only LBNs and blocks that a volume can have.
-//! 3. A run has one part or more, each with a bit that says whether another follows. So a run that does not fit a unit is cut between two parts,
-//!    and either piece is a record.
+//! 3. A run has one part or more, each with a bit that says whether another follows. So a run that does not fit a unit is cut between two
+//!    parts, and either piece is a record.
 
 mod coding;
 
@@ -37,12 +37,12 @@ pub const SHORT_NAMES_BYTES_MAX: usize = SHORT_NAMES_MAX * SHORT_NAME_SIZE;
 // A new block of a run takes no more than one that has a record of its own.
 const _: () = assert!(EXTENT_BYTES_MAX + EXTENT_PART_BYTES_MAX + SHORT_NAME_SIZE <= RECORD_BYTES_MAX);
 
-/// What a run of neighbouring LBNs was mapped to before.
+/// The blocks to which a run of neighbouring LBNs was mapped before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OldRun {
     /// The first one's block; the next has the next block, and so on. None: none of them had one.
     pub first: Option<Pbn>,
-    /// How many LBNs, at least 1.
+    /// The number of LBNs, at least 1.
     pub blocks: u64,
 }
 
@@ -58,23 +58,24 @@ pub enum Record {
     Extent { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun>, shorts: Vec<u32> },
     /// A run of LBNs that now are all `Unmapped` or all `Zero`.
     Clear { lbn: Lbn, to: MapEntry, olds: Vec<OldRun> },
-    /// The fingerprint entries of a run of blocks go, so many, at least 1.
+    /// The fingerprint entries of a run of blocks go, of one block at least.
     Removed { pbn: Pbn, blocks: u64 },
     /// A pack, which gets its entry: counts one in refs. Of a carrier the unit itself says so.
     Carrier { pbn: Pbn, authenticator: Fingerprint },
-    /// The first record behind a crash: new blocks, in order, whose content was not there. What names one of them in the units from `first` on, up
-    /// to this one, counts for nothing; `first` is 0 where there are none.
+    /// The first record behind a crash: new blocks, in order, whose content was not there. Records of the units from `first` on, up to this
+    /// one, that name one of them count for nothing; `first` is 0 where there are none.
     Closing { first: u64, lost: Vec<Pbn> },
-    /// In a condensed unit: a link to a block that is born, or to a slot of one. It counts two in refs, and the block's entry is on its page.
+    /// A link, in a condensed unit, to a block that is born, or to a slot of one. It counts two in refs, and the block's entry is on its
+    /// page.
     Born { lbn: Lbn, to: MapEntry, old: Option<Pbn> },
-    /// In a condensed unit: the same of a run of whole blocks, as long as what it replaces.
+    /// Links, in a condensed unit, to a run of whole blocks that are born, as long as the run that it replaces.
     BornRun { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun> },
-    /// In a condensed unit: the records behind are of an epoch that is later by so much.
+    /// A step, in a condensed unit: the records behind are of an epoch that is later by this number.
     Later { epochs: u64 },
 }
 
 impl Record {
-    /// Invariant 2, on the way in and on the way out.
+    /// Whether invariant 2 holds, when it is read and when it is written.
     fn is_sound(&self) -> bool {
         let ends = |first: u64, blocks: u64, end: u64| first.checked_add(blocks).is_some_and(|last| last <= end);
         let lbns = |lbn: &Lbn, blocks| ends(lbn.get(), blocks, LOGICAL_BLOCKS_MAX);
@@ -118,7 +119,7 @@ impl Record {
         }
     }
 
-    /// What is left of a run behind its first parts, if anything.
+    /// The rest of a run behind its first parts, if there is any.
     pub(super) fn behind(self, parts: usize) -> Option<Self> {
         let cut = |olds: &mut Vec<OldRun>| olds.drain(..parts).map(|run| run.blocks).sum::<u64>();
         match self {

@@ -36,13 +36,13 @@ pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// How far it is from one number to another, folded.
+/// The folded difference between one number and another.
 pub(super) const fn difference(from: u64, to: u64) -> u64 {
     let way = to.wrapping_sub(from);
     (way << 1) ^ 0u64.wrapping_sub(way >> 63)
 }
 
-/// The number that lies so far from another.
+/// The number at this folded difference from another.
 pub(super) const fn beyond(from: u64, folded: u64) -> u64 {
     from.wrapping_add((folded >> 1) ^ 0u64.wrapping_sub(folded & 1))
 }

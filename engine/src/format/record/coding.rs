@@ -29,7 +29,7 @@ const PART_FOLLOWS: u8 = 1;
 /// Encodes or decodes the records of one unit, in order.
 #[derive(Clone, Copy, Default)]
 pub(in crate::format) struct Coder {
-    /// Where LBNs, new blocks, old blocks and, in one closing record, lost blocks count from.
+    /// The numbers from which LBNs, new blocks, old blocks and, in one closing record, lost blocks count.
     lbn: u64,
     pbn: u64,
     old: u64,
@@ -37,8 +37,8 @@ pub(in crate::format) struct Coder {
 }
 
 impl Coder {
-    /// Appends a record, or as many parts of a run as `room` bytes hold. How many parts that was (0 of a record that is no run); none where
-    /// nothing fits, and nothing was appended.
+    /// Appends a record, or as many parts of a run as `room` bytes hold. Returns how many parts that was (0 of a record that is no run);
+    /// none where nothing fits, and nothing was appended.
     ///
     /// # Panics
     /// When the record is not sound (invariant 2).
@@ -46,7 +46,18 @@ impl Coder {
         assert!(record.is_sound(), "no record: {record:?}");
         let (before, begin) = (*self, out.len());
         let limit = begin + room;
-        let parts = match record {
+        let parts = self.put_record(record, limit, out);
+        if parts.is_none() || out.len() > limit {
+            *self = before;
+            out.truncate(begin);
+            return None;
+        }
+        parts
+    }
+
+    /// Appends a record whatever its length, or the parts of a run up to a length of `limit`. Returns what [`Self::encode`] does.
+    fn put_record(&mut self, record: &Record, limit: usize, out: &mut Vec<u8>) -> Option<usize> {
+        match record {
             Record::New { lbn, pbn, old, name } => {
                 out.push(NEW);
                 self.put_lbn(*lbn, 1, out);
@@ -55,34 +66,9 @@ impl Coder {
                 out.extend_from_slice(&name.encode());
                 Some(0)
             }
-            Record::Link { lbn, to, old } => {
-                out.push(match to {
-                    MapEntry::Block { slot, .. } => LINK | (slot << UPPER_SHIFT),
-                    MapEntry::Zero => LINK_ZERO,
-                    MapEntry::Unmapped | MapEntry::Lost => LINK_UNMAPPED,
-                });
-                self.put_lbn(*lbn, 1, out);
-                if let Some(pbn) = to.pbn() {
-                    self.put_pbn(pbn, 1, out);
-                }
-                self.put_old(*old, 1, out);
-                Some(0)
-            }
-            Record::Extent { lbn, pbn, olds, shorts } => {
-                out.push(EXTENT);
-                let mut rest = shorts.as_slice();
-                let parts = olds.iter().map(|&run| {
-                    let (these, others) = rest.split_at(index(run.blocks));
-                    rest = others;
-                    (run, these)
-                });
-                self.put_run(*lbn, *pbn, out, |coder, out| {
-                    coder.put_parts(parts, limit, out, |coder, (run, shorts), follows, out| {
-                        coder.put_old_run(run, follows, out);
-                        shorts.iter().for_each(|short| out.extend_from_slice(&short.to_le_bytes()));
-                    })
-                })
-            }
+            Record::Link { lbn, to, old } => self.put_link(LINK, *lbn, *to, *old, out),
+            Record::Born { lbn, to, old } => self.put_link(BORN, *lbn, *to, *old, out),
+            Record::Extent { lbn, pbn, olds, shorts } => self.put_extent((*lbn, *pbn), olds, shorts, limit, out),
             Record::BornRun { lbn, pbn, olds } => {
                 out.push(BORN_RUN);
                 self.put_run(*lbn, *pbn, out, |coder, out| coder.put_parts(olds.iter().copied(), limit, out, Self::put_old_run))
@@ -105,14 +91,6 @@ impl Coder {
                 out.extend_from_slice(&FingerprintEntry { kind: Kind::Carrier, value: *authenticator }.encode());
                 Some(0)
             }
-            Record::Born { lbn, to, old } => {
-                let MapEntry::Block { pbn, slot } = to else { unreachable!("it is sound") };
-                out.push(BORN | (slot << UPPER_SHIFT));
-                self.put_lbn(*lbn, 1, out);
-                self.put_pbn(*pbn, 1, out);
-                self.put_old(*old, 1, out);
-                Some(0)
-            }
             Record::Later { epochs } => {
                 out.push(LATER);
                 put(out, *epochs);
@@ -128,13 +106,39 @@ impl Coder {
                 self.lost = 0;
                 self.put_parts(lost.iter().copied(), limit, out, Self::put_lost)
             }
-        };
-        if parts.is_none() || out.len() > limit {
-            *self = before;
-            out.truncate(begin);
-            return None;
         }
-        parts
+    }
+
+    /// Appends a link, or a birth. `kind` is the kind of one to a block; a birth is always to a block.
+    fn put_link(&mut self, kind: u8, lbn: Lbn, to: MapEntry, old: Option<Pbn>, out: &mut Vec<u8>) -> Option<usize> {
+        out.push(match to {
+            MapEntry::Block { slot, .. } => kind | (slot << UPPER_SHIFT),
+            MapEntry::Zero => LINK_ZERO,
+            MapEntry::Unmapped | MapEntry::Lost => LINK_UNMAPPED,
+        });
+        self.put_lbn(lbn, 1, out);
+        if let Some(pbn) = to.pbn() {
+            self.put_pbn(pbn, 1, out);
+        }
+        self.put_old(old, 1, out);
+        Some(0)
+    }
+
+    /// Appends parts of a run of new blocks, each with the short names of its blocks.
+    fn put_extent(&mut self, (lbn, pbn): (Lbn, Pbn), olds: &[OldRun], shorts: &[u32], limit: usize, out: &mut Vec<u8>) -> Option<usize> {
+        out.push(EXTENT);
+        let mut rest = shorts;
+        let parts = olds.iter().map(|&run| {
+            let (these, others) = rest.split_at(index(run.blocks));
+            rest = others;
+            (run, these)
+        });
+        self.put_run(lbn, pbn, out, |coder, out| {
+            coder.put_parts(parts, limit, out, |coder, (run, shorts), follows, out| {
+                coder.put_old_run(run, follows, out);
+                shorts.iter().for_each(|short| out.extend_from_slice(&short.to_le_bytes()));
+            })
+        })
     }
 
     fn put_lbn(&mut self, lbn: Lbn, blocks: u64, out: &mut Vec<u8>) {
@@ -147,7 +151,7 @@ impl Coder {
         self.pbn = pbn.get() + blocks;
     }
 
-    /// A run of LBNs that mean a run of new blocks, in parts.
+    /// Appends a run of LBNs that mean a run of new blocks, in parts.
     fn put_run<T>(&mut self, lbn: Lbn, pbn: Pbn, out: &mut Vec<u8>, put_parts: impl FnOnce(&mut Self, &mut Vec<u8>) -> T) -> T {
         self.put_lbn(lbn, 0, out);
         self.put_pbn(pbn, 0, out);
@@ -173,8 +177,8 @@ impl Coder {
         self.lost = pbn.get() + 1;
     }
 
-    /// Appends parts up to a length of `limit`; how many there were, none if not one. That another follows is the lowest bit of a number, so the
-    /// part that turns out to be the last is mended without a change of its length.
+    /// Appends parts up to a length of `limit`. Returns how many there were; none if not one. The lowest bit of a number says that another
+    /// follows, so the part that turns out to be the last is corrected without a change of its length.
     fn put_parts<T>(
         &mut self,
         parts: impl Iterator<Item = T>,
@@ -264,7 +268,7 @@ impl Coder {
         record.is_sound().then_some(record)
     }
 
-    // What is decoded may count to anywhere until the record as a whole is judged: hence the sums modulo 2^64.
+    // The numbers that are decoded may be anything until the record as a whole is judged: hence the sums modulo 2^64.
 
     fn take_lbn(&mut self, blocks: u64, bytes: &mut &[u8]) -> Option<Lbn> {
         let lbn = beyond(self.lbn, take(bytes)?);
@@ -308,7 +312,7 @@ impl Coder {
         Some(Pbn(pbn))
     }
 
-    /// Each part takes a byte or more, so there are never many.
+    /// Takes parts up to the last. Each takes a byte or more, so there are never many.
     fn take_parts<T>(&mut self, bytes: &mut &[u8], mut take_part: impl FnMut(&mut Self, u64, &mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
         let mut parts = Vec::new();
         loop {
@@ -323,9 +327,11 @@ impl Coder {
 
 fn take_shorts(blocks: u64, bytes: &mut &[u8], out: &mut Vec<u32>) -> Option<()> {
     let blocks = index(Some(blocks).filter(|&blocks| blocks <= EXTENT_PART_BLOCKS_MAX)?);
-    let (shorts, rest) = bytes.split_at_checked(blocks * SHORT_NAME_SIZE)?;
-    *bytes = rest;
-    out.extend(shorts.chunks_exact(SHORT_NAME_SIZE).map(|short| u32::from_le_bytes(short.try_into().expect("four bytes"))));
+    for _ in 0..blocks {
+        let (short, rest) = bytes.split_first_chunk::<SHORT_NAME_SIZE>()?;
+        *bytes = rest;
+        out.push(u32::from_le_bytes(*short));
+    }
     Some(())
 }
 

@@ -1,13 +1,15 @@
-//! The bounds of a superblock's numbers, on the way in and on the way out.
+//! The bounds of a superblock's numbers, checked when it is read and when it is written.
 //!
 //! 1. Places lie in the volume.
 //! 2. Counters stop long before they could wrap ([`counter`](crate::format::counter)), and delays long before a sum with the time could.
 //! 3. What the anchor says of the log was true when the superblock was written: no counter of it is ahead of the superblock's own.
-//! 4. Each unit of the walk lies in a block of its own, so the walk has no more units than the volume has data blocks. No sequence that the anchor
-//!    names lies further ahead: neither what it knows to be flushed nor its barrier.
+//! 4. Each unit of the walk lies in a block of its own, so the walk has no more units than the volume has data blocks. No sequence that the
+//!    anchor names lies further ahead: neither the last unit that it knows to be flushed nor its barrier.
 //! 5. A guarded volume has an interval within its bounds, and no extent where its guard block lies; another has no interval.
 
-use super::{Superblock, SuperblockError, at};
+use super::content::Superblock;
+use super::error::SuperblockError;
+use super::fields::at;
 use crate::format::anchor::{Anchor, at as at_anchor};
 use crate::format::counter::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX};
 use crate::format::guard::{GUARD_MS_MAX, GUARD_MS_MIN};
@@ -28,7 +30,7 @@ impl Superblock {
         ]
     }
 
-    /// The counter for whose sake the volume can be read but not written any more, if there is one, by its name in the format, and where it stands.
+    /// The counter for whose sake the volume can be read but not written any more, if there is one: its name in the format, and its value.
     #[must_use]
     pub fn used_up(&self) -> Option<(&'static str, u64)> {
         self.counters().into_iter().find(|&(_, value)| value >= COUNTER_STOP).map(|(field, value)| (field.name, value))
@@ -69,7 +71,7 @@ impl Superblock {
         })
     }
 
-    /// Invariants 3 and 4. The counters of the superblock are within their bounds, so the sums here are too.
+    /// Checks invariants 3 and 4. The counters of the superblock are within their bounds, so the sums here are too.
     fn check_anchor(&self, anchor: &Anchor) -> Result<(), SuperblockError> {
         at_most(at_anchor::SEQUENCE, anchor.sequence, self.last_log_sequence + 1)?;
         at_most(at_anchor::INCARNATION, anchor.incarnation, self.incarnation)?;

@@ -1,15 +1,17 @@
-//! How a volume is opened unless its user says otherwise, as its superblock keeps it.
+//! The settings in a superblock, with which a volume is opened unless its user says otherwise.
 
-use super::{SuperblockError, at, one_of};
+use super::error::SuperblockError;
+use super::fields::at;
+use super::values::one_of;
 use crate::units::index;
 
-/// Which scheme makes epochs durable.
+/// The scheme that makes epochs durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommitMode {
-    /// OrderMergeDedup's: data and increments, links, decrements.
+    /// The scheme of OrderMergeDedup: data and increments, links, decrements.
     #[default]
     Ordered,
-    /// Records in the carried log; pages are written lazily.
+    /// Records go to the carried log; pages are written lazily.
     Log,
 }
 
@@ -30,13 +32,13 @@ impl CommitMode {
     }
 }
 
-/// When a write is acknowledged (OrderMergeDedup section 2.2).
+/// The moment at which a write is acknowledged (OrderMergeDedup section 2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Persistence {
-    /// On admission; durable at the next flush, FUA or periodic commit.
+    /// The write is acknowledged on admission; it is durable at the next flush, FUA or periodic commit.
     #[default]
     Weak,
-    /// After its epoch's commit.
+    /// The write is acknowledged after its epoch's commit.
     Strong,
 }
 

@@ -1,6 +1,7 @@
-//! Fills a unit, record by record.
+//! The writer of units: fills a unit, record by record.
 
-use super::{MAGIC, SLOT_BYTES, SLOTS_MAX, Slot, UNIT_ROOM_BYTES, UnitHeader, at, at_slot};
+use super::fields::{FLAG_CONTENT_FLUSHED, MAGIC, SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, at, at_slot};
+use super::{Slot, UnitHeader};
 use crate::fingerprint::Fingerprint;
 use crate::format::authenticator::Authenticator;
 use crate::format::places::{self, PLACES_BYTES, PLACES_MAX, Places};
@@ -29,10 +30,11 @@ impl UnitWriter {
         Self { places, slots: Vec::new(), data: Vec::new(), records: Vec::new(), record_count: 0, coder: Coder::default() }
     }
 
-    /// Adds a record. What did not fit comes back: all of it, or the rest of a run.
+    /// Adds a record. Returns what did not fit: all of it, or the rest of a run.
     ///
     /// # Panics
-    /// When the record names an LBN or a block that no volume has, a fingerprint of another kind than 1 or 2, a run without blocks, or `Lost`.
+    /// When the record names an LBN or a block that no volume has, a fingerprint of another kind than 1 or 2, a run without blocks, or
+    /// `Lost`.
     #[must_use = "what did not fit goes to the next unit"]
     pub fn push(&mut self, record: Record) -> Option<Record> {
         let room = self.room_left();
@@ -41,7 +43,7 @@ impl UnitWriter {
         record.behind(parts)
     }
 
-    /// Adds a compressed client block with the fingerprint of its content. Its number, from 1; none where there is no room.
+    /// Adds a compressed client block with the fingerprint of its content. Returns its number, from 1; none where there is no room.
     ///
     /// # Panics
     /// When there are no bytes, or the fingerprint has more than 158 bits.
@@ -67,19 +69,19 @@ impl UnitWriter {
         UNIT_ROOM_BYTES - PLACES_BYTES * self.places.len() - SLOT_BYTES * self.slots.len() - self.data.len() - self.records.len()
     }
 
-    /// How many slots it has, and the bytes of their data.
+    /// The number of its slots, and the bytes of their data.
     #[must_use]
     pub fn packed(&self) -> (usize, usize) {
         (self.slots.len(), self.data.len())
     }
 
-    /// How many records it has: the number of the next one.
+    /// The number of its records, which is the number of the next one.
     #[must_use]
     pub const fn record_count(&self) -> u32 {
         self.record_count
     }
 
-    /// Makes the unit for its place. Its authenticator, as a kind-3 entry has it.
+    /// Makes the unit for its place. Returns its authenticator, as a kind-3 entry has it.
     ///
     /// # Panics
     /// When the header has no meaning, a run of places is none that a volume can have, or the unit has what one of its kind
@@ -104,7 +106,7 @@ impl UnitWriter {
         at::FLUSHED_UPTO.set(out, header.flushed_upto);
         at::UNIT.set(out, u64::from(header.unit));
         at::UNITS.set(out, u64::from(header.units));
-        at::FLAGS.set(out, if header.content_flushed { super::FLAG_CONTENT_FLUSHED } else { 0 });
+        at::FLAGS.set(out, if header.content_flushed { FLAG_CONTENT_FLUSHED } else { 0 });
         let (places, rest) = out[at::LAYOUT.bytes..].split_at_mut(PLACES_BYTES * self.places.len());
         places::encode(&self.places, places);
         let (table, rest) = rest.split_at_mut(SLOT_BYTES * self.slots.len());

@@ -1,0 +1,19 @@
+//! The list of all structures on the medium.
+
+use super::field::Layout;
+use crate::format::{anchor, guard, page, places, superblock, unit};
+
+/// Every structure that `docs/format.md` shows.
+pub const LAYOUTS: &[Layout] = &[
+    superblock::at::LAYOUT,
+    superblock::at_extent::LAYOUT,
+    superblock::at_range::LAYOUT,
+    superblock::at_class::LAYOUT,
+    anchor::at::LAYOUT,
+    guard::at::LAYOUT,
+    page::at::LAYOUT,
+    page::at_place::LAYOUT,
+    unit::at::LAYOUT,
+    places::at::LAYOUT,
+    unit::at_slot::LAYOUT,
+];
