@@ -1,8 +1,9 @@
-//! Comparing blocks with what their entries say of them (`--data`).
+//! The comparison of blocks with their entries (`--data`).
 
+use super::finding::Finding;
+use super::report::Counts;
 use super::scan::Scan;
 use super::tell::Teller;
-use super::{Counts, Finding};
 use crate::buffer::BufferMut;
 use crate::fingerprint::{Digest, Fingerprinter};
 use crate::format::authenticator::Authenticator;
@@ -14,7 +15,7 @@ pub(super) struct Content {
     fingerprinter: Fingerprinter,
     authenticator: Authenticator,
     buffer: BufferMut,
-    /// With the highest slot that is linked to.
+    /// Each with the highest slot that is linked to.
     waiting: Vec<(Pbn, FingerprintEntry, u8)>,
 }
 

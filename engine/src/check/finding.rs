@@ -1,21 +1,21 @@
-//! What a check can find, each with its weight and its sentence.
+//! The findings of a check, each with its severity and its sentence.
 
 use crate::format::{CopyState, Region};
 use crate::units::{Lbn, Pbn};
 use std::fmt;
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Good to know.
     Note,
     /// Space that a recount gives back (P5).
     Garbage,
-    /// What no crash explains (P6).
+    /// Damage that no crash explains (P6).
     Damage,
 }
 
-/// Why counts are higher than the links found.
+/// The reason why counts are higher than the links found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A crash: the superblock says that garbage is possible, or that the volume was not closed.
@@ -72,7 +72,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// How much it weighs.
+    /// Its severity.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

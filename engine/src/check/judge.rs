@@ -1,11 +1,12 @@
-//! One block's count against its links.
+//! The verdict on one block: its count against its links.
 
+use super::finding::Finding;
 use super::links::Links;
-use super::{Counts, Finding};
+use super::report::Counts;
 use crate::format::{FingerprintEntry, Kind, REFS_UNKNOWN};
 use crate::units::Pbn;
 
-/// What was read of one block. `None` where its sector was damaged.
+/// One block as it was read. A part is `None` where its sector was damaged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) pbn: Pbn,
@@ -15,7 +16,7 @@ pub(super) struct Block {
     pub(super) fingerprint: Option<FingerprintEntry>,
 }
 
-/// What follows.
+/// The verdict on a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Sound,
@@ -31,7 +32,7 @@ impl Block {
         self.fingerprint.is_some_and(|f| !f.is_none())
     }
 
-    /// The count against the links (P3). A fingerprint that could not be read may be a link or none.
+    /// Compares the count with the links (P3). A fingerprint that could not be read may be a link or none.
     pub(super) fn verdict(&self) -> Verdict {
         let links = self.links.number();
         if let Some(entry) = self.fingerprint.filter(|_| links > 0) {
@@ -56,7 +57,7 @@ impl Block {
         }
     }
 
-    /// Counts it as what it is.
+    /// Counts it under its kind.
     pub(super) fn count(&self, counts: &mut Counts) {
         let class = match (self.links.number(), self.refs) {
             (1, _) => &mut counts.unique,

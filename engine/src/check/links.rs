@@ -11,7 +11,7 @@ const WHOLE: u16 = 1 << 15;
 pub(super) struct Links(u16);
 
 impl Links {
-    /// One more.
+    /// Counts one more.
     pub(super) fn add(&mut self, slot: u8) {
         let number = (self.0 & NUMBER_MAX).saturating_add(1).min(NUMBER_MAX);
         let slots = u16::from(self.slot_max().max(slot)) << NUMBER_BITS;
@@ -19,14 +19,15 @@ impl Links {
         self.0 = number | slots | whole;
     }
 
-    /// How many, up to 1023.
+    /// The number of links, up to 1023.
     pub(super) fn number(self) -> u64 {
         u64::from(self.0 & NUMBER_MAX)
     }
 
     /// The highest slot that is meant; 0 where none is.
     pub(super) fn slot_max(self) -> u8 {
-        u8::try_from((self.0 & !WHOLE) >> NUMBER_BITS).expect("five bits")
+        let [upper, _] = (self.0 & !WHOLE).to_be_bytes();
+        upper >> (NUMBER_BITS - u8::BITS)
     }
 
     /// Whether the block as a whole is meant.

@@ -1,6 +1,7 @@
-//! The live log of a volume that was not closed: what it says goes before what pages say.
+//! The live log of a volume that was not closed: its records go before the content of pages.
 
-use super::{Finding, ReadMedium};
+use super::finding::Finding;
+use super::medium::ReadMedium;
 use crate::buffer::BufferMut;
 use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -20,12 +21,12 @@ pub struct LiveLog {
 }
 
 impl LiveLog {
-    /// Of a volume whose pages say all.
+    /// The log of a volume whose pages hold everything.
     pub(super) fn none(superblock: &Superblock) -> Self {
         Self { live: Live::new(0), epoch: superblock.last_epoch, bytes_read: 0 }
     }
 
-    /// Makes a page that was read from the medium what it would be after the next opening. Whether the log says anything of it.
+    /// Makes a page that was read from the medium the page as it would be after the next opening. Returns whether the log changes it.
     pub fn put_right(&self, id: PageId, opened: &mut Opened) -> bool {
         let touches = self.live.touches(id);
         if touches {
@@ -39,7 +40,7 @@ impl LiveLog {
 /// Reads the log of a volume, if it has a live one.
 ///
 /// # Errors
-/// A part of it that was flushed is not there, cannot be read, or names what the volume does not have, or a block twice.
+/// When a part of it that was flushed is not there, cannot be read, or names what the volume does not have, or a block twice.
 pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<LiveLog, Finding> {
     let mut found = LiveLog::none(superblock);
     let Some(anchor) = superblock.anchor.clone().filter(|_| superblock.is_log_live()) else { return Ok(found) };
@@ -76,7 +77,7 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     for id in ended.pages_naming(&wrong) {
         let at = superblock.geometry.page_at(id);
         found.bytes_read += count(block.bytes().len());
-        // A page that cannot be read is told of when it is judged.
+        // A page that cannot be read is reported when it is judged.
         if medium.read(at, block.bytes_mut()).is_ok() && holds(&superblock.uuid, id, block.block(0), ended.epoch) {
             wrong.clear();
             break;
@@ -88,7 +89,7 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     Ok(found)
 }
 
-/// Whether a block holds what its record says.
+/// Whether a block holds the content that its record names.
 fn is(superblock: &Superblock, name: &FingerprintEntry, block: &BufferMut) -> bool {
     let fingerprinter = superblock.fingerprinter();
     match name.kind {

@@ -1,16 +1,17 @@
-//! The recount: all links of one window of blocks, then their counts, then the next window.
+//! The recount: reads all links of one window of blocks, then their counts, then goes on to the next window.
 
 use super::content::Content;
+use super::finding::{Cause, Finding, Severity};
 use super::judge::{Block, Verdict};
 use super::links::Links;
 use super::log::LiveLog;
+use super::medium::ReadMedium;
+use super::report::{Counts, Listener, Report};
 use super::scan::{Look, Scan};
+use super::settings::{CheckSettings, MEMORY_BYTES_MIN};
 use super::tell::{Run, Teller};
-use super::{Cause, CheckSettings, Counts, Finding, Listener, MEMORY_BYTES_MIN, ReadMedium, Report, Severity};
 use crate::format::page::SECTORS;
-use crate::format::{
-    FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, Opened, PageId, REFS_UNKNOWN, Region, Superblock,
-};
+use crate::format::{FingerprintEntry, Kind, MapEntry, Opened, PageId, REFS_UNKNOWN, Region, Superblock};
 use crate::units::{BLOCK_BYTES, Bytes, Lbn, Pbn, count, index};
 use std::ops::Range;
 
@@ -38,7 +39,7 @@ pub(super) struct Recount<'a> {
     passes: u64,
 }
 
-/// Which map pages have links at all, several to a bit where there are very many.
+/// The map pages that have links at all, several to a bit where there are very many.
 struct LinkedPages {
     bits: Vec<u64>,
     pages_per_bit: u64,
@@ -94,12 +95,12 @@ impl<'a> Recount<'a> {
         }
     }
 
-    /// What a live log says goes before what pages say.
+    /// Puts the records of a live log before the content of pages.
     pub(super) fn take_log(&mut self, log: LiveLog) {
         self.scan.take_log(log);
     }
 
-    /// What a live log says cannot be known: what it unlinks still counts.
+    /// Takes note that a live log cannot be read: links that it removes still count.
     pub(super) fn lose_log(&mut self, finding: Finding) {
         self.links_lost = true;
         self.tell(finding);
@@ -141,10 +142,10 @@ impl<'a> Recount<'a> {
         }
         let s = self.superblock;
         // Replay of a live log is exact.
-        let cut_off = !s.clean && !s.is_log_live();
+        let crashed = !s.clean && !s.is_log_live();
         let cause = if self.links_lost {
             Cause::Damage
-        } else if s.garbage_possible || cut_off {
+        } else if s.garbage_possible || crashed {
             Cause::Crash
         } else {
             Cause::None
@@ -152,7 +153,7 @@ impl<'a> Recount<'a> {
         self.tell(Finding::Garbage { blocks, excess, cause });
     }
 
-    /// The bits of *written*: those behind the last page's are not set.
+    /// Checks that the bits of *written* behind the last page's are not set.
     fn check_written(&mut self) {
         let geometry = &self.superblock.geometry;
         let pages = geometry.pages(Region::Written);
@@ -166,7 +167,7 @@ impl<'a> Recount<'a> {
         });
     }
 
-    /// The links from the map to one window of blocks. The first pass tells what is wrong with the map itself.
+    /// Counts the links from the map to one window of blocks. The first pass reports damage to the map itself.
     fn count_links(&mut self, window: &Range<u64>) {
         self.links.fill(Links::default());
         let pages = self.superblock.geometry.pages(Region::Map);
@@ -195,16 +196,18 @@ impl<'a> Recount<'a> {
                 *links_lost |= opened.damaged != 0;
             }
             for sector in 0..SECTORS {
-                let first = first + count(sector) * Region::Map.entries_per_sector();
-                let entries = geometry.logical_blocks.saturating_sub(first).min(Region::Map.entries_per_sector());
+                let per_sector = Region::Map.entries_per_sector();
+                let first_entry = count(sector) * per_sector;
+                let first = first + first_entry;
+                let entries = geometry.logical_blocks.saturating_sub(first).min(per_sector);
                 if opened.damaged & (1 << sector) != 0 {
                     counts.lost += if look == Look::First { entries } else { 0 };
                     continue;
                 }
-                for (i, bytes) in opened.content.sector(sector).chunks_exact(MAP_ENTRY_SIZE).enumerate() {
-                    let entry = MapEntry::decode(bytes.try_into().expect("an entry's bytes"));
-                    let inside = count(i) < entries;
-                    let lbn = Lbn(first + count(i));
+                for i in 0..per_sector {
+                    let entry = opened.content.stored_map(index(first_entry + i));
+                    let inside = i < entries;
+                    let lbn = Lbn(first + i);
                     match entry {
                         Ok(MapEntry::Block { pbn, slot }) if inside && pbn.get() < geometry.data_blocks && (slot == 0 || has_slots) => {
                             linked.set(id.index);
@@ -241,19 +244,16 @@ impl<'a> Recount<'a> {
         });
     }
 
-    /// The counts and fingerprints of one refs page's blocks against their links.
+    /// Compares the counts and fingerprints of one refs page's blocks with their links.
     fn judge_group(&mut self, window: &Range<u64>, first: u64) {
         let Self { superblock, scan, teller, content, counts, links, unknown, garbage, .. } = self;
         let geometry = &superblock.geometry;
         let end = geometry.data_blocks.min(first + GROUP);
         let (refs_page, _) = geometry.refs_of(Pbn(first));
-        let mut refs = None;
-        scan.pages(Region::Refs, refs_page.index..refs_page.index + 1, Look::First, teller, &mut |teller, id, opened| {
+        let refs = scan.page(refs_page, teller, |teller, opened| {
             let beyond = index(end - first)..index(GROUP);
-            beyond.filter(|&i| !matches!(opened.content.refs(i), 0 | REFS_UNKNOWN)).for_each(|i| teller.tell(bad_entry(id, i)));
-            refs = Some(opened.clone());
+            beyond.filter(|&i| !matches!(opened.content.refs(i), 0 | REFS_UNKNOWN)).for_each(|i| teller.tell(bad_entry(refs_page, i)));
         });
-        let refs = refs.expect("the page was visited");
 
         let pages = geometry.fingerprint_of(Pbn(first)).0.index..geometry.fingerprint_of(Pbn(end - 1)).0.index + 1;
         scan.pages(Region::Fingerprints, pages, Look::First, teller, &mut |teller, id, opened| {
@@ -295,14 +295,13 @@ impl<'a> Recount<'a> {
     }
 }
 
-/// A fingerprint entry, where its sector is sound. One without a meaning is told, and not known.
+/// A fingerprint entry, where its sector is sound. One without a meaning is reported, and not returned.
 fn fingerprint(teller: &mut Teller, id: PageId, opened: &Opened, i: usize, has_slots: bool) -> Option<FingerprintEntry> {
     let per_sector = index(Region::Fingerprints.entries_per_sector());
     if opened.damaged & (1 << (i / per_sector)) != 0 {
         return None;
     }
-    let bytes = &opened.content.sector(i / per_sector)[i % per_sector * FINGERPRINT_ENTRY_SIZE..][..FINGERPRINT_ENTRY_SIZE];
-    match FingerprintEntry::decode(bytes.try_into().expect("an entry's bytes")) {
+    match opened.content.stored_fingerprint(i) {
         Ok(entry) if entry.kind != Kind::Carrier || has_slots => Some(entry),
         _ => {
             teller.tell(bad_entry(id, i));

@@ -1,15 +1,16 @@
-//! Reading metadata pages in large pieces, and telling of those that are damaged.
+//! The scan of metadata pages: reads them in large pieces, and reports those that are damaged.
 
+use super::finding::Finding;
 use super::log::LiveLog;
+use super::medium::ReadMedium;
 use super::tell::{Run, Teller};
-use super::{Finding, ReadMedium};
 use crate::buffer::BufferMut;
 use crate::format::page::{SECTORS, open};
 use crate::format::{Opened, PageContent, PageId, Region, Superblock};
 use crate::interface::IoFailure;
-use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, count, index};
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, Epoch, count, index};
 
-/// Reads a medium, and what of it belongs together in one go.
+/// Reads a medium, neighbouring pages of it at once.
 pub(super) struct Scan<'a> {
     medium: &'a mut dyn ReadMedium,
     superblock: &'a Superblock,
@@ -19,17 +20,58 @@ pub(super) struct Scan<'a> {
     log: LiveLog,
 }
 
-/// The page of *written* that was asked for last.
+/// The page of *written* that was used last.
 struct WrittenBits {
     page: Option<(PageId, PageContent)>,
     buffer: BufferMut,
 }
 
-/// Whether the pages of a scan are looked at for the first time, so that their damage has to be told.
+/// Whether the pages of a scan are looked at for the first time, so that their damage has to be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     First,
     Again,
+}
+
+/// Damage to neighbouring pages of a region, as far as it is not reported yet.
+struct Damage {
+    region: Region,
+    sectors: Run,
+    pages: Run,
+}
+
+impl Damage {
+    fn of(region: Region) -> Self {
+        Self { region, sectors: Run::default(), pages: Run::default() }
+    }
+
+    /// Reports the damage of a page, and tags of epochs that never were. Nothing on the medium is newer than `newest`.
+    fn report(&mut self, id: PageId, opened: &Opened, is_readable: bool, newest: Epoch, teller: &mut Teller) {
+        let region = self.region;
+        let tags = (0..SECTORS).map(|sector| (sector, opened.content.tag(sector)));
+        let newer = tags.filter(|(_, tag)| *tag > newest.get());
+        newer.for_each(|(i, tag)| teller.tell(Finding::UnexpectedTag { region, sector: id.sector(i), tag }));
+        if !is_readable {
+            self.pages.push(id.index, 1, teller, unreadable_pages(region));
+            return;
+        }
+        let sectors = (0..SECTORS).filter(|sector| opened.damaged & (1 << sector) != 0);
+        sectors.for_each(|sector| self.sectors.push(id.sector(sector), 1, teller, damaged_sectors(region)));
+    }
+
+    /// Reports what is left.
+    fn finish(&mut self, teller: &mut Teller) {
+        self.sectors.finish(teller, damaged_sectors(self.region));
+        self.pages.finish(teller, unreadable_pages(self.region));
+    }
+}
+
+fn damaged_sectors(region: Region) -> impl Fn(u64, u64) -> Finding {
+    move |first, sectors| Finding::DamagedSectors { region, first, sectors }
+}
+
+fn unreadable_pages(region: Region) -> impl Fn(u64, u64) -> Finding {
+    move |first, pages| Finding::UnreadablePages { region, first, pages }
 }
 
 impl<'a> Scan<'a> {
@@ -38,7 +80,7 @@ impl<'a> Scan<'a> {
         Self { medium, superblock, buffer: BufferMut::zeroed(index(pages)), written, bytes_read: 0, log: LiveLog::none(superblock) }
     }
 
-    /// What the log says goes before what pages say from now on.
+    /// Puts the log's records before the content of pages from now on.
     pub(super) fn take_log(&mut self, log: LiveLog) {
         self.bytes_read += log.bytes_read;
         self.log = log;
@@ -54,7 +96,7 @@ impl<'a> Scan<'a> {
         self.medium.read(at, buffer)
     }
 
-    /// Visits the pages `first..end` of a region, in order. In those that cannot be read, all sectors are damaged.
+    /// Visits the pages of a range of a region, in order. In those that cannot be read, all sectors are damaged.
     pub(super) fn pages(
         &mut self,
         region: Region,
@@ -63,44 +105,51 @@ impl<'a> Scan<'a> {
         teller: &mut Teller,
         visit: &mut dyn FnMut(&mut Teller, PageId, &Opened),
     ) {
-        let (mut damaged, mut unreadable) = (Run::default(), Run::default());
-        let damaged_sectors = |first, sectors| Finding::DamagedSectors { region, first, sectors };
-        let unreadable_pages = |first, pages| Finding::UnreadablePages { region, first, pages };
+        let mut damage = Damage::of(region);
         let mut first = range.start;
         while first < range.end {
             let pages = self.contiguous(region, first, range.end);
-            let readable = self.fill(PageId { region, index: first }, pages);
+            let are_readable = self.fill(PageId { region, index: first }, pages).is_ok();
             for i in 0..pages {
                 let id = PageId { region, index: first + i };
-                let written = region == Region::Written || self.is_written(id);
-                let readable = readable.is_ok() || self.fill_one(id, i);
-                let mut opened = open(&self.superblock.uuid, id, self.buffer.block(index(i)), written);
-                if !readable {
-                    (0..SECTORS).for_each(|sector| opened.content.lose_sector(region, sector));
-                    (opened.damaged, opened.blank) = (0xff, false);
-                }
-                self.log.put_right(id, &mut opened);
+                let is_readable = are_readable || self.fill_one(id, i);
+                let opened = self.open(id, i, is_readable);
                 if look == Look::First {
-                    let newer =
-                        (0..SECTORS).map(|sector| (sector, opened.content.tag(sector))).filter(|(_, tag)| *tag > self.log.epoch.get());
-                    newer.for_each(|(i, tag)| teller.tell(Finding::UnexpectedTag { region, sector: id.sector(i), tag }));
-                    if !readable {
-                        unreadable.push(id.index, 1, teller, unreadable_pages);
-                    } else if opened.damaged != 0 {
-                        let sectors = (0..SECTORS).filter(|sector| opened.damaged & (1 << sector) != 0);
-                        sectors.for_each(|sector| damaged.push(id.sector(sector), 1, teller, damaged_sectors));
-                    }
+                    damage.report(id, &opened, is_readable, self.log.epoch, teller);
                 }
                 visit(teller, id, &opened);
             }
             teller.advance(pages * BLOCK_BYTES);
             first += pages;
         }
-        damaged.finish(teller, damaged_sectors);
-        unreadable.finish(teller, unreadable_pages);
+        damage.finish(teller);
     }
 
-    /// How many pages from `first` on lie side by side, as far as the buffer goes.
+    /// Visits one page for the first time and returns it. If it cannot be read, all its sectors are damaged.
+    pub(super) fn page(&mut self, id: PageId, teller: &mut Teller, visit: impl FnOnce(&mut Teller, &Opened)) -> Opened {
+        let is_readable = self.fill(id, 1).is_ok() || self.fill_one(id, 0);
+        let opened = self.open(id, 0, is_readable);
+        let mut damage = Damage::of(id.region);
+        damage.report(id, &opened, is_readable, self.log.epoch, teller);
+        visit(teller, &opened);
+        teller.advance(BLOCK_BYTES);
+        damage.finish(teller);
+        opened
+    }
+
+    /// The page that was read to a place of the buffer, with what the log says of it.
+    fn open(&mut self, id: PageId, place: u64, is_readable: bool) -> Opened {
+        let written = id.region == Region::Written || self.is_written(id);
+        let mut opened = open(&self.superblock.uuid, id, self.buffer.block(index(place)), written);
+        if !is_readable {
+            (0..SECTORS).for_each(|sector| opened.content.lose_sector(id.region, sector));
+            (opened.damaged, opened.blank) = (0xff, false);
+        }
+        self.log.put_right(id, &mut opened);
+        opened
+    }
+
+    /// The number of pages from `first` on that lie side by side, as far as the buffer goes.
     fn contiguous(&self, region: Region, first: u64, end: u64) -> u64 {
         let geometry = &self.superblock.geometry;
         let at = geometry.page_at(PageId { region, index: first });

@@ -1,12 +1,13 @@
-//! Telling what was found: counted by severity, neighbours together.
+//! The reporting of findings: counted by severity, neighbours together.
 
-use super::{Finding, Listener, Severity};
+use super::finding::{Finding, Severity};
+use super::report::Listener;
 use crate::units::Bytes;
 
 /// Passes findings on and counts them.
 pub(super) struct Teller<'a> {
     listener: &'a mut dyn Listener,
-    /// By the order of severities.
+    /// The numbers of findings, in the order of severities.
     told: [u64; 3],
     done: u64,
     total: u64,
