@@ -2,7 +2,7 @@
 //!
 //! 1. Every buffer is made of whole, 4096-aligned frames, so that it can go to an O_DIRECT descriptor as it is.
 //! 2. A [`BufferMut`] has one owner, who may write it. Frozen, it is a [`Buffer`]: shared, and never changed again (R6).
-//! 3. When the last holder lets go, the frames return to the [`Home`] they came from, and with them their share of the budget.
+//! 3. When the last holder drops them, the frames return to the [`Home`] they came from, and with them their share of the budget.
 
 use crate::units::{BLOCK_SIZE, count, index};
 use std::fmt;
@@ -19,7 +19,7 @@ impl Frame {
     pub const ZERO: Self = Self([0; BLOCK_SIZE]);
 }
 
-/// Where buffers come from and return to. The runtime's pool; plain memory in simulation.
+/// The pool from which buffers come and to which they return. The runtime has one; simulation uses plain memory.
 pub trait Home: Send + Sync {
     /// A buffer of `blocks` frames with arbitrary content. The caller has asked the accountant first.
     fn take(self: Arc<Self>, blocks: usize) -> BufferMut;
@@ -47,7 +47,7 @@ impl BufferMut {
         Self { frames, tag, home: Some(home) }
     }
 
-    /// How many blocks it holds.
+    /// The number of its blocks.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.frames.len()
@@ -121,7 +121,7 @@ impl Buffer {
     #[must_use]
     pub fn slice(&self, first: usize, blocks: usize) -> Slice {
         assert!(first + blocks <= self.blocks(), "slice of {blocks} from {first} in {} blocks", self.blocks());
-        let short = |blocks: usize| u32::try_from(blocks).expect("a buffer has fewer than 2^32 blocks");
+        let short = |blocks: usize| u32::try_from(blocks).expect("a buffer in memory has fewer than 2^32 blocks");
         Slice { buffer: self.clone(), first: short(first), blocks: short(blocks) }
     }
 }
@@ -136,7 +136,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// How many blocks.
+    /// The number of its blocks.
     #[must_use]
     pub fn blocks(&self) -> usize {
         index(self.blocks.into())
@@ -178,7 +178,7 @@ impl Slice {
         self.buffer.slice(self.first() + i, 1)
     }
 
-    /// Grows by `next` where that lies right behind it in the same buffer; else gives it back.
+    /// Grows by `next` where that lies right behind it in the same buffer; otherwise gives it back.
     pub fn join(&mut self, next: Self) -> Option<Self> {
         if Arc::ptr_eq(&self.buffer.0, &next.buffer.0) && self.first + self.blocks == next.first {
             self.blocks += next.blocks;
@@ -196,7 +196,7 @@ impl Slice {
 
 #[allow(unsafe_code)] // the engine's only unsafe lines: a frame is exactly its bytes
 mod flat {
-    use super::Frame;
+    use crate::buffer::Frame;
     use crate::units::BLOCK_SIZE;
 
     const _: () = assert!(size_of::<Frame>() == BLOCK_SIZE && align_of::<Frame>() == BLOCK_SIZE);

@@ -108,7 +108,7 @@ impl Time {
 /// A 64-bit count as an index into memory.
 ///
 /// # Panics
-/// Where the machine's `usize` cannot hold it: a table that large is never in memory.
+/// When the machine's `usize` cannot hold it: a table that large is never in memory.
 #[must_use]
 pub fn index(n: u64) -> usize {
     usize::try_from(n).expect("an index into memory fits the machine's word")
@@ -117,5 +117,6 @@ pub fn index(n: u64) -> usize {
 /// A length in memory as a 64-bit count.
 #[must_use]
 pub fn count(n: usize) -> u64 {
-    u64::try_from(n).expect("a length in memory fits 64 bits")
+    const _: () = assert!(usize::BITS <= u64::BITS);
+    n as u64
 }

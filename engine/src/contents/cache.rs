@@ -4,7 +4,8 @@
 //! 2. The clock's hand takes the entries not used since its last round.
 //! 3. A full cache takes in only what it has not long ago let pass: a stream that reads everything once neither costs copies nor drives out
 //!    what is used (Johnson and Shasha's 2Q).
-//! 4. Of what was just written a quarter of it holds the newest. Such a block stays when it has been used by the time that newer ones push it out.
+//! 4. A quarter of it holds the newest of the blocks that were just written. Such a block stays when it has been used by the time that
+//!    newer ones push it out.
 
 use crate::buffer::{BufferMut, Slice};
 use crate::map::Map;
@@ -17,13 +18,15 @@ use std::sync::Arc;
 const COST_BYTES: u64 = BLOCK_BYTES + 128;
 
 pub(crate) struct ReadCache {
-    places: Map<Pbn, u32>,
+    places: Map<Pbn, usize>,
     slots: Vec<Option<(Pbn, Slice, bool)>>,
-    vacant: Vec<u32>,
+    vacant: Vec<usize>,
     hand: usize,
     passed: Passed,
-    /// What was taken in as it was written, the oldest first, and the most of that. Some may have been forgotten since, and be others by now.
+    /// The blocks that were taken in as they were written, the oldest first. Some may have been forgotten since, and hold other content by
+    /// now.
     written: VecDeque<Pbn>,
+    /// The most of them.
     written_max: usize,
     accountant: Arc<Accountant>,
 }
@@ -49,8 +52,9 @@ impl Passed {
     fn again(&mut self, pbn: Pbn) -> bool {
         let places = count(self.places.len());
         let place = &mut self.places[index(pbn.0 % places)];
-        // Of so many blocks that this wraps round, two would be taken for one: no more than a needless copy.
-        let name = u32::try_from((pbn.0 / places + 1) & u64::from(u32::MAX)).expect("masked");
+        // Where there are so many blocks that this wraps round, two would be taken for one: no more than a needless copy.
+        let [a, b, c, d, ..] = (pbn.0 / places + 1).to_le_bytes();
+        let name = u32::from_le_bytes([a, b, c, d]);
         std::mem::replace(place, name) == name
     }
 }
@@ -65,13 +69,13 @@ impl ReadCache {
     }
 
     pub fn get(&mut self, pbn: Pbn) -> Option<Slice> {
-        let slot = self.slots[*self.places.get(&pbn)? as usize].as_mut().expect("a named place is filled");
+        let slot = self.slots[*self.places.get(&pbn)?].as_mut().expect("the place of a block is filled until it is forgotten");
         slot.2 = true;
         Some(slot.1.clone())
     }
 
-    /// Takes a block in where there is room, or where it came by before. Keeps a copy, so that one block does not hold on to the request it
-    /// came with.
+    /// Takes a block in where there is room, or where it came by before. Keeps a copy, so that one block does not keep the buffer of the
+    /// whole request alive.
     pub fn fill(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) {
         if self.places.contains_key(&pbn) {
             return;
@@ -86,7 +90,7 @@ impl ReadCache {
         self.insert(pbn, block);
     }
 
-    /// Takes in a block that was just written: who writes the same content soon finds it here.
+    /// Takes in a block that was just written: a write of the same content that follows soon finds it here.
     pub fn fill_written(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) {
         self.forget(pbn);
         if self.written.len() >= self.written_max {
@@ -106,25 +110,25 @@ impl ReadCache {
         copy.block_mut(0).copy_from_slice(block);
         let slot = Some((pbn, copy.freeze().slice(0, 1), false));
         let place = if let Some(place) = self.vacant.pop() {
-            self.slots[place as usize] = slot;
+            self.slots[place] = slot;
             place
         } else {
             self.slots.push(slot);
-            u32::try_from(self.slots.len() - 1).expect("blocks in memory are bounded by the budget")
+            self.slots.len() - 1
         };
         self.places.insert(pbn, place);
     }
 
     pub fn forget(&mut self, pbn: Pbn) {
         if let Some(place) = self.places.remove(&pbn) {
-            self.slots[place as usize] = None;
+            self.slots[place] = None;
             self.vacant.push(place);
             self.accountant.give(Part::ReadCache, COST_BYTES);
         }
     }
 
     fn forget_unused(&mut self, pbn: Pbn) {
-        let is_unused = |&place: &u32| matches!(self.slots[place as usize], Some((_, _, false)));
+        let is_unused = |&place: &usize| matches!(self.slots[place], Some((_, _, false)));
         if self.places.get(&pbn).is_some_and(is_unused) {
             self.forget(pbn);
         }

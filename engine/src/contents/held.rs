@@ -2,7 +2,6 @@
 
 use crate::format::unit::SLOTS_MAX;
 use crate::interface::IoId;
-use crate::map::Map;
 use crate::units::{Epoch, Lbn, Pbn};
 use std::collections::BTreeMap;
 
@@ -12,12 +11,12 @@ const LBNS_MAX: usize = 2 * SLOTS_MAX;
 /// A held block.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// Of the write that brought it, and of those that brought the same since.
+    /// The LBNs of the write that brought it, and of those that brought the same since.
     pub lbns: Vec<Lbn>,
     pub state: Holding,
 }
 
-/// How far a held block has come.
+/// The state of a held block.
 #[derive(Debug)]
 pub(crate) enum Holding {
     /// It is being compressed.
@@ -29,31 +28,39 @@ pub(crate) enum Holding {
     Noise,
 }
 
-/// Of one epoch.
+/// The numbers of held blocks of one epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub held: usize,
-    /// Of these, being compressed.
+    /// The number of these that are being compressed.
     pub asked: usize,
-    /// Compressed, or known not to compress, since it was seen last what could be packed.
+    /// Compressed, or known not to compress, since the caller saw last what could be packed.
     pub fresh: usize,
+}
+
+/// The held blocks of one epoch: never none.
+#[derive(Default)]
+struct HeldInEpoch {
+    blocks: BTreeMap<Pbn, Held>,
+    asked: usize,
+    fresh: usize,
 }
 
 /// All held blocks.
 #[derive(Default)]
 pub(crate) struct Holds {
-    blocks: BTreeMap<(Epoch, Pbn), Held>,
     /// Two epochs at the most: one fills, one commits.
-    counts: Map<Epoch, Counts>,
+    epochs: BTreeMap<Epoch, HeldInEpoch>,
 }
 
 impl Holds {
     pub fn len(&self) -> usize {
-        self.blocks.len()
+        self.epochs.values().map(|of| of.blocks.len()).sum()
     }
 
     pub fn counts(&self, epoch: Epoch) -> Counts {
-        self.counts.get(&epoch).copied().unwrap_or_default()
+        let counts = |of: &HeldInEpoch| Counts { held: of.blocks.len(), asked: of.asked, fresh: of.fresh };
+        self.epochs.get(&epoch).map(counts).unwrap_or_default()
     }
 
     /// Whether content of an epoch is being compressed.
@@ -62,16 +69,16 @@ impl Holds {
     }
 
     pub fn contains(&self, epoch: Epoch, pbn: Pbn) -> bool {
-        self.blocks.contains_key(&(epoch, pbn))
+        self.epochs.get(&epoch).is_some_and(|of| of.blocks.contains_key(&pbn))
     }
 
     pub fn blocks(&self) -> impl Iterator<Item = Pbn> {
-        self.blocks.keys().map(|&(_, pbn)| pbn)
+        self.epochs.values().flat_map(|of| of.blocks.keys().copied())
     }
 
     /// Those of an epoch, by block.
     pub fn of(&self, epoch: Epoch) -> impl Iterator<Item = (Pbn, &Held)> {
-        self.blocks.range((epoch, Pbn(0))..=(epoch, Pbn(u64::MAX))).map(|(&(_, pbn), held)| (pbn, held))
+        self.epochs.get(&epoch).into_iter().flat_map(|of| of.blocks.iter().map(|(&pbn, held)| (pbn, held)))
     }
 
     /// Those of an epoch, by block, up to the first that is being compressed.
@@ -79,48 +86,47 @@ impl Holds {
         self.of(epoch).take_while(|(_, held)| !matches!(held.state, Holding::Asked(_)))
     }
 
-    /// A block is held back, and is being compressed; or it looks like noise, and is held back for its neighbours' sake.
+    /// Adds a block that is held back: it is being compressed, or it looks like noise, and is held back for its neighbours' sake.
     pub fn add(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn, asked: Option<IoId>) {
-        self.blocks.insert((epoch, pbn), Held { lbns: vec![lbn], state: asked.map_or(Holding::Noise, Holding::Asked) });
-        let counts = self.counts.entry(epoch).or_default();
-        counts.held += 1;
-        counts.asked += usize::from(asked.is_some());
-        counts.fresh += usize::from(asked.is_none());
+        let of = self.epochs.entry(epoch).or_default();
+        of.blocks.insert(pbn, Held { lbns: vec![lbn], state: asked.map_or(Holding::Noise, Holding::Asked) });
+        of.asked += usize::from(asked.is_some());
+        of.fresh += usize::from(asked.is_none());
     }
 
     /// Another LBN means a block, if it is held.
     pub fn means_too(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn) {
-        if let Some(held) = self.blocks.get_mut(&(epoch, pbn)).filter(|held| held.lbns.len() < LBNS_MAX) {
+        let held = self.epochs.get_mut(&epoch).and_then(|of| of.blocks.get_mut(&pbn));
+        if let Some(held) = held.filter(|held| held.lbns.len() < LBNS_MAX) {
             held.lbns.push(lbn);
         }
     }
 
-    /// A block was compressed, if it could be. Its epoch; none where it is held no more. It may have died, and been born again in a later epoch.
+    /// Takes the answer for a block that was compressed, if it could be. Returns its epoch; none where it is held no more: it may have
+    /// died, and been born again in a later epoch.
     pub fn answer(&mut self, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) -> Option<Epoch> {
         let is_it = |held: &Held| matches!(held.state, Holding::Asked(asked) if asked == io);
-        let epoch = self.counts.keys().copied().find(|&epoch| self.blocks.get(&(epoch, pbn)).is_some_and(is_it))?;
-        self.blocks.get_mut(&(epoch, pbn))?.state = data.map_or(Holding::Loose, Holding::Small);
-        let counts = self.counts.get_mut(&epoch)?;
-        counts.asked -= 1;
-        counts.fresh += 1;
+        let (&epoch, of) = self.epochs.iter_mut().find(|(_, of)| of.blocks.get(&pbn).is_some_and(is_it))?;
+        of.blocks.get_mut(&pbn)?.state = data.map_or(Holding::Loose, Holding::Small);
+        of.asked -= 1;
+        of.fresh += 1;
         Some(epoch)
     }
 
     pub fn remove(&mut self, epoch: Epoch, pbn: Pbn) -> Option<Held> {
-        let held = self.blocks.remove(&(epoch, pbn))?;
-        let counts = self.counts.get_mut(&epoch).expect("what is held is counted");
-        counts.held -= 1;
-        counts.asked -= usize::from(matches!(held.state, Holding::Asked(_)));
-        if counts.held == 0 {
-            self.counts.remove(&epoch);
+        let of = self.epochs.get_mut(&epoch)?;
+        let held = of.blocks.remove(&pbn)?;
+        of.asked -= usize::from(matches!(held.state, Holding::Asked(_)));
+        if of.blocks.is_empty() {
+            self.epochs.remove(&epoch);
         }
         Some(held)
     }
 
-    /// It was seen what could be packed.
+    /// Nothing is fresh any more: the caller has seen what could be packed.
     pub fn looked_at(&mut self, epoch: Epoch) {
-        if let Some(counts) = self.counts.get_mut(&epoch) {
-            counts.fresh = 0;
+        if let Some(of) = self.epochs.get_mut(&epoch) {
+            of.fresh = 0;
         }
     }
 }
@@ -150,6 +156,6 @@ mod tests {
         holds.remove(E, Pbn(3));
         assert_eq!(holds.answered(E).count(), 1);
         holds.remove(E, Pbn(4));
-        assert_eq!((holds.counts(E), holds.len(), holds.counts.len()), (Counts::default(), 0, 0));
+        assert_eq!((holds.counts(E), holds.len(), holds.epochs.len()), (Counts::default(), 0, 0));
     }
 }

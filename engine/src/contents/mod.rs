@@ -1,4 +1,5 @@
-//! Content in memory, and on its way: the read cache, what is gathered for the next write, who waits for what.
+//! Content in memory, and on its way: the read cache, the blocks that are gathered for the next write, and the requests that wait for a
+//! block.
 
 mod cache;
 mod held;
@@ -29,7 +30,7 @@ pub(crate) struct Contents {
     pub suspects: BTreeSet<Pbn>,
     /// Those that wait for a stored block to be compared with, by block: one read is under way for all of them.
     pub comparing: Map<Pbn, Vec<usize>>,
-    /// What is gathered for the next write of content.
+    /// The blocks that are gathered for the next write of content.
     pub run: Option<Run>,
     /// Content that is held back.
     pub held: Holds,

@@ -1,17 +1,17 @@
 //! Keyed BLAKE3 of several blocks at once.
 //!
-//! A block of 4 KiB is a tree of four chunks: alone it fills four of a vector unit's sixteen lanes, and its two upper levels one or two. Blocks
-//! side by side fill them all. The names are the same as [`blake3::keyed_hash`] gives, which a test compares.
+//! A block of 4 KiB is a tree of four chunks: alone it fills four of a vector unit's sixteen lanes, and its two upper levels one or two.
+//! Blocks side by side fill them all. The hashes are the same as [`blake3::keyed_hash`] gives, which a test compares.
 
 use crate::units::BLOCK_SIZE;
 use blake3::IncrementCounter;
 use blake3::platform::Platform;
 
-/// Blocks in one go: as many as the widest vector unit has lanes.
+/// The most blocks at once: as many as the widest vector unit has lanes.
 pub(super) const BLOCKS_MAX: usize = 16;
 
-/// Fewer blocks than this are named sooner one by one, measured with AVX-512 (2 blocks: 2.2 µs each against 1.0; 8: 1.7 against 1.9; 16: 1.1
-/// against 1.7).
+/// Fewer blocks than this are hashed sooner one by one, measured with AVX-512 (2 blocks: 2.2 µs each against 1.0; 8: 1.7 against 1.9; 16:
+/// 1.1 against 1.7).
 pub(super) const BLOCKS_MIN: usize = 8;
 
 const CHUNK_SIZE: usize = 1024;
@@ -34,16 +34,16 @@ const KEYED_HASH: u8 = 1 << 4;
 /// When there are more blocks.
 pub(super) fn keyed_hashes(key: &[u8; 32], blocks: &[&[u8; BLOCK_SIZE]]) -> [[u8; VALUE_SIZE]; BLOCKS_MAX] {
     let n = blocks.len();
-    assert!(n <= BLOCKS_MAX, "{n} blocks in one go");
+    assert!(n <= BLOCKS_MAX, "{n} blocks at once");
     let platform = Platform::detect();
-    let words: [u32; 8] = std::array::from_fn(|i| u32::from_le_bytes(*key[4 * i..].first_chunk().expect("a key has eight words")));
+    let words: [u32; 8] = std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|byte| key[4 * i + byte])));
 
     // Level 0: the first chunks of all blocks, then the second ones, and so on, since one call has one chunk number.
     let mut chunks = [[0; VALUE_SIZE]; CHUNKS * BLOCKS_MAX];
     for (chunk, number) in (0..CHUNKS).zip(0u64..) {
         let mut inputs = [&[0; CHUNK_SIZE]; BLOCKS_MAX];
         for (input, block) in inputs.iter_mut().zip(blocks) {
-            *input = block[chunk * CHUNK_SIZE..].first_chunk().expect("a block has four chunks");
+            *input = block[chunk * CHUNK_SIZE..].first_chunk().expect("a block is a multiple of whole chunks");
         }
         let out = chunks[chunk * BLOCKS_MAX..][..n].as_flattened_mut();
         platform.hash_many(&inputs[..n], &words, number, IncrementCounter::No, KEYED_HASH, CHUNK_START, CHUNK_END, out);

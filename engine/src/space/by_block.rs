@@ -1,4 +1,4 @@
-//! A map by block whose neighbours lie side by side: whoever touches one block touches those beside it next, and waits for memory once.
+//! A map by block whose neighbours lie side by side: code that touches one block touches those beside it next, and waits for memory once.
 
 use crate::map::Map;
 use crate::units::{Pbn, count, index};
@@ -10,7 +10,7 @@ const GROUP_BLOCKS: u64 = GROUP_SIZE as u64;
 
 /// Values by block. Blocks are handed out in runs, so most groups are full.
 pub(crate) struct ByBlock<V> {
-    /// None of them is empty.
+    /// The groups, none of them empty.
     groups: Map<u64, Group<V>>,
     len: usize,
 }
@@ -43,7 +43,7 @@ impl<V> ByBlock<V> {
     /// Bytes of memory that each of a run of blocks takes.
     pub const BYTES_IN_A_RUN: u64 = (Self::GROUP_BYTES / GROUP_SIZE) as u64;
 
-    /// How many blocks have a value.
+    /// The number of blocks with a value.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -75,7 +75,7 @@ impl<V> ByBlock<V> {
         self.get(pbn).is_some()
     }
 
-    /// Gives a block a value. The one that it had.
+    /// Gives a block a value. Returns the one that it had.
     pub fn insert(&mut self, pbn: Pbn, value: V) -> Option<V> {
         let (group, at) = group_of(pbn);
         let group = self.groups.entry(group).or_default();

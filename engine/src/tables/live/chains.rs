@@ -1,10 +1,11 @@
-//! Which live records touch a page: chains of nodes, each from the newest to the oldest, by map page, granule of new blocks, granule of old ones.
+//! The chains that find the live records of a page: nodes, from the newest to the oldest, by map page, granule of new blocks, and granule
+//! of old ones.
 //!
-//! 1. Keys share buckets; a chain holds all nodes of its bucket's keys. Who walks it looks at each node's own key.
-//! 2. A chain ends where a link leads to no node: the nodes behind were let go, or there were none.
-//! 3. There is a bucket for every [`LOAD`] nodes. They come one by one (linear hashing), each with half of the nodes of one before it: no push
-//!    waits for all to be sorted anew, and no table is copied but the heads. Buckets stay when nodes go: once there are as many as the memory
-//!    for nodes asks for, a push costs nothing but itself.
+//! 1. Keys share buckets; a chain holds all nodes of its bucket's keys. A walk looks at each node's own key.
+//! 2. A chain ends where a link leads to no node: the nodes behind were forgotten, or there were none.
+//! 3. There is a bucket for every [`LOAD`] nodes. They come one by one (linear hashing), each with half of the nodes of one before it. No
+//!    push waits for all to be sorted anew, and no table is copied but the heads. Buckets stay when nodes go: once there are as many as the
+//!    memory for nodes asks for, a push costs nothing but itself.
 
 use super::node::Chain;
 use super::nodes::{Nodes, Place};
@@ -13,7 +14,7 @@ use std::iter;
 
 /// Nodes to a bucket, when there is a new one.
 const LOAD: u64 = 4;
-/// Buckets at the least.
+/// The fewest buckets.
 const BUCKETS_MIN: u64 = 16;
 
 /// The newest node of each bucket, for each of the three kinds of chain.
@@ -57,7 +58,7 @@ impl Heads {
         iter::successors(alive(self.0[bucket][chain as usize]), move |&place| alive(nodes.link(place, chain)))
     }
 
-    /// Makes the node at `place`, the newest of all, the first of its chains; and says what it has to be linked to.
+    /// Makes the node at `place`, the newest of all, the first of its chains. Returns the places to which it has to be linked.
     pub fn put(&mut self, keys: [Option<u32>; 3], place: Place) -> [Place; 3] {
         Chain::ALL.map(|chain| {
             keys[chain as usize].map_or(place, |key| {
@@ -99,7 +100,7 @@ impl Heads {
         }
     }
 
-    /// Makes what leads to nodes that were let go lead nowhere, before places come round to mean others.
+    /// Makes heads that lead to forgotten nodes lead nowhere, before places come round to mean others.
     pub fn forget(&mut self, nodes: &Nodes) {
         for head in self.0.iter_mut().flatten() {
             if !nodes.lives(*head) {

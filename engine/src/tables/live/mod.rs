@@ -1,11 +1,11 @@
-//! The live records: what committed epochs did that pages on the medium do not hold yet.
+//! The live records: effects of committed epochs that pages on the medium do not hold yet.
 //!
-//! 1. Every effect newer than the last that was forgotten is here, in the order of commit. A page as the medium holds it, with these applied, is
-//!    the page as it is after the last commit.
-//! 2. Effects are kept in pieces, as [`Effect::pieces`] cuts them, and what each does to map and refs apart from what it does to fingerprints: the
-//!    second is forgotten earlier, when what it is for has been condensed.
-//! 3. They take little: 16 to 32 bytes a piece, 20 more with a fingerprint entry, four for each short name, and four at most for their place in
-//!    chains.
+//! 1. Every effect newer than the last that was forgotten is here, in the order of commit. A page as the medium holds it, with these
+//!    applied, is the page as it is after the last commit.
+//! 2. Effects are kept in pieces, as [`Effect::pieces`] cuts them. The part of a piece that changes map and refs is kept apart from the
+//!    part that changes fingerprints: the second is forgotten earlier, when the first has been condensed.
+//! 3. They take little: 16 to 32 bytes a piece, 20 more with a fingerprint entry, four for each short name, and four at most for their
+//!    place in chains.
 //!
 //! The pieces are the nodes of [`nodes`]; [`chains`] finds those that touch a page.
 
@@ -31,9 +31,9 @@ const _: () = assert!(Region::Refs.entries_per_page() % Region::Fingerprints.ent
 
 /// All live records.
 pub(crate) struct Live {
-    /// What map and refs hold.
+    /// The pieces that change map and refs.
     links: Pieces,
-    /// What fingerprints hold.
+    /// The pieces that change fingerprints.
     names: Pieces,
     newest: Epoch,
     /// The oldest of the links that is in no condensed unit, or an older one that was forgotten.
@@ -46,8 +46,8 @@ struct Pieces {
     heads: Heads,
 }
 
-/// Live records that an opening reads. Chains are made when all of them are there, in one go: that takes a fraction of the time that making them
-/// takes while their buckets grow.
+/// Live records that an opening reads. Chains are made at once when all of them are there: that takes a fraction of the time that making
+/// them takes while their buckets grow.
 pub(crate) struct Unchained(Live);
 
 impl Default for Unchained {
@@ -73,7 +73,7 @@ impl Unchained {
         self.0.each_piece(epoch, effect, |pieces, piece| pieces.nodes.add(epoch, piece));
     }
 
-    /// How many there are.
+    /// The number of records.
     pub fn len(&self) -> u64 {
         self.0.len()
     }
@@ -94,8 +94,8 @@ impl Unchained {
 }
 
 impl Live {
-    /// None yet, and chains for as many pieces of each kind as are expected: beyond them a push takes about three times as long, for it makes chains
-    /// too. They take three bytes for each piece.
+    /// No records yet, and chains for as many pieces of each kind as are expected: beyond them a push takes about three times as long, for
+    /// it makes chains too. Chains take three bytes for each piece.
     pub fn new(expected: u64) -> Self {
         Self::starting_at(0, expected)
     }
@@ -106,7 +106,7 @@ impl Live {
         Self { condensed: links.nodes.end(), links, names, newest: Epoch(0) }
     }
 
-    /// Adds what a record of a committed epoch did.
+    /// Adds the effect of a record of a committed epoch.
     ///
     /// # Panics
     /// When the epoch is older than the last one, the effect is none, or 8 GiB of them live: bugs of the caller, who has a budget.
@@ -120,14 +120,14 @@ impl Live {
         self.newest = epoch;
         for piece in effect.pieces() {
             let (links, names) = piece.apart();
-            // A birth that no link has told of counts, and so does an entry that goes.
+            // A birth without a link counts, and so does an entry that goes.
             push(&mut self.links, &links);
             names.iter().for_each(|names| push(&mut self.names, names));
         }
     }
 
-    /// Makes a page that was read from the medium the page as it is after this epoch. What its sectors' tags say to be in it already is left as it
-    /// is. Whether anything was not in it.
+    /// Makes a page that was read from the medium the page as it is after this epoch. Leaves effects out that the page has already, by the
+    /// tags of its sectors. Returns whether there was any other.
     pub fn apply(&self, upto: Epoch, id: PageId, content: &mut PageContent) -> bool {
         let oldest = (0..SECTORS).map(|sector| content.tag(sector)).min().unwrap_or(0);
         let pieces = self.of(id.region);
@@ -165,10 +165,9 @@ impl Live {
 
     /// The pages that records up to this epoch change, in order.
     pub fn pages(&self, upto: Epoch) -> impl Iterator<Item = PageId> + use<> {
-        let granules = u32::try_from(GRANULES).expect("twenty");
-        let refs = |node: Node<'_>| [node.key(Chain::New), node.key(Chain::Old)].map(|granule| granule.map(|granule| granule / granules));
-        let map = |node: Node<'_>| [node.key(Chain::Map)];
-        let of = |region, numbers: Vec<u32>| numbers.into_iter().map(move |number| PageId { region, index: u64::from(number) });
+        let refs = |node: Node<'_>| [Chain::New, Chain::Old].map(|chain| node.key(chain).map(|granule| u64::from(granule) / GRANULES));
+        let map = |node: Node<'_>| [node.key(Chain::Map).map(u64::from)];
+        let of = |region, numbers: Vec<u64>| numbers.into_iter().map(move |index| PageId { region, index });
         let links = || self.links.nodes.iter().take_while(|node| node.epoch() <= upto);
         let refs = of(Region::Refs, numbers(links(), refs));
         refs.chain(self.name_pages(upto)).chain(of(Region::Map, numbers(links(), map)))
@@ -177,29 +176,30 @@ impl Live {
     /// The fingerprints pages that records up to this epoch change, in order.
     pub fn name_pages(&self, upto: Epoch) -> impl Iterator<Item = PageId> + use<> {
         let nodes = self.names.nodes.iter().take_while(|node| node.epoch() <= upto);
-        let numbers = numbers(nodes, |node| [node.key(Chain::New)]);
-        numbers.into_iter().map(|number| PageId { region: Region::Fingerprints, index: u64::from(number) })
+        let numbers = numbers(nodes, |node| [node.key(Chain::New).map(u64::from)]);
+        numbers.into_iter().map(|index| PageId { region: Region::Fingerprints, index })
     }
 
-    /// Lets go of what epochs up to this one did: the pages hold it, with their tags, flushed.
+    /// Forgets the effects of epochs up to this one: the pages hold them, with their tags, flushed.
     pub fn forget_upto(&mut self, epoch: Epoch) {
         self.links.forget_upto(epoch);
         self.names.forget_upto(epoch);
         self.condensed = self.links.nodes.at_least_oldest(self.condensed);
     }
 
-    /// What epochs did to map and refs and no condensed unit says, oldest first.
+    /// The effects on map and refs that no condensed unit holds, oldest first.
     pub fn uncondensed(&self) -> impl Iterator<Item = (Epoch, Effect<'_>)> {
         self.links.nodes.iter_from(self.condensed).map(|node| (node.epoch(), node.effect()))
     }
 
-    /// Condensed units say what epochs up to this one did to map and refs, and the pages of fingerprints hold the rest, flushed.
+    /// Notes that condensed units hold the effects of epochs up to this one on map and refs, and the pages of fingerprints the rest,
+    /// flushed.
     pub fn condensed_upto(&mut self, epoch: Epoch) {
         self.condensed = self.links.nodes.behind(self.condensed, epoch);
         self.names.forget_upto(epoch);
     }
 
-    /// How many there are, each run that lies within its pages counted once.
+    /// The number of records, each run that lies within its pages counted once.
     pub fn len(&self) -> u64 {
         self.links.nodes.len()
     }
@@ -210,11 +210,11 @@ impl Live {
     }
 }
 
-/// What this says of the nodes, each once, in order.
-fn numbers<'a, const N: usize>(nodes: impl Iterator<Item = Node<'a>>, of: impl Fn(Node<'a>) -> [Option<u32>; N]) -> Vec<u32> {
+/// The numbers that `of` gives for the nodes, each once, in order.
+fn numbers<'a, const N: usize>(nodes: impl Iterator<Item = Node<'a>>, of: impl Fn(Node<'a>) -> [Option<u64>; N]) -> Vec<u64> {
     let mut seen = Map::default();
     seen.extend(nodes.flat_map(of).flatten().map(|number| (number, ())));
-    let mut numbers: Vec<u32> = seen.into_keys().collect();
+    let mut numbers: Vec<u64> = seen.into_keys().collect();
     numbers.sort_unstable();
     numbers
 }

@@ -1,13 +1,15 @@
 //! A node of the live records: a piece of an effect, in 4 to 13 words, or, with short names, 4 and one for each block.
 //!
-//! Word 0: blocks, which of LBN, new and old block there are, what becomes of the fingerprint, epoch since the chunk's. Word 1: the upper bytes of
-//! these three numbers, or a map entry that is no block. For each number that there is: its lower four bytes, and the link to the node before in
-//! its chain. Last, the fingerprint entry that a block is born with, or the short names of all its blocks.
+//! Word 0 holds the number of blocks, which of LBN, new and old block there are, the change of the fingerprint, and the epochs since the
+//! chunk's. Word 1 holds the upper bytes of these three numbers, or a map entry that is no block. For each number that there is follow its
+//! lower four bytes, and the link to the node before in its chain. Last comes the fingerprint entry with which a block is born, or the
+//! short names of all its blocks.
 
 use crate::format::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MapEntry, PBN_MAX};
 use crate::format::page::Region;
 use crate::tables::effect::{Effect, Name};
 use crate::units::{Epoch, Lbn, Pbn, index};
+use std::array;
 
 /// Words of a fingerprint entry.
 const ENTRY_SIZE: usize = FINGERPRINT_ENTRY_SIZE / 4;
@@ -20,12 +22,17 @@ const NAME_SHIFT: u32 = BLOCKS_BITS + 3;
 const NAME_MASK: u32 = 7;
 const EPOCH_SHIFT: u32 = NAME_SHIFT + 3;
 
-// What becomes of the fingerprint.
+// The change of the fingerprint.
 const NO_NAME: u32 = 0;
 const ENTRY: u32 = 1;
 const SHORT_NAMES: u32 = 2;
 const REMOVED: u32 = 3;
 const COUNTED: u32 = 4;
+
+// A map entry that is no block.
+const UNMAPPED: u8 = 0;
+const ZERO: u8 = 1;
+const LOST: u8 = 2;
 
 /// Bits of a new block's number below its slot.
 const SLOT_SHIFT: u32 = 36;
@@ -33,7 +40,7 @@ const SLOT_SHIFT: u32 = 36;
 const _: () = assert!(Region::Map.entries_per_page() < 1 << BLOCKS_BITS && EPOCHS_MAX == 0x7fff);
 const _: () = assert!(PBN_MAX.get() < 1 << SLOT_SHIFT && FINGERPRINT_ENTRY_SIZE % 4 == 0);
 
-/// What a node is linked by to older ones.
+/// The chains that link a node to older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chain {
     /// The map page of its LBNs.
@@ -61,7 +68,18 @@ fn block(number: u64) -> Pbn {
     Pbn(number & ((1 << SLOT_SHIFT) - 1))
 }
 
-/// The numbers that a piece is chained by, as [`Chain::ALL`] has them.
+fn lower_word(number: u64) -> u32 {
+    let [a, b, c, d, ..] = number.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+/// The byte above the lower word of a number of 40 bits.
+fn upper_byte(number: u64) -> u8 {
+    let [_, _, _, _, upper, ..] = number.to_le_bytes();
+    upper
+}
+
+/// The numbers by which a piece is chained, as [`Chain::ALL`] has them.
 fn numbers(piece: &Effect<'_>) -> [Option<u64>; 3] {
     let (lbn, old) = (piece.lbn.map(Lbn::get), piece.old.map(Pbn::get));
     match piece.to {
@@ -71,7 +89,7 @@ fn numbers(piece: &Effect<'_>) -> [Option<u64>; 3] {
     }
 }
 
-/// What a piece of an effect is chained by.
+/// The keys by which a piece of an effect is chained.
 pub(super) fn keys(piece: &Effect<'_>) -> [Option<u32>; 3] {
     let numbers = numbers(piece);
     Chain::ALL.map(|chain| numbers[chain as usize].map(|number| chain.key(number)))
@@ -96,27 +114,31 @@ pub(super) fn encode(piece: &Effect<'_>, epochs: u64, links: [u32; 3], words: &m
         Name::Removed => REMOVED,
         Name::Counted => COUNTED,
     };
-    let epochs = u32::try_from(epochs).expect("a chunk ends where they are too many");
-    let blocks = u32::try_from(piece.blocks).expect("a piece lies in a page");
-    assert!(blocks < 1 << BLOCKS_BITS, "{piece:?} is larger than a page");
+    assert!(piece.blocks < 1 << BLOCKS_BITS, "{piece:?} is larger than a page");
+    assert!(epochs <= EPOCHS_MAX, "{piece:?} is {epochs} epochs younger than its chunk");
+    let mut head = lower_word(piece.blocks | (epochs << EPOCH_SHIFT)) | (name << NAME_SHIFT);
 
     let begin = words.len();
     words.extend([0; 2]);
-    let mut head = blocks | (name << NAME_SHIFT) | (epochs << EPOCH_SHIFT);
-    let mut uppers = [0, if piece.to.pbn().is_none() { piece.to.encode()[0] } else { 0 }, 0, 0];
+    let to = match piece.to {
+        MapEntry::Block { .. } | MapEntry::Unmapped => UNMAPPED,
+        MapEntry::Zero => ZERO,
+        MapEntry::Lost => LOST,
+    };
+    let mut uppers = [0, to, 0, 0];
     let numbers = numbers(piece);
     for chain in Chain::ALL {
         if let Some(number) = numbers[chain as usize] {
-            let [a, b, c, d, upper, ..] = number.to_le_bytes();
             head |= 1 << (BLOCKS_BITS + chain as u32);
-            uppers[chain as usize] = upper;
-            words.extend([u32::from_le_bytes([a, b, c, d]), links[chain as usize]]);
+            uppers[chain as usize] = upper_byte(number);
+            words.extend([lower_word(number), links[chain as usize]]);
         }
     }
     words[begin..begin + 2].copy_from_slice(&[head, u32::from_le_bytes(uppers)]);
     match piece.name {
         Name::Of(entry) => {
-            words.extend(entry.encode().chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes"))));
+            let bytes = entry.encode();
+            words.extend((0..ENTRY_SIZE).map(|word| u32::from_le_bytes(array::from_fn(|byte| bytes[4 * word + byte]))));
         }
         Name::Short(shorts) => words.extend_from_slice(shorts),
         Name::None | Name::Removed | Name::Counted => {}
@@ -148,7 +170,7 @@ impl<'a> Node<'a> {
         u64::from(self.words[0] & ((1 << BLOCKS_BITS) - 1))
     }
 
-    /// Where what it names begins: behind the words of its chains.
+    /// The word at which its fingerprint entry or short names begin: behind the words of its chains.
     fn name_at(self) -> usize {
         2 + 2 * Chain::ALL.iter().filter(|&&c| self.has(c)).count()
     }
@@ -163,12 +185,12 @@ impl<'a> Node<'a> {
         self.has(chain).then(|| (u64::from(upper) << u32::BITS) | u64::from(self.words[self.before(chain)]))
     }
 
-    /// What it is chained by.
+    /// The key by which it is chained.
     pub fn key(self, chain: Chain) -> Option<u32> {
         self.number(chain).map(|number| chain.key(number))
     }
 
-    /// Which of its words links it to the node before in a chain that it is in.
+    /// The number of its word that links it to the node before in a chain that it is in.
     pub fn link_at(self, chain: Chain) -> usize {
         self.before(chain) + 1
     }
@@ -198,7 +220,7 @@ impl<'a> Node<'a> {
             ENTRY => {
                 let mut bytes = [0; FINGERPRINT_ENTRY_SIZE];
                 bytes.chunks_exact_mut(4).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
-                Name::Of(FingerprintEntry::decode(&bytes).expect("an entry that was encoded"))
+                Name::Of(FingerprintEntry::decode(&bytes).expect("the words of an entry are those of one that was encoded"))
             }
             SHORT_NAMES => Name::Short(words),
             REMOVED => Name::Removed,
@@ -214,12 +236,15 @@ impl<'a> Node<'a> {
         let (to, old) = match new {
             Some(number) if name == Name::Removed => (MapEntry::Unmapped, Some(number)),
             Some(number) => {
-                let slot = u8::try_from(number >> SLOT_SHIFT).expect("a number of 40 bits");
+                let slot = upper_byte(number) >> (SLOT_SHIFT - u32::BITS);
                 (MapEntry::Block { pbn: block(number), slot }, self.number(Chain::Old))
             }
             None => {
-                let value = self.words[1].to_le_bytes()[Chain::New as usize];
-                let to = MapEntry::decode(&[value, 0, 0, 0, 0]).expect("an entry that was encoded");
+                let to = match self.words[1].to_le_bytes()[Chain::New as usize] {
+                    ZERO => MapEntry::Zero,
+                    LOST => MapEntry::Lost,
+                    _ => MapEntry::Unmapped,
+                };
                 (to, self.number(Chain::Old))
             }
         };

@@ -1,6 +1,7 @@
 //! The nodes of the live records, oldest first, in chunks.
 //!
-//! 1. A node never moves. Its place counts words from the first, modulo 2^32. Nodes live from the oldest on; a place outside of that is no node's.
+//! 1. A node never moves. Its place counts words from the first, modulo 2^32. Nodes live from the oldest on; a place outside of that is no
+//!    node's.
 //! 2. Fewer than 2^31 words live. So a place just before the oldest node is no node's as long as one lives that could be linked to it.
 //! 3. A node lies in one chunk. A chunk ends early where the epochs of its nodes would be too far from its own.
 
@@ -17,7 +18,7 @@ const CHUNK_SIZE: usize = 1024;
 /// Words that may live (invariant 2).
 const WORDS_MAX: u32 = 1 << 31;
 
-/// Where a node is.
+/// The place of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(u32);
 
@@ -29,10 +30,10 @@ impl Place {
 
     /// The place `words` behind.
     fn plus(self, words: usize) -> Self {
-        Self(self.0.wrapping_add(u32::try_from(words).expect("a node is short")))
+        Self(self.0.wrapping_add(u32::try_from(words).expect("a node is no longer than its chunk")))
     }
 
-    /// Where the next chunk begins.
+    /// The beginning of the next chunk.
     fn next_chunk(self) -> Self {
         Self((self.0 | (CHUNK_WORDS - 1)).wrapping_add(1))
     }
@@ -40,11 +41,11 @@ impl Place {
 
 /// Nodes of one epoch, or of that and some later ones.
 struct Chunk {
-    /// Of its first node.
+    /// The epoch of its first node.
     since: Epoch,
-    /// Those that live.
+    /// The number of nodes that live.
     nodes: u32,
-    /// With all their capacity from the beginning.
+    /// The words of the nodes, with all their capacity from the beginning.
     words: Vec<u32>,
 }
 
@@ -59,13 +60,13 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// None yet. The first will be about here.
+    /// No nodes yet. The first will be about here.
     pub fn new(first: u32) -> Self {
         let first = Place(first - first % CHUNK_WORDS);
         Self { chunks: VecDeque::new(), oldest: first, end: first, len: 0 }
     }
 
-    /// How many there are.
+    /// The number of nodes.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -75,7 +76,7 @@ impl Nodes {
         count(self.chunks.capacity() * size_of::<Chunk>() + self.chunks.len() * CHUNK_SIZE * size_of::<u32>())
     }
 
-    /// How many words lie between the oldest node and this place: less is older.
+    /// The number of words between the oldest node and this place: less is older.
     pub fn age(&self, place: Place) -> u32 {
         place.0.wrapping_sub(self.oldest.0)
     }
@@ -101,7 +102,7 @@ impl Nodes {
         Node::new(&chunk.words[place.word()..], chunk.since)
     }
 
-    /// Where a node's chain goes on.
+    /// The place with which a node's chain goes on.
     pub fn link(&self, place: Place, chain: Chain) -> Place {
         Place(self.get(place).link(chain))
     }
@@ -112,7 +113,7 @@ impl Nodes {
         self.chunks[at].words[word] = to.0;
     }
 
-    /// Makes room for the node of a piece and says where it will be.
+    /// Makes room for the node of a piece and returns its place.
     ///
     /// # Panics
     /// When 8 GiB of nodes live.
@@ -126,9 +127,10 @@ impl Nodes {
         self.end
     }
 
-    /// Puts a node to where [`Self::next`] has just said. The links of chains that it is not in are not looked at.
+    /// Puts a node to the place that [`Self::next`] has just returned. The links of chains that it is not in do not matter.
     pub fn push(&mut self, epoch: Epoch, piece: &Effect<'_>, links: [Place; 3]) {
-        let chunk = self.chunks.back_mut().expect("next made room");
+        let newest = self.chunks.len() - 1;
+        let chunk = &mut self.chunks[newest];
         let begin = chunk.words.len();
         encode(piece, epoch - chunk.since, links.map(|place| place.0), &mut chunk.words);
         chunk.nodes += 1;
@@ -142,7 +144,7 @@ impl Nodes {
         self.push(epoch, piece, [place; 3]);
     }
 
-    /// Links every node, oldest first, as `links` says of its keys and its place.
+    /// Links every node, oldest first, to the places that `links` gives for its keys and its place.
     pub fn link_all(&mut self, mut links: impl FnMut([Option<u32>; 3], Place) -> [Place; 3]) {
         let mut place = self.oldest;
         for chunk in &mut self.chunks {
@@ -161,7 +163,7 @@ impl Nodes {
         }
     }
 
-    /// Lets the nodes up to this epoch go.
+    /// Forgets the nodes up to this epoch.
     pub fn forget_upto(&mut self, epoch: Epoch) {
         while self.chunks.get(1).is_some_and(|next| next.since <= epoch) {
             self.leave_chunk();
@@ -177,10 +179,10 @@ impl Nodes {
         }
     }
 
-    /// Lets the oldest chunk go.
+    /// Forgets the oldest chunk.
     fn leave_chunk(&mut self) {
-        let chunk = self.chunks.pop_front().expect("it has nodes");
-        self.len -= u64::from(chunk.nodes);
+        self.len -= u64::from(self.chunks[0].nodes);
+        self.chunks.pop_front();
         self.oldest = self.oldest.next_chunk();
         if self.chunks.is_empty() {
             self.end = self.oldest;
@@ -221,7 +223,7 @@ impl Nodes {
         self.iter_from(self.oldest)
     }
 
-    /// Those from this place on; all, where it is that of one which was let go.
+    /// Those from this place on; all, where it is that of a forgotten node.
     pub fn iter_from(&self, from: Place) -> impl Iterator<Item = Node<'_>> {
         let from = self.at_least_oldest(from);
         let mut first = from.word();

@@ -1,4 +1,4 @@
-//! What live records take, counted by the allocator of this crate's unit tests, for each thread apart.
+//! The memory that live records take, counted by the allocator of this crate's unit tests, for each thread apart.
 
 #![allow(unsafe_code)]
 
@@ -9,8 +9,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread has taken and not given back. Negative where it gave back what another had taken for it: Rust's test harness hands a
-    /// test things from another thread, and from version to version frees more or less of them on the test's own before the test begins.
+    /// Bytes that this thread has taken and not given back. Negative where it gave back what another had taken for it: Rust's test harness
+    /// hands a test things from another thread, and from version to version frees more or less of them on the test's own before the test
+    /// begins.
     static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
