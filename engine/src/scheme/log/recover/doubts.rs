@@ -27,8 +27,10 @@ pub(crate) fn holds(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], epoch
 pub(super) struct Doubting {
     pub ended: Ended,
     pub live: Unchained,
-    /// What was found and counts, though nobody knows that it was flushed: to be written again.
-    pub again: Contents,
+    /// Units that count, though nobody knows that they were flushed: to be written again.
+    pub units: Contents,
+    /// Content that was compared and is right: to be written again, too.
+    pub right: Contents,
     reads: usize,
     /// New blocks whose content is to be compared, and what it should be.
     doubts: Vec<(Pbn, FingerprintEntry)>,
@@ -38,8 +40,8 @@ pub(super) struct Doubting {
 }
 
 impl Doubting {
-    pub fn new(ended: Ended, live: Unchained, again: Contents) -> Self {
-        Self { doubts: ended.doubtful(), ended, live, again, reads: 0, wrong: BTreeSet::new(), witnesses: None }
+    pub fn new(ended: Ended, live: Unchained, units: Contents) -> Self {
+        Self { doubts: ended.doubtful(), ended, live, units, right: Vec::new(), reads: 0, wrong: BTreeSet::new(), witnesses: None }
     }
 
     /// Reads what is to be compared, then the pages that could say that nothing is to be dropped (invariant 2). Whether all was.
@@ -70,7 +72,7 @@ impl Doubting {
         };
         self.reads -= 1;
         if is_right {
-            self.again.push((pbn, arrived.buffer.freeze().slice(0, 1)));
+            self.right.push((pbn, arrived.buffer.freeze().slice(0, 1)));
         } else {
             self.wrong.insert(pbn);
         }

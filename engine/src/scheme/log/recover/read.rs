@@ -21,8 +21,8 @@ impl Opening {
             return Err(self.adopt_damaged(store, ended, live));
         }
         let is_beyond = |&(sequence, (pbn, _)): &(u64, (Pbn, Slice))| sequence > ended.flushed && ended.place_of(sequence) == Some(pbn);
-        let again = units.into_iter().filter(is_beyond).map(|(_, unit)| unit).collect();
-        self.state = State::Doubting(Doubting::new(ended, live, again));
+        let units = units.into_iter().filter(is_beyond).map(|(_, unit)| unit).collect();
+        self.state = State::Doubting(Doubting::new(ended, live, units));
         self.go_on(store)
     }
 }
