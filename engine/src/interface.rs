@@ -112,8 +112,8 @@ pub enum Action {
         digest: bool,
         class: Class,
     },
-    /// Write the slices one behind the other at `at`. With `fua` these bytes, and nothing else, are durable when it has completed: asked of devices
-    /// that take it ([`device_takes_fua`](crate::settings::Settings::device_takes_fua)).
+    /// Write the slices one behind the other at `at`. With `fua` these bytes, and nothing else, are durable when it has completed: asked of
+    /// devices that take it ([`device_takes_fua`](crate::settings::Settings::device_takes_fua)).
     Write {
         io: IoId,
         at: Bytes,
@@ -232,8 +232,8 @@ impl Default for StoreRoom {
 /// What an acknowledged weak operation means.
 #[derive(Clone, Debug)]
 pub enum Promised {
-    /// The LBN holds the content of this block, which is on the device; or, of a carrier, that of this slot. `proof` is its fingerprint: a device
-    /// that has failed since may hold something else there.
+    /// The LBN holds the content of this block, which is on the device; or, of a carrier, that of this slot. `proof` is its fingerprint: a
+    /// device that has failed since may hold something else there.
     Link { lbn: Lbn, pbn: Pbn, slot: u8, proof: Fingerprint },
     /// The LBN holds this block, which may be nowhere else.
     Content { lbn: Lbn, content: Slice },
@@ -295,8 +295,9 @@ pub enum Notice {
     Opening(Progress),
     /// Serving: reads are answered from now on.
     Serving,
-    /// The index holds again what the fingerprint table names (or as much as fits): so many entries. So many blocks that a crash had left without a whole
-    /// name have it again, and so many were seen that still have none; where it goes on, the rest is named behind the recount.
+    /// The index holds again what the fingerprint table names (or as much as fits): so many entries. So many blocks that a crash had left
+    /// without a whole name have it again, and so many were seen that still have none; where it goes on, the rest is named behind the
+    /// recount.
     IndexRefilled { entries: u64, named: u64, unnamed: u64, goes_on: bool },
     /// Mode `log` was asked for, and there is no free block for it: mode `ordered` until the next opening.
     NoRoomForLog,

@@ -38,8 +38,8 @@ pub struct Ledger {
     pub zeroes: u64,
     pub new_blocks: u64,
     pub unchanged: u64,
-    /// Epochs by what sealed them: whoever first waited for it (a flush, a FUA request, a request under strong persistence), the timer, memory
-    /// or space.
+    /// Epochs by what sealed them: whoever first waited for it (a flush, a FUA request, a request under strong persistence), the timer,
+    /// memory or space.
     pub epochs_flush: u64,
     pub epochs_fua: u64,
     pub epochs_strong: u64,

@@ -17,7 +17,8 @@ pub enum Compression {
     All,
 }
 
-/// Units that clients write until the superblock is written again for its ledger: 64 MiB. A flush and two blocks each time are little beside them.
+/// Units that clients write until the superblock is written again for its ledger: 64 MiB. A flush and two blocks each time are little
+/// beside them.
 pub const LEDGER_UNITS_MAX: u64 = 16_384;
 
 /// Settings of one opening of a volume.
@@ -59,12 +60,13 @@ pub struct Settings {
     pub checkpoint_beyond: u64,
     /// Live records beyond which a checkpoint begins, and an opening writes pages before it reads on; bounded by memory besides.
     pub live_records_max: u64,
-    /// Units that clients write until the superblock is written again, for its lifetime ledger: a crash takes no more of that, or little more.
+    /// Units that clients write until the superblock is written again, for its lifetime ledger: a crash takes no more of that, or little
+    /// more.
     pub ledger_units_max: u64,
     /// The device takes writes that are durable when they have completed (FUA): an epoch that is one unit of the log alone goes by one.
     pub device_takes_fua: bool,
-    /// The device that clients hold outlives the server, and a ring keeps its acknowledgements: a weak write is acknowledged when its content is on
-    /// the device, or in the ring.
+    /// The device that clients hold outlives the server, and a ring keeps its acknowledgements: a weak write is acknowledged when its
+    /// content is on the device, or in the ring.
     pub keeps_promises: bool,
     /// Records that the ring has room for.
     pub ring_records_max: u64,
@@ -72,11 +74,13 @@ pub struct Settings {
     pub ring_contents_max: u64,
     /// The last server's acknowledgements are lost although its device lives on: the first flush or FUA answers with an error.
     pub promises_lost: bool,
-    /// Blocks that only their fingerprint holds are given back when nothing has been done near them for this long; 0: only when they are needed.
+    /// Blocks that only their fingerprint holds are given back when nothing has been done near them for this long; 0: only when they are
+    /// needed.
     pub keep_ms: u64,
     /// How long after the volume became full a write that finds no room waits for some; 0: not at all.
     pub full_wait_ms: u64,
-    /// The front-end can send such a write again, and holds nothing of it meanwhile: it is answered [`Full`](crate::interface::Failure::Full).
+    /// The front-end can send such a write again, and holds nothing of it meanwhile: it is answered
+    /// [`Full`](crate::interface::Failure::Full).
     pub retries_when_full: bool,
     /// Refuse all writes.
     pub read_only: bool,

@@ -44,7 +44,8 @@ pub struct Stats {
     pub gone: Gone,
     /// Everything since the volume was created.
     pub lifetime: Lifetime,
-    /// The volume may hold slots. If so, carriers and packs: blocks that have some; none where not all fingerprint pages were seen yet, or could be.
+    /// The volume may hold slots. If so, carriers and packs: blocks that have some; none where not all fingerprint pages were seen yet, or
+    /// could be.
     pub has_slots: bool,
     pub carriers: Option<u64>,
     pub unpacked: Option<Unpacked>,

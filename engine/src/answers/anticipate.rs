@@ -1,11 +1,11 @@
 //! Anticipation: sealing waits a little longer where further writes are likely to come in that time (section 2.2).
 //!
-//! 1. The period that is set, where more than one further write has come within it lately. A lone client that waits for its flush sends nothing more,
-//!    and waiting for it would be loss.
-//! 2. Else a quarter of what a commit takes lately, at most the period, where one such wait in four has brought a write; else a sixteenth, where one
-//!    in sixteen has. So all that are in vain together cost as much as the commits that are saved, at the most.
-//! 3. Writes come in patterns: content, then the journal, then the block that commits it. So what is likely is told by what came before: whether
-//!    nothing was asked for since a commit's time, and whether a write followed the last two times.
+//! 1. The period that is set, where more than one further write has come within it lately. A lone client that waits for its flush sends
+//!    nothing more, and waiting for it would be loss.
+//! 2. Else a quarter of what a commit takes lately, at most the period, where one such wait in four has brought a write; else a sixteenth,
+//!    where one in sixteen has. So all that are in vain together cost as much as the commits that are saved, at the most.
+//! 3. Writes come in patterns: content, then the journal, then the block that commits it. So what is likely is told by what came before:
+//!    whether nothing was asked for since a commit's time, and whether a write followed the last two times.
 
 use crate::units::Time;
 
@@ -157,7 +157,8 @@ mod tests {
         assert_eq!(waits(&[20_000], 0), None);
     }
 
-    /// Epochs after each other, every 10 ms, of a commit of 3 ms: what follows each of them so many ns later. How long the last ones waited.
+    /// Epochs after each other, every 10 ms, of a commit of 3 ms: what follows each of them so many ns later. How long the last ones
+    /// waited.
     fn waits_of(turn: &[Option<u64>], last: usize) -> Vec<Option<u64>> {
         let mut anticipation = Anticipation::default();
         let mut waited = Vec::new();

@@ -1,18 +1,19 @@
 //! Journal: acknowledgements of weak writes that outlive the server, where the device that its clients hold does (`docs/ordering.md`).
 //!
-//! 1. With `keeps_promises`, a weak write is acknowledged when what it means stands in a ring that the next server finds ([`Action::Remember`] goes
-//!    before the reply): the block, once its content is on the device; or, where that is held back or its carrier may not be durable, the content.
-//!    Content that finds no room there is acknowledged when it is durable. What is unmapped stands there as soon as it is applied.
+//! 1. With `keeps_promises`, a weak write is acknowledged when what it means stands in a ring that the next server finds
+//!    ([`Action::Remember`] goes before the reply): the block, once its content is on the device; or, where that is held back or its
+//!    carrier may not be durable, the content. Content that finds no room there is acknowledged when it is durable. What is unmapped stands
+//!    there as soon as it is applied.
 //! 2. Of two promises for one LBN the one that was applied later counts, whichever was acknowledged first.
 //! 3. An epoch's promises are forgotten when it is durable, before anything that its commit allows ([`Action::Forget`]); so a block that a
 //!    promise names is not reused while the promise stands.
-//! 4. A promise stands only for an epoch that has records: what the medium says already is not promised, and what the committing epoch says is
-//!    promised for that one. So there is always a commit to come that makes room in the ring.
+//! 4. A promise stands only for an epoch that has records: what the medium says already is not promised, and what the committing epoch says
+//!    is promised for that one. So there is always a commit to come that makes room in the ring.
 //! 5. What an epoch puts off to the next is promised again, for that one, before its own promises are forgotten.
-//! 6. A content gives its room in the ring back when a later promise for its LBN stands; so it is promised again by name as soon as it lies on the
-//!    device, in a block of its own or in a pack.
-//! 7. Recalled promises (`recall.rs`) are committed before the first request is served. A promise of a block says by which fingerprint its content is
-//!    proved, and with the end of an epoch goes what it left on the medium (`proof.rs`).
+//! 6. A content gives its room in the ring back when a later promise for its LBN stands; so it is promised again by name as soon as it lies
+//!    on the device, in a block of its own or in a pack.
+//! 7. Recalled promises (`recall.rs`) are committed before the first request is served. A promise of a block says by which fingerprint its
+//!    content is proved, and with the end of an epoch goes what it left on the medium (`proof.rs`).
 
 use super::Proofs;
 use crate::buffer::Slice;
@@ -156,7 +157,8 @@ impl Journal {
         store.settings.keeps_promises && self.open.contents * 4 > self.contents_max(store) * 3
     }
 
-    /// Whether there is a ring that tells the store by its traces: a server that makes no promises has taken over that of the last one, until it closes.
+    /// Whether there is a ring that tells the store by its traces: a server that makes no promises has taken over that of the last one,
+    /// until it closes.
     pub fn has_ring(&self, store: &Store) -> bool {
         store.settings.keeps_promises || self.trace.is_some()
     }
@@ -185,8 +187,8 @@ impl Journal {
         !store.settings.keeps_promises || self.open.contents < self.contents_max(store) && self.content_has_block(store)
     }
 
-    /// Contents that the ring holds, and those that it names in packs. The next server, whose index is empty, may need a free block for each, although
-    /// it is a duplicate here, or lies in a slot (docs/decisions/0076, 8).
+    /// Contents that the ring holds, and those that it names in packs. The next server, whose index is empty, may need a free block for
+    /// each, although it is a duplicate here, or lies in a slot (docs/decisions/0076, 8).
     pub fn contents_promised(&self, store: &Store) -> u64 {
         if store.io.stage == Stage::Recalling {
             return 0;
@@ -206,8 +208,8 @@ impl Journal {
         store.settings.ring_contents_max / 2
     }
 
-    /// What the open epoch unmaps was put off from the one that is sealed, whose promises go when it is durable. While promises are recalled
-    /// they all stand until the last is durable; said again, behind promises that are not applied yet, it would undo those.
+    /// What the open epoch unmaps was put off from the one that is sealed, whose promises go when it is durable. While promises are
+    /// recalled they all stand until the last is durable; said again, behind promises that are not applied yet, it would undo those.
     pub fn promise_again(&mut self, store: &mut Store) {
         if !store.settings.keeps_promises || store.io.stage == Stage::Recalling {
             return;

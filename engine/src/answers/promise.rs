@@ -9,7 +9,8 @@ use crate::tables::Wanted;
 use crate::units::{Epoch, Lbn, Pbn};
 
 impl Answers {
-    /// Notes what a request will promise of an LBN that means this block, or a slot of it, from this epoch on: the content with that fingerprint.
+    /// Notes what a request will promise of an LBN that means this block, or a slot of it, from this epoch on: the content with that
+    /// fingerprint.
     pub fn promise_block(
         &mut self,
         store: &mut Store,
@@ -59,8 +60,8 @@ impl Answers {
         self.journal.order += 1;
         let order = self.journal.order;
         if let Promised::Unmap { first, end } = what {
-            // What is still on its way to these LBNs has been overtaken, and when it is acknowledged it is for this to say what they are. So
-            // this stands in the ring from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
+            // What is still on its way to these LBNs has been overtaken, and when it is acknowledged it is for this to say what they are.
+            // So this stands in the ring from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
             let committing = store.tables.committing.iter().flat_map(|epoch| epoch.points.range(first..end));
             let overtaken: Vec<Lbn> = committing.map(|(&lbn, _)| lbn).collect();
             overtaken.into_iter().for_each(|lbn| {

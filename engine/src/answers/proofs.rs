@@ -102,7 +102,8 @@ impl Proofs {
 }
 
 impl InTables {
-    /// Whether the tables show that this content of a block is durable: a name enters them after what it names (R1), a link of the log with it.
+    /// Whether the tables show that this content of a block is durable: a name enters them after what it names (R1), a link of the log with
+    /// it.
     pub fn is_durable(&self, store: &Store, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
         match self.entry.kind {
             Kind::None => self.is_linked,

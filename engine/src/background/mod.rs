@@ -1,4 +1,5 @@
-//! After an opening, in the background: the index is filled again, what a crash left without a whole name is named, excess counts are returned.
+//! After an opening, in the background: the index is filled again, what a crash left without a whole name is named, excess counts are
+//! returned.
 
 mod recount;
 mod refill;

@@ -1,15 +1,16 @@
 //! The recount: after a crash some blocks' counts are higher than their links (P5); it finds the excess and returns it, online.
 //!
-//! 1. It goes by windows of PBNs. For each window the whole map is walked once and its links are counted, while commits go on: a change to a
-//!    map page that was walked already changes the counts with it ([`Window`](crate::tables::Window)), so they are always those of the walked pages as they are now.
-//! 2. Then each granule of the window is compared, at a moment when no commit, decrement or reclaim is under way: what the count on the refs
-//!    page exceeds its links, its fingerprint and the open epoch's links by, is excess, and the count *falls by it*; nothing is ever set. In
-//!    the log's mode any moment will do: pages in memory hold what is committed, and nothing else.
+//! 1. It goes by windows of PBNs. For each window the whole map is walked once and its links are counted, while commits go on: a change to
+//!    a map page that was walked already changes the counts with it ([`Window`](crate::tables::Window)), so they are always those of the
+//!    walked pages as they are now.
+//! 2. Then each granule of the window is compared, at a moment when no commit, decrement or reclaim is under way: what the count on the
+//!    refs page exceeds its links, its fingerprint and the open epoch's links by, is excess, and the count *falls by it*; nothing is ever
+//!    set. In the log's mode any moment will do: pages in memory hold what is committed, and nothing else.
 //! 3. Less than its links is damage. If any page of the walk could not be read whole, nothing is lowered.
-//! 4. Only a finished recount clears *garbage possible*. In the log's mode, where no crash sets it again, it goes when the lowered pages, and the
-//!    bits that a crash had taken, are durable: with a checkpoint that began after the recount, or with a clean close.
-//! 5. Until then a crash may bring back the excess of a page, and what the log's records count is added to it. So what was returned is no room for
-//!    links yet (`space/returned.rs`), and a block without room for a new one is kept out of use.
+//! 4. Only a finished recount clears *garbage possible*. In the log's mode, where no crash sets it again, it goes when the lowered pages,
+//!    and the bits that a crash had taken, are durable: with a checkpoint that began after the recount, or with a clean close.
+//! 5. Until then a crash may bring back the excess of a page, and what the log's records count is added to it. So what was returned is no
+//!    room for links yet (`space/returned.rs`), and a block without room for a new one is kept out of use.
 
 use crate::format::entry::REFS_UNKNOWN;
 use crate::format::page::{PageId, Region};

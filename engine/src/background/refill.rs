@@ -2,8 +2,8 @@
 //!
 //! 1. Blocks that have to be read (`reread.rs`) are read a page's at a time, before the next page.
 //! 2. On its way the refill counts carriers. A page that it came by is counted from then on by who changes it.
-//! 3. In mode `ordered` a crash may leave blocks without any name, and counts that are too high. Which of them have links only a recount knows: behind
-//!    it the refill goes by all pages once more.
+//! 3. In mode `ordered` a crash may leave blocks without any name, and counts that are too high. Which of them have links only a recount
+//!    knows: behind it the refill goes by all pages once more.
 
 use super::rereading::Rereading;
 use crate::format::entry::Kind;

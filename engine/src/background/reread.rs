@@ -1,5 +1,5 @@
-//! Blocks that are read to fill the index: carriers, whose slots' fingerprints stand in themselves alone, and blocks that a crash has left without a
-//! whole name.
+//! Blocks that are read to fill the index: carriers, whose slots' fingerprints stand in themselves alone, and blocks that a crash has left
+//! without a whole name.
 //!
 //! 1. They are read a few at a time, and so many a second: clients keep the device.
 //! 2. A block is pinned while it is read (R7), so what arrives is compared with the entry that asked for it.

@@ -1,6 +1,7 @@
 //! The life of an open volume: it opens, serves, fails perhaps, and closes.
 //!
-//! 1. Closing writes all pages, flushes, sets the *written* bits that are due, writes their pages, flushes, and only then writes and flushes
+//! 1. Closing writes all pages, flushes, sets the *written* bits that are due, writes their pages, flushes, and only then writes and
+//!    flushes
 //!    *clean*: a volume that says so has nothing but exact pages.
 //! 2. After a failure nothing more is written, *clean* least of all (A5).
 
@@ -24,8 +25,8 @@ impl Engine {
         }
     }
 
-    /// Records that were flushed are not there: they count up to this epoch, and only what is proved is served. It may show as the volume opens, or later,
-    /// when a page comes.
+    /// Records that were flushed are not there: they count up to this epoch, and only what is proved is served. It may show as the volume
+    /// opens, or later, when a page comes.
     pub(super) fn log_is_damaged(&mut self, last: Epoch) {
         let store = &mut self.store;
         store.tables.proved_only = Some(last);

@@ -1,8 +1,9 @@
 //! The state machine: one [`Engine`] for an open volume, fed with events, giving actions.
 //!
 //! 1. [`Engine::step`] is the only way in. A step runs until everything that can go on has gone on.
-//! 2. The engine routes: it hands each event to the component that waits for it (`events.rs`), calls the tasks whose turn it is (`turn.rs`), and leads the
-//!    volume through opening, service and closing (`life.rs`). What the components do, they do to what a call hands them.
+//! 2. The engine routes: it hands each event to the component that waits for it (`events.rs`), calls the tasks whose turn it is
+//!    (`turn.rs`), and leads the volume through opening, service and closing (`life.rs`). What the components do, they do to what a call
+//!    hands them.
 //! 3. A failed write or flush is sticky (A5): no write of any kind is issued after it.
 
 mod events;
@@ -39,8 +40,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Opens a volume whose superblock was read and verified. The first [`Event`] may follow at once; requests are answered when the opening
-    /// is durable (R8).
+    /// Opens a volume whose superblock was read and verified. The first [`Event`] may follow at once; requests are answered when the
+    /// opening is durable (R8).
     #[must_use]
     pub fn open(superblock: Superblock, settings: Settings, home: Arc<dyn Home>, accountant: Arc<Accountant>, now: Time) -> Self {
         let from = if superblock.keeps_counts() { superblock.recount_position } else { Pbn(0) };

@@ -1,8 +1,8 @@
 //! The index: fingerprint → PBN, in memory, within its share of the budget.
 //!
 //! 1. It is advice: a match is confirmed by the fingerprint table (or a birth not yet in the table) before anything is linked to it.
-//! 2. Eight bytes an entry: 28 bits of the fingerprint and a PBN of 36 bits, in buckets of eight. Two different contents agree in bucket and
-//!    tag by chance once in about 2^28 lookups, which costs one needless look into the table.
+//! 2. Eight bytes an entry: 28 bits of the fingerprint and a PBN of 36 bits, in buckets of eight. Two different contents agree in bucket
+//!    and tag by chance once in about 2^28 lookups, which costs one needless look into the table.
 //! 3. In each bucket the least recently used entry leaves.
 
 use crate::fingerprint::Fingerprint;
@@ -61,8 +61,8 @@ impl Index {
         (&mut self.entries[at..][..WAYS], tag)
     }
 
-    /// Brings the buckets of these fingerprints into the processor's cache: their waits for memory overlap, where look-ups with work between
-    /// them would wait one by one.
+    /// Brings the buckets of these fingerprints into the processor's cache: their waits for memory overlap, where look-ups with work
+    /// between them would wait one by one.
     pub fn warm(&self, fps: impl Iterator<Item = Fingerprint>) {
         black_box(fps.fold(0, |sum, fp| sum ^ self.entries[self.place(&fp).0]));
     }

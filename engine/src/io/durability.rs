@@ -1,8 +1,8 @@
 //! What is durable (A1).
 //!
 //! Each completed write has a number; each flush, when it is issued, notes the highest number so far. A write is durable when a flush that
-//! noted its number, or a higher one, has completed. That comparison is the only test. A write with FUA is durable by itself, and says nothing of
-//! others: it raises no number.
+//! noted its number, or a higher one, has completed. That comparison is the only test. A write with FUA is durable by itself, and says
+//! nothing of others: it raises no number.
 
 use crate::format::page::PageId;
 use crate::units::Pbn;

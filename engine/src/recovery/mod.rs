@@ -1,8 +1,8 @@
 //! Recovery: from the superblock that was chosen to a volume that serves, step by step.
 //!
 //! 1. The device is flushed before anything is decided from what was read (R8).
-//! 2. The log is read, where there is a live one, and goes on behind what was found (`scheme/log/recover/mod.rs`, steps 3 to 6 there). With that the
-//!    commit scheme is chosen.
+//! 2. The log is read, where there is a live one, and goes on behind what was found (`scheme/log/recover/mod.rs`, steps 3 to 6 there). With
+//!    that the commit scheme is chosen.
 //! 3. Places are chosen for the log's next units.
 //! 4. *Not clean* and the new incarnation are durable, in both pairs of superblock copies, before any other write.
 //! 5. Where the log ends becomes durable. A log that the volume is not to have is emptied, and left.
@@ -160,7 +160,8 @@ impl Recovery {
             Reserved::Waits => return,
             Reserved::Lacks if store.space.preparing.is_some() => return,
             Reserved::Lacks if store.space.fruitless <= store.space.granules() => return store.io.schedule.push(Task::OpenLog),
-            // A full volume. One place is enough to close a log, and checkpoints then free others; an empty log has nothing that they could free.
+            // A full volume. One place is enough to close a log, and checkpoints then free others; an empty log has nothing that they could
+            // free.
             Reserved::Lacks if !store.medium.superblock.is_log_live() => {
                 forget_log(store, scheme);
                 store.io.notice(Notice::NoRoomForLog);
@@ -190,8 +191,8 @@ impl Recovery {
         self.update_superblock(store);
     }
 
-    /// Writes one pair of copies, and then the other: were the newest pair lost, or destroyed by a format that is cut off, the older one would else pass
-    /// for a clean volume.
+    /// Writes one pair of copies, and then the other: were the newest pair lost, or destroyed by a format that is cut off, the older one
+    /// would else pass for a clean volume.
     fn update_superblock(&mut self, store: &mut Store) {
         self.updates += 1;
         store.write_superblock();
@@ -236,7 +237,8 @@ impl Recovery {
         self.settle_end(store, scheme, answers)
     }
 
-    /// The log is as it should be. In mode `ordered` it is emptied now. Where it has no place left for another unit, checkpoints give it some.
+    /// The log is as it should be. In mode `ordered` it is emptied now. Where it has no place left for another unit, checkpoints give it
+    /// some.
     fn log_is_open(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> Then {
         if store.io.failed {
             return self.fail(store, scheme, answers);
@@ -268,8 +270,8 @@ impl Recovery {
         if waits { self.log_is_open(store, scheme, answers) } else { Then::Wait }
     }
 
-    /// The volume opens read-only. Where its log ends may not be settled, and what was promised is not there: no answer that the next opening might
-    /// contradict (P7).
+    /// The volume opens read-only. Where its log ends may not be settled, and what was promised is not there: no answer that the next
+    /// opening might contradict (P7).
     pub fn fail(&mut self, store: &mut Store, scheme: &Scheme, answers: &Answers) -> Then {
         let is_settled = self.opening.as_mut().and_then(Opening::settling).map(|settling| settling.is_settled);
         let is_log_open = self.opening.is_none() || is_settled == Some(true);

@@ -1,10 +1,12 @@
-//! What recalled promises say is proved before it is believed: a device that failed, or a store that was set back to an older copy, need not hold it.
+//! What recalled promises say is proved before it is believed: a device that failed, or a store that was set back to an older copy, need
+//! not hold it.
 //!
 //! 1. A store that lacks every trace of the last durable epoch is not the one that the last server left: none of its promises counts.
-//! 2. The content that a promise names is read, behind the flush of the opening (R8), and compared with the promise's fingerprint; of a slot, the
-//!    carrier has to be authentic. What differs, or cannot be read, is no proof.
-//! 3. What is there need not be there for good: a block that the device was told to discard, and whose later write was lost, may read as that write and
-//!    as something else the next time (decision 0071, 8). What was right is written again, and flushed, unless the tables show it to be durable.
+//! 2. The content that a promise names is read, behind the flush of the opening (R8), and compared with the promise's fingerprint; of a
+//!    slot, the carrier has to be authentic. What differs, or cannot be read, is no proof.
+//! 3. What is there need not be there for good: a block that the device was told to discard, and whose later write was lost, may read as
+//!    that write and as something else the next time (decision 0071, 8). What was right is written again, and flushed, unless the tables
+//!    show it to be durable.
 
 use super::Recovery;
 use crate::answers::{Answers, InTables, Journal};
@@ -37,7 +39,8 @@ pub(super) fn is_traced(store: &mut Store, journal: &mut Journal) -> Result<bool
     Ok(traces == [None; 2])
 }
 
-/// The store is the one that was left. With a log it is known by that from now on: units say what a sector of the map means before it is written.
+/// The store is the one that was left. With a log it is known by that from now on: units say what a sector of the map means before it is
+/// written.
 pub(super) fn store_is_known(store: &mut Store, journal: &mut Journal) {
     if matches!(journal.trace, Some(Trace::Map { .. })) && store.tables.has_records() {
         journal.trace = Some(Trace::Log { sequence: log_end(store, journal) });

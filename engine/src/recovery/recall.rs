@@ -3,10 +3,10 @@
 //! 1. One after the other: of two promises for one LBN the later one counts.
 //! 2. The epoch of a promise may be durable although its server did not live to say so. What an LBN means already stays.
 //! 3. A promise of a block counts if its content is proved (`proof.rs`): else the LBN stays as it is on the medium.
-//! 4. The count of a block may be at its limit because the dead server's increments reached the medium and its links did not. Then its content is
-//!    written again.
-//! 5. A pack that a promise names and no table is born again, in the epoch that recalls it. Mode `ordered` makes no packs: what it finds in such a one
-//!    is written again.
+//! 4. The count of a block may be at its limit because the dead server's increments reached the medium and its links did not. Then its
+//!    content is written again.
+//! 5. A pack that a promise names and no table is born again, in the epoch that recalls it. Mode `ordered` makes no packs: what it finds in
+//!    such a one is written again.
 //! 6. A promise that cannot be kept is reported by the next flush.
 
 use super::Recovery;
@@ -196,7 +196,8 @@ fn recall_link(
     }
 }
 
-/// Whether a slot of a block can be linked to: its carrier is in the tables, or is a pack that is born here and now. `Err`: a page has to come first.
+/// Whether a slot of a block can be linked to: its carrier is in the tables, or is a pack that is born here and now. `Err`: a page has to
+/// come first.
 fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
     let Some(authenticator) = answers.journal.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
     if store.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits) {

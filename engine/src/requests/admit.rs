@@ -56,8 +56,8 @@ impl Requests {
         }
     }
 
-    /// Whether a further write has to wait: for room for its records, or for those that wait already. Those that wait for a block hold back none that
-    /// may need no new one; what they hold besides is bounded by what requests may bring.
+    /// Whether a further write has to wait: for room for its records, or for those that wait already. Those that wait for a block hold back
+    /// none that may need no new one; what they hold besides is bounded by what requests may bring.
     fn backlogged(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> bool {
         let waiting = if store.space.is_full() { self.writes.len() - store.space.waiters.len() } else { self.writes.len() };
         waiting >= store.tables.pages.waiting_max() || self.lacks_room_for_records(store, scheme, answers)

@@ -1,7 +1,7 @@
 //! A block's content finds its place: duplicate of a known block, or a new block; and an LBN comes to mean it.
 //!
-//! 1. Increments enter the refs page in memory here and now; the commit writes the page before it writes the link (R2). In the log's mode they
-//!    stand beside it until their commit.
+//! 1. Increments enter the refs page in memory here and now; the commit writes the page before it writes the link (R2). In the log's mode
+//!    they stand beside it until their commit.
 //! 2. A block is linked to only when the fingerprint table, or a birth that waits to enter it, confirms what the index says.
 //! 3. Nothing here waits: what is missing is named ([`Blocked`]), and the caller comes again.
 

@@ -197,8 +197,8 @@ impl Requests {
         self.go_on_reading(store, op);
     }
 
-    /// Whether something of it is not in memory, and stands behind what no commit has made durable: after a failure neither that nor what the device
-    /// holds for it is to be trusted (A5).
+    /// Whether something of it is not in memory, and stands behind what no commit has made durable: after a failure neither that nor what
+    /// the device holds for it is to be trusted (A5).
     fn reads_uncommitted(&self, store: &mut Store, op: usize) -> bool {
         let read = &self.reads[op];
         let mut pieces = read.pieces.iter().enumerate();

@@ -2,9 +2,9 @@
 //!
 //! 1. A request is answered once, when its last part is in its place and, where it asked for that (FUA, strong), durable.
 //! 2. Requests that have not been answered have no order between them; what was answered is seen by everything that comes later.
-//! 3. A write of part of a block reads the block, lays its bytes over it, and takes its place only if nothing has changed the LBN since, and it still
-//!    means what was read; else it begins again. So sub-block writes to one LBN never lose each other's bytes. The block's number alone does not tell:
-//!    other content, which the LBN means by then, may have come to lie there.
+//! 3. A write of part of a block reads the block, lays its bytes over it, and takes its place only if nothing has changed the LBN since,
+//!    and it still means what was read; else it begins again. So sub-block writes to one LBN never lose each other's bytes. The block's
+//!    number alone does not tell: other content, which the LBN means by then, may have come to lie there.
 
 use super::Requests;
 use super::place::{Written, link};

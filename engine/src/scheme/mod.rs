@@ -1,8 +1,9 @@
 //! What makes epochs durable: one commit scheme, chosen when the volume opens.
 //!
 //! 1. One epoch commits at a time; while it does, the next one fills.
-//! 2. A scheme is asked for this and no more: where the content of a new block goes, now or when its epoch is sealed; whether there is room for a
-//!    further record; that an epoch is sealed, that an operation of its own has ended; what is still owed before the volume closes; how far it is.
+//! 2. A scheme is asked for this and no more: where the content of a new block goes, now or when its epoch is sealed; whether there is room
+//!    for a further record; that an epoch is sealed, that an operation of its own has ended; what is still owed before the volume closes;
+//!    how far it is.
 //! 3. Only a scheme, the opening and the closing of the volume, and an update of the superblock ask for flushes.
 
 pub(crate) mod log;

@@ -1,5 +1,5 @@
-//! How many blocks are carriers or packs, counted page of fingerprints by page, from the newest allocation backwards; a page that was seen is counted from then
-//! on by who changes it.
+//! How many blocks are carriers or packs, counted page of fingerprints by page, from the newest allocation backwards; a page that was seen
+//! is counted from then on by who changes it.
 
 use super::granules::GRANULE_BLOCKS;
 use crate::units::Pbn;

@@ -29,7 +29,8 @@ impl Census {
         }
     }
 
-    /// Where a page says something else of a block than the commit scheme does, no block of that kind was added: the census is as wrong as the page.
+    /// Where a page says something else of a block than the commit scheme does, no block of that kind was added: the census is as wrong as
+    /// the page.
     pub(super) fn take(&mut self, refs: u8, of_scheme: bool) {
         let kind = self.kind(refs, of_scheme);
         *kind = kind.saturating_sub(1);

@@ -7,14 +7,16 @@ use crate::io::Io;
 use crate::tables::Tables;
 use crate::units::Pbn;
 
-/// What a block counts at most when it begins, unless it is told how much room there is: a link for each slot of a pack, and one for its name.
+/// What a block counts at most when it begins, unless it is told how much room there is: a link for each slot of a pack, and one for its
+/// name.
 const NEW_COUNT_MAX: u8 = SLOT_MAX + 1;
 
 impl Space {
-    /// Adds to a block's count, on its page in memory or, where pages hold nothing that is not committed, beside it; and to the census. The page is in
-    /// memory.
+    /// Adds to a block's count, on its page in memory or, where pages hold nothing that is not committed, beside it; and to the census. The
+    /// page is in memory.
     ///
-    /// A count that would leave 0..=254 is a wrong one, or a block has more links than it can: the medium is damaged. It is not known from then on.
+    /// A count that would leave 0..=254 is a wrong one, or a block has more links than it can: the medium is damaged. It is not known from
+    /// then on.
     pub fn change_refs(&mut self, io: &mut Io, tables: &mut Tables, pbn: Pbn, by: i16) {
         let (id, at) = self.geometry.refs_of(pbn);
         let before = tables.refs_now(pbn);

@@ -1,8 +1,9 @@
 //! Blocks that no LBN means go back to the store: those that are free, and those that only their fingerprint holds.
 //!
-//! 1. When the store's file system is short of room, all of them, as soon as may be. Where nothing has been done near a kept block for `keep_ms`, that one.
-//! 2. A store gets no more new blocks of clients than it was said to have room for: a write that fails there would make the volume read-only. Where they
-//!    are used up, writes wait for the next word. Where that has none, the store is out of room, and the volume full.
+//! 1. When the store's file system is short of room, all of them, as soon as may be. Where nothing has been done near a kept block for
+//!    `keep_ms`, that one.
+//! 2. A store gets no more new blocks of clients than it was said to have room for: a write that fails there would make the volume
+//!    read-only. Where they are used up, writes wait for the next word. Where that has none, the store is out of room, and the volume full.
 
 use super::Space;
 use crate::interface::StoreRoom;

@@ -1,10 +1,11 @@
 //! Blocks that are in use beyond what the tables say of them: nobody else may have them.
 //!
-//! 1. New content has a block from its first moment on; its birth is over when the content is on the device and the fingerprint in the table.
+//! 1. New content has a block from its first moment on; its birth is over when the content is on the device and the fingerprint in the
+//!    table.
 //! 2. A block that something in flight reads, compares or discards is pinned (R7).
-//! 3. The commit scheme has blocks of its own, whatever their count (L8). A plain one's count is 0; a carrier's is that of its slots' links and of
-//!    its entry. When the scheme needs a plain one no more, it is free. A carrier is ordinary data then, or free where nothing is left of it: its
-//!    count says so, for which its refs page has to come first.
+//! 3. The commit scheme has blocks of its own, whatever their count (L8). A plain one's count is 0; a carrier's is that of its slots' links
+//!    and of its entry. When the scheme needs a plain one no more, it is free. A carrier is ordinary data then, or free where nothing is
+//!    left of it: its count says so, for which its refs page has to come first.
 
 use super::Space;
 use super::fresh::Use;

@@ -1,7 +1,7 @@
 //! Where blocks are: which are free, which are kept by their fingerprint alone, how full the volume is.
 //!
-//! 1. The counts on the refs pages, with what `tables/beside.rs` keeps beside them, are the truth; what is kept here are summaries, made by a scan in
-//!    the background, that nobody waits for.
+//! 1. The counts on the refs pages, with what `tables/beside.rs` keeps beside them, are the truth; what is kept here are summaries, made by
+//!    a scan in the background, that nobody waits for.
 //! 2. A block is handed out only if its count is 0, its fingerprint entry is none, and nothing in flight touches it (R4, R7).
 //! 3. Blocks are handed out in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
 
@@ -282,7 +282,8 @@ impl Space {
         self.kept_in.get(&granule).map_or(0, |kept| kept.blocks)
     }
 
-    /// At most so many granules in which nothing has changed since that second, of those that keep blocks; they are not given again before `reclaimed`.
+    /// At most so many granules in which nothing has changed since that second, of those that keep blocks; they are not given again before
+    /// `reclaimed`.
     pub fn take_unused(&mut self, since_s: u32, most: usize) -> Vec<u64> {
         let is_old = |(granule, kept): (&u64, &Kept)| (kept.since_s <= since_s && !self.reclaiming.contains(granule)).then_some(*granule);
         let unused: Vec<u64> = self.kept_in.iter().filter_map(is_old).take(most).collect();

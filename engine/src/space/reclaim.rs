@@ -75,8 +75,8 @@ impl Space {
         chosen
     }
 
-    /// Takes the entries of chosen granules away, where their pages are in memory, and as far as the open epoch has room for such records. The
-    /// carriers among them.
+    /// Takes the entries of chosen granules away, where their pages are in memory, and as far as the open epoch has room for such records.
+    /// The carriers among them.
     pub fn reclaim(&mut self, io: &mut Io, tables: &mut Tables, index_: &mut Index, mut room: usize) -> Vec<Pbn> {
         let chosen = std::mem::take(&mut self.chosen);
         let mut carriers = Vec::new();

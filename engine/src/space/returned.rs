@@ -1,5 +1,5 @@
-//! Counts that a recount has lowered, until that is durable: a crash may bring back the excess of a page, and what records count is added to it. So what was
-//! returned is no room for links yet, and a block without room for a new one is kept out of use.
+//! Counts that a recount has lowered, until that is durable: a crash may bring back the excess of a page, and what records count is added
+//! to it. So what was returned is no room for links yet, and a block without room for a new one is kept out of use.
 
 use crate::units::Pbn;
 

@@ -1,12 +1,13 @@
 //! A full volume: what becomes of writes that find no room.
 //!
-//! 1. The volume is full from the first write that finds no block, when none is on its way to be free, until a write finds one with more than the reserve
-//!    left, and some to spare.
-//! 2. Such writes wait, as long as `full_wait_ms` after the volume became full: here, and tried again when a block is freed; or with whoever sent them, who
-//!    sends them again when he is told ([`Action::Retry`]). After that they fail, until there is room again. When the volume is about to be detached
-//!    ([`Event::EndWaiting`](crate::interface::Event::EndWaiting)) they fail at once: a flush of the device waits for them. So they do when the store fails.
-//! 3. What may bring room goes in meanwhile: discards (`admit.rs`), overwrites, and journals, without which a file system above frees nothing. These two
-//!    take from the reserve; a journal, whose blocks may never have been written, half of it at the most.
+//! 1. The volume is full from the first write that finds no block, when none is on its way to be free, until a write finds one with more
+//!    than the reserve left, and some to spare.
+//! 2. Such writes wait, as long as `full_wait_ms` after the volume became full: here, and tried again when a block is freed; or with
+//!    whoever sent them, who sends them again when he is told ([`Action::Retry`]). After that they fail, until there is room again. When
+//!    the volume is about to be detached ([`Event::EndWaiting`](crate::interface::Event::EndWaiting)) they fail at once: a flush of the
+//!    device waits for them. So they do when the store fails.
+//! 3. What may bring room goes in meanwhile: discards (`admit.rs`), overwrites, and journals, without which a file system above frees
+//!    nothing. These two take from the reserve; a journal, whose blocks may never have been written, half of it at the most.
 
 use super::Space;
 use crate::interface::{Action, Failure, Notice, Reply, RequestId};
@@ -69,7 +70,8 @@ impl Space {
         Some(if waits { Failure::Full } else { Failure::NoSpace })
     }
 
-    /// A request goes back to its sender, who is to be asked for it again: not before, for another part of it may have been under way for long.
+    /// A request goes back to its sender, who is to be asked for it again: not before, for another part of it may have been under way for
+    /// long.
     pub fn send_back(&mut self, io: &mut Io, request: RequestId) {
         if self.full.retries == 0 {
             self.full.retried = io.now;

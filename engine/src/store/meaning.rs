@@ -35,8 +35,8 @@ impl Store {
         points.into_iter().map(|(lbn, _)| lbn).collect()
     }
 
-    /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where promises name the block until
-    /// the epoch is committed, the increment goes after that.
+    /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where promises name the
+    /// block until the epoch is committed, the increment goes after that.
     fn cancel(&mut self, pbn: Pbn) {
         let (page, _) = self.geometry.refs_of(pbn);
         if self.settings.keeps_promises || self.tables.pages.get(page).is_none() {

@@ -1,4 +1,5 @@
-//! What the volume holds, as everything above it uses it: the tables, the blocks, their content, what is known of it; and the way to the device.
+//! What the volume holds, as everything above it uses it: the tables, the blocks, their content, what is known of it; and the way to the
+//! device.
 //!
 //! Each part owns its state; what one needs of another comes in by its arguments. What all of them together know stands here.
 
@@ -105,7 +106,8 @@ impl Store {
 
     /// Bytes charged for the open epoch's records and for births. Births that lie scattered take the room of their neighbours too.
     pub fn open_bytes(&self) -> u64 {
-        // Births are charged as records are, but for those that lie scattered. Asserted here: Rust 1.85 takes what only a `const _` uses for dead.
+        // Births are charged as records are, but for those that lie scattered. Asserted here: Rust 1.85 takes what only a `const _` uses
+        // for dead.
         const { assert!(ByBlock::<Fresh>::BYTES_IN_A_RUN <= RECORD_COST_BYTES) };
         let births = (count(self.space.fresh.len()) * RECORD_COST_BYTES).max(self.space.fresh.bytes());
         count(self.tables.open.records()) * RECORD_COST_BYTES + births

@@ -1,9 +1,11 @@
 //! Blocks that a crash has left without a whole name get it again (P5): from the refill of the index, and from whoever reads them.
 //!
-//! 1. In the log's mode a crash leaves the short name of a block of a large epoch. Its entry counts, so the fingerprint takes its place on the page at once.
-//! 2. In mode `ordered` a crash leaves no entry. A fingerprint is one link more: its increment goes with the open epoch (R2), and it enters its page when
-//!    that is durable.
-//! 3. A count that a crash may have left too high shows no link, so there blocks are named behind the recount; one that an LBN means is linked for certain.
+//! 1. In the log's mode a crash leaves the short name of a block of a large epoch. Its entry counts, so the fingerprint takes its place on
+//!    the page at once.
+//! 2. In mode `ordered` a crash leaves no entry. A fingerprint is one link more: its increment goes with the open epoch (R2), and it enters
+//!    its page when that is durable.
+//! 3. A count that a crash may have left too high shows no link, so there blocks are named behind the recount; one that an LBN means is
+//!    linked for certain.
 //! 4. Where LBNs are protected, a block may be one of theirs: only who reads it knows. Their blocks have checksums, and are not named.
 
 use super::Store;
@@ -29,7 +31,8 @@ impl Store {
         self.tables.is_blank(&mut self.io, id) && (!self.names_nameless() || self.tables.is_blank(&mut self.io, counts))
     }
 
-    /// The blocks of a page of fingerprints, which is in memory, that are linked and have no whole name. `Err`: their counts have to come first.
+    /// The blocks of a page of fingerprints, which is in memory, that are linked and have no whole name. `Err`: their counts have to come
+    /// first.
     pub fn unnamed_on(&mut self, id: PageId) -> Result<Vec<Pbn>, PageId> {
         let first = self.geometry.first_pbn(id);
         let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
@@ -66,7 +69,8 @@ impl Store {
             && !self.space.is_of_scheme(pbn)
     }
 
-    /// The content of a block that is linked was found to have this fingerprint. Whether it lacked it, and has it now or with the open epoch.
+    /// The content of a block that is linked was found to have this fingerprint. Whether it lacked it, and has it now or with the open
+    /// epoch.
     pub fn name_again(&mut self, pbn: Pbn, fingerprint: Fingerprint) -> bool {
         let is_trusted = self.tables.proved_only.is_none() && !self.io.failed;
         if self.io.stage != Stage::Serving || !is_trusted || self.io.read_only || !self.may_be_named(pbn) {

@@ -1,9 +1,10 @@
 //! A volume whose records are damaged serves what it can prove.
 //!
-//! 1. Records count up to the last epoch before the hole. What came later may stand on pages all the same, each sector as new as its tag says.
-//! 2. An LBN is served where its content is what a fingerprint says, or its carrier the one that the carrier's entry names, *and* the sectors of its
-//!    map entry and of that fingerprint are of the same age: then both are of one moment, and the content is the LBN's own as of then, never a
-//!    stranger's.
+//! 1. Records count up to the last epoch before the hole. What came later may stand on pages all the same, each sector as new as its tag
+//!    says.
+//! 2. An LBN is served where its content is what a fingerprint says, or its carrier the one that the carrier's entry names, *and* the
+//!    sectors of its map entry and of that fingerprint are of the same age: then both are of one moment, and the content is the LBN's own
+//!    as of then, never a stranger's.
 //! 3. Everything else is an error: zeros, for nothing proves them; content with a checksum only; what cannot be read.
 
 use super::Store;

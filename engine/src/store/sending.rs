@@ -40,8 +40,8 @@ impl Store {
         self.contents.in_flight += self.write_blocks(contents, Class::Data, content);
     }
 
-    /// Writes blocks, in the order that they come in, with what follows its neighbour in the same write; `what` says of each, by its first block and
-    /// how many there are, what it is. How many writes they are.
+    /// Writes blocks, in the order that they come in, with what follows its neighbour in the same write; `what` says of each, by its first
+    /// block and how many there are, what it is. How many writes they are.
     pub fn write_blocks(&mut self, blocks: Vec<(Pbn, Slice)>, class: Class, what: impl Fn(&Self, Pbn, usize) -> IoFor) -> u64 {
         let runs = neighbours(blocks);
         let writes = count(runs.len());
@@ -52,8 +52,9 @@ impl Store {
         writes
     }
 
-    /// After a failure nothing sends this content any more, and no commit makes it durable, so nobody reads it either (A5). It lies in the memory of
-    /// requests: were it kept, further requests could wait for that memory for ever, and a flush among them would never hear of the failure.
+    /// After a failure nothing sends this content any more, and no commit makes it durable, so nobody reads it either (A5). It lies in the
+    /// memory of requests: were it kept, further requests could wait for that memory for ever, and a flush among them would never hear of
+    /// the failure.
     pub fn release_unsent_content(&mut self) {
         let run = self.contents.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
         for pbn in run.chain(self.contents.held.blocks()) {

@@ -2,8 +2,8 @@
 //!
 //! 1. That a block is a carrier is told by the slot of a map entry, or by a kind-3 fingerprint entry, never by its bytes: clients can write
 //!    copies of units.
-//! 2. What comes from the device is believed where the volume made it for that place *and* its entry says that it is this unit. An older unit
-//!    that lay there is authentic too, and a stranger's.
+//! 2. What comes from the device is believed where the volume made it for that place *and* its entry says that it is this unit. An older
+//!    unit that lay there is authentic too, and a stranger's.
 //! 3. What of a carrier was found wrong is not kept in memory, and nobody links to it from then on: its other slots may be wrong as well.
 
 use super::Store;
@@ -15,7 +15,8 @@ use crate::format::unit::{self, Slot};
 use crate::interface::Notice;
 use crate::units::{BLOCK_SIZE, Pbn, count};
 
-/// The content of a slot of a block that is known to be right; slot 0 is the block itself. None where there is no such slot, or no client block in it.
+/// The content of a slot of a block that is known to be right; slot 0 is the block itself. None where there is no such slot, or no client
+/// block in it.
 pub fn in_slot(block: &Slice, slot: u8) -> Option<Slice> {
     match slot {
         0 => Some(block.clone()),
@@ -52,7 +53,8 @@ impl Store {
         unit::is_authentic(&self.keys.authenticator, pbn, block).then(|| unit::claims(block))
     }
 
-    /// What a block that came from the device, and that may be a carrier, is found to be. `entry`: what is known of it; none where that is unknown.
+    /// What a block that came from the device, and that may be a carrier, is found to be. `entry`: what is known of it; none where that is
+    /// unknown.
     pub fn judge_carrier(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], entry: Option<FingerprintEntry>) -> Judged {
         if entry.is_some_and(|entry| entry != FingerprintEntry { kind: Kind::Carrier, value: unit::claims(block) }) {
             return Judged::Wrong;

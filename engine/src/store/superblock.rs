@@ -2,11 +2,11 @@
 //!
 //! 1. They go one at a time, each to one copy at the front and one at the end; the other pair stays whole.
 //! 2. What an update says is fixed when it begins.
-//! 3. Before it writes, the server reads both front copies. Where another server has written one, this server fails for good, as by A5, and writes
-//!    nothing more: the other's superblock is not lost. A server writes both front copies when it opens, in two updates, and one of them with each
-//!    later update.
-//! 4. Each update carries the lifetime ledger as it is when the update begins: a crash takes of it what was counted since. Where nothing else asks for
-//!    an update, clients' writes do, after so many units of theirs.
+//! 3. Before it writes, the server reads both front copies. Where another server has written one, this server fails for good, as by A5, and
+//!    writes nothing more: the other's superblock is not lost. A server writes both front copies when it opens, in two updates, and one of
+//!    them with each later update.
+//! 4. Each update carries the lifetime ledger as it is when the update begins: a crash takes of it what was counted since. Where nothing
+//!    else asks for an update, clients' writes do, after so many units of theirs.
 //! 5. Where the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
 
 use super::Store;
@@ -91,7 +91,8 @@ impl Store {
         let is_others = match own {
             // What is older has not been written since: the device has lost this server's own.
             Some((generation, _)) => !is_of_this_volume || other.generation >= *generation,
-            // Before this server has written a copy, an older one may be there, even of another volume. (The update under way has its generation.)
+            // Before this server has written a copy, an older one may be there, even of another volume. (The update under way has its
+            // generation.)
             None => is_of_this_volume && other.generation >= self.medium.superblock.generation,
         };
         is_others.then_some(other)

@@ -55,7 +55,8 @@ impl Store {
         self.slot_as_judged(pbn, block, slot, found)
     }
 
-    /// What a block that came from the device is found to be, for all of its slots if one of them is wanted: that costs as much as reading it.
+    /// What a block that came from the device is found to be, for all of its slots if one of them is wanted: that costs as much as reading
+    /// it.
     pub fn judge(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> Judged {
         match expect {
             _ if slot == 0 => {

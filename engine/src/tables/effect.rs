@@ -1,12 +1,12 @@
 //! What one record does to the tables: the unit of replay.
 //!
-//! 1. Map: the LBN means `to`. Refs: that is one link more for the block of `to`, and a birth's fingerprint entry counts one besides; `old` has
-//!    one link less. Fingerprints: the block of `to` gets the entry that it is born with, `old` loses its own where that is removed.
+//! 1. Map: the LBN means `to`. Refs: that is one link more for the block of `to`, and a birth's fingerprint entry counts one besides; `old`
+//!    has one link less. Fingerprints: the block of `to` gets the entry that it is born with, `old` loses its own where that is removed.
 //! 2. In a run, block i does this i blocks behind the first: of the LBN, of `to`, of `old`, of the short names.
-//! 3. Replay is for each sector apart: it happens where the sector's tag is older than the effect's epoch, and nowhere else. So an effect enters a
-//!    page once, whatever of it the medium holds.
-//! 4. A count that is not known stays so. One that would leave 0..=254 becomes so: no right log asks for that, but a medium that lost a page's
-//!    write makes a right log seem to.
+//! 3. Replay is for each sector apart: it happens where the sector's tag is older than the effect's epoch, and nowhere else. So an effect
+//!    enters a page once, whatever of it the medium holds.
+//! 4. A count that is not known stays so. One that would leave 0..=254 becomes so: no right log asks for that, but a medium that lost a
+//!    page's write makes a right log seem to.
 
 use crate::format::entry::{FingerprintEntry, MapEntry, REFS_UNKNOWN};
 use crate::format::geometry;
@@ -113,8 +113,8 @@ impl Effect<'_> {
         }
     }
 
-    /// Its pieces, in order: the LBNs of each stand in one map page, the fingerprints of its new blocks in one page of theirs, those of its old
-    /// blocks too.
+    /// Its pieces, in order: the LBNs of each stand in one map page, the fingerprints of its new blocks in one page of theirs, those of its
+    /// old blocks too.
     pub fn pieces(self) -> impl Iterator<Item = Self> {
         let mut rest = self;
         iter::from_fn(move || {
@@ -167,8 +167,8 @@ impl Effect<'_> {
         }
     }
 
-    /// Calls for each of its blocks whose entry, counted from `first`, stands in an older sector of this page: with the entry's place in the
-    /// page and the block's in the run.
+    /// Calls for each of its blocks whose entry, counted from `first`, stands in an older sector of this page: with the entry's place in
+    /// the page and the block's in the run.
     fn each(&self, first: Option<u64>, epoch: Epoch, id: PageId, content: &mut PageContent, change: impl Fn(&mut PageContent, usize, u64)) {
         let Some(first) = first else { return };
         let begin = id.index * id.region.entries_per_page();

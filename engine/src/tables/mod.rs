@@ -1,6 +1,7 @@
 //! The tables of the volume as clients' work so far has them: what the epochs in memory say, over the pages in memory, over the medium.
 //!
-//! 1. This is the only door to the pages: who wants one asks for it ([`Tables::ensure`]), and is called when it has come ([`Tables::wait`]).
+//! 1. This is the only door to the pages: who wants one asks for it ([`Tables::ensure`]), and is called when it has come
+//!    ([`Tables::wait`]).
 //! 2. What an LBN means is what the open epoch says, else the committing one, else the map.
 //! 3. Of what is committed, some may stand in no page on the medium yet ([`Committed`]): a page that is loaded is put right by it.
 

@@ -81,8 +81,8 @@ impl Tables {
         Got::Wait
     }
 
-    /// Whether a clear bit says for certain that a page was never written. Not where live records touch it: a checkpoint may have been cut off
-    /// between its first write and its bit.
+    /// Whether a clear bit says for certain that a page was never written. Not where live records touch it: a checkpoint may have been cut
+    /// off between its first write and its bit.
     fn knows_unwritten(&self, id: PageId) -> bool {
         self.bits_exact && !self.is_touched(id)
     }
@@ -150,7 +150,8 @@ impl Tables {
             // One whose bit a crash has lost has to be written once more, to get it.
             unsaved = records.apply(*epoch, id, &mut opened.content) || (!written && !opened.blank);
         }
-        // A crash came between its first write, or parts of it, and its bit. Where records touch it, a checkpoint is to come that writes it anyway.
+        // A crash came between its first write, or parts of it, and its bit. Where records touch it, a checkpoint is to come that writes it
+        // anyway.
         let is_late = !written && !opened.blank && !io.read_only && !self.is_touched(id);
         let bit = written && !self.pages.unbitted.contains(&id);
         // It may have been written, have left the memory and come back, with no flush since: a commit that relies on it has to know.

@@ -2,8 +2,8 @@
 //!
 //! 1. What a refs or fingerprint page in memory says may be written at any time, by anyone: increments enter at once (R2 lets counts be too
 //!    high), decrements and fingerprints only after the commit that allows them (R3, R1).
-//! 2. A map page in memory holds what the medium holds, but for the moment of a commit's step 2; the links of epochs not yet committed stand
-//!    in the epoch (`epoch.rs`). In the log's mode all pages hold what is committed, written or not (`log/mod.rs`).
+//! 2. A map page in memory holds what the medium holds, but for the moment of a commit's step 2; the links of epochs not yet committed
+//!    stand in the epoch (`epoch.rs`). In the log's mode all pages hold what is committed, written or not (`log/mod.rs`).
 //! 3. At most one write of a page is in flight (R6), from a sealed copy that nobody changes.
 //! 4. A page that is dirty or being written stays. Of the others the clock's hand takes those not used since its last round.
 

@@ -1,7 +1,7 @@
 //! Writes of parts of blocks that lay their bytes over what was read: which of them have been overtaken by another change of their LBN.
 //!
-//! What an LBN means does not tell by itself: content that was packed away may be followed, in the same block, by other content, which the LBN then comes
-//! to mean.
+//! What an LBN means does not tell by itself: content that was packed away may be followed, in the same block, by other content, which the
+//! LBN then comes to mean.
 
 use crate::units::Lbn;
 use std::collections::BTreeMap;

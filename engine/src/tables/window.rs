@@ -1,5 +1,5 @@
-//! The links that the map holds to the blocks of one window, counted page for page while commits go on: a change to a page that was counted already
-//! changes the counts with it, so they are always those of the counted pages as they are now.
+//! The links that the map holds to the blocks of one window, counted page for page while commits go on: a change to a page that was counted
+//! already changes the counts with it, so they are always those of the counted pages as they are now.
 
 use crate::format::geometry::Geometry;
 use crate::format::page::{PageContent, Region};

@@ -1,4 +1,5 @@
-//! The blocks that are the log's: places of coming units, units of the walk, and those that the older pair of superblock copies still needs.
+//! The blocks that are the log's: places of coming units, units of the walk, and those that the older pair of superblock copies still
+//! needs.
 
 use super::Log;
 use crate::space::{Space, Use};

@@ -1,5 +1,5 @@
-//! Whether packing pays. Of a stream of large epochs whose packs save nothing, a run of blocks is tried now and then, ever more seldom, until they
-//! save something again.
+//! Whether packing pays. Of a stream of large epochs whose packs save nothing, a run of blocks is tried now and then, ever more seldom,
+//! until they save something again.
 
 /// Blocks that are tried where packing does not pay: at once, so that they may be packed together.
 pub(super) const TRIAL_BLOCKS: usize = 16;

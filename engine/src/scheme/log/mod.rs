@@ -1,16 +1,18 @@
 //! The carried log: the records of an epoch in units among the data, one flush behind them (docs/log.md).
 //!
-//! 1. A page in memory holds what the medium holds and every live record (`tables/live/mod.rs`), and nothing of an epoch that is not durable (L7). So it
-//!    may leave the memory unwritten: loaded again, it is put right again.
+//! 1. A page in memory holds what the medium holds and every live record (`tables/live/mod.rs`), and nothing of an epoch that is not
+//!    durable (L7). So it may leave the memory unwritten: loaded again, it is put right again.
 //! 2. What the epochs in memory do to counts stands beside the pages, in `Tables::beside`, until their commit.
-//! 3. Pages are written by a checkpoint (`checkpoint/mod.rs`), each sector tagged with the last epoch that it holds, and only while something else than
-//!    the last units vouches for all of it (`checkpoint/vouch.rs`).
-//! 4. A block that a unit unlinks is let go of one commit later (L6): when a unit or a superblock is durable that says that unit was flushed.
-//! 5. A unit's block is let go of when both pairs of superblock copies have their anchor behind it: were the newer one lost, or destroyed by a format
-//!    that is cut off, the older one would else lead to units that are gone.
-//! 6. New content that compresses is held back (`compress/hold.rs`): of small epochs it rides in the units themselves (`compress/carry.rs`), of large ones it is packed
-//!    (`compress/pack.rs`).
-//! 7. What units of a long walk said is copied into fewer (`checkpoint/condense.rs`): the walk stays short, and pages need not be written for that.
+//! 3. Pages are written by a checkpoint (`checkpoint/mod.rs`), each sector tagged with the last epoch that it holds, and only while
+//!    something else than the last units vouches for all of it (`checkpoint/vouch.rs`).
+//! 4. A block that a unit unlinks is let go of one commit later (L6): when a unit or a superblock is durable that says that unit was
+//!    flushed.
+//! 5. A unit's block is let go of when both pairs of superblock copies have their anchor behind it: were the newer one lost, or destroyed
+//!    by a format that is cut off, the older one would else lead to units that are gone.
+//! 6. New content that compresses is held back (`compress/hold.rs`): of small epochs it rides in the units themselves
+//!    (`compress/carry.rs`), of large ones it is packed (`compress/pack.rs`).
+//! 7. What units of a long walk said is copied into fewer (`checkpoint/condense.rs`): the walk stays short, and pages need not be written
+//!    for that.
 //! 8. Blocks of coming units are chosen beforehand (`places.rs`); they and those of the walk belong to nobody else.
 
 mod blocks;

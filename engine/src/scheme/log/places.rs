@@ -55,8 +55,8 @@ impl Log {
         self.places.push_back(pbn);
     }
 
-    /// Whether so many units may take what is kept for the worst: nothing that is under way frees a block, and one place is left behind them. A
-    /// checkpoint then gives them back.
+    /// Whether so many units may take what is kept for the worst: nothing that is under way frees a block, and one place is left behind
+    /// them. A checkpoint then gives them back.
     pub(super) fn has_last_places(&self, units: usize) -> bool {
         self.checkpoint.is_none() && !self.keeps_blocks() && self.places.len() > units
     }
@@ -68,8 +68,8 @@ impl Log {
         store.io.schedule.more_background = true;
     }
 
-    /// Makes sure of places for the units of so many further records, before they are admitted (L9): sealed, they always find them. What is unmapped
-    /// is put off where it does not fit.
+    /// Makes sure of places for the units of so many further records, before they are admitted (L9): sealed, they always find them. What is
+    /// unmapped is put off where it does not fit.
     pub fn admit_records(&mut self, store: &mut Store, records: usize) -> Result<(), Blocked> {
         while self.room_for_records(store) < records {
             match store.take_free_block() {
@@ -90,8 +90,8 @@ impl Log {
         (units * RECORDS_A_UNIT).saturating_sub(store.tables.open.records())
     }
 
-    /// The most map pages on which one epoch may unmap ranges: their records have to find places among those that there are, and half of the blocks
-    /// that are free now. What does not fit comes with the next epoch, when checkpoints have given back the places of this one.
+    /// The most map pages on which one epoch may unmap ranges: their records have to find places among those that there are, and half of
+    /// the blocks that are free now. What does not fit comes with the next epoch, when checkpoints have given back the places of this one.
     pub fn clear_pages_max(&self, store: &Store, points: usize) -> u64 {
         let blocks = self.places.len() + index(store.space.census.free / 2);
         let units = blocks.saturating_sub(PLACES_LEFT_MIN + points.div_ceil(RECORDS_A_UNIT));

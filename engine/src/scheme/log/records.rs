@@ -32,8 +32,8 @@ pub(crate) fn effects_of(record: &Record, push: &mut dyn FnMut(Effect<'_>)) {
     }
 }
 
-/// Entries of carriers and packs that are born in an epoch, until the first link to each has come: the two are one effect then, which takes less
-/// memory than two.
+/// Entries of carriers and packs that are born in an epoch, until the first link to each has come: the two are one effect then, which takes
+/// less memory than two.
 #[derive(Default)]
 pub(super) struct Births(Map<Pbn, FingerprintEntry>);
 
@@ -71,8 +71,8 @@ fn birth_of_carrier(pbn: Pbn, authenticator: Fingerprint) -> Effect<'static> {
     Effect { lbn: None, blocks: 1, to: MapEntry::Block { pbn, slot: 0 }, old: None, name: Name::Of(entry) }
 }
 
-/// The record that says what a piece does to map and refs, where its fingerprints are on their pages already: one that goes would go there again,
-/// but for the tags. None where no record says that.
+/// The record that says what a piece does to map and refs, where its fingerprints are on their pages already: one that goes would go there
+/// again, but for the tags. None where no record says that.
 pub(super) fn record_of(piece: &Effect<'_>) -> Option<Record> {
     let Effect { lbn, blocks, to, old, name } = *piece;
     let olds = || vec![OldRun { first: old, blocks }];
@@ -86,7 +86,8 @@ pub(super) fn record_of(piece: &Effect<'_>) -> Option<Record> {
     })
 }
 
-/// Each run of old blocks, whole, in however many parts it stands in a record: its first LBN, how far from the record's first that is, and the run.
+/// Each run of old blocks, whole, in however many parts it stands in a record: its first LBN, how far from the record's first that is, and
+/// the run.
 fn runs(lbn: Lbn, olds: &[OldRun], visit: &mut dyn FnMut(Lbn, u64, OldRun)) {
     let mut done = 0;
     for parts in olds.chunk_by(|part, next| part.first.map(|first| first + part.blocks) == next.first) {

@@ -44,8 +44,8 @@ impl Commit {
         let mut set = |lbn: Lbn, entry: MapEntry, unlinked: &mut Vec<Pbn>| {
             let at = index(lbn - first);
             let old = store.geometry.known(page.content.map(at));
-            // The increment of a link that was there already goes again, like that of any link that is gone; but not where a damaged map has linked to
-            // a block that was free until now, for that was never counted.
+            // The increment of a link that was there already goes again, like that of any link that is gone; but not where a damaged map
+            // has linked to a block that was free until now, for that was never counted.
             let is_newborn = |pbn| old == entry && store.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == number);
             unlinked.extend(old.pbn().filter(|&pbn| !is_newborn(pbn)));
             if old != entry {

@@ -1,7 +1,8 @@
 //! Commit, mode `ordered` (OrderMergeDedup sections 2.1 and 2.2): what must be durable before what.
 //!
-//! 1. **Content.** The epoch's data blocks were sent as they came; wait for them. The refs pages with its increments are written, each once;
-//!    pages with removed fingerprints ride along. *Device flush* (left out only if everything relied on is durable already): R1, R2 hold.
+//! 1. **Content.** The epoch's data blocks were sent as they came; wait for them. The refs pages with its increments are written, each
+//!    once; pages with removed fingerprints ride along. *Device flush* (left out only if everything relied on is durable already): R1, R2
+//!    hold.
 //! 2. **Links.** The map pages that the epoch touched are composed, with the links of epochs up to this one and of none after, and written.
 //!    *Device flush*; whoever waited is answered (R5).
 //! 3. **Non-critical.** Now, and only now, the epoch's decrements enter the refs pages in memory (R3) and its fingerprints the fingerprint

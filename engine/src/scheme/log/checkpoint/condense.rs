@@ -1,12 +1,14 @@
-//! Condensing: what the units of a long walk say, but for the newest ones, is copied, in order, into few units, and the walk begins behind it.
+//! Condensing: what the units of a long walk say, but for the newest ones, is copied, in order, into few units, and the walk begins behind
+//! it.
 //!
-//! 1. Synced single writes make a unit each, with one record or two; a condensed unit holds hundreds. So the walk stays short, and no page of map
-//!    or refs has to be written for that: a checkpoint comes when memory asks for one.
-//! 2. **Copies**, and the pages of fingerprints that the copied records touch: blocks are taken in order, so these are few, and neither the copies
-//!    nor memory have to hold fingerprints any more. *Flush*. **Bits** of such pages, as in a checkpoint. **Superblock** that names the copies, with
-//!    the anchor behind what was copied; *flush*. Units that were copied are let go of as after a checkpoint; carriers are ordinary data from then on.
-//! 3. Copied is what is live: records as replay applied them, each with its own epoch. So what a recovery dropped is left out, and pages take from a
-//!    copy what they would take from the unit.
+//! 1. Synced single writes make a unit each, with one record or two; a condensed unit holds hundreds. So the walk stays short, and no page
+//!    of map or refs has to be written for that: a checkpoint comes when memory asks for one.
+//! 2. **Copies**, and the pages of fingerprints that the copied records touch: blocks are taken in order, so these are few, and neither the
+//!    copies nor memory have to hold fingerprints any more. *Flush*. **Bits** of such pages, as in a checkpoint. **Superblock** that names
+//!    the copies, with the anchor behind what was copied; *flush*. Units that were copied are let go of as after a checkpoint; carriers are
+//!    ordinary data from then on.
+//! 3. Copied is what is live: records as replay applied them, each with its own epoch. So what a recovery dropped is left out, and pages
+//!    take from a copy what they would take from the unit.
 //! 4. The cut is the end of a flushed epoch. What was condensed is not copied again; a checkpoint makes all of it needless.
 //! 5. Where it would not save half of the units, or there is no free block beyond the reserve, it is not made. Checkpoints need none.
 //! 6. It is a checkpoint itself, as far as one at a time is concerned.

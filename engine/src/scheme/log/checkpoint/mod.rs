@@ -1,10 +1,10 @@
 //! A checkpoint: every page that live records touch is written, and the walk begins behind them.
 //!
-//! 1. **Pages**, each with what is committed by then; *flush*. **Bits** of pages that were written for the first time; *flush*, where there were
-//!    any. **Superblock** with the new anchor; *flush*. What lay before the anchor is free (L8).
+//! 1. **Pages**, each with what is committed by then; *flush*. **Bits** of pages that were written for the first time; *flush*, where there
+//!    were any. **Superblock** with the new anchor; *flush*. What lay before the anchor is free (L8).
 //! 2. Epochs commit meanwhile: the anchor goes to where the log stood when the checkpoint began.
-//! 3. One at a time; the anchor is composed as its superblock is written, so nothing overtakes it. A condensing (`condense.rs`) is one that writes
-//!    copies of records instead of the pages of map and refs.
+//! 3. One at a time; the anchor is composed as its superblock is written, so nothing overtakes it. A condensing (`condense.rs`) is one that
+//!    writes copies of records instead of the pages of map and refs.
 //! 4. With the bits durable before the anchor, a page that was written and has none is one that live records touch: no other needs to be
 //!    doubted after a crash.
 
@@ -197,8 +197,8 @@ impl Log {
     /// The walk begins behind the unit of this sequence.
     pub fn anchor_behind(&self, store: &Store, sequence: u64, epoch: Epoch, condensed: Condensed) -> Anchor {
         let before = index(sequence + 1 - self.first());
-        // That of the unit behind, or of those to come: what was left there before a crash is of a lower one, though not always of a lower one
-        // than the unit before.
+        // That of the unit behind, or of those to come: what was left there before a crash is of a lower one, though not always of a lower
+        // one than the unit before.
         let incarnation = self.walk.get(before).map_or(store.medium.superblock.incarnation, |unit| unit.incarnation);
         let places = self.walk.iter().skip(before).map(|unit| unit.pbn).chain(self.places.iter().copied());
         // Never less than a superblock said before.
@@ -250,8 +250,8 @@ impl Log {
         if self.checkpoint.is_none() { Reached::End } else { Reached::Nothing }
     }
 
-    /// The anchor of one pair of copies lies behind the unit of this sequence, and leads to these condensed units no more. What the other pair
-    /// leads to, stays.
+    /// The anchor of one pair of copies lies behind the unit of this sequence, and leads to these condensed units no more. What the other
+    /// pair leads to, stays.
     fn anchor_has_moved(&mut self, store: &mut Store, sequence: u64, condensed: Vec<Pbn>) {
         let units = index(sequence + 1 - self.first());
         let passed = self.walk.drain(..units).map(|unit| unit.pbn).chain(condensed).collect();

@@ -6,8 +6,8 @@ use crate::settings::Compression;
 use crate::store::Store;
 
 impl Log {
-    /// The log is empty: `ordered` needs none. Its blocks stay its own until both pairs of copies have forgotten them: the older one would else
-    /// lead to units whose places are others' by then. The superblock is to be written twice.
+    /// The log is empty: `ordered` needs none. Its blocks stay its own until both pairs of copies have forgotten them: the older one would
+    /// else lead to units whose places are others' by then. The superblock is to be written twice.
     pub fn leave(&mut self, store: &mut Store) {
         self.is_left = true;
         store.medium.superblock.last_log_sequence = self.next - 1;
@@ -27,8 +27,8 @@ impl Log {
         store.medium.superblock.set_log_live(false);
     }
 
-    /// What the superblock has to say of the log as the volume opens. `is_closed`: this opening found it closed already after a crash, so nothing from
-    /// before counts behind.
+    /// What the superblock has to say of the log as the volume opens. `is_closed`: this opening found it closed already after a crash, so
+    /// nothing from before counts behind.
     pub fn open_superblock(&mut self, store: &mut Store, is_closed: bool) {
         if store.settings.compression != Compression::Off {
             store.medium.superblock.set_slots();

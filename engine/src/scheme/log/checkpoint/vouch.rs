@@ -1,9 +1,11 @@
 //! What pages on the medium may hold: nothing that the last units alone vouch for.
 //!
-//! 1. An epoch is *vouched for* when something else than its own units says, durably, that it was flushed: a unit behind it, or a superblock. Then
-//!    the loss of its units is told as damage (L2). Of the last epoch nothing tells it: each LBN has its own former content again.
-//! 2. A page is written only while all that it holds is vouched for, and its tag is the last such epoch. Else a unit that rots would take back an epoch
-//!    that some pages hold and others do not: counts would lack links, and blocks that are linked to would be handed out anew.
+//! 1. An epoch is *vouched for* when something else than its own units says, durably, that it was flushed: a unit behind it, or a
+//!    superblock. Then the loss of its units is told as damage (L2). Of the last epoch nothing tells it: each LBN has its own former
+//!    content again.
+//! 2. A page is written only while all that it holds is vouched for, and its tag is the last such epoch. Else a unit that rots would take
+//!    back an epoch that some pages hold and others do not: counts would lack links, and blocks that are linked to would be handed out
+//!    anew.
 //! 3. A page that every epoch changes would never be written: it is sent when the next epoch is durable, before the effects of that enter.
 //! 4. Where no epoch comes, a superblock vouches for the last one: its anchor stays where it is, and says how far units are flushed.
 

@@ -1,9 +1,9 @@
 //! Which held blocks ride in which units, and what becomes of who names them.
 //!
-//! 1. The first unit keeps room for the records; then the blocks are packed, first fit, largest first. A block that would have a unit to itself,
-//!    and not for the records' sake, goes to its own block: it costs no more there, and is read without its unit.
-//! 2. All that a packed block counts moves to its carrier in one step, with every name of it: points of both epochs, records, the index. Its own
-//!    block is free again, and was never written.
+//! 1. The first unit keeps room for the records; then the blocks are packed, first fit, largest first. A block that would have a unit to
+//!    itself, and not for the records' sake, goes to its own block: it costs no more there, and is read without its unit.
+//! 2. All that a packed block counts moves to its carrier in one step, with every name of it: points of both epochs, records, the index.
+//!    Its own block is free again, and was never written.
 //! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
 
 use super::rider::Rider;

@@ -1,10 +1,10 @@
 //! New content that may ride in a unit is held back, and compressed, until its epoch is sealed.
 //!
-//! 1. It has a free block of its own from the beginning, and until it is packed that is its place for all who read it or link to it: so what
-//!    does not ride has room, and goes there.
-//! 2. What looks like noise is not compressed, and held back only where it has neighbours that are: else it would go out one by one, between them.
-//!    What does not compress goes to its block as soon as nothing of its epoch is being compressed. Of a large epoch it is moved together with
-//!    what is packed (`pack.rs`); without packs, all goes when the epoch grows large.
+//! 1. It has a free block of its own from the beginning, and until it is packed that is its place for all who read it or link to it: so
+//!    what does not ride has room, and goes there.
+//! 2. What looks like noise is not compressed, and held back only where it has neighbours that are: else it would go out one by one,
+//!    between them. What does not compress goes to its block as soon as nothing of its epoch is being compressed. Of a large epoch it is
+//!    moved together with what is packed (`pack.rs`); without packs, all goes when the epoch grows large.
 //! 3. Held content is copied where it would keep a whole request's memory, and counts in the account of memory.
 //! 4. Of a stream of large epochs whose packs save nothing, little is compressed (`estimate.rs`), until they save something again.
 

@@ -1,5 +1,5 @@
-//! What compresses: new content is held back until its epoch is sealed, and rides in the units of a small one, or is packed, several blocks in one, of a large
-//! one.
+//! What compresses: new content is held back until its epoch is sealed, and rides in the units of a small one, or is packed, several blocks
+//! in one, of a large one.
 
 mod carry;
 mod hold;

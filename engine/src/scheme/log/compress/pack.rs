@@ -1,12 +1,12 @@
 //! Packs: what compresses of a large epoch, several client blocks in one block of the device.
 //!
-//! 1. A pack is content: it goes out while its epoch fills, and is flushed before the units that name it (R1). Packs, and what does not compress of
-//!    what is held back with them, lie in the blocks that all these had, and that are free to the medium: side by side, so that few writes take
-//!    all of them.
-//! 2. Neighbours by LBN are packed together, so that they are read together: each block into the first pack that has room for it, of those that
-//!    one of the sixteen blocks before it began.
-//! 3. Only what LBNs of its epoch mean, all of which are known, and nothing in flight has pinned, is packed or moved: every name goes with it. A pack has
-//!    no more links than slots.
+//! 1. A pack is content: it goes out while its epoch fills, and is flushed before the units that name it (R1). Packs, and what does not
+//!    compress of what is held back with them, lie in the blocks that all these had, and that are free to the medium: side by side, so that
+//!    few writes take all of them.
+//! 2. Neighbours by LBN are packed together, so that they are read together: each block into the first pack that has room for it, of those
+//!    that one of the sixteen blocks before it began.
+//! 3. Only what LBNs of its epoch mean, all of which are known, and nothing in flight has pinned, is packed or moved: every name goes with
+//!    it. A pack has no more links than slots.
 
 use super::carry::{counts_now, free_unwritten, take_away, take_rider};
 use super::hold::{held_blocks_max, take_held};

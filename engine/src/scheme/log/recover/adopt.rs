@@ -23,7 +23,8 @@ impl Opening {
         self.adopt(store, ended, live, &wrong, again, true)
     }
 
-    /// What the walk found is what the log holds, but for records that name `wrong` blocks. `again`: what counts, though nobody knows that it was flushed.
+    /// What the walk found is what the log holds, but for records that name `wrong` blocks. `again`: what counts, though nobody knows that
+    /// it was flushed.
     pub(super) fn adopt(
         &mut self,
         store: &mut Store,
@@ -61,8 +62,8 @@ impl Opening {
         Box::new(log)
     }
 
-    /// What the log says up to the hole is live, for what can be proved with it. An epoch may go on in a condensed unit that is not there, and a unit
-    /// that names what the volume does not have, or a block twice, says nothing that could be believed.
+    /// What the log says up to the hole is live, for what can be proved with it. An epoch may go on in a condensed unit that is not there,
+    /// and a unit that names what the volume does not have, or a block twice, says nothing that could be believed.
     pub(super) fn adopt_damaged(&mut self, store: &mut Store, mut ended: Ended, mut live: Unchained) -> Damaged {
         let mut last = ended.epoch;
         if ended.condensed_missing.is_some() || ended.outside.is_some() || ended.twice().is_some() {

@@ -1,8 +1,8 @@
 //! Reading condensed units: what units before the walk said, copied into fewer.
 //!
 //! 1. They are read in the order in which the anchor names them, and every one has to be there: none was named before it was flushed.
-//! 2. Those of one condensing are a segment: unit i of n, the first and the last unit of the walk that it copies. Segments follow each other, from
-//!    where the anchor says up to the walk, so that none is missing and none is another life's.
+//! 2. Those of one condensing are a segment: unit i of n, the first and the last unit of the walk that it copies. Segments follow each
+//!    other, from where the anchor says up to the walk, so that none is missing and none is another life's.
 //! 3. Their epochs never fall, and none lies behind the anchor's.
 
 use super::limits::{Limits, each};

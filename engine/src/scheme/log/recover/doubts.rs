@@ -1,8 +1,8 @@
 //! An opening compares what may not have been flushed with its records (L5).
 //!
 //! 1. Content that is not what its record says was lost in the crash; then that record is dropped.
-//! 2. Or it has rotted since. Where a page that the record changes holds its epoch already, by its tag, the epoch was flushed (L2): nothing of it is
-//!    dropped, for some pages would have its effects and others not. The block is damaged then, and a read of it finds that.
+//! 2. Or it has rotted since. Where a page that the record changes holds its epoch already, by its tag, the epoch was flushed (L2): nothing
+//!    of it is dropped, for some pages would have its effects and others not. The block is damaged then, and a read of it finds that.
 
 use super::reading::{Contents, READS_MAX};
 use super::walk::Ended;

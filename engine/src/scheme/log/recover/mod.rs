@@ -1,13 +1,14 @@
 //! Opening: what the log holds is read, and the log goes on behind it.
 //!
-//! 1. The walk is read, its end found (L2), what may not have been flushed compared (L5); then its records are live, and pages are put right as
-//!    they are loaded. Nothing else is read before that.
+//! 1. The walk is read, its end found (L2), what may not have been flushed compared (L5); then its records are live, and pages are put
+//!    right as they are loaded. Nothing else is read before that.
 //! 2. The new incarnation is durable before any unit of it (L3).
-//! 3. After a crash the new incarnation's first unit is written and flushed before the first write is admitted and before any page is written
-//!    (L4): it says where the log ended and what was dropped. A log that ends so already gets none, so that crashes of recoveries do not fill it:
-//!    the superblock says then that nothing from before this opening counts behind.
-//! 4. What counts and may not have been flushed, units and content, is written again, and flushed before the closing unit says that it is: a block
-//!    that the device was told to forget, and whose write was lost, may read as its new content once, and as something else the next time.
+//! 3. After a crash the new incarnation's first unit is written and flushed before the first write is admitted and before any page is
+//!    written (L4): it says where the log ended and what was dropped. A log that ends so already gets none, so that crashes of recoveries
+//!    do not fill it: the superblock says then that nothing from before this opening counts behind.
+//! 4. What counts and may not have been flushed, units and content, is written again, and flushed before the closing unit says that it is:
+//!    a block that the device was told to forget, and whose write was lost, may read as its new content once, and as something else the
+//!    next time.
 //! 5. Of a log with damage only what is proved is served (`store/proved.rs`), and the volume is read-only.
 //! 6. Records that are more than memory is meant for enter pages while the walk is read, as far as they count for certain (`spill.rs`).
 
@@ -127,7 +128,8 @@ impl Opening {
         }
     }
 
-    /// A block that was asked for has arrived: a unit, content that may not have been flushed, or a page that may hold the epoch of such content.
+    /// A block that was asked for has arrived: a unit, content that may not have been flushed, or a page that may hold the epoch of such
+    /// content.
     ///
     /// # Errors
     /// As [`Self::go_on`].

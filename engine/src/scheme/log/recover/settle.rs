@@ -1,4 +1,5 @@
-//! Where the log ends becomes durable: what counts and may not have been flushed is written again, and, after a crash, a unit closes the log.
+//! Where the log ends becomes durable: what counts and may not have been flushed is written again, and, after a crash, a unit closes the
+//! log.
 
 use super::reading::Contents;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -41,8 +42,8 @@ impl Settling {
         }
     }
 
-    /// The superblock says that the volume is open: what was found behind the last unit known to be flushed is written again, and then the first
-    /// unit may follow. Whether all of that is done.
+    /// The superblock says that the volume is open: what was found behind the last unit known to be flushed is written again, and then the
+    /// first unit may follow. Whether all of that is done.
     pub fn go_on(&mut self, store: &mut Store, log: Option<&mut Log>) -> bool {
         let again = std::mem::take(&mut self.again);
         if !again.is_empty() {

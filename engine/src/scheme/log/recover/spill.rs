@@ -1,9 +1,10 @@
 //! An opening that reads more records than memory is meant for: they enter the pages, and the walk goes on.
 //!
-//! 1. The walk stands still meanwhile: nothing of the log is being read. The pages that records up to the cut touch are loaded, put right and
-//!    written, as a checkpoint does it, with their bits; but the anchor stays. So a crash finds the same log, and tags say what pages hold of it.
-//! 2. The cut is the last epoch that every later recovery counts too ([`Walk::certain`](super::walk::Walk::certain)): where the log ends is not
-//!    settled yet, so no page may hold more (L4).
+//! 1. The walk stands still meanwhile: nothing of the log is being read. The pages that records up to the cut touch are loaded, put right
+//!    and written, as a checkpoint does it, with their bits; but the anchor stays. So a crash finds the same log, and tags say what pages
+//!    hold of it.
+//! 2. The cut is the last epoch that every later recovery counts too ([`Walk::certain`](super::walk::Walk::certain)): where the log ends is
+//!    not settled yet, so no page may hold more (L4).
 //! 3. A sector that a checkpoint before the crash wrote may be newer than the cut, and keeps its tag.
 //! 4. Pages leave memory then: the records that come next are not in them.
 //! 5. A checkpoint follows as soon as the volume serves: a condensing would leave out what only pages say.

@@ -1,17 +1,20 @@
 //! Reading the log: which units there are, where it ends, what it says.
 //!
 //! 0. Before the walk come the condensed units (`condensed.rs`).
-//! 1. Recovery can begin nowhere but at the anchor; each unit names the places of those behind it, at least two, so that a lost one does not cut
-//!    the chain.
-//! 2. **End (L2).** Let F be the highest `flushed_upto` among the valid units and the anchor. Every unit up to F must be there: a missing one is
-//!    damage. Behind F at most one epoch counts, and only if all of its units are there (L10). A unit behind a hole is never used.
-//! 3. Incarnations never fall along the walk (L3): a unit of a lower one is left from before a crash, and is not there. Behind the anchor's barrier
-//!    stands no unit from before the opening that set it. Nor do epochs fall, and no unit is of an incarnation that the superblock does not know yet.
-//! 4. **Drops (L5).** A record of the epoch beyond F whose content is not what it says is dropped, and nothing else; the next record of its LBN
-//!    then has the dropped record's old block as its old one. What was dropped stays dropped: closing records name its blocks.
-//! 5. What counts names only LBNs and blocks that the volume has, and no block is two of the log's places (`damaged.rs`); or the log is damaged.
-//! 6. What a unit says is handed on, and the unit let go of, as soon as a unit behind it, with none missing between, says that it was flushed: then
-//!    it counts, and what of it was dropped is known, for the closing unit was the first to say so. Few units are in memory at once.
+//! 1. Recovery can begin nowhere but at the anchor; each unit names the places of those behind it, at least two, so that a lost one does
+//!    not cut the chain.
+//! 2. **End (L2).** Let F be the highest `flushed_upto` among the valid units and the anchor. Every unit up to F must be there: a missing
+//!    one is damage. Behind F at most one epoch counts, and only if all of its units are there (L10). A unit behind a hole is never used.
+//! 3. Incarnations never fall along the walk (L3): a unit of a lower one is left from before a crash, and is not there. Behind the anchor's
+//!    barrier stands no unit from before the opening that set it. Nor do epochs fall, and no unit is of an incarnation that the superblock
+//!    does not know yet.
+//! 4. **Drops (L5).** A record of the epoch beyond F whose content is not what it says is dropped, and nothing else; the next record of its
+//!    LBN then has the dropped record's old block as its old one. What was dropped stays dropped: closing records name its blocks.
+//! 5. What counts names only LBNs and blocks that the volume has, and no block is two of the log's places (`damaged.rs`); or the log is
+//!    damaged.
+//! 6. What a unit says is handed on, and the unit let go of, as soon as a unit behind it, with none missing between, says that it was
+//!    flushed: then it counts, and what of it was dropped is known, for the closing unit was the first to say so. Few units are in memory
+//!    at once.
 //!
 //! No I/O here: whoever reads asks for places, and hands in what lies there.
 
@@ -200,8 +203,8 @@ impl Walk {
         }
     }
 
-    /// The last epoch that every later recovery counts, whole. Not as far as what was handed on: the units that say that those were flushed may be
-    /// gone the next time, for nobody knows that they were. What says so of these was flushed itself.
+    /// The last epoch that every later recovery counts, whole. Not as far as what was handed on: the units that say that those were flushed
+    /// may be gone the next time, for nobody knows that they were. What says so of these was flushed itself.
     pub fn certain(&self) -> Epoch {
         if !self.condensed.is_done() {
             return self.condensed.certain();
@@ -313,8 +316,8 @@ impl Ended {
         Record::Closing { first, lost: wrong.iter().copied().collect() }
     }
 
-    /// Hands on what the last units do, which the walk has not handed on, in order, where the content of `wrong` blocks is not what their records
-    /// say.
+    /// Hands on what the last units do, which the walk has not handed on, in order, where the content of `wrong` blocks is not what their
+    /// records say.
     pub fn replay(&mut self, wrong: &BTreeSet<Pbn>, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         self.replay.drop_in(self.flushed + 1..self.end + 1, wrong.iter());
         for unit in std::mem::take(&mut self.pending) {

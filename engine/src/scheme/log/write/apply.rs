@@ -7,8 +7,8 @@ use crate::store::Store;
 use crate::tables::effect::Effect;
 use crate::units::{Epoch, Pbn};
 
-/// What the records of an epoch that is durable, and the carriers among its units, do: it enters the pages in memory. The blocks that lose a link, each
-/// as often.
+/// What the records of an epoch that is durable, and the carriers among its units, do: it enters the pages in memory. The blocks that lose
+/// a link, each as often.
 pub(super) fn commit_records(store: &mut Store, epoch: Epoch, carriers: &[(Pbn, Fingerprint)], records: &[Record]) -> Vec<Pbn> {
     let mut unlinked = Vec::new();
     let mut births = Births::default();
@@ -36,7 +36,8 @@ pub(super) fn commit_records(store: &mut Store, epoch: Epoch, carriers: &[(Pbn, 
     unlinked
 }
 
-/// What clients see of counts stays: what an effect links counted already, and what it unlinks, which goes to `unlinked`, counts until it is given up.
+/// What clients see of counts stays: what an effect links counted already, and what it unlinks, which goes to `unlinked`, counts until it
+/// is given up.
 fn commit_effect(store: &mut Store, epoch: Epoch, effect: &Effect<'_>, unlinked: &mut Vec<Pbn>) {
     let tables = &mut store.tables;
     tables.committed().records.push(epoch, effect);

@@ -1,6 +1,7 @@
 //! What an epoch's records say: for each LBN what it means from now on, and the block that it meant before.
 //!
-//! The records of a large epoch name runs of new blocks by short names only: the fingerprints enter their pages after the commit, as in mode
+//! The records of a large epoch name runs of new blocks by short names only: the fingerprints enter their pages after the commit, as in
+//! mode
 //! `ordered`, and a crash may lose them.
 //!
 //! A map page in memory holds what is committed, so that is where the old blocks stand; its pages come first.

@@ -1,11 +1,12 @@
 //! The commit of an epoch in the log: its units are written to the next places, and one flush stands behind them.
 //!
-//! 1. *Small epochs*: content and units go out together, in any order; what of the content is missing after a crash, its fingerprint shows (L5).
-//!    What compresses rides in the units themselves (`../compress/carry.rs`).
+//! 1. *Small epochs*: content and units go out together, in any order; what of the content is missing after a crash, its fingerprint shows
+//!    (L5). What compresses rides in the units themselves (`../compress/carry.rs`).
 //!    *Large epochs*: content is flushed before the units are written, so that no recovery has to read all of it.
 //! 2. One epoch at a time (L10).
-//! 3. A small epoch that is one unit and nothing else goes by one FUA write, where the device takes that, in place of the write and the flush. All
-//!    that the flush would cover besides is durable already, or nobody relies on it: epochs before it are (L10), its own content is in the unit.
+//! 3. A small epoch that is one unit and nothing else goes by one FUA write, where the device takes that, in place of the write and the
+//!    flush. All that the flush would cover besides is durable already, or nobody relies on it: epochs before it are (L10), its own content
+//!    is in the unit.
 
 mod apply;
 mod compose;
@@ -200,8 +201,8 @@ impl Commit {
         false
     }
 
-    /// Whether it is durable with its unit, if it is one: none of its records names content that lies elsewhere and was born in it, and nobody counts
-    /// on the flush of the next commit.
+    /// Whether it is durable with its unit, if it is one: none of its records names content that lies elsewhere and was born in it, and
+    /// nobody counts on the flush of the next commit.
     fn fua_is_enough(&self, store: &Store) -> bool {
         let needs_no_content = |record: &Record| matches!(record, Record::Link { .. } | Record::Clear { .. } | Record::Removed { .. });
         store.settings.device_takes_fua && self.records.iter().all(needs_no_content) && !store.io.durability.is_awaited()

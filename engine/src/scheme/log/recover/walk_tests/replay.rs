@@ -117,7 +117,8 @@ fn drops_before_the_walk_are_forgotten() {
     assert_eq!(replayed(&log, &[]), []);
 }
 
-/// A unit is let go of as soon as one behind it says that it was flushed, and not before: what a closing unit behind it drops is known by then.
+/// A unit is let go of as soon as one behind it says that it was flushed, and not before: what a closing unit behind it drops is known by
+/// then.
 #[test]
 fn what_is_known_to_be_flushed_is_handed_on_at_once() {
     let mut walk = Walk::new(anchor(), LIMITS);
