@@ -3,7 +3,7 @@
 
 use super::layout::{Field, layout};
 use super::places::{self, PLACES_BYTES, PLACES_MAX, Places};
-use super::superblock::SuperblockError;
+use super::refused::SuperblockError;
 use crate::units::{Epoch, count, index};
 
 /// Bytes of the anchor.

@@ -8,7 +8,6 @@
 
 mod error;
 mod extent;
-mod limits;
 mod lookup;
 mod plan;
 mod table;
@@ -16,9 +15,9 @@ mod table;
 mod tests;
 
 pub use super::front::SUPERBLOCKS_BYTES;
+pub use super::limits::{EXTENTS_MAX, LOGICAL_BLOCKS_MAX, RESERVE_BLOCKS_MIN, RESERVE_FRACTION, VOLUME_BYTES_MIN};
 pub use error::GeometryError;
 pub use extent::{Extent, ExtentKind};
-pub use limits::{EXTENTS_MAX, LOGICAL_BLOCKS_MAX, RESERVE_BLOCKS_MIN, RESERVE_FRACTION, VOLUME_BYTES_MIN};
 pub use lookup::Geometry;
 pub(crate) use lookup::entry_of;
 pub use plan::Wish;

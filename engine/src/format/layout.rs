@@ -2,9 +2,7 @@
 //!
 //! `docs/format.md` shows the same lists as tables; a test compares them.
 
-mod all;
 mod field;
 
-pub use all::LAYOUTS;
 pub(super) use field::layout;
 pub use field::{Field, Layout};

@@ -6,7 +6,6 @@
 //! 4. Decoders get arbitrary bytes: no input makes one panic.
 
 pub mod anchor;
-pub mod authenticator;
 pub mod codec;
 pub mod copies;
 pub mod counter;
@@ -17,16 +16,18 @@ pub mod geometry;
 pub mod guard;
 mod key;
 pub mod layout;
+pub mod layouts;
+mod limits;
 pub mod page;
 pub mod places;
 pub mod record;
+mod refused;
 pub mod superblock;
 pub mod unit;
 mod varint;
 mod version;
 
 pub use anchor::{Anchor, Barrier, CONDENSED_RUNS_MAX, Condensed};
-pub use authenticator::Authenticator;
 pub use copies::{Chosen, CopyState, FRONT_COPIES, OpenError, choose, claimed_bytes, copies, end_copies, pair_of};
 pub use counter::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX};
 pub use create::{FormatStep, format, format_guarded};
@@ -38,4 +39,5 @@ pub use page::{Opened, PageContent, PageId, Region};
 pub use places::{PLACES_BLOCKS_MAX, PLACES_BYTES, PLACES_MAX, Places};
 pub use record::{EXTENT_PART_BLOCKS_MAX, OldRun, RECORD_BYTES_MAX, Record};
 pub use superblock::{ClassTotals, CommitMode, Features, Lifetime, ProtectedRange, StartSettings, Superblock, SuperblockError};
+pub use unit::authenticator::{self, Authenticator};
 pub use unit::{SLOTS_MAX, Slot, UNIT_ROOM_BYTES, Unit, UnitHeader, UnitKind, UnitWriter};

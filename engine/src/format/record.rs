@@ -10,7 +10,7 @@ mod coding;
 
 use super::counter::COUNTER_MAX;
 use super::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MapEntry, PBN_MAX, SHORT_NAME_SIZE, SLOT_MAX};
-use super::geometry::LOGICAL_BLOCKS_MAX;
+use super::limits::LOGICAL_BLOCKS_MAX;
 use crate::fingerprint::Fingerprint;
 use crate::units::{Lbn, Pbn, count, index};
 

@@ -10,16 +10,15 @@
 mod bounds;
 mod coding;
 mod content;
-mod error;
 mod fields;
 mod parts;
 mod settings;
 mod values;
 
 pub use super::key::Key;
+pub use super::refused::SuperblockError;
 pub use super::version::{MAGIC, VERSION};
 pub use content::Superblock;
-pub use error::SuperblockError;
 pub use fields::{
     COMPATIBLE_INDEX, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_SLOTS, LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class,
     at_extent, at_range,

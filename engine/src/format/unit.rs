@@ -6,15 +6,16 @@
 //! 3. One unit has one encoding, as the superblock.
 //! 4. Room for a record does not depend on the header, so a unit can be filled before its sequence is known.
 
+pub mod authenticator;
 mod fields;
 mod writer;
 
-use super::authenticator::Authenticator;
 use super::counter::COUNTER_MAX;
 use super::places::{self, PLACES_BYTES, PLACES_MAX, Places};
 use super::record::{Coder, Record};
 use crate::fingerprint::Fingerprint;
 use crate::units::{BLOCK_SIZE, Epoch, Pbn, count, index};
+use authenticator::Authenticator;
 use fields::FLAG_CONTENT_FLUSHED;
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! `docs/format.md` and the code say the same.
 
-use onefold_engine::format::layout::LAYOUTS;
+use onefold_engine::format::layouts::LAYOUTS;
 use onefold_engine::format::superblock::VERSION;
 use onefold_engine::format::{ExtentKind, FINGERPRINT_ENTRY_SIZE, MAP_ENTRY_SIZE, Region};
 

@@ -2,7 +2,7 @@
 
 use super::{Page, UUID, eventful, fresh};
 use onefold_engine::fingerprint::Fingerprint;
-use onefold_engine::format::layout::LAYOUTS;
+use onefold_engine::format::layouts::LAYOUTS;
 use onefold_engine::format::page::{open, open_sector, seal};
 use onefold_engine::format::superblock::at;
 use onefold_engine::format::{

@@ -54,13 +54,13 @@ const APP_LAYERS: &str = "## Layers of the app";
 const ENGINE: &[Measure] = &[
     measure("fields of Engine", 15, 15, "give the state to the component whose methods use it", measures::engine_fields),
     measure("files with methods of Engine", 5, 5, "put the method on the component that owns what it touches", measures::engine_impls),
-    measure("files in a circle of imports", 19, 0, "move what both need below both; there is no circle without", circles::files),
-    measure("folders in a circle of imports", 3, 0, "move what both need below both; there is no circle without", circles::folders),
+    measure("files in a circle of imports", 0, 0, "move what both need below both; there is no circle without", circles::files),
+    measure("folders in a circle of imports", 0, 0, "move what both need below both; there is no circle without", circles::folders),
     measure("imports that go up", 0, 0, "let the upper layer call the lower one", |tree| imports_up(tree, ENGINE_LAYERS)),
-    measure("expect, unwrap, unreachable", 138, 60, "keep the data in the variant of an enum that has it", measures::panic_calls),
+    measure("expect, unwrap, unreachable", 106, 60, "keep the data in the variant of an enum that has it", measures::panic_calls),
     measure("files that know which scheme runs", 0, 0, "ask by the interface that all schemes have", measures::scheme_names),
-    measure("long functions", 1, 0, "name its steps", measures::long_functions),
-    measure("long lines", 238, 0, "break it", measures::long_lines),
+    measure("long functions", 0, 0, "name its steps", measures::long_functions),
+    measure("long lines", 0, 0, "break it", measures::long_lines),
 ];
 
 /// The limits of `app/src`.

@@ -1,7 +1,7 @@
 //! Reasons to refuse a geometry.
 
 use super::extent::Extent;
-use super::limits::EXTENTS_MAX;
+use crate::format::limits::EXTENTS_MAX;
 use crate::units::BLOCK_BYTES;
 
 /// The reason why there is no such geometry.

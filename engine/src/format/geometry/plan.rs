@@ -2,11 +2,11 @@
 
 use super::error::GeometryError;
 use super::extent::{Extent, ExtentKind};
-use super::limits::{LOGICAL_BLOCKS_MAX, RESERVE_BLOCKS_MIN, RESERVE_FRACTION, VOLUME_BYTES_MIN};
 use super::lookup::Geometry;
 use super::table::pages_needed;
 use crate::format::entry::PBN_MAX;
 use crate::format::front::SUPERBLOCKS_BYTES;
+use crate::format::limits::{LOGICAL_BLOCKS_MAX, RESERVE_BLOCKS_MIN, RESERVE_FRACTION, VOLUME_BYTES_MIN};
 use crate::units::{BLOCK_BYTES, Bytes};
 
 /// Volumes below this align their data less.

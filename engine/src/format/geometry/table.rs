@@ -2,10 +2,10 @@
 
 use super::error::GeometryError;
 use super::extent::{Extent, ExtentKind};
-use super::limits::{EXTENTS_MAX, LOGICAL_BLOCKS_MAX};
 use super::lookup::{DATA_SPANS, Geometry, Span};
 use crate::format::entry::PBN_MAX;
 use crate::format::front::{GUARD_AT, SUPERBLOCKS_BYTES};
+use crate::format::limits::{EXTENTS_MAX, LOGICAL_BLOCKS_MAX};
 use crate::format::page::Region;
 use crate::units::{BLOCK_BYTES, Bytes};
 

@@ -8,12 +8,12 @@
 //! 5. A guarded volume has an interval within its bounds, and no extent where its guard block lies; another has no interval.
 
 use super::content::Superblock;
-use super::error::SuperblockError;
 use super::fields::at;
 use crate::format::anchor::{Anchor, at as at_anchor};
 use crate::format::counter::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX};
 use crate::format::guard::{GUARD_MS_MAX, GUARD_MS_MIN};
 use crate::format::layout::Field;
+use crate::format::refused::SuperblockError;
 
 fn at_most(field: Field, value: u64, limit: u64) -> Result<(), SuperblockError> {
     if value > limit { Err(SuperblockError::OutOfRange { field: field.name, value, limit }) } else { Ok(()) }

@@ -1,7 +1,6 @@
 //! The bytes of the superblock.
 
 use super::content::Superblock;
-use super::error::SuperblockError;
 use super::fields::{INCOMPATIBLE_KNOWN, STATE_CLEAN, STATE_GARBAGE_POSSIBLE, at};
 use super::parts::{Features, Lifetime, decode_extents, decode_label, decode_protected, encode_extents, encode_label, encode_protected};
 use super::settings::StartSettings;
@@ -10,6 +9,7 @@ use crate::fingerprint::Algorithm;
 use crate::format::anchor::Anchor;
 use crate::format::geometry::Geometry;
 use crate::format::key::Key;
+use crate::format::refused::SuperblockError;
 use crate::format::version::{MAGIC, VERSION};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, Epoch, Pbn, count, index};
 

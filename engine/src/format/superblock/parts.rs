@@ -1,10 +1,10 @@
 //! Parts of the superblock, each with its bytes.
 
-use super::error::SuperblockError;
 use super::fields::{LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class, at_extent, at_range};
 use super::values::count_of;
 use crate::class::Class;
 use crate::format::geometry::{EXTENTS_MAX, Extent, ExtentKind};
+use crate::format::refused::SuperblockError;
 use crate::units::{Bytes, Lbn, count};
 
 /// Feature bits, as ext4 divides them.

@@ -1,8 +1,8 @@
 //! The settings in a superblock, with which a volume is opened unless its user says otherwise.
 
-use super::error::SuperblockError;
 use super::fields::at;
 use super::values::one_of;
+use crate::format::refused::SuperblockError;
 use crate::units::index;
 
 /// The scheme that makes epochs durable.

@@ -1,7 +1,7 @@
 //! Fields of which only some values have a meaning.
 
-use super::error::SuperblockError;
 use crate::format::layout::Field;
+use crate::format::refused::SuperblockError;
 use crate::units::{count, index};
 
 /// Reads a field that has few meanings.

@@ -1,9 +1,9 @@
 //! The writer of units: fills a unit, record by record.
 
+use super::authenticator::Authenticator;
 use super::fields::{FLAG_CONTENT_FLUSHED, MAGIC, SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, at, at_slot};
 use super::{Slot, UnitHeader};
 use crate::fingerprint::Fingerprint;
-use crate::format::authenticator::Authenticator;
 use crate::format::places::{self, PLACES_BYTES, PLACES_MAX, Places};
 use crate::format::record::{Coder, Record};
 use crate::units::{BLOCK_SIZE, Pbn, count};

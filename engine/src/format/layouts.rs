@@ -1,7 +1,7 @@
 //! The list of all structures on the medium.
 
-use super::field::Layout;
-use crate::format::{anchor, guard, page, places, superblock, unit};
+use super::layout::Layout;
+use super::{anchor, guard, page, places, superblock, unit};
 
 /// Every structure that `docs/format.md` shows.
 pub const LAYOUTS: &[Layout] = &[

@@ -4,9 +4,9 @@
 //! 1. It takes the volume's key to make one, and the key shows in nothing that a client can read.
 //! 2. It covers the whole unit and its place, so that a unit's copy elsewhere is none.
 
-use super::key::Key;
-use super::unit::{AUTHENTICATOR_BYTES, at};
+use super::fields::{AUTHENTICATOR_BYTES, at};
 use crate::fingerprint::Fingerprint;
+use crate::format::key::Key;
 use crate::units::{BLOCK_SIZE, Pbn};
 use std::fmt;
 
