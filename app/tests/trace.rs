@@ -1,4 +1,4 @@
-//! `onefold trace`: what each verb prints and how it ends.
+//! `onefold trace`: the output of each verb, and its exit code.
 
 mod common;
 
@@ -51,12 +51,12 @@ fn errors_name_what_was_typed_and_what_to_do() {
     complaint(2, &["import", "good", "t", "--form", "parquet"], "fiu-homes");
     complaint(2, &["cut", "good", "t"], "--stream");
     complaint(2, &["cut", "good", "t", "--time", "later"], "later");
-    complaint(2, &["cut", "good", "t", "--phase", "later"], "nothing of good");
+    complaint(2, &["cut", "good", "t", "--phase", "later"], "no record of good");
     complaint(2, &["export", "good", "t", "--to", "fiu-homes"], "512 bytes");
     assert_eq!(home.names(), ["bad", "good", "letter"], "nothing half-written");
 
     home.expect(0, &["import", "bad", "t", "--lenient"]);
-    complaint(5, &["import", "good", "t"], "t is there already");
+    complaint(5, &["import", "good", "t"], "t exists already");
     complaint(5, &["export", "t", "good", "--to", "mobile"], "--force");
     home.expect(0, &["export", "t", "good", "--to", "mobile", "--force"]);
     assert_eq!(home.read("good"), format!("0.000000000 W 0 8 1 x {MD5}\n").as_bytes());
@@ -79,7 +79,7 @@ fn a_trace_is_replayed_and_counted() {
     assert!((ratio(&none) - 1.0).abs() < 1e-9, "{}", ratio(&none));
     let table = home.expect(0, &["replay", &text, "--sim", "--persistence", "strong", "--outstanding", "1"]).0;
     assert!(table.contains("ordered-anticipate, strong (1 at a time)") && table.contains("write ratio"), "{table}");
-    // What was imported is replayed alike: a folder knows the size of a shipped trace's device.
+    // An imported trace is replayed in the same way: a folder knows the size of a shipped trace's device.
     home.expect(0, &["import", &text, "vehicle"]);
     let of_folder = home.json(&["replay", "vehicle", "--sim", "--scheme", "ordered"]);
     assert_eq!(of_folder["device_units"], ordered["device_units"]);

@@ -1,4 +1,4 @@
-//! `onefold trace scan` and `synth`, and lines that are malformed: what each prints, how it ends, and what it leaves behind.
+//! `onefold trace scan` and `synth`, and malformed lines: the output of each verb, its exit code, and the files that it leaves.
 
 mod common;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 fn near(came: &Value, asked: f64, bearable: f64) {
     let came = came.as_f64().unwrap_or_else(|| panic!("{came} is no number"));
-    assert!((came - asked).abs() <= bearable, "{came} came, {asked} was asked for");
+    assert!((came - asked).abs() <= bearable, "{came} instead of {asked}");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_trace_from_parameters_shows_them() {
     let table = home.expect(0, &["info", "t"]).0;
     assert!(table.contains("comes from") && table.contains("overwrites") && table.contains("60.0 %"), "{table}");
 
-    // The same again, byte for byte; another seed, another trace; and it goes into every form that takes reads and writes.
+    // The same options give the same bytes; another seed gives another trace; and it fits every form that supports reads and writes.
     home.expect(0, &[&["synth", "--out", "again"], &words[..]].concat());
     assert!(home.read("t/000000.parquet") == home.read("again/000000.parquet"), "the same options, other bytes");
     home.expect(0, &[&["synth", "--out", "other"], &words[..words.len() - 1], &["8"]].concat());
@@ -77,7 +77,7 @@ fn wrong_options_are_named_and_nothing_is_left() {
     synth("--duplication 0.1 --duplication-ever 0.5 --overwrites 0", 2, "what was asked for");
     assert_eq!(home.names(), ["letter"], "nothing half-written");
     home.expect(0, &["synth", "--out", "t", "--blocks", "10"]);
-    synth("--blocks 10", 5, "t is there already");
+    synth("--blocks 10", 5, "t exists already");
 
     home.complaint(2, &["scan"], "PATH");
     home.complaint(3, &["scan", "none"], "none: ");
@@ -92,7 +92,7 @@ fn what_is_scanned_is_what_is_made() {
     let home = Home::of(&["trace"]);
     std::fs::create_dir_all(home.path("tree/sub")).unwrap();
     let block = |content: u8| [content; 4096];
-    // 40 contents, the first ten of them eleven times; and three blocks of zeros.
+    // There are 40 contents, the first ten of them eleven times; and three blocks of zeros.
     let unique: Vec<u8> = (1..=40).flat_map(block).collect();
     home.write("tree/unique", &unique);
     home.write("tree/sub/copies", unique[..10 * 4096].repeat(10));
@@ -143,14 +143,14 @@ fn phones_are_made_one_or_all() {
 fn help_explains_itself() {
     let home = Home::of(&["trace"]);
     let synth = home.expect(0, &["synth", "--help"]).0;
-    for said in ["SHARE is a part of all", "--locality", "Zipf", "SmartDedup's Table 1", "NURand", "Examples:", "--distribution"] {
-        assert!(synth.contains(said), "{said}: {synth}");
+    for message in ["SHARE is a part of all", "--locality", "Zipf", "SmartDedup's Table 1", "NURand", "Examples:", "--distribution"] {
+        assert!(synth.contains(message), "{message}: {synth}");
     }
     let scan = home.expect(0, &["scan", "--help"]).0;
     assert!(scan.contains("64 bits") && scan.contains("--memory") && scan.contains("comma-separated"), "{scan}");
 }
 
-/// Lines of each form that others publish: sizes below a block, and requests of several MD5s.
+/// Makes lines of each published form: sizes below a block, and requests of several MD5s.
 fn lines(form: &str, count: usize) -> String {
     let md5 = |n: usize| format!("{:032x}", n % 7 + 1);
     let line = |n: usize| {
@@ -173,14 +173,11 @@ fn malformed_lines_are_counted_and_more_than_one_in_a_hundred_refused() {
         let good = lines(form, 198);
         home.write("whole", &good);
         home.expect(0, &["import", "whole", "whole-folder"]);
-        assert!(
-            home.json(&["info", "whole-folder"])["form"].as_str().is_some_and(|told| told.starts_with(form)),
-            "{form} was told by itself"
-        );
+        assert!(home.json(&["info", "whole-folder"])["form"].as_str().is_some_and(|told| told.starts_with(form)), "{form} was detected");
         home.expect(0, &["export", "whole-folder", "whole-again", "--to", form]);
         assert!(home.read("whole-again") == good.as_bytes(), "{form}: other bytes");
 
-        // An MD5 too short, and one too few.
+        // One MD5 is too short, and one is missing.
         let cut = good.lines().next().unwrap();
         let bad = format!("{}\n{}\n", &cut[..cut.len() - 1], &cut[..cut.len() - 32]);
         home.write("few", format!("{good}{bad}"));
