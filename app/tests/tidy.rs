@@ -3,6 +3,9 @@
 //! 1. Every failure names file and line and says what to do instead.
 //! 2. A list of exceptions names files that exist.
 
+#[path = "tidy/words.rs"]
+mod words;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -177,7 +180,7 @@ fn links_of_the_documentation_resolve() {
     pass_or_list(&findings);
 }
 
-/// What stands between backticks in a line.
+/// Returns the texts between backticks in a line.
 fn quoted(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }

@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 /// The approximate maximum of lives of one run: further stops are skipped, so that no run takes forever.
 const LIVES: u64 = 1200;
-/// The share of these lives for crashes of the first life; without it none would be left for its closing.
+/// The number of these lives that is reserved for crashes of the first life; otherwise none would be left for its closing.
 const LIVES_OF_THE_FIRST: u64 = 60;
 /// The number of steps without a device event after which most lives are assumed to show nothing more.
 const IDLE_STEPS: u32 = 300;

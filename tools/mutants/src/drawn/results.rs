@@ -96,12 +96,12 @@ mod tests {
         results.add("1", caught.clone()).expect("it is written");
         results.add("2", outcome(TrialResult::Survived)).expect("it is written");
         results.add("3", outcome(TrialResult::Unbuildable)).expect("it is written");
-        let stderr = |code: &str, tree: &str| ["1", "2", "3"].map(|id| open(code, tree).of(id).cloned());
+        let results_of = |code: &str, tree: &str| ["1", "2", "3"].map(|id| open(code, tree).of(id).cloned());
         assert_eq!(
-            stderr("code", "tree"),
+            results_of("code", "tree"),
             [Some(caught.clone()), Some(outcome(TrialResult::Survived)), Some(outcome(TrialResult::Unbuildable))]
         );
-        assert_eq!(stderr("code", "more tests"), [Some(caught), None, Some(outcome(TrialResult::Unbuildable))]);
-        assert_eq!(stderr("other code", "tree"), [None, None, None]);
+        assert_eq!(results_of("code", "more tests"), [Some(caught), None, Some(outcome(TrialResult::Unbuildable))]);
+        assert_eq!(results_of("other code", "tree"), [None, None, None]);
     }
 }
