@@ -7,7 +7,7 @@ use common::{have, run, skipped};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Whether there can be block devices here; says so if not.
+/// Returns whether there can be block devices here, and reports a skipped test if not.
 fn possible(test: &str) -> bool {
     let free = || Command::new("losetup").arg("--find").output().is_ok_and(|found| found.status.success());
     let reason = if !rustix::process::geteuid().is_root() {
@@ -23,7 +23,7 @@ fn possible(test: &str) -> bool {
     false
 }
 
-/// Creates a volume and attaches it; its UUID and device.
+/// Creates a volume and attaches it; returns its UUID and device.
 fn attach(home: &Home, name: &str, size: &str, options: &[&str]) -> (String, PathBuf) {
     let created = home.json(&[&["create", name, "--size", size, "--sparse"], options].concat());
     let uuid = created["volume"]["uuid"].as_str().unwrap().to_owned();
@@ -35,7 +35,7 @@ fn of_queue(device: &Path, what: &str) -> String {
     std::fs::read_to_string(format!("/sys/block/{name}/{what}")).unwrap().trim().to_owned()
 }
 
-/// A mounted file system; gone at the end.
+/// A mounted file system, which is unmounted when it is dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -61,7 +61,7 @@ fn the_device_has_the_sector_of_its_volume() {
     for sector in ["512", "4096"] {
         let (_, device) = attach(&home, sector, "64M", &["--sector", sector]);
         assert_eq!(of_queue(&device, "queue/logical_block_size"), sector);
-        // It serves what it announces.
+        // The device serves the size that it announces.
         let bytes = format!("bs={sector}");
         run(Command::new("dd")
             .args(["if=/dev/urandom", "oflag=direct", "seek=3", "count=5", &bytes])
@@ -82,11 +82,11 @@ fn a_device_is_told_from_others_and_has_a_name_that_stays() {
         assert_eq!(of_queue(device, "loop/backing_file"), format!("/{uuid}"));
         let link = home.path(&format!("run/{uuid}.device"));
         assert_eq!(&std::fs::canonicalize(&link).unwrap(), device);
-        // What the rule for udev matches, and what it makes of it.
+        // Check what the rule for udev matches, and the link that it makes.
         let rule = include_str!("../../data/udev/60-onefold.rules");
         assert!(rule.contains(&format!("ATTR{{loop/backing_file}}==\"/{}\"", uuid.replace(|c| c != '-', "?"))), "{rule}");
         assert!(rule.contains("basename $attr{loop/backing_file}\", SYMLINK+=\"disk/by-id/onefold-%c\""), "{rule}");
-        // The commands take it like any other name.
+        // The commands accept the link like any other name.
         assert_eq!(home.json(&["status", &link])["volume"]["uuid"].as_str(), Some(uuid.as_str()));
         home.says(0, &["detach", &link]);
         assert!(std::fs::symlink_metadata(&link).is_err(), "the link stayed");
@@ -114,7 +114,7 @@ fn btrfs_takes_three_volumes() {
         run(Command::new("btrfs").args(["balance", "start", "--full-balance"]).arg(&mounted.0));
         assert!(std::fs::read(mounted.0.join("file")).unwrap() == content);
     } else {
-        // What refused the second device was mkfs.btrfs, which took it for the first, mounted one.
+        // The kernel has no btrfs; what refused the second device was mkfs.btrfs, which took it for the first, mounted one.
         skipped(test, "this kernel has no btrfs: only mkfs.btrfs beside a mounted volume is tried");
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&devices[0]));
         let _mounted = Mounted::new(&devices[0], &home.path("mount"));

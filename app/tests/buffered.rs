@@ -1,4 +1,4 @@
-//! A store without direct I/O is written on request only.
+//! A store without direct I/O is written only on request.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{have, run, skipped};
 use std::path::Path;
 use std::process::Command;
 
-/// A file system that has no O_DIRECT.
+/// A file system without O_DIRECT.
 struct Ramfs(String);
 
 impl Ramfs {
@@ -54,7 +54,7 @@ fn a_store_without_direct_io_is_written_only_on_request() {
     client.write(FUA, 0, &[7; 4096]).unwrap();
     drop(client);
     home.expect(0, &["detach", &file]);
-    // Reading risks nothing.
+    // Reading has no risk.
     assert_eq!(home.json(&["check", "--data", &file])["sound"].as_bool(), Some(true));
     let mut client = Client::ready_for(&home.attach(&file, &["--read-only"]), true, "");
     assert_eq!(client.read(0, 4096).unwrap(), [7; 4096]);

@@ -1,4 +1,4 @@
-//! The built binary, as a user meets it: what each verb prints and how it ends. Only what needs no root, so over NBD.
+//! The built binary from a user's view: the output of each verb, and its exit code. These tests need no root, so they use NBD.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn a_volume_lives_from_create_to_check() {
     assert_eq!(client.command(FLUSH, 0, 0, 0), Ok(()));
     assert_eq!(client.read(8 << 20, 1 << 20).unwrap(), content);
 
-    // By each of its names.
+    // Each of its names works.
     for name in ["mine", &uuid, "disk.img", &home.path("disk.img")] {
         assert_eq!(home.json(&["status", name])["volume"]["uuid"].as_str(), Some(uuid.as_str()));
     }
@@ -117,10 +117,10 @@ fn clients_are_told_the_sector_and_may_name_the_label() {
         let socket = home.attach("disk.img", &[]);
         let mut client = Client::fixed(&socket);
         let replies = client.option(OPT_INFO, &export_request(label, &[]));
-        let sizes = replies.iter().find(|(_, data)| data[..2] == [0, 3]).expect("the sizes are told");
+        let sizes = replies.iter().find(|(_, data)| data[..2] == [0, 3]).expect("the sizes are announced");
         assert_eq!(sizes.1[2..6], sector.parse::<u32>().unwrap().to_be_bytes());
         assert_eq!(client.option(OPT_INFO, &export_request("another", &[]))[0].0, ERR_UNKNOWN);
-        // Whoever does not ask has always used sectors of 512 bytes.
+        // A client that does not ask uses sectors of 512 bytes.
         let mut client = Client::ready_for(&socket, true, "");
         client.write(0, 512, &[3; 1024]).unwrap();
         assert_eq!(client.read(0, 2048).unwrap(), [[0; 512], [3; 512], [3; 512], [0; 512]].concat());
@@ -165,7 +165,7 @@ fn create_refuses_what_would_be_lost() {
     home.says(5, &["create", "disk.img"]);
     assert!(std::fs::read(home.path("disk.img")).unwrap() == before, "a refused create changed the file");
     home.says(0, &["create", "disk.img", "--force"]);
-    // A file with something in it that nobody knows.
+    // The file holds something that nobody recognizes.
     std::fs::write(home.path("notes"), vec![b'a'; 17 << 20]).unwrap();
     assert!(home.says(5, &["create", "notes"]).contains("data of no known kind"));
     let made = Command::new("mkfs.ext4").args(["-q", "-F", &home.path("fs.img"), "32M"]).status();
@@ -185,7 +185,7 @@ fn large_files_are_sparse_and_small_ones_are_not() {
     let large = home.json(&["create", "large.img", "--size", "8G"]);
     let (metadata, preallocated) = (large["metadata_bytes"].as_u64().unwrap(), large["preallocated"].as_bool());
     assert_eq!(preallocated, Some(false));
-    // Superblocks at the end besides; data regions begin on 4 MiB.
+    // Superblocks at the end are added; data regions begin at multiples of 4 MiB.
     assert!(allocated("large.img") > metadata - (8 << 20) && allocated("large.img") < metadata + (1 << 20), "{}", allocated("large.img"));
     home.says(0, &["create", "small.img", "--size", "32M"]);
     assert!(allocated("small.img") >= 32 << 20);
@@ -209,13 +209,13 @@ fn damage_is_found_and_has_its_exit_code() {
     std::fs::write(&path, &bytes).unwrap();
     home.says(0, &["check", "disk.img"]);
     assert!(home.says(6, &["check", "--data", "disk.img"]).contains("DAMAGED"));
-    // P6: what is damaged is not served.
+    // P6: damaged content is not served.
     let socket = home.attach("disk.img", &[]);
     let mut client = Client::ready_for(&socket, true, "");
     assert!(client.read(0, 4096).is_err(), "damaged content was served");
     drop(client);
     home.says(0, &["detach", "disk.img"]);
-    // All copies of the superblock.
+    // Damage all copies of the superblock.
     let length = bytes.len();
     for at in [0, 4096, length - 8192, length - 4096] {
         bytes[at + 100] ^= 1;
@@ -245,9 +245,9 @@ fn mistakes_are_called_by_what_was_typed() {
     let home = Home::new();
     std::fs::write(home.path("notes.txt"), "no volume").unwrap();
     home.says(0, &["create", "--size", "16M", "v"]);
-    let says = |code, words: &[&str], said: &str| {
+    let says = |code, words: &[&str], message: &str| {
         let text = home.says(code, words);
-        assert!(text.contains(said), "{words:?} says {text}");
+        assert!(text.contains(message), "{words:?} says {text}");
     };
     says(3, &["check", "notes.txt"], "no Onefold volume");
     says(3, &["create", "--size", "16M", "nowhere/v"], "no folder nowhere");

@@ -1,4 +1,4 @@
-//! A full thin volume below ext4, on the default road (FUSE + loop): programs wait for room and see no error.
+//! A full thin volume below ext4, over FUSE and loop: programs wait for room and see no error.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn lacks(test: &str) -> bool {
     !have(test, &["mkfs.ext4", "e2fsck", "fstrim", "mount", "umount"])
 }
 
-/// Bytes that do not repeat.
+/// Returns bytes that do not repeat.
 fn noise(seed: u64, mib: usize) -> Vec<u8> {
     let mut bytes = vec![0; mib * MIB];
     common::Dice(seed).fill(&mut bytes);
@@ -42,7 +42,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// Promises three times what it has.
+    /// Makes a volume that promises three times what it has.
     fn new(options: &[&str]) -> Self {
         let home = Home::new();
         home.expect(0, &["create", "volume", "--size", "64M", "--logical", "192M"]);
@@ -79,7 +79,7 @@ impl Rig {
         })
     }
 
-    /// Nothing while a killed server is replaced.
+    /// Returns the state; empty while a killed server is replaced.
     fn state(&self) -> String {
         let output = self.home.run(&["status", "volume", "--json"]);
         let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -99,7 +99,7 @@ impl Rig {
         kill_process(server, Signal::KILL).unwrap();
     }
 
-    /// Deletes a file, and trims until whoever waits has gone on.
+    /// Deletes a file, and trims until the waiting writer has continued.
     fn make_room(&self, name: &str, waits: &JoinHandle<std::io::Result<()>>) {
         fs::remove_file(self.file(name)).unwrap();
         let give_up = Instant::now() + Duration::from_secs(50);
@@ -110,7 +110,7 @@ impl Rig {
         }
     }
 
-    /// Takes it down; the file system and the volume are as they should be.
+    /// Takes everything down, and checks the file system and the volume.
     fn end(mut self) {
         self.umount();
         run(Command::new("e2fsck").args(["-f", "-n", &self.device]));
@@ -132,7 +132,8 @@ fn writes_below_ext4_wait_until_a_trim_makes_room() {
     if lacks("writes_below_ext4_wait_until_a_trim_makes_room") {
         return;
     }
-    let rig = Rig::new(&["--when-full", "wait=120", "--on-warning", r#"echo "$ONEFOLD_LEVEL $ONEFOLD_STATE" >> "$ONEFOLD_VOLUME.told""#]);
+    let rig =
+        Rig::new(&["--when-full", "wait=120", "--on-warning", r#"echo "$ONEFOLD_LEVEL $ONEFOLD_STATE" >> "$ONEFOLD_VOLUME.warnings""#]);
     rig.store("first", noise(1, 30)).join().unwrap().unwrap();
     let waits = rig.store("second", noise(2, 45));
     rig.wait_for("full", 60);
@@ -142,9 +143,9 @@ fn writes_below_ext4_wait_until_a_trim_makes_room() {
     waits.join().unwrap().unwrap();
     assert!(fs::read(rig.file("second")).unwrap() == noise(2, 45));
     rig.wait_for("serving", 20);
-    let told = rig.home.read("volume.told");
-    let told = String::from_utf8(told).unwrap();
-    assert!(told.contains("warning full") && told.contains("info serving"), "{told}");
+    let warnings = rig.home.read("volume.warnings");
+    let warnings = String::from_utf8(warnings).unwrap();
+    assert!(warnings.contains("warning full") && warnings.contains("info serving"), "{warnings}");
     rig.end();
 }
 
@@ -174,7 +175,7 @@ fn a_server_that_is_killed_while_writes_wait_loses_none() {
     rig.end();
 }
 
-/// As docs/operating.md says.
+/// Follows docs/operating.md.
 #[test]
 fn where_writes_fail_the_file_system_can_be_repaired() {
     if lacks("where_writes_fail_the_file_system_can_be_repaired") {
@@ -183,7 +184,7 @@ fn where_writes_fail_the_file_system_can_be_repaired() {
     let mut rig = Rig::new(&["--when-full", "error"]);
     rig.store("first", noise(1, 30)).join().unwrap().unwrap();
     let failed = rig.store("second", noise(2, 45)).join().unwrap();
-    assert!(failed.is_err(), "fsync says so");
+    assert!(failed.is_err(), "fsync reports it");
     rig.umount();
     rig.home.expect(0, &["detach", "volume"]);
     let device = rig.home.says(0, &["attach", "volume", "--when-full", "wait"]);

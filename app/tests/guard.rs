@@ -1,5 +1,5 @@
-//! One store has one server on a machine, by whatever paths it is reached, and where it is guarded one among all hosts; and what only looks like one store may
-//! have several.
+//! One store has one server on a machine, by whatever paths it is reached, and if it is guarded, one among all hosts; and different stores
+//! that look like one may have several.
 
 mod common;
 #[path = "guard/hosts.rs"]
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
-/// Whether loop devices can be made; says so if not.
+/// Returns whether loop devices can be made, and reports a skipped test if not.
 fn can_loop(test: &str) -> bool {
     let is_possible = rustix::process::geteuid().is_root() && Path::new("/dev/loop-control").exists();
     if !is_possible {
@@ -23,7 +23,7 @@ fn can_loop(test: &str) -> bool {
     is_possible && have(test, &["losetup"])
 }
 
-/// A loop device; taken away at the end.
+/// A loop device, which is removed when it is dropped.
 struct Loop(String);
 
 impl Loop {
@@ -39,8 +39,8 @@ impl Drop for Loop {
     }
 }
 
-/// Runs a command that wants a device for itself. The kernel takes a moment to close what an ended server had open, and other tests look at all loop
-/// devices now and then.
+/// Runs a command that needs a device exclusively. The kernel takes a moment to close what an ended server had open, and other tests
+/// examine all loop devices from time to time.
 fn run_when_free(command: &mut Command) {
     let began = Instant::now();
     while !command.output().unwrap().status.success() {
@@ -51,14 +51,14 @@ fn run_when_free(command: &mut Command) {
     }
 }
 
-/// Makes a node of a block device by its numbers, as in `7:0`. Its path.
+/// Makes a node of a block device by its numbers, as in `7:0`, and returns its path.
 fn node(path: &str, numbers: &str) -> String {
     let (major, minor) = numbers.split_once(':').unwrap();
     run(Command::new("mknod").args([path, "b", major, minor]));
     path.to_owned()
 }
 
-/// A second path is refused, with the first server's name, for everything that writes or relies on nobody's writing.
+/// Checks that a second path is refused, with the first server's name, by everything that writes or requires that nobody writes.
 fn refused(home: &Home, path: &str) {
     for words in [&["attach", "--nbd", path][..], &["check", path], &["create", "--force", path]] {
         home.complaint(4, words, "is in use");
@@ -66,18 +66,18 @@ fn refused(home: &Home, path: &str) {
     }
 }
 
-/// One server on a machine: run directories of their own see nothing of each other.
+/// Checks that there is one server on a machine: separate run directories do not know of each other.
 fn exclude_each_other(home: &Home, paths: &[&str]) {
     let other = Home::new();
     for first in paths {
         home.attach(first, &[]);
         for second in paths.iter().filter(|second| *second != first) {
-            // Each refusal takes the second that commands wait for a server that lives.
+            // Each refusal takes the second that commands wait for a live server.
             other.complaint(4, &["attach", "--nbd", second], "(onefold)");
         }
         home.expect(0, &["detach", first]);
     }
-    // And readers share, one after the other here, with nobody's lock left behind.
+    // Readers share the store, one after the other here, and no lock remains.
     paths.iter().for_each(|path| drop(other.expect(0, &["check", path])));
 }
 
@@ -123,7 +123,7 @@ fn volumes_at_two_offsets_of_a_file_have_two_servers_and_no_third() {
         home.expect(0, &["create", &device.0]);
         home.attach(&device.0, &[]);
     }
-    // Nothing is there to attach.
+    // There is nothing to attach.
     let across = half(16);
     Home::new().complaint(4, &["create", "--force", &across.0], "(onefold)");
     refused(&Home::new(), &home.path("disk"));
@@ -158,7 +158,7 @@ fn volumes_in_two_partitions_of_a_disk_have_two_servers() {
         home.expect(0, &["create", part]);
         home.attach(part, &[]);
     }
-    // The whole, the file below, and another way to the first partition.
+    // These are the whole disk, the file below it, and another way to the first partition.
     for path in [&disk.0, &home.path("disk")] {
         Home::new().complaint(4, &["create", "--force", path], "(onefold)");
     }
@@ -223,7 +223,7 @@ fn a_file_in_another_mount_namespace_and_a_loop_device_over_it_have_one_server()
     if !can_loop(test) || !have(test, &["unshare", "nsenter"]) {
         return;
     }
-    // Not where the root directory is no mount, as in a bare chroot.
+    // This does not work if the root directory is not a mount, as in a bare chroot.
     if !Command::new("unshare").args(["-m", "true"]).status().unwrap().success() {
         return skipped(test, "no mount namespace can be made here");
     }
@@ -260,13 +260,13 @@ fn a_volume_within_an_attached_volume_is_no_second_server() {
     let home = Home::new();
     home.expect(0, &["create", "outer", "--size", "128M"]);
     let device = home.says(0, &["attach", "--fuse", "outer"]).trim().to_owned();
-    // On the device itself: elsewhere, for here the device names the volume that it shows.
+    // A volume is made on the device itself, from another home, because here the device names the volume that it shows.
     let other = Home::new();
     other.expect(0, &["create", &device]);
     other.attach(&device, &[]);
     refused(&other, &home.path("outer"));
     other.expect(0, &["detach", &device]);
-    // In two files of a file system on it.
+    // Now there are volumes in two files of a file system on it.
     run_when_free(Command::new("mkfs.ext4").args(["-q", "-F", &device]));
     let place = home.path("mnt");
     std::fs::create_dir(&place).unwrap();
@@ -281,7 +281,7 @@ fn a_volume_within_an_attached_volume_is_no_second_server() {
     home.expect(0, &["detach", "outer"]);
 }
 
-/// A device of device-mapper; taken away at the end.
+/// A device of device-mapper, which is removed when it is dropped.
 struct Mapped(String);
 
 impl Mapped {
@@ -308,7 +308,7 @@ fn volumes_of_a_volume_group_have_servers_of_their_own_and_its_file_has_none() {
         return;
     }
     if !Command::new("dmsetup").arg("version").output().is_ok_and(|output| output.status.success()) {
-        // Many kernels of virtual machines and containers have none: that is no fault of the machine that runs the tests.
+        // Many kernels of virtual machines and containers have none: that is not a fault of the machine that runs the tests.
         return eprintln!("not run: there is no device-mapper here");
     }
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! A sparse volume on a file system that is nearly full: what is deleted and trimmed in the volume makes room below.
+//! A sparse volume on a file system that is nearly full: deleting and trimming in the volume frees room below.
 
 mod common;
 
@@ -36,7 +36,7 @@ impl Drop for Host {
     }
 }
 
-/// Writes so many MiB of content that does not repeat.
+/// Writes this many MiB of content that does not repeat.
 fn write(client: &mut Client, at_mib: u64, mib: u64, seed: u64) {
     let mut bytes = vec![0; 1 << 20];
     for i in 0..mib {
@@ -63,14 +63,14 @@ fn deleting_in_the_volume_makes_room_on_its_host() {
     let socket = home.attach(&volume, &["--buffered", "--when-full", "wait=120"]);
     let mut client = Client::ready_for(&socket, true, "");
     write(&mut client, 0, 40, 1);
-    // Somebody else fills it to nine tenths.
+    // Another file fills it to nine tenths.
     let others = host.available_mib() - 25;
     fs::write(format!("{}/others", host.0), vec![1; usize::try_from(others * MIB).unwrap()]).unwrap();
     for round in 0..rounds("ONEFOLD_FULL_ROUNDS", 20) {
         client.command(TRIM, 0, 0, 40 << 20).unwrap();
         client.command(FLUSH, 0, 0, 0).unwrap();
         let give_up = Instant::now() + Duration::from_secs(60);
-        // An eighth of it: then it is short no more, and what is still kept stays for now.
+        // After freeing an eighth of it, it is not short any more, and the rest is kept for now.
         while host.available_mib() < 32 {
             assert!(Instant::now() < give_up, "{round}: {} MiB", host.available_mib());
             std::thread::sleep(Duration::from_millis(100));

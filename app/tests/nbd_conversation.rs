@@ -1,4 +1,4 @@
-//! The NBD server does what the protocol says, seen by a client that checks every byte.
+//! The NBD server follows the protocol, as seen by a client that checks every byte.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn go_describes_the_export() {
     let all = [0, 1, 2, 3, 77];
     for option in [OPT_INFO, OPT_GO] {
         let replies = client.option(option, &export_request("", &all));
-        // HAS_FLAGS, FLUSH, FUA, TRIM, WRITE_ZEROES, MULTI_CONN, FAST_ZERO; DF only with structured replies.
+        // The flags are HAS_FLAGS, FLUSH, FUA, TRIM, WRITE_ZEROES, MULTI_CONN, FAST_ZERO; DF only with structured replies.
         let flags = 1 | 4 | 8 | 32 | 64 | 256 | 2048_u16;
         let export = [&[0, 0], (64 * MIB).to_be_bytes().as_slice(), &flags.to_be_bytes()].concat();
         let sizes = [&[0, 3], 512_u32.to_be_bytes().as_slice(), &4096_u32.to_be_bytes(), &(32_u32 << 20).to_be_bytes()].concat();
@@ -61,7 +61,7 @@ fn options_are_answered_one_by_one() {
     assert_eq!(kinds(client.option(OPT_STRUCTURED_REPLY, b"x")), [ERR_INVALID]);
     assert_eq!(kinds(client.option(OPT_GO, &export_request("another", &[]))), [ERR_UNKNOWN]);
     assert_eq!(kinds(client.option(OPT_INFO, &export_request("another", &[]))), [ERR_UNKNOWN]);
-    // Lengths inside that do not add up.
+    // The lengths inside do not add up.
     let good = export_request("disk", &[3]);
     for bad in [&good[..0], &good[..3], &good[..7], &good[..9], &good[..11], &[&good[..], b"x"].concat()] {
         assert_eq!(kinds(client.option(OPT_GO, bad)), [ERR_INVALID], "{bad:?}");
@@ -92,7 +92,8 @@ fn payloads_of_every_size_arrive_whole() {
     let served = serve(RamTarget::new(16 * MIB).with_worker());
     let mut client = Client::ready(&served.socket, true);
     let mut dice = Dice(3);
-    // Around a sector, a block, the limit of what is copied, the receive buffer, the largest request; at all places within a block.
+    // The sizes are near those of a sector, a block, the limit of what is copied, the receive buffer and the largest request; at all places
+    // within a block.
     for sectors in [1_u64, 2, 7, 8, 9, 31, 32, 33, 64, 511, 512, 513, 2047, 2048] {
         for shift in [0, 1, 7] {
             let mut bytes = vec![0; sectors as usize * 512];
@@ -199,7 +200,7 @@ fn a_read_only_export_takes_no_change() {
     assert_eq!(client.read(0, 4096), Ok(vec![0; 4096]));
 }
 
-/// The promise of CAN_MULTI_CONN.
+/// Checks the promise of CAN_MULTI_CONN.
 #[test]
 fn a_flush_covers_what_other_connections_wrote() {
     for worker in [false, true] {
@@ -217,7 +218,7 @@ fn a_flush_covers_what_other_connections_wrote() {
         for (i, reader) in writers.iter_mut().enumerate() {
             assert_eq!(reader.read(i as u64 * 4096, 4096).unwrap(), [i as u8 + 1; 4096]);
         }
-        // The memory does forget what was not flushed, so the assertions above can fail.
+        // The memory does lose what was not flushed, so the assertions above can fail.
         assert_eq!(other.read(65536, 4096).unwrap(), [0; 4096]);
         assert_eq!(other.read(131_072, 4096).unwrap(), [77; 4096]);
     }
@@ -238,6 +239,6 @@ fn requests_that_come_together_are_submitted_together() {
         client.answer(0).result.unwrap();
     }
     assert_eq!(served.target.requests.load(Relaxed), 32);
-    // The socket hands over what has come so far, so not always all at once; one by one it must not be.
+    // The socket returns what has arrived so far, so not always everything at once; but the requests must not be submitted one by one.
     assert!(served.target.batches.load(Relaxed) <= 16, "{} batches", served.target.batches.load(Relaxed));
 }

@@ -1,4 +1,4 @@
-//! What one NBD client may take from the server, and how the server stops.
+//! Limits of what one NBD client may take from the server, and the end of the server.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn a_client_that_takes_no_replies_blocks_nobody_and_is_cut_off() {
             greedy.request(READ, 0, 50 * MIB, 1 << 20);
         }
         std::thread::sleep(Duration::from_millis(1800));
-        // Cut off: the answers that are on their way still come, then the end.
+        // After the connection is closed, answers in transit still arrive, then its end.
         let mut got = 0;
         let mut buffer = vec![0; 1 << 20];
         use std::io::Read;
@@ -39,17 +39,18 @@ fn a_client_that_takes_no_replies_blocks_nobody_and_is_cut_off() {
 
 #[test]
 fn a_connection_has_only_so_much_in_flight() {
-    // Twice the largest request, whatever more is allowed.
+    // The limit is twice the largest request, whatever else is allowed.
     let served = serve(RamTarget::new(EXPORT));
     let mut greedy = Client::ready(&served.socket, true);
     greedy.write(0, 0, &vec![1; 1 << 20]).unwrap();
     for _ in 0..16 {
         greedy.request(READ, 0, 0, 1 << 20);
-        // One by one, so that each is looked at by itself.
+        // The requests are sent one by one, so that each is examined separately.
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(300));
-    // The write; one read, since two and their costs are over the limit; and one that left into the socket's own buffer, less than 1 MiB.
+    // These are the write; one read, since two with their overhead exceed the limit; and one that left into the socket's own buffer, less
+    // than 1 MiB.
     let taken = served.target.requests.load(Ordering::Relaxed);
     assert!((2..=3).contains(&taken), "{taken} requests were taken");
     for _ in 0..16 {
@@ -71,8 +72,8 @@ fn a_client_that_stops_in_a_message_is_cut_off_and_an_idle_one_is_not() {
     in_large.send(&request(WRITE, 0, 1, 0, 1 << 20));
     let mut in_refused = Client::ready(&served.socket, true);
     in_refused.send(&request(WRITE, 0, 1, 1, 1 << 20));
-    // Its answer comes when the payload has gone by, which never happens.
-    // Never silent for long, never done: a byte now and then.
+    // Its answer would come after the payload, which never ends.
+    // The client is never silent for long but never finishes: it sends a byte from time to time.
     let start = Instant::now();
     let mut trickling = Client::ready(&served.socket, true);
     for byte in request(FLUSH, 0, 1, 0, 0) {
@@ -117,7 +118,7 @@ fn too_many_clients_are_sent_away_and_room_comes_back() {
     }
 }
 
-/// As many as come at once: those beyond the limit are sent away, but none is refused by a full queue (EAGAIN).
+/// Many clients connect at once: those beyond the limit are sent away, but none is refused by a full queue (EAGAIN).
 #[test]
 fn a_thousand_quick_connects_pass() {
     let queue = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
@@ -135,7 +136,7 @@ fn a_thousand_quick_connects_pass() {
         };
         drop((0..1000).map(connect).collect::<Vec<_>>());
     });
-    // One behind the other: whoever has left takes no place from the next.
+    // They come one after the other: a client that has left takes no place from the next.
     for _ in 0..1000 {
         Client::greeted(&served.socket);
     }
@@ -185,7 +186,7 @@ fn a_stopping_server_answers_what_it_took() {
         assert!(start.elapsed() < Duration::from_secs(4), "it did not wait for idle clients");
         assert!(!served.socket.exists());
         assert!(UnixStream::connect(&served.socket).is_err());
-        // What was taken was answered, and what was answered is there.
+        // Accepted requests were answered, and the data of answered ones are there.
         let taken = served.target.requests.load(Ordering::Relaxed);
         for _ in 0..taken {
             let cookie = busy.answer(0).cookie;

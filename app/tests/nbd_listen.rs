@@ -1,4 +1,4 @@
-//! Where the NBD server listens: only its owner may come in.
+//! The place where the NBD server listens: only its owner may connect.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn unix(path: &Path) -> Listen {
     Listen::Unix(path.into())
 }
 
-/// What the user is told.
+/// Returns the message for the user.
 fn complaint(result: Result<Server, Error>) -> String {
     result.err().expect("this must be refused").to_string()
 }
@@ -45,8 +45,8 @@ fn a_directory_that_others_can_enter_is_refused() {
         let directory = scratch.path().join(format!("{mode:o}"));
         std::fs::create_dir(&directory).unwrap();
         std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode)).unwrap();
-        let said = complaint(start(unix(&directory.join("s"))));
-        assert!(said.contains("0700") && said.contains(&format!("{mode:o}")), "{said}");
+        let message = complaint(start(unix(&directory.join("s"))));
+        assert!(message.contains("0700") && message.contains(&format!("{mode:o}")), "{message}");
     }
     let link = scratch.path().join("link");
     std::os::unix::fs::symlink(scratch.path(), &link).unwrap();
@@ -60,14 +60,14 @@ fn a_dead_servers_socket_is_replaced_and_a_live_ones_never() {
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists(), "left behind");
     let mut first = start(unix(&path)).unwrap();
-    let said = complaint(start(unix(&path)));
-    assert!(said.contains("already listens"), "{said}");
+    let message = complaint(start(unix(&path)));
+    assert!(message.contains("already listens"), "{message}");
     Client::fixed(&path);
     first.stop().unwrap();
 
     std::fs::write(&path, "a file of the user's").unwrap();
-    let said = complaint(start(unix(&path)));
-    assert!(said.contains("no socket"), "{said}");
+    let message = complaint(start(unix(&path)));
+    assert!(message.contains("no socket"), "{message}");
     assert_eq!(std::fs::read(&path).unwrap(), b"a file of the user's");
 }
 
@@ -85,24 +85,24 @@ fn stopping_removes_only_its_own_socket() {
 #[test]
 fn a_path_too_long_for_a_socket_is_named() {
     let scratch = Scratch::new();
-    let said = complaint(start(unix(&scratch.path().join("x".repeat(120)))));
-    assert!(said.contains("shorter") && said.contains(&"x".repeat(120)), "{said}");
+    let message = complaint(start(unix(&scratch.path().join("x".repeat(120)))));
+    assert!(message.contains("shorter") && message.contains(&"x".repeat(120)), "{message}");
 }
 
 #[test]
 fn a_missing_directory_is_made_but_no_tree() {
     let scratch = Scratch::new();
     let _server = start(unix(&scratch.path().join("own/s"))).unwrap();
-    let said = complaint(start(unix(&scratch.path().join("mistyped/deeper/s"))));
-    assert!(said.contains("cannot create the directory") && said.contains("mistyped/deeper"), "{said}");
+    let message = complaint(start(unix(&scratch.path().join("mistyped/deeper/s"))));
+    assert!(message.contains("cannot create the directory") && message.contains("mistyped/deeper"), "{message}");
     assert!(!scratch.path().join("mistyped").exists());
 }
 
 #[test]
 fn tcp_listens_on_loopback_only() {
     for refused in ["0.0.0.0:0", "[::]:0", "192.0.2.1:10809", "10.0.0.1:10809"] {
-        let said = complaint(start(refused.parse().unwrap()));
-        assert!(said.contains(refused) && said.contains("loopback"), "{said}");
+        let message = complaint(start(refused.parse().unwrap()));
+        assert!(message.contains(refused) && message.contains("loopback"), "{message}");
     }
     let server = start("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = server.uri().strip_prefix("nbd://127.0.0.1:").unwrap().strip_suffix("/my%20disk").unwrap();
@@ -110,9 +110,9 @@ fn tcp_listens_on_loopback_only() {
     let mut hello = [0; 18];
     std::io::Read::read_exact(&mut stream, &mut hello).unwrap();
     assert_eq!(&hello[..8], b"NBDMAGIC");
-    // The port is taken now.
-    let said = complaint(start(format!("localhost:{port}").parse().unwrap()));
-    assert!(said.contains(port), "{said}");
+    // The port is in use now.
+    let message = complaint(start(format!("localhost:{port}").parse().unwrap()));
+    assert!(message.contains(port), "{message}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn addresses_are_read_as_typed() {
     assert_eq!("unix:a.sock".parse::<Listen>().unwrap(), unix(Path::new("a.sock")));
     assert_eq!("[::1]:1".parse::<Listen>().unwrap().to_string(), "[::1]:1");
     for wrong in ["", "10809", "localhost", "localhost:x", "example.org:1"] {
-        let said = wrong.parse::<Listen>().unwrap_err().to_string();
-        assert!(said.contains(&format!("'{wrong}'")) && said.contains("127.0.0.1:PORT"), "{said}");
+        let message = wrong.parse::<Listen>().unwrap_err().to_string();
+        assert!(message.contains(&format!("'{wrong}'")) && message.contains("127.0.0.1:PORT"), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! Requests longer than the target takes at once are served in pieces, and clients cannot tell.
+//! Requests longer than the target accepts at once are served in pieces, without a difference for clients.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn the_longest_requests_come_back_as_they_were_written() {
             let served = serve(if worker { target.with_worker() } else { target });
             let mut client = Client::ready(&served.socket, structured);
             beside_verified_load(&served, || {
-                // Within a block at both ends, and just beyond what the target takes at once.
+                // The requests begin and end within a block, and are just longer than the target accepts at once.
                 for (offset, bytes) in [(32 * MIB, LONGEST), (40 * MIB + 3584, (5 << 20) + 512)] {
                     let content = noise(bytes, offset);
                     client.write(0, offset, &content).unwrap();
@@ -49,7 +49,7 @@ fn holes_are_told_in_long_reads_too() {
 
 #[test]
 fn a_long_write_takes_no_more_buffers_than_a_piece() {
-    // As many as one piece has.
+    // These are as many as one piece has.
     let served = serve(RamTarget::new(EXPORT).with_worker().with_buffers(256));
     let mut clients: Vec<_> = (0..2).map(|_| Client::ready(&served.socket, true)).collect();
     std::thread::scope(|scope| {
@@ -72,7 +72,7 @@ fn fua_makes_all_pieces_durable() {
     assert!(client.read(4096, content.len() as u32).unwrap() == content);
 }
 
-/// A simple reply is one stretch; answers to what was asked before, and late, stand before it.
+/// A simple reply is contiguous; late answers to earlier requests precede it.
 #[test]
 fn answers_before_and_after_a_long_read_keep_their_places() {
     let served = serve(RamTarget::new(EXPORT).filled().with_worker_for_reads());
@@ -99,7 +99,7 @@ fn a_piece_that_fails_fails_the_request() {
     for structured in [true, false] {
         let mut client = Client::ready(&served.socket, structured);
         assert_eq!(client.write(0, 32 * MIB, &noise(LONGEST, 1)), Err(EIO));
-        // Its first piece fails, so that there is still time to say so.
+        // The first piece fails, early enough to report an error.
         assert_eq!(client.read(36 * MIB, 3 << 20), Err(EIO));
         assert_eq!(client.command(FLUSH, 0, 0, 0), Ok(()));
         client.request(READ, 0, 33 * MIB, 4 << 20);
@@ -107,7 +107,7 @@ fn a_piece_that_fails_fails_the_request() {
             assert_eq!(client.answer(4 << 20).result, Err(EIO));
             assert_eq!(client.command(FLUSH, 0, 0, 0), Ok(()));
         } else {
-            // The reply has begun: all that can be said is the end.
+            // The reply has begun: closing the connection is the only possible report.
             assert_eq!(client.bytes(16)[4..8], [0; 4]);
             client.bytes(2 << 20);
             assert!(client.is_closed());

@@ -1,4 +1,5 @@
-//! Malformed, rude and dead clients: each is shown the door as the protocol says, and a second client's verified load never notices.
+//! Malformed, rude and dead clients: each is disconnected as the protocol prescribes, without an effect on the verified load of a second
+//! client.
 
 mod common;
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 const MIB: u64 = 1 << 20;
 const EXPORT: u64 = 64 * MIB;
 
-/// For clients that come faster than the threads of those before them end.
+/// Limits for clients that connect faster than the threads of earlier ones end.
 const MANY: Limits = Limits { connections_max: 1000, ..Limits::DEFAULT };
 
 #[test]
@@ -59,7 +60,7 @@ fn every_wrong_word_of_a_handshake_ends_that_connection_only() {
                 c.option(OPT_LIST, &[]);
             }
         });
-        // And those that just leave.
+        // These clients just leave.
         for words in [&b""[..], b"\0\0", b"\0\0\0\x03", b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x50abc"] {
             Client::greeted(&served.socket).send(words);
         }
@@ -89,7 +90,7 @@ fn every_wrong_field_of_a_request_is_refused() {
                 (EXPORT, 512, 0, Err(EINVAL)),
                 (u64::MAX - 511, 512, 0, Err(EINVAL)),
                 (at, max + 512, 0, Err(too_long_read)),
-                // In one chunk, more than the target takes at once.
+                // This is one chunk of more than the target accepts at once.
                 (at, (1 << 20) + 512, DF, Err(too_long_read)),
                 (at, u32::MAX, 0, Err(too_long_read)),
             ];
@@ -106,7 +107,7 @@ fn every_wrong_field_of_a_request_is_refused() {
                 (at + 100, 512, 0, Err(EINVAL)),
                 (EXPORT - 512, 1024, 0, Err(ENOSPC)),
                 (u64::MAX - 4095, 8192, 0, Err(ENOSPC)),
-                // The longest that the protocol wants read and thrown away.
+                // This is the longest payload that the protocol wants read and discarded.
                 (at + 512, max as usize, 0, Err(ENOSPC)),
             ];
             for (offset, length, flags, expected) in writes {
@@ -130,7 +131,7 @@ fn every_wrong_field_of_a_request_is_refused() {
             for (command, offset, length, flags, expected) in others {
                 assert_eq!(client.command(command, flags, offset, length), expected, "command {command} {offset} {length} {flags:#x}");
             }
-            // Through all of that the connection held.
+            // The connection survived all of that.
             client.write(0, at, &[5; 4096]).unwrap();
             assert_eq!(client.read(at, 4096).unwrap(), [5; 4096]);
         });
@@ -142,7 +143,7 @@ fn what_breaks_framing_closes_the_connection() {
     let served = serve(RamTarget::new(EXPORT));
     beside_verified_load(&served, || {
         for structured in [true, false] {
-            // A wrong magic, at once and behind good requests, which are answered.
+            // A wrong magic is sent at once, and after good requests, which are answered.
             let mut client = Client::ready(&served.socket, structured);
             client.send(&[0; 28]);
             assert!(client.is_closed());
@@ -155,13 +156,13 @@ fn what_breaks_framing_closes_the_connection() {
             }
             assert!(client.is_closed());
 
-            // A write too long to be thrown away.
+            // This write is too long to be discarded.
             let mut client = Client::ready(&served.socket, structured);
             client.request(WRITE, 0, 0, (32 << 20) + 512);
             assert_eq!(client.answer(0).result, Err(EINVAL));
             assert!(client.is_closed());
 
-            // A goodbye: what was asked before it is answered, though late, and what comes after it is not.
+            // After a disconnect request, earlier requests are answered, even if late, and later ones are not.
             let slow = serve(RamTarget::new(EXPORT).with_slow_worker(Duration::from_millis(50)));
             let mut client = Client::ready(&slow.socket, structured);
             client.send(&[request(FLUSH, 0, 9, 0, 0), request(DISC, 0, 10, 0, 0), request(FLUSH, 0, 11, 0, 0)].concat());
@@ -185,7 +186,7 @@ fn clients_that_die_anywhere_leave_no_trace() {
                 drop(client);
             }
         }
-        // Reads whose answers nobody takes.
+        // These are reads whose answers nobody receives.
         for _ in 0..20 {
             let mut client = Client::ready(&served.socket, true);
             for _ in 0..16 {
@@ -212,10 +213,10 @@ fn garbage_from_a_seed_disturbs_nobody() {
                 0 => vec![],
                 1 => b"\0\0\0\x03".to_vec(),
                 2 => b"\0\0\0\x03IHAVEOPT".to_vec(),
-                // Garbage as requests.
+                // This is garbage instead of requests.
                 _ => [&b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x06"[..], &[0; 6]].concat(),
             };
-            // The server may close while this is being said.
+            // The server may close the connection meanwhile.
             let _ = stream.write_all(&start).and_then(|()| stream.write_all(&words));
         }
         for seed in 0..300 {
@@ -227,7 +228,7 @@ fn garbage_from_a_seed_disturbs_nobody() {
     });
 }
 
-/// Good requests outside the honest clients' ranges, with a few bytes changed: they get further than noise.
+/// Makes good requests outside the ranges of the well-behaved clients, with a few bytes changed: they get further than noise.
 fn mutated_requests(dice: &mut Dice) -> Vec<u8> {
     let mut words = Vec::new();
     for _ in 0..1 + dice.below(6) {
@@ -235,7 +236,7 @@ fn mutated_requests(dice: &mut Dice) -> Vec<u8> {
         let command = dice.below(8) as u16;
         let mut head = request(command, 0, dice.next(), 48 * MIB + 512 * dice.below(1000), length);
         if dice.below(2) == 0 {
-            // Not the offset, lest it wander into an honest client's range.
+            // The offset is not changed, so that it stays outside a well-behaved client's range.
             let at = [4, 5, 6, 7, 8, 24, 25, 26, 27][dice.below(9) as usize];
             head[at] ^= 1 << dice.below(8);
         }
@@ -251,7 +252,7 @@ fn mutated_requests(dice: &mut Dice) -> Vec<u8> {
     words
 }
 
-/// The very functions that the fuzz targets run, on seeded words, most of them nearly right.
+/// Runs the functions of the fuzz targets on seeded bytes, most of them nearly valid.
 #[test]
 fn seeded_words_break_no_decoder() {
     for seed in 0..20_000 {

@@ -1,4 +1,4 @@
-//! A volume over NBD in the background has a supervisor: the socket is kept, the server replaced.
+//! A volume over NBD in the background has a supervisor: the socket is kept, and the server is replaced.
 
 mod common;
 
@@ -58,7 +58,7 @@ fn a_client_that_connects_again_finds_all_that_was_acknowledged() {
     assert_ne!(supervisor, server);
     signal(server, Signal::KILL);
     assert!(client.is_closed(), "the connection outlives its server");
-    // At once, while there is no server: it waits in the socket.
+    // The client connects at once, while there is no server: it waits in the socket.
     let mut client = Client::ready_for(&socket, true, "");
     assert_eq!(client.read(0, 8192).unwrap(), [[1; 4096], [2; 4096]].concat());
     client.command(FLUSH, 0, 0, 0).unwrap();
@@ -96,7 +96,7 @@ fn an_address_stays_through_the_death_of_either() {
     assert!(is_clean(&home));
 }
 
-/// A volume that has one block, with the client that wrote it, and its supervisor and server.
+/// Makes a volume with one block, and returns the client that wrote it and its supervisor and server.
 fn written(home: &Home) -> (Client, [Pid; 2]) {
     volume(home);
     let mut client = Client::ready_for(&home.attach("disk", &[]), true, "");
@@ -104,7 +104,7 @@ fn written(home: &Home) -> (Client, [Pid; 2]) {
     (client, home.processes("disk"))
 }
 
-/// The server serves the same client still, has another supervisor, and closes the volume.
+/// Checks that the server still serves the same client, gets another supervisor, and closes the volume.
 fn goes_on(home: &Home, mut client: Client, [supervisor, server]: [Pid; 2]) {
     assert_eq!(client.read(0, 4096).unwrap(), [1; 4096]);
     until("there is another supervisor", || home.processes("disk")[0] != supervisor);
@@ -122,7 +122,7 @@ fn the_death_of_the_supervisor_is_not_seen_by_clients() {
     goes_on(&home, client, [supervisor, server]);
 }
 
-/// The kernel wakes it, by SIGHUP.
+/// The kernel wakes it by SIGHUP.
 #[test]
 fn a_stopped_server_outlives_its_supervisor() {
     let home = Home::new();
@@ -147,13 +147,13 @@ fn the_death_of_both_ends_it_and_attach_serves_again() {
     assert_eq!(home.attach("disk", &[]), socket);
     assert_eq!(Client::ready_for(&socket, true, "").read(0, 4096).unwrap(), [1; 4096]);
     home.kill("disk");
-    // Nobody takes the rest away before.
+    // Nothing removes the rest before.
     home.attach("disk", &[]);
     home.says(0, &["detach", "disk"]);
     assert!(is_clean(&home));
 }
 
-/// Where what was promised is lost, whoever flushes is told, once.
+/// If promised data are lost, the first flush reports it, once.
 #[test]
 fn a_flush_tells_that_acknowledged_writes_are_lost() {
     let home = Home::new();
@@ -211,7 +211,7 @@ fn a_detach_that_comes_while_the_server_is_replaced_is_carried_out() {
     }
 }
 
-/// It does not say that a volume is detached which nobody has closed.
+/// The command does not report a volume as detached that was not closed.
 #[test]
 fn a_detach_during_which_both_are_killed_says_so() {
     let home = Home::new();
@@ -223,7 +223,7 @@ fn a_detach_during_which_both_are_killed_says_so() {
     signal(server, Signal::KILL);
     std::thread::scope(|scope| {
         scope.spawn(|| home.complaint(3, &["detach", "disk"], "died before it was closed in order"));
-        // It waits for the next server, which the supervisor does not start.
+        // The detach waits for the next server, which the supervisor does not start.
         std::thread::sleep(Duration::from_millis(300));
         signal(supervisor, Signal::KILL);
     });
@@ -247,7 +247,7 @@ fn sigterm_to_either_detaches() {
     }
 }
 
-/// A place of one's own for the socket is kept and removed as the usual one is.
+/// A socket at a place of the user's choice is kept and removed like the usual one.
 #[test]
 fn a_socket_elsewhere_is_kept_and_removed() {
     let home = Home::new();
@@ -262,7 +262,7 @@ fn a_socket_elsewhere_is_kept_and_removed() {
     assert!(!Path::new(&socket).exists() && left(&home).is_empty());
 }
 
-/// Without a supervisor there is nobody to replace it.
+/// Without a supervisor nothing replaces the server.
 #[test]
 fn a_server_in_the_foreground_is_one_process() {
     let home = Home::new();

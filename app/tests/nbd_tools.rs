@@ -1,4 +1,4 @@
-//! Other people's clients: nbdinfo, nbdcopy, nbdsh, qemu-io and qemu-img, fio.
+//! Independent clients: nbdinfo, nbdcopy, nbdsh, qemu-io and qemu-img, fio.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn uri(served: &Served) -> String {
     served.server.uri().into()
 }
 
-/// Random bytes with holes.
+/// Makes random bytes with holes.
 fn image(served: &Served, bytes: usize) -> (std::path::PathBuf, Vec<u8>) {
     let mut content = vec![0; bytes];
     let mut dice = Dice(11);
@@ -35,7 +35,7 @@ fn nbdinfo_sees_what_is_offered() {
         return;
     }
     let served = serve(RamTarget::new(64 * MIB));
-    let said = run(Command::new("nbdinfo").arg(uri(&served)));
+    let message = run(Command::new("nbdinfo").arg(uri(&served)));
     for line in [
         "newstyle-fixed without TLS, using structured packets",
         "export-size: 67108864",
@@ -51,7 +51,7 @@ fn nbdinfo_sees_what_is_offered() {
         "block_size_preferred: 4096",
         "block_size_maximum: 33554432",
     ] {
-        assert!(said.contains(line), "{line} in\n{said}");
+        assert!(message.contains(line), "{line} in\n{message}");
     }
     assert!(run(Command::new("nbdinfo").args(["--list", &uri(&served)])).contains("export=\"disk\""));
 }
@@ -87,7 +87,7 @@ fn nbdcopy_works_over_tcp() {
     assert!(target.content(0, content.len()) == content);
 }
 
-/// nbdcopy asks for 256 KiB at once and never for the server's limits: four times what this much memory takes at once.
+/// nbdcopy sends requests of 256 KiB and never asks for the server's limits: four times what this much memory accepts at once.
 #[test]
 fn nbdcopy_works_with_the_least_memory() {
     if !have("nbdcopy_works_with_the_least_memory", &["nbdcopy"]) {
@@ -106,7 +106,7 @@ fn nbdcopy_works_with_the_least_memory() {
     assert_eq!(home.json(&["check", "--data", "disk.img"])["sound"].as_bool(), Some(true));
 }
 
-/// nbdsh with the system's own Python first in the path: its module is installed for that one.
+/// Makes a command for nbdsh with the system's own Python first in the path: its module is installed for that one.
 fn nbdsh() -> Command {
     let mut command = Command::new("nbdsh");
     let path = std::env::var("PATH").unwrap_or_default();
@@ -172,7 +172,7 @@ for i in range(64):
 h.shutdown()
 "#;
     run(nbdsh().args(["-u", &uri(&served), "-c", script]));
-    // Without structured replies.
+    // This client uses no structured replies.
     let simple = r#"
 h.set_request_structured_replies(False)
 h.connect_uri(URI)
@@ -214,14 +214,14 @@ fn qemu_io_and_qemu_img_are_content() {
     ] {
         command.args(["-c", step]);
     }
-    let said = run(command.arg(uri(&served)));
-    assert!(!said.contains("failed") && !said.contains("error"), "{said}");
+    let message = run(command.arg(uri(&served)));
+    assert!(!message.contains("failed") && !message.contains("error"), "{message}");
 
     let (path, content) = image(&served, 64 << 20);
     run(Command::new("qemu-img").args(["convert", "-n", "-f", "raw", "-O", "raw"]).arg(&path).arg(uri(&served)));
     assert!(served.target.content(0, content.len()) == content);
-    let said = run(Command::new("qemu-img").args(["compare", "-f", "raw", "-F", "raw"]).arg(&path).arg(uri(&served)));
-    assert!(said.contains("identical"), "{said}");
+    let message = run(Command::new("qemu-img").args(["compare", "-f", "raw", "-F", "raw"]).arg(&path).arg(uri(&served)));
+    assert!(message.contains("identical"), "{message}");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn fio_verifies_what_it_wrote() {
         command.current_dir(served.scratch.path());
         command.args(["--name=v", "--ioengine=nbd", &format!("--uri={}", uri(&served)), "--rw=randwrite", "--iodepth=32", "--size=32M"]);
         command.args(["--bsrange=512-256k", "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--fsync=64", "--randseed=5"]);
-        let said = run(&mut command);
-        assert!(said.contains("err= 0"), "{said}");
+        let message = run(&mut command);
+        assert!(message.contains("err= 0"), "{message}");
     }
 }

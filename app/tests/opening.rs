@@ -1,4 +1,4 @@
-//! An opening that takes long says how far it is.
+//! A long opening reports its progress.
 
 mod common;
 
@@ -7,8 +7,8 @@ use common::home::Home;
 use common::nbd_client::{Client, FUA};
 
 const BLOCK: usize = 4096;
-/// A unit each, and not so many that they are condensed. The slowed store reads one after the other, each in 0.27 ms at the least: more than half a
-/// second.
+/// Each makes a unit, and there are too few units for a compaction. The slowed store reads them one after the other, each in at least 0.27
+/// ms: more than half a second.
 const SYNCED_WRITES: u64 = 2000;
 
 #[test]
@@ -18,7 +18,7 @@ fn an_opening_with_little_memory_on_a_slow_store_says_how_far_it_is() {
     let mut client = Client::ready_for(&home.attach("disk", &[]), true, "");
     let (mut dice, mut block) = (Dice(7), vec![0; BLOCK]);
     for i in 0..SYNCED_WRITES {
-        // Noise: nothing of it rides in a unit of its own epoch's records, or is packed.
+        // The content is noise, so that no block is stored in a unit or a pack.
         dice.fill(&mut block);
         client.write(FUA, (i * 37 % SYNCED_WRITES) * BLOCK as u64, &block).unwrap();
     }
@@ -37,7 +37,7 @@ fn an_opening_with_little_memory_on_a_slow_store_says_how_far_it_is() {
     let opening: Vec<&String> =
         states.iter().filter(|state| state.starts_with("opening: ") && state.contains("units of the log read")).collect();
     assert!(!opening.is_empty() && states.iter().all(|state| state.starts_with("opening") || state == "serving"), "{states:?}");
-    // What was said in the end stands in the server's log, and among the notices no more: it is true no more.
+    // The last report is in the server's log, but not among the notices, because it does not hold any more.
     assert!(!notices.contains("opening: ") && notices.contains("serving"), "{states:?} {notices}");
     let files = std::fs::read_dir(home.path("run")).unwrap().map(|entry| entry.unwrap().path());
     let log: String =

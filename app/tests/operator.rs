@@ -1,4 +1,4 @@
-//! What an operator meets when things are not as they were: files renamed or deleted, wrong names, readers that leave, logs, notices.
+//! The experience of an operator in unusual situations: files renamed or deleted, wrong names, readers that leave, logs, notices.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn a_deleted_store_is_told_and_spared() {
     assert_eq!(home.json(&["list"])["volumes"][0]["deleted"].as_bool(), Some(true));
     let (_, complaint) = home.expect(5, &["detach", "mine"]);
     assert!(complaint.contains("deleted") && complaint.contains("--force"), "{complaint}");
-    // As it says.
+    // Follow the message.
     let open = complaint.split_whitespace().find(|word| word.starts_with("/proc/")).expect("it says how to keep it");
     std::fs::copy(open, home.path("kept.img")).unwrap();
     assert!(home.expect(0, &["detach", "mine", "--force"]).1.contains("its content goes"));
@@ -85,7 +85,7 @@ fn an_orderly_end_leaves_nothing_in_the_run_directory() {
     home.says(0, &["detach", IMAGE]);
     let left: Vec<_> = std::fs::read_dir(home.path("run")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
-    // A server that was killed leaves its log.
+    // A killed server leaves its log.
     home.attach(IMAGE, &[]);
     home.kill(IMAGE);
     home.says(0, &["list"]);
@@ -105,11 +105,11 @@ fn a_reader_that_leaves_ends_a_watch_quietly() {
     }
 }
 
-/// What a server warns of in its log stands in `status`, with its date, and what has ended does not.
+/// Warnings in a server's log are in `status`, with their dates, and those that have ended are not.
 #[test]
 fn warnings_stand_among_the_notices() {
     let home = attached();
-    // More clients than are served.
+    // There are more clients than the server accepts.
     let socket = home.json(&["status", IMAGE])["attached"]["location"].as_str().unwrap().split_once("socket=").unwrap().1.to_owned();
     let clients: Vec<_> = (0..20).map(|_| std::os::unix::net::UnixStream::connect(&socket).unwrap()).collect();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
@@ -128,14 +128,14 @@ fn warnings_stand_among_the_notices() {
     drop(clients);
 }
 
-/// Distinct blocks that do not compress.
+/// Makes distinct blocks that do not compress.
 fn noise(seed: u64, blocks: usize) -> Vec<u8> {
     let mut bytes = vec![0; blocks * 4096];
     common::Dice(seed).fill(&mut bytes);
     bytes
 }
 
-/// The statistics as soon as all blocks are counted.
+/// Returns the statistics as soon as all blocks are counted.
 fn counted(home: &Home) -> serde_json::Value {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {
@@ -178,7 +178,7 @@ fn stats_begin_with_what_people_look_for() {
         drop(client);
         home.says(0, &["detach", "mine"]);
 
-        // Of a volume that is not attached, what it holds and did is known as well.
+        // The content and the history of a volume that is not attached are known as well.
         let detached = home.json(&["stats", "mine"]);
         assert_eq!(detached["attached"].as_bool(), Some(false));
         assert_eq!(detached["saved"]["logical_bytes"], stats["saved"]["logical_bytes"], "{detached:#}");
@@ -200,7 +200,7 @@ fn stats_begin_with_what_people_look_for() {
     }
 }
 
-/// Blocks with several links hold duplicates, or neighbours side by side.
+/// Blocks with several links hold duplicates, or neighbours in a pack.
 #[test]
 fn neighbours_in_packs_are_told_from_duplicates() {
     let home = attached();
@@ -217,7 +217,7 @@ fn neighbours_in_packs_are_told_from_duplicates() {
     assert!(space.contains("shared (at least 0 B by duplicates, up to ") && space.contains(" by neighbours in a pack)"), "{space}");
 }
 
-/// What a kill takes of the lifetime ledger has a bound, which stands beside it; what is saved is known again after the next opening.
+/// The loss of the lifetime ledger by a kill is bounded, and the bound is shown; the savings are known again after the next opening.
 #[test]
 fn the_lifetime_ledger_survives_a_kill() {
     for mode in MODES {
@@ -241,7 +241,7 @@ fn the_lifetime_ledger_survives_a_kill() {
         }
         let killed = home.json(&["stats", "mine"]);
         assert!(killed["attached"].as_bool() == Some(false) && killed["saved"].is_null(), "{killed:#}");
-        // 64 MiB.
+        // This is 64 MiB.
         let kept = lived(&killed);
         assert!((16_384..10 * 2048).contains(&kept), "{mode}: {kept}");
         let table = home.says(0, &["stats", "mine"]);
@@ -256,7 +256,7 @@ fn the_lifetime_ledger_survives_a_kill() {
     }
 }
 
-/// Whatever other content is shared.
+/// This holds whatever other content is shared.
 #[test]
 fn what_is_trimmed_is_available_at_once() {
     for mode in MODES {

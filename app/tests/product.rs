@@ -1,4 +1,4 @@
-//! What may depend on what: the product without the laboratory.
+//! Dependencies among the binaries: the product holds nothing of the laboratory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `onefold trace replay --on` and `onefold attach --device-model`, as a user meets them.
+//! `onefold trace replay --on` and `onefold attach --device-model` from a user's view.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Two contents, one of them twice; a flush; an overwrite with zeros, a read, a discard; 30 ms of thinking.
+/// Two contents, one of them twice; a flush; an overwrite with zeros, a read, a discard; 30 ms of think time.
 const SMALL: &str = "\
 time_ns,op,offset,length,fua,note,fingerprints,compressed
 0,mark,0,0,false,setup,,
@@ -37,7 +37,7 @@ fn a_small_trace_is_replayed_on_a_file_and_always_gives_the_same_bytes() {
     }
     let share = |key: &str| whole["duplication"][key].as_f64().unwrap();
     assert_eq!((share("live"), share("zero")), (0.25, 0.25), "{found:#}");
-    // 1 holds zeros and 4 a content; 0 was discarded.
+    // Block 1 holds zeros and 4 a content; 0 was discarded.
     assert_eq!(found["verified_blocks"].as_u64(), Some(2));
     assert_eq!(found["phases"][1]["name"].as_str(), Some("run"));
     assert_eq!(found["whole"]["latency_us"]["fua"]["count"].as_u64(), Some(1));
@@ -91,8 +91,9 @@ fn a_slowed_store_says_so_and_is_slow_below_a_volume_and_below_nothing() {
         assert_eq!(stats["slowed"]["model"].as_str(), Some("tablet"), "{stats:#}");
         assert!(home.expect(0, &["status", "disk"]).0.contains("tablet"));
         if kind.len() == 1 {
-            // An opening writes superblocks, each a write of 2.9 ms on this model, one after another; on a busy machine not before the first question.
-            // Before each it reads back what is there, which takes 270 us.
+            // An opening writes superblocks, each a write of 2.9 ms on this model, one after another; on a busy machine perhaps not before
+            // the first question.
+            // Before each write it reads the place, which takes 270 us.
             let (mut stats, mut commands, mut model_us) = (stats, 0, 0.0);
             while model_us <= 270.0 && began.elapsed() < Duration::from_secs(30) {
                 stats = home.json(&["stats", "disk"]);
@@ -107,7 +108,7 @@ fn a_slowed_store_says_so_and_is_slow_below_a_volume_and_below_nothing() {
     assert_eq!(home.json(&["check", "--data", "disk"])["sound"].as_bool(), Some(true));
 }
 
-/// Why there can be no block device here.
+/// Returns the reason why there can be no block device here.
 fn no_block_device() -> Option<&'static str> {
     let is_there = |path| Path::new(path).exists();
     if !rustix::process::geteuid().is_root() {
@@ -134,7 +135,7 @@ fn a_shipped_trace_is_replayed_onto_an_attached_volume() {
     assert_eq!(found["whole"]["client_units"], stats["ledger"]["client_units"], "{found:#}{stats:#}");
     let live = found["whole"]["duplication"]["live"].as_f64().unwrap();
     assert!((0.2..0.4).contains(&live) && found["verified_blocks"].as_u64() > Some(3000), "{found:#}");
-    // What was equal in the trace is equal here: the volume finds it.
+    // Equal contents in the trace are equal here, and the volume finds them.
     let known = stats["dedup"]["duplicates"].as_u64().unwrap() + stats["dedup"]["unchanged"].as_u64().unwrap();
     assert!(known as f64 >= live * found["whole"]["client_units"].as_u64().unwrap() as f64, "{found:#}{stats:#}");
     if common::have("a_shipped_trace_is_replayed_onto_an_attached_volume, the part with a file system", &["mkfs.ext4"]) {

@@ -1,4 +1,4 @@
-//! `onefold trace`: what each verb prints and how it ends, and what becomes of malformed lines.
+//! `onefold trace`: the output of each verb, its exit code, and its treatment of malformed lines.
 
 mod common;
 
@@ -51,12 +51,12 @@ fn errors_name_what_was_typed_and_what_to_do() {
     complaint(2, &["import", "good", "t", "--form", "parquet"], "fiu-homes");
     complaint(2, &["cut", "good", "t"], "--stream");
     complaint(2, &["cut", "good", "t", "--time", "later"], "later");
-    complaint(2, &["cut", "good", "t", "--phase", "later"], "nothing of good");
+    complaint(2, &["cut", "good", "t", "--phase", "later"], "no record of good");
     complaint(2, &["export", "good", "t", "--to", "fiu-homes"], "512 bytes");
     assert_eq!(home.names(), ["bad", "good", "letter"], "nothing half-written");
 
     home.expect(0, &["import", "bad", "t", "--lenient"]);
-    complaint(5, &["import", "good", "t"], "t is there already");
+    complaint(5, &["import", "good", "t"], "t exists already");
     complaint(5, &["export", "t", "good", "--to", "mobile"], "--force");
     home.expect(0, &["export", "t", "good", "--to", "mobile", "--force"]);
     assert_eq!(home.read("good"), format!("0.000000000 W 0 8 1 x {MD5}\n").as_bytes());
@@ -105,10 +105,7 @@ fn malformed_lines_are_counted_and_more_than_one_in_a_hundred_refused() {
         let good = lines(form, 198);
         home.write("whole", &good);
         home.expect(0, &["import", "whole", "whole-folder"]);
-        assert!(
-            home.json(&["info", "whole-folder"])["form"].as_str().is_some_and(|told| told.starts_with(form)),
-            "{form} was told by itself"
-        );
+        assert!(home.json(&["info", "whole-folder"])["form"].as_str().is_some_and(|told| told.starts_with(form)), "{form} was detected");
         home.expect(0, &["export", "whole-folder", "whole-again", "--to", form]);
         assert!(home.read("whole-again") == good.as_bytes(), "{form}: other bytes");
 

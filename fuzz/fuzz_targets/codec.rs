@@ -1,4 +1,4 @@
-//! The data of slots: hostile bytes, a sound slot with hostile bytes in it, and any block on its way in and out again.
+//! The data of slots: hostile bytes, a valid slot with hostile bytes in it, and any block compressed and decompressed again.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
     assert_same_twice(data);
 });
 
-/// What reads as a block does so whatever lay in the memory before.
+/// Checks that data that decompress to a block do so whatever the memory held before.
 fn assert_same_twice(data: &[u8]) {
     let (mut out, mut again) = ([0; BLOCK_SIZE], [0xff; BLOCK_SIZE]);
     let read = decompress(data, &mut out);

@@ -1,4 +1,4 @@
-//! The FUSE front-end's parser and its decisions: a kernel that says anything.
+//! The FUSE front-end's parser and its decisions, with a kernel that sends anything.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use onefold::target::TargetInfo;
 fuzz_target!(|data: &[u8]| {
     let Some((&mode, request)) = data.split_first() else { return };
     let info = TargetInfo { bytes: 64 << 20, request_bytes_max: 1 << 20, sector_bytes: 512, read_only: mode & 1 == 1 };
-    // A write's payload lies elsewhere: its length may say more than the head holds.
+    // A write's payload is elsewhere: its length may exceed that of the head.
     let received = request.len() + usize::from(mode >> 1) * 512;
     let head = &request[..request.len().min(HEAD_BYTES)];
     let Ok(request) = parse(head, received) else { return };

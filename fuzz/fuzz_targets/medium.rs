@@ -1,5 +1,5 @@
-//! Whole volumes: pages, units of the log and superblocks that somebody rewrote, with every check and authenticator made anew. A server on one answers
-//! each request and closes; the offline check ends.
+//! Whole volumes: pages, units of the log and superblocks that somebody rewrote, with every check and authenticator recomputed. A server on
+//! such a volume answers each request and closes; the offline check ends.
 
 #![no_main]
 

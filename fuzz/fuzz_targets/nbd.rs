@@ -1,4 +1,4 @@
-//! The NBD server's parsers: a client that says anything, from the handshake on or in the middle of the transmission.
+//! The NBD server's parsers, with a client that sends anything, from the handshake on or in the middle of the transmission.
 
 #![no_main]
 

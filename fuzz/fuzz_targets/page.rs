@@ -1,4 +1,5 @@
-//! Metadata pages: a sealed page with hostile bytes in it. What opens undamaged seals to the same bytes; no entry of it makes a decoder panic.
+//! Metadata pages: a sealed page with hostile bytes in it. A page that opens undamaged seals to the same bytes; none of its entries makes a
+//! decoder panic.
 
 #![no_main]
 

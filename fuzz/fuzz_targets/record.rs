@@ -1,5 +1,5 @@
-//! Records of the log: any bytes as the records of a unit. What is taken encodes to the same bytes; and pushed into units with little room, cut
-//! where it must be, it says the same.
+//! Records of the log: any bytes as the records of a unit. An accepted record encodes to the same bytes; and when it is pushed into units
+//! with little room and split where necessary, its meaning stays the same.
 
 #![no_main]
 
@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(parts(&read), parts(&unit.records), "what was pushed is what is read");
 });
 
-/// The record as records of one part each.
+/// Splits the record into records of one part each.
 fn parts(record: &Record) -> Vec<Record> {
     let runs = |olds: &[OldRun], make: &dyn Fn(u64, OldRun) -> Record| -> Vec<Record> {
         let before = |i: usize| olds[..i].iter().map(|run| run.blocks).sum();

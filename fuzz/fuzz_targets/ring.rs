@@ -1,5 +1,5 @@
-//! The acknowledgement ring: any bytes, or records of hostile numbers with checks that fit. What it holds is handed to an engine, which says what it
-//! cannot keep, and serves.
+//! The acknowledgement journal: any bytes, or records of hostile numbers with valid checks. Its content is passed to an engine, which
+//! reports what it cannot keep, and serves.
 
 #![no_main]
 
@@ -22,9 +22,9 @@ fuzz_target!(|data: &[u8]| {
     let records: Vec<Forged> = (0..=input.below(12)).map(|_| record(&near, &mut input)).collect();
     let tail = if input.below(4) == 0 { number(&mut input, &near) } else { 16 << 10 };
     let epoch = if input.below(2) == 0 { near[2] } else { number(&mut input, &near) };
-    let said = Said { incarnation: 3, tail, epoch, traces: [trace(&near, &mut input), trace(&near, &mut input)] };
-    let mut ring = forge(VOLUME, &said, &records);
-    // A byte or two that no check covers, or that breaks one.
+    let state = Said { incarnation: 3, tail, epoch, traces: [trace(&near, &mut input), trace(&near, &mut input)] };
+    let mut ring = forge(VOLUME, &state, &records);
+    // One or two bytes change that no check covers, or that break one.
     for _ in 0..input.below(3) {
         let at = (input.draw() % ring.len() as u64) as usize;
         ring[at] = input.byte();
@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Of nothing, mostly: what an engine left there, the first trace is of, in one of four.
+/// Returns mostly none; in one case of four the first trace that an engine left there.
 fn trace(near: &[u64], input: &mut Input<'_>) -> Option<Trace> {
     match input.below(8) {
         0 => Some(Trace::Map { sector: number(input, near), sum: input.draw() as u32 }),
@@ -53,7 +53,7 @@ fn trace(near: &[u64], input: &mut Input<'_>) -> Option<Trace> {
     }
 }
 
-/// Of one of the blocks that the bases hold, or of none.
+/// Returns the fingerprint of one of the blocks of the bases, or of none of them.
 fn proof(input: &mut Input<'_>) -> Vec<u8> {
     let proofs = proofs();
     proofs[input.below(proofs.len() as u64) as usize].to_vec()

@@ -1,5 +1,5 @@
-//! Records of attached volumes: any text, or a record of hostile numbers and names. What counts as one names no file outside of its directory, and is
-//! no process by its number alone.
+//! Records of attached volumes: any text, or a record of hostile numbers and names. An accepted record names no file outside its directory,
+//! and does not identify a process by its number alone.
 
 #![no_main]
 
@@ -27,7 +27,7 @@ fn look_at(text: &[u8]) {
     let place = directory.join(format!("{ID}.json"));
     let Some(record) = parse(&place, text) else { return };
     let places = Places::of(directory, &record.id);
-    // Whatever processes it names, an attachment lives by its lock, and there is none.
+    // Whatever processes it names, an attachment is alive only if it holds its lock, and there is none.
     assert!(!places.are_alive(), "{record:?}");
     let Places { record: file, control, socket, log, end, ring, lock, device } = places;
     assert_eq!(file, place);
@@ -51,7 +51,7 @@ fn value(input: &mut Input<'_>) -> String {
     }
 }
 
-/// One to three of the values of a sound record are others.
+/// Makes a record in which one to three values of a valid record are replaced.
 fn record(input: &mut Input<'_>) -> String {
     let mut fields: Vec<(&str, String)> = [
         ("id", format!("\"{ID}\"")),

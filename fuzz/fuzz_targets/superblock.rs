@@ -1,7 +1,8 @@
-//! Superblocks: the four copies of a device whose every byte is hostile. Whatever is accepted encodes to what was read, and an engine serves it.
+//! Superblocks: the four copies of a device whose every byte is hostile. Any accepted superblock encodes to what was read, and an engine
+//! serves it.
 //!
-//! Half of the inputs are laid over a sound superblock or over zeros, with the checksum repaired half of the time; what is accepted encodes again. The
-//! others put hostile numbers into the fields of volumes that hold something, with every checksum repaired, and open them.
+//! Half of the inputs are written over a valid superblock or over zeros, with the checksum repaired half of the time; an accepted one
+//! encodes again. The others write hostile numbers into the fields of volumes with content, with every checksum repaired, and open them.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The text of what blkparse prints: hostile lines; what is understood comes back.
+//! The text that blkparse prints: hostile lines; what is accepted is read back.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The files of `onefold-lab scan`, and DEDISbench's: hostile ones; what is understood adds up, and comes back in both forms.
+//! The files of `onefold-lab scan`, and DEDISbench's: hostile ones; what is accepted adds up, and is read back in both forms.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The text of the traces of FIU, with an MD5 for each block and for each sector: hostile lines; what is understood comes back.
+//! The text of the traces of FIU, with an MD5 for each block and for each sector: hostile lines; what is accepted is read back.
 
 #![no_main]
 

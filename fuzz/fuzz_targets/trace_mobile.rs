@@ -1,4 +1,4 @@
-//! The text of MobileTraces: hostile lines; what is understood comes back.
+//! The text of MobileTraces: hostile lines; what is accepted is read back.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Units of the log: a sound one with hostile bytes in it, or hostile bytes alone. None of them opens; what the decoder behind the authenticator
-//! takes, encodes to the same bytes.
+//! Units of the log: a valid one with hostile bytes in it, or hostile bytes alone. None of them opens; whatever the decoder accepts without
+//! authentication encodes to the same bytes.
 
 #![no_main]
 

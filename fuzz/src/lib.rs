@@ -1,13 +1,13 @@
-//! What the fuzz targets share.
+//! Code that the fuzz targets share.
 
-/// An engine over a medium in memory, as its own tests have it.
+/// An engine over a medium in memory, from the engine's own tests.
 #[path = "../../engine/tests/road/machine.rs"]
 pub mod machine;
-/// What it runs on.
+/// The medium that the engine runs on.
 #[path = "../../engine/tests/road/media.rs"]
 pub mod media;
 
-/// The hostile hands, as `./dev hostile` has them.
+/// Damage by an attacker, as in `./dev hostile`.
 #[path = "../../app/examples/hostile/craft.rs"]
 pub mod craft;
 
@@ -22,15 +22,15 @@ use onefold_engine::format::{
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn};
 
-/// Where the units of the log lie.
+/// The place of the units of the log.
 pub const PLACE: Pbn = Pbn(77);
 
-/// What tells them from all else.
+/// Makes the authenticator of units.
 pub fn authenticator() -> Authenticator {
     Authenticator::new(&Key([9; 32]), &[7; 16])
 }
 
-/// The header of a unit of the walk.
+/// Makes the header of a unit of the log.
 pub fn unit_header() -> UnitHeader {
     UnitHeader {
         kind: UnitKind::Log,
@@ -44,7 +44,7 @@ pub fn unit_header() -> UnitHeader {
     }
 }
 
-/// A unit with something of everything.
+/// Makes a unit with records of every kind.
 pub fn sound_unit() -> Box<[u8; BLOCK_SIZE]> {
     let (lbn, pbn, old) = (Lbn(3), Pbn(5), Some(Pbn(8)));
     let olds = vec![OldRun { first: None, blocks: 2 }, OldRun { first: old, blocks: 300 }];
@@ -64,14 +64,14 @@ pub fn sound_unit() -> Box<[u8; BLOCK_SIZE]> {
     sealed(writer, &unit_header())
 }
 
-/// The unit of a writer.
+/// Seals the unit of a writer.
 pub fn sealed(writer: UnitWriter, header: &UnitHeader) -> Box<[u8; BLOCK_SIZE]> {
     let mut page = Box::new([0; BLOCK_SIZE]);
     let _ = writer.seal(&authenticator(), header, PLACE, &mut page);
     page
 }
 
-/// What a unit of these bytes says, written again.
+/// Encodes the decoded content of these bytes again.
 pub fn again(unit: &Unit, bytes: &[u8; BLOCK_SIZE]) -> Box<[u8; BLOCK_SIZE]> {
     let mut writer = UnitWriter::new(unit.places.clone());
     for slot in &unit.slots {
@@ -83,13 +83,13 @@ pub fn again(unit: &Unit, bytes: &[u8; BLOCK_SIZE]) -> Box<[u8; BLOCK_SIZE]> {
     sealed(writer, &unit.header)
 }
 
-/// Gives a page the checksum that a superblock of these fields would have.
+/// Gives a page the checksum of a superblock with these fields.
 pub fn repair_superblock(page: &mut [u8; BLOCK_SIZE]) {
     let checksum = crc32c::crc32c(&page[..at::CHECKSUM.offset]);
     page[at::CHECKSUM.offset..][..4].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The superblock of a new volume, as copy number `copy`.
+/// Makes the superblock of a new volume, as copy number `copy`.
 pub fn sound_superblock(copy: usize) -> Box<[u8; BLOCK_SIZE]> {
     let geometry =
         Geometry::plan(Bytes(64 << 20), &Wish { logical_blocks: None, reserve_blocks: None, guard: false }).expect("64 MiB are enough");
@@ -99,7 +99,7 @@ pub fn sound_superblock(copy: usize) -> Box<[u8; BLOCK_SIZE]> {
     page
 }
 
-/// Lays pieces of {where (2 bytes), how many (1 byte), bytes} over a page.
+/// Writes pieces of {position (2 bytes), length (1 byte), bytes} over a page.
 pub fn overlay(page: &mut [u8; BLOCK_SIZE], mut pieces: &[u8]) {
     while let [low, high, length, tail @ ..] = pieces {
         let at = usize::from(u16::from_le_bytes([*low, *high])) % BLOCK_SIZE;

@@ -1,4 +1,4 @@
-//! Small volumes in memory, what becomes of them in hostile hands, and what their engine makes of that.
+//! Small volumes in memory, hostile changes of them, and their engine's reaction.
 
 use crate::craft::{Draw, Medium, Page, newest};
 use crate::machine::Machine;
@@ -13,12 +13,12 @@ use std::sync::OnceLock;
 
 const MEDIUM_BYTES: u64 = 1 << 20;
 const UUID: [u8; 16] = [7; 16];
-/// Memory of an engine: the least that a server takes.
+/// The memory of an engine: the least that a server needs.
 const MEMORY_BYTES: u64 = 2 << 20;
-/// What is overdue after so many times that something was to happen is a hang.
+/// The number of steps after which something that has not happened counts as a hang.
 const PATIENCE: usize = 10_000;
 
-/// Numbers from the input, and when that is at its end, from what they were.
+/// Numbers from the input and, after its end, from its checksum.
 pub struct Input<'a> {
     sum: u32,
     rest: &'a [u8],
@@ -31,7 +31,8 @@ impl<'a> Input<'a> {
         Self { sum, rest, state: (u64::from(sum) << 16) | 1 }
     }
 
-    /// One in so many: for what takes long. By the whole input, so that the fuzzer does not learn to be chosen.
+    /// Returns true for one input of `of`, for tests that take long. It depends on the whole input, so that the fuzzer does not learn to be
+    /// chosen.
     pub fn is_chosen(&self, of: u32) -> bool {
         self.sum % of == 0
     }
@@ -54,13 +55,13 @@ impl Draw for Input<'_> {
         if some == 8 { u64::from_le_bytes(wide) } else { self.state }
     }
 
-    /// A byte is enough for a small one.
+    /// Draws a small number from a single byte.
     fn below(&mut self, n: u64) -> u64 {
         if n <= 256 { u64::from(self.byte()) % n } else { self.draw() % n }
     }
 }
 
-/// A medium whose base is shared.
+/// A medium with changes over a shared base.
 pub struct Changed {
     base: &'static [u8],
     pages: Vec<(usize, Box<Page>)>,
@@ -71,14 +72,14 @@ impl Changed {
         Self { base, pages: Vec::new() }
     }
 
-    /// All of it.
+    /// Returns the whole content.
     pub fn whole(&self) -> Vec<u8> {
         let mut whole = self.base.to_vec();
         self.pages.iter().for_each(|(at, page)| whole[*at..][..BLOCK_SIZE].copy_from_slice(&page[..]));
         whole
     }
 
-    /// Whether a volume is there at all, by what the copies of its superblock say.
+    /// Returns the superblock of the volume, if the copies of its superblock show that there is one.
     pub fn superblock(&self) -> Option<Superblock> {
         let bytes = Bytes(self.bytes());
         let front = [0, 4096].map(|at| self.read(at));
@@ -127,7 +128,8 @@ fn formatted(mode: CommitMode) -> Vec<u8> {
     medium
 }
 
-/// New, closed and killed volumes of either mode; the killed ones of the log's with a walk, or with what was condensed before it.
+/// Makes new, closed and killed volumes of either mode; the killed ones of the log's mode have units to scan, with or without compacted
+/// units before them.
 pub fn bases() -> &'static [Vec<u8>] {
     static BASES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     BASES.get_or_init(|| {
@@ -155,13 +157,13 @@ pub fn bases() -> &'static [Vec<u8>] {
     })
 }
 
-/// The newest superblock of each base.
+/// Returns the newest superblock of each base.
 pub fn superblocks() -> &'static [Superblock] {
     static SUPERBLOCKS: OnceLock<Vec<Superblock>> = OnceLock::new();
     SUPERBLOCKS.get_or_init(|| bases().iter().map(|base| newest(&Changed::of(base)).expect("a base is a volume")).collect())
 }
 
-/// Fingerprints of what bases hold, and one of nothing.
+/// Returns fingerprints of the content of bases, and one of nothing.
 pub fn proofs() -> &'static [[u8; 20]] {
     static PROOFS: OnceLock<Vec<[u8; 20]>> = OnceLock::new();
     PROOFS.get_or_init(|| {
@@ -187,13 +189,14 @@ impl ReadMedium for InMemory<'_> {
     }
 }
 
-/// The offline check of what somebody made of a volume: it ends.
+/// Checks that the offline check of a changed volume ends.
 pub fn is_checked(medium: &[u8]) {
     let settings = CheckSettings { memory_bytes: MEMORY_BYTES, data: true };
     let _ = check(&mut InMemory(medium), Bytes(MEDIUM_BYTES), &settings, &mut |finding: Finding| drop(finding.to_string()));
 }
 
-/// A server on what somebody made of a volume, with what the ring holds: each request is answered, and the volume closes. Whether it served at all.
+/// Runs a server on a changed volume with the content of the acknowledgement journal: each request is answered, and the volume closes.
+/// Returns whether it served at all.
 pub fn is_served(medium: Vec<u8>, mode: Option<CommitMode>, legacy: Legacy, draw: &mut dyn Draw) -> bool {
     let Some(superblock) = chosen(&medium) else { return false };
     let start = Settings::from(&superblock.settings);

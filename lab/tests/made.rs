@@ -1,4 +1,4 @@
-//! `onefold-lab scan` and `synth`: what each prints, how it ends, and what it leaves behind.
+//! `onefold-lab scan` and `synth`: the output of each verb, its exit code, and the files that it leaves.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::path::Path;
 
 fn near(came: &Value, asked: f64, bearable: f64) {
     let came = came.as_f64().unwrap_or_else(|| panic!("{came} is no number"));
-    assert!((came - asked).abs() <= bearable, "{came} came, {asked} was asked for");
+    assert!((came - asked).abs() <= bearable, "{came} instead of {asked}");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_trace_from_parameters_shows_them() {
     near(&info["total"]["fua"], writes as f64 / 10.0, 1.0);
     assert!(info["form"].as_str().is_some_and(|form| form.contains("--seed 7") && form.contains("--hotspot 80/20")), "{}", info["form"]);
 
-    // The same again, byte for byte; another seed, another trace; and it goes into every form that takes reads and writes.
+    // The same options give the same bytes; another seed gives another trace; and it fits every form that supports reads and writes.
     home.expect(0, &[&["synth", "--out", "again"], &words[..]].concat());
     assert!(home.read("t/000000.parquet") == home.read("again/000000.parquet"), "the same options, other bytes");
     home.expect(0, &[&["synth", "--out", "other"], &words[..words.len() - 1], &["8"]].concat());
@@ -81,7 +81,7 @@ fn wrong_options_are_named_and_nothing_is_left() {
     synth("--duplication 0.1 --duplication-ever 0.5 --overwrites 0", 2, "what was asked for");
     assert_eq!(home.names(), ["letter"], "nothing half-written");
     home.expect(0, &["synth", "--out", "t", "--blocks", "10"]);
-    synth("--blocks 10", 5, "t is there already");
+    synth("--blocks 10", 5, "t exists already");
 
     home.complaint(2, &["scan"], "PATH");
     home.complaint(3, &["scan", "none"], "none: ");
@@ -96,7 +96,7 @@ fn what_is_scanned_is_what_is_made() {
     let home = Home::new();
     std::fs::create_dir_all(home.path("tree/sub")).unwrap();
     let block = |content: u8| [content; 4096];
-    // 40 contents, the first ten of them eleven times; and three blocks of zeros.
+    // There are 40 contents, the first ten of them eleven times; and three blocks of zeros.
     let unique: Vec<u8> = (1..=40).flat_map(block).collect();
     home.write("tree/unique", &unique);
     home.write("tree/sub/copies", unique[..10 * 4096].repeat(10));
@@ -147,8 +147,8 @@ fn phones_are_made_one_or_all() {
 fn help_explains_itself() {
     let home = Home::new();
     let synth = home.expect(0, &["synth", "--help"]).0;
-    for said in ["SHARE is a part of all", "--locality", "Zipf", "SmartDedup's Table 1", "NURand", "Examples:", "--distribution"] {
-        assert!(synth.contains(said), "{said}: {synth}");
+    for message in ["SHARE is a part of all", "--locality", "Zipf", "SmartDedup's Table 1", "NURand", "Examples:", "--distribution"] {
+        assert!(synth.contains(message), "{message}: {synth}");
     }
     let scan = home.expect(0, &["scan", "--help"]).0;
     assert!(scan.contains("64 bits") && scan.contains("--memory") && scan.contains("comma-separated"), "{scan}");

@@ -1,9 +1,9 @@
-//! What a machine tells of its own work. Its driver counts for itself; this is held against it, or adds what no driver can see.
+//! A machine's account of its own work. Its driver counts independently; the account is compared with that, or adds what no driver can see.
 
 use onefold_engine::stats::{EpochCounts, Ledger, Stats, Units};
 use serde::Serialize;
 
-/// Counts that only grow.
+/// Defines a struct of counts that never decrease.
 macro_rules! counts {
     ($(#[$about:meta])* pub struct $name:ident { $($(#[$what:meta])* pub $field:ident: u64,)* }) => {
         $(#[$about])*
@@ -11,7 +11,7 @@ macro_rules! counts {
         pub struct $name { $($(#[$what])* pub $field: u64,)* }
 
         impl $name {
-            /// What has come since an earlier account.
+            /// Returns what was counted since an earlier account.
             #[must_use]
             pub fn since(&self, earlier: &Self) -> Self {
                 Self { $($field: self.$field - earlier.$field,)* }
@@ -21,20 +21,20 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Epochs by what ended them.
+    /// Epochs by the cause of their end.
     pub struct Epochs {
         pub flush: u64,
         pub fua: u64,
         pub strong: u64,
         pub timer: u64,
-        /// Memory or space.
+        /// Epochs that ended for lack of memory or space.
         pub memory: u64,
         pub close: u64,
     }
 }
 
 impl Epochs {
-    /// All of them.
+    /// Returns the number of all epochs.
     #[must_use]
     pub fn all(&self) -> u64 {
         self.flush + self.fua + self.strong + self.timer + self.memory + self.close
@@ -49,11 +49,11 @@ impl From<&Ledger> for Epochs {
 }
 
 counts! {
-    /// Epochs of one kind, and what they sent: the engine's counts, which it does not know to write as JSON.
-    pub struct Sent {
+    /// Epochs of one kind and what they sent: the engine's counts in a form that can be written as JSON.
+    pub struct SentUnits {
         pub epochs: u64,
         pub new_blocks: u64,
-        /// Of those, in slots of the epochs' own units.
+        /// The new blocks that lie in slots of the epochs' own units.
         pub riders: u64,
         pub plain: u64,
         pub carriers: u64,
@@ -61,30 +61,30 @@ counts! {
     }
 }
 
-impl From<EpochCounts> for Sent {
+impl From<EpochCounts> for SentUnits {
     fn from(c: EpochCounts) -> Self {
         let EpochCounts { epochs, new_blocks, riders, plain, carriers, flushes, by_fua: _ } = c;
         Self { epochs, new_blocks, riders, plain, carriers, flushes }
     }
 }
 
-/// The log's epochs that wrote units, by what could ride in them.
+/// The log's epochs that wrote units, by whether blocks could be stored in the units' slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LogEpochs {
-    /// Of up to 64 new blocks, one of which at least came to 3,500 bytes or less.
-    pub riding: Sent,
-    /// Of up to 64 new blocks, none of which did.
-    pub bare: Sent,
-    pub large: Sent,
-    /// Of no client.
-    pub removals: Sent,
-    /// Of large epochs, and the blocks in them.
+    /// Epochs of up to 64 new blocks, of which at least one compressed to 3,500 bytes or less.
+    pub riding: SentUnits,
+    /// Epochs of up to 64 new blocks, of which none did.
+    pub bare: SentUnits,
+    pub large: SentUnits,
+    /// Epochs without a write of a client.
+    pub removals: SentUnits,
+    /// The packs of large epochs, and the blocks in them.
     pub packs: u64,
     pub packed_blocks: u64,
 }
 
 impl LogEpochs {
-    /// What has come since an earlier account.
+    /// Returns what was counted since an earlier account.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -97,25 +97,25 @@ impl LogEpochs {
         }
     }
 
-    /// Each kind of epoch.
+    /// Returns the counts of each kind of epoch.
     #[must_use]
-    pub fn all(&self) -> [Sent; 4] {
+    pub fn all(&self) -> [SentUnits; 4] {
         [self.riding, self.bare, self.large, self.removals]
     }
 
-    /// Epochs of up to 64 new blocks, and larger ones; those of no client left out.
+    /// Returns the number of epochs of up to 64 new blocks and of larger ones, without those that have no write of a client.
     #[must_use]
     pub fn small_and_large(&self) -> (u64, u64) {
         (self.riding.epochs + self.bare.epochs, self.large.epochs)
     }
 
-    /// Units without slots.
+    /// Returns the number of units without slots.
     #[must_use]
     pub fn plain(&self) -> u64 {
         self.all().iter().map(|sent| sent.plain).sum()
     }
 
-    /// Units with slots and records.
+    /// Returns the number of units with slots and records.
     #[must_use]
     pub fn carriers(&self) -> u64 {
         self.all().iter().map(|sent| sent.carriers).sum()
@@ -132,38 +132,38 @@ impl From<&Ledger> for LogEpochs {
             large: e.large.into(),
             removals: e.removals.into(),
             packs: l.units.packs,
-            // Riders are counted when their epoch is durable.
+            // Blocks in the units' own slots are counted when their epoch is durable.
             packed_blocks: l.units.packed_blocks.saturating_sub(riders),
         }
     }
 }
 
-/// Blocks of content.
+/// Numbers of blocks with content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Filled {
-    /// That an LBN maps to.
+pub struct BlockUsage {
+    /// Blocks that an LBN maps to.
     pub linked: u64,
-    /// Of these, that more than one maps to; none: it cannot tell.
+    /// Blocks that more than one LBN maps to; none if the machine does not know.
     pub shared: Option<u64>,
-    /// By their fingerprint alone.
+    /// Blocks that only their fingerprint refers to.
     pub kept: u64,
     pub free: Option<u64>,
-    /// Blocks that a log keeps for itself.
+    /// Blocks that a log uses for itself.
     pub log: u64,
 }
 
-/// A machine's account; none where it keeps none.
+/// A machine's account; a part that it does not keep is none.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    /// To be held against the device's own count, to the unit.
+    /// The ledger, which has to equal the device's own count in every unit.
     pub ledger: Option<Ledger>,
     pub epochs: Option<Epochs>,
-    /// Where there is a log, or was one.
+    /// The counts of the log; none on a volume that never had one.
     pub log: Option<LogEpochs>,
-    /// Units that it did not write as new content: duplicates, zeros, what a block held already.
+    /// Units that were not written as new content: duplicates, zeros, and what a block held already.
     pub found: Option<u64>,
-    pub filled: Option<Filled>,
-    /// Anything else, by name.
+    pub usage: Option<BlockUsage>,
+    /// Any other counts, by name.
     pub facts: Vec<(&'static str, u64)>,
 }
 
@@ -174,7 +174,7 @@ impl From<Stats> for Account {
             epochs: Some(l.into()),
             log: (s.log.is_some() || l.units != Units::default()).then(|| l.into()),
             found: Some(l.duplicates + l.unchanged + l.zeroes),
-            filled: Some(Filled {
+            usage: Some(BlockUsage {
                 linked: s.unique_blocks + s.shared_blocks,
                 shared: Some(s.shared_blocks),
                 kept: s.kept_blocks,

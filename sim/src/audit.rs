@@ -1,4 +1,4 @@
-//! An offline look at a whole device on which nothing is undecided: what the volume says, by the format alone, with no engine.
+//! An offline audit of a whole device on which no write is undecided: it reads the volume by the format alone, without the engine.
 
 use crate::content::Content;
 use crate::disk::{SimDisk, to_index};
@@ -12,10 +12,10 @@ use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::{Kind, PageId, REFS_UNKNOWN, Region};
 use onefold_engine::units::Lbn;
 
-/// Every LBN against the oracle, every count against the links, every fingerprint against its content.
+/// Compares every LBN with the oracle, every count with the links, and every fingerprint with its content.
 ///
 /// # Errors
-/// The first difference. More refs than links are one only while *garbage possible* is not set.
+/// Returns the first difference. Refs above the number of links are a difference only if *garbage possible* is not set.
 pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) -> Result<(), Violation> {
     let superblock = superblock_of(disk, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?.superblock;
     let sectors = |region: Region| {
@@ -27,7 +27,7 @@ pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) ->
     };
     let blocks = to_index(volume.geometry.data_blocks);
     let mut links = vec![0u32; blocks];
-    // Blank sectors are passed over, and the blocks that must not be zeros looked up one by one.
+    // Blank sectors are skipped; the blocks that must not be zero are looked up one by one.
     let blank = Content::zero().sector_id(0);
     for lbn in oracle.not_zero() {
         let (page, at) = volume.geometry.map_of(Lbn(lbn));

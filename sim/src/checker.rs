@@ -5,17 +5,17 @@ use crate::logcheck::LogChecker;
 use crate::setcheck::{SetChecker, View};
 use crate::violation::Violation;
 
-/// One of the two.
+/// One of the two checkers.
 pub enum Checker {
     Ordered(Box<SetChecker>),
     Log(Box<LogChecker>),
 }
 
 impl Checker {
-    /// A write of one block is about to be issued.
+    /// Checks a write of one block that is about to be issued.
     ///
     /// # Errors
-    /// When it breaks a rule.
+    /// Fails if it breaks a rule.
     pub fn about_to_write(&mut self, block: u64, content: &Shared, view: View) -> Result<(), Violation> {
         match self {
             Self::Ordered(checker) => checker.about_to_write(block, content, view),
@@ -23,10 +23,10 @@ impl Checker {
         }
     }
 
-    /// A discard of one block is about to be issued.
+    /// Checks a discard of one block that is about to be issued.
     ///
     /// # Errors
-    /// When something may yet lead there.
+    /// Fails if something may still refer to it.
     pub fn about_to_discard(&self, block: u64) -> Result<(), Violation> {
         match self {
             Self::Ordered(checker) => checker.about_to_discard(block),
@@ -34,10 +34,10 @@ impl Checker {
         }
     }
 
-    /// A write or discard of one block was issued.
+    /// Checks the states that are possible now that a write or discard of one block was issued.
     ///
     /// # Errors
-    /// When a state that is possible now is wrong.
+    /// Fails if one of them is wrong.
     pub fn changed(&mut self, block: u64, view: View) -> Result<(), Violation> {
         match self {
             Self::Ordered(checker) => checker.changed(block, view),
@@ -45,10 +45,10 @@ impl Checker {
         }
     }
 
-    /// A flush, or a write with FUA, has completed, and decided these blocks.
+    /// Notes that a flush, or a write with FUA, has completed and decided these blocks.
     ///
     /// # Errors
-    /// As [`Checker::changed`].
+    /// Fails like [`Checker::changed`].
     pub fn decided(&mut self, blocks: &[u64], view: View) -> Result<(), Violation> {
         match self {
             Self::Ordered(checker) => blocks.iter().try_for_each(|&block| checker.changed(block, view)),
@@ -56,10 +56,10 @@ impl Checker {
         }
     }
 
-    /// The floor of a block was raised.
+    /// Checks a block whose floor was raised.
     ///
     /// # Errors
-    /// P1 or P2 when something older is possible.
+    /// Returns P1 or P2 if something older is possible.
     pub fn floor_raised(&self, lbn: u64, view: View) -> Result<(), Violation> {
         match self {
             Self::Ordered(checker) => checker.floor_raised(lbn, view),

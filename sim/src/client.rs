@@ -1,15 +1,15 @@
-//! The clients of a run: they send requests, and hold every reply against the oracle.
+//! The clients of a run: they send requests and compare every reply with the oracle.
 //!
 //! 1. Each request gets exactly one reply.
-//! 2. A read returns, block by block, a version no older than the newest one acknowledged before it was sent, or (where the device has failed,
-//!    or damage was done) an error; never anything else.
-//! 3. Nothing is acknowledged after the device has failed that would have to be durable (A5).
+//! 2. A read returns, block by block, a version no older than the newest one acknowledged before it was sent, or (after a failure of the
+//!    device or damage) an error; never anything else.
+//! 3. Nothing that would have to be durable is acknowledged after the device has failed (A5).
 
 mod draw;
 
 pub use draw::letter;
 
-use draw::Sought;
+use draw::Coincidences;
 
 use crate::content::{Content, Shared, pattern};
 use crate::options::Options;
@@ -32,42 +32,42 @@ struct Waiting {
     offset: u64,
     length: u64,
     fua: bool,
-    /// The versions that it makes, or that it must at least see.
+    /// The versions that the request makes, or that it must at least see.
     marks: Vec<Mark>,
-    /// What a flush promises.
+    /// The versions that a flush makes durable.
     promise: Vec<Mark>,
-    /// It was sent when the volume was read-only already.
+    /// Whether it was sent when the volume was read-only already.
     late: bool,
 }
 
-/// What failures the clients must put up with.
+/// The failures that the clients have to tolerate.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Weather {
-    /// A write or flush of the device has failed, and the engine knows it: nothing may be written or promised any more (A5).
+pub struct FaultState {
+    /// Whether a write or flush of the device has failed and the engine knows it: nothing may be written or promised any more (A5).
     pub failed: bool,
-    /// A device call has failed, or damage was done from outside: I/O errors are to be expected.
+    /// Whether a device call has failed, or damage was done from outside: then I/O errors are allowed.
     pub errors: bool,
-    /// Damage was done from outside.
+    /// Whether damage was done from outside.
     pub spoilt: bool,
-    /// The last server's acknowledgements are lost: the first request that waits for durability has to say so.
+    /// Whether the last server's acknowledgements are lost: the first request that waits for durability has to report it.
     pub lost: bool,
-    /// Some of them may be, since the last server's device had failed: it may say so.
+    /// Whether some of them may be lost, because the last server's device had failed: then it may be reported.
     pub doubted: bool,
 }
 
-/// What a reply did to the floors.
+/// The effects of a reply on the floors.
 #[derive(Debug, Default)]
-pub struct Raised {
+pub struct ReplyEffects {
     pub lbns: Vec<u64>,
-    /// The reply was ENOSPC, or that the volume is full for now.
+    /// Whether the reply was ENOSPC, or that the volume is full for now.
     pub no_space: bool,
-    /// The reply said that acknowledgements are lost.
-    pub said_lost: bool,
-    /// A whole or part of a block was read: what, first byte, bytes.
+    /// Whether the reply reported that acknowledgements are lost.
+    pub reported_lost: bool,
+    /// The blocks of which a whole or a part was read: mark, first byte, bytes.
     pub learnt: Vec<(Mark, usize, Vec<u8>)>,
 }
 
-/// Some blocks that lie behind one another, and that writes go to.
+/// Neighbouring blocks that writes go to.
 pub type Stretch = (u64, u64);
 
 /// The clients.
@@ -79,14 +79,14 @@ pub struct Client {
     next: u64,
     unique: u64,
     alphabet: Vec<Shared>,
-    /// What is to come to mean what it meant before, where contents are to coincide.
-    sought: Sought,
-    /// A write was sent back to be sent again.
+    /// The contents that blocks are to take again, if contents are to coincide.
+    coincidences: Coincidences,
+    /// Whether a write was refused for now, to be sent again.
     is_to_be_asked: bool,
 }
 
 impl Client {
-    /// Clients of a volume that write to some of its blocks.
+    /// Makes the clients of a volume, which write to some of its blocks.
     #[must_use]
     pub fn new(volume: Rc<Volume>, options: Rc<Options>, stretches: Rc<Vec<Stretch>>, rng: &mut Rng) -> Self {
         let alphabet = (0..options.alphabet).map(|i| draw::with_head(&options, pattern(&letter(i)))).collect();
@@ -98,24 +98,24 @@ impl Client {
             next: 1,
             unique: rng.u64(0..1 << 40),
             alphabet,
-            sought: Sought::default(),
+            coincidences: Coincidences::default(),
             is_to_be_asked: false,
         }
     }
 
-    /// Requests that wait for a reply.
+    /// Returns the number of requests that wait for a reply.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The request that has waited for longest.
+    /// Returns the request that has waited longest.
     #[must_use]
     pub fn oldest_waiting(&self) -> Option<u64> {
         self.waiting.keys().next().copied()
     }
 
-    /// What waits, in words.
+    /// Describes the waiting requests.
     #[must_use]
     pub fn describe_waiting(&self) -> String {
         let one = |(id, w): (&u64, &Waiting)| format!("{id}: {:?} at {} over {}", w.op, w.offset, w.length);
@@ -138,12 +138,12 @@ impl Client {
         request
     }
 
-    /// A write of whole blocks.
+    /// Sends a write of whole blocks.
     pub fn write(&mut self, first: u64, contents: &[Shared], fua: bool, oracle: &mut Oracle) -> Request {
         self.write_sectors(first * 8, contents.len() as u64 * 8, contents, fua, oracle)
     }
 
-    /// A write of some sectors; `contents` are what the blocks that it touches would hold if it covered them.
+    /// Sends a write of some sectors; `contents` are those that the touched blocks would have if the write covered them.
     pub fn write_sectors(&mut self, first: u64, sectors: u64, contents: &[Shared], fua: bool, oracle: &mut Oracle) -> Request {
         let mut buffer = BufferMut::zeroed(contents.len());
         let mut digests = Vec::with_capacity(contents.len());
@@ -153,7 +153,7 @@ impl Client {
             let to = usize::try_from(((first + sectors).min(lbn * 8 + 8) - lbn * 8) * 512).expect("within a block");
             let bytes = &content.bytes()[from..to];
             let whole = to - from == BLOCK_SIZE;
-            // What a write does not cover is arbitrary: it must not show anywhere.
+            // The rest of the buffer is arbitrary: it must not show anywhere.
             buffer.block_mut(i).fill(0x5a);
             buffer.block_mut(i)[from..to].copy_from_slice(bytes);
             digests.push(if whole { self.volume.digest(content) } else { Digest::Partial });
@@ -166,7 +166,7 @@ impl Client {
         request
     }
 
-    /// A read of whole sectors, in bytes.
+    /// Sends a read of whole sectors, given in bytes.
     pub fn read(&mut self, offset: u64, length: u64, oracle: &mut Oracle) -> Request {
         oracle.begin_read();
         let marks = (offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)).map(|lbn| oracle.acknowledged(lbn)).collect();
@@ -175,7 +175,7 @@ impl Client {
         request
     }
 
-    /// A flush.
+    /// Sends a flush.
     pub fn flush(&mut self, oracle: &Oracle) -> Request {
         let promise = oracle.promised_by_flush();
         let request =
@@ -184,7 +184,7 @@ impl Client {
         request
     }
 
-    /// A discard or write-zeroes of some sectors.
+    /// Sends a discard or write-zeroes of some sectors.
     pub fn clear(&mut self, op: Op, first: u64, sectors: u64, fua: bool, oracle: &mut Oracle) -> Request {
         let mut marks = Vec::new();
         for lbn in first / 8..(first + sectors).div_ceil(8) {
@@ -206,28 +206,28 @@ impl Client {
         request
     }
 
-    /// The volume is read-only: what is sent from now on will not be done.
+    /// Notes that the volume was read-only before this request, which therefore will not be carried out.
     pub fn is_late(&mut self, id: RequestId) {
         if let Some(waiting) = self.waiting.get_mut(&id.0) {
             waiting.late = true;
         }
     }
 
-    /// What was sent back may be sent again.
+    /// Notes that refused writes may be sent again.
     ///
     /// # Errors
-    /// When nothing was.
+    /// Fails if none was refused.
     pub fn may_send_again(&self) -> Result<(), Violation> {
-        if self.is_to_be_asked { Ok(()) } else { Err(violation!("interface: asks for writes, and has sent none back")) }
+        if self.is_to_be_asked { Ok(()) } else { Err(violation!("interface: it asks for writes, but has refused none")) }
     }
 
-    /// A reply came.
+    /// Checks a reply.
     ///
     /// # Errors
-    /// A reply that breaks one of the invariants above.
-    pub fn reply(&mut self, id: RequestId, reply: &Reply, oracle: &mut Oracle, weather: Weather) -> Result<Raised, Violation> {
+    /// Fails if the reply breaks one of the invariants above.
+    pub fn reply(&mut self, id: RequestId, reply: &Reply, oracle: &mut Oracle, faults: FaultState) -> Result<ReplyEffects, Violation> {
         let Some(waiting) = self.waiting.remove(&id.0) else {
-            return Err(violation!("interface: a reply to request {}, which waits for none", id.0));
+            return Err(violation!("interface: a reply to request {}, which does not wait for one", id.0));
         };
         match reply {
             Reply::Done => record!("  client {}: done", id.0),
@@ -240,14 +240,14 @@ impl Client {
         match (waiting.op, reply) {
             (Op::Read, Reply::Data(segments)) => self.check_data(&waiting, segments, oracle),
             (Op::Read, Reply::Done) | (_, Reply::Data(_)) => Err(violation!("interface: {reply:?} to a {:?}", waiting.op)),
-            (_, Reply::Failed(Failure::Io)) if (weather.lost || weather.doubted) && self.is_durable(&waiting) => {
+            (_, Reply::Failed(Failure::Io)) if (faults.lost || faults.doubted) && self.is_durable(&waiting) => {
                 waiting.marks.iter().for_each(|&mark| oracle.fail(mark));
-                Ok(Raised { said_lost: true, ..Raised::default() })
+                Ok(ReplyEffects { reported_lost: true, ..ReplyEffects::default() })
             }
             (op, Reply::Failed(failure)) => {
                 let expected = match failure {
-                    Failure::Io => weather.errors,
-                    Failure::ReadOnly => weather.failed && op != Op::Read,
+                    Failure::Io => faults.errors,
+                    Failure::ReadOnly => faults.failed && op != Op::Read,
                     Failure::NoSpace => matches!(op, Op::Write | Op::Discard | Op::WriteZeroes),
                     Failure::Full => self.options.settings.retries_when_full && matches!(op, Op::Write | Op::WriteZeroes),
                     Failure::Invalid => false,
@@ -255,10 +255,10 @@ impl Client {
                 if !expected {
                     return Err(violation!("interface: {failure:?} to a {op:?} at byte {} over {}", waiting.offset, waiting.length));
                 }
-                // Blocks whose count is lost are neither handed out nor freed.
-                // Nobody has to send it again: it was not acknowledged.
+                // Blocks whose count is lost are neither allocated nor freed.
+                // Nobody has to send the request again: it was not acknowledged.
                 let no_space = matches!(failure, Failure::NoSpace | Failure::Full);
-                if no_space && !weather.errors {
+                if no_space && !faults.errors {
                     self.check_no_space(&waiting, oracle)?;
                 }
                 self.is_to_be_asked |= *failure == Failure::Full;
@@ -266,28 +266,28 @@ impl Client {
                 for &mark in waiting.marks.iter().filter(|_| op != Op::Read) {
                     if refused { oracle.refuse(mark) } else { oracle.fail(mark) }
                 }
-                Ok(Raised { no_space, ..Raised::default() })
+                Ok(ReplyEffects { no_space, ..ReplyEffects::default() })
             }
             (op, Reply::Done) => {
-                if weather.failed {
+                if faults.failed {
                     return Err(violation!("A5: a {op:?} was acknowledged after the device had failed"));
                 }
                 let durable = self.is_durable(&waiting);
-                if durable && weather.lost {
+                if durable && faults.lost {
                     return Err(violation!(
-                        "P1: acknowledgements were lost, and the first {op:?} that waits for durability does not say so"
+                        "P1: acknowledgements were lost, and the first {op:?} that waits for durability does not report it"
                     ));
                 }
                 waiting.marks.iter().for_each(|&mark| oracle.acknowledge(mark));
-                self.sought.written(&waiting);
+                self.coincidences.written(&waiting);
                 let raised = if durable && op != Op::Flush { waiting.marks } else { waiting.promise };
                 raised.iter().for_each(|&mark| oracle.raise(mark));
-                Ok(Raised { lbns: raised.iter().map(|m| m.lbn).collect(), ..Raised::default() })
+                Ok(ReplyEffects { lbns: raised.iter().map(|m| m.lbn).collect(), ..ReplyEffects::default() })
             }
         }
     }
 
-    /// Whether the reply to a request that waits promises durability.
+    /// Returns whether the reply to a waiting request means durability.
     #[must_use]
     pub fn waits_for_durability(&self, id: RequestId) -> bool {
         self.waiting.get(&id.0).is_some_and(|waiting| self.is_durable(waiting))
@@ -301,7 +301,8 @@ impl Client {
         }
     }
 
-    /// However badly things lie, no LBN needs more than one block: below that many there is room, once everything pending is done.
+    /// Checks a reply of ENOSPC. Even in the worst case no LBN needs more than one block: below that many there is room, once everything
+    /// pending is done.
     fn check_no_space(&self, waiting: &Waiting, oracle: &Oracle) -> Result<(), Violation> {
         let geometry = &self.volume.geometry;
         let (used, wanted) = (oracle.blocks_at_most(), waiting.length.div_ceil(BLOCK_BYTES) + 1);
@@ -319,7 +320,7 @@ impl Client {
         Ok(())
     }
 
-    fn check_data(&self, waiting: &Waiting, segments: &[Segment], oracle: &Oracle) -> Result<Raised, Violation> {
+    fn check_data(&self, waiting: &Waiting, segments: &[Segment], oracle: &Oracle) -> Result<ReplyEffects, Violation> {
         let mut bytes = Vec::with_capacity(usize::try_from(waiting.length).expect("a read fits memory"));
         for segment in segments {
             match segment {
@@ -330,7 +331,7 @@ impl Client {
         if bytes.len() as u64 != waiting.length {
             return Err(violation!("interface: {} bytes to a read of {}", bytes.len(), waiting.length));
         }
-        let mut raised = Raised::default();
+        let mut raised = ReplyEffects::default();
         let mut at = usize::try_from(waiting.offset % BLOCK_BYTES).expect("within a block");
         let mut rest = &bytes[..];
         for &mark in &waiting.marks {

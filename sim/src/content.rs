@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use twox_hash::XxHash3_64;
 
-/// Sectors of a block.
+/// The number of sectors of a block.
 pub const SECTORS: usize = BLOCK_SIZE / SECTOR_SIZE;
 
 /// The bytes of one block and their names.
@@ -33,7 +33,7 @@ impl Content {
         Arc::new(Self { bytes, sectors, id })
     }
 
-    /// A content of these bytes.
+    /// Makes a content of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8; BLOCK_SIZE]) -> Shared {
         if bytes[..64] == [0; 64] && bytes.iter().all(|&b| b == 0) {
@@ -42,40 +42,40 @@ impl Content {
         Self::build(*bytes)
     }
 
-    /// All zeros.
+    /// Returns the content of all zeros.
     #[must_use]
     pub fn zero() -> Shared {
         ZERO.clone()
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8; BLOCK_SIZE] {
         &self.bytes
     }
 
-    /// The bytes of one sector.
+    /// Returns the bytes of one sector.
     #[must_use]
     pub fn sector(&self, i: usize) -> &[u8; SECTOR_SIZE] {
         self.bytes[i * SECTOR_SIZE..][..SECTOR_SIZE].try_into().expect("a sector")
     }
 
-    /// The name of one sector's bytes.
+    /// Returns the name of one sector's bytes.
     #[must_use]
     pub fn sector_id(&self, i: usize) -> u64 {
         self.sectors[i]
     }
 
-    /// The name of the bytes.
+    /// Returns the name of the bytes.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// This content with some bytes replaced.
+    /// Makes a copy of this content with some bytes replaced.
     ///
     /// # Panics
-    /// When the patch reaches beyond the block.
+    /// Panics if the patch reaches beyond the block.
     #[must_use]
     pub fn patched(&self, at: usize, patch: &[u8]) -> Shared {
         let mut bytes = self.bytes;
@@ -90,7 +90,7 @@ impl fmt::Debug for Content {
     }
 }
 
-/// A short name for histories: `zero`, or the first letters of a client's pattern, or the hash.
+/// Returns a short name for histories: `zero`, the first letters of a client's pattern, or the hash.
 #[must_use]
 pub fn name(content: &Content) -> String {
     if content.id == ZERO.id {
@@ -106,7 +106,8 @@ pub fn name(content: &Content) -> String {
     }
 }
 
-/// A whole block that says its label in every eight bytes but each sector's first eight, which number the sector: so torn mixtures show.
+/// Makes a block that repeats its label in every eight bytes, except that each sector's first eight number the sector, so that torn
+/// mixtures are visible.
 #[must_use]
 pub fn pattern(label: &str) -> Shared {
     assert!(!label.is_empty() && label.len() <= 8, "a label has one to eight letters");

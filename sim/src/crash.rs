@@ -1,4 +1,4 @@
-//! `crash`: explores for a while on all cores, prints what was covered, and tells the shortest history of what was found.
+//! `crash`: explores for some time on all cores, prints what was covered, and shows the shortest history of each violation.
 
 use crate::explore::Explorer;
 use crate::options::Modes;
@@ -14,48 +14,48 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What half an hour on two cores has to cover ("Done when" 2 of the plan): distinct states, device events under the set checker, states in each
-/// cell of the tables.
+/// The coverage that half an hour on two cores has to reach ("Done when" 2 of the plan): distinct states, device events under the set
+/// checker, and states in each cell of the tables.
 const FULL_MINUTES: f64 = 30.0;
 const DISTINCT_LEAST: u64 = 1_000_000;
 const CHECKED_LEAST: u64 = 10_000_000;
 const CELL_LEAST: u64 = 1000;
 
-/// After something was found: the time in which to find it again with a shorter history, and the histories to compare.
+/// After a violation was found: the time in which to find it again with a shorter history, and the number of histories to compare.
 const SHORTER: Duration = Duration::from_secs(10);
 const COMPARED: usize = 12;
 
-/// The last runs may take this much longer than was asked for.
+/// The time by which the last runs may exceed the given duration.
 const LATE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
-struct Wanted {
+struct Arguments {
     seed: u64,
     only: Option<u64>,
     minutes: f64,
     threads: usize,
-    /// Lines of history that are shown.
+    /// The number of lines of history that are shown.
     lines: usize,
-    /// Go on after something was found.
+    /// Whether to go on after a violation was found.
     all: bool,
     modes: Modes,
 }
 
-/// `crash [--minutes N] [--seed N] [--threads N] [--only RUN] [--lines N] [--all] [--commit-mode ordered|log|any]`.
+/// Runs `crash [--minutes N] [--seed N] [--threads N] [--only RUN] [--lines N] [--all] [--commit-mode ordered|log|any]`.
 ///
 /// # Errors
-/// When an argument is none.
+/// Fails if an argument is invalid.
 pub fn command(words: &[String]) -> io::Result<ExitCode> {
-    let wanted = parse(words).map_err(io::Error::other)?;
-    if let Some(run) = wanted.only {
-        return Ok(tell(&wanted, run));
+    let arguments = parse(words).map_err(io::Error::other)?;
+    if let Some(run) = arguments.only {
+        return Ok(report_run(&arguments, run));
     }
-    let (coverage, mut found) = explore(&wanted);
-    println!("{}", coverage.table(wanted.modes));
+    let (coverage, mut found) = explore(&arguments);
+    println!("{}", coverage.table(arguments.modes));
     println!(
         "seed {}: {} runs, {} states opened, {} distinct, {} device events, {} of them under the set checker; {} stops enumerated to the last \
          metadata state; {} lives with something spoilt, noticed in {}",
-        wanted.seed,
+        arguments.seed,
         coverage.runs,
         coverage.opened,
         coverage.distinct(),
@@ -71,37 +71,38 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
         println!("VIOLATION in {} runs, first in {}: {violation}", runs.len(), runs[0]);
     }
     if let Some((_, runs)) = kinds.first() {
-        let shortest = runs.iter().take(COMPARED).min_by_key(|&&run| history(&wanted, run).1.len());
-        return Ok(tell(&wanted, *shortest.expect("a kind has runs")));
+        let shortest = runs.iter().take(COMPARED).min_by_key(|&&run| history(&arguments, run).1.len());
+        return Ok(report_run(&arguments, *shortest.expect("a kind has runs")));
     }
-    Ok(if covers(&coverage, &wanted) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if covers(&coverage, &arguments) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn parse(words: &[String]) -> Result<Wanted, String> {
+fn parse(words: &[String]) -> Result<Arguments, String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut wanted = Wanted { seed: 1, only: None, minutes: 1.0, threads, lines: 120, all: false, modes: Modes::One(CommitMode::Ordered) };
+    let mut arguments =
+        Arguments { seed: 1, only: None, minutes: 1.0, threads, lines: 120, all: false, modes: Modes::One(CommitMode::Ordered) };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--seed" => wanted.seed = number(word, words.next())?,
-            "--only" => wanted.only = Some(number(word, words.next())?),
-            "--minutes" => wanted.minutes = minutes(word, words.next())?,
-            "--threads" => wanted.threads = above_zero::<usize>(word, words.next())?.min(watchdog::THREADS_MAX),
-            "--lines" => wanted.lines = number(word, words.next())?,
-            "--all" => wanted.all = true,
+            "--seed" => arguments.seed = number(word, words.next())?,
+            "--only" => arguments.only = Some(number(word, words.next())?),
+            "--minutes" => arguments.minutes = minutes(word, words.next())?,
+            "--threads" => arguments.threads = above_zero::<usize>(word, words.next())?.min(watchdog::THREADS_MAX),
+            "--lines" => arguments.lines = number(word, words.next())?,
+            "--all" => arguments.all = true,
             "--commit-mode" => {
                 let name = words.next().map_or("", String::as_str);
-                wanted.modes = match name {
+                arguments.modes = match name {
                     "ordered" => Modes::One(CommitMode::Ordered),
                     "log" => Modes::One(CommitMode::Log),
                     "any" => Modes::Any,
                     _ => return Err(format!("--commit-mode {name}: there are ordered, log and any")),
                 };
             }
-            _ => return Err(format!("there is no option {word}")),
+            _ => return Err(format!("unknown option {word}")),
         }
     }
-    Ok(wanted)
+    Ok(arguments)
 }
 
 /// Mixes a run's number into the seed.
@@ -121,8 +122,8 @@ fn again(modes: Modes, seed: u64, run: u64) -> String {
     format!("again: cargo run --release -p onefold-sim -- crash{mode} --seed {seed} --only {run}")
 }
 
-fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
-    let (modes, seed) = (wanted.modes, wanted.seed);
+fn explore(arguments: &Arguments) -> (Coverage, Vec<(u64, Violation)>) {
+    let (modes, seed) = (arguments.modes, arguments.seed);
     watchdog::watch(move |run| {
         println!("VIOLATION in run {run}: a step never ends");
         println!("{}", again(modes, seed, run));
@@ -132,12 +133,12 @@ fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
     let stop = AtomicBool::new(false);
     let found: Mutex<Vec<(u64, Violation)>> = Mutex::new(Vec::new());
     let coverage = Mutex::new(Coverage::default());
-    let end = Mutex::new(Instant::now() + Duration::from_secs_f64(wanted.minutes * 60.0));
+    let end = Mutex::new(Instant::now() + Duration::from_secs_f64(arguments.minutes * 60.0));
     std::thread::scope(|scope| {
-        for number in 0..wanted.threads {
+        for number in 0..arguments.threads {
             let (stop, next, found, coverage, end) = (&stop, &next, &found, &coverage, &end);
             scope.spawn(move || {
-                let mut explorer = match Explorer::new(wanted.modes) {
+                let mut explorer = match Explorer::new(arguments.modes) {
                     Ok(explorer) => explorer,
                     Err(violation) => {
                         stop.store(true, Ordering::Relaxed);
@@ -152,7 +153,7 @@ fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
                     if let Err(violation) = explorer.run(seed_of(seed, run)) {
                         eprintln!("run {run}: {violation}");
                         found.lock().expect("no panic").push((run, violation));
-                        if !wanted.all {
+                        if !arguments.all {
                             let mut end = end.lock().expect("no panic");
                             *end = (*end).min(Instant::now() + SHORTER);
                         }
@@ -171,7 +172,7 @@ fn explore(wanted: &Wanted) -> (Coverage, Vec<(u64, Violation)>) {
     (coverage.into_inner().expect("no panic"), found.into_inner().expect("no panic"))
 }
 
-/// Violations that differ in their numbers only count as one; the most frequent first.
+/// Groups violations that differ only in their numbers; the most frequent first.
 fn by_kind(found: &[(u64, Violation)]) -> Vec<(&Violation, Vec<u64>)> {
     let kind_of = |v: &Violation| v.0.chars().filter(|c| !c.is_ascii_digit()).take(50).collect::<String>();
     let mut kinds: Vec<(String, &Violation, Vec<u64>)> = Vec::new();
@@ -186,15 +187,15 @@ fn by_kind(found: &[(u64, Violation)]) -> Vec<(&Violation, Vec<u64>)> {
     kinds.into_iter().map(|(_, violation, runs)| (violation, runs)).collect()
 }
 
-/// Runs one run again and hands back what it found and its history.
-fn history(wanted: &Wanted, run: u64) -> (Result<(), Violation>, Vec<String>) {
-    let mut explorer = match Explorer::new(wanted.modes) {
+/// Runs one run again and returns what it found and its history.
+fn history(arguments: &Arguments, run: u64) -> (Result<(), Violation>, Vec<String>) {
+    let mut explorer = match Explorer::new(arguments.modes) {
         Ok(explorer) => explorer,
         Err(violation) => return (Err(violation), Vec::new()),
     };
     record::begin();
     watchdog::begin(0, run);
-    let result = explorer.run(seed_of(wanted.seed, run));
+    let result = explorer.run(seed_of(arguments.seed, run));
     watchdog::end();
     (result, record::end())
 }
@@ -210,16 +211,16 @@ fn show(lines: &[String], most: usize) {
     lines.iter().skip(from).for_each(|line| println!("{line}"));
 }
 
-fn tell(wanted: &Wanted, run: u64) -> ExitCode {
-    let (modes, seed, most) = (wanted.modes, wanted.seed, wanted.lines);
-    if wanted.only.is_some() {
+fn report_run(arguments: &Arguments, run: u64) -> ExitCode {
+    let (modes, seed, most) = (arguments.modes, arguments.seed, arguments.lines);
+    if arguments.only.is_some() {
         watchdog::watch(move |run| {
             show(&record::end(), most);
             println!("VIOLATION in run {run}: a step never ends");
             std::process::exit(1);
         });
     }
-    let (result, lines) = history(wanted, run);
+    let (result, lines) = history(arguments, run);
     show(&lines, most);
     match result {
         Ok(()) => {
@@ -234,11 +235,11 @@ fn tell(wanted: &Wanted, run: u64) -> ExitCode {
     }
 }
 
-/// Whether enough was covered. Shorter runs only say what is thin.
-fn covers(coverage: &Coverage, wanted: &Wanted) -> bool {
-    let full = wanted.minutes >= FULL_MINUTES;
+/// Returns whether enough was covered. Shorter runs only report what is thin.
+fn covers(coverage: &Coverage, arguments: &Arguments) -> bool {
+    let full = arguments.minutes >= FULL_MINUTES;
     let least = if full { CELL_LEAST } else { 1 };
-    let thin = coverage.thin(least, wanted.modes);
+    let thin = coverage.thin(least, arguments.modes);
     if !thin.is_empty() {
         println!("cells under {least}: {}", thin.join("; "));
     }
@@ -248,7 +249,7 @@ fn covers(coverage: &Coverage, wanted: &Wanted) -> bool {
         match (full, enough) {
             (true, true) => "reached",
             (true, false) => "NOT REACHED",
-            (false, _) => "asked of 30 minutes only",
+            (false, _) => "required only of 30 minutes",
         }
     );
     enough || !full

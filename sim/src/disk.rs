@@ -1,11 +1,12 @@
-//! A device that follows A1 to A5 of `ordering.md`, and nothing more: what it may do, a choice decides.
+//! A device that follows A1 to A5 of `ordering.md`, and nothing more: a choice decides wherever these leave it free.
 //!
-//! 1. A block keeps its durable content and every version since, in the order of completion; each may survive a cut, sector by sector (A1, A2).
+//! 1. A block keeps its durable content and every version since, in the order of completion; each may survive a power loss, sector by
+//!    sector (A1, A2).
 //! 2. A flush makes durable what had completed when the flush was *issued*, and nothing else (A1).
 //! 3. At most one write or discard is in flight for a block; a second one is the engine's violation of R6, not a matter of chance (A3).
-//! 4. What was in flight or uncovered when a write or flush failed never becomes durable by a later flush (A5).
-//! 5. A discarded block holds its old content or zeros, each sector as it likes, until a later write to it is durable.
-//! 6. A write with FUA is durable when it completes, over whatever its blocks held; nothing else becomes so by it.
+//! 4. What was in flight or not covered by a flush when a write or flush failed never becomes durable by a later flush (A5).
+//! 5. Each sector of a discarded block holds either its old content or zeros until a later write to it is durable.
+//! 6. A write with FUA is durable when it completes, over whatever its blocks held; it makes nothing else durable.
 //!
 //! Cloning is cheap: contents are shared, and blocks lie in chunks that are copied when they are written.
 
@@ -16,30 +17,30 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks of a chunk: what a write copies after a clone.
+/// The number of blocks of a chunk, which a write copies after a clone.
 const CHUNK: usize = 16;
 
-/// One state that a block could be in after a cut.
+/// A state that a block could be in after a power loss.
 #[derive(Clone, Debug)]
 pub struct Version {
     pub content: Shared,
-    /// Zeros that a discard may leave.
+    /// Whether these are zeros that a discard may leave.
     pub discard: bool,
-    /// Rank among the device's completions; none while in flight.
+    /// The rank among the device's completions; none while in flight.
     done: Option<u64>,
-    /// Never durable by a flush (invariant 4).
+    /// Whether no flush can make it durable any more (invariant 4).
     stuck: bool,
     io: IoId,
 }
 
 impl Version {
-    /// The operation that made it; later ones have higher numbers.
+    /// Returns the operation that made it; later operations have higher numbers.
     #[must_use]
     pub fn io(&self) -> IoId {
         self.io
     }
 
-    /// Whether its write or discard has not completed.
+    /// Returns whether its write or discard has not completed.
     #[must_use]
     pub fn in_flight(&self) -> bool {
         self.done.is_none()
@@ -50,48 +51,49 @@ impl Version {
 #[derive(Clone, Debug)]
 pub struct Cell {
     durable: Shared,
-    /// A discard has become durable, or as durable as a discard can be (invariant 5).
+    /// Whether a discard has become durable, as far as a discard can (invariant 5).
     trimmed: bool,
     since: Vec<Version>,
 }
 
 impl Cell {
-    /// The content that survives for sure, unless [`Cell::trimmed`] or something newer does.
+    /// Returns the content that is certain to survive, unless [`Cell::trimmed`] or something newer does.
     #[must_use]
     pub fn durable(&self) -> &Shared {
         &self.durable
     }
 
-    /// Whether the durable content may have become zeros (invariant 5).
+    /// Returns whether the durable content may have become zeros (invariant 5).
     #[must_use]
     pub fn trimmed(&self) -> bool {
         self.trimmed
     }
 
-    /// What was written since.
+    /// Returns the versions written since.
     #[must_use]
     pub fn since(&self) -> &[Version] {
         &self.since
     }
 
-    /// Every content that a cut could leave, apart from mixtures of their sectors. May repeat.
+    /// Lists every content that a power loss could leave, apart from mixtures of their sectors. Contents may repeat.
     pub fn possible(&self) -> impl Iterator<Item = &Shared> {
         std::iter::once(&self.durable).chain(self.trimmed.then(zero_ref)).chain(self.since.iter().map(|v| &v.content))
     }
 
-    /// The one content that it holds whatever happens, if there is one.
+    /// Returns the content that the block holds in every case, if there is one.
     #[must_use]
     pub fn settled(&self) -> Option<&Shared> {
         self.possible().all(|c| c.id() == self.durable.id()).then_some(&self.durable)
     }
 
-    /// How many sources [`SimDisk::cut`] may take a sector from: the durable content, the zeros of a past discard, the versions since.
+    /// Returns the number of sources that [`SimDisk::cut`] may take a sector from: the durable content, the zeros of a past discard, and
+    /// the versions since.
     #[must_use]
     pub fn sources(&self) -> usize {
         self.possible().count()
     }
 
-    /// A mixture: sector `i` from source `sources[i]`.
+    /// Makes a mixture: sector `i` comes from source `sources[i]`.
     fn mix(&self, sources: &[u8; SECTORS]) -> Shared {
         let all: Vec<&Shared> = self.possible().collect();
         let of = |i: usize| all[usize::from(sources[i])];
@@ -105,7 +107,7 @@ impl Cell {
         Content::of(&bytes)
     }
 
-    /// What was written last, or is being written.
+    /// Returns the content that was written last, or is being written.
     #[must_use]
     pub fn newest(&self) -> &Shared {
         self.since.last().map_or(&self.durable, |v| &v.content)
@@ -118,24 +120,24 @@ fn zero_ref() -> &'static Shared {
 }
 
 #[derive(Clone, Debug)]
-enum Flight {
-    /// Writes and discards of this stretch of blocks; with FUA or without.
+enum InFlight {
+    /// Writes and discards of this range of blocks, with FUA or without.
     Change { first: u64, blocks: u64, fua: bool },
-    /// Covers completions up to this rank.
+    /// A flush that covers completions up to this rank.
     Flush { covers: u64 },
 }
 
-/// How an operation ends.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum IoOutcome {
     Done,
-    /// It failed; what it did is unknown (A5).
+    /// The operation failed; its effect is unknown (A5).
     Failed,
-    /// A flush says that it is done, and did nothing: against A1.
+    /// A flush reports success but did nothing, against A1.
     Forgotten,
 }
 
-/// Which source each sector of some blocks comes from after a cut; blocks that are not named keep their durable content.
+/// The source of each sector of some blocks after a power loss; all other blocks keep their durable content.
 pub type Choice = Vec<(u64, [u8; SECTORS])>;
 
 /// The simulated device.
@@ -144,12 +146,12 @@ pub struct SimDisk {
     chunks: Vec<Arc<[Cell; CHUNK]>>,
     blocks: u64,
     completions: u64,
-    flights: Vec<(IoId, Flight)>,
-    /// Writes that went elsewhere than they were sent to.
+    in_flight: Vec<(IoId, InFlight)>,
+    /// Writes that were misdirected.
     strays: Vec<IoId>,
     /// Blocks with versions since their durable one.
     open: BTreeSet<u64>,
-    /// Hash of the durable contents of the blocks in `named`.
+    /// The hash of the durable contents of the blocks in `named`.
     media: u64,
     named: Range<u64>,
 }
@@ -161,40 +163,48 @@ fn place_hash(block: u64, content: u64) -> u64 {
 }
 
 impl SimDisk {
-    /// A device of `blocks` blocks of zeros.
+    /// Makes a device of `blocks` blocks of zeros.
     #[must_use]
     pub fn new(blocks: u64) -> Self {
         let empty: [Cell; CHUNK] = std::array::from_fn(|_| Cell { durable: Content::zero(), trimmed: false, since: Vec::new() });
         let empty = Arc::new(empty);
         let chunks = (0..to_index(blocks).div_ceil(CHUNK)).map(|_| empty.clone()).collect();
-        let mut disk =
-            Self { chunks, blocks, completions: 0, flights: Vec::new(), strays: Vec::new(), open: BTreeSet::new(), media: 0, named: 0..0 };
+        let mut disk = Self {
+            chunks,
+            blocks,
+            completions: 0,
+            in_flight: Vec::new(),
+            strays: Vec::new(),
+            open: BTreeSet::new(),
+            media: 0,
+            named: 0..0,
+        };
         disk.name_metadata(0..blocks);
         disk
     }
 
-    /// From here on, [`SimDisk::media`] covers these blocks.
+    /// Makes [`SimDisk::media`] cover these blocks from now on.
     pub fn name_metadata(&mut self, named: Range<u64>) {
         self.named = named.clone();
         self.media = named.fold(0, |h, b| h ^ place_hash(b, self.cell(b).durable.id()));
     }
 
-    /// A name for the durable contents of the metadata.
+    /// Returns a name for the durable contents of the metadata.
     #[must_use]
     pub fn media(&self) -> u64 {
         self.media
     }
 
-    /// Its length.
+    /// Returns the length.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// One block.
+    /// Returns one block.
     ///
     /// # Panics
-    /// When the device is shorter.
+    /// Panics if the device is shorter.
     #[must_use]
     pub fn cell(&self, block: u64) -> &Cell {
         assert!(block < self.blocks, "block {block} of {}", self.blocks);
@@ -205,16 +215,16 @@ impl SimDisk {
         &mut Arc::make_mut(&mut self.chunks[to_index(block) / CHUNK])[to_index(block) % CHUNK]
     }
 
-    /// The blocks that a cut could leave in more than one state (trimmed ones aside).
+    /// Returns the blocks that a power loss could leave in more than one state (except trimmed ones).
     #[must_use]
     pub fn undecided(&self) -> &BTreeSet<u64> {
         &self.open
     }
 
-    /// Whether anything is in flight.
+    /// Returns whether nothing is in flight.
     #[must_use]
     pub fn idle(&self) -> bool {
-        self.flights.is_empty()
+        self.in_flight.is_empty()
     }
 
     fn begin(&mut self, io: IoId, first: u64, blocks: u64, fua: bool) -> Result<(), Violation> {
@@ -227,22 +237,22 @@ impl SimDisk {
                 return Err(violation!("R6: {} on block {block} while {} is in flight for it", io.0, other.io.0));
             }
         }
-        self.flights.push((io, Flight::Change { first, blocks, fua }));
+        self.in_flight.push((io, InFlight::Change { first, blocks, fua }));
         Ok(())
     }
 
-    /// A write is issued: from here on its contents are possible.
+    /// Issues a write: from now on its contents are possible.
     ///
     /// # Errors
-    /// R6, or a stretch beyond the end.
+    /// Fails if it breaks R6 or reaches beyond the end.
     pub fn write(&mut self, io: IoId, first: u64, contents: &[Shared]) -> Result<(), Violation> {
         self.begin_write(io, first, contents, false)
     }
 
-    /// The same with FUA.
+    /// Issues a write with FUA.
     ///
     /// # Errors
-    /// As [`SimDisk::write`].
+    /// Fails like [`SimDisk::write`].
     pub fn write_fua(&mut self, io: IoId, first: u64, contents: &[Shared]) -> Result<(), Violation> {
         self.begin_write(io, first, contents, true)
     }
@@ -256,19 +266,19 @@ impl SimDisk {
         Ok(())
     }
 
-    /// A write is issued that the device puts somewhere else: what is in flight there does not break R6.
+    /// Issues a write that the device misdirects: operations in flight at its actual place do not make it break R6.
     ///
     /// # Errors
-    /// A stretch beyond the end.
+    /// Fails if it reaches beyond the end.
     pub fn write_astray(&mut self, io: IoId, first: u64, contents: &[Shared]) -> Result<(), Violation> {
         self.strays.push(io);
         self.write(io, first, contents)
     }
 
-    /// A discard is issued: from here on zeros are possible.
+    /// Issues a discard: from now on zeros are possible.
     ///
     /// # Errors
-    /// R6, or a stretch beyond the end.
+    /// Fails if it breaks R6 or reaches beyond the end.
     pub fn discard(&mut self, io: IoId, first: u64, blocks: u64) -> Result<(), Violation> {
         self.begin(io, first, blocks, false)?;
         for block in first..first + blocks {
@@ -278,42 +288,42 @@ impl SimDisk {
         Ok(())
     }
 
-    /// A flush is issued: it will cover what has completed by now.
+    /// Issues a flush, which will cover what has completed by now.
     pub fn flush(&mut self, io: IoId) {
-        self.flights.push((io, Flight::Flush { covers: self.completions }));
+        self.in_flight.push((io, InFlight::Flush { covers: self.completions }));
     }
 
-    /// A write, discard or flush ends. Returns the blocks whose durable content it decided.
+    /// Ends a write, discard or flush, and returns the blocks whose durable content it decided.
     ///
     /// # Panics
-    /// When it is not in flight.
-    pub fn finish(&mut self, io: IoId, end: End) -> Vec<u64> {
-        let at = self.flights.iter().position(|(id, _)| *id == io).expect("an operation in flight");
-        match self.flights.swap_remove(at).1 {
-            Flight::Change { first, blocks, fua } => {
+    /// Panics if it is not in flight.
+    pub fn finish(&mut self, io: IoId, end: IoOutcome) -> Vec<u64> {
+        let at = self.in_flight.iter().position(|(id, _)| *id == io).expect("an operation in flight");
+        match self.in_flight.swap_remove(at).1 {
+            InFlight::Change { first, blocks, fua } => {
                 self.completions += 1;
                 let rank = self.completions;
                 for block in first..first + blocks {
                     let version = self.cell_mut(block).since.iter_mut().rfind(|v| v.io == io && v.in_flight());
-                    // A stray write may have been overtaken by one that was sent there, and is durable.
+                    // A misdirected write may have been overtaken by a durable write to the same place.
                     let Some(version) = version else { continue };
                     version.done = Some(rank);
-                    version.stuck = end == End::Failed;
+                    version.stuck = end == IoOutcome::Failed;
                 }
-                if fua && end == End::Done { self.settle(first..first + blocks, &|v| v.io == io) } else { Vec::new() }
+                if fua && end == IoOutcome::Done { self.settle(first..first + blocks, &|v| v.io == io) } else { Vec::new() }
             }
-            Flight::Flush { covers } if end == End::Failed => {
+            InFlight::Flush { covers } if end == IoOutcome::Failed => {
                 for block in self.open.clone() {
                     self.cell_mut(block).since.iter_mut().filter(|v| v.done.is_some_and(|d| d <= covers)).for_each(|v| v.stuck = true);
                 }
                 Vec::new()
             }
-            Flight::Flush { .. } if end == End::Forgotten => Vec::new(),
-            Flight::Flush { covers } => self.settle(0..self.blocks, &|v| !v.stuck && v.done.is_some_and(|d| d <= covers)),
+            InFlight::Flush { .. } if end == IoOutcome::Forgotten => Vec::new(),
+            InFlight::Flush { covers } => self.settle(0..self.blocks, &|v| !v.stuck && v.done.is_some_and(|d| d <= covers)),
         }
     }
 
-    /// Makes durable what is covered in some blocks. Those that it decided.
+    /// Makes the covered versions of some blocks durable, and returns the blocks that this decided.
     fn settle(&mut self, blocks: Range<u64>, covered: &dyn Fn(&Version) -> bool) -> Vec<u64> {
         let decided: Vec<u64> = self.open.range(blocks).copied().filter(|&b| self.cell(b).since.iter().any(covered)).collect();
         for &block in &decided {
@@ -337,14 +347,14 @@ impl SimDisk {
         decided
     }
 
-    /// What a read finds now: what was last written (A4); where that is being written, discarded or has failed, a choice for each sector.
+    /// Returns what a read finds now: what was written last (A4) or, if that is in flight or has failed, a choice for each sector.
     pub fn read(&self, block: u64, rng: &mut fastrand::Rng) -> Shared {
         let cell = self.cell(block);
         let unsure = cell.trimmed || cell.since.iter().any(|v| v.discard || v.stuck || v.in_flight());
         if !unsure {
             return cell.newest().clone();
         }
-        // The last version that is certain hides what was before it; of the later ones each sector shows any.
+        // The last certain version hides the earlier ones; of the later ones, each sector may show any.
         let certain = cell.since.iter().rposition(|v| !v.discard && !v.stuck && !v.in_flight());
         let low = certain.map_or(0, |i| i + 1 + usize::from(cell.trimmed));
         let high = cell.sources();
@@ -355,11 +365,11 @@ impl SimDisk {
         cell.mix(&std::array::from_fn(|_| u8::try_from(rng.usize(low..high)).expect("few versions")))
     }
 
-    /// The power fails: every undecided sector takes the source that `choice` names, everything else keeps its durable content.
+    /// Cuts the power: every undecided sector takes the source that `choice` names, and everything else keeps its durable content.
     #[must_use]
     pub fn cut(&self, choice: &Choice) -> Self {
         let mut after = self.clone();
-        after.flights.clear();
+        after.in_flight.clear();
         after.strays.clear();
         for (block, sources) in choice {
             after.decide(*block, sources);
@@ -374,7 +384,7 @@ impl SimDisk {
         let content = self.cell(block).mix(sources);
         let cell = self.cell_mut(block);
         let before = std::mem::replace(&mut cell.durable, content).id();
-        // A sector that shows a version since is no longer at the discard's mercy; one left at the old content is.
+        // A sector that took a later version is no longer affected by the discard; one that kept the old content is.
         cell.trimmed = cell.trimmed && sources.contains(&0);
         cell.since.clear();
         let after = cell.durable.id();
@@ -384,14 +394,15 @@ impl SimDisk {
         }
     }
 
-    /// The server dies and the device's cache survives: what was in flight was done, in part, or not at all; nothing becomes durable.
+    /// Kills the server while the device's cache survives: operations in flight were done, done in part, or not done; nothing becomes
+    /// durable.
     #[must_use]
     pub fn kill(&self, rng: &mut fastrand::Rng) -> Self {
         let mut after = self.clone();
-        let flights = std::mem::take(&mut after.flights);
+        let in_flight = std::mem::take(&mut after.in_flight);
         after.strays.clear();
-        for (io, flight) in flights {
-            let Flight::Change { first, blocks, .. } = flight else { continue };
+        for (io, operation) in in_flight {
+            let InFlight::Change { first, blocks, .. } = operation else { continue };
             after.completions += 1;
             let rank = after.completions;
             for block in first..first + blocks {
@@ -435,7 +446,7 @@ impl SimDisk {
     }
 }
 
-/// A block number as an index; simulated devices are small.
+/// Converts a block number to an index; simulated devices are small.
 #[must_use]
 pub fn to_index(n: u64) -> usize {
     usize::try_from(n).expect("a simulated device fits memory")

@@ -1,4 +1,4 @@
-//! The device does what A1 to A5 say, and each of their freedoms shows.
+//! Tests that the device follows A1 to A5, and that each freedom that they leave occurs.
 
 use super::*;
 use crate::content::pattern;
@@ -11,13 +11,13 @@ fn ids<'a>(contents: impl Iterator<Item = &'a Shared>) -> Vec<u64> {
     contents.map(|c| c.id()).collect()
 }
 
-/// A disk on which block 1 durably holds `a`.
+/// Makes a disk on which block 1 durably holds `a`.
 fn disk_with_a() -> SimDisk {
     let mut disk = SimDisk::new(40);
     disk.write(io(1), 1, &[pattern("a")]).unwrap();
-    disk.finish(io(1), End::Done);
+    disk.finish(io(1), IoOutcome::Done);
     disk.flush(io(2));
-    assert_eq!(disk.finish(io(2), End::Done), [1]);
+    assert_eq!(disk.finish(io(2), IoOutcome::Done), [1]);
     disk
 }
 
@@ -26,11 +26,11 @@ fn a_flush_covers_what_completed_before_its_issue() {
     let mut disk = disk_with_a();
     disk.write(io(3), 1, &[pattern("b")]).unwrap();
     disk.flush(io(4));
-    disk.finish(io(3), End::Done);
-    assert!(disk.finish(io(4), End::Done).is_empty(), "the write completed after the flush was issued");
+    disk.finish(io(3), IoOutcome::Done);
+    assert!(disk.finish(io(4), IoOutcome::Done).is_empty(), "the write completed after the flush was issued");
     assert_eq!(ids(disk.cell(1).possible()), [pattern("a").id(), pattern("b").id()]);
     disk.flush(io(5));
-    assert_eq!(disk.finish(io(5), End::Done), [1]);
+    assert_eq!(disk.finish(io(5), IoOutcome::Done), [1]);
     assert_eq!(disk.cell(1).settled().map(|c| c.id()), Some(pattern("b").id()));
 }
 
@@ -56,9 +56,9 @@ fn the_media_name_follows_the_durable_metadata() {
     assert_eq!(disk.media(), before);
     let new = disk.cut(&vec![(1, [1; 8])]);
     assert_ne!(new.media(), before);
-    disk.finish(io(3), End::Done);
+    disk.finish(io(3), IoOutcome::Done);
     disk.flush(io(4));
-    disk.finish(io(4), End::Done);
+    disk.finish(io(4), IoOutcome::Done);
     assert_eq!(disk.media(), new.media());
 }
 
@@ -75,19 +75,19 @@ fn two_in_flight_on_a_block_break_r6() {
 fn a_discard_may_leave_old_or_zeros_until_a_write_is_durable() {
     let mut disk = disk_with_a();
     disk.discard(io(3), 1, 1).unwrap();
-    disk.finish(io(3), End::Done);
+    disk.finish(io(3), IoOutcome::Done);
     disk.flush(io(4));
-    disk.finish(io(4), End::Done);
+    disk.finish(io(4), IoOutcome::Done);
     assert_eq!(ids(disk.cell(1).possible()), [pattern("a").id(), Content::zero().id()]);
     let mut rng = fastrand::Rng::with_seed(1);
     let seen: BTreeSet<u64> = (0..50).map(|_| disk.read(1, &mut rng).id()).collect();
     assert!(seen.contains(&pattern("a").id()) && seen.contains(&Content::zero().id()));
     assert!(disk.cut(&Vec::new()).cell(1).trimmed(), "a cut alone does not say what a discard left");
     disk.write(io(5), 1, &[pattern("b")]).unwrap();
-    disk.finish(io(5), End::Done);
+    disk.finish(io(5), IoOutcome::Done);
     assert_eq!(disk.read(1, &mut rng).id(), pattern("b").id());
     disk.flush(io(6));
-    disk.finish(io(6), End::Done);
+    disk.finish(io(6), IoOutcome::Done);
     assert_eq!(disk.cell(1).settled().map(|c| c.id()), Some(pattern("b").id()));
 }
 
@@ -95,16 +95,16 @@ fn a_discard_may_leave_old_or_zeros_until_a_write_is_durable() {
 fn what_a_failed_flush_covered_never_becomes_durable() {
     let mut disk = disk_with_a();
     disk.write(io(3), 1, &[pattern("b")]).unwrap();
-    disk.finish(io(3), End::Done);
+    disk.finish(io(3), IoOutcome::Done);
     disk.flush(io(4));
-    disk.finish(io(4), End::Failed);
+    disk.finish(io(4), IoOutcome::Failed);
     disk.flush(io(5));
-    disk.finish(io(5), End::Done);
+    disk.finish(io(5), IoOutcome::Done);
     assert_eq!(ids(disk.cell(1).possible()), [pattern("a").id(), pattern("b").id()]);
     disk.write(io(6), 1, &[pattern("c")]).unwrap();
-    disk.finish(io(6), End::Done);
+    disk.finish(io(6), IoOutcome::Done);
     disk.flush(io(7));
-    disk.finish(io(7), End::Done);
+    disk.finish(io(7), IoOutcome::Done);
     assert_eq!(disk.cell(1).settled().map(|c| c.id()), Some(pattern("c").id()));
 }
 
@@ -112,12 +112,12 @@ fn what_a_failed_flush_covered_never_becomes_durable() {
 fn a_failed_write_leaves_any_mixture() {
     let mut disk = disk_with_a();
     disk.write(io(3), 1, &[pattern("b")]).unwrap();
-    disk.finish(io(3), End::Failed);
+    disk.finish(io(3), IoOutcome::Failed);
     let mut rng = fastrand::Rng::with_seed(1);
     let seen: BTreeSet<u64> = (0..50).map(|_| disk.read(1, &mut rng).id()).collect();
     assert!(seen.len() > 2, "old, new and mixtures");
     disk.flush(io(4));
-    disk.finish(io(4), End::Done);
+    disk.finish(io(4), IoOutcome::Done);
     assert!(disk.cell(1).settled().is_none());
 }
 
@@ -125,10 +125,10 @@ fn a_failed_write_leaves_any_mixture() {
 fn a_write_with_fua_is_durable_when_it_completes_and_nothing_else_is() {
     let mut disk = disk_with_a();
     disk.write(io(3), 2, &[pattern("b")]).unwrap();
-    disk.finish(io(3), End::Done);
+    disk.finish(io(3), IoOutcome::Done);
     disk.write_fua(io(4), 1, &[pattern("c")]).unwrap();
-    assert_eq!(ids(disk.cell(1).possible()), [pattern("a").id(), pattern("c").id()], "on its way it may be there or not");
-    assert_eq!(disk.finish(io(4), End::Done), [1]);
+    assert_eq!(ids(disk.cell(1).possible()), [pattern("a").id(), pattern("c").id()], "a write in flight may be there or not");
+    assert_eq!(disk.finish(io(4), IoOutcome::Done), [1]);
     assert_eq!(disk.cell(1).settled().map(|c| c.id()), Some(pattern("c").id()));
     assert!(disk.cell(2).settled().is_none(), "what completed before is as undecided as it was");
     assert_eq!(disk.undecided().iter().copied().collect::<Vec<_>>(), [2]);
@@ -138,26 +138,26 @@ fn a_write_with_fua_is_durable_when_it_completes_and_nothing_else_is() {
 fn a_write_with_fua_stands_over_what_its_block_held() {
     let mut disk = disk_with_a();
     disk.write(io(3), 1, &[pattern("b")]).unwrap();
-    disk.finish(io(3), End::Done);
+    disk.finish(io(3), IoOutcome::Done);
     disk.discard(io(4), 1, 1).unwrap();
-    disk.finish(io(4), End::Done);
+    disk.finish(io(4), IoOutcome::Done);
     disk.flush(io(5));
     disk.write_fua(io(6), 1, &[pattern("c")]).unwrap();
-    disk.finish(io(6), End::Done);
-    disk.finish(io(5), End::Done);
+    disk.finish(io(6), IoOutcome::Done);
+    disk.finish(io(5), IoOutcome::Done);
     assert_eq!(disk.cell(1).settled().map(|c| c.id()), Some(pattern("c").id()), "a flush for what is older does not bring it back");
     assert!(!disk.cell(1).trimmed());
 }
 
 #[test]
 fn a_write_with_fua_that_failed_or_was_forgotten_is_as_any_such_write() {
-    for (end, later) in [(End::Failed, None), (End::Forgotten, Some(pattern("b").id()))] {
+    for (end, later) in [(IoOutcome::Failed, None), (IoOutcome::Forgotten, Some(pattern("b").id()))] {
         let mut disk = disk_with_a();
         disk.write_fua(io(3), 1, &[pattern("b")]).unwrap();
         assert!(disk.finish(io(3), end).is_empty());
         assert_eq!(ids(disk.cell(1).possible()), [pattern("a").id(), pattern("b").id()]);
         disk.flush(io(4));
-        disk.finish(io(4), End::Done);
+        disk.finish(io(4), IoOutcome::Done);
         assert_eq!(disk.cell(1).settled().map(|c| c.id()), later);
     }
 }
@@ -166,7 +166,7 @@ fn a_write_with_fua_that_failed_or_was_forgotten_is_as_any_such_write() {
 fn a_kill_keeps_the_cache_and_decides_what_was_in_flight() {
     let mut disk = disk_with_a();
     disk.write(io(3), 2, &[pattern("b")]).unwrap();
-    disk.finish(io(3), End::Done);
+    disk.finish(io(3), IoOutcome::Done);
     disk.write(io(4), 3, &[pattern("c")]).unwrap();
     let mut fates = BTreeSet::new();
     for seed in 0..40 {

@@ -1,12 +1,13 @@
-//! The crash explorer: stop at any device event, take a state that a cut could leave, open it, compare, go on working, crash again.
+//! The crash explorer: stop at any device event, take a state that a power loss could leave, open it, compare it, go on working, crash
+//! again.
 //!
 //! 1. A run is a function of its seed: what it found is replayed by the same seed.
-//! 2. After each crash the clients read every block: what they find is held against the oracle, and is the floor from then on (P7).
-//! 3. A life that is not cut off ends with a clean close: then everything acknowledged is durable, and the counts on the medium are the links
-//!    exactly, or *garbage possible* is set.
+//! 2. After each crash the clients read every block: what they read is compared with the oracle, and is the floor from then on (P7).
+//! 3. A life that does not crash ends with a clean close: then everything acknowledged is durable, and the counts on the medium equal the
+//!    links exactly, or *garbage possible* is set.
 
 use crate::kind::Kind;
-use crate::life::Left;
+use crate::life::LifeEnd;
 use crate::options::{Modes, Options, Shape};
 use crate::plan::Plan;
 use crate::prepare::Prepared;
@@ -18,7 +19,7 @@ use fastrand::Rng;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// The prepared volumes, and what has been covered with them.
+/// The prepared volumes, and the coverage reached with them.
 pub struct Explorer {
     tiny: Prepared,
     spread: Prepared,
@@ -26,9 +27,9 @@ pub struct Explorer {
     linked: Prepared,
     roomy: Prepared,
     pub coverage: Coverage,
-    /// What makes epochs durable.
+    /// The commit modes of the lives.
     pub modes: Modes,
-    /// When a run is to end at once: what it would find with fewer crashes than it drew, it would not find again.
+    /// The time when a run has to end at once: what it would find with fewer crashes than it drew could not be found again.
     pub deadline: Option<Instant>,
 }
 
@@ -36,7 +37,7 @@ impl Explorer {
     /// Prepares the volumes.
     ///
     /// # Errors
-    /// When the machine breaks a rule while they are filled.
+    /// Fails if the machine breaks a rule while they are filled.
     pub fn new(modes: Modes) -> Result<Self, Violation> {
         let shapes = [Shape::Tiny, Shape::Spread, Shape::Wide, Shape::Linked, Shape::Roomy];
         let [tiny, spread, wide, linked, roomy] = shapes.map(|shape| Prepared::new(shape, modes.log()));
@@ -52,13 +53,13 @@ impl Explorer {
         })
     }
 
-    /// Whether the time is up.
+    /// Returns whether the time is up.
     #[must_use]
     pub fn is_late(&self) -> bool {
         self.deadline.is_some_and(|end| Instant::now() > end)
     }
 
-    /// The volume of a shape.
+    /// Returns the volume of a shape.
     #[must_use]
     pub fn prepared(&self, shape: Shape) -> &Prepared {
         match shape {
@@ -70,10 +71,10 @@ impl Explorer {
         }
     }
 
-    /// One run.
+    /// Runs one run.
     ///
     /// # Errors
-    /// The violation that it found.
+    /// Returns the violation that it found.
     pub fn run(&mut self, seed: u64) -> Result<(), Violation> {
         let mut rng = Rng::with_seed(seed);
         let (kind, options) = Kind::draw(self.modes, &mut rng);
@@ -93,7 +94,8 @@ impl Explorer {
         }
     }
 
-    /// What each attach may be told anew: how many live records memory is meant for and, where modes change, the mode.
+    /// Draws the settings that may change at each attach: the number of live records that memory is meant for and, if modes change, the
+    /// mode.
     pub(crate) fn draw_attach(&self, options: &mut Options, rng: &mut Rng) {
         options.settings.live_records_max = Options::live_records_max(rng);
         if self.modes == Modes::Any {
@@ -102,19 +104,20 @@ impl Explorer {
         }
     }
 
-    /// What another life after this one is made of.
+    /// Makes the setting of another life after this one.
     pub(crate) fn in_another_life(&self, setting: &Setting, rng: &mut Rng) -> Setting {
         let mut options = (*setting.options).clone();
         self.draw_attach(&mut options, rng);
         Setting { options: Rc::new(options), ..setting.clone() }
     }
 
-    /// Where all lives have a log, no crash leaves anything to recount. Spoilt superblocks may lead back to another mode's.
+    /// Checks that the volume does not recount if all lives have a log, because then no crash leaves anything to recount. Damaged
+    /// superblocks may lead back to one of another mode.
     ///
     /// # Errors
-    /// When the volume recounts.
+    /// Fails if the volume recounts.
     pub(crate) fn no_recount(&self, world: &World) -> Result<(), Violation> {
-        if !self.modes.ordered() && world.traffic.serving && world.traffic.recounting && !world.weather.errors {
+        if !self.modes.ordered() && world.traffic.serving && world.traffic.recounting && !world.faults.errors {
             return Err(violation!("log: a recount is due, and there were only crashes in mode `log`"));
         }
         Ok(())
@@ -124,7 +127,7 @@ impl Explorer {
         Plan::new(self.prepared(options.shape).setting(Rc::new(options)))
     }
 
-    /// A long life under the set checker, with few crashes.
+    /// Runs a long life under the set checker, with few crashes.
     fn run_long(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
         let mut plan = self.plan(options);
         plan.states = 4;
@@ -134,7 +137,8 @@ impl Explorer {
         self.start(&plan, rng)
     }
 
-    /// Long lives after a crash, in so little memory that pages leave it and come back: the recount has pages read that nobody changes then.
+    /// Runs long lives after a crash, in so little memory that pages are evicted and read again: the recount then reads pages that nothing
+    /// changes.
     fn run_in_little_memory(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
         let mut plan = self.plan(options);
         plan.states = 4;
@@ -144,7 +148,7 @@ impl Explorer {
         self.start(&plan, rng)
     }
 
-    /// Epochs of few writes among many reads, which need hundreds of steps to turn a page out.
+    /// Runs epochs of few writes among many reads, which need hundreds of steps to evict a page.
     fn run_turning_pages_out(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
         let mut plan = self.plan(options);
         plan.states = 4;
@@ -155,7 +159,7 @@ impl Explorer {
         self.start(&plan, rng)
     }
 
-    /// Short lives with many crashes.
+    /// Runs short lives with many crashes.
     fn run_crashing(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
         let mut plan = self.plan(options);
         (plan.states, plan.stops) = match rng.u8(..) {
@@ -167,53 +171,53 @@ impl Explorer {
         plan.events = [rng.u64(20..400), rng.u64(10..120), rng.u64(10..60), rng.u64(1..40)];
         plan.check_sets = rng.bool();
         if plan.states > 256 {
-            // Every state of one stop: each is opened, compared and closed, and no more.
+            // Each state of one stop is only opened, compared and closed.
             (plan.events[1], plan.check_sets) = (1, false);
         }
         self.start(&plan, rng)
     }
 
-    /// A life that is long enough to fill the volume; most of its crashes come when it is full.
+    /// Runs a life that is long enough to fill the volume; most of its crashes come when it is full.
     fn run_filling(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
         let mut plan = self.plan(options);
         (plan.states, plan.stops) = (16, [4, 1, 1]);
-        // The next life has to come as far as writing again.
+        // The next life has to get as far as writing again.
         plan.events = [rng.u64(400..1200), rng.u64(60..400), rng.u64(10..60), rng.u64(1..40)];
         plan.check_sets = rng.bool();
         self.start(&plan, rng)
     }
 
-    /// Epochs of hundreds of blocks: crashes among their units.
+    /// Runs epochs of hundreds of blocks: crashes among their units.
     fn run_with_large_epochs(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
         let mut plan = self.plan(options);
         (plan.states, plan.stops) = (16, [2, 1, 1]);
-        // Epochs are few, and what is wrong with them shows while they commit.
+        // Epochs are few, and errors in them show while they commit.
         plan.odds_of_units = 800;
         plan.events = [rng.u64(60..300), rng.u64(60..200), rng.u64(10..100), rng.u64(1..40)];
         if plan.setting.options.coincide {
-            // What is sought shows while the first life goes on, and parts of blocks are written for long without a device event.
+            // What is sought shows during the first life, and parts of blocks are written for a long time without a device event.
             (plan.states, plan.stops, plan.odds_of_units) = (4, [1, 1, 0], 40);
             (plan.events[0], plan.idle_steps) = (rng.u64(200..600), 1500);
         }
         self.start(&plan, rng)
     }
 
-    /// One life again and again, each time with another device call failing (A5).
+    /// Runs one life again and again, each time with another device call failing (A5).
     fn run_failing(&mut self, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
-        // Verified, what a failed device holds in place of an uncommitted block would never come as far as the client.
+        // With verification, the content of an uncommitted block on a failed device would never reach the client.
         options.settings.verify_reads &= rng.bool();
         let mut plan = self.plan(options);
         plan.states = 4;
         plan.stops = [0, 1, 1];
         plan.events = [rng.u64(40..300), rng.u64(10..80), rng.u64(10..40), rng.u64(1..20)];
         plan.check_sets = true;
-        // Neighbouring calls in turn: over many runs every kind of call is met in every step.
+        // Neighbouring calls fail in turn: over many runs every kind of call fails in every step.
         let (seed, from) = (rng.u64(..), if rng.u8(..) < 80 { 0 } else { rng.u64(0..plan.events[0]) });
         for call in from..from + 24 {
             let mut rng = Rng::with_seed(seed);
             let prepared = self.prepared(plan.setting.options.shape);
             let (disk, oracle) = (prepared.disk.clone(), prepared.oracle.clone());
-            self.fail(&plan, Left::new(disk, oracle), 0, call, &mut rng)?;
+            self.fail(&plan, LifeEnd::new(disk, oracle), 0, call, &mut rng)?;
         }
         Ok(())
     }
@@ -221,6 +225,6 @@ impl Explorer {
     fn start(&mut self, plan: &Plan, rng: &mut Rng) -> Result<(), Violation> {
         let prepared = self.prepared(plan.setting.options.shape);
         let (disk, oracle) = (prepared.disk.clone(), prepared.oracle.clone());
-        self.live(plan, Left::new(disk, oracle), 0, rng)
+        self.live(plan, LifeEnd::new(disk, oracle), 0, rng)
     }
 }

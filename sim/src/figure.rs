@@ -1,16 +1,16 @@
-//! A figure: what a benchmark measured, held against its target.
+//! A figure: a measured value of a benchmark, compared with its target.
 
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
 
-/// Prints a line. Whether anybody reads it: one who has gone is no error.
+/// Prints a line, and returns whether it was printed: a reader that has gone is not an error.
 #[must_use]
 pub fn say(text: impl fmt::Display) -> bool {
     writeln!(io::stdout(), "{text}").is_ok()
 }
 
-/// How a value has to stand to its target.
+/// The required relation of a value to its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Relation {
     #[serde(rename = "<=")]
@@ -33,12 +33,12 @@ pub struct Figure {
     pub seed: u64,
     /// The command that prints it again.
     pub command: String,
-    /// Everything else that was measured on the way.
+    /// Everything else that was measured.
     pub detail: serde_json::Value,
 }
 
 impl Figure {
-    /// A figure, judged.
+    /// Makes a figure, and judges it.
     #[must_use]
     pub fn new(name: &'static str, value: f64, unit: &'static str, relation: Relation, target: f64) -> Self {
         let holds = match relation {

@@ -1,22 +1,22 @@
-//! Formatting over an old volume, cut off at any moment: the old volume opens as it was, or there is none, or the new one opens, empty.
+//! Formatting over an old volume with a crash at any moment: the old volume opens as it was, or there is none, or the new one opens, empty.
 //!
-//! 1. Before the first flush has completed, both may be found: the old volume whole, or none.
-//! 2. After it and until the copies are written, there is none.
-//! 3. Whatever a cut leaves, formatting again makes the new volume.
+//! 1. Before the first flush has completed, the old volume is found whole, or none is found.
+//! 2. After it, and until the copies are written, there is none.
+//! 3. Whatever a power loss leaves, formatting again makes the new volume.
 //! 4. In the log's mode each pair of superblock copies alone leads to all that was acknowledged.
 
 use crate::content::{Content, Shared};
-use crate::cuts::{Cuts, state_name};
-use crate::disk::{End, SimDisk};
+use crate::disk::{IoOutcome, SimDisk};
 use crate::explore::Explorer;
-use crate::life::Left;
+use crate::life::LifeEnd;
 use crate::machine::{open_engine, superblock_of};
 use crate::options::Options;
 use crate::oracle::Oracle;
 use crate::plan::Plan;
+use crate::power_loss::{PowerLossStates, state_name};
 use crate::prepare::stretches;
 use crate::record::{self, record};
-use crate::states::{Crash, Where};
+use crate::states::{Crash, CrashPoint};
 use crate::traffic::{Situation, Step};
 use crate::violation::{Violation, violation};
 use crate::volume::Volume;
@@ -32,20 +32,20 @@ use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
 use std::rc::Rc;
 
-/// Numbers of the formatter's operations; the engine's are far below.
+/// The first number of the formatter's operations; the engine's numbers are far below.
 const FIRST_IO: u64 = 1 << 40;
 
-/// What was there, and what is to be.
+/// The old and the new volume.
 struct Volumes {
     old: (Setting, Oracle),
     new: (Setting, Oracle),
     superblock: Superblock,
 }
 
-/// Formats, crashing on the way.
+/// Formats a volume, crashing on the way.
 ///
 /// # Errors
-/// The first violation.
+/// Returns the first violation.
 pub fn run(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(), Violation> {
     let prepared = explorer.prepared(options.shape);
     let old = prepared.setting(Rc::new(options.clone()));
@@ -59,7 +59,7 @@ pub fn run(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(
     if rng.bool() {
         world.close()?;
     }
-    let newest = Cuts::of(&world.disk, &old.volume).choices(&world.disk, 1, rng).pop().unwrap_or_default();
+    let newest = PowerLossStates::of(&world.disk, &old.volume).choices(&world.disk, 1, rng).pop().unwrap_or_default();
     let disk = world.disk.cut(&newest);
     let mut oracle = world.oracle;
     oracle.reopen();
@@ -72,17 +72,18 @@ pub fn run(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(
     format_crashing(explorer, &volumes, disk, rng)
 }
 
-/// The first thing that a format destroys may be the newest pair of copies, and the last that happens: then the other leads to the log. At some
-/// moments of a life.
+/// Opens the volume from its older pair of superblock copies, at some moments of a life. A format may destroy the newest pair of copies
+/// first and nothing else: then the other pair leads to the log.
 fn live_from_the_older_pairs(explorer: &mut Explorer, setting: &Setting, world: &mut World, rng: &mut Rng) -> Result<(), Violation> {
     for _ in 0..16 {
         let events = world.traffic.events + rng.u64(1..60);
         world.run_until(true, |w| w.traffic.events >= events)?;
-        let newest = Cuts::of(&world.disk, &setting.volume).choices(&world.disk, 1, rng).pop().unwrap_or_default();
+        let newest = PowerLossStates::of(&world.disk, &setting.volume).choices(&world.disk, 1, rng).pop().unwrap_or_default();
         let mut disk = world.disk.cut(&newest);
         let Ok(Chosen { superblock, states }) = superblock_of(&disk, rng) else { continue };
         if !superblock.is_log_live() {
-            // Closed in another mode, whose last opening the older pair tells of: as after a crash there, a recount is due.
+            // The volume was closed in another mode, and the older pair describes its last opening: a recount is due, as after a crash
+            // there.
             continue;
         }
         let copies = [0, 1, disk.blocks() - 2, disk.blocks() - 1];
@@ -102,7 +103,7 @@ fn live_from_the_older_pairs(explorer: &mut Explorer, setting: &Setting, world: 
 }
 
 fn new_superblock(blocks: u64, rng: &mut Rng) -> Result<Superblock, Violation> {
-    // Sometimes shorter than the device, so that its end copies lie elsewhere.
+    // Sometimes it is shorter than the device, so that its end copies lie elsewhere.
     let bytes = Bytes((blocks - rng.u64(0..3)) * BLOCK_BYTES);
     let wish = Wish { logical_blocks: Some(rng.u64(30..900)), reserve_blocks: Some(2), guard: false };
     let geometry = Geometry::plan_tiny(bytes, &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;
@@ -110,12 +111,12 @@ fn new_superblock(blocks: u64, rng: &mut Rng) -> Result<Superblock, Violation> {
     Ok(Superblock::new(geometry, uuid, [rng.u8(..); 32], Algorithm::Blake3, &Settings::default()))
 }
 
-/// Sizes that superblocks on the device give their volumes.
+/// Lists the volume sizes that the superblocks on the device give.
 fn old_volumes(disk: &SimDisk, rng: &mut Rng) -> Vec<Bytes> {
     [0, 1, disk.blocks() - 2, disk.blocks() - 1].into_iter().filter_map(|b| claimed_bytes(disk.read(b, rng).bytes())).collect()
 }
 
-/// The formatter's operations on the device; each step's blocks complete in any order, up to the next flush.
+/// The formatter's operations on the device; the blocks of each step complete in any order, up to the next flush.
 struct Formatter {
     io: u64,
     flushes: u32,
@@ -141,12 +142,12 @@ fn format_crashing(explorer: &mut Explorer, volumes: &Volumes, disk: SimDisk, rn
                 while !formatter.in_flight.is_empty() {
                     crash_here(explorer, volumes, &disk, formatter.flushes, rng)?;
                     let at = rng.usize(0..formatter.in_flight.len());
-                    disk.finish(formatter.in_flight.swap_remove(at), End::Done);
+                    disk.finish(formatter.in_flight.swap_remove(at), IoOutcome::Done);
                 }
                 formatter.io += 1;
                 disk.flush(IoId(formatter.io));
                 crash_here(explorer, volumes, &disk, formatter.flushes, rng)?;
-                disk.finish(IoId(formatter.io), End::Done);
+                disk.finish(IoId(formatter.io), IoOutcome::Done);
                 formatter.flushes += 1;
                 record!("format: flush {}", formatter.flushes);
             }
@@ -170,12 +171,12 @@ fn crash_here(explorer: &mut Explorer, volumes: &Volumes, disk: &SimDisk, flushe
         return Ok(());
     }
     let volume = &volumes.new.0.volume;
-    for choice in Cuts::of(disk, volume).choices(disk, 4, rng) {
+    for choice in PowerLossStates::of(disk, volume).choices(disk, 4, rng) {
         let before = record::mark();
         record!("--- power cut after {flushes} flushes of the format: {choice:?}");
         let after = disk.cut(&choice);
         let name = state_name(disk, &choice, &after, volume) ^ (u64::from(flushes) << 60);
-        explorer.coverage.count(Where { step: Step::Format, beside: None }, Crash::Power, 0, std::iter::once(Situation::Format), name);
+        explorer.coverage.count(CrashPoint { step: Step::Format, beside: None }, Crash::Power, 0, std::iter::once(Situation::Format), name);
         let found = superblock_of(&after, rng).map(|c| c.superblock.uuid);
         let (new, empty) = volumes.new.clone();
         match found {
@@ -185,12 +186,12 @@ fn crash_here(explorer: &mut Explorer, volumes: &Volumes, disk: &SimDisk, flushe
                 live_on(explorer, old, after, oracle, rng)?;
             }
             Ok(_) => return Err(violation!("P1: after {flushes} flushes of a format the old volume opens")),
-            Err(_) if flushes >= 3 => return Err(violation!("P1: after a whole format nothing opens")),
+            Err(_) if flushes >= 3 => return Err(violation!("P1: after a complete format nothing opens")),
             Err(OpenError::NotOnefold | OpenError::Damaged { .. }) => {
                 let again = format_again(&volumes.superblock, after, rng)?;
                 live_on(explorer, new, again, empty, rng)?;
             }
-            Err(other) => return Err(violation!("P1: after a format that was cut off: {other}")),
+            Err(other) => return Err(violation!("P1: after a power loss during a format: {other}")),
         }
         record::forget(before);
     }
@@ -201,7 +202,7 @@ fn live_on(explorer: &mut Explorer, setting: Setting, disk: SimDisk, oracle: Ora
     let mut plan = Plan::new(setting);
     plan.stops = [0, 1, 0];
     plan.events = [1, rng.u64(5..40), 10, 1];
-    explorer.live(&plan, Left::new(disk, oracle), 1, rng)
+    explorer.live(&plan, LifeEnd::new(disk, oracle), 1, rng)
 }
 
 fn format_again(superblock: &Superblock, mut disk: SimDisk, rng: &mut Rng) -> Result<SimDisk, Violation> {
@@ -217,6 +218,6 @@ fn format_again(superblock: &Superblock, mut disk: SimDisk, rng: &mut Rng) -> Re
     }
     match superblock_of(&disk, rng) {
         Ok(chosen) if chosen.superblock.uuid == superblock.uuid => Ok(disk),
-        other => Err(violation!("P1: formatted again, and what opens is {:?}", other.map(|c| c.superblock.uuid))),
+        other => Err(violation!("P1: after formatting again, what opens is {:?}", other.map(|c| c.superblock.uuid))),
     }
 }

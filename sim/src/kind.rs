@@ -1,26 +1,26 @@
-//! Kinds of runs, and what each is made of.
+//! Kinds of runs, and their options.
 
 use crate::options::{Modes, Options};
 use fastrand::Rng;
 use onefold_engine::format::CommitMode;
 
-/// What a run is about.
+/// The subject of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A volume is formatted over another, and cut off.
+    /// A volume is formatted over another, and the power is lost.
     Formatting,
-    /// Something on the device is spoilt.
+    /// Something on the device is damaged.
     Spoiling,
-    /// The same, among the units of large epochs.
+    /// Something among the units of large epochs is damaged.
     SpoilingLargeEpochs,
     /// The volume fills.
     Filling,
     /// A device call fails (A5).
     Failing,
     LargeEpochs,
-    /// Few crashes.
+    /// There are few crashes.
     Long,
-    /// A refs page leaves memory within an epoch, and comes back.
+    /// A refs page is evicted within an epoch, and read again.
     TurningPagesOut,
     InLittleMemory,
     Crashing,
@@ -40,7 +40,7 @@ impl Kind {
         Self::Crashing,
     ];
 
-    /// Its name in tables.
+    /// Returns the name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -6,21 +6,21 @@ pub mod violation;
 pub mod watchdog;
 pub mod words;
 
+pub mod ack_journal;
 pub mod disk;
+pub mod faulty_device;
 mod objection;
 pub mod oracle;
-pub mod ring;
-pub mod sin;
 pub mod squeeze;
 
-pub mod tell;
+pub mod describe;
 pub mod transcript;
 pub mod volume;
 
+pub mod ack_journal_check;
 pub mod checker;
 pub mod limits;
 pub mod logcheck;
-pub mod ringcheck;
 pub mod setcheck;
 pub mod tables;
 pub mod traffic;
@@ -33,7 +33,7 @@ pub mod prepare;
 pub mod world;
 
 pub mod audit;
-pub mod cuts;
+pub mod power_loss;
 pub mod states;
 
 pub mod crash;

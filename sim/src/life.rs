@@ -1,17 +1,17 @@
-//! One life of a server after another: opened, worked with, ended by a crash, a failure of the device or a clean close; and what follows.
+//! One life of a server after another: opening, work, and an end by a crash, a failure of the device or a clean close; and what follows.
 
-use crate::cuts::{Cuts, state_name};
+use crate::ack_journal::AckJournal;
 use crate::disk::{Choice, SimDisk};
 use crate::explore::Explorer;
 use crate::machine::{open_engine, superblock_of};
 use crate::oracle::Oracle;
 use crate::plan::{Plan, odds};
+use crate::power_loss::{PowerLossStates, state_name};
 use crate::record::{self, record};
-use crate::ring::Ring;
-use crate::states::{Crash, DEPTH_MAX, Where};
+use crate::states::{Crash, CrashPoint, DEPTH_MAX};
 use crate::traffic::{Situation, Step};
 use crate::violation::{Violation, violation};
-use crate::volume::Place;
+use crate::volume::BlockUse;
 use crate::world::{Setting, World};
 use fastrand::Rng;
 use onefold_engine::format::CommitMode;
@@ -19,68 +19,68 @@ use onefold_engine::interface::Legacy;
 use onefold_engine::settings::Persistence;
 use std::rc::Rc;
 
-/// In 4096: a crash while what is promised is being committed.
-const ODDS_OF_RING: u32 = 100;
+/// The odds, in 4096, of a crash while what was acknowledged early is being committed.
+const ODDS_OF_JOURNAL: u32 = 100;
 
-/// What is left when a life has ended, and the next begins.
-pub struct Left {
+/// The state at the end of a life, from which the next begins.
+pub struct LifeEnd {
     pub disk: SimDisk,
     pub oracle: Oracle,
-    pub ring: RingLeft,
+    pub journal: JournalFate,
 }
 
-/// What became of the acknowledgement ring.
+/// The fate of the acknowledgement journal.
 #[derive(Clone, Default)]
-pub enum RingLeft {
-    /// There was none, or nobody's device has outlived the server.
+pub enum JournalFate {
+    /// There was none, or no device of a client has outlived the server.
     #[default]
     None,
-    /// It is there.
-    Kept(Ring, Legacy),
-    /// It is not, and somebody's device has outlived the server.
+    /// It survived.
+    Kept(AckJournal, Legacy),
+    /// It is lost, and a device of a client has outlived the server.
     Lost,
 }
 
-impl Left {
-    /// Nothing but a device.
+impl LifeEnd {
+    /// Makes a state of a device alone.
     #[must_use]
     pub fn new(disk: SimDisk, oracle: Oracle) -> Self {
-        Self { disk, oracle, ring: RingLeft::None }
+        Self { disk, oracle, journal: JournalFate::None }
     }
 }
 
-/// How a life ended.
-struct Death {
-    ring: RingLeft,
+/// The end of a life.
+struct EndedLife {
+    journal: JournalFate,
     disk: SimDisk,
     crash: Crash,
-    at: Where,
-    /// The state's name.
+    at: CrashPoint,
+    /// The name of the state.
     name: u64,
     torn: Option<Situation>,
 }
 
 impl Explorer {
-    fn open(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<World, Violation> {
+    fn open(&mut self, plan: &Plan, left: LifeEnd, depth: usize, rng: &mut Rng) -> Result<World, Violation> {
         let mut setting = plan.setting.clone();
-        let lost = matches!(left.ring, RingLeft::Lost);
+        let lost = matches!(left.journal, JournalFate::Lost);
         let mut options = (*setting.options).clone();
         options.settings.promises_lost |= lost;
         self.draw_attach(&mut options, rng);
-        // A server under strong persistence promises nothing, and recalls what a weak one before it has promised.
-        if matches!(left.ring, RingLeft::Kept(..)) && rng.u8(..) < 64 {
+        // A server under strong persistence keeps no acknowledgement journal, but replays that of a weak server before it.
+        if matches!(left.journal, JournalFate::Kept(..)) && rng.u8(..) < 64 {
             (options.settings.persistence, options.settings.keeps_promises) = (Persistence::Strong, false);
             record!("--- strong from here on");
         }
         let mode = options.settings.commit_mode;
-        // By the rules of `ordered` only on a medium that says all without a log.
+        // The rules of `ordered` apply only to a medium that needs no log.
         let is_in_order = mode == CommitMode::Ordered && !has_live_log(&left.disk, rng);
         setting.options = Rc::new(options);
         let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
         let mut world = World::new(setting, left.disk, left.oracle, machine, rng.fork());
-        world.weather.lost = lost;
-        if let RingLeft::Kept(ring, legacy) = left.ring {
-            world.take_over(ring, legacy);
+        world.faults.lost = lost;
+        if let JournalFate::Kept(journal, legacy) = left.journal {
+            world.take_over(journal, legacy);
         }
         world.traffic.recounting = depth > 0;
         if plan.check_sets && is_in_order {
@@ -97,11 +97,11 @@ impl Explorer {
         self.coverage.checked_events += world.events_checked();
     }
 
-    /// Opens the volume and lives on it; the `depth`th life in a row (from 0).
+    /// Opens the volume and lives on it; it is the `depth`th life in a row (from 0).
     ///
     /// # Errors
-    /// The violation that it found.
-    pub fn live(&mut self, plan: &Plan, left: Left, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
+    /// Returns the violation that it found.
+    pub fn live(&mut self, plan: &Plan, left: LifeEnd, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
         if plan.may_crash(depth) && depth > 0 && rng.u8(..) < 40 {
             let call = rng.u64(0..60);
             return self.fail(plan, left, depth, call, rng);
@@ -109,12 +109,12 @@ impl Explorer {
         self.in_a_life("", plan, left, depth, rng, |explorer, world, rng| explorer.live_in(plan, world, depth, rng))
     }
 
-    /// Opens the volume and does something with it. Its history is forgotten where nothing was found.
+    /// Opens the volume and does something with it. The history is discarded if nothing was found.
     pub(crate) fn in_a_life(
         &mut self,
         what: &str,
         plan: &Plan,
-        left: Left,
+        left: LifeEnd,
         depth: usize,
         rng: &mut Rng,
         act: impl FnOnce(&mut Self, &mut World, &mut Rng) -> Result<(), Violation>,
@@ -132,7 +132,7 @@ impl Explorer {
 
     fn live_in(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
         let stops = plan.stops_of(depth, rng);
-        // Recovery may be cut off before anything is read.
+        // Recovery may be interrupted before anything is read.
         let reads_at = if depth == 0 || rng.bool() { 0 } else { rng.u64(0..12) };
         let mut has_read = false;
         let (mut seen, mut idle, mode) = (0, 0, world.setting.options.settings.commit_mode);
@@ -148,7 +148,7 @@ impl Explorer {
             let events = world.traffic.events;
             if events != seen {
                 if stops.iter().any(|&at| seen < at && at <= events)
-                    || rng.u32(0..4096) < odds(&world.traffic, mode, depth) + plan.odds_at(world.traffic.step()) + odds_of_ring(world)
+                    || rng.u32(0..4096) < odds(&world.traffic, mode, depth) + plan.odds_at(world.traffic.step()) + odds_of_journal(world)
                 {
                     self.crash(plan, world, depth, rng)?;
                     if self.is_late() {
@@ -168,13 +168,13 @@ impl Explorer {
         Ok(())
     }
 
-    /// Closes, crashing on the way; looks at what a clean volume promises; and opens it again.
+    /// Closes, crashing on the way; checks what a clean volume promises; and opens it again.
     fn close(&mut self, plan: &Plan, world: &mut World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
         world.begin_close()?;
         let mut seen = world.traffic.events;
         while world.closed().is_none() {
             if !world.step(false)? {
-                return Err(violation!("stuck: closing, and nothing is under way"));
+                return Err(violation!("stuck: it is closing, but nothing is under way"));
             }
             if world.traffic.events != seen {
                 seen = world.traffic.events;
@@ -189,8 +189,8 @@ impl Explorer {
         if world.closed() != Some(true) {
             return Err(violation!("interface: closed, but not clean, and nothing had failed"));
         }
-        // Content may be undecided: of blocks that are free, and were discarded or never linked.
-        let metadata = |block: &&u64| !matches!(world.setting.volume.place(**block), Place::Data(_));
+        // Content may be undecided in blocks that are free, and were discarded or never linked.
+        let metadata = |block: &&u64| !matches!(world.setting.volume.place(**block), BlockUse::Data(_));
         if let Some(block) = world.disk.undecided().iter().find(metadata) {
             return Err(violation!("P1: closed and clean, but {:?} is not durable", world.setting.volume.place(*block)));
         }
@@ -200,22 +200,22 @@ impl Explorer {
         if depth < DEPTH_MAX && rng.u8(..) < 80 {
             oracle.reopen();
             let disk = world.disk.cut(&Choice::new());
-            self.live(plan, Left::new(disk, oracle), depth + 1, rng)?;
+            self.live(plan, LifeEnd::new(disk, oracle), depth + 1, rng)?;
         }
         Ok(())
     }
 
-    /// Crashes here, in several ways, and lives on after each.
+    /// Crashes here in several ways, and lives on after each.
     fn crash(&mut self, plan: &Plan, world: &World, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
         if !plan.may_crash(depth) {
             return Ok(());
         }
-        let at = Where::of(world);
-        // A first life closes and reclaims seldom, and few of its crashes are kills.
+        let at = CrashPoint::of(world);
+        // A first life rarely closes or reclaims, and few of its crashes are kills.
         let kills = match at.step {
             Step::Closing if depth == 0 => 190,
             Step::Reclaim if depth == 0 => 220,
-            _ if world.ring.has_promises() => 150,
+            _ if world.journal.has_promises() => 150,
             _ => 90,
         };
         if rng.u8(..) < kills {
@@ -224,9 +224,9 @@ impl Explorer {
                     break;
                 }
                 let disk = world.disk.kill(rng);
-                // The cache is part of the state, and is not named: a kill adds nothing to the distinct ones beyond its durable medium.
+                // The cache is part of the state but not of its name: a kill adds only its durable medium to the distinct states.
                 let name = disk.media() ^ 1;
-                let death = Death { ring: ring_left(world, rng), disk, crash: Crash::Kill, at, name, torn: None };
+                let death = EndedLife { journal: journal_fate(world, rng), disk, crash: Crash::Kill, at, name, torn: None };
                 self.after(plan, world, death, depth, rng)?;
             }
             return Ok(());
@@ -234,26 +234,26 @@ impl Explorer {
         self.cut(plan, world, Crash::Power, at, depth, plan.states >> (2 * depth), rng)
     }
 
-    /// Cuts the power here, in several ways, and lives on after each.
+    /// Loses the power here in several ways, and lives on after each.
     #[allow(clippy::too_many_arguments, reason = "each says something else, and all are used once")]
     pub(crate) fn cut(
         &mut self,
         plan: &Plan,
         world: &World,
         crash: Crash,
-        at: Where,
+        at: CrashPoint,
         depth: usize,
         limit: u64,
         rng: &mut Rng,
     ) -> Result<(), Violation> {
-        let cuts = Cuts::of(&world.disk, &world.setting.volume);
-        if cuts.states <= limit {
+        let power_loss = PowerLossStates::of(&world.disk, &world.setting.volume);
+        if power_loss.states <= limit {
             self.coverage.enumerated += 1;
         }
-        let ring = if crash == Crash::Failure && world.weather.failed { ring_left(world, rng) } else { RingLeft::None };
-        let mut choices = cuts.choices(&world.disk, limit.max(2), rng);
-        if matches!(ring, RingLeft::Kept(..)) {
-            // Nothing of what no flush has covered is there, and all of it was promised.
+        let journal = if crash == Crash::Failure && world.faults.failed { journal_fate(world, rng) } else { JournalFate::None };
+        let mut choices = power_loss.choices(&world.disk, limit.max(2), rng);
+        if matches!(journal, JournalFate::Kept(..)) {
+            // Nothing that no flush has covered survives, although all of it was promised.
             choices.insert(0, Choice::new());
         }
         for choice in choices {
@@ -264,14 +264,14 @@ impl Explorer {
             let disk = world.disk.cut(&choice);
             let name = state_name(&world.disk, &choice, &disk, &world.setting.volume);
             record!("--- power cut: {}", describe(world, &choice));
-            let death = Death { ring: ring.clone(), disk, crash, at, name, torn: torn(world, &choice) };
+            let death = EndedLife { journal: journal.clone(), disk, crash, at, name, torn: torn(world, &choice) };
             self.after(plan, world, death, depth, rng)?;
             record::forget(before);
         }
         Ok(())
     }
 
-    fn after(&mut self, plan: &Plan, world: &World, death: Death, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
+    fn after(&mut self, plan: &Plan, world: &World, death: EndedLife, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
         plan.another_life();
         let before = record::mark();
         record!("--- {} in step {}", death.crash.name(), death.at.step.name());
@@ -283,8 +283,8 @@ impl Explorer {
             _ => world.traffic.is_on(s),
         });
         self.coverage.count(death.at, death.crash, depth, on, death.name);
-        let mut left = Left { disk: death.disk, oracle, ring: death.ring };
-        if rng.u8(..) < 8 && matches!(left.ring, RingLeft::None) {
+        let mut left = LifeEnd { disk: death.disk, oracle, journal: death.journal };
+        if rng.u8(..) < 8 && matches!(left.journal, JournalFate::None) {
             left = self.look_only(plan, left, rng)?;
         }
         self.live(plan, left, depth + 1, rng)?;
@@ -292,16 +292,16 @@ impl Explorer {
         Ok(())
     }
 
-    /// A second opening, to read only: it finds the same, and changes nothing.
-    fn look_only(&self, plan: &Plan, left: Left, rng: &mut Rng) -> Result<Left, Violation> {
+    /// Opens the volume a second time, read-only: it finds the same content, and writes nothing.
+    fn look_only(&self, plan: &Plan, left: LifeEnd, rng: &mut Rng) -> Result<LifeEnd, Violation> {
         record!("--- opened to read only");
         let mut options = (*plan.setting.options).clone();
         options.settings.read_only = true;
         self.draw_attach(&mut options, rng);
         let setting = Setting { options: Rc::new(options), ..plan.setting.clone() };
         let machine = open_engine(&left.disk, &setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
-        // An opening that may not write cannot settle where the log ends: on a device that reads a discarded block as it likes, the next one may find
-        // another end. So what it reads is compared, and is no floor.
+        // A read-only opening cannot settle where the log ends: on a device that returns any content for a discarded block, the next
+        // opening may find another end. So what it reads is compared, but sets no floor.
         let settles = !has_live_log(&left.disk, rng);
         let before = left.oracle.clone();
         let mut world = World::new(setting, left.disk, left.oracle, machine, rng.fork());
@@ -312,47 +312,47 @@ impl Explorer {
         }
         let mut oracle = if settles { world.oracle } else { before };
         oracle.reopen();
-        Ok(Left::new(world.disk, oracle))
+        Ok(LifeEnd::new(world.disk, oracle))
     }
 }
 
-/// What a cut has torn.
+/// Returns what a power loss has torn.
 fn torn(world: &World, choice: &Choice) -> Option<Situation> {
     let is_torn = |sources: &[u8; 8]| sources.iter().any(|s| *s != sources[0]);
     let of =
-        |place: fn(&Place) -> bool| choice.iter().any(|(block, sources)| place(&world.setting.volume.place(*block)) && is_torn(sources));
-    if of(|p| *p == Place::Superblock) {
+        |place: fn(&BlockUse) -> bool| choice.iter().any(|(block, sources)| place(&world.setting.volume.place(*block)) && is_torn(sources));
+    if of(|p| *p == BlockUse::Superblock) {
         return Some(Situation::TornSuperblock);
     }
-    of(|p| matches!(p, Place::Page(_))).then_some(Situation::TornPage)
+    of(|p| matches!(p, BlockUse::Page(_))).then_some(Situation::TornPage)
 }
 
-/// How likely a crash is here beyond the others, in 4096: what is promised may be on the medium in part.
-fn odds_of_ring(world: &World) -> u32 {
+/// Returns the additional odds, in 4096, of a crash here: a part of what is promised may be on the medium.
+fn odds_of_journal(world: &World) -> u32 {
     let in_part = matches!(world.traffic.step(), Step::Refs | Step::Flush1 | Step::Links | Step::Flush2);
-    if in_part && world.ring.has_promises() { ODDS_OF_RING } else { 0 }
+    if in_part && world.journal.has_promises() { ODDS_OF_JOURNAL } else { 0 }
 }
 
-/// Whether the log may say what no page does.
+/// Returns whether the log may contain what no page does.
 fn has_live_log(disk: &SimDisk, rng: &mut Rng) -> bool {
     superblock_of(disk, rng).is_ok_and(|found| found.superblock.is_log_live())
 }
 
-/// A kill, or the end after a failure of the device, leaves the ring where there is one; now and then the next server starts on another machine, so to
-/// say.
-fn ring_left(world: &World, rng: &mut Rng) -> RingLeft {
-    let is_there = world.setting.options.settings.keeps_promises || world.ring.was_left();
+/// Returns the acknowledgement journal after a kill, or after a failure of the device; sometimes it is lost, as if the next server started
+/// on another machine.
+fn journal_fate(world: &World, rng: &mut Rng) -> JournalFate {
+    let is_there = world.setting.options.settings.keeps_promises || world.journal.was_inherited();
     if !is_there {
-        return RingLeft::None;
+        return JournalFate::None;
     }
-    if rng.u8(..) < 32 || world.weather.lost {
-        return RingLeft::Lost;
+    if rng.u8(..) < 32 || world.faults.lost {
+        return JournalFate::Lost;
     }
-    let (ring, legacy) = world.ring.left(&world.oracle, world.weather.failed);
-    RingLeft::Kept(ring, legacy)
+    let (journal, legacy) = world.journal.left(&world.oracle, world.faults.failed);
+    JournalFate::Kept(journal, legacy)
 }
 
-/// Which blocks a cut leaves how.
+/// Describes the blocks that a power loss decides, and how.
 fn describe(world: &World, choice: &Choice) -> String {
     let one = |(block, sources): &(u64, [u8; 8])| format!("{:?} {sources:?}", world.setting.volume.place(*block));
     choice.iter().map(one).collect::<Vec<_>>().join("; ")

@@ -1,26 +1,26 @@
-//! No block ever counts more links than its limit: the last count that an entry can hold stands for *unknown*.
+//! No block ever counts more links than its limit: the last value that an entry can hold stands for *unknown*.
 //!
-//! Two things may bring a count beyond a limit that is far below the real one; on a real volume such a count becomes *unknown*, which the next recount
-//! puts right:
+//! Two events may raise a count beyond a limit that is far below the real one; on a real volume such a count becomes *unknown*, which the
+//! next recount corrects:
 //!
-//! 1. Where garbage is possible, replay of the log: a recount has lowered a count in memory, the block was linked to again, and the lowered page was
-//!    lost while the link's record was not.
-//! 2. Rot of a condensed unit: what it took away from a count is there again, beside the links that were made since.
+//! 1. Where garbage is possible, replay of the log: a recount has lowered a count in memory, the block was linked again, and the lowered
+//!    page was lost while the link's record was not.
+//! 2. Rot of a compacted unit: what it subtracted from a count is added again, beside the links that were made since.
 
 use crate::content::{Content, Shared};
 use crate::disk::SimDisk;
 use crate::violation::{Violation, violation};
-use crate::volume::{Place, Volume};
+use crate::volume::{BlockUse, Volume};
 use crate::world::Setting;
 use onefold_engine::format::{REFS_UNKNOWN, Region};
 
-/// Bytes of a sector of refs that are counts.
+/// The bytes of a sector of refs that are counts.
 const COUNTS: usize = 500;
 
-/// A write of blocks, from `first` on, over what the device holds.
+/// Checks a write of blocks, from `first` on, over what the device holds.
 ///
 /// # Errors
-/// When one is a page of refs, and a count rises beyond the limit.
+/// Fails if one is a page of refs, and a count rises beyond the limit.
 pub fn check(setting: &Setting, disk: &SimDisk, first: u64, contents: &[Shared]) -> Result<(), Violation> {
     let (volume, limit) = (&setting.volume, setting.options.settings.refs_limit);
     let newest = |block: u64| disk.cell(block).newest();
@@ -31,7 +31,7 @@ pub fn check(setting: &Setting, disk: &SimDisk, first: u64, contents: &[Shared])
 }
 
 fn check_block(volume: &Volume, block: u64, old: &Content, new: &Content, limit: u8) -> Result<(), Violation> {
-    let Place::Page(id) = volume.place(block) else { return Ok(()) };
+    let BlockUse::Page(id) = volume.place(block) else { return Ok(()) };
     if id.region != Region::Refs || limit >= REFS_UNKNOWN - 1 {
         return Ok(());
     }

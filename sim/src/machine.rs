@@ -1,4 +1,4 @@
-//! What a [`World`](crate::world::World) runs: the engine, or anything else that answers events with actions.
+//! The machines that a [`World`](crate::world::World) runs: the engine, or anything else that answers events with actions.
 
 use crate::account::Account;
 use crate::disk::SimDisk;
@@ -15,20 +15,20 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 
-/// A state machine that speaks the engine's interface.
+/// A state machine with the engine's interface.
 pub trait Machine {
-    /// Takes in one event and appends what is to be done to `out`.
+    /// Handles one event and appends the resulting actions to `out`.
     fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>);
-    /// Hands over what the last server had promised, before the first event.
-    fn recall(&mut self, legacy: Legacy);
+    /// Passes the acknowledgement journal of the last server to the machine, before the first event.
+    fn replay_journal(&mut self, legacy: Legacy);
 
-    /// What it tells of its own work so far.
+    /// Returns its account of its own work so far.
     fn account(&self) -> Account {
         Account::default()
     }
 }
 
-/// Buffers of plain memory. They come filled with a byte that no content of the kit has in every place, so that a forgotten fill shows.
+/// Buffers of plain memory. They are filled with a byte that no content of the kit consists of, so that a forgotten fill shows.
 pub struct PlainHome;
 
 impl Home for PlainHome {
@@ -48,10 +48,10 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a step of a machine; a panic in it is handed back with its place, not printed.
+/// Runs a step of a machine; a panic in it is returned with its place instead of being printed.
 ///
 /// # Errors
-/// What the panic said.
+/// Returns the message of the panic.
 pub fn quietly<T>(step: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -70,7 +70,7 @@ pub fn quietly<T>(step: impl FnOnce() -> T) -> Result<T, String> {
     result.map_err(|_| PANIC.take().unwrap_or_default())
 }
 
-/// Something else that could be opened in the engine's place gives this.
+/// The engine itself; anything else that could be opened in its place implements this trait as well.
 impl Machine for Engine {
     fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         let before = out.len();
@@ -78,7 +78,7 @@ impl Machine for Engine {
         transcript::hear(&out[before..]);
     }
 
-    fn recall(&mut self, legacy: Legacy) {
+    fn replay_journal(&mut self, legacy: Legacy) {
         Self::recall(self, legacy);
     }
 
@@ -87,10 +87,10 @@ impl Machine for Engine {
     }
 }
 
-/// What is found on a device that is to be opened.
+/// Returns the superblock that is found on a device.
 ///
 /// # Errors
-/// As the format says: nothing there, or nothing usable.
+/// Fails if there is no volume, or no usable one.
 pub fn superblock_of(disk: &SimDisk, rng: &mut Rng) -> Result<Chosen, OpenError> {
     let bytes = Bytes(disk.blocks() * BLOCK_BYTES);
     let front = [disk.read(0, rng), disk.read(1, rng)];
@@ -99,15 +99,15 @@ pub fn superblock_of(disk: &SimDisk, rng: &mut Rng) -> Result<Chosen, OpenError>
     choose([Some(front[0].bytes()), Some(front[1].bytes()), Some(end[0].bytes()), Some(end[1].bytes())], bytes)
 }
 
-/// The engine, opened on what is on the device.
+/// Opens the engine on what is on the device.
 ///
 /// # Errors
-/// When there is no volume.
+/// Fails if there is no volume.
 pub fn open_engine(disk: &SimDisk, setting: &Setting, rng: &mut Rng) -> Result<Box<dyn Machine>, OpenError> {
     let superblock = superblock_of(disk, rng)?.into_service();
     let settings = setting.options.settings.clone();
     let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
-    // The share of the smallest budget would hold every page, and every block, of so small a volume.
+    // The share of the smallest budget would hold every page and block of so small a volume.
     for (part, most) in [(Part::Pages, setting.options.pages), (Part::ReadCache, setting.options.cached)] {
         if let Some(blocks) = most {
             accountant.take(part, accountant.limit(part).saturating_sub(blocks * BLOCK_BYTES));

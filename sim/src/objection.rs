@@ -1,21 +1,21 @@
 //! Notices that a volume has no reason for.
 
-use crate::client::Weather;
+use crate::client::FaultState;
 use crate::violation::{Violation, violation};
 use onefold_engine::interface::Notice;
 
-/// Takes a notice in, in such weather.
+/// Checks a notice against the failures that have occurred.
 ///
 /// # Errors
-/// When there is no reason for it.
-pub fn objection(notice: &Notice, weather: Weather) -> Result<(), Violation> {
+/// Fails if there is no reason for it.
+pub fn objection(notice: &Notice, faults: FaultState) -> Result<(), Violation> {
     match notice {
         Notice::OtherServer { generation, .. } => {
             Err(violation!("A5: the volume stopped for another server's superblock (generation {generation}), and there is no other"))
         }
         // What cannot be proved is dropped, and reported.
-        Notice::AcknowledgedLost { .. } if weather.doubted => Ok(()),
-        _ if weather.errors => Ok(()),
+        Notice::AcknowledgedLost { .. } if faults.doubted => Ok(()),
+        _ if faults.errors => Ok(()),
         Notice::Damage { what, at } => Err(violation!("P6: damage is reported ({what} at {at}) where none was done")),
         Notice::AcknowledgedLost { .. } | Notice::SetBack => {
             Err(violation!("P1: what was acknowledged is lost ({notice:?}), and nothing had failed"))

@@ -1,4 +1,5 @@
-//! What a run does, all of it drawn from the run's seed: some runs do much of one thing and nothing of another, so that rare states are frequent.
+//! The options of a run, all drawn from the run's seed: some runs do much of one thing and nothing of another, so that rare states are
+//! frequent.
 
 use fastrand::Rng;
 use onefold_engine::format::{CommitMode, REFS_MAX, SLOTS_MAX};
@@ -8,41 +9,41 @@ use std::fmt;
 /// The volumes that runs work on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Thin: more logical blocks than physical ones, in one sector of refs.
+    /// A thin volume: more logical blocks than physical ones, in one sector of refs.
     Tiny,
-    /// Not thin, with a few free blocks among many that stay as they are, in several sectors and pages of every region.
+    /// A volume that is not thin, with a few free blocks among many that do not change, in several sectors and pages of every region.
     Spread,
-    /// Thin, with many more pages of map than memory holds.
+    /// A thin volume with many more pages of map than memory holds.
     Wide,
-    /// Thin, with room for epochs of hundreds of new blocks.
+    /// A thin volume with room for epochs of hundreds of new blocks.
     Roomy,
-    /// As tiny, with two contents that have nearly as many links as a real volume's block may.
+    /// Like `Tiny`, with two contents that have nearly as many links as a real volume's block may have.
     Linked,
 }
 
-/// What makes epochs durable in the lives of a run.
+/// The commit modes of the lives of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Modes {
-    /// The same in all.
+    /// All lives have the same mode.
     One(CommitMode),
-    /// Each life draws its own: a volume that ended in one mode, crashed or not, is opened in the other.
+    /// Each life draws its own mode: a volume that ended in one mode, crashed or not, is opened in the other.
     Any,
 }
 
 impl Modes {
-    /// Whether lives may have a log.
+    /// Returns whether lives may have a log.
     #[must_use]
     pub fn log(self) -> bool {
         self != Self::One(CommitMode::Ordered)
     }
 
-    /// Whether lives may have none.
+    /// Returns whether lives may have none.
     #[must_use]
     pub fn ordered(self) -> bool {
         self != Self::One(CommitMode::Log)
     }
 
-    /// The mode of a life.
+    /// Draws the mode of a life.
     #[must_use]
     pub fn draw(self, rng: &mut Rng) -> CommitMode {
         match self {
@@ -53,7 +54,7 @@ impl Modes {
     }
 }
 
-/// How often clients do what; weights.
+/// The weights of the clients' operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     pub write: u32,
@@ -64,7 +65,7 @@ pub struct Mix {
     pub zeroes: u32,
 }
 
-/// Blocks that a run on a roomy volume writes to, and those of a write at most.
+/// The number of blocks that a run on a roomy volume writes to, and the largest number of blocks of a write.
 pub const ROOMY_LBNS: usize = 320;
 pub const ROOMY_BLOCKS: u64 = 16;
 
@@ -74,37 +75,37 @@ pub struct Options {
     pub shape: Shape,
     pub settings: Settings,
     pub mix: Mix,
-    /// Different contents that writes choose from; beyond them, unique ones.
+    /// The number of different contents that writes choose from; other contents are unique.
     pub alphabet: u32,
-    /// In 256: a write's block is unique, all zeros.
+    /// The odds, in 256, that a write's block is unique, or all zeros.
     pub unique: u8,
     pub zero: u8,
-    /// In 256: a write asks for FUA.
+    /// The odds, in 256, that a write asks for FUA.
     pub fua: u8,
-    /// In 256: a read or discard is held back for long.
+    /// The odds, in 256, that a read or discard is delayed for long.
     pub delay: u8,
-    /// In 256: a digest or a compression is late by many requests.
+    /// The odds, in 256, that a digest or a compression is late by many requests.
     pub late: u8,
-    /// Contents differ behind their first sector only, and parts of blocks are written so that they come to be what lies elsewhere.
+    /// Whether contents differ only after their first sector, and parts of blocks are written so that the blocks become equal to others.
     pub coincide: bool,
-    /// In 256, at each step: time jumps to the next timer.
+    /// The odds, in 256, that time jumps to the next timer at a step.
     pub jump: u8,
-    /// The store's file system runs short of room, now and then.
+    /// Whether the store's file system runs short of room from time to time.
     pub runs_short: bool,
-    /// Requests at a time.
+    /// The number of requests at a time.
     pub depth: usize,
-    /// Blocks of a write at most.
+    /// The largest number of blocks of a write.
     pub blocks: u64,
-    /// Blocks that writes go to.
+    /// The number of blocks that writes go to.
     pub lbns: usize,
-    /// Metadata pages that memory has room for; none: the whole share.
+    /// The number of metadata pages that memory has room for; none for the whole share.
     pub pages: Option<u64>,
-    /// Blocks that the read cache has room for, about; none: the whole share.
+    /// The approximate number of blocks that the read cache has room for; none for the whole share.
     pub cached: Option<u64>,
 }
 
 impl Options {
-    /// Draws how many live records memory is meant for.
+    /// Draws the number of live records that memory is meant for.
     pub fn live_records_max(rng: &mut Rng) -> u64 {
         [1, 4, 16, u64::MAX, u64::MAX][rng.usize(0..5)]
     }
@@ -125,14 +126,14 @@ impl Options {
         let refs_limit = [3, 3, 3, 4, 4, rng.u8(5..=9), REFS_MAX, REFS_MAX][rng.usize(0..8)];
         let shape = if refs_limit == REFS_MAX && shape != Shape::Wide && rng.bool() { Shape::Linked } else { shape };
         let persistence = if rng.u8(..) < 48 { Persistence::Strong } else { Persistence::Weak };
-        // What is drawn from it leaves all else as it would be without.
+        // Draws from this generator do not change any other draws.
         let mut aside = Rng::with_seed(!rng.clone().u64(..));
         let settings = Settings {
             commit_mode: CommitMode::Ordered,
             condense_beyond: [2, 4, 8, 2048][rng.usize(0..4)],
             checkpoint_beyond: [3, 12, 4096][rng.usize(0..3)],
             live_records_max: Self::live_records_max(rng),
-            // Drawn of a copy: what a seed has found it finds again.
+            // Drawn from a copy, so that a seed finds again what it has found.
             ledger_units_max: [4, 32, 16_384, 16_384][rng.clone().usize(0..4)],
             compression: [Compression::Off, Compression::Carriers, Compression::All, Compression::All][rng.usize(0..4)],
             carrier_slots_max: SLOTS_MAX,
@@ -187,8 +188,8 @@ impl Options {
         }
     }
 
-    /// The same, but most pages of metadata find no room in memory; reads turn them out, and few commits bring new content, so that what
-    /// these rely on is pages alone.
+    /// Makes a variant in which most pages of metadata find no room in memory: reads evict them, and few commits bring new content, so that
+    /// these rely on pages alone.
     #[must_use]
     pub fn in_little_memory(mut self, rng: &mut Rng) -> Self {
         (self.shape, self.pages) = (Shape::Wide, Some(pages_of_little_memory(rng)));
@@ -197,9 +198,10 @@ impl Options {
         self
     }
 
-    /// The same, but a refs page goes out early with an open epoch's increments, leaves memory, and is back, unchanged, when the epoch commits.
-    /// Few writes among many reads turn it out, and time does not jump to the epoch's end before they have. All content repeats, so nothing but
-    /// the page asks for the flush; and a duplicate is compared with a block that has to be read: while that is under way its page is back.
+    /// Makes a variant in which a refs page is written early with an open epoch's increments, is evicted, and is read again, unchanged,
+    /// when the epoch commits. Few writes among many reads evict it, and time does not jump to the epoch's end before. All content repeats,
+    /// so that nothing but the page needs the flush; and a duplicate is compared with a block that has to be read: meanwhile its page is
+    /// back.
     #[must_use]
     pub fn turning_pages_out(self, rng: &mut Rng) -> Self {
         let mut options = self.in_little_memory(rng);
@@ -212,13 +214,13 @@ impl Options {
         options
     }
 
-    /// The same, but epochs become large: several units of the log, and content that is flushed before them.
+    /// Makes a variant in which epochs become large: several units of the log, and content that is flushed before them.
     #[must_use]
     pub fn with_large_epochs(mut self, rng: &mut Rng) -> Self {
         (self.shape, self.pages) = (Shape::Roomy, None);
         (self.mix.write, self.mix.part, self.mix.flush, self.mix.read) = (60, 0, rng.u32(0..=1), 1);
         (self.depth, self.jump) = (8, 1);
-        // What was read for part of a block grows old while its digest is late.
+        // The content that was read for a part of a block becomes outdated while its digest is late.
         self.coincide = rng.u8(..) < 160;
         if self.coincide {
             self.settings.compression = Compression::All;
@@ -227,12 +229,12 @@ impl Options {
         (self.unique, self.zero, self.fua) = ([200, 255][rng.usize(0..2)], 0, 0);
         (self.blocks, self.lbns) = (ROOMY_BLOCKS, ROOMY_LBNS);
         (self.settings.persistence, self.settings.commit_period_ms) = (Persistence::Weak, 1000);
-        // In less, an epoch is sealed before its records fill a unit.
+        // With less memory, an epoch is sealed before its records fill a unit.
         self.settings.memory_bytes = 8 << 20;
         self
     }
 
-    /// The same, but the volume fills: nothing repeats, little is given back.
+    /// Makes a variant in which the volume fills: nothing repeats, and little is freed.
     #[must_use]
     pub fn filling(mut self) -> Self {
         self.shape = Shape::Tiny;

@@ -1,22 +1,23 @@
-//! The plain model of what clients may see: each LBN's versions, and a floor below which none may come back.
+//! The plain model of what clients may see: the versions of each LBN, and a floor below which none may return.
 //!
-//! 1. Every client operation on a block makes a version. Operations that were under way together may have been done in either order; one that
-//!    was acknowledged before another was sent came before it.
+//! 1. Every client operation on a block makes a version. Operations that were under way together may have been done in either order; an
+//!    operation that was acknowledged before another was sent came before it.
 //! 2. A read sees every write acknowledged before it was sent; it may see later ones.
 //! 3. The floor is raised by an acknowledged flush (to what was acknowledged before the flush was sent), by an acknowledged FUA or strong
-//!    operation, and after a recovery by what a read returned (P7). After a cut any version from the floor on may be there (P1), no other (P2).
-//! 4. An operation that failed may have been done or not.
+//!    operation, and after a recovery by what a read returned (P7). After a power loss any version from the floor on may be there (P1), no
+//!    other (P2).
+//! 4. An operation that failed may or may not have been done.
 
 use crate::content::{Content, Shared};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Operations on one block that may be under way together: each more doubles the states to keep.
+/// The largest number of operations on one block that may be under way together: each doubles the states to keep.
 pub const TOGETHER_MAX: usize = 4;
-/// Contents that one block may have, before it has to be written as a whole.
+/// The largest number of contents that one block may have before it has to be written as a whole.
 const STATES_MAX: usize = 24;
 
-/// What an operation does to one block.
+/// The effect of an operation on one block.
 #[derive(Clone, Debug)]
 pub enum Patch {
     Whole(Shared),
@@ -48,7 +49,7 @@ struct Operation {
 #[derive(Clone, Debug)]
 struct Group {
     operations: Vec<Operation>,
-    /// Sets of operations that may have been done, as bits, with a content that they leave. Begins with the empty set.
+    /// Sets of operations that may have been done, as bits, each with a content that they leave. The first set is empty.
     states: Vec<(u32, Shared)>,
 }
 
@@ -96,7 +97,7 @@ fn distinct(contents: &mut Vec<Shared>) {
     contents.dedup_by_key(|c| c.id());
 }
 
-/// A point in a block's history: a group, and operations of it that have been done.
+/// A point in a block's history: a group, and the operations of it that have been done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Point {
     group: u64,
@@ -104,7 +105,7 @@ struct Point {
 }
 
 impl Point {
-    /// At least this and that.
+    /// Returns the later point, which includes both.
     fn and(self, other: Self) -> Self {
         match self.group.cmp(&other.group) {
             std::cmp::Ordering::Less => other,
@@ -114,14 +115,14 @@ impl Point {
     }
 }
 
-/// One block's groups; `first` is the number of the oldest that is kept.
+/// The groups of one block; `first` is the number of the oldest that is kept.
 #[derive(Clone, Debug)]
 struct History {
     groups: Vec<Group>,
     first: u64,
-    /// What is sure to survive a cut.
+    /// The point that is certain to survive a power loss.
     floor: Point,
-    /// What has been acknowledged.
+    /// The point that has been acknowledged.
     acknowledged: Point,
 }
 
@@ -140,7 +141,7 @@ impl History {
         self.groups[skip..].iter().enumerate().flat_map(move |(i, group)| group.with(if i == 0 { set } else { 0 }))
     }
 
-    /// Forgets what no cut and no read can bring back.
+    /// Forgets what no power loss and no read can bring back.
     fn prune(&mut self) {
         let gone = usize::try_from(self.floor.group.saturating_sub(self.first)).expect("few groups");
         self.groups.drain(..gone);
@@ -153,27 +154,27 @@ impl History {
 pub struct Mark {
     pub lbn: u64,
     point: Point,
-    /// For a read: the group and its operations, where all of them had been answered when it was sent.
+    /// For a read: the group and its number of operations, if all of them had been answered when the read was sent.
     settled: Option<(u64, usize)>,
 }
 
 /// The model of a whole volume.
 #[derive(Clone, Debug)]
 pub struct Oracle {
-    /// What the blocks held in the prepared volume; beyond its end, zeros.
+    /// The content of the blocks in the prepared volume; zeros beyond its end.
     base: Arc<Vec<Shared>>,
     blocks: FxHashMap<u64, History>,
-    /// Reads under way: they may still find what no cut can bring back any more.
+    /// The number of reads under way, which may still find what no power loss can bring back any more.
     reads: u32,
-    /// All that each block ever held, where that is remembered; and whether any of it may come back.
+    /// Everything that each block ever held, if that is remembered; and whether any of it may return.
     ever: Option<FxHashMap<u64, Vec<Shared>>>,
     forgives: bool,
-    /// All that each block held of late, where that is remembered.
+    /// Everything that each block held recently, if that is remembered.
     late: Option<FxHashMap<u64, Vec<Shared>>>,
 }
 
 impl Oracle {
-    /// The model of a volume that holds `base`, durably, and zeros after it.
+    /// Makes the model of a volume that durably holds `base`, and zeros after it.
     #[must_use]
     pub fn new(base: Vec<Shared>) -> Self {
         Self { base: Arc::new(base), blocks: FxHashMap::default(), reads: 0, ever: None, forgives: false, late: None }
@@ -190,19 +191,20 @@ impl Oracle {
             .or_insert_with(|| History::of(usize::try_from(lbn).ok().and_then(|i| base.get(i)).cloned().unwrap_or_else(Content::zero)))
     }
 
-    /// Whether one more operation on a block may be sent now ([`TOGETHER_MAX`]).
+    /// Returns whether one more operation on a block may be sent now ([`TOGETHER_MAX`]).
     #[must_use]
     pub fn has_room(&self, lbn: u64) -> bool {
         self.last_group(lbn).is_none_or(|g| g.is_over() || g.states.len() <= STATES_MAX && g.operations.len() < TOGETHER_MAX)
     }
 
-    /// Operations on a block that are under way together.
+    /// Returns the number of operations on a block that are under way together.
     #[must_use]
     pub fn together(&self, lbn: u64) -> usize {
         self.last_group(lbn).filter(|g| !g.is_over()).map_or(0, |g| g.operations.len())
     }
 
-    /// Whether a block may hold so much, and nothing is under way for it, that only a write of the whole of it makes it plain again.
+    /// Returns whether a block, with nothing under way for it, may have too many contents, so that only a write of the whole block makes it
+    /// simple again.
     #[must_use]
     pub fn is_tangled(&self, lbn: u64) -> bool {
         self.last_group(lbn).is_some_and(|g| g.is_over() && g.states.len() > STATES_MAX)
@@ -212,7 +214,8 @@ impl Oracle {
         self.blocks.get(&lbn).and_then(|h| h.groups.last())
     }
 
-    /// An operation on a block is sent. `certain` is false where it need not do anything even when it succeeds (part of a block in a discard).
+    /// Notes that an operation on a block is sent. `certain` is false if it need not do anything even when it succeeds (a discard of a part
+    /// of a block).
     pub fn send(&mut self, lbn: u64, patch: Patch, certain: bool) -> Mark {
         let history = self.history(lbn);
         let last = history.groups.last().expect("a group");
@@ -237,7 +240,7 @@ impl Oracle {
         Some((&mut history.groups[at], usize::try_from(mark.point.set.trailing_zeros()).expect("a bit")))
     }
 
-    /// It was acknowledged.
+    /// Notes that an operation was acknowledged.
     pub fn acknowledge(&mut self, mark: Mark) {
         if let Some((group, i)) = self.operation(mark) {
             group.operations[i].replied = true;
@@ -246,14 +249,14 @@ impl Oracle {
         history.acknowledged = history.acknowledged.and(mark.point);
     }
 
-    /// It was refused: it has not been done, and never will be.
+    /// Notes that an operation was refused: it has not been done, and never will be.
     pub fn refuse(&mut self, mark: Mark) {
         if let Some((group, i)) = self.operation(mark) {
             group.operations[i].replied = true;
             group.operations[i].patch = Patch::Nothing;
             group.enumerate();
         }
-        // A last group in which nothing was done says no more than the one before: a full volume's refusals add nothing.
+        // A last group in which nothing was done is equivalent to the one before: the refusals of a full volume add nothing.
         let history = self.history(mark.lbn);
         let points = [history.acknowledged, history.floor].map(|p| p.group);
         let idle = |g: &Group| g.operations.iter().all(|o| o.replied && matches!(o.patch, Patch::Nothing));
@@ -263,7 +266,7 @@ impl Oracle {
         }
     }
 
-    /// It failed: it may have been done or not.
+    /// Notes that an operation failed: it may or may not have been done.
     pub fn fail(&mut self, mark: Mark) {
         if let Some((group, i)) = self.operation(mark) {
             group.operations[i].replied = true;
@@ -272,7 +275,7 @@ impl Oracle {
         }
     }
 
-    /// A version is durable by a promise: none older may come back.
+    /// Raises the floor to a version that is promised to be durable: none older may return.
     pub fn raise(&mut self, mark: Mark) {
         let keep = self.reads > 0;
         let history = self.history(mark.lbn);
@@ -282,17 +285,17 @@ impl Oracle {
         }
     }
 
-    /// A read is sent.
+    /// Notes that a read is sent.
     pub fn begin_read(&mut self) {
         self.reads += 1;
     }
 
-    /// A read is answered.
+    /// Notes that a read is answered.
     pub fn end_read(&mut self) {
         self.reads -= 1;
     }
 
-    /// What a flush sent now promises once it is acknowledged.
+    /// Returns the versions that a flush sent now makes durable once it is acknowledged.
     #[must_use]
     pub fn promised_by_flush(&self) -> Vec<Mark> {
         let raised = self.blocks.iter().filter(|(_, h)| h.acknowledged != h.floor);
@@ -301,7 +304,7 @@ impl Oracle {
         marks
     }
 
-    /// What a read sent now must at least see of a block.
+    /// Returns what a read sent now must at least see of a block.
     #[must_use]
     pub fn acknowledged(&self, lbn: u64) -> Mark {
         let Some(history) = self.blocks.get(&lbn) else { return Mark { lbn, point: Point::default(), settled: None } };
@@ -309,7 +312,7 @@ impl Oracle {
         Mark { lbn, point: history.acknowledged, settled: last.is_over().then(|| (history.last(), last.operations.len())) }
     }
 
-    /// Whether a read of bytes `at..at + found.len()` of a block may find this, when it was sent at `since`.
+    /// Returns whether a read of bytes `at..at + found.len()` of a block may find this if it was sent at `since`.
     #[must_use]
     pub fn may_read(&self, since: Mark, at: usize, found: &[u8]) -> bool {
         let same = |c: &Shared| &c.bytes()[at..at + found.len()] == found;
@@ -323,13 +326,13 @@ impl Oracle {
         }
     }
 
-    /// From now on, remembers all that each block ever held.
+    /// Begins to remember everything that each block ever held.
     pub fn remember_all(&mut self) {
         self.ever = Some(FxHashMap::default());
         self.note_all();
     }
 
-    /// From now on, remembers what each block holds of late.
+    /// Begins to remember what each block holds from now on.
     pub fn remember_late(&mut self) {
         self.late = Some(FxHashMap::default());
         self.note_all();
@@ -348,12 +351,13 @@ impl Oracle {
         }
     }
 
-    /// What was acknowledged may be lost, by damage that was told: any content that a block itself ever held may come back, and no other.
+    /// Allows that acknowledged data are lost by damage that was reported: any content that a block itself ever held may return, and no
+    /// other.
     pub fn forgive(&mut self) {
         self.forgives = self.ever.is_some();
     }
 
-    /// Whether a cut may leave this content in a block.
+    /// Returns whether a power loss may leave this content in a block.
     #[must_use]
     pub fn may_survive(&self, lbn: u64, id: u64) -> bool {
         match self.blocks.get(&lbn) {
@@ -362,18 +366,18 @@ impl Oracle {
         }
     }
 
-    /// Whether the block ever held this, as far as is remembered: to tell P1 from P2.
+    /// Returns whether the block ever held this, as far as is remembered: this distinguishes P1 from P2.
     #[must_use]
     pub fn remembers(&self, lbn: u64, id: u64) -> bool {
         self.blocks.get(&lbn).is_some_and(|h| h.since(Point::default()).any(|c| c.id() == id)) || self.base(lbn).id() == id
     }
 
-    /// The server went away: what is there now is some version from the floor on, and who comes next will see which.
+    /// Notes that the server went away: each block now holds some version from the floor on, and the next reads show which.
     pub fn reopen(&mut self) {
         self.reopen_with(|_| &[]);
     }
 
-    /// The same, where what was written of late may be lost besides: any content of that time may be there.
+    /// Does the same, but allows that recent writes are lost: any content of that time may be there.
     pub fn reopen_rotten(&mut self) {
         let late = self.late.take().unwrap_or_default();
         self.reopen_with(|lbn| late.get(&lbn).map_or(&[], Vec::as_slice));
@@ -389,7 +393,7 @@ impl Oracle {
         }
     }
 
-    /// What each block may hold if nothing acknowledged is lost.
+    /// Returns what each block may hold if nothing acknowledged is lost.
     #[must_use]
     pub fn after_acknowledged(&self) -> Vec<(u64, Vec<Shared>)> {
         let mut all: Vec<(u64, Vec<Shared>)> =
@@ -398,7 +402,8 @@ impl Oracle {
         all
     }
 
-    /// Of what a block could hold when it was opened, only these are possible after all. False: a read has found that none of them is.
+    /// Restricts what a block could hold when it was opened to these contents. Returns false if a read has found that it holds none of
+    /// them.
     pub fn narrow(&mut self, lbn: u64, contents: &[Shared]) -> bool {
         let Some(history) = self.blocks.get_mut(&lbn) else { return true };
         let mut base: Vec<Shared> = Vec::new();
@@ -419,8 +424,8 @@ impl Oracle {
         true
     }
 
-    /// A read found this. Where nobody wrote to the block while it was under way, that is what the block holds now; and if nobody has written it
-    /// since a recovery, what it holds from then on (P7).
+    /// Learns from a read. If nobody wrote to the block during the read, the block now holds this; and if nobody has written it since a
+    /// recovery, it keeps holding it (P7).
     pub fn learn(&mut self, since: Mark, at: usize, found: &[u8]) {
         let Some(history) = self.blocks.get_mut(&since.lbn) else { return };
         let number = history.last();
@@ -431,13 +436,13 @@ impl Oracle {
         }
     }
 
-    /// Whether a block was zeros in the prepared volume, and nothing has been sent to it since.
+    /// Returns whether a block was zeros in the prepared volume, and nothing has been sent to it since.
     #[must_use]
     pub fn is_untouched_zero(&self, lbn: u64) -> bool {
         !self.blocks.contains_key(&lbn) && self.base(lbn).id() == Content::zero().id()
     }
 
-    /// The most blocks that what is written can need: one for each LBN that is not zeros for sure.
+    /// Returns the largest number of blocks that the written data can need: one for each LBN that is not certain to be zeros.
     #[must_use]
     pub fn blocks_at_most(&self) -> u64 {
         let zero = Content::zero().id();
@@ -446,7 +451,7 @@ impl Oracle {
         (fixed + used) as u64
     }
 
-    /// The blocks that may hold something else than zeros, or must not hold zeros.
+    /// Lists the blocks that may hold something other than zeros, or must not hold zeros.
     #[must_use]
     pub fn not_zero(&self) -> Vec<u64> {
         let zero = Content::zero().id();
@@ -456,7 +461,7 @@ impl Oracle {
         lbns
     }
 
-    /// What a block may hold after a cut, in words.
+    /// Describes what a block may hold after a power loss.
     #[must_use]
     pub fn describe(&self, lbn: u64) -> String {
         match self.blocks.get(&lbn) {
@@ -465,7 +470,7 @@ impl Oracle {
         }
     }
 
-    /// What a block holds if nothing is in doubt.
+    /// Returns what a block holds if nothing is uncertain.
     #[must_use]
     pub fn newest(&self, lbn: u64) -> Shared {
         match self.blocks.get(&lbn) {

@@ -1,4 +1,4 @@
-//! The model of a volume's blocks, by small histories.
+//! Tests of the model of a volume's blocks, with small histories.
 
 use super::*;
 use crate::content::pattern;

@@ -1,4 +1,4 @@
-//! How the lives of a run go: how long they are, and where they crash.
+//! The plan of a run's lives: how long they are, and where they crash.
 
 use crate::states::DEPTH_MAX;
 use crate::traffic::{Situation, Step, Traffic};
@@ -7,43 +7,43 @@ use fastrand::Rng;
 use onefold_engine::format::CommitMode;
 use std::cell::Cell;
 
-/// Lives of one run, at most about this many: stops beyond them are passed over, so that no run takes for ever.
+/// The approximate maximum of lives of one run: further stops are skipped, so that no run takes forever.
 const LIVES: u64 = 1200;
-/// Of them for crashes of the first life alone, whose closing would else find none left.
+/// The number of these lives that is reserved for crashes of the first life; otherwise none would be left for its closing.
 const LIVES_OF_THE_FIRST: u64 = 60;
-/// Steps without a device event after which most lives are thought to have nothing more to show.
+/// The number of steps without a device event after which most lives are assumed to show nothing more.
 const IDLE_STEPS: u32 = 300;
 
-/// How the lives of a run go.
+/// The plan of a run's lives.
 pub struct Plan {
     pub setting: Setting,
-    /// States opened at one stop, at most about this many; a quarter of it at each further depth.
+    /// The approximate maximum of states opened at one stop; a quarter of it at each further depth.
     pub states: u64,
-    /// Stops in a life, about, by depth.
+    /// The approximate number of stops in a life, by depth.
     pub stops: [u64; DEPTH_MAX],
-    /// Device events of a life, by depth.
+    /// The number of device events of a life, by depth.
     pub events: [u64; DEPTH_MAX + 1],
     pub check_sets: bool,
-    /// Steps without a device event after which a life ends before its time.
+    /// The number of steps without a device event after which a life ends early.
     pub idle_steps: u32,
-    /// In 4096: a crash where an epoch's units are on their way, or their flush is, beyond the others.
+    /// The additional odds, in 4096, of a crash while an epoch's units or their flush are under way.
     pub odds_of_units: u32,
     lives: Cell<u64>,
 }
 
 impl Plan {
-    /// A plan with no crash in it.
+    /// Makes a plan without crashes.
     #[must_use]
     pub fn new(setting: Setting) -> Self {
         let (stops, events) = ([0; DEPTH_MAX], [100; DEPTH_MAX + 1]);
         Self { setting, states: 4, stops, events, check_sets: true, idle_steps: IDLE_STEPS, odds_of_units: 0, lives: Cell::new(LIVES) }
     }
 
-    /// The device events of a life after which to crash.
+    /// Draws the device events of a life after which to crash.
     pub(crate) fn stops_of(&self, depth: usize, rng: &mut Rng) -> Vec<u64> {
         let Some(&number) = self.stops.get(depth) else { return Vec::new() };
         let mut stops: Vec<u64> = (0..number).map(|_| rng.u64(1..=self.events[depth])).collect();
-        // Openings are short, and as worth a crash as anything.
+        // Openings are short, and deserve crashes as much as anything else.
         if number > 0 && rng.u8(..) < 60 {
             stops.push(rng.u64(1..=10));
         }
@@ -54,7 +54,7 @@ impl Plan {
         if matches!(step, Step::Links | Step::Flush2) { self.odds_of_units } else { 0 }
     }
 
-    /// One life fewer is left.
+    /// Notes that another life has begun.
     pub(crate) fn another_life(&self) {
         self.lives.set(self.lives.get().saturating_sub(1));
     }
@@ -64,10 +64,10 @@ impl Plan {
     }
 }
 
-/// How likely a crash is here beyond the planned ones, in 4096: more where the engine seldom is.
+/// Returns the additional odds of a crash here, in 4096: they are higher where the engine rarely is.
 pub(crate) fn odds(traffic: &Traffic, mode: CommitMode, depth: usize) -> u32 {
     let step = match traffic.step() {
-        // Only the checkpoints of a log are there.
+        // These are only the checkpoints of a log.
         Step::Refs | Step::Flush1 | Step::NonCritical if mode == CommitMode::Log => 1000,
         Step::Reclaim => 420,
         _ if mode == CommitMode::Log && traffic.beside() == Some(Step::Reclaim) => 60,

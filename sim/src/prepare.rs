@@ -1,8 +1,8 @@
-//! Volumes to work on: formatted, filled and closed once, then cloned for each run.
+//! Volumes to work on: they are formatted, filled and closed once, then cloned for each run.
 
 use crate::client::Stretch;
 use crate::content::{Content, Shared};
-use crate::disk::{End, SimDisk};
+use crate::disk::{IoOutcome, SimDisk};
 use crate::machine::open_engine;
 use crate::options::{Mix, Options, ROOMY_BLOCKS, ROOMY_LBNS, Shape};
 use crate::oracle::Oracle;
@@ -25,42 +25,43 @@ pub struct Prepared {
     pub superblock: Superblock,
     pub disk: SimDisk,
     pub oracle: Oracle,
-    /// Where writes may go.
+    /// The blocks that writes may go to.
     pub stretches: Vec<Stretch>,
 }
 
-/// Blocks of a tiny volume's data.
+/// The number of blocks of a tiny volume's data.
 const TINY_DATA: u64 = 40;
-/// Logical blocks of a tiny volume: four pages of map.
+/// The logical blocks of a tiny volume: four pages of map.
 const TINY_LOGICAL: u64 = 2500;
 /// The first of two protected blocks.
 const PROTECTED: u64 = 799;
-/// LBNs of a linked volume that hold one content each: so many that a few more links are the last. Beside what runs write to.
+/// The first LBN and the number of LBNs of a linked volume that share one content: nearly as many as the limit of links allows. Runs do not
+/// write to them.
 const LINKED: [(u64, u64); 2] = [(1010, 250), (1300, 252)];
-/// Pages of a wide volume's map.
+/// The pages of a wide volume's map.
 const WIDE_PAGES: u64 = 160;
-/// Blocks of a spread volume's data, and how many of them no client can use.
+/// The number of blocks of a spread volume's data, and of those that no client can use.
 const SPREAD_DATA: u64 = 1100;
 const SPREAD_RESERVE: u64 = 4;
-/// Blocks of a roomy volume's data: twice what runs write to.
+/// The number of blocks of a roomy volume's data: twice what runs write to.
 const ROOMY_DATA: u64 = 2 * ROOMY_LBNS as u64;
-/// Its logical blocks: two pages of map.
+/// The logical blocks of a roomy volume: two pages of map.
 const ROOMY_LOGICAL: u64 = 1000;
-/// Blocks more that no client can use where there is a log.
+/// The additional blocks that no client can use if there is a log.
 const LOG_RESERVE: u64 = 4;
-/// Blocks that a run writes to; they lie at the edges of map sectors and pages.
+/// The number of blocks that a run writes to; they lie at the edges of map sectors and pages.
 const USED: u64 = 64;
 
 impl Prepared {
-    /// Formats a device and fills what stays; with blocks more, where it is to have a log.
+    /// Formats a device and fills the part that does not change; it has more blocks if it is for a log.
     ///
     /// # Errors
-    /// When the machine breaks a rule on the way.
+    /// Fails if the machine breaks a rule on the way.
     pub fn new(shape: Shape, for_log: bool) -> Result<Self, Violation> {
-        // The log cannot do without blocks for three units and what they hold back.
+        // The log needs blocks for three units and what they hold back.
         let more = if for_log { LOG_RESERVE } else { 0 };
         let (blocks, wish) = match shape {
-            // Superblocks 2 + 2, written 1, refs 1, fingerprints 1, map 4; data from the next multiple of 16 on.
+            // These are superblocks 2 + 2, written 1, refs 1, fingerprints 1, map 4; data begin at the next multiple of 16.
             Shape::Tiny | Shape::Linked => {
                 (16 + TINY_DATA + more + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2 + more), guard: false })
             }
@@ -78,7 +79,7 @@ impl Prepared {
         };
         let geometry = Geometry::plan_tiny(Bytes(blocks * BLOCK_BYTES), &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;
         let mut superblock = Superblock::new(geometry.clone(), *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &Settings::default());
-        // Some of the blocks that runs write to are kept from dedup, so that there are entries of kind 2.
+        // Some of the blocks that runs write to are excluded from deduplication, so that there are entries of kind 2.
         superblock.protected = vec![ProtectedRange { first: Lbn(PROTECTED), blocks: 2 }];
         let mut disk = SimDisk::new(blocks);
         for step in format(&superblock, Bytes(blocks * BLOCK_BYTES), &[]) {
@@ -95,7 +96,7 @@ impl Prepared {
         // The superblocks are left out: they count openings, and would make equal states look different.
         disk.name_metadata(2..volume.data_from());
         let stretches = match shape {
-            // One of them crosses the pages' edge.
+            // One of the ranges crosses the edge of a page.
             Shape::Roomy => (0..ROOMY_LBNS as u64 / ROOMY_BLOCKS).map(|i| (i * 49 + 8, ROOMY_BLOCKS)).collect(),
             _ => stretches(volume.geometry.logical_blocks),
         };
@@ -108,7 +109,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Writes something unique to each block that no run writes to, and closes.
+    /// Writes unique content to each block that no run writes to, and closes.
     fn fill_all(&mut self) -> Result<(), Violation> {
         let logical = self.volume.geometry.logical_blocks;
         let mut base: Vec<Shared> = (0..logical).map(|lbn| crate::content::pattern(&format!("s{lbn}"))).collect();
@@ -118,7 +119,7 @@ impl Prepared {
         self.fill(base, quiet_options(Shape::Spread))
     }
 
-    /// Writes two letters of the runs' alphabet to many blocks; where there is to be a log, with one, so that what compresses of them lies in slots.
+    /// Writes two letters of the runs' alphabet to many blocks (one letter if it is for a log), so that compressible content lies in slots.
     fn fill_with_links(&mut self, for_log: bool) -> Result<(), Violation> {
         let mut base = vec![Content::zero(); crate::disk::to_index(LINKED[1].0 + LINKED[1].1)];
         for (&(first, blocks), i) in LINKED.iter().zip(0..) {
@@ -147,12 +148,12 @@ impl Prepared {
         world.close()?;
         self.disk = world.disk.clone();
         self.disk.flush(IoId(u64::MAX));
-        self.disk.finish(IoId(u64::MAX), End::Done);
+        self.disk.finish(IoId(u64::MAX), IoOutcome::Done);
         self.oracle = Oracle::new(base);
         Ok(())
     }
 
-    /// What runs with these options start from.
+    /// Returns the setting that runs with these options start from.
     #[must_use]
     pub fn setting(&self, options: Rc<Options>) -> Setting {
         let mut left = options.lbns as u64;
@@ -166,11 +167,11 @@ impl Prepared {
     }
 }
 
-/// Used blocks, in stretches that cross the edges of map sectors (100) and pages (800).
+/// Returns the used blocks, in ranges that cross the edges of map sectors (100) and pages (800).
 #[must_use]
 pub fn stretches(logical: u64) -> Vec<Stretch> {
     let starts = [798, 98, 1, 398, 1598, 698, 2397, 900, 998, 250, 500, 598, 300, 810, 30, 60, 120, 160, 200, 450];
-    // On a wide volume each stretch has two pages of its own.
+    // On a wide volume each range has two pages of its own.
     let wide = (1..=USED / 4).map(|i| i * 8 * 800 - 2);
     let starts: Vec<u64> = if logical < WIDE_PAGES * 800 { starts.to_vec() } else { wide.collect() };
     let mut left = USED;
@@ -185,7 +186,7 @@ pub fn stretches(logical: u64) -> Vec<Stretch> {
     stretches
 }
 
-/// Options of a run in which nothing happens by chance.
+/// Returns the options of a run without random events.
 #[must_use]
 pub fn quiet_options(shape: Shape) -> Options {
     Options {

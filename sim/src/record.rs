@@ -1,6 +1,8 @@
-//! The history of a run, kept only when a run is replayed for its history: runs are deterministic, so a violation is found first and told later.
+//! The history of a run, recorded only when a run is replayed for it: runs are deterministic, so a violation is found first and explained
+//! later.
 //!
-//! A branch that ends well is forgotten, so what is left at the end is the path to the violation. One run at a time is recorded in a process.
+//! A branch without a violation is forgotten, so that the remaining history is the path to the violation. A process records one run at a
+//! time.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +14,19 @@ fn lines<T>(f: impl FnOnce(&mut Vec<String>) -> T) -> T {
     f(&mut LINES.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-/// Whether lines are kept.
+/// Returns whether lines are recorded.
 #[must_use]
 pub fn on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Begins to keep lines.
+/// Begins to record lines.
 pub fn begin() {
     lines(Vec::clear);
     ON.store(true, Ordering::Relaxed);
 }
 
-/// Stops, and hands back what was kept.
+/// Stops recording, and returns the lines.
 #[must_use]
 pub fn end() -> Vec<String> {
     ON.store(false, Ordering::Relaxed);
@@ -36,20 +38,20 @@ pub fn push(line: String) {
     lines(|all| all.push(line));
 }
 
-/// Where the history stands now.
+/// Returns the present length of the history.
 #[must_use]
 pub fn mark() -> usize {
     if on() { lines(|all| all.len()) } else { 0 }
 }
 
-/// Forgets what came after `mark`.
+/// Forgets the lines after `mark`.
 pub fn forget(mark: usize) {
     if on() {
         lines(|all| all.truncate(mark));
     }
 }
 
-/// Appends a line where lines are kept; else formats nothing.
+/// Appends a line if lines are recorded; otherwise formats nothing.
 macro_rules! record {
     ($($arg:tt)*) => {
         if $crate::record::on() {

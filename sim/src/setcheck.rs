@@ -1,24 +1,24 @@
-//! The set checker of mode `ordered`: P1 to P4 over *all* states that a cut could leave, after every device event.
+//! The set checker of mode `ordered`: it checks P1 to P4 over *all* states that a power loss could leave, after every device event.
 //!
-//! Sectors survive independently (A1, A2), so no state has to be enumerated: for each sector it keeps what each of its possible versions
-//! says, and from these
+//! Sectors survive independently (A1, A2), so no state has to be enumerated: for each sector it keeps the meaning of each possible version,
+//! and from these checks
 //!
-//! 1. the most links that each PBN could have (from each map sector the version with most; one for a fingerprint entry of any kind but none)
-//!    against the fewest refs that it could have (P3);
-//! 2. for each possible link, that the content is settled (R1, R4), and a version at or above the floor of that very LBN (P1, P2);
+//! 1. the largest number of links that each PBN could have (the maximum over the versions of each map sector; one for a fingerprint entry
+//!    of any kind but none) against the smallest count of refs that it could have (P3);
+//! 2. for each possible link, that the content is settled (R1, R4), and is a version at or above the floor of that LBN (P1, P2);
 //! 3. for each possible fingerprint entry, that it names the settled content (P4);
 //! 4. that no sector of a page whose *written* bit is possible could be zero (it would be taken for damage), and none fails its check (P6);
 //! 5. that *clean* is possible only while nothing else is undecided, and while refs are exactly the links.
 //!
-//! It does work for the sectors that an event touched, and only for these.
-//! It does not check: what recovery makes of a state (the explorer does), nor anything about requests that are not acknowledged.
+//! It examines only the sectors that an event affected.
+//! It does not check the result of recovery (the explorer does), or requests that are not acknowledged.
 
 use crate::content::Shared;
 use crate::disk::{Cell, SimDisk, to_index};
 use crate::oracle::Oracle;
 use crate::tables::{self, FINGERPRINTS, MAP, MapSector, REFS, Target, WRITTEN_BITS};
 use crate::violation::{Violation, violation};
-use crate::volume::{Place, Volume};
+use crate::volume::{BlockUse, Volume};
 use onefold_engine::format::Superblock;
 use onefold_engine::format::copies::copies;
 use onefold_engine::format::{FingerprintEntry, Kind, PageId, REFS_UNKNOWN, Region};
@@ -37,7 +37,7 @@ impl<T> Default for Versions<T> {
     }
 }
 
-/// The distinct names that a sector could have.
+/// Lists the distinct names that a sector could have.
 fn sector_ids(cell: &Cell, sector: usize, out: &mut Vec<u64>) {
     out.clear();
     for content in cell.possible() {
@@ -49,7 +49,7 @@ fn sector_ids(cell: &Cell, sector: usize, out: &mut Vec<u64>) {
 }
 
 impl<T> Versions<T> {
-    /// Brings the versions up to `ids`. Returns whether anything changed and which tables are new.
+    /// Updates the versions to `ids`. Returns none if nothing changed, and otherwise the new tables.
     fn update(&mut self, ids: &[u64], mut decode: impl FnMut(u64) -> Result<Rc<T>, Violation>) -> Result<Option<Vec<Rc<T>>>, Violation> {
         if self.ids == ids {
             return Ok(None);
@@ -74,7 +74,7 @@ impl<T> Versions<T> {
 #[derive(Default)]
 struct MapState {
     versions: Versions<MapSector>,
-    /// For each PBN that a version names: the most links to it in one version.
+    /// For each PBN in any version, the largest number of links to it in one version.
     most: Vec<(u64, u32)>,
 }
 
@@ -86,7 +86,7 @@ struct RefsState {
 #[derive(Default)]
 struct FingerprintState {
     versions: Versions<[FingerprintEntry; FINGERPRINTS]>,
-    /// Bit for each entry that is there in some version.
+    /// A bit for each entry that exists in some version.
     some: u32,
 }
 
@@ -97,7 +97,7 @@ pub struct SetChecker {
     refs: Vec<RefsState>,
     fingerprints: Vec<FingerprintState>,
     written: Vec<Versions<Vec<u32>>>,
-    /// By PBN: the most links that it could have.
+    /// The largest number of links that each PBN could have.
     links: Vec<u32>,
     scratch: Vec<u32>,
     ids: Vec<u64>,
@@ -105,13 +105,13 @@ pub struct SetChecker {
     blank: Rc<MapSector>,
     /// The name of a sector of zeros.
     zero: u64,
-    /// The tables are being built: what is blank is compared at the end.
+    /// Whether the tables are being built: blank sectors are compared at the end.
     building: bool,
-    /// Damage has been done from outside, or a failure of the device: lost entries and failed checks are no violation.
+    /// Whether damage has been done from outside, or the device has failed: then lost entries and failed checks are no violation.
     pub damage_expected: bool,
 }
 
-/// What the checker looks at besides itself.
+/// The state that the checker reads besides its own.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub disk: &'a SimDisk,
@@ -122,7 +122,7 @@ impl SetChecker {
     /// Builds the tables from a device and checks all of it.
     ///
     /// # Errors
-    /// The first violation.
+    /// Returns the first violation.
     pub fn new(volume: Rc<Volume>, view: View) -> Result<Self, Violation> {
         let sectors = |region: Region| to_index(volume.geometry.pages(region)) * 8;
         let mut checker = Self {
@@ -140,7 +140,7 @@ impl SetChecker {
             damage_expected: false,
             volume,
         };
-        // Refs first: links are compared with them.
+        // Refs come first, because links are compared with them.
         for region in [Region::Refs, Region::Written, Region::Fingerprints, Region::Map] {
             for index in 0..checker.volume.geometry.pages(region) {
                 let block = checker.volume.block_of_page(PageId { region, index });
@@ -153,42 +153,42 @@ impl SetChecker {
         Ok(checker)
     }
 
-    /// Blocks of the device have other possible versions than before: a write or discard was issued, or a flush decided.
+    /// Checks a block of the device whose possible versions changed: a write or discard was issued, or a flush decided.
     ///
     /// # Errors
-    /// The first violation.
+    /// Returns the first violation.
     pub fn changed(&mut self, block: u64, view: View) -> Result<(), Violation> {
         match self.volume.place(block) {
-            Place::Page(id) => (0..8).try_for_each(|sector| self.sector_changed(block, id, sector, view)),
-            Place::Data(pbn) => self.data_changed(pbn, view.disk.cell(block)),
-            Place::Superblock => self.superblock_changed(view),
-            Place::Unused => Err(violation!("format: block {block} of the device belongs to no region, and was written")),
+            BlockUse::Page(id) => (0..8).try_for_each(|sector| self.sector_changed(block, id, sector, view)),
+            BlockUse::Data(pbn) => self.data_changed(pbn, view.disk.cell(block)),
+            BlockUse::Superblock => self.superblock_changed(view),
+            BlockUse::Unused => Err(violation!("format: block {block} of the device belongs to no region, and was written")),
         }
     }
 
-    /// A write is about to be issued.
+    /// Checks a write that is about to be issued.
     ///
     /// # Errors
-    /// R4 when content could still be linked, and would change.
+    /// Returns R4 if the content could still be linked, and would change.
     pub fn about_to_write(&self, block: u64, content: &Shared, view: View) -> Result<(), Violation> {
         let stays = view.disk.cell(block).settled().is_some_and(|settled| settled.id() == content.id());
         self.about_to_change(block, "a write", !stays)
     }
 
-    /// A discard is about to be issued.
+    /// Checks a discard that is about to be issued.
     ///
     /// # Errors
-    /// R4 when content could still be linked.
+    /// Returns R4 if the content could still be linked.
     pub fn about_to_discard(&self, block: u64) -> Result<(), Violation> {
         self.about_to_change(block, "a discard", true)
     }
 
     fn about_to_change(&self, block: u64, what: &str, changes: bool) -> Result<(), Violation> {
         let place = self.volume.place(block);
-        if self.clean_possible && place != Place::Superblock {
+        if self.clean_possible && place != BlockUse::Superblock {
             return Err(violation!("R8: {what} of {place:?} while the volume may be clean on the medium"));
         }
-        let Place::Data(pbn) = place else { return Ok(()) };
+        let BlockUse::Data(pbn) = place else { return Ok(()) };
         let links = self.links[to_index(pbn)];
         if links > 0 && changes {
             return Err(violation!("R4: {what} of PBN {pbn} while {links} links to it are possible: {}", self.linkers(pbn)));
@@ -196,16 +196,16 @@ impl SetChecker {
         Ok(())
     }
 
-    /// The floor of a block was raised.
+    /// Checks a block whose floor was raised.
     ///
     /// # Errors
-    /// P1 when a link to something older is possible.
+    /// Returns P1 if a link to something older is possible.
     pub fn floor_raised(&self, lbn: u64, view: View) -> Result<(), Violation> {
         let (sector, entry) = (to_index(lbn) / MAP, to_index(lbn) % MAP);
         self.map[sector].versions.tables.iter().try_for_each(|table| self.check_target(lbn, table.targets[entry], view))
     }
 
-    /// The most links that a PBN could have.
+    /// Returns the largest number of links that a PBN could have.
     #[must_use]
     pub fn links(&self, pbn: u64) -> u32 {
         self.links[to_index(pbn)]
@@ -256,14 +256,14 @@ impl SetChecker {
         let (volume, lenient) = (self.volume.clone(), self.damage_expected);
         let blank = self.blank.clone();
         let decode = |id| match bytes_of(view.disk.cell(block), sector, id) {
-            // Most sectors of a map are blank, and all blank ones alike.
+            // Most sectors of a map are blank, and all blank ones are equal.
             [0, ..] if id == self.zero => Ok(blank.clone()),
             bytes => tables::map(&volume, bytes, number as u64, lenient).map(Rc::new),
         };
         let state = &mut self.map[number];
         let known = state.versions.tables.last().cloned();
         let Some(fresh) = state.versions.update(ids, decode)? else { return Ok(()) };
-        // The most links in one version, by PBN: count each version in the scratch table, which is all zero between uses.
+        // To find the largest number of links in one version, count each version in the scratch table, which is all zero between uses.
         let mut most: Vec<(u64, u32)> = Vec::new();
         for table in &state.versions.tables {
             for &pbn in &table.blocks {
@@ -295,7 +295,7 @@ impl SetChecker {
                 continue;
             }
             for (i, lbn) in (0..MAP).zip(first..) {
-                // What an older version says too has been compared already, and again whenever the floor rose.
+                // Targets that an older version contains have been checked already, and again whenever the floor rose.
                 if known.as_ref().is_none_or(|k| k.targets[i] != table.targets[i]) {
                     self.check_target(lbn, table.targets[i], view)?;
                 }
@@ -374,7 +374,7 @@ impl SetChecker {
         Ok(())
     }
 
-    /// Invariant 4: a zero sector is empty only while its page's *written* bit is possible in no version.
+    /// Checks invariant 4: a zero sector is empty only while its page's *written* bit is set in no version.
     fn check_not_zero(&self, id: PageId, block: u64, sector: usize, view: View) -> Result<(), Violation> {
         if id.region == Region::Written || self.damage_expected {
             return Ok(());
@@ -395,7 +395,7 @@ impl SetChecker {
         Ok(())
     }
 
-    /// P3 for one PBN.
+    /// Checks P3 for one PBN.
     fn check_count(&self, pbn: u64) -> Result<(), Violation> {
         let links = self.links[to_index(pbn)];
         let refs = self.refs[to_index(pbn) / REFS].fewest[to_index(pbn) % REFS];
@@ -405,7 +405,7 @@ impl SetChecker {
         Ok(())
     }
 
-    /// P1 and P2 for one possible map entry.
+    /// Checks P1 and P2 for one possible map entry.
     fn check_target(&self, lbn: u64, target: Target, view: View) -> Result<(), Violation> {
         let id = match target {
             Target::Zeros => crate::content::Content::zero().id(),
@@ -419,12 +419,12 @@ impl SetChecker {
                     return Err(violation!("R1: LBN {lbn} may link to PBN {pbn}, whose content may be any of {all:?}"));
                 }
             },
-            // Written by a log, long since.
+            // The slot was written by a log in an earlier life.
             Target::Slot(pbn, slot) => {
                 let carrier = view.disk.cell(self.volume.block_of(pbn)).settled();
                 carrier
                     .and_then(|carrier| self.volume.in_slot(carrier, slot))
-                    .ok_or_else(|| violation!("R1: LBN {lbn} may mean slot {slot} of PBN {pbn}, which has none"))?
+                    .ok_or_else(|| violation!("R1: LBN {lbn} may refer to slot {slot} of PBN {pbn}, which has none"))?
             }
         };
         if view.oracle.may_survive(lbn, id) {
@@ -434,7 +434,7 @@ impl SetChecker {
         Err(violation!("{promise}: LBN {lbn} may be {target:?} with content {id:016x}; allowed are {}", view.oracle.describe(lbn)))
     }
 
-    /// P4 for one possible fingerprint entry.
+    /// Checks P4 for one possible fingerprint entry.
     fn check_fingerprint(&self, pbn: u64, entry: &FingerprintEntry, view: View) -> Result<(), Violation> {
         if entry.is_none() {
             return Ok(());
@@ -453,7 +453,7 @@ impl SetChecker {
         Ok(())
     }
 
-    /// Invariant 5. A copy of the newest generation may win; a torn one never does, and leaves the field to the next.
+    /// Checks invariant 5. A copy of the newest generation may win; a torn one never does, and then an older one may.
     fn superblock_changed(&mut self, view: View) -> Result<(), Violation> {
         let places = copies(self.volume.geometry.device_bytes).map(|at| view.disk.cell(at.get() / BLOCK_BYTES));
         let mut decoded: Vec<(bool, Rc<Superblock>)> = Vec::new();
@@ -467,7 +467,7 @@ impl SetChecker {
         if !self.clean_possible || self.damage_expected {
             return Ok(());
         }
-        let page = |block: &&u64| matches!(self.volume.place(**block), Place::Page(_));
+        let page = |block: &&u64| matches!(self.volume.place(**block), BlockUse::Page(_));
         if let Some(block) = view.disk.undecided().iter().find(page) {
             return Err(violation!("P1: the volume may be clean while {:?} is undecided", self.volume.place(*block)));
         }
@@ -486,7 +486,7 @@ impl SetChecker {
     }
 }
 
-/// The bytes of the version of a sector that has this name.
+/// Returns the bytes of the version of a sector that has this name.
 fn bytes_of(cell: &Cell, sector: usize, id: u64) -> &[u8; 512] {
     cell.possible().find(|c| c.sector_id(sector) == id).map(|c| c.sector(sector)).expect("the name came from here")
 }

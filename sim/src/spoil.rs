@@ -1,24 +1,24 @@
-//! Damage that no crash explains (P6): one region of a volume is spoilt, and then nothing wrong is ever served.
+//! Damage that no crash explains (P6): one region of a volume is damaged, and after that nothing wrong is ever served.
 //!
 //! 1. A read finds a version that is allowed, or an error; never another block's content, never zeros that were not written.
-//! 2. The volume goes on working: what is written from then on reads back, and a block that could not be read is healed by writing it.
-//! 3. Only one thing is spoilt, so that everything else can vouch for it.
-//! 4. Of a live log, what is spoilt is a unit that others say was flushed: the last epoch's cannot be told from what a crash leaves (L2). Where that is
-//!    told, a block may have become one of its own former versions.
-//! 5. A condensed unit is spoilt in the same way.
-//! 6. What rots in the newest epochs may take them back: a block that they wrote may have its own former content again, never another's (L5, L6).
+//! 2. The volume remains usable: what is written from then on reads back, and a write repairs a block that could not be read.
+//! 3. Only one thing is damaged, so that everything else can be relied upon.
+//! 4. In a live log, a unit is damaged that other units say was flushed: damage to the last epoch looks like the effect of a crash (L2). If
+//!    the damage is reported, a block may have returned to one of its own former versions.
+//! 5. A compacted unit is damaged in the same way.
+//! 6. Rot in the newest epochs may undo them: a block that they wrote may have its own former content again, never another's (L5, L6).
 
 use crate::content::Content;
-use crate::cuts::Cuts;
 use crate::disk::{Choice, SimDisk};
 use crate::explore::Explorer;
-use crate::life::Left;
+use crate::faulty_device::{BlankDevice, DeviceFault, FullDevice, MisdirectingDevice, RottenDevice};
+use crate::life::LifeEnd;
 use crate::machine::open_engine;
 use crate::options::{Modes, Options};
+use crate::power_loss::PowerLossStates;
 use crate::record::{self, record};
-use crate::sin::{BlankDevice, FullDevice, MisdirectingDevice, RottenDevice, Sin};
 use crate::violation::{Violation, violation};
-use crate::volume::{Place, Volume};
+use crate::volume::{BlockUse, Volume};
 use crate::world::{Setting, World};
 use fastrand::Rng;
 use onefold_engine::format::unit::parse;
@@ -26,18 +26,18 @@ use onefold_engine::format::{CommitMode, Record, Region, UnitHeader};
 use onefold_engine::interface::Notice;
 use std::rc::Rc;
 
-/// Device events of the lives before and after the damage, at most.
+/// The largest number of device events of the lives before and after the damage.
 const EVENTS: u64 = 150;
 
-/// Volumes of a run. Each takes a small part of the time that a run of another kind does, and what is sought shows in few of them: with one volume a
-/// run, two minutes of exploration had less than a second of this.
+/// The number of volumes of a run. Each takes a small part of the time of another kind of run, and what is sought shows in few of them:
+/// with one volume a run, two minutes of exploration spent less than a second on this.
 const VOLUMES: usize = 32;
 const VOLUMES_WITH_LARGE_EPOCHS: usize = 4;
 
-/// Works on volumes, spoils each, and works on. The options are those of the first.
+/// Uses volumes, damages each, and continues to use it. The options are those of the first.
 ///
 /// # Errors
-/// The first violation.
+/// Returns the first violation.
 pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
     let mark = record::mark();
     for _ in 0..VOLUMES {
@@ -52,16 +52,16 @@ pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Resu
     Ok(())
 }
 
-/// Rot in large epochs: the fingerprints of their content are in no record, so something else has to tell.
+/// Tests rot in large epochs: no record has the fingerprints of their content, so something else has to detect it.
 ///
 /// # Errors
-/// The first violation.
+/// Returns the first violation.
 pub fn run_with_large_epochs(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
     let mark = record::mark();
     for _ in 0..VOLUMES_WITH_LARGE_EPOCHS {
         options.settings.verify_reads = true;
         let prepared = explorer.prepared(options.shape);
-        let left = Left::new(prepared.disk.clone(), prepared.oracle.clone());
+        let left = LifeEnd::new(prepared.disk.clone(), prepared.oracle.clone());
         run_with_rot(explorer, &prepared.setting(Rc::new(options)), left, rng)?;
         record::forget(mark);
         if explorer.is_late() {
@@ -77,7 +77,7 @@ fn spoil_one(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Re
     options.settings.verify_reads = true;
     let prepared = explorer.prepared(options.shape);
     let setting = prepared.setting(Rc::new(options));
-    let left = Left::new(prepared.disk.clone(), prepared.oracle.clone());
+    let left = LifeEnd::new(prepared.disk.clone(), prepared.oracle.clone());
     if setting.options.settings.commit_mode == CommitMode::Log {
         match rng.u8(0..4) {
             0 => return run_with_live_log(explorer, &setting, left, rng),
@@ -89,16 +89,16 @@ fn spoil_one(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Re
     for _ in 0..8 {
         let setting = explorer.in_another_life(&setting, rng);
         let mut disk = sound.disk.clone();
-        let sin = if rng.bool() { Some(sinful(&setting, &disk, rng)) } else { None };
-        if sin.is_none() && !spoil(&setting, &mut disk, rng) {
+        let device_fault = if rng.bool() { Some(faulty_device(&setting, &disk, rng)) } else { None };
+        if device_fault.is_none() && !spoil(&setting, &mut disk, rng) {
             continue;
         }
-        life_after(explorer, &setting, disk, sin, &sound, rng)?;
+        life_after(explorer, &setting, disk, device_fault, &sound, rng)?;
     }
     Ok(())
 }
 
-fn life_before(setting: &Setting, left: Left, rng: &mut Rng) -> Result<Left, Violation> {
+fn life_before(setting: &Setting, left: LifeEnd, rng: &mut Rng) -> Result<LifeEnd, Violation> {
     let machine = open_engine(&left.disk, setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
     let mut world = World::new(setting.clone(), left.disk, left.oracle, machine, rng.fork());
     let events = rng.u64(20..EVENTS);
@@ -107,11 +107,11 @@ fn life_before(setting: &Setting, left: Left, rng: &mut Rng) -> Result<Left, Vio
     let mut oracle = world.oracle;
     oracle.promised_by_flush().into_iter().for_each(|mark| oracle.raise(mark));
     oracle.reopen();
-    Ok(Left::new(world.disk.cut(&Choice::new()), oracle))
+    Ok(LifeEnd::new(world.disk.cut(&Choice::new()), oracle))
 }
 
-/// A volume that was worked with and is open; it is remembered what its blocks held. All is durable.
-fn open_and_flushed(setting: &Setting, left: Left, rng: &mut Rng) -> Result<World, Violation> {
+/// Opens and uses a volume, remembering what its blocks held, and makes everything durable.
+fn open_and_flushed(setting: &Setting, left: LifeEnd, rng: &mut Rng) -> Result<World, Violation> {
     let machine = open_engine(&left.disk, setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
     let mut world = World::new(setting.clone(), left.disk, left.oracle, machine, rng.fork());
     world.oracle.remember_all();
@@ -124,22 +124,22 @@ fn open_and_flushed(setting: &Setting, left: Left, rng: &mut Rng) -> Result<Worl
     Ok(world)
 }
 
-/// The power is cut while a volume is worked with, and of what was written lately one block has rotted.
-fn run_with_rot(explorer: &mut Explorer, setting: &Setting, left: Left, rng: &mut Rng) -> Result<(), Violation> {
+/// Cuts the power while a volume is in use, and lets one recently written block rot.
+fn run_with_rot(explorer: &mut Explorer, setting: &Setting, left: LifeEnd, rng: &mut Rng) -> Result<(), Violation> {
     let mut world = open_and_flushed(setting, left, rng)?;
     let before = world.disk.clone();
     world.oracle.remember_late();
     for _ in 0..8 {
         let events = world.traffic.events + rng.u64(1..30);
         world.run_until(true, |w| w.traffic.events >= events)?;
-        for choice in Cuts::of(&world.disk, &setting.volume).choices(&world.disk, 4, rng) {
+        for choice in PowerLossStates::of(&world.disk, &setting.volume).choices(&world.disk, 4, rng) {
             let mark = record::mark();
             let mut disk = world.disk.cut(&choice);
             let setting = &explorer.in_another_life(setting, rng);
             if rot_of_late(setting, &before, &mut disk, rng) {
                 let mut oracle = world.oracle.clone();
                 oracle.reopen_rotten();
-                let sound = Left::new(disk.clone(), oracle);
+                let sound = LifeEnd::new(disk.clone(), oracle);
                 life_after(explorer, setting, disk, None, &sound, rng)?;
             }
             record::forget(mark);
@@ -148,24 +148,24 @@ fn run_with_rot(explorer: &mut Explorer, setting: &Setting, left: Left, rng: &mu
     Ok(())
 }
 
-/// One bit flips in a block of the data region that holds something else than before. False where there is none.
+/// Flips one bit in a block of the data region that holds something else than before. Returns false if there is none.
 fn rot_of_late(setting: &Setting, before: &SimDisk, disk: &mut SimDisk, rng: &mut Rng) -> bool {
     let is_new = |&block: &u64| {
         let (then, now) = (before.cell(block).durable(), disk.cell(block).durable());
-        matches!(setting.volume.place(block), Place::Data(_)) && now.id() != then.id() && now.id() != Content::zero().id()
+        matches!(setting.volume.place(block), BlockUse::Data(_)) && now.id() != then.id() && now.id() != Content::zero().id()
     };
     let blocks: Vec<u64> = (0..disk.blocks()).filter(is_new).collect();
     // Besides its runs of blocks, a large epoch writes much else.
     let of_large: Vec<u64> = if rng.bool() { in_runs(&setting.volume, disk).filter(is_new).collect() } else { Vec::new() };
     let blocks = if of_large.is_empty() { blocks } else { of_large };
     let Some(&block) = blocks.get(rng.usize(0..blocks.len().max(1))) else { return false };
-    flip(disk, block, &format!("{:?}, of late", setting.volume.place(block)), rng);
+    flip(disk, block, &format!("{:?}, written recently", setting.volume.place(block)), rng);
     true
 }
 
-/// Blocks that units of the log name in runs, whose fingerprints no record has.
+/// Lists the blocks that units of the log name in runs, whose fingerprints no record has.
 fn in_runs<'a>(volume: &'a Volume, disk: &'a SimDisk) -> impl Iterator<Item = u64> + 'a {
-    let data = (0..disk.blocks()).filter(|&block| matches!(volume.place(block), Place::Data(_)));
+    let data = (0..disk.blocks()).filter(|&block| matches!(volume.place(block), BlockUse::Data(_)));
     let records = data.filter_map(|block| parse(disk.cell(block).durable().bytes())).flat_map(|unit| unit.records);
     let runs =
         records.filter_map(|record| if let Record::Extent { pbn, shorts, .. } = record { Some((pbn.get(), shorts.len())) } else { None });
@@ -180,12 +180,12 @@ fn flip(disk: &mut SimDisk, block: u64, what: &str, rng: &mut Rng) {
     disk.plant(block, content.patched(bit / 8, &[content.bytes()[bit / 8] ^ (1 << (bit % 8))]));
 }
 
-/// The same, but the volume was not closed: its log is live, and one of the log's units is spoilt.
-fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: Left, rng: &mut Rng) -> Result<(), Violation> {
+/// Does the same on a volume that was not closed: its log is live, and one of the log's units is damaged.
+fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: LifeEnd, rng: &mut Rng) -> Result<(), Violation> {
     let world = open_and_flushed(setting, left, rng)?;
     let mut oracle = world.oracle;
     oracle.reopen();
-    let sound = Left::new(world.disk.cut(&Choice::new()), oracle);
+    let sound = LifeEnd::new(world.disk.cut(&Choice::new()), oracle);
     let units = flushed_units(setting, &sound.disk);
     for &(block, sequence) in &units {
         let setting = &explorer.in_another_life(setting, rng);
@@ -207,15 +207,15 @@ fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: Left, rng
     Ok(())
 }
 
-/// Some blocks with units of the log that another unit says were flushed, and their sequences.
+/// Lists some blocks with units of the log that another unit says were flushed, and their sequence numbers.
 fn flushed_units(setting: &Setting, disk: &SimDisk) -> Vec<(u64, u64)> {
-    let is_data = |block: &u64| matches!(setting.volume.place(*block), Place::Data(_));
+    let is_data = |block: &u64| matches!(setting.volume.place(*block), BlockUse::Data(_));
     let headers = (0..disk.blocks()).filter(is_data).filter_map(|block| Some((block, parse(disk.cell(block).durable().bytes())?.header)));
     let units: Vec<(u64, UnitHeader)> = headers.collect();
     let flushed = units.iter().map(|(_, header)| header.flushed_upto).max().unwrap_or(0);
     let mut units: Vec<(u64, u64)> = units.into_iter().map(|(block, header)| (block, header.sequence)).collect();
     units.retain(|&(_, sequence)| sequence <= flushed);
-    // The newest: the others may lie before the anchor.
+    // Take the newest: the others may precede the log tail.
     units.sort_by_key(|&(_, sequence)| std::cmp::Reverse(sequence));
     units.truncate(8);
     units
@@ -225,16 +225,16 @@ fn is_zero(disk: &SimDisk, block: u64) -> bool {
     disk.cell(block).durable().id() == Content::zero().id()
 }
 
-/// A page of a region that holds something, on the medium.
+/// Returns a page of a region that holds something on the medium.
 fn written_page(setting: &Setting, disk: &SimDisk, rng: &mut Rng) -> Option<(u64, Region)> {
     let pages: Vec<(u64, Region)> = (0..disk.blocks())
         .filter(|&b| !is_zero(disk, b))
-        .filter_map(|b| if let Place::Page(id) = setting.volume.place(b) { Some((b, id.region)) } else { None })
+        .filter_map(|b| if let BlockUse::Page(id) = setting.volume.place(b) { Some((b, id.region)) } else { None })
         .collect();
     if pages.is_empty() { None } else { Some(pages[rng.usize(0..pages.len())]) }
 }
 
-/// Changes something on the medium. False where there is nothing to change.
+/// Changes something on the medium. Returns false if there is nothing to change.
 fn spoil(setting: &Setting, disk: &mut SimDisk, rng: &mut Rng) -> bool {
     let Some((page, region)) = written_page(setting, disk, rng) else { return false };
     let content = disk.cell(page).durable().clone();
@@ -250,7 +250,7 @@ fn spoil(setting: &Setting, disk: &mut SimDisk, rng: &mut Rng) -> bool {
         }
         2 => flip(disk, page, &format!("block {page} ({})", region.name()), rng),
         3 => {
-            // A sector of another page of the same region: valid, but not there.
+            // The sector of another page of the same region is valid, but not in this place.
             let Some((other, _)) = (0..20).filter_map(|_| written_page(setting, disk, rng)).find(|&(b, r)| r == region && b != page) else {
                 return false;
             };
@@ -260,7 +260,7 @@ fn spoil(setting: &Setting, disk: &mut SimDisk, rng: &mut Rng) -> bool {
         }
         _ => {
             let data: Vec<u64> =
-                (0..disk.blocks()).filter(|&b| !is_zero(disk, b) && matches!(setting.volume.place(b), Place::Data(_))).collect();
+                (0..disk.blocks()).filter(|&b| !is_zero(disk, b) && matches!(setting.volume.place(b), BlockUse::Data(_))).collect();
             let Some(&block) = data.get(rng.usize(0..data.len().max(1))) else { return false };
             flip(disk, block, &format!("{:?}", setting.volume.place(block)), rng);
         }
@@ -268,8 +268,8 @@ fn spoil(setting: &Setting, disk: &mut SimDisk, rng: &mut Rng) -> bool {
     true
 }
 
-/// A device that spoils things as it goes.
-fn sinful(setting: &Setting, disk: &SimDisk, rng: &mut Rng) -> Box<dyn Sin> {
+/// Makes a device that damages data while it is used.
+fn faulty_device(setting: &Setting, disk: &SimDisk, rng: &mut Rng) -> Box<dyn DeviceFault> {
     let data_from = setting.volume.data_from();
     let block = written_page(setting, disk, rng).map_or(data_from, |(b, _)| b);
     let block = if rng.bool() { block } else { rng.u64(data_from..disk.blocks() - 2) };
@@ -298,24 +298,25 @@ fn life_after(
     explorer: &mut Explorer,
     setting: &Setting,
     disk: SimDisk,
-    sin: Option<Box<dyn Sin>>,
-    sound: &Left,
+    device_fault: Option<Box<dyn DeviceFault>>,
+    sound: &LifeEnd,
     rng: &mut Rng,
 ) -> Result<(), Violation> {
-    let machine = open_engine(&disk, setting, rng).map_err(|e| violation!("P1: one thing is spoilt, and the volume does not open: {e}"))?;
+    let machine =
+        open_engine(&disk, setting, rng).map_err(|e| violation!("P1: one thing is damaged, and the volume does not open: {e}"))?;
     let mut world = World::new(setting.clone(), disk, sound.oracle.clone(), machine, rng.fork());
-    (world.weather.errors, world.weather.spoilt) = (true, true);
-    world.sin = sin;
+    (world.faults.errors, world.faults.spoilt) = (true, true);
+    world.device_fault = device_fault;
     world.read_all()?;
     let events = rng.u64(5..EVENTS);
-    world.run_until(true, |w| w.traffic.events >= events || w.weather.failed)?;
+    world.run_until(true, |w| w.traffic.events >= events || w.faults.failed)?;
     world.settle()?;
     world.read_all()?;
     explorer.coverage.device_events += world.traffic.events;
     let found = world.notices.iter().filter(|n| matches!(n, Notice::Damage { .. })).count();
     explorer.coverage.spoilt += 1;
     explorer.coverage.spoilt_found += u64::from(found > 0);
-    if !world.weather.failed {
+    if !world.faults.failed {
         world.heal()?;
     }
     Ok(())

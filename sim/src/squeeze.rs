@@ -1,16 +1,16 @@
-//! The compressor of simulated machines: what it brings a content to depends on the content alone, and is of all sizes.
+//! The compressor of simulated machines: the size of a compressed content depends on the content alone, and all sizes occur.
 //!
-//! The contents of simulation repeat a word, so a good compressor brings each of them to a few bytes, and one unit would hold all. Some are said
-//! not to compress; of others, the beginning stays as it is.
+//! The contents of a simulation repeat a word, so a good compressor would reduce each of them to a few bytes, and one unit would hold all.
+//! Some contents are therefore declared incompressible; of others, the beginning stays uncompressed.
 
 use crate::content::Content;
 use onefold_engine::format::codec::{compress, decompress};
 use onefold_engine::units::BLOCK_SIZE;
 
-/// Bytes that stay as they are, of one content or another; none: it does not compress.
+/// The number of bytes that stay uncompressed, depending on the content; none for a content that does not compress.
 const PLAIN_BYTES: [Option<usize>; 8] = [None, None, Some(0), Some(100), Some(700), Some(1500), Some(2200), Some(3400)];
 
-/// A content in at most `most` bytes; none where it does not come to so few.
+/// Compresses a content to at most `most` bytes; returns none if it does not fit.
 #[must_use]
 pub fn squeeze(content: &Content, most: usize) -> Option<Vec<u8>> {
     let plain = PLAIN_BYTES[usize::try_from(content.id() >> 61).expect("three bits")]?;
@@ -18,7 +18,8 @@ pub fn squeeze(content: &Content, most: usize) -> Option<Vec<u8>> {
     (data.len() <= most).then_some(data)
 }
 
-/// The block in the codec's format, its first bytes as they are: a raw block of zstd's, and behind it what a frame of the rest would have.
+/// Makes a block in the codec's format whose first bytes are uncompressed: a raw zstd block, followed by the content of a frame of the
+/// rest.
 fn with_plain(block: &[u8; BLOCK_SIZE], plain: usize) -> Option<Vec<u8>> {
     if plain == 0 {
         return None;
@@ -32,7 +33,7 @@ fn with_plain(block: &[u8; BLOCK_SIZE], plain: usize) -> Option<Vec<u8>> {
     (decompress(&data, &mut found) && found == *block).then_some(data)
 }
 
-/// The header of a frame of 256 bytes or more.
+/// The size of the header of a frame of 256 bytes or more.
 const FRAME_HEADER_BYTES: usize = 7;
 
 #[cfg(test)]

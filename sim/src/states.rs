@@ -1,4 +1,4 @@
-//! What a crash run has covered: distinct states, and the table of steps, events and depths.
+//! The coverage of a crash run: distinct states, and the table of steps, events and depths.
 
 use crate::options::Modes;
 use crate::traffic::{Situation, Step};
@@ -8,22 +8,22 @@ use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// How a life of the server ends before its time.
+/// The way in which a life of the server ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Crash {
-    /// The power is cut.
+    /// The power is lost.
     Power,
-    /// The server is killed; the device and its cache live on.
+    /// The server is killed; the device and its cache survive.
     Kill,
-    /// A device call fails (A5), and some time later the power is cut.
+    /// A device call fails (A5), and some time later the power is lost.
     Failure,
 }
 
 impl Crash {
-    /// All of them, in the order of tables.
+    /// All ways, in the order of tables.
     pub const ALL: [Self; 3] = [Self::Power, Self::Kill, Self::Failure];
 
-    /// Its name in tables.
+    /// Returns the name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -34,16 +34,16 @@ impl Crash {
     }
 }
 
-/// Where the engine was when a life ended: at an I/O error, where the failing call was sent.
+/// The place where the engine was when a life ended; for an I/O error, where the failing call was sent.
 #[derive(Clone, Copy)]
-pub struct Where {
+pub struct CrashPoint {
     pub step: Step,
-    /// What a checkpoint of the log was at meanwhile.
+    /// The step of a checkpoint of the log at that time.
     pub beside: Option<Step>,
 }
 
-impl Where {
-    /// Where it is now.
+impl CrashPoint {
+    /// Returns the present place.
     #[must_use]
     pub fn of(world: &World) -> Self {
         let is_log = world.setting.options.settings.commit_mode == CommitMode::Log;
@@ -52,24 +52,24 @@ impl Where {
 }
 
 /// Situations that only a life with a log has.
-const OF_THE_LOG: [Situation; 2] = [Situation::Condensing, Situation::SingleFua];
+const OF_THE_LOG: [Situation; 2] = [Situation::Compaction, Situation::SingleFua];
 
-/// The deepest re-crash that the table tells apart.
+/// The deepest repeated crash that the table distinguishes.
 pub const DEPTH_MAX: usize = 3;
 
 /// Counts of one run or of many.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     pub runs: u64,
-    /// States that were opened and compared.
+    /// The states that were opened and compared.
     pub opened: u64,
     pub device_events: u64,
-    /// Device events after which the set checker looked.
+    /// The device events after which the set checker ran.
     pub checked_events: u64,
-    /// Lives with something spoilt, and those that noticed it.
+    /// The lives with damage, and those that detected it.
     pub spoilt: u64,
     pub spoilt_found: u64,
-    /// Metadata that was enumerated to the last state.
+    /// The stops at which every metadata state was tried.
     pub enumerated: u64,
     steps: BTreeMap<(Step, Crash, usize), u64>,
     situations: BTreeMap<(Situation, usize), u64>,
@@ -77,8 +77,8 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// A state after a crash at this place, the `depth`th in a row (from 0), is about to be opened.
-    pub fn count(&mut self, at: Where, crash: Crash, depth: usize, on: impl Iterator<Item = Situation>, name: u64) {
+    /// Counts a state that is about to be opened, after a crash at this place, the `depth`th in a row (from 0).
+    pub fn count(&mut self, at: CrashPoint, crash: Crash, depth: usize, on: impl Iterator<Item = Situation>, name: u64) {
         let depth = depth.min(DEPTH_MAX - 1);
         self.opened += 1;
         for step in std::iter::once(at.step).chain(at.beside) {
@@ -88,7 +88,7 @@ impl Coverage {
         self.names.insert(name);
     }
 
-    /// Adds what another run covered.
+    /// Adds the coverage of another run.
     pub fn add(&mut self, other: Self) {
         self.runs += other.runs;
         self.opened += other.opened;
@@ -102,13 +102,13 @@ impl Coverage {
         self.names.extend(other.names);
     }
 
-    /// Distinct states so far.
+    /// Returns the number of distinct states so far.
     #[must_use]
     pub fn distinct(&self) -> u64 {
         self.names.len() as u64
     }
 
-    /// Cells below `least`, in words. Cells that cannot be in these modes are left out.
+    /// Describes the cells below `least`. Cells that are impossible in these modes are left out.
     #[must_use]
     pub fn thin(&self, least: u64, modes: Modes) -> Vec<String> {
         let mut thin = Vec::new();
@@ -129,7 +129,7 @@ impl Coverage {
         thin
     }
 
-    /// The tables.
+    /// Formats the tables.
     #[must_use]
     pub fn table(&self, modes: Modes) -> String {
         let mut text = String::new();
@@ -173,8 +173,8 @@ fn cells() -> impl Iterator<Item = (Step, Crash, usize)> {
     Step::ALL.into_iter().flat_map(|s| Crash::ALL.into_iter().flat_map(move |c| (0..DEPTH_MAX).map(move |d| (s, c, d))))
 }
 
-/// A recount has something to do only after a crash, and not after one in mode `log`; formatting is a program of its own, which is cut off and
-/// begun again by other means.
+/// Returns whether a cell is possible. A recount has something to do only after a crash, and not after one in mode `log`; formatting is a
+/// separate program, which is interrupted and repeated by other means.
 fn possible(step: Step, crash: Crash, depth: usize, modes: Modes) -> bool {
     match step {
         Step::Recount => depth > 0 && modes.ordered(),
@@ -187,7 +187,7 @@ fn situation_possible(situation: Situation, depth: usize, modes: Modes) -> bool 
     match situation {
         Situation::Recovery => depth > 0,
         Situation::Recount => depth > 0 && modes.ordered(),
-        Situation::Spill => depth > 0 && modes.log(),
+        Situation::LogBeyondMemory => depth > 0 && modes.log(),
         of_the_log if OF_THE_LOG.contains(&of_the_log) => modes.log(),
         Situation::Format => depth == 0,
         _ => true,

@@ -1,10 +1,11 @@
-//! The speed of the engine alone: no hashing, no I/O, no threads. Whatever it asks for is done by the time that it has asked.
+//! The speed of the engine alone: no hashing, no I/O, no threads. Whatever it asks for is done immediately.
 //!
-//! 1. A write step is one request for one block, from its admission to the completion of all device commands that it causes, its share of
-//!    commits, reclaim and write-backs included. Digests and the client's buffer are ready before. The device keeps nothing: all metadata of
-//!    the volume fits the engine's memory, so that no page that it wrote is ever read again, or the measurement ends with a panic.
-//! 2. The rate is by the thread's own processor time, so that other work on the machine does not count; the wall clock's stands beside it.
-//! 3. Loads overwrite a range of 64 MiB on 1 GiB again and again, so that blocks die, are reclaimed and are used again meanwhile.
+//! 1. A write step is one request for one block, from its admission to the completion of all device commands that it causes, including its
+//!    share of commits, reclaim and write-backs. Digests and the client's buffer are prepared before. The device stores nothing: all
+//!    metadata of the volume fits the engine's memory, so that no page that it wrote is ever read again; otherwise the measurement panics.
+//! 2. The rate is by the thread's own processor time, so that other work on the machine does not count; that by the wall clock is given as
+//!    well.
+//! 3. Loads overwrite a range of 64 MiB on 1 GiB again and again, so that blocks are unlinked, reclaimed and reused meanwhile.
 
 use crate::counts::names::digest_of;
 use crate::counts::pool::Pool;
@@ -26,23 +27,23 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const RANGE_BLOCKS: u64 = 16_384;
-/// Contents that duplicates are drawn from: each is linked to by four blocks of the range, on average.
+/// The number of contents that duplicates are drawn from: four blocks of the range link to each, on average.
 const POOL: u64 = 4096;
 const WARM_UP: u64 = 200_000;
 const ROUNDS: usize = 7;
 const ROUND_WRITES: u64 = 200_000;
 const TARGET: f64 = 500_000.0;
 
-/// What is written.
+/// A load to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     pub name: &'static str,
     pub duplicates: bool,
-    /// 0: never.
+    /// The number of writes between flushes; 0 for none.
     pub flush_every: u64,
 }
 
-/// All of them; the figure is the slowest.
+/// All cases; the figure is the slowest.
 pub const CASES: [Case; 4] = [
     Case { name: "unique, a flush every 32", duplicates: false, flush_every: 32 },
     Case { name: "unique, no flush", duplicates: false, flush_every: 0 },
@@ -53,7 +54,7 @@ pub const CASES: [Case; 4] = [
 /// The engine over a device that does everything at once.
 struct Instantly {
     engine: Engine,
-    /// Pages that formatting wrote and nobody has read yet.
+    /// The pages that formatting wrote and that have not been read yet.
     formatted: FxHashMap<u64, Box<[u8; BLOCK_SIZE]>>,
     buffer: Buffer,
     now_ns: u64,
@@ -112,7 +113,7 @@ impl Instantly {
                         }
                     }
                     Action::Discard { io, .. } => self.events.push_back(Event::Discarded { io, result: Ok(()) }),
-                    // Of a superblock that it wrote nothing is kept: a page of zeros is nobody's.
+                    // Superblocks that the engine wrote are not kept: a page of zeros is not a superblock.
                     Action::Read { io, mut buffer, class: Class::Superblock, .. } => {
                         buffer.bytes_mut().fill(0);
                         self.events.push_back(Event::Read { io, buffer, digests: Vec::new(), result: Ok(()) });
@@ -153,7 +154,7 @@ impl Instantly {
     fn flush(&mut self) {
         self.request(Op::Flush, 0, None);
         while self.answered < self.next {
-            // Sealing waits for further writes; there are none.
+            // Sealing waits for further writes, but there are none.
             self.now_ns = self.now_ns.max(self.wake_ns);
             self.wake_ns = u64::MAX;
             self.feed(Event::Tick);
@@ -161,23 +162,23 @@ impl Instantly {
     }
 }
 
-/// Rates of one case, in writes a second.
+/// The rates of one case, in writes a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
-    /// By processor time: the median round, the slowest, the fastest.
+    /// The rates by processor time: the median round, the slowest, the fastest.
     pub median: f64,
     pub slowest: f64,
     pub fastest: f64,
-    /// By the wall clock, all rounds together.
+    /// The rate by the wall clock, over all rounds.
     pub wall: f64,
-    /// Device units for each write.
+    /// The device units for each write.
     pub units: f64,
 }
 
 /// Measures one case.
 ///
 /// # Panics
-/// When a write fails, or the load was not what it should be.
+/// Panics if a write fails, or the load was not as intended.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
 pub fn measure(case: Case, seed: u64, rounds: usize, round_writes: u64) -> Rates {
@@ -231,23 +232,25 @@ fn processor_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).expect("time goes forward"), u32::try_from(time.tv_nsec).expect("less than a second"))
 }
 
-/// `steps [engine-steps] [--json] [--seed N] [--only CASE] [--rounds N] [--writes N]`.
+/// Runs `steps [engine-steps] [--json] [--seed N] [--only CASE] [--rounds N] [--writes N]`.
 ///
 /// # Errors
-/// What was typed wrong.
+/// Returns what was typed wrong.
 pub fn command(words: &[String]) -> Result<ExitCode, String> {
     let (mut json, mut seed, mut only, mut rounds, mut writes) = (false, 1, None, ROUNDS, ROUND_WRITES);
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
             "--json" => json = true,
             "--seed" => seed = number(word, words.next())?,
-            "--only" => only = Some(value()?.parse::<usize>().ok().filter(|i| *i < CASES.len()).ok_or("--only wants 0 to 3")?),
+            "--only" => {
+                only = Some(value()?.parse::<usize>().ok().filter(|i| *i < CASES.len()).ok_or("--only needs a number from 0 to 3")?)
+            }
             "--rounds" => rounds = above_zero(word, words.next())?,
             "--writes" => writes = above_zero(word, words.next())?,
             "engine-steps" => {}
-            other => return Err(format!("steps knows no {other}; it takes --json, --seed N, --only CASE, --rounds N, --writes N")),
+            other => return Err(format!("steps has no option {other}; it has --json, --seed N, --only CASE, --rounds N, --writes N")),
         }
     }
     let cases: Vec<Case> = CASES.into_iter().enumerate().filter(|(i, _)| only.is_none_or(|o| o == *i)).map(|(_, c)| c).collect();

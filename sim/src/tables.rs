@@ -7,16 +7,16 @@ use onefold_engine::format::{FingerprintEntry, MapEntry, REFS_UNKNOWN, Region};
 use onefold_engine::format::{codec, page, unit};
 use onefold_engine::units::BLOCK_SIZE;
 
-/// Entries of a map sector.
+/// The number of entries of a map sector.
 pub const MAP: usize = 100;
-/// Entries of a refs sector.
+/// The number of entries of a refs sector.
 pub const REFS: usize = 500;
-/// Entries of a fingerprint sector.
+/// The number of entries of a fingerprint sector.
 pub const FINGERPRINTS: usize = 25;
-/// Bits of a sector of *written*.
+/// The number of bits of a sector of *written*.
 pub const WRITTEN_BITS: usize = 4000;
 
-/// What a map entry leads to.
+/// The target of a map entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Zeros,
@@ -29,11 +29,12 @@ pub enum Target {
 /// A map sector.
 pub struct MapSector {
     pub targets: [Target; MAP],
-    /// The PBNs among them, repeated as often as they are linked.
+    /// The PBNs among the targets, repeated as often as they are linked.
     pub blocks: Vec<u64>,
 }
 
-/// The entries of a sector: none where it is blank. `lenient`: a sector that fails its check opens as damaged.
+/// Returns the entries of a sector, which may be blank. If `lenient`, a sector that fails its check counts as damaged instead of being a
+/// violation.
 fn entries(volume: &Volume, region: Region, sector: u64, bytes: &[u8; 512], lenient: bool) -> Result<Entries, Violation> {
     if *bytes == [0; 512] {
         return Ok(Entries::Blank);
@@ -54,7 +55,7 @@ enum Entries {
 /// Decodes a map sector.
 ///
 /// # Errors
-/// When it fails its check, or an entry is none of the format's, or names a block beyond the volume.
+/// Fails if it fails its check, or an entry is invalid in the format or names a block beyond the volume.
 pub fn map(volume: &Volume, bytes: &[u8; 512], sector: u64, lenient: bool) -> Result<MapSector, Violation> {
     let mut targets = [Target::Zeros; MAP];
     match entries(volume, Region::Map, sector, bytes, lenient)? {
@@ -79,7 +80,7 @@ pub fn map(volume: &Volume, bytes: &[u8; 512], sector: u64, lenient: bool) -> Re
 /// Decodes a refs sector.
 ///
 /// # Errors
-/// When it fails its check.
+/// Fails if it fails its check.
 pub fn refs(volume: &Volume, bytes: &[u8; 512], sector: u64, lenient: bool) -> Result<[u8; REFS], Violation> {
     Ok(match entries(volume, Region::Refs, sector, bytes, lenient)? {
         Entries::Blank => [0; REFS],
@@ -91,7 +92,7 @@ pub fn refs(volume: &Volume, bytes: &[u8; 512], sector: u64, lenient: bool) -> R
 /// Decodes a fingerprint sector.
 ///
 /// # Errors
-/// When it fails its check, or an entry is none of the format's.
+/// Fails if it fails its check, or an entry is invalid in the format.
 pub fn fingerprints(volume: &Volume, bytes: &[u8; 512], sector: u64, lenient: bool) -> Result<[FingerprintEntry; FINGERPRINTS], Violation> {
     let mut table = [FingerprintEntry::NONE; FINGERPRINTS];
     if let Entries::Valid(entries) = entries(volume, Region::Fingerprints, sector, bytes, lenient)? {
@@ -103,10 +104,10 @@ pub fn fingerprints(volume: &Volume, bytes: &[u8; 512], sector: u64, lenient: bo
     Ok(table)
 }
 
-/// The bits that are set in a sector of *written*, in order.
+/// Returns the bits that are set in a sector of *written*, in order.
 ///
 /// # Errors
-/// When it fails its check.
+/// Fails if it fails its check.
 pub fn written(volume: &Volume, bytes: &[u8; 512], sector: u64, lenient: bool) -> Result<Vec<u32>, Violation> {
     Ok(match entries(volume, Region::Written, sector, bytes, lenient)? {
         Entries::Blank | Entries::Damaged => Vec::new(),
@@ -117,7 +118,7 @@ pub fn written(volume: &Volume, bytes: &[u8; 512], sector: u64, lenient: bool) -
     })
 }
 
-/// The name of what lies in a slot, if anything does.
+/// Returns the name of the content of a slot, if it has any.
 #[must_use]
 pub fn in_slot(carrier: &Content, slot: u8) -> Option<u64> {
     let slots = unit::slots(carrier.bytes())?;

@@ -1,15 +1,15 @@
-//! What the device's traffic shows: where in a commit the engine is, which rare situations are on, how much was written.
+//! Observations of the device's traffic: where in a commit the engine is, which rare situations are active, and how much was written.
 //!
-//! Everything here is told from outside, from the operations alone, so that it can be held against what the engine says of itself.
+//! Everything here is derived from the operations alone, so that it can be compared with the engine's own account.
 
 use crate::content::Content;
 use crate::disk::SimDisk;
-use crate::volume::{Place, Volume};
+use crate::volume::{BlockUse, Volume};
 use onefold_engine::format::{PageId, Region, unit};
 use onefold_engine::interface::Class;
 use rustc_hash::FxHashSet;
 
-/// Where the engine is, as seen on the device.
+/// The place where the engine is, as seen on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     Opening,
@@ -27,7 +27,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// All of them, in the order of tables.
+    /// All steps, in the order of tables.
     pub const ALL: [Self; 12] = [
         Self::Opening,
         Self::Idle,
@@ -43,7 +43,7 @@ impl Step {
         Self::Format,
     ];
 
-    /// Its name in tables.
+    /// Returns the name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -75,8 +75,8 @@ pub enum Situation {
     DeviceDiscard,
     SubBlock,
     NoSpace,
-    Condensing,
-    Spill,
+    Compaction,
+    LogBeyondMemory,
     SingleFua,
     Recount,
     TornSuperblock,
@@ -86,7 +86,7 @@ pub enum Situation {
 }
 
 impl Situation {
-    /// All of them, in the order of tables.
+    /// All situations, in the order of tables.
     pub const ALL: [Self; 17] = [
         Self::DuplicatesOnly,
         Self::RefsOverflow,
@@ -97,8 +97,8 @@ impl Situation {
         Self::DeviceDiscard,
         Self::SubBlock,
         Self::NoSpace,
-        Self::Condensing,
-        Self::Spill,
+        Self::Compaction,
+        Self::LogBeyondMemory,
         Self::SingleFua,
         Self::Recount,
         Self::TornSuperblock,
@@ -107,7 +107,7 @@ impl Situation {
         Self::Format,
     ];
 
-    /// Its name in tables.
+    /// Returns the name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -120,8 +120,8 @@ impl Situation {
             Self::DeviceDiscard => "discard of freed blocks",
             Self::SubBlock => "sub-block write",
             Self::NoSpace => "ENOSPC",
-            Self::Condensing => "condensing",
-            Self::Spill => "opening without memory for its log",
+            Self::Compaction => "compaction of the log",
+            Self::LogBeyondMemory => "opening without memory for its log",
             Self::SingleFua => "epoch of a single FUA write",
             Self::Recount => "recount",
             Self::TornSuperblock => "torn superblock",
@@ -132,22 +132,22 @@ impl Situation {
     }
 }
 
-/// Counts of what went to the device.
+/// Counts of what was sent to the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// 4 KiB units written, by the order of [`Class::ALL`].
+    /// The 4 KiB units written, by the order of [`Class::ALL`].
     pub units: [u64; Class::ALL.len()],
-    /// Write commands, likewise.
+    /// The write commands, in the same order.
     pub commands: [u64; Class::ALL.len()],
     pub flushes: u64,
     pub discards: u64,
     pub reads: u64,
 }
 
-/// A situation stays on until this many flushes, or writes with FUA, have completed: long enough for what made it to be durable.
+/// The number of completed flushes, or writes with FUA, until a situation ends: enough for what caused it to be durable.
 const SITUATION_FLUSHES: u8 = 2;
 
-/// What a write is for, as far as its bytes tell.
+/// The purpose of a write, as far as its bytes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Content,
@@ -176,23 +176,23 @@ impl Purposes {
     }
 }
 
-/// What the traffic of one volume shows.
+/// The observations about one volume.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     pub tally: Tally,
-    /// Device events so far: writes, discards and flushes, issued and completed.
+    /// The device events so far: writes, discards and flushes, issued and completed.
     pub events: u64,
     pub serving: bool,
     pub closing: bool,
-    /// A superblock was written: the opening knows what it found.
+    /// Whether a superblock was written: the opening knows what it found.
     has_opened: bool,
-    /// A recount is due or under way.
+    /// Whether a recount is due or under way.
     pub recounting: bool,
-    /// Written since the last flush was issued, and before it but not yet covered.
+    /// The writes since the last flush was issued, and those before it that are not covered yet.
     since_flush: Purposes,
     covered: Purposes,
     flushes_in_flight: u32,
-    /// Since the last commit's end.
+    /// The writes since the last commit's end.
     commit: Purposes,
     left: [u8; Situation::ALL.len()],
     reclaimed: FxHashSet<u64>,
@@ -204,7 +204,7 @@ fn of(class: Class) -> usize {
 }
 
 impl Traffic {
-    /// No traffic yet.
+    /// Begins without traffic.
     #[must_use]
     pub fn new(refs_limit: u8) -> Self {
         Self {
@@ -224,46 +224,46 @@ impl Traffic {
         }
     }
 
-    /// A situation is on from now.
+    /// Notes that a situation begins.
     pub fn note(&mut self, situation: Situation) {
         self.left[situation as usize] = SITUATION_FLUSHES;
     }
 
-    /// Whether a situation is on.
+    /// Returns whether a situation is active.
     #[must_use]
     pub fn is_on(&self, situation: Situation) -> bool {
         self.left[situation as usize] > 0
     }
 
-    /// A write is issued; `disk` is as it was before.
+    /// Notes that a write is issued; `disk` is in the state before it.
     pub fn write(&mut self, class: Class, first: u64, contents: &[std::sync::Arc<Content>], disk: &SimDisk, volume: &Volume) {
         self.events += 1;
         self.tally.units[of(class)] += contents.len() as u64;
         self.tally.commands[of(class)] += 1;
         for (block, content) in (first..).zip(contents) {
             let place = volume.place(block);
-            self.has_opened |= matches!(place, Place::Superblock);
-            if matches!(place, Place::Page(_)) && !self.has_opened {
-                self.note(Situation::Spill);
+            self.has_opened |= matches!(place, BlockUse::Superblock);
+            if matches!(place, BlockUse::Page(_)) && !self.has_opened {
+                self.note(Situation::LogBeyondMemory);
             }
             let purpose = match place {
-                Place::Page(id) => match id.region {
+                BlockUse::Page(id) => match id.region {
                     Region::Refs => self.refs_written(disk.cell(block).newest(), content),
                     Region::Fingerprints => self.fingerprints_written(id, disk.cell(block).newest(), content),
                     Region::Map => Purpose::Links,
                     Region::Written => Purpose::NonCritical,
                 },
-                Place::Data(pbn) => {
+                BlockUse::Data(pbn) => {
                     if self.reclaimed.remove(&pbn) {
                         self.note(Situation::Reuse);
                     }
                     if class == Class::Log && unit::is_condensed(content.bytes()) {
-                        self.note(Situation::Condensing);
+                        self.note(Situation::Compaction);
                     }
-                    // A unit of the log stands where links do: whoever waits is answered behind the flush after it.
+                    // A unit of the log has the role of links: its waiters are answered after the next flush.
                     if class == Class::Log { Purpose::Links } else { Purpose::Content }
                 }
-                Place::Superblock | Place::Unused => continue,
+                BlockUse::Superblock | BlockUse::Unused => continue,
             };
             self.since_flush.add(purpose);
             self.commit.add(purpose);
@@ -305,14 +305,14 @@ impl Traffic {
         purpose
     }
 
-    /// A discard is issued.
+    /// Notes that a discard is issued.
     pub fn discard(&mut self) {
         self.events += 1;
         self.tally.discards += 1;
         self.note(Situation::DeviceDiscard);
     }
 
-    /// A flush is issued.
+    /// Notes that a flush is issued.
     pub fn flush(&mut self) {
         self.events += 1;
         self.tally.flushes += 1;
@@ -320,12 +320,12 @@ impl Traffic {
         self.covered.0 |= std::mem::take(&mut self.since_flush).0;
     }
 
-    /// A write or discard completed.
+    /// Notes that a write or discard completed.
     pub fn completed(&mut self) {
         self.events += 1;
     }
 
-    /// A flush completed.
+    /// Notes that a flush completed.
     pub fn flushed(&mut self) {
         self.events += 1;
         self.flushes_in_flight -= 1;
@@ -336,7 +336,7 @@ impl Traffic {
         self.situations_pass();
     }
 
-    /// A write with FUA completed: its epoch is durable, as by a flush.
+    /// Notes that a write with FUA completed: its epoch is durable, as by a flush.
     pub fn fua_completed(&mut self) {
         self.events += 1;
         self.since_flush.remove(Purpose::Links);
@@ -350,7 +350,7 @@ impl Traffic {
         }
     }
 
-    /// What a checkpoint of the log is at, beside the commits that `step` tells of.
+    /// Returns the step of a checkpoint of the log, which runs beside the commits that `step` describes.
     #[must_use]
     pub fn beside(&self) -> Option<Step> {
         let has = |purpose| self.since_flush.has(purpose) || self.covered.has(purpose);
@@ -367,7 +367,7 @@ impl Traffic {
         (step != self.step()).then_some(step)
     }
 
-    /// Where the engine is.
+    /// Returns the place where the engine is.
     #[must_use]
     pub fn step(&self) -> Step {
         let since = |purpose| self.since_flush.has(purpose);

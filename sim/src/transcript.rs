@@ -15,7 +15,7 @@ thread_local! {
     static TAKEN: RefCell<Option<Transcript>> = const { RefCell::new(None) };
 }
 
-/// What a transcript comes to.
+/// The sum of a transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sum {
     pub actions: u64,

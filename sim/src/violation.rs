@@ -1,8 +1,8 @@
-//! What a checker says when a rule or a promise does not hold.
+//! Violations of a rule or a promise, as checkers report them.
 
 use std::fmt;
 
-/// A broken rule or promise, in words that begin with its name (`R2`, `P3`).
+/// A broken rule or promise; the description begins with its name (`R2`, `P3`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation(pub String);
 

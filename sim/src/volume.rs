@@ -1,4 +1,4 @@
-//! What the checkers know of a volume: where things lie and how contents are named.
+//! A volume as the checkers know it: the place of everything, and the names of contents.
 
 use crate::content::{Content, Shared};
 use crate::disk::to_index;
@@ -13,9 +13,9 @@ use std::cell::RefCell;
 use std::hash::Hash;
 use std::rc::Rc;
 
-/// What a block of the device is for.
+/// The use of a block of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum BlockUse {
     Superblock,
     Page(PageId),
     Data(u64),
@@ -28,38 +28,38 @@ pub struct Volume {
     pub geometry: Geometry,
     pub fingerprinter: Fingerprinter,
     authenticator: Authenticator,
-    places: Vec<Place>,
+    places: Vec<BlockUse>,
     digests: RefCell<FxHashMap<u64, Digest>>,
     superblocks: Known<(usize, u64), Rc<Superblock>>,
     units: Known<(u64, u64), Rc<Unit>>,
     slots: Known<(u64, u8), u64>,
 }
 
-/// What contents were decoded to, if to anything.
+/// The results of decoding contents, some of which cannot be decoded.
 type Known<K, V> = RefCell<FxHashMap<K, Option<V>>>;
 
-/// What is kept of contents that were decoded, at the most.
+/// The largest number of decoded contents that are kept.
 const KNOWN_MAX: usize = 20_000;
 
 impl Volume {
-    /// The volume with this geometry.
+    /// Makes the volume with this geometry.
     #[must_use]
     pub fn new(superblock: &Superblock) -> Self {
         let Superblock { uuid, geometry, .. } = superblock.clone();
         let (fingerprinter, authenticator) = (superblock.fingerprinter(), superblock.authenticator());
         let blocks = geometry.device_bytes.get() / BLOCK_BYTES;
-        let mut places = vec![Place::Unused; to_index(blocks)];
+        let mut places = vec![BlockUse::Unused; to_index(blocks)];
         for at in [0, 1, blocks - 2, blocks - 1] {
-            places[to_index(at)] = Place::Superblock;
+            places[to_index(at)] = BlockUse::Superblock;
         }
         for region in Region::ALL {
             for index in 0..geometry.pages(region) {
                 let id = PageId { region, index };
-                places[to_index(geometry.page_at(id).get() / BLOCK_BYTES)] = Place::Page(id);
+                places[to_index(geometry.page_at(id).get() / BLOCK_BYTES)] = BlockUse::Page(id);
             }
         }
         for pbn in 0..geometry.data_blocks {
-            places[to_index(geometry.block_at(Pbn(pbn)).get() / BLOCK_BYTES)] = Place::Data(pbn);
+            places[to_index(geometry.block_at(Pbn(pbn)).get() / BLOCK_BYTES)] = BlockUse::Data(pbn);
         }
         Self {
             uuid,
@@ -74,19 +74,19 @@ impl Volume {
         }
     }
 
-    /// What a block of the device is for.
+    /// Returns the use of a block of the device.
     #[must_use]
-    pub fn place(&self, block: u64) -> Place {
-        self.places.get(to_index(block)).copied().unwrap_or(Place::Unused)
+    pub fn place(&self, block: u64) -> BlockUse {
+        self.places.get(to_index(block)).copied().unwrap_or(BlockUse::Unused)
     }
 
-    /// Whether a content is the carrier with this authenticator, in its place.
+    /// Returns whether a content is the carrier with this authenticator, in its place.
     #[must_use]
     pub fn is_carrier(&self, pbn: u64, content: &Content, authenticator: Fingerprint) -> bool {
         unit::is_authentic(&self.authenticator, Pbn(pbn), content.bytes()) && unit::claims(content.bytes()) == authenticator
     }
 
-    /// Whether an entry of kind 1 or 2 names a content.
+    /// Returns whether an entry of kind 1 or 2 names a content.
     #[must_use]
     pub fn says(&self, entry: &FingerprintEntry, content: &Shared) -> bool {
         match (entry.kind, self.digest(content)) {
@@ -97,25 +97,25 @@ impl Volume {
         }
     }
 
-    /// The block of the device that holds a PBN.
+    /// Returns the block of the device that holds a PBN.
     #[must_use]
     pub fn block_of(&self, pbn: u64) -> u64 {
         self.geometry.block_at(Pbn(pbn)).get() / BLOCK_BYTES
     }
 
-    /// The block of the device that holds a page.
+    /// Returns the block of the device that holds a page.
     #[must_use]
     pub fn block_of_page(&self, id: PageId) -> u64 {
         self.geometry.page_at(id).get() / BLOCK_BYTES
     }
 
-    /// The block of the device where data begin.
+    /// Returns the block of the device where data begin.
     #[must_use]
     pub fn data_from(&self) -> u64 {
         self.block_of(0)
     }
 
-    /// What a content says as copy `copy` of this volume's superblock; none where it is not one. Decoded once for each.
+    /// Decodes a content as copy `copy` of this volume's superblock; none if it is not one. Each is decoded once.
     #[must_use]
     pub fn superblock(&self, copy: usize, content: &Shared) -> Option<Rc<Superblock>> {
         known(&self.superblocks, (copy, content.id()), || {
@@ -123,13 +123,13 @@ impl Volume {
         })
     }
 
-    /// The newest superblock among the contents of a device's blocks.
+    /// Returns the newest superblock among the contents of a device's blocks.
     pub fn newest_superblock<'a>(&self, content: impl Fn(u64) -> &'a Shared) -> Option<Rc<Superblock>> {
         let places = copies(self.geometry.device_bytes).into_iter().enumerate();
         places.filter_map(|(copy, at)| self.superblock(copy, content(at.get() / BLOCK_BYTES))).max_by_key(|s| s.generation)
     }
 
-    /// The unit, of any kind, that a content is in this place; none where it is not one. Decoded once for each.
+    /// Decodes a content in this place as a unit of any kind; none if it is not one. Each is decoded once.
     #[must_use]
     pub fn unit(&self, pbn: u64, content: &Shared) -> Option<Rc<Unit>> {
         if content.bytes()[..unit::MAGIC.len()] != unit::MAGIC {
@@ -138,13 +138,13 @@ impl Volume {
         known(&self.units, (pbn, content.id()), || unit::open(&self.authenticator, Pbn(pbn), content.bytes()).map(Rc::new))
     }
 
-    /// The name of what lies in a slot, if anything does. Unpacked once for each.
+    /// Returns the name of the content of a slot, if it has any. Each is decompressed once.
     #[must_use]
     pub fn in_slot(&self, carrier: &Shared, slot: u8) -> Option<u64> {
         known(&self.slots, (carrier.id(), slot), || crate::tables::in_slot(carrier, slot))
     }
 
-    /// The digest of a content, computed once for each.
+    /// Returns the digest of a content, which is computed once.
     #[must_use]
     pub fn digest(&self, content: &Shared) -> Digest {
         let mut known = self.digests.borrow_mut();
@@ -155,14 +155,14 @@ impl Volume {
     }
 }
 
-/// The short name of a block with this fingerprint.
+/// Returns the short name of a block with this fingerprint.
 #[must_use]
 pub fn short_of(fingerprint: &Fingerprint) -> u32 {
     let [a, b, c, d, ..] = fingerprint.0;
     u32::from_le_bytes([a, b, c, d]).max(1)
 }
 
-/// The entry of a block that has a short name and nothing else.
+/// Returns the entry of a block that has a short name and nothing else.
 #[must_use]
 pub fn short_entry(short: u32) -> FingerprintEntry {
     let [a, b, c, d] = short.to_le_bytes();
@@ -171,7 +171,7 @@ pub fn short_entry(short: u32) -> FingerprintEntry {
     FingerprintEntry { kind: Kind::Checksum, value: Fingerprint(value) }
 }
 
-/// What is known already, or is found out now.
+/// Returns a known result, or computes it now.
 fn known<K: Eq + Hash, V: Clone>(known: &Known<K, V>, key: K, find: impl FnOnce() -> Option<V>) -> Option<V> {
     let mut known = known.borrow_mut();
     if known.len() > KNOWN_MAX {

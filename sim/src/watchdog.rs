@@ -1,12 +1,12 @@
-//! Notices a step of the machine that never returns: the one fault that a run cannot report itself.
+//! A watchdog for steps of the machine that never return: the one fault that a run cannot report itself.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Threads that can be watched.
+/// The number of threads that can be watched.
 pub const THREADS_MAX: usize = 64;
-/// A step that takes longer than this never ends: an ordinary one takes microseconds.
+/// The time after which a step counts as endless: an ordinary one takes microseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 static BEATS: [AtomicU64; THREADS_MAX] = [const { AtomicU64::new(0) }; THREADS_MAX];
@@ -17,19 +17,19 @@ thread_local! {
     static MINE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// This thread is number `number`, and begins a run.
+/// Begins a run on this thread, which is number `number`.
 pub fn begin(number: usize, run: u64) {
     MINE.set(number);
     beat();
     RUNS[number].store(run, Ordering::Relaxed);
 }
 
-/// Its run is over.
+/// Ends the run of this thread.
 pub fn end() {
     RUNS[MINE.get()].store(IDLE, Ordering::Relaxed);
 }
 
-/// A step is over.
+/// Notes that a step has ended.
 pub fn beat() {
     BEATS[MINE.get()].fetch_add(1, Ordering::Relaxed);
 }

@@ -1,27 +1,25 @@
-//! What the command's options are given: numbers, or an error that names what was typed.
+//! Parsing of option values: numbers, or an error that names what was typed.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// A day: nobody explores for longer, and it fits every clock.
+/// The longest exploration, a day; it fits every clock.
 const MINUTES_MAX: f64 = 24.0 * 60.0;
 
-/// # Errors
-/// What was typed, when it is no such number.
+/// Fails with what was typed if it is not such a number.
 pub fn number<T: FromStr>(option: &str, typed: Option<&String>) -> Result<T, String> {
     that(option, typed, "a number", |_| true)
 }
 
-/// # Errors
-/// What was typed, when it is no number above 0.
+/// Fails with what was typed if it is not a number above 0.
 pub fn above_zero<T: FromStr + Default + PartialOrd>(option: &str, typed: Option<&String>) -> Result<T, String> {
     that(option, typed, "a number above 0", |number| *number > T::default())
 }
 
-/// Minutes, of which there may be parts.
+/// Parses a number of minutes, which may have decimals.
 ///
 /// # Errors
-/// What was typed, when nothing can take that long.
+/// Fails with what was typed if it is not a possible duration.
 pub fn minutes(option: &str, typed: Option<&String>) -> Result<f64, String> {
     that(option, typed, format!("a number above 0, of minutes, up to {MINUTES_MAX}"), |&number| number > 0.0 && number <= MINUTES_MAX)
 }
@@ -52,8 +50,8 @@ mod tests {
     fn an_exploration_of_no_time_or_of_all_time_is_refused() {
         assert_eq!(minutes("--minutes", typed("0.5").as_ref()), Ok(0.5));
         for word in ["0", "-1", "NaN", "inf", "1e300", "x"] {
-            let said = minutes("--minutes", typed(word).as_ref()).expect_err("no exploration takes that long");
-            assert!(said.starts_with(&format!("--minutes {word}: ")), "{said}");
+            let message = minutes("--minutes", typed(word).as_ref()).expect_err("no exploration takes that long");
+            assert!(message.starts_with(&format!("--minutes {word}: ")), "{message}");
         }
     }
 }

@@ -1,28 +1,28 @@
-//! One life of a server: a machine over a simulated device, clients, and time that passes as the seed will have it.
+//! One life of a server: a machine over a simulated device, clients, and time that passes as the seed decides.
 //!
-//! 1. What the machine asks of the device completes in any order; each sector may be read, written or forgotten at any moment in between.
-//! 2. Reads and discards may be held back past commits; timers may fire between any two events.
-//! 3. Requests are sent in any number at once, before the opening is over too.
-//! 4. Whatever the machine does is checked as it does it: the interface's invariants, the device's rules (R6), the set checker where there is
-//!    one, every reply against the oracle.
+//! 1. The device completes operations in any order; each sector may be read, written or forgotten at any moment in between.
+//! 2. Reads and discards may be delayed past commits; timers may fire between any two events.
+//! 3. Any number of requests may be sent at once, even before the opening is over.
+//! 4. Everything that the machine does is checked immediately: the interface's invariants, the device's rules (R6), the set checker if
+//!    there is one, and every reply against the oracle.
 
 mod device;
 mod replies;
 
+use crate::ack_journal::AckJournal;
+use crate::ack_journal_check::AckJournalChecker;
 use crate::checker::Checker;
-use crate::client::{Client, Stretch, Weather};
+use crate::client::{Client, FaultState, Stretch};
 use crate::content::{Content, Shared};
-use crate::disk::{End, SimDisk};
+use crate::disk::{IoOutcome, SimDisk};
+use crate::faulty_device::{Call, CallOutcome, DeviceFault};
 use crate::logcheck::LogChecker;
 use crate::machine::{Machine, quietly};
 use crate::objection::objection;
 use crate::options::Options;
 use crate::oracle::Oracle;
 use crate::record::record;
-use crate::ring::Ring;
-use crate::ringcheck::RingChecker;
 use crate::setcheck::{SetChecker, View};
-use crate::sin::{Call, Sin, Verdict};
 use crate::squeeze::squeeze;
 use crate::traffic::{Situation, Traffic};
 use crate::violation::{Violation, violation};
@@ -34,14 +34,15 @@ use onefold_engine::interface::{Action, Event, IoFailure, IoId, Legacy, Notice, 
 use onefold_engine::units::{BLOCK_BYTES, Time};
 use std::rc::Rc;
 
-/// Steps without any end in sight before a run is called stuck; and so many more for each promise that is recalled first, one after the other.
+/// The number of steps without progress after which a run counts as stuck; and the additional number for each promise that is replayed
+/// first, one after the other.
 const STEPS_STUCK: u64 = 20_000;
 const STEPS_A_PROMISE: u64 = 400;
 
-/// Steps until the room below the store is another one, where it changes.
+/// The number of steps after which the room below the store changes, if it changes.
 const STEPS_OF_ROOM: u64 = 97;
 
-/// The most steps by which a digest is late: time for several packs and a commit.
+/// The largest number of steps by which a digest is late: enough time for several packs and a commit.
 const LATE_STEPS_MAX: u64 = 300;
 
 enum Work {
@@ -57,11 +58,11 @@ struct Pending {
     io: IoId,
     work: Work,
     fails: bool,
-    /// Held back until this step.
+    /// The step until which it is delayed.
     not_before: u64,
 }
 
-/// What a world is made of, apart from the machine.
+/// The parts of a world apart from the machine.
 #[derive(Clone)]
 pub struct Setting {
     pub volume: Rc<Volume>,
@@ -75,23 +76,23 @@ pub struct World {
     pub disk: SimDisk,
     pub oracle: Oracle,
     pub checker: Option<Checker>,
-    /// Device events before the checker began.
+    /// The number of device events before the checker began.
     pub checked_from: u64,
-    /// The checker of a life with a log begins when the volume serves, and nothing on the device is undecided.
+    /// Whether a checker of a life with a log has yet to begin: it begins when the volume serves, and nothing on the device is undecided.
     awaits_checker: bool,
     pub traffic: Traffic,
     pub client: Client,
     pub rng: Rng,
     pub notices: Vec<Notice>,
-    pub weather: Weather,
-    pub ring: Ring,
-    /// What the ring names stays where it is.
-    ring_checker: RingChecker,
-    /// What spoils the device, if anything does.
-    pub sin: Option<Box<dyn Sin>>,
-    /// Device calls so far.
+    pub faults: FaultState,
+    pub journal: AckJournal,
+    /// The checker that what the acknowledgement journal names stays in its place.
+    journal_checker: AckJournalChecker,
+    /// The fault of the device, if it has one.
+    pub device_fault: Option<Box<dyn DeviceFault>>,
+    /// The number of device calls so far.
     pub calls: u64,
-    /// The number of the call that is to fail.
+    /// The number of the call that has to fail.
     pub fault: Option<u64>,
     machine: Box<dyn Machine>,
     pending: Vec<Pending>,
@@ -103,7 +104,7 @@ pub struct World {
 }
 
 impl World {
-    /// The machine has just been made for this device.
+    /// Makes a world with a machine that has just been made for this device.
     #[must_use]
     pub fn new(setting: Setting, disk: SimDisk, oracle: Oracle, machine: Box<dyn Machine>, mut rng: Rng) -> Self {
         let client = Client::new(setting.volume.clone(), setting.options.clone(), setting.stretches.clone(), &mut rng);
@@ -118,10 +119,10 @@ impl World {
             client,
             rng,
             notices: Vec::new(),
-            weather: Weather::default(),
-            ring: Ring::default(),
-            ring_checker: RingChecker::default(),
-            sin: None,
+            faults: FaultState::default(),
+            journal: AckJournal::default(),
+            journal_checker: AckJournalChecker::default(),
+            device_fault: None,
             calls: 0,
             fault: None,
             machine,
@@ -134,35 +135,35 @@ impl World {
         }
     }
 
-    /// The machine takes over from one that was killed. Before the first step.
-    pub fn take_over(&mut self, ring: Ring, legacy: Legacy) {
-        record!("recall: {legacy:?}");
-        self.weather.doubted = ring.is_in_doubt();
-        if !ring.is_in_doubt() {
-            self.ring_checker = RingChecker::taking_over(&legacy.promises);
+    /// Passes the acknowledgement journal of a killed server to the machine, before the first step.
+    pub fn take_over(&mut self, journal: AckJournal, legacy: Legacy) {
+        record!("journal: replay {legacy:?}");
+        self.faults.doubted = journal.is_in_doubt();
+        if !journal.is_in_doubt() {
+            self.journal_checker = AckJournalChecker::taking_over(&legacy.promises);
         }
-        self.ring = ring;
-        self.machine.recall(legacy);
+        self.journal = journal;
+        self.machine.replay_journal(legacy);
     }
 
-    /// Checks all states of the device from here on.
+    /// Begins to check all states of the device.
     ///
     /// # Errors
-    /// When one of those possible now is wrong.
+    /// Fails if one of the states possible now is wrong.
     pub fn check_sets(&mut self) -> Result<(), Violation> {
         let view = View { disk: &self.disk, oracle: &self.oracle };
         self.checker = Some(Checker::Ordered(Box::new(SetChecker::new(self.setting.volume.clone(), view)?)));
         Ok(())
     }
 
-    /// The same for a life with a log, from the end of its opening on.
+    /// Begins to check the states of a life with a log, from the end of its opening on.
     pub fn check_log_sets(&mut self) {
         self.awaits_checker = true;
     }
 
     fn begin_checking(&mut self) -> Result<(), Violation> {
         let is_quiet = self.disk.idle() && self.disk.undecided().is_empty();
-        if !self.awaits_checker || !self.traffic.serving || !is_quiet || self.weather.errors {
+        if !self.awaits_checker || !self.traffic.serving || !is_quiet || self.faults.errors {
             return Ok(());
         }
         self.awaits_checker = false;
@@ -172,28 +173,28 @@ impl World {
         Ok(())
     }
 
-    /// Device events after which the checker looked.
+    /// Returns the number of device events after which the checker ran.
     #[must_use]
     pub fn events_checked(&self) -> u64 {
         if self.checker.is_some() { self.traffic.events - self.checked_from } else { 0 }
     }
 
-    /// Whether a clean end was announced, and how it was.
+    /// Returns whether the machine reported its end, and whether the end was clean.
     #[must_use]
     pub fn closed(&self) -> Option<bool> {
         self.closed
     }
 
-    /// Whether nothing is under way: no request, no I/O.
+    /// Returns whether nothing is under way: no request, no I/O.
     #[must_use]
     pub fn quiet(&self) -> bool {
         self.pending.is_empty() && self.client.waiting() == 0
     }
 
-    /// Gives the machine an event and carries out what it asks for.
+    /// Passes an event to the machine and carries out its actions.
     ///
     /// # Errors
-    /// What any of the checks finds; a panic of the machine.
+    /// Returns what any of the checks finds, or a panic of the machine.
     pub fn feed(&mut self, event: Event) -> Result<(), Violation> {
         crate::watchdog::beat();
         let mut actions = std::mem::take(&mut self.actions);
@@ -216,7 +217,7 @@ impl World {
                 let fails = self.call(io, Call::Read)?;
                 let (first, blocks) = (block_of(at.get())?, buffer.blocks() as u64);
                 if first + blocks > self.disk.blocks() {
-                    return Err(violation!("interface: a read of {blocks} blocks from block {first} on, beyond the device's end"));
+                    return Err(violation!("interface: a read of {blocks} blocks from block {first} on reaches beyond the device's end"));
                 }
                 let early = self.rng.bool().then(|| self.look(first, blocks));
                 self.start(io, Work::Read { first, buffer, digest, early }, fails, true);
@@ -242,19 +243,19 @@ impl World {
             Action::Remember(promises) => {
                 record!("ring: {promises:?}");
                 if self.has_sound_device() {
-                    self.ring_checker.remember(&promises, &self.disk, &self.setting.volume)?;
+                    self.journal_checker.remember(&promises, &self.disk, &self.setting.volume)?;
                 }
-                self.ring.remember(promises);
+                self.journal.remember(promises);
             }
             Action::Forget { epoch, traces } => {
-                record!("ring: forget up to {epoch}, {traces:?}");
-                self.ring_checker.forget(epoch);
-                self.ring.forget(epoch, traces);
+                record!("journal: forget up to {epoch}, {traces:?}");
+                self.journal_checker.forget(epoch);
+                self.journal.forget(epoch, traces);
             }
             Action::Recalled => {
-                record!("ring: recalled");
-                self.ring_checker.recalled();
-                let lbns = self.ring.recalled(&mut self.oracle)?;
+                record!("journal: replayed");
+                self.journal_checker.replayed();
+                let lbns = self.journal.replayed(&mut self.oracle)?;
                 self.floors_raised(lbns.into_iter())?;
             }
             Action::Closed { clean } => {
@@ -267,7 +268,7 @@ impl World {
 
     fn notice(&mut self, notice: Notice) -> Result<(), Violation> {
         record!("notice: {notice:?}");
-        objection(&notice, self.weather)?;
+        objection(&notice, self.faults)?;
         match &notice {
             Notice::Serving => {
                 self.traffic.serving = true;
@@ -280,9 +281,9 @@ impl World {
                 self.traffic.recounting = false;
                 self.traffic.note(Situation::Recount);
             }
-            // A page that has to change and cannot be read is reason enough.
+            // A page that has to change and cannot be read is a sufficient reason.
             Notice::WentReadOnly { what } => {
-                self.weather.failed = true;
+                self.faults.failed = true;
                 if *what == "a damaged log" {
                     self.oracle.forgive();
                 }
@@ -293,14 +294,14 @@ impl World {
         Ok(())
     }
 
-    /// Counts a device call; says whether it is to fail.
+    /// Counts a device call, and returns whether it has to fail.
     fn call(&mut self, io: IoId, call: Call) -> Result<bool, Violation> {
-        if self.weather.failed && call != Call::Read {
+        if self.faults.failed && call != Call::Read {
             return Err(violation!("A5: a {call:?} ({}) was issued after the device had failed", io.0));
         }
         let planned = self.fault == Some(self.calls);
         self.calls += 1;
-        let sinned = self.sin.as_mut().is_some_and(|s| s.issued(call) == Verdict::Fail);
+        let sinned = self.device_fault.as_mut().is_some_and(|s| s.issued(call) == CallOutcome::Fail);
         Ok(planned || sinned)
     }
 
@@ -310,9 +311,9 @@ impl World {
         self.pending.push(Pending { io, work, fails, not_before });
     }
 
-    /// Digests and compressions are made by threads of their own, which may be slow.
+    /// Computes a digest or a compression in a thread of its own, which may be slow.
     fn compute(&mut self, io: IoId, work: Work) {
-        // What compresses is waited for by everyone, so that it is late less often.
+        // Everything waits for a compression, so that it is late less often.
         let late = if matches!(work, Work::Digest { .. }) { self.setting.options.late } else { self.setting.options.late / 8 };
         let is_late = late > 0 && self.rng.u8(..) < late;
         let not_before = if is_late { self.steps + self.rng.u64(5..LATE_STEPS_MAX) } else { 0 };
@@ -322,16 +323,16 @@ impl World {
     fn complete(&mut self, at: usize) -> Result<(), Violation> {
         let Pending { io, work, fails, .. } = self.pending.swap_remove(at);
         record!("device {}: {}", io.0, if fails { "FAILS" } else { "completes" });
-        let end = if fails { End::Failed } else { End::Done };
+        let end = if fails { IoOutcome::Failed } else { IoOutcome::Done };
         let result = if fails { Err(IoFailure) } else { Ok(()) };
-        self.weather.errors |= fails;
+        self.faults.errors |= fails;
         let event = match work {
             Work::Read { first, mut buffer, digest, early } => {
                 let mut found = early.unwrap_or_else(|| self.look(first, buffer.blocks() as u64));
-                if let Some(sin) = &mut self.sin {
-                    sin.found(first, &mut found, &mut self.rng);
+                if let Some(device_fault) = &mut self.device_fault {
+                    device_fault.found(first, &mut found, &mut self.rng);
                 }
-                if matches!(self.setting.volume.place(first), crate::volume::Place::Data(_)) {
+                if matches!(self.setting.volume.place(first), crate::volume::BlockUse::Data(_)) {
                     record!("device {}: found {:?} {found:?}", io.0, self.setting.volume.place(first));
                 }
                 for (i, content) in found.iter().enumerate() {
@@ -354,8 +355,8 @@ impl World {
                 Event::Written { io, result }
             }
             Work::Write { fua: true } => {
-                let forgets = self.sin.as_mut().is_some_and(|s| s.forgets_flush());
-                let decided = self.disk.finish(io, if forgets { End::Forgotten } else { end });
+                let forgets = self.device_fault.as_mut().is_some_and(|s| s.forgets_flush());
+                let decided = self.disk.finish(io, if forgets { IoOutcome::Forgotten } else { end });
                 self.traffic.fua_completed();
                 self.decided(&decided)?;
                 Event::Written { io, result }
@@ -367,21 +368,21 @@ impl World {
                 return self.feed(Event::Discarded { io, result });
             }
             Work::Flush => {
-                let forgets = self.sin.as_mut().is_some_and(|s| s.forgets_flush());
-                let decided = self.disk.finish(io, if forgets { End::Forgotten } else { end });
+                let forgets = self.device_fault.as_mut().is_some_and(|s| s.forgets_flush());
+                let decided = self.disk.finish(io, if forgets { IoOutcome::Forgotten } else { end });
                 self.traffic.flushed();
                 self.decided(&decided)?;
                 Event::Flushed { io, result }
             }
         };
-        self.weather.failed |= fails;
+        self.faults.failed |= fails;
         self.feed(event)
     }
 
     /// Sends a request.
     ///
     /// # Errors
-    /// As [`World::feed`].
+    /// Fails like [`World::feed`].
     pub fn send(&mut self, request: Request) -> Result<(), Violation> {
         match request.op {
             Op::Discard => self.traffic.note(Situation::ClientDiscard),
@@ -390,16 +391,16 @@ impl World {
             }
             _ => {}
         }
-        if self.weather.failed {
+        if self.faults.failed {
             self.client.is_late(request.id);
         }
         self.feed(Event::Request(request))
     }
 
-    /// One step: a completion, a timer, or with `clients` a new request. False when there is nothing left to do.
+    /// Takes one step: a completion, a timer, or with `clients` a new request. Returns false when there is nothing left to do.
     ///
     /// # Errors
-    /// As [`World::feed`]; or when requests wait and nothing will ever happen.
+    /// Fails like [`World::feed`], and if requests wait but nothing can happen any more.
     pub fn step(&mut self, clients: bool) -> Result<bool, Violation> {
         self.steps += 1;
         if self.setting.options.runs_short && self.steps % STEPS_OF_ROOM == 0 {
@@ -424,12 +425,12 @@ impl World {
             return self.complete(at).map(|()| true);
         }
         if !self.pending.is_empty() {
-            return Ok(true); // Held back; the steps go by.
+            return Ok(true); // It is delayed until a later step.
         }
         let expects_more = self.client.waiting() > 0 || (self.traffic.closing && self.closed.is_none());
         match self.wake {
             Some(wake) if expects_more || self.now >= wake => self.tick(wake).map(|()| true),
-            None if expects_more => Err(violation!("stuck: nothing is under way, and these wait: {}", self.client.describe_waiting())),
+            None if expects_more => Err(violation!("stuck: nothing is under way, but these wait: {}", self.client.describe_waiting())),
             _ => Ok(false),
         }
     }
@@ -444,7 +445,7 @@ impl World {
     /// Lets time pass until the next timer fires, if there is one.
     ///
     /// # Errors
-    /// As [`World::feed`].
+    /// Fails like [`World::feed`].
     pub fn pass_time(&mut self) -> Result<bool, Violation> {
         match self.wake {
             Some(wake) => self.tick(wake).map(|()| true),
@@ -452,13 +453,13 @@ impl World {
         }
     }
 
-    /// Goes on until `done` says so.
+    /// Continues until `done` returns true.
     ///
     /// # Errors
-    /// As [`World::step`]; or when it takes for ever.
+    /// Fails like [`World::step`], and if it takes forever.
     pub fn run_until(&mut self, clients: bool, mut done: impl FnMut(&Self) -> bool) -> Result<(), Violation> {
         let mut oldest = None;
-        let most = STEPS_STUCK + self.ring.being_recalled() * STEPS_A_PROMISE;
+        let most = STEPS_STUCK + self.journal.being_replayed() * STEPS_A_PROMISE;
         for i in 0..most {
             if done(self) || !self.step(clients)? {
                 return Ok(());
@@ -467,26 +468,26 @@ impl World {
                 oldest = self.client.oldest_waiting();
             }
         }
-        // Where every request is answered in time, if only by reads from memory and refusals, nobody is stuck.
+        // If every request is answered in time, even if only by reads from memory and refusals, the run is not stuck.
         let waits = self.client.oldest_waiting().is_some_and(|now| oldest.is_some_and(|then| now <= then));
         if clients && !self.traffic.closing && !waits {
             return Ok(());
         }
-        Err(violation!("stuck: {most} steps and no end; these wait: {}", self.client.describe_waiting()))
+        Err(violation!("stuck: no end after {most} steps; these wait: {}", self.client.describe_waiting()))
     }
 
-    /// Goes on with no new requests until all replies are there and all I/O is over.
+    /// Continues without new requests until all replies have arrived and all I/O has ended.
     ///
     /// # Errors
-    /// As [`World::run_until`].
+    /// Fails like [`World::run_until`].
     pub fn settle(&mut self) -> Result<(), Violation> {
         self.run_until(false, Self::quiet)
     }
 
-    /// Reads every block that writes go to; the replies are held against the oracle as any.
+    /// Reads every block that writes go to, and compares the replies with the oracle.
     ///
     /// # Errors
-    /// As [`World::run_until`].
+    /// Fails like [`World::run_until`].
     pub fn read_all(&mut self) -> Result<(), Violation> {
         self.send_reads()?;
         self.run_until(false, |w| w.client.waiting() == 0)
@@ -495,7 +496,7 @@ impl World {
     /// Sends reads of every block that writes go to.
     ///
     /// # Errors
-    /// As [`World::feed`].
+    /// Fails like [`World::feed`].
     pub fn send_reads(&mut self) -> Result<(), Violation> {
         for (first, blocks) in self.setting.stretches.clone().iter() {
             let request = self.client.read(first * BLOCK_BYTES, blocks * BLOCK_BYTES, &mut self.oracle);
@@ -504,10 +505,10 @@ impl World {
         Ok(())
     }
 
-    /// Writes every block that writes go to, and reads them back: now there is no error any more.
+    /// Writes every block that writes go to, and reads them back: no error may be left then.
     ///
     /// # Errors
-    /// As [`World::run_until`]; and when a block that was written cannot be read.
+    /// Fails like [`World::run_until`], and if a block that was written cannot be read.
     pub fn heal(&mut self) -> Result<(), Violation> {
         let content = crate::content::pattern("healed");
         for (first, blocks) in self.setting.stretches.clone().iter() {
@@ -516,14 +517,14 @@ impl World {
             self.send(request)?;
             self.run_until(false, |w| w.client.waiting() == 0)?;
         }
-        // Errors of writes are possible (where refs are unknown, or space is gone); those of reads after a good write are not.
+        // Writes may fail (if refs are unknown, or space is lost); reads after a successful write may not.
         self.read_all()
     }
 
     /// Asks for a clean end, and waits for it.
     ///
     /// # Errors
-    /// As [`World::run_until`].
+    /// Fails like [`World::run_until`].
     pub fn close(&mut self) -> Result<(), Violation> {
         self.begin_close()?;
         self.run_until(false, |w| w.closed.is_some())
@@ -532,7 +533,7 @@ impl World {
     /// Asks for a clean end, once no request waits.
     ///
     /// # Errors
-    /// As [`World::run_until`].
+    /// Fails like [`World::run_until`].
     pub fn begin_close(&mut self) -> Result<(), Violation> {
         self.run_until(false, |w| w.client.waiting() == 0)?;
         record!("close");
@@ -542,5 +543,5 @@ impl World {
 }
 
 fn block_of(bytes: u64) -> Result<u64, Violation> {
-    if bytes % BLOCK_BYTES == 0 { Ok(bytes / BLOCK_BYTES) } else { Err(violation!("interface: {bytes} is no multiple of a block")) }
+    if bytes % BLOCK_BYTES == 0 { Ok(bytes / BLOCK_BYTES) } else { Err(violation!("interface: {bytes} is not a multiple of a block")) }
 }

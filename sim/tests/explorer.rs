@@ -1,16 +1,16 @@
-//! The explorer finds nothing in a few runs, replays to the letter, and does notice a device that forgets what it was told to keep.
+//! The explorer finds nothing in a few runs, replays exactly, and does notice a device that forgets what it acknowledged.
 
 use fastrand::Rng;
 use onefold_engine::format::CommitMode;
 use onefold_sim::explore::Explorer;
+use onefold_sim::faulty_device::ForgetfulDevice;
 use onefold_sim::machine::open_engine;
 use onefold_sim::options::{Modes, Shape};
 use onefold_sim::prepare::{Prepared, quiet_options};
-use onefold_sim::sin::ForgetfulDevice;
 use onefold_sim::world::World;
 use std::rc::Rc;
 
-/// Runs enough to meet each kind of run.
+/// The number of runs: enough to meet each kind of run.
 const RUNS: u64 = 12;
 
 #[test]
@@ -58,7 +58,7 @@ fn a_forgetful_device_is_noticed(mode: CommitMode) {
     let mut rng = Rng::with_seed(3);
     let machine = open_engine(&prepared.disk, &setting, &mut rng).expect("a volume");
     let mut world = World::new(setting.clone(), prepared.disk.clone(), prepared.oracle.clone(), machine, rng.fork());
-    world.sin = Some(Box::new(ForgetfulDevice));
+    world.device_fault = Some(Box::new(ForgetfulDevice));
     let first = setting.stretches[0].0;
     let write = world.client.write(first, &[onefold_sim::content::pattern("kept")], false, &mut world.oracle);
     world.send(write).expect("a write");

@@ -1,4 +1,6 @@
-//! The four cases of the paper's Figure 1 (OrderMergeDedup section 2.1): in which order the device is asked for what, on the real engine.
+//! The four cases of the paper's Figure 1 (OrderMergeDedup section 2.1): the order of device operations of the real engine.
+//!
+//! Nothing is delayed (delay 0, strong persistence), so that the position of the non-critical writes is visible.
 
 use onefold_sim::counts::figure1;
 

@@ -17,7 +17,7 @@ fn open(device: &Device, settings: Settings) -> Scene {
     Scene::open(device.clone(), device.superblock(), Order::FirstFirst, settings, Box::new(|_, _| false))
 }
 
-/// Point 13. A large discard is many commits, so that nobody waits long for one of them, and what they unlink stays within the memory.
+/// Point 13. A large discard takes many commits, so that nothing waits long for one of them, and what they unlink fits the memory.
 #[test]
 fn a_large_discard_is_many_commits() {
     let mut scene = Scene::new(128 << 20, &Wish::default(), Order::FirstFirst, settings(Persistence::Weak));
@@ -27,13 +27,13 @@ fn a_large_discard_is_many_commits() {
     let limit = scene.accountant.limit(Part::Dirty);
     let pages = blocks.div_ceil(Region::Map.entries_per_page());
     scene.ask(Op::Discard, 0, blocks, None);
-    let flushes = scene.flush().iter().filter(|told| *told == "flush").count() as u64;
+    let flushes = scene.flush().iter().filter(|operations| *operations == "flush").count() as u64;
     assert!(flushes >= pages / 5, "{pages} map pages, {flushes} flushes");
     assert!(scene.accountant.peak(Part::Dirty) <= 2 * limit, "{} of {limit} bytes", scene.accountant.peak(Part::Dirty));
 }
 
-/// Point 14. What a commit cannot unmap any more lies on pages that it writes anyway: then nothing is put off, and no one waits for a commit
-/// that has nothing to do.
+/// Point 14. The part of a discard that one commit leaves lies on pages that it writes anyway: then nothing is deferred, and no flush waits
+/// for a commit that has nothing to do.
 #[test]
 fn a_flush_is_answered_where_the_rest_of_a_discard_is_composed_anyway() {
     let settings = Settings { commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
@@ -48,7 +48,7 @@ fn a_flush_is_answered_where_the_rest_of_a_discard_is_composed_anyway() {
     }
 }
 
-/// Point 10. A reclaim is chosen, its pages come at some moment while the volume closes: nothing is left behind the clean flag.
+/// Point 10. A reclaim is chosen, and its pages arrive at some moment while the volume closes: nothing remains after the clean flag.
 #[test]
 fn a_reclaim_whose_pages_come_while_the_volume_closes_leaves_nothing_behind() {
     const MIB: u64 = 1 << 20;
@@ -56,7 +56,7 @@ fn a_reclaim_whose_pages_come_while_the_volume_closes_leaves_nothing_behind() {
     let mut scene = Scene::new(128 * MIB, &wish, Order::FirstFirst, settings(Persistence::Weak));
     let blocks = scene.engine.geometry().logical_blocks;
     (0..blocks).for_each(|i| drop(scene.write(i, 1_000_000 + i)));
-    // Granules whose pages the refill of the index, newest first, has long let go of when it ends.
+    // The index rebuild, which begins with the newest, has freed the pages of these granules long before it ends.
     let from = blocks / 10 * 8;
     scene.ask(Op::Discard, from, 400, None);
     let device = scene.close();
@@ -73,7 +73,7 @@ fn a_reclaim_whose_pages_come_while_the_volume_closes_leaves_nothing_behind() {
         scene.feed(Event::Close);
         scene.go_on(things);
         late += u64::from(!scene.closed && scene.engine.phase() == "closing");
-        scene.let_go();
+        scene.release();
         scene.rest();
         assert!(scene.closed && scene.device.superblock().clean, "{}", scene.engine.phase());
         assert_eq!(scene.findings(), [], "the pages came after {things} completions");
@@ -81,7 +81,7 @@ fn a_reclaim_whose_pages_come_while_the_volume_closes_leaves_nothing_behind() {
     assert!(late > 3, "the pages came while it closed, in {late} of 60");
 }
 
-/// Point 11. The only free blocks are being discarded: a writer waits for that, and is not told that the volume is full.
+/// Point 11. The only free blocks are being discarded: a writer waits for that, and does not get the error that the volume is full.
 #[test]
 fn a_writer_waits_for_free_blocks_that_are_being_discarded() {
     let settings = Settings { discard_batch_blocks: 1, ..settings(Persistence::Strong) };
@@ -93,12 +93,12 @@ fn a_writer_waits_for_free_blocks_that_are_being_discarded() {
     scene.hold = Box::new(|event, _| matches!(event, Event::Discarded { .. }));
     let waits = (0..2 * reserve).find(|i| !scene.write(*i, 2_000_000 + i).contains(&"answer".to_owned()));
     assert!(waits.is_some() && scene.held() > 0, "every write found a block");
-    scene.let_go();
+    scene.release();
     scene.rest();
     assert!(scene.answers.iter().all(|reply| matches!(reply, Reply::Done)), "{:?}", scene.answers.last());
 }
 
-/// Point 12. A refs page is written early with an open epoch's increment, leaves the memory, and comes back before the commit: the commit
+/// Point 12. A refs page is written early with an open epoch's increment, is evicted, and is read again before the commit: the commit
 /// flushes before it writes the link.
 #[test]
 fn a_commit_relies_on_a_refs_page_that_left_and_came_back() {
@@ -110,23 +110,23 @@ fn a_commit_relies_on_a_refs_page_that_left_and_came_back() {
     (0..written).for_each(|i| drop(scene.write(i * apart, first + i)));
     let device = scene.close();
 
-    // Without reads for names the refill of the index does not wait for counts.
+    // Without reads for fingerprints, the index rebuild does not wait for counts.
     let weak = Settings { refill_reads_per_second: 0, ..settings(Persistence::Weak) };
     let delayed = Settings { noncritical_delay_ms: 10, commit_period_ms: 3_600_000, ..weak };
     let geometry = device.superblock().geometry;
     let newest = geometry.page_at(PageId { region: Region::Refs, index: 2 });
-    // The scan begins with the newest page and comes to the oldest when that lets it.
+    // The scan begins with the newest page and continues to the oldest when that page allows it.
     let hold = Box::new(move |event: &Event, (_, at)| matches!(event, Event::Read { .. }) && at == newest);
     let mut scene = Scene::open(device.clone(), device.superblock(), Order::FirstFirst, delayed, hold);
     assert_eq!(scene.held(), 1, "the scan waits");
-    let told = scene.write(1, first);
-    assert_eq!(told, ["answer", "refs P0: 3"], "written early, with no flush after it");
+    let operations = scene.write(1, first);
+    assert_eq!(operations, ["answer", "refs P0: 3"], "written early, with no flush after it");
     let reads = scene.device.tally.read[Class::Refs as usize].commands;
     for i in (1..written).step_by(16) {
         scene.ask(Op::Read, i * apart, 1, None);
         scene.rest();
     }
-    scene.let_go();
+    scene.release();
     scene.rest();
     assert_eq!(
         scene.device.tally.read[Class::Refs as usize].commands,
@@ -136,24 +136,30 @@ fn a_commit_relies_on_a_refs_page_that_left_and_came_back() {
     assert_eq!(scene.flush(), ["flush", "map L1: P0", "flush", "answer"]);
 }
 
-/// Point 16. A write is overtaken by zeroes with FUA before its content has arrived: when it is acknowledged, something in the ring says what
-/// its block is, although the zeroes are not acknowledged yet.
+/// Point 16. A write is overtaken by zeroes with FUA before its content has arrived: when it is acknowledged, an entry of the
+/// acknowledgement journal gives its block, although the zeroes are not acknowledged yet.
 #[test]
 fn a_write_that_zeroes_have_overtaken_is_acknowledged_with_a_promise() {
     let settings = Settings { keeps_promises: true, commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
     let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
     scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Written { .. }) && class == Class::Data);
     scene.write(3, 100);
-    assert_eq!(scene.held(), 1, "the content is on its way");
+    assert_eq!(scene.held(), 1, "the content is being written");
     scene.ask_fua(Op::WriteZeroes, 3, 1, None, true);
-    assert!(!scene.told.contains(&"answer".to_owned()), "neither is answered: {:?}", scene.told);
-    scene.let_go();
+    assert!(!scene.operations.contains(&"answer".to_owned()), "neither is answered: {:?}", scene.operations);
+    scene.release();
     scene.rest();
-    let at = |what: &str| scene.told.iter().position(|told| told.starts_with(what)).unwrap_or_else(|| panic!("{what}: {:?}", scene.told));
-    assert!(at("ring Unmap") < at("answer"), "{:?}", scene.told);
+    let at = |what: &str| {
+        scene
+            .operations
+            .iter()
+            .position(|operations| operations.starts_with(what))
+            .unwrap_or_else(|| panic!("{what}: {:?}", scene.operations))
+    };
+    assert!(at("ring Unmap") < at("answer"), "{:?}", scene.operations);
 }
 
-/// Point 18. On a full volume writes wait until a read has ended, more of them than are let in at once: all are answered in the end.
+/// Point 18. On a full volume, more writes than are admitted at once wait until a read has ended: all are answered in the end.
 #[test]
 fn writes_behind_those_that_find_no_space_are_answered() {
     let wish = Wish { logical_blocks: Some(20_000), reserve_blocks: None, guard: false };
@@ -169,36 +175,36 @@ fn writes_behind_those_that_find_no_space_are_answered() {
     let (held, answers) = (scene.held(), scene.answers.len());
     (0..100).for_each(|i| drop(scene.write(first + i, 2_000_000 + i)));
     assert!(held == 1 && scene.answers.len() == answers, "they wait for the read");
-    scene.let_go();
+    scene.release();
     scene.rest();
     assert_eq!(scene.answers.len(), answers + 101);
 }
 
-/// Point 19. A content that a block holds already is written again and again, and nobody flushes: nothing is promised that no commit would
-/// make durable, so the ring does not fill for ever.
+/// Point 19. A content that a block holds already is written again and again without a flush: nothing is promised that no commit would make
+/// durable, so the acknowledgement journal does not fill forever.
 #[test]
-fn what_changes_nothing_does_not_fill_the_ring() {
+fn what_changes_nothing_does_not_fill_the_journal() {
     let settings = Settings { keeps_promises: true, ring_records_max: 16, ..settings(Persistence::Weak) };
     let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
     scene.write(3, 100);
     scene.flush();
     for times in 1..=40 {
-        let told = scene.write(3, 100);
-        assert_eq!(told, ["answer"], "the {times}th time");
+        let operations = scene.write(3, 100);
+        assert_eq!(operations, ["answer"], "the {times}th time");
     }
-    // And while the epoch that has it commits, held back in its last flush.
+    // The same holds while the epoch with the content commits and its last flush is delayed.
     scene.write(4, 200);
     scene.hold = Box::new(|event, _| matches!(event, Event::Flushed { .. }));
     scene.flush();
     (0..40).for_each(|_| drop(scene.write(4, 200)));
-    scene.let_go();
+    scene.release();
     scene.rest();
     assert_eq!(scene.answers.len(), 40 + 40 + 4, "all are answered");
     assert!(scene.write(5, 300).contains(&"answer".to_owned()), "and a write that changes something");
 }
 
-/// Point 20. A large discard is acknowledged, and its commit puts the rest of it off: what is put off is promised for the next epoch before
-/// the promises of this one go, so a kill between the two commits brings nothing back.
+/// Point 20. A large discard is acknowledged, and its commit defers a part of it: that part is promised for the next epoch before the
+/// promises of this one are dropped, so a kill between the two commits brings nothing back.
 #[test]
 fn what_is_put_off_of_a_discard_is_promised_again() {
     let settings = Settings { keeps_promises: true, memory_bytes: 2 << 20, ..settings(Persistence::Weak) };
@@ -206,30 +212,30 @@ fn what_is_put_off_of_a_discard_is_promised_again() {
     let mut scene = Scene::new(32 << 20, &wish, Order::FirstFirst, settings);
     (0..200).for_each(|page| drop(scene.write(page * 800, 100)));
     scene.flush();
-    scene.told.clear();
+    scene.operations.clear();
     scene.ask(Op::Discard, 0, 200 * 800, None);
     scene.rest();
-    let last_map = scene.told.iter().rposition(|told| told.starts_with("map")).expect("it is committed");
+    let last_map = scene.operations.iter().rposition(|operations| operations.starts_with("map")).expect("it is committed");
     // Each commit flushes once: nothing is linked.
-    let commits = 1 + scene.told[..last_map].iter().filter(|told| *told == "flush").count();
-    let promised = scene.told.iter().filter(|told| told.starts_with("ring Unmap")).count();
-    assert!(commits > 1 && promised == commits, "{promised} promises, {commits} commits: {:?}", scene.told);
+    let commits = 1 + scene.operations[..last_map].iter().filter(|operations| *operations == "flush").count();
+    let promised = scene.operations.iter().filter(|operations| operations.starts_with("ring Unmap")).count();
+    assert!(commits > 1 && promised == commits, "{promised} promises, {commits} commits: {:?}", scene.operations);
 }
 
-/// Point 21. A block has rotted on the device, and is overwritten while it is being read: nobody knows any more what it should hold. What
-/// was read is not handed out unseen; the read begins again, and finds what the LBN means now.
+/// Point 21. A block has rotted on the device, and is overwritten while it is being read, so its expected content is unknown. The result is
+/// not returned unverified: the read begins again, and finds the LBN's present content.
 #[test]
 fn a_read_of_a_block_that_is_overwritten_meanwhile_is_verified() {
     let settings = Settings { commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
     let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
-    let told = scene.write(3, 100);
-    let pbn = told.iter().find_map(|told| told.strip_prefix("content P")).expect("it is new").parse().expect("a number");
+    let operations = scene.write(3, 100);
+    let pbn = operations.iter().find_map(|operations| operations.strip_prefix("content P")).expect("it is new").parse().expect("a number");
     scene.rot(Pbn(pbn), 200);
     scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Read { .. }) && class == Class::Data);
     scene.ask(Op::Read, 3, 1, None);
     assert_eq!(scene.held(), 1, "it comes from the device");
     scene.write(3, 300);
-    scene.let_go();
+    scene.release();
     scene.rest();
     let Some(Reply::Data(segments)) = scene.answers.last() else { panic!("{:?}", scene.answers) };
     let [Segment::Data { slice, .. }] = &segments[..] else { panic!("{segments:?}") };

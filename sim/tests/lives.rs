@@ -1,4 +1,5 @@
-//! What explored lives are made of, as `docs/testing.md` says it: each setting, and each operation, with the values that some life has.
+//! The composition of explored lives, as `docs/testing.md` documents it: each setting, and each operation, with the values that occur in
+//! some life.
 
 use fastrand::Rng;
 use onefold_engine::format::CommitMode;
@@ -10,17 +11,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 const DRAWS: u64 = 4000;
-/// More values than this are told by the least and the most.
+/// The number of values above which only the smallest and the largest are listed.
 const VALUES_MAX: usize = 8;
 
-/// Settings of which every life has the same, and why that is enough.
+/// Settings that have the same value in every life, and the reason why that is enough.
 const ONE_VALUE: [(&str, &str); 3] = [
-    ("carrier_slots_max", "fewer are for `onefold-sim codecs`; lives fill carriers by as many as they have"),
-    ("promises_lost", "true where the ring of the last life was lost (`sim/src/life.rs`)"),
-    ("read_only", "true in openings that only look, between two lives (`sim/src/life.rs`)"),
+    ("carrier_slots_max", "only `onefold-sim codecs` uses fewer; lives fill carriers with as many as fit"),
+    ("promises_lost", "true if the acknowledgement journal of the last life was lost (`sim/src/life.rs`)"),
+    ("read_only", "true in read-only openings between two lives (`sim/src/life.rs`)"),
 ];
 
-/// The fields of some settings, in their order, with what is shown of each.
+/// Lists the fields of some settings, in their order, with the shown value of each.
 fn fields(settings: &Settings) -> Vec<(String, String)> {
     let shown = format!("{settings:#?}");
     let field = |line: &str| {
@@ -31,7 +32,7 @@ fn fields(settings: &Settings) -> Vec<(String, String)> {
     fields
 }
 
-/// How often a mix has an operation, parts of blocks apart.
+/// Returns the weight of an operation in a mix, excluding parts of blocks.
 const fn weight(mix: &Mix, op: Op) -> u32 {
     match op {
         Op::Read => mix.read,
@@ -47,7 +48,7 @@ fn drawn() -> Vec<(Kind, Options)> {
     modes.into_iter().flat_map(|modes| (0..DRAWS).map(move |seed| Kind::draw(modes, &mut Rng::with_seed(seed)))).collect()
 }
 
-fn told(values: &BTreeSet<(u64, String)>) -> String {
+fn listed(values: &BTreeSet<(u64, String)>) -> String {
     let names: Vec<&str> = values.iter().map(|(_, value)| value.as_str()).collect();
     match names[..] {
         [first, .., last] if names.len() > VALUES_MAX => format!("{first} to {last}"),
@@ -55,12 +56,12 @@ fn told(values: &BTreeSet<(u64, String)>) -> String {
     }
 }
 
-/// The table, and what is wrong with it.
+/// Returns the table, and a list of what is wrong with it.
 fn table() -> (String, Vec<String>) {
     let drawn = drawn();
     let mut seen: BTreeMap<String, BTreeSet<(u64, String)>> = BTreeMap::new();
     for (name, value) in drawn.iter().flat_map(|(_, options)| fields(&options.settings)) {
-        // Numbers in their order.
+        // Numbers are sorted by value.
         seen.entry(name).or_default().insert((value.parse().unwrap_or_default(), value));
     }
     let (mut table, mut wrong) = ("| setting | default of the engine | in explored lives |\n|---|---|---|\n".to_owned(), Vec::new());
@@ -68,12 +69,12 @@ fn table() -> (String, Vec<String>) {
         let values = &seen[&name];
         let why = ONE_VALUE.iter().find(|(setting, _)| *setting == name).map(|(_, why)| *why);
         match (values.len(), why) {
-            (1, None) => wrong.push(format!("{name} is the same in every life, and nothing says why")),
-            (2.., Some(_)) => wrong.push(format!("{name} differs between lives: it is no exception any more")),
+            (1, None) => wrong.push(format!("{name} is the same in every life, without a reason")),
+            (2.., Some(_)) => wrong.push(format!("{name} differs between lives: it is not an exception any more")),
             _ => {}
         }
         let because = why.map(|why| format!("; {why}")).unwrap_or_default();
-        writeln!(table, "| `{name}` | {default} | {}{because} |", told(values)).unwrap();
+        writeln!(table, "| `{name}` | {default} | {}{because} |", listed(values)).unwrap();
     }
     table.push_str("\n| operation | its share of requests in kinds of runs that have it, in hundredths |\n|---|---|\n");
     for op in [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes] {

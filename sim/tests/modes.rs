@@ -1,5 +1,4 @@
-//! Faults where a volume goes from one commit mode to the other, and where a log has little room: each as a small scene that shows it
-//! (docs/log.md).
+//! Faults of a change from one commit mode to the other, and of a log with little room: each as a small scene that shows it (docs/log.md).
 
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{CommitMode, Geometry, Superblock, Wish};
@@ -24,12 +23,12 @@ fn new(commit_mode: CommitMode) -> Scene {
     Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings(commit_mode))
 }
 
-/// The volume on a device as it is: all that was sent has arrived, and nothing was closed.
+/// Opens the volume on a device in its present state: all writes have arrived, and nothing was closed.
 fn open(device: &Device, settings: Settings, hold: Hold) -> Scene {
     Scene::open(device.clone(), device.superblock(), Order::FirstFirst, settings, hold)
 }
 
-/// A block's content.
+/// Reads a block's content.
 fn read(scene: &mut Scene, lbn: u64) -> u64 {
     scene.ask(Op::Read, lbn, 1, None);
     scene.rest();
@@ -46,7 +45,8 @@ fn is_over(scene: &Scene) -> bool {
     scene.notices.iter().any(|notice| matches!(notice, Notice::Recounted { .. }))
 }
 
-/// A crash in `ordered` takes the bit of a page that no live record touches: under a log too it is written once more, and not blank afterwards.
+/// After a crash in `ordered` a page that no live record changes has lost its bit: a log also writes it once more, and it is not blank
+/// afterwards.
 #[test]
 fn a_page_whose_bit_a_crash_took_is_not_blank_after_a_recount_with_a_log() {
     let mut scene = new(CommitMode::Ordered);
@@ -60,25 +60,26 @@ fn a_page_whose_bit_a_crash_took_is_not_blank_after_a_recount_with_a_log() {
     assert_eq!(scene.findings(), []);
 }
 
-/// What a recount lowered under a log is not durable yet: a crash has to find that garbage is possible, for none sets it in this mode.
+/// Counts that a recount lowered under a log are not durable yet: after a crash garbage has to be possible, because a crash in this mode
+/// does not set it.
 #[test]
 fn garbage_stays_possible_until_what_a_recount_lowered_is_durable() {
     let mut scene = new(CommitMode::Ordered);
     scene.write(3, 100);
-    // Counted, and never linked.
+    // The block is counted, but never linked.
     scene.hold = Box::new(|event, _| matches!(event, Event::Flushed { .. }));
     scene.flush();
     let is_refs: fn(&Event, (Class, _)) -> bool = |event, (class, _)| matches!(event, Event::Written { .. }) && class == Class::Refs;
     let mut scene = open(&scene.device, settings(CommitMode::Log), Box::new(is_refs));
     assert!(scene.notices.contains(&Notice::Recounted { blocks: 2 }), "{:?}", scene.notices);
-    assert!(scene.held() > 0, "the lowered page is on its way");
+    assert!(scene.held() > 0, "the lowered page is being written");
     assert!(scene.device.superblock().garbage_possible);
-    scene.let_go();
+    scene.release();
     scene.rest();
     assert!(!scene.device.superblock().garbage_possible && scene.device.superblock().is_log_live());
 }
 
-/// A clean close had interrupted a recount; garbage of a crash since then may lie before that place.
+/// A clean close had interrupted a recount; garbage of a later crash may precede that place.
 #[test]
 fn a_crash_in_mode_ordered_has_the_recount_begin_again_under_a_log() {
     let mut scene = new(CommitMode::Ordered);
@@ -93,7 +94,8 @@ fn a_crash_in_mode_ordered_has_the_recount_begin_again_under_a_log() {
     assert_eq!((superblock.garbage_possible, superblock.recount_position.0), (true, 0));
 }
 
-/// Pages of a log hold what is committed, so a recount compares them at any moment: it neither waits for a commit nor begins checkpoints.
+/// Pages of a log hold what is committed, so a recount can compare them at any moment: it neither waits for a commit nor begins
+/// checkpoints.
 #[test]
 fn a_recount_goes_on_while_an_epoch_commits_in_the_log() {
     let mut scene = new(CommitMode::Ordered);
@@ -110,7 +112,7 @@ fn a_recount_goes_on_while_an_epoch_commits_in_the_log() {
     assert!(is_over(&scene) && scene.held() == 1, "{:?}", scene.notices);
 }
 
-/// A volume whose log is live and is emptied by an opening in `ordered`, in which commands fail.
+/// Makes a volume whose live log is emptied by an opening in `ordered`, in which commands fail.
 fn emptied_failing(fails: Hold) -> Scene {
     let mut scene = new(CommitMode::Log);
     scene.write(3, 100);
@@ -122,7 +124,7 @@ fn emptied_failing(fails: Hold) -> Scene {
     scene
 }
 
-/// The device fails while the log is emptied: the volume is read-only, and answers reads.
+/// The device fails while the log is emptied: the volume becomes read-only, and answers reads.
 #[test]
 fn an_opening_that_empties_a_log_serves_reads_where_a_write_fails() {
     let mut scene = emptied_failing(Box::new(|event, (class, _)| matches!(event, Event::Written { .. }) && class == Class::Map));
@@ -139,7 +141,7 @@ fn an_opening_that_empties_a_log_serves_reads_where_a_flush_fails() {
     assert_eq!(read(&mut scene, 3), 100);
 }
 
-/// A page cannot be read that a record of the log changes: it is read-only, and what lies elsewhere is answered.
+/// A page that a record of the log changes cannot be read: the volume becomes read-only, and other places are answered.
 #[test]
 fn an_opening_that_empties_a_log_does_not_wait_for_a_page_that_cannot_be_read() {
     let mut scene = emptied_failing(Box::new(|event, (class, _)| matches!(event, Event::Read { .. }) && class == Class::Map));
@@ -151,7 +153,7 @@ fn an_opening_that_empties_a_log_does_not_wait_for_a_page_that_cannot_be_read() 
     assert!(matches!(scene.answers.last(), Some(Reply::Data(_))), "{:?}", scene.answers);
 }
 
-/// All free blocks are counted by an epoch that a crash in `ordered` cut off: a log finds no place, and the volume serves without one.
+/// All free blocks are counted by an epoch that a crash in `ordered` interrupted: a log finds no place, and the volume serves without one.
 #[test]
 fn a_volume_without_a_free_block_opens_without_a_log() {
     let wish = Wish { logical_blocks: Some(20_000), reserve_blocks: None, guard: false };
@@ -171,13 +173,13 @@ fn a_volume_without_a_free_block_opens_without_a_log() {
     assert!(scene.notices.contains(&Notice::NoRoomForLog), "{:?}", scene.notices);
     assert!(!scene.device.superblock().is_log_live());
     assert_eq!(read(&mut scene, 0), 1_000_000);
-    // The recount has given the blocks back, so the next time there is room.
+    // The recount has freed the blocks, so the next time there is room.
     let device = scene.close();
     let scene = open(&device, settings(CommitMode::Log), nothing());
     assert!(!scene.notices.contains(&Notice::NoRoomForLog) && scene.device.superblock().is_log_live());
 }
 
-/// A tiny thin volume, filled until no block is left but the reserve.
+/// Makes a tiny thin volume, filled until only the reserve is left.
 fn filled(reserve_blocks: u64) -> Device {
     let wish = Wish { logical_blocks: Some(2500), reserve_blocks: Some(reserve_blocks), guard: false };
     let geometry = Geometry::plan_tiny(Bytes(62 * BLOCK_BYTES), &wish).expect("the device is large enough");
@@ -192,9 +194,9 @@ fn filled(reserve_blocks: u64) -> Device {
     scene.close()
 }
 
-/// There are two free blocks; all others are kept by their fingerprint alone. A log of two places has no room for the records that take those away.
+/// There are two free blocks; only fingerprints refer to all others. A log of two places has no room for the records that remove those.
 #[test]
-fn a_volume_with_two_free_blocks_does_not_say_that_it_is_full_while_fingerprints_keep_the_others() {
+fn a_volume_with_two_free_blocks_is_not_full_while_fingerprints_keep_the_others() {
     let device = filled(2);
     let mut scene = open(&device, settings(CommitMode::Ordered), nothing());
     scene.ask(Op::Discard, 0, 2500, None);
@@ -205,8 +207,8 @@ fn a_volume_with_two_free_blocks_does_not_say_that_it_is_full_while_fingerprints
     assert!(scene.answers.iter().all(|answer| matches!(answer, Reply::Done)), "{:?}", scene.answers);
 }
 
-/// No block is free but the log's own, and one opening after another is cut off: each takes a place for its closing unit, until none is named. What
-/// is committed after that is found.
+/// No block is free except the log's own, and one opening after another is interrupted: each takes a place for its closing unit, until none
+/// is named. What is committed after that is found.
 #[test]
 fn a_log_that_is_closed_again_and_again_without_a_free_block_goes_on() {
     let device = filled(3);
@@ -228,8 +230,9 @@ fn a_log_that_is_closed_again_and_again_without_a_free_block_goes_on() {
     assert_eq!([0, 2, 3].map(|lbn| read(&mut scene, lbn)), [1001, 1001, 1003]);
 }
 
-/// A write of some sectors has read what lies under them, and the whole is compared with a stored block, in a unit; meanwhile its LBN is overwritten, and
-/// overwritten again. The block that it meant is not given to the last of these, or the write would take it for what it has read.
+/// A write of some sectors has read the rest of its block, and the whole is compared with a stored block, in a unit; meanwhile its LBN is
+/// overwritten twice. The block that it referred to must not be given to the last of these writes, because the first write would take that
+/// content for what it has read.
 #[test]
 fn what_lies_under_a_write_of_sectors_is_kept_while_the_whole_is_compared() {
     let settings = Settings { compression: Compression::Carriers, ..settings(CommitMode::Log) };
@@ -238,11 +241,11 @@ fn what_lies_under_a_write_of_sectors_is_kept_while_the_whole_is_compared() {
         let mut scene = open(&filled(40), settings.clone(), nothing());
         scene.ask(Op::Discard, 0, 2500, None);
         scene.flush();
-        // What is compared, in a unit.
+        // This is the content to compare with, in a unit.
         scene.write(20, 7);
         scene.write_sectors(20, 0..2, 8);
         scene.flush();
-        // Opened again, it is known, and not in memory.
+        // After another opening it is known, but not in memory.
         let mut scene = open(&scene.device, settings.clone(), nothing());
         scene.rest();
         let before = scene.answers.len();
@@ -256,7 +259,7 @@ fn what_lies_under_a_write_of_sectors_is_kept_while_the_whole_is_compared() {
             scene.flush();
             scene.write(under, 100 + i);
         }
-        scene.let_go();
+        scene.release();
         scene.rest();
         let (found, stored) = (read(&mut scene, under), read(&mut scene, 20));
         assert!(found != stored, "overwritten {overwritten} times, and all is gone");

@@ -1,9 +1,9 @@
-//! Each named mutant fits the code, line by line: a patch that applies somewhere near breaks something else than it says, or nothing.
+//! Each named mutant fits the code, line by line: a patch that applies elsewhere would break something else, or nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The lines that a patch expects to find side by side, and where.
+/// The consecutive lines that a patch expects to find, and their file.
 struct Hunk {
     file: String,
     found: Vec<String>,

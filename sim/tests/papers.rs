@@ -1,4 +1,4 @@
-//! The papers' report over one small recorded trace: what it writes, and how it ends.
+//! The papers' report over one small recorded trace: its content, and the result of the command.
 
 use onefold_sim::papers::report::{Options, report};
 use onefold_sim::papers::targets::WRITE_RATIOS;
@@ -15,7 +15,7 @@ fn options(out: &Path, only: &str) -> Options {
     Options { out: out.to_path_buf(), traces, recorded, only: vec![only.to_owned()], schemes: Vec::new(), threads: 2 }
 }
 
-/// A directory that goes away again.
+/// A directory that is removed when it is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -32,7 +32,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Names of the elements that are open at the end, or an end without its beginning.
+/// Fails with the names of the elements that are open at the end, or with an end tag without its start tag.
 fn unbalanced(html: &str) -> Result<(), String> {
     const VOID: [&str; 2] = ["meta", "br"];
     let mut open = Vec::new();
@@ -54,7 +54,7 @@ fn unbalanced(html: &str) -> Result<(), String> {
     if open.is_empty() { Ok(()) } else { Err(format!("open at the end: {open:?}")) }
 }
 
-/// Values of attributes named so.
+/// Returns the values of the attributes with this name.
 fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
     let needle = format!(" {name}=\"");
     html.split(&needle).skip(1).filter_map(|rest| rest.split('"').next()).collect()
@@ -112,7 +112,7 @@ fn the_report_of_one_trace_is_whole() {
         json["against_published"].as_array().expect("rows").iter().filter_map(|r| r["verdict"].as_str()).collect();
     assert!(verdicts.contains("not measured") && verdicts.contains("stand-in"), "{verdicts:?}");
 
-    // The same results, held against what cannot be reached.
+    // Judge the same results by a target that cannot be reached.
     let impossible = report(&options, &[(TRACE, 0.1)]).expect("it can be written");
     let missed = impossible.iter().find(|t| t.name == "ordered-weak-05_vehicle").expect("it is judged");
     assert!(!missed.holds && missed.to_string().contains("MISSED") && missed.to_string().contains("client units"), "{missed}");

@@ -1,4 +1,5 @@
-//! What is promised in mode `log`, and what the next server makes of it, as small scenes (docs/ordering.md, docs/decisions/0076-promises-with-content.md).
+//! The promises of mode `log`, and how the next server keeps them, as small scenes (docs/ordering.md,
+//! docs/decisions/0076-promises-with-content.md).
 
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::format::{CommitMode, Wish};
@@ -18,12 +19,12 @@ fn scene(ring_contents_max: u64) -> Scene {
     Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings(ring_contents_max))
 }
 
-/// The next server, after a kill of this one: what stands in the ring is recalled.
+/// Opens the next server after a kill of this one: it replays the acknowledgement journal.
 fn next(scene: &Scene, fails: scene::Hold) -> Scene {
-    recalling(scene.device.clone(), settings(16), fails, scene.ring.iter().map(|promise| promise.what.clone()).collect())
+    replaying(scene.device.clone(), settings(16), fails, scene.journal.iter().map(|promise| promise.what.clone()).collect())
 }
 
-fn recalling(device: Device, settings: Settings, fails: scene::Hold, promises: Vec<Promised>) -> Scene {
+fn replaying(device: Device, settings: Settings, fails: scene::Hold, promises: Vec<Promised>) -> Scene {
     let superblock = device.superblock();
     let mut next = Scene::before_opening(device, superblock, Order::FirstFirst, settings);
     next.fails = fails;
@@ -43,8 +44,11 @@ fn read(scene: &mut Scene, lbn: u64) -> Option<u64> {
     }
 }
 
-fn kinds(told: &[String]) -> Vec<&str> {
-    told.iter().map(|what| what.split([' ', '{']).take(if what.starts_with("ring") { 2 } else { 1 }).last().expect("a word")).collect()
+fn kinds(operations: &[String]) -> Vec<&str> {
+    operations
+        .iter()
+        .map(|what| what.split([' ', '{']).take(if what.starts_with("ring") { 2 } else { 1 }).last().expect("a word"))
+        .collect()
 }
 
 fn none() -> scene::Hold {
@@ -55,7 +59,7 @@ fn none() -> scene::Hold {
 fn what_is_held_back_is_acknowledged_before_anything_is_written() {
     let mut scene = scene(16);
     assert_eq!(kinds(&scene.write(3, 103)), ["Content", "answer"]);
-    // Its duplicate too: the block that it means is nowhere yet.
+    // Its duplicate does too: the block that it refers to is not written yet.
     assert_eq!(kinds(&scene.write(4, 103)), ["Content", "answer"]);
     let mut after = next(&scene, none());
     assert_eq!((read(&mut after, 3), read(&mut after, 4)), (Some(103), Some(103)));
@@ -68,13 +72,13 @@ fn a_slot_is_named_once_its_carrier_is_durable() {
     scene.write(3, 103);
     scene.hold = Box::new(|event, _| matches!(event, Event::Flushed { .. }));
     scene.flush();
-    // Its carrier is written, and may yet fall.
+    // Its carrier is written, but may still be lost.
     assert_eq!(kinds(&scene.write(4, 103)), ["Content", "answer"]);
-    scene.let_go();
+    scene.release();
     scene.rest();
-    let told = scene.write(5, 103);
-    assert_eq!(kinds(&told), ["Link", "answer"]);
-    assert!(!told[0].contains("slot: 0"), "{told:?}");
+    let operations = scene.write(5, 103);
+    assert_eq!(kinds(&operations), ["Link", "answer"]);
+    assert!(!operations[0].contains("slot: 0"), "{operations:?}");
     let mut after = next(&scene, none());
     assert_eq!([3, 4, 5].map(|lbn| read(&mut after, lbn)), [Some(103); 3]);
     assert!(after.findings().is_empty());
@@ -85,11 +89,11 @@ fn content_that_finds_no_room_in_the_ring_is_acknowledged_when_it_is_on_the_devi
     let mut scene = scene(4);
     assert_eq!(kinds(&scene.write(3, 103)), ["Content", "answer"]);
     assert_eq!(kinds(&scene.write(4, 104)), ["Content", "answer"]);
-    // New content goes to its own block.
+    // New content is written to its own block.
     assert_eq!(kinds(&scene.write(5, 105)), ["content", "Link", "answer"]);
-    // Of what is held back there is no block to name: its epoch is committed.
-    let told = scene.write(6, 103);
-    assert_eq!(kinds(&told), ["log", "flush", "answer"]);
+    // Deferred content has no block to name: its epoch is committed.
+    let operations = scene.write(6, 103);
+    assert_eq!(kinds(&operations), ["log", "flush", "answer"]);
     assert_eq!(kinds(&scene.write(7, 107)), ["Content", "answer"], "the ring has room again");
 }
 
@@ -105,15 +109,15 @@ fn what_dies_in_its_epoch_is_not_written_though_it_was_promised() {
     assert!(after.findings().is_empty());
 }
 
-/// An epoch is durable, and its server did not live to say so: what it promised is where its LBNs point to.
+/// An epoch is durable, but its server did not live to report it: what it promised is where its LBNs point to.
 #[test]
 fn what_is_durable_already_is_not_written_again() {
     let mut scene = scene(16);
     scene.write(3, 103);
     scene.write(4, 104);
-    let standing = scene.ring.clone();
+    let in_force = scene.journal.clone();
     scene.flush();
-    scene.ring = standing;
+    scene.journal = in_force;
     let mut after = next(&scene, none());
     assert_eq!(after.engine.stats().ledger.new_blocks, 0);
     assert_eq!((read(&mut after, 3), read(&mut after, 4)), (Some(103), Some(104)));
@@ -124,7 +128,7 @@ fn what_is_durable_already_is_not_written_again() {
 fn a_server_that_cannot_commit_what_it_recalls_answers_nothing() {
     let mut scene = scene(16);
     scene.write(3, 103);
-    // The closing unit is the first write of the log, what is recalled the second.
+    // The closing unit is the first write of the log, the replayed promises are the second.
     let writes = std::cell::Cell::new(0);
     let fails: scene::Hold = Box::new(move |event, (class, _)| {
         let is_of_log = class == Class::Log && matches!(event, Event::Written { .. });
@@ -133,7 +137,7 @@ fn a_server_that_cannot_commit_what_it_recalls_answers_nothing() {
     });
     let mut after = next(&scene, fails);
     assert_eq!(read(&mut after, 3), None);
-    // Its promises stand: the server after it finds them.
+    // Its promises are still in force: the next server finds them.
     scene.device = after.device.clone();
     let mut third = next(&scene, none());
     assert_eq!(read(&mut third, 3), Some(103));
@@ -150,13 +154,13 @@ fn of_two_promises_for_a_block_the_later_counts() {
     scene.ask(Op::Discard, 4, 1, None);
     scene.rest();
     let promised = |what: &Promised| matches!(what, Promised::Content { .. });
-    assert_eq!(scene.ring.iter().filter(|promise| promised(&promise.what)).count(), 3);
+    assert_eq!(scene.journal.iter().filter(|promise| promised(&promise.what)).count(), 3);
     let mut after = next(&scene, none());
     assert_eq!((read(&mut after, 3), read(&mut after, 4)), (Some(105), Some(0)));
 }
 
-/// On a full volume what is recalled may need a block that is kept for dedup alone: to find it is work that nobody waits for, which waited for the first
-/// request, as that did for what is recalled (`crash --commit-mode log --seed 411`, run 93).
+/// On a full volume, a replayed promise may need a block that only deduplication keeps. Freeing it is work that no client waits for; that
+/// work waited for the first request, which waited for the replay (`crash --commit-mode log --seed 411`, run 93).
 #[test]
 fn what_is_recalled_finds_a_block_on_a_full_volume() {
     let settings = Settings { compression: Compression::Off, ..settings(16) };
@@ -167,8 +171,8 @@ fn what_is_recalled_finds_a_block_on_a_full_volume() {
     assert_overwrites_are_recalled(scene.close(), settings);
 }
 
-/// The same where a crash of a server in mode `ordered` has left garbage, and only the recount gives blocks back (`crash --commit-mode any --seed 511`, run
-/// 316).
+/// The same after a crash of a server in mode `ordered` that left garbage, when only the recount frees blocks (`crash --commit-mode any
+/// --seed 511`, run 316).
 #[test]
 fn what_is_recalled_finds_a_block_that_the_recount_gives_back() {
     let log = Settings { compression: Compression::Off, ..settings(16) };
@@ -177,28 +181,28 @@ fn what_is_recalled_finds_a_block_that_the_recount_gives_back() {
     let mut scene = thin(ordered);
     fill(&mut scene, blocks - 60);
     scene.flush();
-    // The counts of these get onto the device, their links never do.
+    // The counts of these blocks reach the device, but their links do not.
     (0..60).for_each(|lbn| drop(scene.write(5500 + lbn, 30_000 + lbn)));
     scene.hold = Box::new(|event, _| matches!(event, Event::Flushed { .. }));
     scene.flush();
     assert_overwrites_are_recalled(scene.device, log);
 }
 
-/// It was let in when there was room beyond the reserve; a later overwrite, which the medium shows, has taken that since (`crash --seed 7033
-/// --commit-mode log`, run 1845).
+/// The write was admitted when there was room beyond the reserve; a later overwrite, which is on the medium, has taken that room since
+/// (`crash --seed 7033 --commit-mode log`, run 1845).
 #[test]
 fn what_is_recalled_may_take_a_block_of_the_reserve() {
     let settings = Settings { compression: Compression::Off, ..settings(16) };
     let mut scene = thin(settings.clone());
     fill(&mut scene, 5000);
     let promises = vec![Promised::Content { lbn: Lbn(5500), content: content(20_000) }];
-    let mut next = recalling(scene.close(), settings, none(), promises);
+    let mut next = replaying(scene.close(), settings, none(), promises);
     assert_eq!(read(&mut next, 5500), Some(20_000));
     assert!(next.notices.iter().all(|notice| !matches!(notice, Notice::Damage { .. })), "{:?}", next.notices);
 }
 
-/// The next server knows no duplicate: each content that the ring holds may need a block (`crash --commit-mode log --seed 8901`, run 378: one of them
-/// was named by a later promise too, and nothing else was left).
+/// The next server knows no duplicates: each content of the acknowledgement journal may need a block (`crash --commit-mode log --seed
+/// 8901`, run 378: one of them was named by a later promise, too, and nothing else was left).
 #[test]
 fn contents_are_promised_as_long_as_each_has_a_block() {
     let mut full = thin(Settings { compression: Compression::Off, ..settings(16) });
@@ -207,12 +211,12 @@ fn contents_are_promised_as_long_as_each_has_a_block() {
     let superblock = device.superblock();
     let mut scene = Scene::open(device, superblock, Order::FirstFirst, settings(1024), none());
     let mut promised_most = 0;
-    // Repeats of what is held back take no block here, and what finds no room any more takes blocks alone.
+    // Repeats of deferred content take no block here, and content that finds no room in the journal only takes blocks.
     for (content, repeats) in [(20_000, 8), (30_000, 3)] {
         scene.flush();
         for lbn in 40..120 {
             scene.write(lbn, content + lbn / repeats);
-            let promised = scene.ring.iter().filter(|promise| matches!(promise.what, Promised::Content { .. })).count() as u64;
+            let promised = scene.journal.iter().filter(|promise| matches!(promise.what, Promised::Content { .. })).count() as u64;
             let free = scene.engine.stats().free_blocks;
             assert!(promised <= free, "{promised} contents, {free} free blocks");
             promised_most = promised_most.max(promised);
@@ -237,8 +241,8 @@ fn content(content: u64) -> Slice {
     buffer.freeze().slice(0, 1)
 }
 
-/// Writes LBNs of a thin volume, so many or until it is full: how many it took. What LBNs 40 to 119 mean, others mean too: to overwrite them gives
-/// nothing back.
+/// Writes up to `most` LBNs of a thin volume, until it is full, and returns the number written. Other LBNs share the contents of LBNs 40 to
+/// 119: overwriting those frees nothing.
 fn fill(scene: &mut Scene, most: u64) -> u64 {
     (40..120).for_each(|lbn| drop(scene.write(5000 + lbn, 10_000 + lbn)));
     let is_full = |lbn: &u64| {
@@ -248,10 +252,10 @@ fn fill(scene: &mut Scene, most: u64) -> u64 {
     (0..most).find(is_full).unwrap_or(most)
 }
 
-/// The next server is told that those LBNs were overwritten, and finds room for that.
+/// Makes the next server replay overwrites of those LBNs, and checks that it finds room for them.
 fn assert_overwrites_are_recalled(device: Device, settings: Settings) {
     let promises = (40..120).map(|lbn| Promised::Content { lbn: Lbn(lbn), content: content(20_000 + lbn) }).collect();
-    let mut next = recalling(device, settings, none(), promises);
+    let mut next = replaying(device, settings, none(), promises);
     for lbn in 40..120 {
         assert_eq!((read(&mut next, lbn), read(&mut next, 5000 + lbn)), (Some(20_000 + lbn), Some(10_000 + lbn)));
     }

@@ -1,24 +1,24 @@
-//! The engine against the plain oracle: any short series of client operations, completions, closes, kills and power cuts.
+//! The engine compared with the plain oracle: any short series of client operations, completions, closes, kills and power losses.
 //!
-//! The explorer tries far more, and rarer, things; what fails here is small, and shrinks.
+//! The explorer tries far more, and rarer, things; a failure here is small, and shrinks.
 
 use fastrand::Rng;
 use onefold_engine::interface::Op;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_sim::audit::audit;
 use onefold_sim::content::{Content, Shared, pattern};
-use onefold_sim::cuts::Cuts;
 use onefold_sim::disk::SimDisk;
 use onefold_sim::machine::open_engine;
 use onefold_sim::options::Shape;
 use onefold_sim::oracle::Oracle;
+use onefold_sim::power_loss::PowerLossStates;
 use onefold_sim::prepare::{Prepared, quiet_options};
 use onefold_sim::violation::Violation;
 use onefold_sim::world::{Setting, World};
 use proptest::prelude::*;
 use std::rc::Rc;
 
-/// One thing that happens. Blocks are counted among those that the prepared volume lets clients use.
+/// One event. Blocks are counted among those that the prepared volume lets clients use.
 #[derive(Clone, Debug)]
 enum Happening {
     Write {
@@ -45,14 +45,14 @@ enum Happening {
         first: u64,
         blocks: u64,
     },
-    /// That many completions or timers.
+    /// This many completions or timers.
     Steps(u8),
     Close,
     Kill(u64),
     Cut(u64),
 }
 
-/// Used blocks that the happenings choose from; they cross an edge of two map pages.
+/// The number of used blocks that the events choose from; they cross an edge of two map pages.
 const BLOCKS: u64 = 4;
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -83,7 +83,7 @@ fn open(setting: &Setting, disk: SimDisk, oracle: Oracle) -> Result<World, Viola
     Ok(world)
 }
 
-/// The next life, on what the last one left; the first thing its clients do is read.
+/// Begins the next life on what the last one left; its clients first read everything.
 fn again(setting: &Setting, disk: SimDisk, mut oracle: Oracle) -> Result<World, Violation> {
     oracle.reopen();
     let mut world = open(setting, disk, oracle)?;
@@ -146,7 +146,7 @@ fn run(happenings: &[Happening], persistence: Persistence, refs_limit: u8) -> Re
             }
             Happening::Cut(seed) => {
                 let mut rng = Rng::with_seed(*seed);
-                let choices = Cuts::of(&world.disk, &setting.volume).choices(&world.disk, 64, &mut rng);
+                let choices = PowerLossStates::of(&world.disk, &setting.volume).choices(&world.disk, 64, &mut rng);
                 let disk = world.disk.cut(&choices[rng.usize(0..choices.len())]);
                 world = again(&setting, disk, world.oracle)?;
                 continue;

@@ -1,4 +1,4 @@
-//! The set checker says each thing that it is there to say: writes by hand, right and wrong, on a real volume's device.
+//! The set checker reports each violation that it can detect: writes by hand, right and wrong, on a real volume's device.
 
 use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::page::{self, PageContent};
@@ -6,7 +6,7 @@ use onefold_engine::format::{FingerprintEntry, MapEntry, PageId, Region};
 use onefold_engine::interface::IoId;
 use onefold_engine::units::Pbn;
 use onefold_sim::content::{Content, Shared, pattern};
-use onefold_sim::disk::{End, SimDisk};
+use onefold_sim::disk::{IoOutcome, SimDisk};
 use onefold_sim::options::Shape;
 use onefold_sim::oracle::{Oracle, Patch};
 use onefold_sim::prepare::Prepared;
@@ -15,7 +15,7 @@ use onefold_sim::violation::Violation;
 use onefold_sim::volume::{Volume, short_entry, short_of};
 use std::rc::Rc;
 
-/// A device, its checker, and hands that write.
+/// A test bench: a device, its checker, and functions that write.
 struct Bench {
     volume: Rc<Volume>,
     disk: SimDisk,
@@ -27,7 +27,7 @@ struct Bench {
 type Checked = Result<(), Violation>;
 
 impl Bench {
-    /// An empty volume that has been opened: its superblocks say that it is not clean.
+    /// Makes a bench with an empty volume that has been opened: its superblocks say that it is not clean.
     fn new() -> Self {
         let prepared = Prepared::new(Shape::Tiny, false).expect("a prepared volume");
         let mut disk = prepared.disk.clone();
@@ -48,14 +48,14 @@ impl Bench {
         self.checker.about_to_write(block, content, View { disk: &self.disk, oracle: &self.oracle })?;
         self.io += 1;
         self.disk.write(IoId(self.io), block, std::slice::from_ref(content))?;
-        self.disk.finish(IoId(self.io), End::Done);
+        self.disk.finish(IoId(self.io), IoOutcome::Done);
         self.checker.changed(block, View { disk: &self.disk, oracle: &self.oracle })
     }
 
     fn flush(&mut self) -> Checked {
         self.io += 1;
         self.disk.flush(IoId(self.io));
-        let decided = self.disk.finish(IoId(self.io), End::Done);
+        let decided = self.disk.finish(IoId(self.io), IoOutcome::Done);
         let view = View { disk: &self.disk, oracle: &self.oracle };
         decided.into_iter().try_for_each(|block| self.checker.changed(block, view))
     }
@@ -96,7 +96,7 @@ impl Bench {
         self.change(Region::Fingerprints, |page| page.set_fingerprint(pbn, FingerprintEntry::NONE))
     }
 
-    /// LBN 5 is sent `a`, which becomes PBN 3, as the ordered commit does it, up to the links.
+    /// Sends `a` to LBN 5, which becomes PBN 3, following the ordered commit up to the links.
     fn with_content_and_count() -> Self {
         let mut bench = Self::new();
         let a = bench.oracle.send(5, Patch::Whole(pattern("a")), true);
@@ -107,7 +107,7 @@ impl Bench {
         bench
     }
 
-    /// And on: linked, durable, named.
+    /// Continues the commit: the block is linked, durable, and has its fingerprint.
     fn committed() -> Self {
         let mut bench = Self::with_content_and_count();
         bench.link(5, 3).unwrap();
@@ -178,7 +178,7 @@ fn r3_two_links_of_which_each_is_possible_count_both() {
     let mut bench = Bench::committed();
     bench.oracle.send(105, Patch::Whole(pattern("a")), true);
     bench.oracle.send(5, Patch::Whole(Content::zero()), true);
-    // From one sector of the map to another: a cut may leave both.
+    // The link moves from one sector of the map to another: a power loss may leave both.
     says(
         bench.change(Region::Map, |page| {
             page.set_map(5, MapEntry::Unmapped);
@@ -209,7 +209,7 @@ fn r4_content_is_overwritten_while_a_link_is_possible() {
     says(bench.data(3, &pattern("b")), "R4");
 }
 
-/// What recovery believes it writes again.
+/// Recovery writes the content that it finds again.
 #[test]
 fn content_is_written_again_as_it_is_while_it_is_linked() {
     let mut bench = Bench::committed();

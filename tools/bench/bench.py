@@ -12,12 +12,12 @@ import figures
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOLDS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
-# A figure that is measured and has no target yet.
+# A figure that is measured but has no target yet.
 NO_TARGET = "-"
 
 
 def benchmarks():
-    """name → its row of list.tsv."""
+    """Returns the row of list.tsv for each name."""
     found = {}
     with open(os.path.join(HERE, "list.tsv"), encoding="utf-8") as file:
         for line in file:
@@ -38,9 +38,9 @@ def commit():
 
 
 def measure(name, row, options):
-    """The value, and what it was made of."""
+    """Returns the value, and the measurements behind it."""
     if row["runner"] in ("counts", "steps"):
-        # They print a figure of their own; the target of list.tsv is what is judged by, and both say the same.
+        # These runners print a figure with a target of its own, which equals that of list.tsv; the latter judges.
         words = [os.environ["ONEFOLD_SIM"], row["runner"], name, "--json", "--seed", str(options.seed)]
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
         figure = json.loads(done.stdout)
@@ -69,14 +69,14 @@ def main():
         return 0
     names = [name for name, row in rows.items() if row["runner"] != "papers"] if options.all else options.names
     if not names:
-        parser.error("which one? ./dev bench --list has the names")
+        parser.error("give the name of a benchmark; ./dev bench --list shows the names")
     if not os.path.isdir(options.dir):
-        parser.error(f"--dir {options.dir}: no folder is there")
+        parser.error(f"--dir {options.dir}: there is no such folder")
     for name in names:
         if name not in rows:
-            parser.error(f"there is no '{name}'; ./dev bench --list has the names")
+            parser.error(f"unknown benchmark '{name}'; ./dev bench --list shows the names")
         if rows[name]["runner"] == "papers":
-            parser.error(f"{name} has options of its own and is run alone: ./dev bench {name}")
+            parser.error(f"{name} has options of its own and has to be run alone: ./dev bench {name}")
     table = figures.Table() if options.record else None
     missed = 0
     for name in names:

@@ -1,4 +1,4 @@
-"""A volume, or a bare store, attached as a block device over FUSE and loop, with a counter of its own below it.
+"""Attaching a volume, or a bare store, as a block device over FUSE and loop, with a counter of its own below it.
 
 The backing store is a loop device over a sparse file: what the kernel counted there (/sys/block/*/stat) is checked against the ledger.
 """
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def call(*words, **options):
-    """Runs a command; its output. What it complained of is in the error."""
+    """Runs a command and returns its output. Its error output is in the exception."""
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, **options)
     if done.returncode != 0:
         raise onefold.Failed(f"{' '.join(map(str, words))} ended with {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}")
@@ -35,7 +35,7 @@ class Disk:
         self.device = call("losetup", "--find", "--show", "--direct-io=on", "--sector-size=512", path).strip()
 
     def counts(self):
-        """Bytes written, writes and flushes that the kernel has completed."""
+        """Returns the bytes written, the writes and the flushes that the kernel has completed."""
         with open(f"/sys/block/{os.path.basename(self.device)}/stat", encoding="ascii") as file:
             fields = [int(field) for field in file.read().split()]
         return {"bytes": fields[6] * SECTOR, "writes": fields[4], "flushes": fields[15]}
@@ -50,7 +50,7 @@ def since(now, then):
 
 
 class Attached:
-    """A store attached by this very binary; `device` is where."""
+    """A store attached by this binary; `device` is its path."""
 
     def __init__(self, store, *options):
         self.store = store
@@ -67,7 +67,7 @@ class Attached:
         return total / os.sysconf("SC_CLK_TCK")
 
     def counts(self):
-        """What its own ledger says was written."""
+        """Returns what its own ledger has counted as written."""
         stats = onefold.report("stats", self.store)
         if stats["passthrough"]:
             device = {count["what"]: count for count in stats["device"]}
@@ -96,7 +96,7 @@ class Attached:
 
 
 def roomy(options):
-    """With a directory in memory, where that has room for a few stores: then a model and not this machine's disk decides how long things take."""
+    """Puts the store into a directory in memory if there is room for a few: then a model, and not this machine's disk, determines the times."""
     shm = "/dev/shm"
     if os.path.isdir(shm) and shutil.disk_usage(shm).free > 8 << 30:
         options.dir = shm

@@ -1,4 +1,4 @@
-"""What the two front-ends write for the same jobs, by the kernel's counters of the backing device: FUSE and loop beside NBD.
+"""Compares the writes of the two front-ends, FUSE and loop and NBD, for the same jobs, by the kernel's counters of the backing device.
 
 Each job has a new volume with default settings, and counts from before its first write to the end of an orderly detach.
 """
@@ -14,13 +14,13 @@ from live import Place
 FRONTS = ("fuse", "nbd")
 DEPTHS = (1, 4, 32)
 FLUSHES = (1, 4, 32, 0)
-# What a block comes to when it is compressed, in percent.
+# The size to which a block compresses, in percent.
 CONTENTS = (40, 75, 100)
 DUPLICATES = (0, 50)
 SPAN = 64 * MIB
 LARGE = 512 * MIB
 SEQUENTIAL = 256 * MIB
-# What is copied with `cp -a`.
+# The tree that `cp -a` copies.
 TREE = os.environ.get("ONEFOLD_BENCH_TREE", "/usr/share")
 
 NEAR = 0.03
@@ -46,12 +46,12 @@ class Front:
         self.before = self.disk.counts()
 
     def close(self):
-        """Detaches; what the device was told since the attach, and what the volume says of it."""
+        """Detaches, and returns the device's counts since the attach and the volume's own account."""
         stats = onefold.report("stats", self.disk.device)
         self.attached.detach()
-        told = since(self.disk.counts(), self.before)
+        counts = since(self.disk.counts(), self.before)
         self.disk.close()
-        made = {"units": told["bytes"] / UNIT, "flushes": told["flushes"], "commands": told["writes"]}
+        made = {"units": counts["bytes"] / UNIT, "flushes": counts["flushes"], "commands": counts["writes"]}
         if not stats["passthrough"]:
             made["client_units"] = stats["ledger"]["client_units"]
             made["client_flushes"] = stats["ledger"]["client_flushes"]
@@ -73,7 +73,7 @@ def content(percent, duplicates):
 
 
 def random_job(depth, flush, percent, duplicates, span=SPAN):
-    """Each block of the span once, in random order."""
+    """Makes a job that writes each block of the span once, in random order."""
     settings = {"rw": "randwrite", "bs": "4k", "size": span, "iodepth": depth, **content(percent, duplicates)}
     return {**settings, "fsync": flush} if flush else settings
 
@@ -94,7 +94,7 @@ def tree_bytes():
 
 
 def copied_tree(place, *options):
-    """`cp -a` onto ext4 on the loop device."""
+    """Runs `cp -a` onto ext4 on the loop device."""
     front = Front(place, "fuse", 3 * tree_bytes() + 512 * MIB, *options)
     mount = place.file("mount")
     os.makedirs(mount, exist_ok=True)
@@ -109,7 +109,7 @@ def copied_tree(place, *options):
 
 
 def imaged_tree(place, kind, *options):
-    """An ext4 image of the tree written by what both front-ends can be written with: in order, in pieces of 256 KiB, without its holes."""
+    """Writes an ext4 image of the tree in a way that both front-ends support: in order, in pieces of 256 KiB, without its holes."""
     image = place.file("tree.ext4")
     if not os.path.exists(image):
         megabytes = 2 * tree_bytes() // MIB + 128
@@ -123,7 +123,7 @@ def imaged_tree(place, kind, *options):
 
 
 def judged(label, fuse, nbd, passthrough, percent):
-    """A line of the table, and what it misses."""
+    """Returns a line of the table, and the number of figures that it misses."""
     rows = {kind: made for kind, made in (("fuse", fuse), ("nbd", nbd)) if made}
     missed = []
     if len(rows) == 2:
@@ -151,7 +151,7 @@ def judged(label, fuse, nbd, passthrough, percent):
 
 
 def table(options):
-    """All jobs; how many figures are missed."""
+    """Runs all jobs, and returns the number of missed figures."""
     lines, misses = [], 0
 
     def add(label, fuse, nbd, passthrough, percent):
@@ -181,11 +181,11 @@ def table(options):
 
 
 def packed(options):
-    """Depth 32, no flush, content that comes to 40 %: the worse front-end."""
+    """Runs depth 32 without flushes, with content that compresses to 40 %, and returns the worse front-end."""
     with Place(roomy(options)) as place:
         job = random_job(32, 0, 40, 0, LARGE)
         made = {kind: counted(place, kind, options.seed, job) for kind in FRONTS}
-    ratios = {kind: round(told["units"] / told["client_units"], 4) for kind, told in made.items()}
+    ratios = {kind: round(counts["units"] / counts["client_units"], 4) for kind, counts in made.items()}
     return {"value": max(ratios.values()), "units a client unit": ratios, "counts": made}
 
 

@@ -1,4 +1,4 @@
-"""What a kill or a power cut costs in savings: a tree copied, the server killed, and the tree copied again when the volume says that its index is filled."""
+"""Measures the savings that a kill or a power loss costs: a tree is copied, the server is killed, and the tree is copied again when the volume reports that its index is filled."""
 
 import os
 import statistics
@@ -20,7 +20,7 @@ PAIR_S = 4
 
 
 def imaged(place):
-    """An ext4 image of the tree, as large as it has to be."""
+    """Makes an ext4 image of the tree, as large as necessary."""
     image = place.file("tree.ext4")
     size = int(call("du", "--summarize", "--block-size=1M", TREE).split()[0]) * 5 // 4 + 64
     call("mkfs.ext4", "-q", "-F", "-d", TREE, "-E", "lazy_itable_init=0", image, f"{size}M")
@@ -32,7 +32,7 @@ def notices(store):
 
 
 def filled(store):
-    """What the volume says when its index is filled for good; none before."""
+    """Returns the volume's notice that its index is filled completely; None before."""
     said = [str(notice) for notice in notices(store)]
     return next((line for line in said if "index is filled" in line and "when the recount has ended" not in line), None)
 
@@ -44,7 +44,7 @@ def found(store):
 
 
 def through(image, at, write):
-    """The image's pieces that hold something, each to its place."""
+    """Writes the pieces of the image that hold something, each to its place."""
     with open(image, "rb") as file:
         while data := file.read(PIECE):
             if any(data):
@@ -53,7 +53,7 @@ def through(image, at, write):
 
 
 class OverNbd:
-    """A server that is killed, and another one in its place."""
+    """A server that is killed, and another one that replaces it."""
 
     def __init__(self, place, store, mode):
         self.place, self.store, self.mode = place, store, mode
@@ -75,11 +75,11 @@ class OverNbd:
         self.server.detach()
 
     def abandon(self):
-        """The place ends its servers."""
+        """Does nothing: the place ends its servers."""
 
 
 class OverFuse:
-    """A session whose supervisor replaces the server that was killed."""
+    """A session whose supervisor replaces a killed server."""
 
     def __init__(self, _place, store, mode):
         self.store = store
@@ -109,12 +109,12 @@ class OverFuse:
         self.attached.detach()
 
     def abandon(self):
-        """After a failure: the servers over NBD end with their place, this one would stay."""
+        """Ends the session after a failure: the servers over NBD end with their place, but this one would stay."""
         onefold.run("detach", "--force", self.store, check=False)
 
 
 class OverCut(OverNbd):
-    """A server whose device forgets what was not flushed, and is killed with it."""
+    """A server whose device loses what was not flushed, and which is killed with it."""
 
     def __init__(self, place, disk, mode):
         self.disk = disk
@@ -128,7 +128,7 @@ class OverCut(OverNbd):
 
 
 def copied_twice(image, volume):
-    """What became of the second copy's blocks; and what was read before it."""
+    """Returns how the blocks of the second copy were stored, and what was read before it."""
     try:
         return copied_again(image, volume)
     except BaseException:
@@ -152,7 +152,7 @@ def copied_again(image, volume):
 
 
 def second_copy(options):
-    """In both modes: a kill over NBD, one over FUSE and loop, and a power cut."""
+    """Measures, in both modes, a kill over NBD, one over FUSE and loop, and a power loss."""
     made = {}
     with Place(options) as place:
         image = imaged(place)
@@ -175,7 +175,7 @@ def second_copy(options):
 
 
 def throughput(options):
-    """Random writes while blocks are named again, over the same when that is done: the median of pairs, in mode `log`."""
+    """Measures random writes while the index is rebuilt, divided by the same afterwards: the median of pairs, in mode `log`."""
     ratios, speeds = [], []
     with Place(options) as place:
         for number in range(PAIRS):
@@ -183,7 +183,7 @@ def throughput(options):
             onefold.run("create", store, "--size", 4 * GIB, "--sparse")
             server = place.serve(store)
             job = {"rw": "randwrite", "bs": "4k", "size": GIB, "runtime": PAIR_S}
-            # What does not compress, in large epochs: all of it has short names until the next checkpoint.
+            # Incompressible content in large epochs has only short names until the next checkpoint.
             fio(server, options.seed, rw="write", bs="1M", size=GIB, time_based=0, runtime=600)
             with client(server) as handle:
                 handle.flush()
@@ -200,7 +200,7 @@ def throughput(options):
             after, _ = fio(server, seed + 50, offset=GIB, **job)
             speeds.append({"MiB/s while it goes on": round(during / MIB, 1), "MiB/s then": round(after / MIB, 1), "went on for s": round(waited, 1), "said": filled(store)})
             if is_over:
-                raise onefold.Failed("the index was filled before the job had ended: nothing was measured")
+                raise onefold.Failed("the index was filled before the job had ended, so nothing was measured")
             ratios.append(during / after)
             server.detach()
             os.unlink(store)

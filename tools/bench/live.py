@@ -1,4 +1,4 @@
-"""Benchmarks of the built binary on this machine: fio and libnbd against NBD servers of it, volume and passthrough in turn."""
+"""Benchmarks of the built binary on this machine: fio and libnbd use its NBD servers, with a volume and passthrough in turn."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ import onefold  # noqa: E402
 MIB = 1 << 20
 GIB = 1 << 30
 RUNS = 5
-# What these figures are of; log.py has the other mode's.
+# The commit mode of these figures; log.py has those of the other mode.
 ORDERED = ("--commit-mode", "ordered")
 RUN_S = 6
 
@@ -70,7 +70,7 @@ def processor_seconds(pid):
 
 
 def job(server, seed, **more):
-    """Runs fio for RUN_S seconds; its account of the job."""
+    """Runs fio for RUN_S seconds, and returns its account of the job."""
     settings = {
         "name": "job", "ioengine": "nbd", "uri": server.uri, "iodepth": 32, "time_based": 1, "runtime": RUN_S,
         "randseed": seed, "buffer_compress_percentage": 0, "refill_buffers": 1, **more,
@@ -83,7 +83,7 @@ def job(server, seed, **more):
 
 
 def fio(server, seed, **more):
-    """Runs a job; returns (bytes a second, what it cost)."""
+    """Runs a job, and returns its throughput in bytes a second and its cost."""
     before = processor_seconds(server.process.pid)
     began = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = job(server, seed, **more)
@@ -97,11 +97,11 @@ def fio(server, seed, **more):
 
 
 def ratio(options, span, fill, create=ORDERED, **more):
-    """Throughput of a volume, created with these words, over that of passthrough, in turn, the median of RUNS."""
+    """Returns the throughput of a volume, created with these options, divided by that of passthrough: measured in turn, the median of RUNS."""
     with Place(options) as place:
         bare, store = place.file("bare"), place.file("volume")
         size = 2 * span
-        # Both preallocated and written before: neither pays for its file's growth.
+        # Both are preallocated and written before, so that neither pays for the growth of its file.
         subprocess.run(["dd", "if=/dev/zero", f"of={bare}", "bs=1M", f"count={size // MIB}", "oflag=direct"], check=True, stderr=subprocess.DEVNULL)
         shutil.copyfile(bare, store)
         onefold.run("create", store, "--force", *create)
@@ -116,7 +116,7 @@ def ratio(options, span, fill, create=ORDERED, **more):
             for name, server in servers.items():
                 speed, costs[name] = fio(server, options.seed * 100 + number, size=span, **more)
                 found[name].append(speed / MIB)
-                # What a weak run left to be committed is no business of the next.
+                # What a weak run left to be committed must not count for the next one.
                 with client(server) as handle:
                     handle.flush()
                 time.sleep(0.5)
@@ -167,7 +167,7 @@ def random_writes(server, seed, total, span):
 
 
 def large(place, *options):
-    """A sparse volume of 64 GiB."""
+    """Makes a sparse volume of 64 GiB."""
     store = place.file("large")
     onefold.run("create", store, "--size", "64G", "--sparse", *ORDERED)
     return store, place.serve(store, "--memory", "16M", *options)
@@ -200,7 +200,7 @@ def reopen(options):
 
 
 def discard(server, first, length):
-    """Discards a range in requests as large as the server takes, one after another."""
+    """Discards a range in requests of the server's maximum size, one after another."""
     with client(server) as handle:
         most = 1 << 30
         for at in range(first, first + length, most):
@@ -221,7 +221,7 @@ def discard_untouched(options):
 
 
 def discard_written(options):
-    """Seconds for 4 GiB that were written, and the longest read of another client meanwhile."""
+    """Measures the seconds for 4 GiB that were written, and the longest read of another client meanwhile."""
     with Place(options) as place:
         _, server = large(place)
         with client(server) as handle:
@@ -259,9 +259,9 @@ def discard_written(options):
 
 
 def second_copy(options, create=ORDERED, synced=False):
-    """A tree's bytes copied in as a tar archive is laid out on a file system: here, an ext4 image of it, block by block, twice.
+    """Copies a tree twice in the layout of a file system: an ext4 image of the tree, block by block.
 
-    `synced`: with a flush after each 256 KiB, so that every epoch is a small one.
+    `synced` adds a flush after each 256 KiB, so that every epoch is small.
     """
     with Place(options) as place:
         image = place.file("tree.ext4")
@@ -276,8 +276,8 @@ def second_copy(options, create=ORDERED, synced=False):
         def copy(at, memory):
             server = place.serve(store, "--memory", memory)
             with client(server) as handle, open(image, "rb") as file:
-                # The index comes back in the background after an open.
-                onefold.wait_for(lambda: refilled(), 120, "the index")
+                # The index is rebuilt in the background after an opening.
+                onefold.wait_for(lambda: rebuilt(), 120, "the index")
                 before = found()
                 offset = at
                 while data := file.read(256 * 1024):
@@ -292,12 +292,12 @@ def second_copy(options, create=ORDERED, synced=False):
             return {"read before": before["read"], **{key: after[key] - before[key] for key in after}}
 
         def found():
-            """What became of the blocks so far, and the units that were read for it, by class."""
+            """Returns how the blocks so far were stored, and the units that were read for it, by class."""
             stats = onefold.report("stats", store)
             read = {count["what"]: count["bytes"] // 4096 for count in stats["device"] if count["what"].startswith("read ")}
             return {**{key: stats["dedup"][key] for key in ("duplicates", "new_blocks", "unchanged", "zeroes")}, **read, "read": sum(read.values())}
 
-        def refilled():
+        def rebuilt():
             notices = onefold.report("status", store)["attached"]["condition"]["notices"]
             return any("index is filled" in notice for notice in notices)
 

@@ -1,6 +1,6 @@
-"""Benchmarks of the carried log on the built binary, over NBD: what `live` measures in commit mode `ordered`, and what only a log is asked.
+"""Benchmarks of the carried log on the built binary, over NBD: those that `live` runs in commit mode `ordered`, and those of a log alone.
 
-Over NBD no acknowledgement ring stands in the way, so small epochs' new blocks ride in the units that record them.
+Over NBD there is no acknowledgement journal, so small epochs' new blocks are stored in the units that record them.
 """
 
 import os
@@ -14,10 +14,10 @@ from live import GIB, MIB, Place
 CREATE = ("--commit-mode", "log")
 MODEL = os.environ.get("ONEFOLD_BENCH_MODEL", "tablet")
 BLOCK = 4096
-# Many short pairs: what else the machine does hits both halves of most of them alike.
+# There are many short pairs, so that other work on the machine affects both halves of most pairs alike.
 PAIRS = 13
 PAIR_S = 3
-# The share of a block that is left when it is compressed, as fio is told it: by what is taken away.
+# The remaining share of a compressed block; fio takes the share that is removed.
 HALF = {"buffer_compress_percentage": 50}
 JOBS = {
     "log-ratio-unique": (False, {"rw": "randwrite", "bs": "4k"}),
@@ -33,13 +33,13 @@ SYNCED = {
 
 
 def written(path, size):
-    """A file without holes."""
+    """Makes a file without holes."""
     words = ["dd", "if=/dev/zero", f"of={path}", "bs=1M", f"count={size // MIB}"]
     subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
 
 
 def counted(store):
-    """What a volume's ledger has so far."""
+    """Returns the counts of a volume's ledger so far."""
     stats = onefold.report("stats", store)
     made = dict(stats["ledger"])
     made["log_units"] = sum(count["bytes"] for count in stats["device"] if count["what"] == "write log") // BLOCK
@@ -48,7 +48,7 @@ def counted(store):
 
 
 def fsync(options, **more):
-    """Throughput of 4 KiB writes that are synced, one at a time, over that of passthrough on the same slowed store; the median of the pairs."""
+    """Measures the throughput of 4 KiB writes that are synced one at a time, divided by that of passthrough on the same slowed store: the median of the pairs."""
     span = 128 * MIB
     with Place(roomy(options)) as place:
         bare, store = place.file("bare"), place.file("volume")
@@ -59,7 +59,7 @@ def fsync(options, **more):
         servers = {"passthrough": place.serve(bare, "--passthrough", *slowed), "volume": place.serve(store, *slowed)}
         found, costs = {name: [] for name in servers}, {}
         for number in range(PAIRS):
-            # Who begins changes from pair to pair.
+            # The first of a pair alternates.
             for name in list(servers)[:: 1 if number % 2 else -1]:
                 speed, costs[name] = live.fio(
                     servers[name], options.seed * 100 + number, size=span, rw="randwrite", bs="4k", iodepth=1, norandommap=1, runtime=PAIR_S, **more

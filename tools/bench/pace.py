@@ -1,4 +1,4 @@
-"""How true a slowed store is to its model: what completions are later than the model has them, as the server itself notes it."""
+"""Measures how accurate a slowed store is: by how much completions are later than the model's, as the server itself records it."""
 
 import live
 from block import onefold, roomy
@@ -15,7 +15,7 @@ def run(_, options):
             store = place.file(f"{way}{depth}")
             with open(store, "wb") as file:
                 file.truncate(GIB // 4)
-            # Written before: a hole is read at no cost, and its first write is dear.
+            # The file was written before: reading a hole costs nothing, and its first write is expensive.
             with open(store, "r+b") as file:
                 for _ in range(256):
                     file.write(b"\1" * MIB)

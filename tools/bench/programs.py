@@ -1,4 +1,4 @@
-"""The programs of live-workloads: what is set up, and what is measured. A stand-in says so in its name."""
+"""The programs of live-workloads: their setup, and the measured part. A stand-in is named as such."""
 
 import http.server
 import os
@@ -11,17 +11,17 @@ from block import call, debian, onefold  # isort: skip (tells Python of tools/ki
 import browser
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-# Outlives a run: a base system and packages are fetched once.
+# This outlives a run: a base system and packages are fetched once.
 CACHE = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "bench-cache")
 PACKAGES = ("git", "python3", "vim", "perl", "gcc")
 
 
 class Missing(Exception):
-    """What a program needs cannot be had here."""
+    """Something that a program needs is not available here."""
 
 
 class SqliteLoad:
-    """A table with two indexes filled row by row: first with a rollback journal, then with a write-ahead log; each transaction durable."""
+    """Fills a table with two indexes row by row: first with a rollback journal, then with a write-ahead log; each transaction is durable."""
 
     name = "sqlite-load"
     ROWS = 600
@@ -58,7 +58,7 @@ class SqliteLoad:
 
 
 def base_system():
-    """The path of a tar of a minimal system with packages that were fetched and not installed."""
+    """Returns the path of a tar of a minimal system with packages that were fetched but not installed."""
     archive = os.path.join(CACHE, f"{debian.release()}.tar")
     os.makedirs(CACHE, exist_ok=True)
     if not os.path.exists(archive) and not shutil.which("debootstrap"):
@@ -71,7 +71,7 @@ def base_system():
 
 
 class PackageInstallation:
-    """apt-get install in a chroot, from packages that are there already."""
+    """Runs apt-get install in a chroot, from packages that are there already."""
 
     name = "package-installation"
 
@@ -86,7 +86,7 @@ class PackageInstallation:
 
 
 def mirror_copy():
-    """The index files of the suite, as they lie on the mirror."""
+    """Copies the index files of the suite, as they are on the mirror."""
     place = os.path.join(CACHE, "mirror")
     mirror, base = debian.mirror(), f"dists/{debian.release()}"
     for name in ("InRelease", "main/binary-amd64/Packages.xz", "main/i18n/Translation-en.xz"):
@@ -102,7 +102,7 @@ def mirror_copy():
 
 
 class PackageIndexUpdate:
-    """apt-get update in a chroot, from a mirror on this machine."""
+    """Runs apt-get update in a chroot, from a mirror on this machine."""
 
     name = "package-index-update"
 
@@ -135,7 +135,7 @@ class PackageIndexUpdate:
 
 
 class Browsing:
-    """A headless browser with profile and cache on the device, over local pages: started again for each page."""
+    """Runs a headless browser with profile and cache on the device, over local pages: it is started again for each page."""
 
     name = "browsing"
     PAGES = 6

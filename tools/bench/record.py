@@ -1,4 +1,4 @@
-"""Benchmarks of recording: what a recording costs clients, with and without one in turn, on the same server."""
+"""Benchmarks of recording: its cost for clients, with and without a recording in turn, on the same server."""
 
 import contextlib
 import os
@@ -14,18 +14,18 @@ from live import GIB, MIB, RUNS, Place  # noqa: E402
 
 
 def requests(store):
-    """Requests that clients sent to an attached store."""
+    """Returns the number of requests that clients sent to an attached store."""
     return sum(count["operations"] for count in onefold.report("stats", store)["client"])
 
 
 def writes(server, seed, **more):
-    """4 KiB random unique writes for RUN_S seconds; fio's account of them."""
+    """Runs 4 KiB random unique writes for RUN_S seconds, and returns fio's account of them."""
     return live.job(server, seed, size=GIB, rw="randwrite", bs="4k", norandommap=1, **more)["write"]
 
 
 @contextlib.contextmanager
 def disk(options, *words_of_attach):
-    """A written file, passed through."""
+    """Attaches a written file as passthrough."""
     with Place(options) as place:
         store = place.file("disk")
         words = ["dd", "if=/dev/zero", f"of={store}", "bs=1M", f"count={GIB // MIB}", "oflag=direct"]
@@ -36,7 +36,7 @@ def disk(options, *words_of_attach):
 
 
 def pairs(place, store, server, seed, **more):
-    """RUNS runs without and with a recording, in turn, the first of each pair in turn, too. [(plain, recorded, summary)]"""
+    """Makes RUNS runs without and with a recording, alternating the first of each pair, and returns [(plain, recorded, summary)]."""
     found = []
     trace = place.file("trace")
     for number in range(RUNS):
@@ -56,7 +56,7 @@ def pairs(place, store, server, seed, **more):
 
 
 def latency(options, *words_of_attach):
-    """Percent that recording adds to the mean latency at half of the highest rate. A gap counts as 100 %."""
+    """Returns the percentage that recording adds to the mean latency at half of the highest rate. A gap counts as 100 %."""
     with disk(options, *words_of_attach) as (place, store, server):
         writes(server, options.seed)
         highest = statistics.median(writes(server, options.seed * 10 + n)["iops"] for n in range(3))
@@ -78,12 +78,12 @@ def latency(options, *words_of_attach):
 
 
 def latency_on_flash(options):
-    """The same on a store slowed to a model of flash: there the device binds, and not the machine's processors."""
+    """Measures the same on a store slowed to a model of flash: there the device is the bottleneck, and not the machine's processors."""
     return latency(options, "--device-model", "tablet")
 
 
 def throughput(options):
-    """Throughput with a recording over that without one, as fast as it goes."""
+    """Returns the highest throughput with a recording divided by that without one."""
     with disk(options) as (place, store, server):
         writes(server, options.seed)
         found = pairs(place, store, server, options.seed)

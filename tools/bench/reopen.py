@@ -1,4 +1,4 @@
-"""Opening a volume in commit mode `log` after a kill, when its log was nearly as full as it gets."""
+"""Opens a volume in commit mode `log` after a kill, when its log was nearly as full as possible."""
 
 import concurrent.futures
 import json
@@ -21,11 +21,11 @@ MEMORY_DIR = "/dev/shm"
 
 
 class Filling:
-    """Synced writes until a log is full: nearly all that its share of memory holds, or nearly all of its units, in a walk that is nearly as long
-    as walks get before they are condensed."""
+    """Synced writes until a log is full: it takes nearly all of its share of memory, or has nearly all of its units, in a scan that is nearly as
+    long as possible before the log is compacted."""
 
     FULL = 0.9
-    # docs/log.md, *Units of the log*: walk and condensed ones.
+    # docs/log.md, *Units of the log*: units to scan and compacted units.
     UNITS_MAX = 4096
     WRITES_MAX = 4_000_000
 
@@ -36,7 +36,7 @@ class Filling:
         self.half = bytes(BLOCK // 2)
 
     def write(self, commits):
-        """Unique blocks that come to half, at random places."""
+        """Writes unique blocks that compress to half, at random places."""
         for _ in range(commits):
             for _ in range(self.flush_every):
                 content = self.random.randbytes(BLOCK // 2) + self.half
@@ -45,24 +45,24 @@ class Filling:
         self.number += commits * self.flush_every
 
     def now(self):
-        """Bytes of live records and of their share, units of the walk, condensed ones."""
+        """Returns the bytes of live records and of their share, the units to scan, and the compacted units."""
         said = onefold.report("stats", self.store)
         records = next(part for part in said["memory"] if part["part"] == "log records")
         space = said["space"]
         return records["used_bytes"], records["limit_bytes"], space["log_walk_units"], space["log_condensed_units"]
 
     def fill(self):
-        """What the log holds then."""
+        """Fills the log, and returns what it holds then."""
         few = max(1, 128 // self.flush_every)
         commits = few
         while self.number < self.WRITES_MAX:
             self.write(commits)
-            used, share, walk, condensed = self.now()
+            used, share, walk, compacted = self.now()
             self.longest = max(self.longest, walk)
-            fullness = max(used / share, (walk + condensed) / self.UNITS_MAX)
+            fullness = max(used / share, (walk + compacted) / self.UNITS_MAX)
             if fullness >= self.FULL and walk >= self.FULL * self.longest:
-                return {"writes": self.number, "live records, MiB": round(used / MIB, 2), "units of the walk": walk, "condensed units": condensed}
-            # Seldom asked while there is much to go, for asking takes as long as a hundred writes.
+                return {"writes": self.number, "live records, MiB": round(used / MIB, 2), "units to scan": walk, "compacted units": compacted}
+            # The state is asked for rarely while the log is far from full, because a question takes as long as a hundred writes.
             commits = few if fullness >= self.FULL else 8 * few
         raise onefold.Failed(f"the log is not full after {self.number} writes")
 
@@ -103,7 +103,7 @@ class Fragmented:
         for at in range(cls.FIRST, cls.FIRST + cls.SPAN, MIB):
             handle.pwrite(draw.randbytes(MIB), at)
         handle.flush()
-        # More than the reserve, which is one run of free blocks: from here on what was discarded is reclaimed.
+        # This is more than the reserve, which is one run of free blocks: from now on discarded blocks are reclaimed.
         for _ in range(12_000):
             at = cls.FIRST + draw.randrange(cls.SPAN // BLOCK - 4) * BLOCK
             handle.pwrite(draw.randbytes(draw.randint(1, 4) * BLOCK), at)
@@ -111,7 +111,7 @@ class Fragmented:
 
 
 def states(store, over):
-    """What the volume says of itself, as often as can be asked, until `over`."""
+    """Collects the states that the volume reports, as often as possible, until `over`."""
     found = []
     while not over.is_set():
         done = onefold.run("status", store, "--json", check=False)
@@ -123,10 +123,10 @@ def states(store, over):
 
 
 def crashed(options, flush_every, memory, kind=Plain):
-    """A volume whose log is full, killed, on this machine's disk: what its opening reads until the first read is answered, and how long that takes."""
+    """Kills a volume with a full log on this machine's disk, and returns what its opening reads until the first read is answered, and how long that takes."""
     with Place(options) as place:
         store = place.file("large")
-        # Filled where flushes take no time, for it takes hundreds of thousands of them.
+        # It is filled where flushes take no time, because that takes hundreds of thousands of them.
         with tempfile.TemporaryDirectory(prefix="onefold-bench.", dir=MEMORY_DIR) as memory_dir:
             filled = os.path.join(memory_dir, "large")
             onefold.run("create", filled, *kind.CREATE, *CREATE)
@@ -144,13 +144,13 @@ def crashed(options, flush_every, memory, kind=Plain):
         began = time.monotonic()
         server = place.serve(store, "--memory", memory)
         with concurrent.futures.ThreadPoolExecutor(1) as threads, client(server) as handle:
-            # Asking takes processor time of its own: only where the time is not what counts.
-            told = threads.submit(states, store, over) if memory != DEFAULT_MEMORY else None
+            # Asking takes processor time of its own, so it is done only if the time does not matter.
+            states_seen = threads.submit(states, store, over) if memory != DEFAULT_MEMORY else None
             handle.pread(BLOCK, kind.READ)
             milliseconds = (time.monotonic() - began) * 1000
             over.set()
             read = {count["what"][5:]: count["bytes"] for count in onefold.report("stats", store)["device"] if count["what"].startswith("read ")}
-            said = told.result() if told else None
+            said = states_seen.result() if states_seen else None
         peak = live.peak_mib(server.process.pid)
         logged = onefold.report("status", store)["attached"]["condition"]["notices"]
         server.detach()
@@ -162,20 +162,20 @@ def crashed(options, flush_every, memory, kind=Plain):
         "MiB": round(sum(read.values()) / MIB, 2),
         "bytes read": read,
         "log": log,
-        "blocks of a run that the anchor names": round(statistics.mean(blocks for _, blocks in anchor["places"]), 2),
+        "blocks of a run that the log tail names": round(statistics.mean(blocks for _, blocks in anchor["places"]), 2),
         "peak MiB": round(peak, 1),
     }
-    return made if said is None else {**made, "told when asked": said, "logged": logged}
+    return made if said is None else {**made, "reported states": said, "logged": logged}
 
 
 def reopen(options, memory=DEFAULT_MEMORY):
-    """The worse of logs that synced single writes, commits of 32 and large commits have filled, and of one on a fragmented volume."""
+    """Returns the worst of logs filled by synced single writes, by commits of 32 and by large commits, and of one on a fragmented volume."""
     made = {f"a flush every {every}": crashed(options, every, memory) for every in (1, 32, 2048)}
     return made, {**made, "fragmented, a flush every 1": crashed(options, 1, memory, Fragmented)}
 
 
 def run(name, options):
     plain, made = reopen(options, "2M" if name == "log-reopen-small" else DEFAULT_MEMORY)
-    # The time is asked of what is not fragmented, the bytes of both.
+    # The time counts only for volumes that are not fragmented, the bytes for both.
     value = max(crash["MiB"] for crash in made.values()) if name == "log-reopen-bytes" else max(crash["ms"] for crash in plain.values())
     return {"value": value, **made}

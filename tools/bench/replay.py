@@ -1,4 +1,4 @@
-"""Live replay against replay in virtual time: the same traces, the same counts.
+"""Compares live replay with replay in virtual time: the same traces, the same counts.
 
 Each trace is replayed by `onefold trace replay --on` onto a volume that is attached over FUSE and loop, with the recorded think times, and by
 `onefold-lab replay`. Both idle 62 s where a phase begins, on a device of the same model: how many writes come to wait together under strong
@@ -30,11 +30,11 @@ def blocks_of(name):
 
 
 def replay_live(place, name, persistence):
-    """What reached the device from opening to close, by the kernel's counter; and what the ledger and the client say."""
+    """Returns what reached the device from opening to close, by the kernel's counter, and the counts of the ledger and the client."""
     logical = blocks_of(name) * UNIT
     disk = Disk(place.file(f"{name}.{persistence}"), logical + logical // 32 + 64 * MIB)
     try:
-        # As the simulated scheme that it is held against.
+        # The settings are those of the simulated scheme that it is compared with.
         onefold.run("create", disk.device, "--logical", logical, "--commit-mode", "ordered")
         created = disk.counts()
         volume = Attached(disk.device, "--persistence", persistence, "--device-model", MODEL)
@@ -83,7 +83,7 @@ def replay_simulated(name, persistence):
 
 
 def run(name, options):
-    """The largest difference, in percent, between a count live and the same count simulated."""
+    """Returns the largest difference, in percent, between a live count and the same count simulated."""
     persistence = {"replay-live": "weak", "replay-live-strong": "strong"}[name]
     with Place(roomy(options)) as place, concurrent.futures.ThreadPoolExecutor() as pool:
         live = dict(zip(TRACES, pool.map(lambda trace: replay_live(place, trace, persistence), TRACES)))

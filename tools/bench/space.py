@@ -1,4 +1,4 @@
-"""What a tree takes on a volume in commit mode `log`, over either front-end, and what is left of that when each of its files was overwritten."""
+"""Measures the space that a tree takes on a volume in commit mode `log`, over either front-end, also after each of its files was overwritten."""
 
 import contextlib
 import json
@@ -16,13 +16,13 @@ PIECE = 64 * BLOCK
 FLYING = 8
 ROUNDS = 3
 CREATE = ("--commit-mode", "log")
-# Other parts of a tree, where all of it takes too long: paths with colons between.
+# Other parts of a tree, if all of it takes too long: paths separated by colons.
 TREES = os.environ.get("ONEFOLD_BENCH_TREES", "/usr").split(":")
 SAMPLES = 40
 
 
 def files_below(top):
-    """Regular files and their sizes, in the order of their names."""
+    """Lists the regular files and their sizes, in the order of their names."""
     found = []
     for folder, folders, names in os.walk(top):
         folders.sort()
@@ -34,7 +34,7 @@ def files_below(top):
 
 
 class Tree:
-    """Files side by side, each from a block on: where each lies, and how many blocks that are."""
+    """Files side by side: the first block of each, and the total number of blocks."""
 
     def __init__(self, tops):
         self.files, self.blocks = [], 0
@@ -46,7 +46,7 @@ class Tree:
 
     @staticmethod
     def pieces(path, blocks):
-        """The file as it was when the tree was looked at, in pieces: zeros where it is shorter now."""
+        """Yields the file as it was when the tree was listed, in pieces: zeros if it is shorter now."""
         with open(path, "rb") as file:
             left = blocks * BLOCK
             while left:
@@ -57,7 +57,7 @@ class Tree:
 
 
 class Writer:
-    """Writes with a few under way, out of the same few buffers: libnbd's binding keeps hold of each that it was given."""
+    """Keeps a few writes under way, out of the same few buffers: libnbd's binding retains each buffer that it was given."""
 
     def __init__(self, handle):
         self.handle, self.failed = handle, 0
@@ -102,7 +102,7 @@ class OverNbd:
 
 
 class OverFuse:
-    """One that it writes to as a block device, by way of the page cache."""
+    """A volume that this process writes to as a block device, through the page cache."""
 
     def __init__(self, _place, store):
         self.attached = Attached(store)
@@ -116,26 +116,26 @@ class OverFuse:
 
     def write(self, data, at):
         if os.pwrite(self.file.fileno(), data, at) != len(data):
-            raise onefold.Failed(f"a write at {at} was cut short")
+            raise onefold.Failed(f"a write at {at} was short")
 
     def detach(self):
         self.attached.detach()
 
 
 def taken(store):
-    """Blocks that content takes, and those of the log beside it."""
+    """Returns the blocks that content takes, and those of the log beside it."""
     space = onefold.report("stats", store)["space"]
     log = (space["log_unit_blocks"] or 0) + (space["log_place_blocks"] or 0)
     return {"content": space["unique_blocks"] + space["shared_blocks"], "log": log, "kept": space["kept_blocks"]}
 
 
 def all_counted(store):
-    """Whether the census is over that an opening begins."""
+    """Returns whether the census that an opening begins has ended."""
     return onefold.report("stats", store)["space"]["is_complete"]
 
 
 def copied(tree, volume):
-    """Copies the tree, and has its very blocks counted as `bound` packs them."""
+    """Copies the tree, and has the same blocks counted as `bound` packs them."""
     words = [os.environ["ONEFOLD_SIM"], "bound"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bound:
         with volume.writer() as writer:
@@ -152,7 +152,7 @@ def copied(tree, volume):
 
 
 def overwritten(tree, volume, store, draw, round_number):
-    """Overwrites each file in another order; the most blocks that were taken meanwhile. Each block is like the file's own, and new."""
+    """Overwrites each file in another order, and returns the most blocks that were taken meanwhile. Each block is similar to the file's own, but new."""
     order = list(tree.files)
     draw.shuffle(order)
     most = taken(store)
@@ -173,7 +173,7 @@ def overwritten(tree, volume, store, draw, round_number):
 
 
 def space(options, over):
-    """The tree on a volume that is not thin."""
+    """Measures the tree on a volume that is not thin."""
     tree = Tree(TREES)
     draw = random.Random(options.seed)
     with Place(options) as place:
@@ -188,7 +188,7 @@ def space(options, over):
         volume = over(place, store)
         onefold.wait_for(lambda: all_counted(store), 300, "the count of free blocks")
         copy = taken(store)
-        # All of these are mapped from the first round on, those that were zeros too.
+        # All of these are mapped from the first round on, including those that were zeros.
         rounds = [overwritten(tree, volume, store, draw, number + 1) for number in range(ROUNDS)]
         volume.detach()
         sound = onefold.report("check", store)["sound"]

@@ -1,7 +1,7 @@
-"""Real software on ext4 on a slowed store: a volume and the bare store in turn, the same model below both.
+"""Runs real software on ext4 on a slowed store: on a volume and on the bare store in turn, with the same model below both.
 
 Run time counts from the first command of the workload to the end of the unmount, on a file system that was unmounted and mounted again after its
-setup. The backing store lies in memory where there is room for it, so that the model and not this machine's disk decides how long things take;
+setup. The backing store lies in memory if there is room for it, so that the model, and not this machine's disk, determines the times;
 what the store adds all the same is printed.
 """
 
@@ -27,7 +27,7 @@ SCHEMES = {
     "log-weak": ["--commit-mode", "log", "--persistence", "weak"],
     "log-strong": ["--commit-mode", "log", "--persistence", "strong"],
 }
-# What each benchmark compares with passthrough, with the run time ratio that is wanted.
+# The schemes that each benchmark compares with passthrough, with the target ratio of the run time.
 COMPARED = {
     "live-workloads": {"weak": None, "strong": None},
     "log-live": {"log-weak": 1.03, "log-strong": 1.10},
@@ -40,7 +40,7 @@ def drop_caches():
 
 
 class Mounted:
-    """ext4 on a device, at a directory of its own."""
+    """An ext4 file system on a device, mounted at a directory of its own."""
 
     def __init__(self, device):
         self.device = device
@@ -69,12 +69,12 @@ class Mounted:
 
 
 def once(place, program, scheme, number):
-    """One run of a program on one scheme."""
+    """Makes one run of a program on one scheme."""
     disk = Disk(place.file(f"{program.name}.{scheme}.{number}"), LOGICAL + LOGICAL // 32 + 64 * MIB)
     try:
         if scheme != "passthrough":
             onefold.run("create", disk.device, "--logical", LOGICAL)
-        # The setup is not what is measured: at full speed.
+        # The setup is not measured: it runs at full speed.
         volume = Attached(disk.device, *SCHEMES[scheme])
         mounted = None
         try:
@@ -120,7 +120,7 @@ def once(place, program, scheme, number):
 
 
 def run(name, options):
-    """Run time on a volume over that on the bare store, and over what is wanted of it, if anything; the worst of the programs that ran."""
+    """Returns the run time on a volume divided by that on the bare store and by its target, if there is one; the worst of the programs that ran."""
     compared = COMPARED[name]
     schemes = ["passthrough", *compared]
     names = os.environ.get("ONEFOLD_BENCH_PROGRAMS")

@@ -5,14 +5,14 @@
 #
 #   --commit-mode MODE  ordered (default), log, or any: each life draws one
 #   --minutes N         how long (default 1)
-#   --seed N            of all runs (default 1)
-#   --threads N         at once (default: as many as there are processors)
-#   --all               go on behind the first violation, and tell them apart
-#   --only RUN          one run of the seed again, with its history
-#   --lines N           of that history, the last N (default 120)
+#   --seed N            the seed of all runs (default 1)
+#   --threads N         the number of threads (default: one for each processor)
+#   --all               continue after the first violation, and distinguish them
+#   --only RUN          repeat one run of the seed, and show its history
+#   --lines N           show the last N lines of that history (default 120)
 #
 # Prints its seed, the table of states (commit step, event, depth) and the number of distinct states; replays one run from the seed with
-# --only. Ends with 1 where a promise was broken. What it assumes and does not check: docs/testing.md.
+# --only. Ends with 1 if a promise was broken. docs/testing.md lists what it assumes and does not check.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

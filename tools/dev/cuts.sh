@@ -3,14 +3,16 @@
 #
 # usage: ./dev cuts [--rounds N] [--seed N] [--seconds S] [--commit-mode MODE] [--dir DIRECTORY]
 #
-#   --rounds N    how many (default 500)
-#   --seed N      of the loads and the cuts (default 1)
+#   --rounds N    the number of rounds (default 500)
+#   --seed N      the seed of the loads and the power cuts (default 1)
 #   --seconds S   the longest load of a round (default 0.6)
 #   --commit-mode MODE  ordered, log, or any: each attach draws one (default)
 #
-# The backing file lies on cutfs (app/examples/cutfs.rs), which keeps unflushed sectors apart and drops a seeded subset of them. Each round:
-# a verified load, a cut or a kill (now and then again during recovery), `check --data`, a restart, every block read. In each third round the store
-# begins to fail in between: writes, flushes or both, once or for good. Needs root (FUSE).
+# The backing file lies on cutfs (app/examples/cutfs.rs), which keeps unflushed sectors apart and drops a seeded subset of them. Each round
+# has
+# a verified load, a power cut or a kill (sometimes again during recovery), `check --data`, a restart, and a read of every block. In each
+# third round
+# the store begins to fail in between: writes, flushes or both, once or permanently. Needs root (FUSE).
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

@@ -3,10 +3,10 @@
 #
 # usage: ./dev demo [--keep] [--dir DIRECTORY]
 #
-#   --dir DIRECTORY   where the volume's file goes (default: a new directory below $TMPDIR or /var/tmp); needs 4 GiB
-#   --keep            leave that directory there
+#   --dir DIRECTORY   the directory of the volume's file (default: a new directory below $TMPDIR or /var/tmp); needs 4 GiB
+#   --keep            keep that directory
 #
-# As root: FUSE and a loop device with ext4 on it. Ends with 0 only where every file that was synced is there and `check --data` is clean.
+# As root: FUSE and a loop device with ext4 on it. Ends with 0 only if every file that was synced is there and `check --data` is clean.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -20,7 +20,7 @@ while [[ $# -gt 0 ]]; do
     case "$1" in
     --keep) keep=yes && shift ;;
     --dir) parent="${2:?--dir needs a directory}" && shift 2 ;;
-    *) misused "demo: what is '$1'? ./dev demo --help says more" ;;
+    *) misused "demo: unknown argument '$1'; see ./dev demo --help" ;;
     esac
 done
 
@@ -57,7 +57,7 @@ is_attached() {
     "$ONEFOLD" status "$volume" --json >"$work/status.json" 2>/dev/null && [[ $(field "$work/status.json" attached) != None ]]
 }
 
-# field FILE KEY...: a value out of JSON.
+# field FILE KEY...: prints a value of JSON.
 field() {
     python3 -c 'import json, sys
 value = json.load(open(sys.argv[1]))
@@ -73,8 +73,9 @@ server_pid() {
 drop_caches() { echo 3 2>/dev/null >/proc/sys/vm/drop_caches || true; }
 
 step "Choose a real tree of this machine: at least $MIB_MIN MiB and $FILES_MIN files"
-# Directories two levels below /usr, the ones with many files in few MiB first, until there is enough of both. A bare Debian has too little there:
-# so the sources of the crates, this checkout and what apt knows, too.
+# Directories two levels below /usr, beginning with those that have many files in few MiB, until there is enough of both. A bare Debian has
+# too little
+# there, so the sources of the crates, this checkout and apt's lists are added.
 choose_tree() {
     {
         find /usr "${CARGO_HOME:-$HOME/.cargo}/registry/src" -mindepth 2 -maxdepth 2 -type d -not -path '/usr/src/*' -print0 2>/dev/null || true
@@ -87,14 +88,14 @@ choose_tree() {
         awk -F '\t' '$1 <= 400' | sort -t "$(printf '\t')" -k 2,2nr |
         awk -F '\t' -v mib="$MIB_MIN" -v files="$FILES_MIN" '
             have_mib >= mib && have_files >= files { exit }
-            # Enough files already: from here on only what brings size.
+            # There are enough files already: from now on take only what adds size.
             have_files >= files * 3 && $1 < 20 { next }
             have_mib + $1 > mib * 1.6 && have_files >= files { next }
             { have_mib += $1; have_files += $2; print $3 }'
 }
 mapfile -t parts < <(choose_tree)
 [[ ${#parts[@]} -gt 0 ]] || die "demo: found nothing to copy, neither below /usr nor among the sources of the crates"
-# Only regular files: their checksums are what is verified.
+# Take only regular files, because their checksums are verified.
 (cd / && find "${parts[@]/#//.}" -xdev -type f -print0) 2>/dev/null | sort -z >"$work/files"
 file_count="$(tr -cd '\0' <"$work/files" | wc -c)"
 (cd / && xargs -0 sha256sum --) <"$work/files" >"$work/sums" 2>/dev/null
@@ -104,7 +105,7 @@ say "$file_count files, $mib_count MiB, out of ${#parts[@]} directories: ${parts
 [[ $mib_count -ge $MIB_MIN && $file_count -ge $FILES_MIN ]] ||
     die "demo: /usr and the sources of the crates on this machine are not enough for $MIB_MIN MiB and $FILES_MIN files"
 
-# Records and sockets of this run, apart from the machine's.
+# The records and sockets of this run are separate from the machine's.
 export ONEFOLD_RUN_DIR="$work/run"
 
 step "Create a volume and attach it"
@@ -136,7 +137,7 @@ ledger
 
 step "Copy it in a third time, and kill the server with -9 in the middle"
 third_began=$SECONDS
-# In ten portions, each synced: what was synced has to be there after the kill, whenever it comes.
+# The copy has ten portions, and each is synced: what was synced has to be there after the kill, whenever it happens.
 mkdir "$mount/third"
 : >"$work/synced"
 (

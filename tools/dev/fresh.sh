@@ -4,9 +4,9 @@
 # usage: ./dev fresh [--release trixie|bookworm]... [--only demo|test] [--keep] [--dir DIRECTORY]
 #
 #   --release NAME    trixie (Debian 13) or bookworm (Debian 12, with this machine's Rust bound in, as its own is too old); default: both
-#   --only demo|test  one of the two
-#   --dir DIRECTORY   where the chroots go (default: below $TMPDIR or /var/tmp); each needs 12 GiB
-#   --keep            leave the chroots there
+#   --only demo|test  run only one of the two
+#   --dir DIRECTORY   the folder of the chroots (default: below $TMPDIR or /var/tmp); each needs 12 GiB
+#   --keep            keep the chroots
 #
 # What is cloned is the last commit, not the work tree. The chroot, which is the root of its mount namespace, gets /dev, /proc, /sys and a tmpfs at /run, in mount and process
 # namespaces of its own, which end with it. Packages come from the mirror that this machine's own apt sources name. Needs root.
@@ -24,7 +24,7 @@ while [[ $# -gt 0 ]]; do
     --only) commands=("${2:?--only needs demo or test}") && shift 2 ;;
     --keep) keep=yes && shift ;;
     --dir) parent="${2:?--dir needs a directory}" && shift 2 ;;
-    *) misused "fresh: what is '$1'? ./dev fresh --help says more" ;;
+    *) misused "fresh: unknown argument '$1'; see ./dev fresh --help" ;;
     esac
 done
 for release in "${releases[@]}"; do
@@ -39,9 +39,9 @@ need_root "fresh"
 bash tools/dev/setup.sh fresh
 
 commit="$(git rev-parse HEAD)"
-git diff --quiet HEAD -- || warn "there are changes that are not committed: the chroot gets $commit without them"
+git diff --quiet HEAD -- || warn "the chroot gets $commit without the changes that are not committed"
 
-# The archive that this machine's apt takes Debian from.
+# The archive from which this machine's apt takes Debian.
 mirror="$(apt-get indextargets --format "\$(ORIGIN) \$(COMPONENT) \$(REPO_URI)" 'Created-By: Packages' |
     awk '$1 == "Debian" && $2 == "main" && $3 !~ /security/ { print $3; exit }')"
 [[ -n $mirror ]] || die "fresh: apt-get indextargets names no mirror of Debian's main; run apt-get update"
@@ -51,7 +51,7 @@ cleanup() {
     local code=$?
     trap - EXIT
     if [[ -n $root && -d $root ]]; then
-        # The mounts went with the namespace; --one-file-system in case one did not.
+        # The mounts ended with the namespace; --one-file-system protects against one that did not.
         if [[ -n $keep ]]; then say "left there: $root"; else rm -rf --one-file-system "$root"; fi
     fi
     exit "$code"
@@ -59,7 +59,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# What of this machine's environment a client of a package registry needs.
+# The environment variables of this machine that a client of a package registry needs.
 registry_environment() {
     env | grep -E '^(CARGO_(HTTP|NET|REGISTRIES|REGISTRY|SOURCE)_|https?_proxy=|HTTPS?_PROXY=|no_proxy=|NO_PROXY=)' || true
     [[ -n ${SSL_CERT_FILE:-} && -f ${SSL_CERT_FILE:-} && -z ${CARGO_HTTP_CAINFO:-} ]] && echo "CARGO_HTTP_CAINFO=/etc/host-certificates.pem"
@@ -83,18 +83,18 @@ prepare() { # RELEASE
     return 0
 }
 
-# Runs within the new namespaces: mounts, then the chroot.
+# This runs within the new namespaces: mounts, then the chroot.
 inside='
 set -euo pipefail
 root="$1" release="$2" rustup="$3" cargo="$4"
 shift 4
-# A mount of its own: pivot_root, below, takes no other.
+# This is a mount of its own, because pivot_root, below, accepts no other.
 mount --bind "$root" "$root"
 mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
-# Files of the size of a volume should not go through the chroot disk twice, and /tmp has to be there.
+# Files of the size of a volume should not be written through the chroot disk twice, and /tmp has to be there.
 chmod 1777 "$root/tmp" "$root/var/tmp"
 path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 if [[ $release == bookworm ]]; then
@@ -104,7 +104,7 @@ if [[ $release == bookworm ]]; then
     path="/opt/cargo-bin:$path"
     set -- RUSTUP_HOME=/opt/rustup RUSTUP_AUTO_INSTALL=0 "$@"
 fi
-# The root of the mount namespace, as on a machine: within a mere chroot no other namespace can be made, and paths in others are told from outside.
+# The root of the mount namespace, as on a machine: within a mere chroot no other namespace can be made, and paths in others are resolved from outside.
 mkdir -p "$root/mnt/outside"
 cd "$root"
 pivot_root . mnt/outside

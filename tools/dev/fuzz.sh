@@ -3,8 +3,8 @@
 #
 # usage: ./dev fuzz [--seconds N] [--list] [TARGET]...
 #
-#   --seconds N   for each target (default 60)
-#   TARGET        some of them; default: all
+#   --seconds N   the time for each target (default 60)
+#   TARGET        fuzz only these targets; default: all
 #
 # The targets are in fuzz/. Coverage is instrumented by flags that every compiler from 1.85 on has: no nightly and no cargo-fuzz is needed. The
 # corpus grows in target/fuzz/corpus/; an input that fails is left in target/fuzz/artifacts/ and replayed by: target/fuzz/.../TARGET FILE. Once mended,
@@ -19,13 +19,13 @@ while [[ $# -gt 0 ]]; do
     case "$1" in
     --seconds) seconds="${2:?--seconds needs a number}" && shift 2 ;;
     --list) basename -a -s .rs fuzz/fuzz_targets/*.rs && exit 0 ;;
-    -*) misused "fuzz: what is '$1'? ./dev fuzz --help says more" ;;
+    -*) misused "fuzz: unknown argument '$1'; see ./dev fuzz --help" ;;
     *) targets+=("$1") && shift ;;
     esac
 done
 [[ $seconds =~ ^[1-9][0-9]{0,8}$ ]] || misused "fuzz: --seconds needs a number above 0, not '$seconds'"
 for target in "${targets[@]}"; do
-    [[ -e fuzz/fuzz_targets/$target.rs ]] || misused "fuzz: there is no target '$target'; ./dev fuzz --list has them"
+    [[ -e fuzz/fuzz_targets/$target.rs ]] || misused "fuzz: unknown target '$target'; ./dev fuzz --list shows them"
 done
 [[ ${#targets[@]} -gt 0 ]] || mapfile -t targets < <(basename -a -s .rs fuzz/fuzz_targets/*.rs)
 bash tools/dev/setup.sh build

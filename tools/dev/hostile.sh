@@ -3,11 +3,11 @@
 #
 # usage: ./dev hostile [--images N] [--seed N] [--threads N] [--only N] [--dir DIRECTORY]
 #
-#   --images N       how many (default 200; about 10 a second on two cores)
-#   --seed N         of what is crafted (default 1)
-#   --threads N      images at once (default 2)
-#   --only N         image number N of the seed alone
-#   --dir DIRECTORY  where the images lie (default: a scratch directory)
+#   --images N       the number of images (default 200; about 10 a second on two cores)
+#   --seed N         the seed of the images (default 1)
+#   --threads N      the number of images at a time (default 2)
+#   --only N         try only image number N of the seed
+#   --dir DIRECTORY  the directory of the images (default: a scratch directory)
 #
 # The program is app/examples/hostile/: it writes hostile numbers into superblocks, pages and units of the log, with every check made right, and
 # runs the built binary on them. Prints seed and count; ends with 1 where something panics, hangs, dies, or takes too much memory.
@@ -25,7 +25,7 @@ while [[ $# -gt 0 ]]; do
         [[ $1 == --only || $1 == --seed || $2 -gt 0 ]] || misused "hostile: $1 needs a number above 0"
         options+=("$1" "$2") && shift 2
         ;;
-    *) misused "hostile: what is '$1'? ./dev hostile --help says more" ;;
+    *) misused "hostile: unknown argument '$1'; see ./dev hostile --help" ;;
     esac
 done
 [[ -z $directory || -d $directory ]] || misused "hostile: there is no directory '$directory'"

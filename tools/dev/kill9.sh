@@ -3,15 +3,18 @@
 #
 # usage: ./dev kill9 [--rounds N] [--seed N] [--seconds S] [--commit-mode MODE] [--dir DIRECTORY]
 #
-#   --rounds N    how many (default 100)
-#   --seed N      of the loads (default 1)
+#   --rounds N    the number of rounds (default 100)
+#   --seed N      the seed of the loads (default 1)
 #   --seconds S   the longest load before a kill (default 3)
 #   --commit-mode MODE  ordered, log, or any: each attach draws one (default)
 #
-# A volume on FUSE and a loop device, its store on cutfs (app/examples/cutfs.rs), ext4 on it, fio with fsyncs beside a writer that says what it has
-# synced. In turn the server is killed: its replacement must go on with no error; supervisor and server are; the store begins to fail, and then they
-# are, with the power or without. Then: attach again, the journal is replayed, e2fsck finds nothing else, every synced file is
-# there, `check --data` finds nothing but garbage, and the recount returns exactly that. Needs root.
+# A volume is attached on FUSE and a loop device, its store on cutfs (app/examples/cutfs.rs), with ext4 on it; fio runs with fsyncs beside a
+# writer that
+# reports what it has synced. In turn, the server is killed, and its replacement must continue without an error; supervisor and server are
+# killed; or the
+# store begins to fail, and then both are killed, with or without a power cut. After each attach the journal of ext4 is replayed, e2fsck
+# finds nothing else,
+# every synced file is there, `check --data` finds nothing but garbage, and the recount returns exactly that. Needs root.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts of ./dev share: messages, help, the tools they need and how to get them.
+# Functions that the scripts of ./dev share: messages, help, the tools they need and how to get them.
 # Sourced with the repository's root as the working directory.
 
 RUST_MIN=1.85
@@ -11,18 +11,18 @@ die() {
     warn "$*"
     exit 1
 }
-# What was typed is wrong: nothing was tried, so nothing has failed.
+# Ends the script because of a wrong argument: nothing was tried, so nothing has failed.
 misused() {
     warn "$*"
     exit 2
 }
 
-# Prints the comment block that opens the calling script, as its help.
+# Prints the comment block at the beginning of the calling script, as its help.
 print_help() {
     sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$1"
 }
 
-# help_if_asked "$0" "$@": ends the script where --help is among the options.
+# help_if_asked "$0" "$@": ends the script with its help if --help is among the options.
 help_if_asked() {
     local script="$1" word
     shift
@@ -41,7 +41,7 @@ need_root() {
     am_root || die "$1 needs root (it mounts and uses loop devices); run it again with sudo"
 }
 
-# The Debian package that brings a command, and the command that shows it is there.
+# Prints the Debian package that provides a command, and the command that shows that it is installed.
 package_of() {
     case "$1" in
     fio) echo fio ;;
@@ -83,7 +83,7 @@ apt_install() {
         die "apt-get could not install: $*"
 }
 
-# need TOOL...: installs what is missing, or says what to do.
+# need TOOL...: installs what is missing, or prints what to do.
 need() {
     local tool packages=()
     for tool in "$@"; do
@@ -102,10 +102,10 @@ version_at_least() {
     [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]
 }
 
-# named_for_ci TOOL: its version in .ci/toolchain.
+# named_for_ci TOOL: prints its version in .ci/toolchain.
 named_for_ci() { awk -v tool="$1" '$1 == tool { print $2 }' .ci/toolchain; }
 
-# is_of_ci TOOL VERSION: whether it is a release of the version that CI names.
+# is_of_ci TOOL VERSION: succeeds if it is a release of the version that CI names.
 is_of_ci() {
     local named
     named="$(named_for_ci "$1")"
@@ -114,7 +114,7 @@ is_of_ci() {
 
 rust_version() { { rustc --version 2>/dev/null || true; } | awk '{ print $2 }'; }
 
-# Makes cargo, rustc, clippy and rustfmt available, or says how to get them. An installer from the network is never run.
+# Makes cargo, rustc, clippy and rustfmt available, or prints how to get them. It never runs an installer from the network.
 need_rust() {
     if ! command -v cargo >/dev/null 2>&1 && [[ -x $HOME/.cargo/bin/cargo ]]; then
         export PATH="$HOME/.cargo/bin:$PATH"
@@ -147,7 +147,7 @@ need_lints() {
     cargo fmt --version >/dev/null 2>&1 || die "rustfmt is missing: rustup component add rustfmt"
 }
 
-# Can this machine mount FUSE and set up loop devices? Prints the reason where it cannot.
+# Checks whether this machine can mount FUSE and set up loop devices. Prints the reason if it cannot.
 blocks_unavailable() {
     if ! am_root; then
         echo "not root"
@@ -162,7 +162,7 @@ blocks_unavailable() {
     fi
 }
 
-# Where cargo puts what it builds.
+# Prints the folder in which cargo puts what it builds.
 target_dir() { echo "${CARGO_TARGET_DIR:-$PWD/target}"; }
 
 # Builds the release binary and prints nothing but errors; its path is in $ONEFOLD afterwards.

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Install what the other commands need, by apt, as far as it is missing.
+# Install what the other commands need and is missing, by apt.
 #
 # usage: ./dev setup [build] [test] [fresh]
 #
-# With no word: everything but what only `fresh` needs. Needs root only where something is missing.
-# Where the machine's Rust is older than 1.85 and its packages have none newer, it names rustup and stops.
+# Without arguments it installs everything except what only `fresh` needs. Needs root only if something is missing.
+# If the machine's Rust is older than 1.85 and its packages have none newer, it names rustup and stops.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -20,7 +20,7 @@ for group in "${groups[@]}"; do
         need mkfs.ext4 mkfs.btrfs losetup fio nbdinfo python3-libnbd qemu-io shellcheck
         ;;
     fresh) need debootstrap git ;;
-    *) die "setup: there is no group '$group'; the groups are build, test and fresh" ;;
+    *) die "setup: unknown group '$group'; the groups are build, test and fresh" ;;
     esac
 done
 say "setup: ${groups[*]}: all there (rustc $(rust_version || echo none))"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Run everything that CI runs; the last line counts it.
+# Run everything that CI runs; the last line counts the results.
 #
 # usage: ./dev test [--crash-minutes N] [--only STAGE]...
 #
-# Stages, in order: fmt, clippy, fuzz, doc, shell, deny, tests, crash, hostile, kill9, cuts. `fuzz` asks whether the targets of ./dev fuzz compile;
+# Stages, in order: fmt, clippy, fuzz, doc, shell, deny, tests, crash, hostile, kill9, cuts. `fuzz` checks that the targets of ./dev fuzz compile;
 # `tests` are all tests of cargo: unit, property, end to end, style; crash, hostile, kill9 and cuts are short runs of those commands.
-# Warnings of the compiler, lints, formatting and shellcheck's warnings are errors on the versions that .ci/toolchain names, and on no others:
-# there they are shown and counted, as new versions have new rules.
+# Warnings of the compiler, lints, formatting and shellcheck's warnings are errors only on the versions that .ci/toolchain names;
+# on others they are shown and counted, because new versions have new rules.
 # Each line `test result:` of cargo is counted; a stage that is no cargo test counts as one. A test that cannot run here says
 # `SKIPPED name: reason` on stderr and is counted as skipped. With CI=true every skip is a failure, except that of cargo-deny.
-# The last line reads `N passed, N failed, N skipped`; the exit code is 1 where anything failed.
-# Logs of the stages are left in target/dev-test/.
+# The last line reads `N passed, N failed, N skipped`; the exit code is 1 if anything failed.
+# The logs of the stages are kept in target/dev-test/.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -21,7 +21,7 @@ while [[ $# -gt 0 ]]; do
     case "$1" in
     --crash-minutes) crash_minutes="${2:?--crash-minutes needs a number}" && shift 2 ;;
     --only) only+=("${2:?--only needs a stage}") && shift 2 ;;
-    *) misused "test: what is '$1'? ./dev test --help says more" ;;
+    *) misused "test: unknown argument '$1'; see ./dev test --help" ;;
     esac
 done
 
@@ -60,7 +60,7 @@ skip_stage() { # NAME REASON [allowed]
     fi
 }
 
-# stage NAME COMMAND...: counts as one.
+# stage NAME COMMAND...: runs a stage that counts as one.
 stage() {
     local name="$1" began=$SECONDS
     shift
@@ -75,8 +75,9 @@ stage() {
     fi
 }
 
-# lint_stage NAME TOOL VERSION COMMAND...: as `stage`. The command has lint_errors in its environment: "yes" where warnings are errors. Elsewhere
-# it passes as long as it runs, and its warnings are counted.
+# lint_stage NAME TOOL VERSION COMMAND...: runs a stage. The command has lint_errors in its environment: "yes" if warnings are errors.
+# Otherwise
+# it passes if it runs, and its warnings are counted.
 lint_stage() {
     local name="$1" tool="$2" version="$3" began=$SECONDS warnings
     shift 3
@@ -95,7 +96,8 @@ lint_stage() {
     fi
 }
 
-# What rustc, clippy and rustdoc print for each, without their sums; what rustfmt prints for each place; what shellcheck prints for each.
+# Counts what rustc, clippy and rustdoc print for each warning, without their sums; what rustfmt prints for each place; what shellcheck
+# prints for each.
 warnings_in() { # LOG
     grep -E '^warning|^Diff in |^In .* line [0-9]+:$' "$1" | grep -cvE '^warning: `.*` \(.*\) generated [0-9]+ warning' || true
 }
@@ -105,7 +107,7 @@ cargo_tests() {
     local name="$1" began=$SECONDS code=0
     shift
     wanted "$name" || return 0
-    # --show-output, so that what a passing test said (SKIPPED) is in the log.
+    # With --show-output, the output of a passing test (SKIPPED) is in the log.
     cargo test --locked --no-fail-fast "$@" -- --show-output >"$logs/$name.log" 2>&1 || code=$?
     local ok bad ignored said
     read -r ok bad ignored < <(awk '/^test result: / { ok += $4; bad += $6; ignored += $8 }
@@ -127,7 +129,7 @@ cargo_tests() {
     return 0
 }
 
-# What differs in form is no error elsewhere; what cannot be read is.
+# A difference in format is not an error on other versions; a file that cannot be read is.
 formatting() { # ARGUMENTS...
     cargo fmt "$@" --check && return 0
     [[ -z $lint_errors ]] && ! cargo fmt "$@" --check 2>&1 >/dev/null | grep -q '^error'
@@ -141,7 +143,7 @@ documentation() {
     RUSTDOCFLAGS="${as_lints[*]}" cargo doc --workspace --no-deps --locked
 }
 
-# A workspace of their own, and without the fuzzer's runtime no C++ compiler is needed.
+# The fuzz targets are a workspace of their own, and without the fuzzer's runtime no C++ compiler is needed.
 fuzz_targets() {
     formatting --manifest-path fuzz/Cargo.toml &&
         lints --manifest-path fuzz/Cargo.toml --no-default-features --target-dir "$(target_dir)"
@@ -150,7 +152,7 @@ fuzz_targets() {
 shell_scripts() {
     local code=0
     shellcheck -x -S warning dev .ci/run tools/dev/*.sh || code=$?
-    # 1: it has something to say. Above: it could not look.
+    # Exit code 1 means that it reports something; a higher one that it could not check.
     [[ $code -eq 0 || ($code -eq 1 && -z $lint_errors) ]]
 }
 
@@ -172,7 +174,7 @@ if wanted deny; then
     fi
 fi
 cargo_tests tests --workspace
-# Each mode has a third of the time, and so has going from one to the other.
+# Each mode has a third of the time, and so has the change between modes.
 crash_stage() {
     local mode minutes
     minutes="$(awk -v minutes="$crash_minutes" 'BEGIN { print minutes / 3 }')"
@@ -183,7 +185,7 @@ crash_stage() {
 stage crash crash_stage
 stage hostile bash tools/dev/hostile.sh --images 100
 
-# blocks_stage NAME COMMAND...: a stage that needs FUSE and loop devices.
+# blocks_stage NAME COMMAND...: runs a stage that needs FUSE and loop devices.
 blocks_stage() {
     local reason
     wanted "$1" || return 0

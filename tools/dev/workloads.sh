@@ -7,7 +7,7 @@
 # Each program runs on ext4 on a file that `onefold attach --passthrough` serves and `onefold trace record` records: mkfs, setup, run, umount, each a
 # phase. The traces are left in target/workloads/NAME (--out), with summary.json, which sets their duplication beside that of the shipped trace of the
 # same program. Needs root, fio, debootstrap and e2fsprogs, up to 10 GiB below --dir (default: $TMPDIR or /var/tmp) and, for what
-# installs packages, a Debian mirror. `list` says what else some of them need. `./dev bench papers` replays what lies in target/workloads.
+# installs packages, a Debian mirror. `list` shows what else some of them need. `./dev bench papers` replays the traces in target/workloads.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -15,7 +15,7 @@ help_if_asked "$0" "$@"
 case "${1:-}" in
 list) exec python3 tools/workloads/workloads.py "$@" ;;
 record) ;;
-*) misused "workloads: list or record? ./dev workloads --help says more" ;;
+*) misused "workloads: give list or record; see ./dev workloads --help" ;;
 esac
 need_root "recording workloads"
 if why="$(blocks_unavailable)"; then

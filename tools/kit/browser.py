@@ -1,4 +1,4 @@
-"""A headless browser with profile and cache in a place of its own, over pages that lie there too."""
+"""A headless browser with profile and cache in a folder of its own, over local pages."""
 
 import os
 import random
@@ -11,12 +11,12 @@ MISSING = "firefox-esr is not installed (apt-get install firefox-esr)"
 
 
 def program():
-    """Where the browser is; None where there is none."""
+    """Returns the path of the browser; None if there is none."""
     return shutil.which("firefox-esr") or shutil.which("firefox")
 
 
 def write_pages(root, count):
-    """Pages with text, pictures, and a script that keeps what it drew; the same each time."""
+    """Writes pages with text, pictures, and a script that stores what it drew; they are the same each time."""
     pages = os.path.join(root, "pages")
     os.makedirs(pages)
     os.makedirs(os.path.join(root, "home"))

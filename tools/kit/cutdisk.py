@@ -1,4 +1,4 @@
-"""A disk under the tests' hands, in a mount of its own."""
+"""A disk that the tests control, in a mount of its own."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ class CutDisk:
     def expect(self, start):
         line = self.process.stdout.readline().strip()
         if not line.startswith(start):
-            raise onefold.Failed(f"cutfs said '{line}' where '{start}' was expected")
+            raise onefold.Failed(f"cutfs printed '{line}' instead of '{start}'")
         return line
 
     def cut(self):
@@ -30,7 +30,7 @@ class CutDisk:
         return self.expect("failing")
 
     def power(self):
-        """On again, with nothing failing."""
+        """Restores the power; nothing fails any more."""
         self.process.send_signal(signal.SIGUSR2)
         self.expect("power")
 

@@ -1,4 +1,4 @@
-"""Power cuts under the built binary, round after round; see tools/dev/cuts.sh."""
+"""Cuts the power under the built binary, round after round; see tools/dev/cuts.sh."""
 
 import argparse
 import os
@@ -32,7 +32,7 @@ class Cuts:
         self.counts = {"cuts": 0, "failing stores": 0, "requests": 0, "garbage": 0, "recounts": 0, "in recovery": 0}
 
     def fresh_volume(self, seed):
-        """A new forgetful disk with a new volume on it."""
+        """Makes a new forgetful disk with a new volume on it."""
         if self.disk:
             self.disk.end()
         mib = self.random.choice((16, 24, 32))
@@ -43,7 +43,7 @@ class Cuts:
             client.connect_uri(server.uri)
             blocks = client.get_size() // BLOCK
             client.shutdown()
-        # Most of the volume, so that space is short and blocks are reclaimed and reused.
+        # The load uses most of the volume, so that space is short and blocks are reclaimed and reused.
         self.oracle = Oracle(blocks)
 
     def attach(self, *options):
@@ -67,7 +67,7 @@ class Cuts:
         if options[-1] == "log":
             options += ["--compress", self.random.choice(("all", "all", "carriers", "off"))]
             if self.random.random() < 0.4:
-                # The store takes it: cutfs keeps a synced write, and that alone.
+                # The store supports FUA: cutfs keeps a synced write, and only that.
                 options += ["--fua", "on"]
         if self.random.random() < 0.2:
             options += ["--persistence", "strong"]
@@ -80,33 +80,33 @@ class Cuts:
         return options
 
     def disaster(self):
-        """Ends server and disk in one of the ways that happen; what was not flushed is lost in part."""
+        """Ends server and disk in one of the ways that occur in practice; a part of what was not flushed is lost."""
         how = self.random.random()
         if how < 0.5:
-            # The power goes: the device is gone first, the server with its memory a moment later.
-            said = self.disk.cut()
+            # The power is cut: the device is gone first, the server with its memory a moment later.
+            events = self.disk.cut()
             time.sleep(self.random.choice((0, 0, 0.01)))
             self.server.kill()
         elif how < 0.8:
             self.server.kill()
-            said = self.disk.cut()
+            events = self.disk.cut()
         else:
-            # The server alone; the device keeps what it holds until a later cut (R8).
+            # Only the server ends; the device keeps what it holds until a later power cut (R8).
             self.server.kill()
-            said = "killed only"
+            events = "killed only"
         self.disk.power()
-        if said != "killed only":
+        if events != "killed only":
             self.counts["cuts"] += 1
         self.server = None
-        return said
+        return events
 
     def fail(self):
-        """From here on the store fails in one of the ways that happen; what follows ends the server."""
+        """Makes the store fail from now on, in one of the ways that occur in practice; what follows ends the server."""
         self.counts["failing stores"] += 1
         return self.disk.fail() + "; "
 
     def check(self):
-        """`check --data` on what the crash left: nothing but garbage."""
+        """Runs `check --data` on what the crash left: it may find nothing but garbage."""
         found = onefold.findings(self.disk.path)
         others = [f for f in found["findings"] if f["severity"] == "damage"]
         if others or not found["sound"]:
@@ -119,27 +119,27 @@ class Cuts:
         load = Load(self.server.uri, self.oracle, self.options.seed * 1_000_003 + number, strong="strong" in options)
         load.run(self.random.uniform(0.05, self.options.seconds))
         if load.ended:
-            raise Violation(f"before anything was cut or killed: {load.ended}")
+            raise Violation(f"before any power cut or kill: {load.ended}")
         store_fails = number % 3 == 0
-        said = ""
+        events = ""
         if store_fails:
-            # The clients go on until they hear of it.
-            said += self.fail()
+            # The clients continue until they notice.
+            events += self.fail()
             load.run(self.options.seconds)
-        said += self.disaster()
+        events += self.disaster()
         load.drain(5)
         self.counts["requests"] += sum(load.counts.values())
         while self.random.random() < 0.2:
-            # Again, while it recovers.
-            said += "; in recovery: "
+            # The same happens again, while it recovers.
+            events += "; in recovery: "
             recovers_badly = store_fails and self.random.random() < 0.5
             if recovers_badly:
-                said += self.fail()
+                events += self.fail()
             self.server = onefold.NbdServer(self.disk.path, self.socket, self.log, *options)
             if not recovers_badly and self.random.random() < 0.5:
                 self.server.ready()
             time.sleep(self.random.uniform(0, 0.05))
-            said += self.disaster()
+            events += self.disaster()
             self.counts["in recovery"] += 1
         garbage = self.check()
         self.counts["garbage"] += garbage
@@ -149,10 +149,10 @@ class Cuts:
                 self.recount(garbage)
         if number % 5 == 0 and self.check():
             raise Violation("garbage is left after the recount and a detach")
-        return said, garbage
+        return events, garbage
 
     def recount(self, garbage):
-        """Waits for the recount; it must return exactly what `check` had found."""
+        """Waits for the recount, which must return exactly what `check` had found."""
         def stats():
             return onefold.report("stats", self.disk.path)
 
@@ -168,14 +168,14 @@ class Cuts:
             try:
                 if number % 50 == 1:
                     self.fresh_volume(self.options.seed * 1009 + number)
-                said, garbage = self.round(number)
+                events, garbage = self.round(number)
             except (Violation, onefold.Failed, nbd.Error, subprocess.TimeoutExpired) as error:
                 print(f"round {number} of seed {self.options.seed}: {type(error).__name__}: {error}", flush=True)
-                print(f"kept for a look: {self.work}", flush=True)
+                print(f"kept for inspection: {self.work}", flush=True)
                 return 1
             if number % self.options.tell == 0 or number == self.options.rounds:
                 rate = (time.monotonic() - began) / number
-                print(f"round {number}: {said}; {garbage} links too many ({rate:.2f} s a round)", flush=True)
+                print(f"round {number}: {events}; {garbage} links too many ({rate:.2f} s a round)", flush=True)
         summary = ", ".join(f"{count} {what}" for what, count in self.counts.items())
         print(f"{self.options.rounds} rounds, seed {self.options.seed}: {summary}; nothing flushed was lost")
         return 0

@@ -1,4 +1,4 @@
-"""A minimal Debian of this machine's release, for programs that work in a chroot; packages come from where this machine has its own."""
+"""A minimal Debian of this machine's release, for programs that work in a chroot; packages come from this machine's own sources."""
 
 import os
 import shutil
@@ -8,14 +8,14 @@ from onefold import Failed
 
 
 def sh(command, **more):
-    """Runs a line of bash; what it said is in the error where it fails."""
+    """Runs a line of bash; its output is in the exception if it fails."""
     done = subprocess.run(["bash", "-euc", command], capture_output=True, text=True, check=False, **more)
     if done.returncode != 0:
         raise Failed(f"{command}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
 def chroot(root, command):
-    """The same inside of a tree, with nothing of this machine's environment but its proxies."""
+    """Runs a line of bash inside a tree, with nothing of this machine's environment but its proxies."""
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "HOME": "/root"}
     proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
     done = subprocess.run(["chroot", root, "bash", "-euc", command], capture_output=True, text=True, check=False, env=environment | proxies)
@@ -24,14 +24,14 @@ def chroot(root, command):
 
 
 def release():
-    """The name of this machine's release."""
+    """Returns the name of this machine's release."""
     with open("/etc/os-release", encoding="utf-8") as file:
         values = dict(line.rstrip().split("=", 1) for line in file if "=" in line)
     return values.get("VERSION_CODENAME", "").strip('"')
 
 
 def mirror():
-    """Where this machine has Debian's main archive from."""
+    """Returns the source of Debian's main archive on this machine."""
     words = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(COMPONENT) $(REPO_URI)", "Created-By: Packages"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     for line in done.stdout.splitlines():
@@ -42,14 +42,15 @@ def mirror():
 
 
 def base_system(archive, fetched=()):
-    """Makes a tar of the minimal system where there is none yet, with the packages `fetched` lying in its cache, not installed."""
+    """Makes a tar of the minimal system if there is none yet, with the packages `fetched` in its cache, not installed."""
     if os.path.exists(archive):
         return
     tree = f"{archive}.tree"
     shutil.rmtree(tree, ignore_errors=True)
     try:
         sh(f"debootstrap --variant=minbase --include=ca-certificates {release()} {tree} {mirror()}")
-        # The machine's own sources and keys, for it may have its packages from elsewhere; not its settings, which change what apt writes.
+        # It has the machine's own sources and keys, because its packages may come from elsewhere; not its settings, which change what apt
+        # writes.
         sh(
             f"rm -rf {tree}/etc/apt/sources.list; for d in sources.list.d trusted.gpg.d keyrings auth.conf.d; do"
             f" [ -d /etc/apt/$d ] && mkdir -p {tree}/etc/apt/$d && cp -rL /etc/apt/$d/. {tree}/etc/apt/$d/; done;"
@@ -66,7 +67,7 @@ def base_system(archive, fetched=()):
 
 
 def unpack(archive, root):
-    """Unpacks such a tar, with the devices that apt wants."""
+    """Unpacks such a tar, with the devices that apt needs."""
     sh(
         f"tar -C {root} -xpf {archive} && mkdir -p {root}/proc {root}/dev;"
         f" test -c {root}/dev/null || mknod -m 666 {root}/dev/null c 1 3; test -c {root}/dev/urandom || mknod -m 666 {root}/dev/urandom c 1 9"

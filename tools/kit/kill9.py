@@ -1,4 +1,4 @@
-"""Kills of the server under ext4 and fio, round after round; see tools/dev/kill9.sh."""
+"""Kills the server under ext4 and fio, round after round; see tools/dev/kill9.sh."""
 
 import argparse
 import errno
@@ -38,12 +38,12 @@ runtime=600
 """
 
 
-# The store: enough for all that the loads keep.
+# The size of the store: enough for everything that the loads keep.
 STORE_MIB = 512
 
 
-class Wrong(Exception):
-    """Something that was synced is not there, or the file system or volume is damaged."""
+class DataLoss(Exception):
+    """Something that was synced is missing, or the file system or volume is damaged."""
 
 
 class Kills:
@@ -61,13 +61,13 @@ class Kills:
         self.lines = os.path.join(self.work, "synced.log")
         self.device = None
         self.workers = []
-        self.counts = {"kills": 0, "servers replaced": 0, "failing stores": 0, "said lost": 0, "files verified": 0}
+        self.counts = {"kills": 0, "servers replaced": 0, "failing stores": 0, "losses reported": 0, "files verified": 0}
         self.counts |= {"garbage": 0, "recounts": 0}
 
     def command(self, *words, allowed=(0,)):
         done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=300, check=False)
         if done.returncode not in allowed:
-            raise Wrong(f"{' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+            raise DataLoss(f"{' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def mounted(self):
@@ -95,12 +95,12 @@ class Kills:
         self.command("sync", "-f", self.mount)
 
     def load(self, number):
-        """fio with fsyncs, and a writer that says what it has synced."""
+        """Starts fio with fsyncs, and a writer that reports what it has synced."""
         job = os.path.join(self.work, "job.fio")
         with open(job, "w", encoding="utf-8") as file:
             fsync = self.random.choice((1, 4, 16))
             file.write(FIO.format(directory=os.path.join(self.mount, "fio"), seed=self.options.seed * 7919 + number, fsync=fsync))
-        # fio forks: its whole group is ended with it.
+        # fio forks, so its whole group is ended with it.
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": self.work, "start_new_session": True}
         lines = open(self.lines, "a", encoding="utf-8")
         writer = [sys.executable, synced.__file__, "write", os.path.join(self.mount, "synced"), str(number)]
@@ -116,7 +116,7 @@ class Kills:
         self.workers = []
 
     def end_group(self, worker):
-        """Ends a worker and what it started, and waits until nothing of it is left."""
+        """Ends a worker and its child processes, and waits until none of them is left."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             try:
@@ -134,7 +134,7 @@ class Kills:
         return os.path.getsize(self.lines)
 
     def kill_server(self, number):
-        """The server alone: another takes over and nobody sees an error."""
+        """Kills the server alone: another takes over, and no error occurs."""
         _, server = onefold.server_pids(self.volume)
         os.kill(server, signal.SIGKILL)
         self.counts["kills"] += 1
@@ -143,28 +143,28 @@ class Kills:
         while self.alive() and self.written() == before and time.monotonic() < deadline:
             time.sleep(0.05)
         if not self.alive():
-            raise Wrong(f"round {number}: the load ended when only the server was killed")
+            raise DataLoss(f"round {number}: the load ended when only the server was killed")
         if self.written() == before:
-            raise Wrong(f"round {number}: nothing was synced in 30 s after the server was killed")
+            raise DataLoss(f"round {number}: nothing was synced in 30 s after the server was killed")
         self.counts["servers replaced"] += 1
 
     def kill_both(self):
-        """Supervisor and server: the device dies with them, as in a crash of the machine."""
+        """Kills supervisor and server: the device dies with them, as in a crash of the machine."""
         self.kill_processes()
-        self.let_go()
+        self.release()
 
     def kill_processes(self):
         processes = [pid for pid in onefold.server_pids(self.volume) if pid]
-        # Stopped first: else the one that is left a moment longer replaces the other. The server dies first: a stopped one goes on
-        # when its supervisor dies.
+        # They are stopped first: otherwise the one that lives a moment longer replaces the other. The server dies first: a stopped one
+        # continues when its supervisor dies.
         for pid in processes:
             os.kill(pid, signal.SIGSTOP)
         for pid in reversed(processes):
             os.kill(pid, signal.SIGKILL)
         self.counts["kills"] += len(processes)
 
-    def let_go(self):
-        """Ends what is left above a volume that serves no more."""
+    def release(self):
+        """Ends what is left above a volume that does not serve any more."""
         self.stop_load()
         self.command("umount", self.mount, allowed=(0, 32))
         if self.mounted():
@@ -173,27 +173,27 @@ class Kills:
         onefold.wait_for(lambda: not self.in_use(), 60, "the dead server's device to go")
 
     def fail_store(self):
-        """The store fails under the load; the volume is killed, and the power goes, too, or does not. Says how."""
-        said = self.disk.fail()
+        """Makes the store fail under the load, and kills the volume, with or without a power cut. Returns a description."""
+        events = self.disk.fail()
         self.counts["failing stores"] += 1
         deadline = time.monotonic() + 30
         while all(worker.poll() is None for worker in self.workers) and time.monotonic() < deadline:
             time.sleep(0.05)
         self.kill_both()
         if self.random.random() < 0.7:
-            said += "; " + self.disk.cut()
+            events += "; " + self.disk.cut()
         self.disk.power()
-        return said
+        return events
 
-    def hear_what_is_lost(self):
-        """The first flush after the store had failed says so if anything acknowledged is lost, and no later one does."""
+    def expect_lost_report(self):
+        """Checks that the first flush after the store's failure reports an error if anything acknowledged is lost, and that no later one does."""
         device = os.open(self.device, os.O_RDWR)
         try:
             os.fsync(device)
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            self.counts["said lost"] += 1
+            self.counts["losses reported"] += 1
             os.fsync(device)
         finally:
             os.close(device)
@@ -203,17 +203,17 @@ class Kills:
         return attached is not None
 
     def fsck(self):
-        """The journal is replayed; after that nothing is left to mend."""
-        said = self.command("e2fsck", "-p", self.device, allowed=(0, 1))
-        if "UNEXPECTED" in said:
-            raise Wrong(said)
+        """Checks that nothing is left to repair once the journal is replayed."""
+        output = self.command("e2fsck", "-p", self.device, allowed=(0, 1))
+        if "UNEXPECTED" in output:
+            raise DataLoss(output)
         self.command("e2fsck", "-f", "-n", self.device)
 
     def check(self):
         found = onefold.findings(self.volume)
         others = [f for f in found["findings"] if f["severity"] == "damage"]
         if others or not found["sound"]:
-            raise Wrong(f"check found what no crash explains: {others[:5]}")
+            raise DataLoss(f"check found what no crash explains: {others[:5]}")
         return sum(f["excess"] or 0 for f in found["findings"])
 
     def verify(self):
@@ -221,18 +221,18 @@ class Kills:
         with open(self.lines, encoding="utf-8") as file:
             files, wrong = synced.verify(os.path.join(self.mount, "synced"), file.readlines())
         if wrong:
-            raise Wrong("; ".join(wrong[:5]))
+            raise DataLoss("; ".join(wrong[:5]))
         self.counts["files verified"] += files
 
     def recount(self, garbage):
-        """Waits for the recount; it must return exactly what `check` had found."""
+        """Waits for the recount, which must return exactly what `check` had found."""
 
         def space():
             return onefold.report("stats", self.volume)["space"]
 
         onefold.wait_for(lambda: not space()["garbage_possible"], 120, "the recount")
         if space()["recounted_blocks"] != garbage:
-            raise Wrong(f"check found {garbage} links too many, the recount returned {space()['recounted_blocks']}")
+            raise DataLoss(f"check found {garbage} links too many, the recount returned {space()['recounted_blocks']}")
         self.counts["recounts"] += 1
 
     def round(self, number):
@@ -255,7 +255,7 @@ class Kills:
         self.counts["garbage"] += garbage
         self.attach()
         if store_fails:
-            self.hear_what_is_lost()
+            self.expect_lost_report()
         self.fsck()
         self.verify()
         self.recount(garbage)
@@ -273,10 +273,10 @@ class Kills:
             self.command("umount", self.mount)
             onefold.run("detach", self.volume)
             if self.check():
-                raise Wrong("garbage is left after the last recount and a detach")
-        except (Wrong, onefold.Failed, OSError, subprocess.TimeoutExpired) as error:
+                raise DataLoss("garbage is left after the last recount and a detach")
+        except (DataLoss, onefold.Failed, OSError, subprocess.TimeoutExpired) as error:
             print(f"round {number} of seed {self.options.seed}: {type(error).__name__}: {error}", flush=True)
-            print(f"kept for a look: {self.work}", flush=True)
+            print(f"kept for inspection: {self.work}", flush=True)
             return 1
         summary = ", ".join(f"{count} {what}" for what, count in self.counts.items())
         print(f"{self.options.rounds} rounds, seed {self.options.seed}: {summary}; nothing synced was lost")

@@ -1,4 +1,4 @@
-"""A load over NBD that knows what each block must read as.
+"""A load over NBD that knows what a read of each block must return.
 
 Requests of every kind and alignment, many at a time, never two on one block; a share of the content is drawn from a small pool, so that it
 is duplicate. Uses libnbd's own client (python3-libnbd).
@@ -16,15 +16,15 @@ RUN_BLOCKS_MAX = 8
 
 
 class Load:
-    """One connection and what is under way on it."""
+    """One connection and the requests under way on it."""
 
     def __init__(self, uri, oracle, seed, strong=False, connect_s=20):
         self.oracle = oracle
-        # Every acknowledged change is durable.
+        # Whether every acknowledged change is durable.
         self.strong = strong
         self.random = random.Random(seed)
         self.name = seed << 32
-        # How often changes are made durable: epochs of a few blocks, and of hundreds.
+        # The intervals at which changes are made durable: epochs of a few blocks, and of hundreds.
         self.eager = self.random.choice((1, 1, 0.1, 0.01))
         self.client = nbd.NBD()
         self.flying = 0
@@ -49,20 +49,20 @@ class Load:
         return self.name
 
     def version(self):
-        """A whole block's content: one of the pool, or unique."""
+        """Draws a whole block's content: one of the pool, or unique."""
         if self.random.random() < 0.4:
             first = (1 + self.random.randrange(40)) * SECTORS
             return tuple(range(first, first + SECTORS))
         if self.random.random() < 0.03:
             return ZERO
-        # Names that begin with a multiple of eight: the whole block compresses alike.
+        # Names begin with a multiple of eight, so that the whole block compresses alike.
         self.name += SECTORS - 1 - self.name % SECTORS
         return tuple(self.fresh() for _ in range(SECTORS))
 
     def choose(self, blocks):
-        """A run of blocks on which nothing is under way."""
+        """Draws a run of blocks on which nothing is under way."""
         total = len(self.oracle.blocks)
-        # Half of the operations fall on a twentieth of the blocks: overwrites, reuse, full pages.
+        # Half of the operations affect a twentieth of the blocks: overwrites, reuse, full pages.
         limit = max(blocks + 1, total // 20) if self.random.random() < 0.5 else total
         for _ in range(20):
             first = self.random.randrange(limit - blocks + 1)
@@ -104,7 +104,7 @@ class Load:
             first = self.choose(1)
             if first is None:
                 return
-            # A part of a block: the rest keeps what it is.
+            # This is a part of a block: the rest keeps its content.
             start = self.random.randrange(SECTORS)
             count = self.random.randrange(1, SECTORS - start + 1)
             old = self.oracle.blocks[first].newest()
@@ -186,7 +186,7 @@ class Load:
             self.ended = self.ended or str(error)
 
     def run(self, seconds, steps=None):
-        """Loads until the time is over, something failed, or so many steps were sent. Raises on a broken promise."""
+        """Runs until the time is over, something failed, or this many steps were sent. Raises on a broken promise."""
         deadline = time.monotonic() + seconds
         while self.ended is None and self.violation is None and time.monotonic() < deadline and steps != 0:
             if self.flying < DEPTH:
@@ -203,7 +203,7 @@ class Load:
             raise self.violation
 
     def drain(self, seconds=10):
-        """Waits for what is under way, as far as it still comes."""
+        """Waits for the requests under way, as far as they still complete."""
         deadline = time.monotonic() + seconds
         while self.flying and time.monotonic() < deadline and not self.client.aio_is_dead() and not self.client.aio_is_closed():
             self.poll(20)
@@ -219,7 +219,7 @@ class Load:
 
 
 def verify(uri, oracle, connect_s=20):
-    """Reads every block after a recovery. Raises where one is none of its versions."""
+    """Reads every block after a recovery. Raises if one reads as none of its versions."""
     client = nbd.NBD()
     deadline = time.monotonic() + connect_s
     while True:

@@ -1,4 +1,4 @@
-"""Drives the built binary: attach, kill, check, as a user or a disaster would."""
+"""Drives the built binary: attach, kill, check, as a user would, or as a disaster happens."""
 
 import json
 import os
@@ -7,16 +7,16 @@ import subprocess
 import time
 
 BINARY = os.environ.get("ONEFOLD", "target/release/onefold")
-# What each attach draws its commit mode from.
+# The modes from which each attach draws its commit mode.
 MODES = {"ordered": ["ordered"], "log": ["log"], "any": ["ordered", "log"]}
 
 
 class Failed(Exception):
-    """The binary refused, or said something that it should not."""
+    """The binary refused, or printed something that it should not."""
 
 
 def run(*words, check=True, timeout=300, binary=BINARY):
-    """Runs a command of the binary; returns the finished process."""
+    """Runs a command of the binary, and returns the finished process."""
     done = subprocess.run([binary, *map(str, words)], capture_output=True, text=True, timeout=timeout, check=False)
     if check and done.returncode != 0:
         raise Failed(f"{os.path.basename(binary)} {' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -64,7 +64,7 @@ class NbdServer:
         self.process.wait()
 
     def detach(self):
-        """SIGTERM: commit, mark clean, end."""
+        """Sends SIGTERM: the server commits, marks the volume clean, and ends."""
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=120)
         if code != 0:
@@ -72,7 +72,7 @@ class NbdServer:
 
 
 class Recorder:
-    """`onefold trace record` of an attached volume; it has begun."""
+    """An `onefold trace record` of an attached volume that has begun."""
 
     def __init__(self, volume, trace):
         words = [BINARY, "trace", "record", str(volume), "--out", str(trace), "--json"]
@@ -83,7 +83,7 @@ class Recorder:
             raise Failed(f"onefold trace record ended with {self.process.wait()}: {line}{rest}")
 
     def end(self):
-        """SIGINT: the trace is whole then; its summary."""
+        """Sends SIGINT, after which the trace is complete, and returns its summary."""
         self.process.send_signal(signal.SIGINT)
         out, err = self.process.communicate(timeout=600)
         if self.process.returncode != 0:
@@ -91,14 +91,14 @@ class Recorder:
         return json.loads(out)
 
     def kill(self):
-        """Ends it, where it runs; what it has not closed is lost."""
+        """Kills it if it runs; what it has not closed is lost."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
 
 
 def findings(volume, data=True):
-    """What `check` finds: {kind: count of what is found}."""
+    """Returns the findings of `check`: {kind: count}."""
     words = ["check", volume] + (["--data"] if data else [])
     found = report(*words, check=False)
     return found

@@ -1,4 +1,4 @@
-"""What a block device may return after a crash, block by block.
+"""The content that a block device may return after a crash, block by block.
 
 1. A block has versions, one for each operation that was sent to it, in order; at most one operation on a block is under way at a time.
 2. The floor is the oldest version that may still be read: raised by an acknowledged flush to what was acknowledged before that flush was
@@ -19,7 +19,7 @@ ZERO = (0,) * SECTORS
 
 @functools.lru_cache(maxsize=65536)
 def sector(name):
-    """The 512 bytes that are called `name`."""
+    """Returns the 512 bytes that are called `name`."""
     if name == 0:
         return bytes(SECTOR)
     # Eight names, mostly those of one block, compress alike: half of the blocks not at all, some to a half, some to little.
@@ -28,7 +28,7 @@ def sector(name):
 
 
 def content(version):
-    """The 4096 bytes of a version."""
+    """Returns the 4096 bytes of a version."""
     return b"".join(map(sector, version))
 
 
@@ -43,9 +43,9 @@ class Block:
 
     def __init__(self):
         self.versions = [ZERO]
-        # Number of versions[0]: versions below were dropped, none of them may be read any more.
+        # The number of versions[0]: earlier versions were dropped, and none of them may be read any more.
         self.base = 0
-        # Number of the newest acknowledged version.
+        # The number of the newest acknowledged version.
         self.acked = 0
         self.busy = False
 
@@ -53,7 +53,7 @@ class Block:
         return self.versions[-1]
 
     def add(self, version):
-        """An operation is sent; returns the number of its version."""
+        """Notes that an operation is sent, and returns the number of its version."""
         self.versions.append(version)
         return self.base + len(self.versions) - 1
 
@@ -68,7 +68,7 @@ class Oracle:
 
     def __init__(self, blocks):
         self.blocks = [Block() for _ in range(blocks)]
-        # Blocks with acknowledged versions above their floor.
+        # The blocks with acknowledged versions above their floor.
         self.dirty = set()
 
     def acknowledge(self, lbn, number, fua):
@@ -80,7 +80,7 @@ class Oracle:
             self.dirty.add(lbn)
 
     def flush_sent(self):
-        """What an acknowledgement of a flush that is sent now will promise."""
+        """Returns what the acknowledgement of a flush that is sent now will promise."""
         return [(lbn, self.blocks[lbn].acked) for lbn in self.dirty]
 
     def flush_acknowledged(self, promise):
@@ -91,7 +91,7 @@ class Oracle:
                 self.dirty.discard(lbn)
 
     def recovered(self, lbn, data):
-        """A read after a recovery returned `data` for a block: it must be a version, and stays the floor."""
+        """Checks a read after a recovery that returned `data` for a block: it must be a version, which becomes the floor."""
         block = self.blocks[lbn]
         for back, version in enumerate(reversed(block.versions)):
             if content(version) == data:
@@ -105,7 +105,7 @@ class Oracle:
         self.dirty.discard(lbn)
 
     def served(self, lbn, number, data):
-        """A read without a crash since: version `number`, the newest when it was sent, or one sent meanwhile."""
+        """Checks a read without a crash since: it returns version `number`, the newest when it was sent, or one sent meanwhile."""
         block = self.blocks[lbn]
         if not any(content(version) == data for version in block.versions[max(0, number - block.base) :]):
             raise Violation(self.describe(lbn, data))

@@ -1,4 +1,4 @@
-"""Writes files, syncs them, and says so only then: what a crash may not take.
+"""Writes files, syncs them, and reports each one only then: a crash may not lose them.
 
 `synced.py write DIRECTORY SEED` prints a line "NAME GENERATION" for each file that is durable: written beside, fsynced, renamed over the old
 one, the directory fsynced, and the file system still takes changes. It ends when it is killed or an operation fails.
@@ -15,10 +15,10 @@ HEAD = 48
 
 
 def content(name, generation):
-    """What generation `generation` of file `name` holds: a head that says so, and a body that follows from it."""
+    """Returns generation `generation` of file `name`: a head with both, and a body that follows from them."""
     draw = random.Random(f"{name} {generation}")
     size = draw.choice((100, 4096, 10_000, 65_536, 300_000))
-    # Every third body is one of a few: duplicates.
+    # Every third body is one of a few: a duplicate.
     theme = f"theme {draw.randrange(8)}" if generation % 3 == 0 else f"{name} {generation}"
     body = hashlib.shake_128(theme.encode()).digest(size)
     return f"{name} {generation} {size}".ljust(HEAD).encode() + body
@@ -42,15 +42,15 @@ def write(directory, seed):
             os.fsync(file.fileno())
         os.rename(beside, os.path.join(directory, name))
         os.fsync(parent)
-        # ext4's fsync says yes, too, where it comes just as the commit that it would wait for has failed: that commit is over (jbd2's
-        # jbd2_complete_transaction). A journal that was aborted takes no change, though, so this fails then.
+        # ext4's fsync also succeeds if it comes just as the commit that it would wait for has failed: that commit is over (jbd2's
+        # jbd2_complete_transaction). An aborted journal accepts no change, though, so this fails then.
         os.utime(parent)
         generations[name] = generation
         print(name, generation, flush=True)
 
 
 def verify(directory, lines):
-    """Returns (files that were verified, what is wrong)."""
+    """Returns the number of verified files, and a list of what is wrong."""
     promised = {}
     for line in lines:
         words = line.split()

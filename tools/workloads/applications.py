@@ -1,4 +1,4 @@
-"""Databases and applications that are recorded, by the same contract as programs.py. A stand-in says so."""
+"""Databases and applications that are recorded, in the same way as those of programs.py. A stand-in is named as such."""
 
 import glob
 import multiprocessing
@@ -19,12 +19,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def postgres(root, command):
-    """Runs a line of bash as the user that the database runs as, with its programs in the path."""
+    """Runs a line of bash as the user of the database, with its programs in the path."""
     places = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
     if not places:
         raise onefold.Failed("PostgreSQL is not installed (apt-get install postgresql)")
     base = os.path.join(root, "pg")
-    # Trust: nobody else reaches a socket in a directory of its own.
+    # The mode is trust, because nobody else reaches a socket in a directory of its own.
     line = f"set -e; export PATH={places[-1]}:$PATH PGDATA={base}/data PGHOST={base}; {command}"
     sh(f"cd {base}; su postgres -s /bin/bash -c '{line}'")
 
@@ -33,13 +33,13 @@ SERVER = '-o "-k $PGHOST -c listen_addresses= -c checkpoint_timeout=30s" -l $PGH
 
 
 def pgbench_setup(root, _cache):
-    # The place of the recording is its maker's alone.
+    # Only its creator may enter the folder of the recording.
     sh(f"chmod 711 {root} {root}/..; mkdir {root}/pg; chown postgres {root}/pg")
     postgres(root, f"initdb -A trust >/dev/null; pg_ctl start {SERVER} >/dev/null; pgbench -q -i -s 10 postgres 2>/dev/null; pg_ctl stop -m fast >/dev/null")
 
 
 def pgbench(root, _cache):
-    """TPC-B-like transactions: one client, then eight whose commits meet."""
+    """Runs TPC-B-like transactions: one client, then eight whose commits coincide."""
     loads = ("-c 1 -t 4000", "-c 8 -j 2 -t 1000")
     load = "; ".join(f"pgbench {load} postgres >/dev/null 2>&1" for load in loads)
     postgres(root, f"pg_ctl start {SERVER} >/dev/null; {load}; pg_ctl stop -m fast >/dev/null")
@@ -55,14 +55,14 @@ def browse_setup(root, _cache):
 
 
 def browse(root, _cache):
-    """A headless browser with profile and cache on the device, started again for each page."""
+    """Runs a headless browser with profile and cache on the device, started again for each page."""
     program = browser.program()
     if not program:
         raise onefold.Failed(browser.MISSING)
     browser.show_pages(program, root, PAGES)
 
 
-# Vehicle counting: the packages come from PyPI, into a place of their own.
+# Vehicle counting: the packages come from PyPI, into a folder of their own.
 
 
 def vision(cache):
@@ -81,13 +81,13 @@ def vehicle(root, cache):
     subprocess.run([sys.executable, script, root], env={**os.environ, "PYTHONPATH": vision(cache)}, check=True)
 
 
-# Applications like a phone's.
+# Applications like those of a phone.
 
 WORDS = "the a to of you on my is are we see at home later ok thanks when where photo call meet tomorrow train lunch work bus late soon yes no".split()
 
 
 def application(root, number):
-    """Messages in an SQLite store, settings rewritten whole, thumbnails in a cache, now and then a photo."""
+    """Runs an application: messages in an SQLite store, settings rewritten as a whole, thumbnails in a cache, sometimes a photo."""
     draw = random.Random(number)
     home = os.path.join(root, f"app{number}")
     os.makedirs(os.path.join(home, "cache"))
@@ -112,7 +112,7 @@ def application(root, number):
                 os.fsync(file.fileno())
             os.rename(file.name, os.path.join(home, "settings.xml"))
         if step % 4 == 0:
-            # As large as a thumbnail, and as little to compress; the applications fetch the same ones.
+            # They have the size of a thumbnail, and compress as little; the applications fetch the same ones.
             with open(os.path.join(home, "cache", f"{step}"), "wb") as file:
                 file.write(random.Random(step // 8).randbytes(draw.randint(3, 30) << 10))
         if step % 60 == 30:
@@ -124,7 +124,7 @@ def application(root, number):
 
 
 def phone_mix(root, _cache):
-    """Six of them at a time."""
+    """Runs six of them at a time."""
     running = [multiprocessing.Process(target=application, args=(root, number)) for number in range(6)]
     for process in running:
         process.start()
@@ -151,7 +151,7 @@ def hadoop_setup(root, cache):
         with open(os.path.join(jars, "pom.xml"), "w", encoding="ascii") as file:
             file.write(POM.format("".join(one.format(name, HADOOP) for name in names)))
         sh(f"cd {jars}; mvn -q -B dependency:copy-dependencies -DoutputDirectory={jars} -DincludeScope=runtime")
-    # The documentation of this machine's packages, for that of the kernel.
+    # The input is the documentation of this machine's packages, instead of that of the kernel.
     sh(
         f"mkdir {root}/in {root}/tmp; n=0; find /usr/share/doc /usr/share/perl /usr/lib/python3* -type f -size -512k "
         f"\\( -name '*.txt' -o -name copyright -o -name 'README*' -o -name '*.pod' -o -name '*.py' \\) 2>/dev/null | sort | head -3000 | "
@@ -167,7 +167,7 @@ def hadoop_grep(root, cache):
     sh(f"cd {root}; HADOOP_USER_NAME=root java -Xmx1g -cp '{jars}/*' {main} grep {options} file://{root}/in file://{root}/out 'dedup[a-z]*' >{root}/log 2>&1", timeout=1500)
 
 
-# As in programs.py. What is not the program of a shipped trace is compared with none.
+# The format is that of programs.py. A program without a shipped trace is not compared.
 APPLICATIONS = {
     "pgbench": (3, pgbench_setup, pgbench, None, "PostgreSQL under pgbench, one client and eight (needs postgresql)"),
     "browse": (2, browse_setup, browse, None, "headless browser over other local pages than 04_browse_firefox (needs firefox-esr)"),

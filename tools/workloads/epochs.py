@@ -19,7 +19,7 @@ CALL = re.compile(r'^(?:\[pid +\d+\] |\d+ +)?(\w+)\(\d+<([^>]*)>(?:, "((?:\\x[0-
 
 
 class File:
-    """What was written to one file, and what of it no sync has covered."""
+    """The bytes written to one file, and those of them that no sync has covered."""
 
     def __init__(self):
         self.blocks, self.dirty, self.position = {}, set(), 0
@@ -38,7 +38,7 @@ class File:
 
 
 def whole_calls(lines):
-    """Joins what strace cuts where another thread comes between."""
+    """Joins calls that strace splits when another thread interrupts them."""
     begun = {}
     for line in lines:
         who = line.split(" ", 1)[0]
@@ -68,7 +68,7 @@ def epochs(lines, pattern):
             continue
         data = text(call[3])[: int(call[6])]
         if len(data) < int(call[6]):
-            sys.exit(f"epochs: a write of {call[6]} bytes was cut")
+            sys.exit(f"epochs: a write of {call[6]} bytes was short")
         at = file.position if call[5] is None else int(call[5])
         file.position = at + len(data) if call[5] is None else file.position
         file.write(at, data)

@@ -1,4 +1,4 @@
-"""The programs that are recorded: for each what has to be there before, and its work. Both get the root of a mounted ext4."""
+"""The programs that are recorded: for each its setup and its work. Both get the root of a mounted ext4."""
 
 import os
 import random
@@ -38,7 +38,7 @@ MODES = ("DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF")
 
 
 def sqlite_modes(root, _cache):
-    """Small transactions in each mode of the journal: inserts, updates, deletes, as an application makes them."""
+    """Runs small transactions in each mode of the journal: inserts, updates, deletes, as an application makes them."""
     draw = random.Random(11)
     for mode in MODES:
         with_mode = sqlite3.connect(os.path.join(root, f"{mode.lower()}.db"), isolation_level=None)
@@ -66,7 +66,7 @@ def dd_copy_setup(root, _cache):
 
 
 def dd_copy(root, _cache):
-    """Each file twice, by blocks of two sizes; and once shifted by some bytes, which makes new blocks of it."""
+    """Copies each file twice, by blocks of two sizes, and once shifted by some bytes, which makes new blocks of it."""
     sh(
         f"cd {root}; for file in random repeated; do dd if=$file of=$file.1 bs=4k; dd if=$file of=$file.2 bs=1M; done;"
         " (head -c 100 /dev/urandom; cat random) | head -c 256M | dd of=shifted bs=1M iflag=fullblock; head -c 256M /dev/urandom | dd of=new bs=1M"
@@ -88,11 +88,11 @@ def fio(percent):
 
 
 def nothing(_root, _cache):
-    """No setup."""
+    """Needs no setup."""
 
 
 def vm_images_setup(root, cache):
-    """An image of a machine: the minimal Debian in an ext4 of its own."""
+    """Makes an image of a machine: the minimal Debian in an ext4 of its own."""
     tree = os.path.join(cache, "tree")
     shutil.rmtree(tree, ignore_errors=True)
     os.mkdir(tree)
@@ -102,7 +102,7 @@ def vm_images_setup(root, cache):
 
 
 def vm_images(root, _cache):
-    """Clones of the image; some get files of their own."""
+    """Clones the image; some clones get files of their own."""
     for number in range(5):
         sh(f"cd {root}; cp --sparse=always --reflink=never base.img clone{number}.img")
     for number in range(3):
@@ -116,7 +116,7 @@ def vm_images(root, _cache):
     sh(f"cd {root}; tar -cf backup.tar clone0.img clone3.img")
 
 
-# name: (size of the device in GiB, setup, work, the shipped trace of the same program or none, what ran)
+# The format is name: (size of the device in GiB, setup, work, the shipped trace of the same program or none, description).
 PROGRAMS = {
     "apt-update": (8, base_system, apt_update, "01_apt_update", "update of the package index, in a chroot"),
     "apt-install": (8, apt_install_setup, apt_install, "02_apt_install", "installation of a browser, in a chroot"),

@@ -1,4 +1,4 @@
-"""Counts vehicles: Canny edges over traffic that is drawn here, no film of a road. usage: vehicle.py DIRECTORY
+"""Counts vehicles: Canny edges over generated traffic instead of a film of a road. usage: vehicle.py DIRECTORY
 
 Each tenth frame is stored as JPEG, edges and the frame itself, beside a log of the count; each is synced by what follows.
 """
@@ -13,7 +13,7 @@ WIDTH, HEIGHT, FRAMES = 640, 360, 900
 
 
 def road(draw):
-    """What stands still: a street, its lines, and texture that no two places share."""
+    """Draws what does not move: a street, its lines, and texture that is different everywhere."""
     picture = numpy.full((HEIGHT, WIDTH, 3), (70, 110, 70), numpy.uint8)
     cv2.rectangle(picture, (0, 120), (WIDTH, 300), (90, 90, 90), -1)
     for x in range(0, WIDTH, 80):
@@ -39,11 +39,11 @@ def main():
                 cv2.rectangle(frame, (x + 12, y + 6), (x + 58, y + 18), (200, 220, 230), -1)
                 vehicle[0] += speed
             vehicles = [v for v in vehicles if -80 <= v[0] <= WIDTH]
-            # Of a camera that looks at nothing, frames are the same.
+            # A camera that sees nothing returns equal frames.
             if vehicles:
                 frame = cv2.add(frame, draw.integers(0, 6, frame.shape, dtype=numpy.uint8))
             edges = cv2.Canny(cv2.cvtColor(frame, cv2.COLOR_BGR2GRAY), 80, 160)
-            # Across both lanes; the street alone has some 15 pixels of edges there.
+            # The line crosses both lanes; the street alone has some 15 pixels of edges there.
             line = edges[140:280, WIDTH // 2 - 4 : WIDTH // 2 + 4]
             crosses = int(numpy.count_nonzero(line)) > 22
             count += bool(crosses and not before)

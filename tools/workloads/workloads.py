@@ -15,12 +15,12 @@ from debian import sh  # noqa: E402
 from programs import PROGRAMS  # noqa: E402
 
 SHIPPED = os.path.join(HERE, "..", "..", "data", "traces")
-# Points of duplication between a recorded program and the shipped trace of it.
+# The largest difference in points of duplication between a recorded program and its shipped trace.
 POINTS_MAX = 3
 
 
 def memory():
-    """Bytes for the server: content may wait for the recorder there, so that what is written in bursts makes no gaps. Only what is used is taken."""
+    """Returns the bytes for the server: content may wait for the recorder there, so that bursts of writes make no gaps. Only what is used is taken."""
     with open("/proc/meminfo", encoding="ascii") as file:
         available = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:"))
     return max(1 << 30, min(8 << 30, available // 2))
@@ -43,7 +43,7 @@ class Device:
         onefold.run("trace", "mark", self.path, name)
 
     def end(self):
-        """Ends the recording; its summary."""
+        """Ends the recording, and returns its summary."""
         return self.recorder.end()
 
     def remove(self):
@@ -54,13 +54,13 @@ class Device:
 
 
 def phase_of(trace, name="run"):
-    """What `trace info` counts in a phase."""
+    """Returns what `trace info` counts in a phase."""
     phases = onefold.report("trace", "info", trace)["phases"]
     return next(phase for phase in phases if phase["name"] == name)
 
 
 def record(name, out, place, cache):
-    """Records a program; what came of it."""
+    """Records a program, and returns the result."""
     gib, setup, work, shipped, _ = PROGRAMS[name]
     trace = os.path.join(out, name)
     shutil.rmtree(trace, ignore_errors=True)
@@ -125,11 +125,11 @@ def main():
             print(f"{name:14} {what}{f'; as {shipped}' if shipped else ''}")
         return 0
     if not os.path.isdir(options.dir):
-        parser.error(f"--dir {options.dir}: no folder is there")
+        parser.error(f"--dir {options.dir}: there is no such folder")
     names = options.names or list(PROGRAMS)
     for name in names:
         if name not in PROGRAMS:
-            parser.error(f"there is no '{name}'; ./dev workloads list has the names")
+            parser.error(f"unknown program '{name}'; ./dev workloads list shows the names")
     out = os.path.abspath(options.out)
     os.makedirs(out, exist_ok=True)
     cache = os.path.join(out, ".cache")
@@ -156,7 +156,7 @@ def main():
             verdict = ""
             shipped = made.get("shipped_duplication_percent")
             if shipped is not None:
-                # What is missing is counted nowhere: then there is nothing to compare.
+                # Missing content is not counted anywhere: then there is nothing to compare.
                 judged = "close" if made["points_apart"] <= POINTS_MAX else "APART"
                 verdict = f", shipped {shipped} %: {'NOT COMPARED' if made['gaps'] else judged}"
             print(

@@ -1,19 +1,19 @@
-//! What a recorder left beside a text: `NAME.json`, NAME being that of the text's file up to the first dot.
+//! The file that a recorder leaves beside a text: `NAME.json`, where NAME is the name of the text's file up to the first dot.
 
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
 use std::path::Path;
 
-/// The name of a trace: that of its file, up to the first dot.
+/// Returns the name of a trace: its file's name up to the first dot.
 #[must_use]
 pub fn name_of(trace: &Path) -> String {
     let file = trace.file_name().unwrap_or_default().to_string_lossy();
     file.split('.').next().unwrap_or_default().to_owned()
 }
 
-/// Size of the traced device, from the file beside the trace.
+/// Returns the size of the traced device, as the file beside the trace gives it.
 ///
 /// # Errors
-/// Where that is missing, or does not say it.
+/// Fails if that file is missing or does not give the size.
 pub fn device_bytes(trace: &Path) -> Result<Bytes, String> {
     let path = trace.with_file_name(format!("{}.json", name_of(trace)));
     let text = std::fs::read_to_string(&path)

@@ -1,7 +1,8 @@
-//! What a request leaves in the blocks of the volume, by the names in its record.
+//! The content that a request leaves in the blocks of the volume, as far as its record names it.
 //!
-//! 1. A block has a name only when one recorded fingerprint covers it whole, or eight of sectors do; else its content is unknown.
-//! 2. The name of a block recorded by sectors is made of the names of its sectors: equal blocks have equal names.
+//! 1. A block has a name only if one recorded fingerprint covers it whole, or if eight fingerprints of sectors do. Otherwise its content is
+//!    unknown.
+//! 2. The name of a block that was recorded by sectors is made of the names of its sectors, so equal blocks have equal names.
 
 use crate::header::Unit;
 use crate::record::{NAME_BYTES_MAX, Name, Op, Record};
@@ -11,14 +12,14 @@ use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 /// Sectors of a block.
 const SECTORS: usize = (BLOCK_BYTES / SECTOR_BYTES) as usize;
 
-/// The blocks of the volume that a record touches, by number, with what it says of each.
+/// Lists the numbers of the volume's blocks that a record touches, each with the content that the record names for it.
 pub fn blocks(record: &Record, unit: Unit) -> impl Iterator<Item = (u64, Name)> + '_ {
     let first = record.offset.get() / BLOCK_BYTES;
     let touched = if record.length.get() == 0 { 0 } else { record.blocks_touched() };
     (0..touched).map(move |index| (first + index, name(record, unit, (first + index) * BLOCK_BYTES)))
 }
 
-/// What the record says of the block at `at` bytes.
+/// Returns the content that the record names for the block at byte `at`.
 fn name(record: &Record, unit: Unit, at: u64) -> Name {
     let begin = record.offset.get();
     if record.op == Op::WriteZeroes {
@@ -75,8 +76,8 @@ mod tests {
     fn only_what_covers_a_block_names_it() {
         assert_eq!(blocks(&record(8192, 8192, &[1, 0]), Unit::Block).last(), Some((3, Name::Zero)));
         assert_eq!(numbers(&record(8192, 8192, &[1, 2]), Unit::Block), [(2, false), (3, false)]);
-        assert_eq!(numbers(&record(8192, 4608, &[1, 2]), Unit::Block), [(2, false), (3, true)], "the second is cut off");
-        assert_eq!(numbers(&record(8704, 8192, &[1, 2]), Unit::Block), [(2, true), (3, true), (4, true)], "none lies on a block");
+        assert_eq!(numbers(&record(8192, 4608, &[1, 2]), Unit::Block), [(2, false), (3, true)], "the request ends inside the second block");
+        assert_eq!(numbers(&record(8704, 8192, &[1, 2]), Unit::Block), [(2, true), (3, true), (4, true)], "no fingerprint covers a block");
         assert_eq!(numbers(&record(8192, 8192, &[]), Unit::Block), [(2, true), (3, true)]);
     }
 

@@ -1,8 +1,9 @@
-//! A part of a trace.
+//! Cutting a part out of a trace.
 //!
-//! 1. A request is in the part when it is so by its time, its stream and its place; of a request that lies partly in the range of blocks, only that part is.
-//! 2. Flushes and marks belong to all streams and to the whole device: time alone cuts them off.
-//! 3. The part begins at time 0; its header keeps what the clock said then.
+//! 1. The part has the requests whose time, stream and blocks are selected. Of a request that lies partly in the range of blocks, only that
+//!    part is taken.
+//! 2. Flushes and marks belong to all streams and to the whole device: only the time selects among them.
+//! 3. The part begins at time 0; its header keeps what the clock showed then.
 
 use crate::header::{Header, Unit};
 use crate::record::{Op, Record};
@@ -10,25 +11,25 @@ use onefold_engine::units::{BLOCK_BYTES, Bytes};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is wanted of a trace; all of it by default.
+/// The part of a trace that is selected; by default the whole trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// From the first nanosecond up to, and not with, the last.
+    /// The first nanosecond of the part, and the first one after it.
     pub time_ns: Option<Range<u64>>,
     pub stream: Option<String>,
-    /// Blocks of 4 KiB, the last not with them.
+    /// The first block of 4 KiB of the part, and the first one after it.
     pub lbns: Option<Range<u64>>,
-    /// Between the mark of this name and the next one.
+    /// The name of the mark that the part begins with; it ends at the next mark.
     pub phase: Option<String>,
 }
 
-/// Cuts record after record.
+/// Cuts a trace record by record.
 #[derive(Debug)]
 pub struct Cutter {
     cut: Cut,
     unit: Option<Unit>,
     phase: Option<Arc<str>>,
-    /// Of the first record of the wanted phase.
+    /// The time of the first record of the selected phase.
     began_ns: Option<u64>,
 }
 
@@ -39,7 +40,7 @@ impl Cutter {
         Self { cut, unit: None, phase: None, began_ns: None }
     }
 
-    /// The header of the part.
+    /// Returns the header of the part.
     #[must_use]
     pub fn header(&self, mut header: Header) -> Header {
         let begin = self.begin_ns();
@@ -55,7 +56,7 @@ impl Cutter {
         self.began_ns.unwrap_or(0).max(by_time)
     }
 
-    /// What is wanted of a record, whose fingerprints are of this unit.
+    /// Returns the selected part of a record, whose fingerprints are of this unit.
     pub fn piece(&mut self, mut record: Record, unit: Unit) -> Option<Record> {
         let unit = *self.unit.get_or_insert(unit);
         if record.op == Op::Mark {
@@ -78,13 +79,13 @@ impl Cutter {
                 clip(&mut record, range, unit)?;
             }
         }
-        // Times may go back a little where a trace was put together from several processors.
+        // Times may go back a little in a trace that was merged from those of several processors.
         record.time_ns = record.time_ns.saturating_sub(self.begin_ns());
         Some(record)
     }
 }
 
-/// Leaves of a request what lies in the range; none where nothing does.
+/// Reduces a request to what lies in the range; returns none if nothing does.
 fn clip(record: &mut Record, range: &Range<u64>, unit: Unit) -> Option<()> {
     let (begin, end) = (record.offset.get(), record.offset.get() + record.length.get());
     let from = begin.max(range.start.saturating_mul(BLOCK_BYTES));
@@ -95,7 +96,7 @@ fn clip(record: &mut Record, range: &Range<u64>, unit: Unit) -> Option<()> {
     if (from, to) != (begin, end) {
         let skipped = (from - begin) / unit.bytes();
         let kept = (to - begin).div_ceil(unit.bytes()) - skipped;
-        // Fingerprints that begin elsewhere than the part does say nothing of its blocks.
+        // Fingerprints that do not begin where the part begins say nothing about its blocks.
         let is_even = (from - begin) % unit.bytes() == 0 && ((to - begin) % unit.bytes() == 0 || to == end);
         let indices = usize::try_from(skipped).ok().zip(usize::try_from(kept).ok());
         let slice = indices.filter(|_| is_even).and_then(|(skipped, kept)| record.blocks.get(skipped..skipped.checked_add(kept)?));
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn time_begins_at_nothing_again() {
+    fn the_part_begins_at_time_zero() {
         let range = Cut { time_ns: Some(5..8), ..Cut::default() };
         assert_eq!(cut(range.clone(), &[flush(4), write(5, 0, &[1]), flush(7), flush(8)]), [write(0, 0, &[1]), flush(2)]);
         let header = Header { origin_ns: 100, gaps: vec![crate::header::Gap { time_ns: 6, requests: 1 }], ..Header::default() };

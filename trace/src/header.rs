@@ -1,16 +1,16 @@
-//! What is true of a whole trace.
+//! Facts about a whole trace.
 //!
-//! 1. Each file of a trace's folder says it again, so that no file depends on another.
-//! 2. A gap is told with its time and the number of requests that are missing, or is there none.
+//! 1. Each file of a trace's folder repeats them, so that no file depends on another.
+//! 2. A gap has its time and the number of missing requests; requests are never missing without one.
 
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// The version of the folder's format. A reader takes its own and older ones.
+/// The version of the folder's format. A reader accepts this version and older ones.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// What one fingerprint stands for.
+/// The number of bytes that one fingerprint stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -22,7 +22,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Its size.
+    /// Returns the size in bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         match self {
@@ -32,43 +32,43 @@ impl Unit {
     }
 }
 
-/// Requests that were made and are not in the trace.
+/// Requests that were made but are not in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    /// As in the records.
+    /// The time, on the clock of the records.
     pub time_ns: u64,
     pub requests: u64,
 }
 
-/// What is true of a whole trace.
+/// The facts about a whole trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// None where no content was recorded, or nobody knows how.
+    /// The algorithm of the fingerprints; none if no content was recorded or the algorithm is unknown.
     pub algorithm: Option<Algorithm>,
-    /// Bytes kept of each fingerprint.
+    /// The number of bytes kept of each fingerprint.
     pub width: usize,
     pub unit: Unit,
-    /// Names the key of the fingerprints and tells nothing of it; none where they have no key.
+    /// An identifier of the fingerprints' key, which reveals nothing about the key; none if they have no key.
     pub key_id: Option<String>,
-    /// The clock that the times are from.
+    /// The clock that the times were read from.
     pub clock: String,
-    /// What that clock said when the trace began.
+    /// The time on that clock when the trace began.
     pub origin_ns: u64,
-    /// Of the traced device.
+    /// The size of the traced device.
     pub device_bytes: Option<Bytes>,
-    /// The form of text that it was imported from, and how that was laid out.
+    /// The form of text that the trace was imported from, and the layout of its lines.
     pub form: Option<String>,
     pub gaps: Vec<Gap>,
 }
 
-/// Keys of the metadata of a Parquet file, all in front of which stands `onefold.`.
+/// The prefix of all our keys in the metadata of a Parquet file.
 const PREFIX: &str = "onefold.";
 
 impl Header {
-    /// As keys and values.
+    /// Returns the header as keys and values.
     ///
     /// # Panics
-    /// Never: gaps are plain numbers.
+    /// Never panics: gaps consist of numbers.
     #[must_use]
     pub fn to_pairs(&self) -> Vec<(String, String)> {
         let gaps = serde_json::to_string(&self.gaps).expect("numbers are JSON");
@@ -87,10 +87,10 @@ impl Header {
         pairs.into_iter().filter_map(|(key, value)| Some((format!("{PREFIX}{key}"), value?))).collect()
     }
 
-    /// From keys and values, of which others are passed over.
+    /// Builds a header from keys and values; unknown keys are ignored.
     ///
     /// # Errors
-    /// With the reason, where they are not those of a trace that this version reads.
+    /// Returns the reason if they are not those of a trace that this version reads.
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
         let mut header = Self::default();
         let mut version = None;
@@ -120,7 +120,7 @@ impl Header {
         match version {
             None => Err("its metadata has no onefold.version".to_owned()),
             Some(version) if version > FORMAT_VERSION => {
-                Err(format!("it has version {version} of the format, and this onefold reads {FORMAT_VERSION} at most"))
+                Err(format!("it has version {version} of the format, and this onefold reads versions up to {FORMAT_VERSION}"))
             }
             Some(_) => Ok(header),
         }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_read() {
+    fn a_written_header_is_read_back() {
         let header = Header {
             algorithm: Some(Algorithm::Md5),
             width: 16,

@@ -1,4 +1,4 @@
-//! Content traces: what was asked of a block device, when, by whom, and the names of what was written.
+//! Content traces: the requests that a block device received, with their times and senders, and the fingerprints of what was written.
 
 pub mod beside;
 pub mod content;

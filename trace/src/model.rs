@@ -1,9 +1,10 @@
-//! Models of devices: how long a command takes, as a function of time and size alone.
+//! Models of devices: the time that a command takes, as a function of its start and its size alone.
 //!
-//! 1. Pure: no clock, no waiting. A simulation takes the time that comes out as it is; a wrapper of a live device waits until then.
-//! 2. A command takes one of the device's places, its turn on the bus for the time that its bytes need, then its latency, which grows with
-//!    its size. A flush waits for every write before it, then takes its own time; what is issued meanwhile goes on. A write with FUA takes as long as
-//!    a write and a flush that has nothing else to wait for.
+//! 1. A model is pure: it has no clock and does not wait. A simulation uses the computed time as it is; a wrapper of a live device waits
+//!    until then.
+//! 2. A command occupies one of the device's queue places, then the bus for the time that its bytes need, then takes its latency, which
+//!    grows with its size. A flush waits for all writes before it, then takes its own time; commands issued meanwhile proceed. A write with
+//!    FUA takes as long as a write followed by a flush that waits for nothing else.
 
 use std::fmt::Write as _;
 
@@ -14,14 +15,14 @@ type Curve = &'static [(u64, u64)];
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
     pub name: &'static str,
-    /// Where its numbers come from.
+    /// The origin of its numbers.
     pub source: &'static str,
     pub read: Curve,
     pub write: Curve,
     pub flush_ns: u64,
-    /// Commands that it works on at once; none: as many as there are.
+    /// The number of commands that the device works on at once; none for no limit.
     pub commands_max: Option<usize>,
-    /// What all commands share, both ways; none: the latencies say it all.
+    /// The rate of the bus that all commands share, in both directions; none if the latencies already include it.
     pub bus_bytes_per_s: Option<u64>,
 }
 
@@ -42,12 +43,12 @@ const INSTANT: Model = Model {
     bus_bytes_per_s: None,
 };
 
-const ORDERS: &str = "orders of magnitude from data sheets and public fio runs of such devices; no certain product";
+const ORDERS: &str = "orders of magnitude from data sheets and public fio runs of such devices; no particular product";
 
 /// The models to choose from.
 ///
-/// The two of the paper give the latency of random reads and writes by size and nothing of flushes: writes of milliseconds are synchronous ones,
-/// with the flush in them.
+/// The two models from the paper give the latency of random reads and writes by size, and no latency of flushes: writes that take
+/// milliseconds are synchronous and include the flush.
 pub const MODELS: [Model; 7] = [
     INSTANT,
     Model {
@@ -101,10 +102,10 @@ pub const MODELS: [Model; 7] = [
 ];
 
 impl Model {
-    /// The model with this name.
+    /// Returns the model with this name.
     ///
     /// # Errors
-    /// With the names that there are.
+    /// Fails if there is none, and lists the known names.
     pub fn named(name: &str) -> Result<Self, String> {
         MODELS.into_iter().find(|m| m.name == name).ok_or_else(|| {
             let mut text = format!("no device model is called {name}; there are");
@@ -116,7 +117,7 @@ impl Model {
     }
 }
 
-/// The latency of a command of `bytes`: straight between the points, constant before the first, along the last stretch after the last.
+/// Returns the latency of a command of `bytes`: linear between the points, constant before the first, and extrapolated beyond the last.
 fn latency_ns(curve: Curve, bytes: u64) -> u64 {
     let at = curve.partition_point(|&(size, _)| size < bytes).clamp(1, curve.len());
     let (size, ns) = curve[at - 1];
@@ -128,18 +129,18 @@ fn latency_ns(curve: Curve, bytes: u64) -> u64 {
     if next_ns >= ns { ns + part } else { ns - part }
 }
 
-/// A device's timetable. Times are nanoseconds since any moment, and never go back from call to call.
+/// The schedule of a device. Times are nanoseconds since an arbitrary moment and never decrease from call to call.
 #[derive(Clone, Debug)]
 pub struct Timetable {
     model: Model,
-    /// When each of the device's places is free, where they are counted.
+    /// The time at which each queue place becomes free; empty if their number has no limit.
     free_ns: Vec<u64>,
     bus_free_ns: u64,
     writes_done_ns: u64,
 }
 
 impl Timetable {
-    /// An idle device.
+    /// Returns the schedule of an idle device.
     #[must_use]
     pub fn new(model: Model) -> Self {
         Self { model, free_ns: vec![0; model.commands_max.unwrap_or(0)], bus_free_ns: 0, writes_done_ns: 0 }
@@ -162,12 +163,12 @@ impl Timetable {
         done
     }
 
-    /// When a write that is issued now completes.
+    /// Returns the time at which a write that is issued now completes.
     pub fn write(&mut self, now_ns: u64, bytes: u64) -> u64 {
         self.write_within(now_ns, bytes, latency_ns(self.model.write, bytes))
     }
 
-    /// When a write with FUA that is issued now completes.
+    /// Returns the time at which a write with FUA that is issued now completes.
     pub fn write_fua(&mut self, now_ns: u64, bytes: u64) -> u64 {
         self.write_within(now_ns, bytes, latency_ns(self.model.write, bytes) + self.model.flush_ns)
     }
@@ -178,17 +179,17 @@ impl Timetable {
         done
     }
 
-    /// When a read that is issued now completes.
+    /// Returns the time at which a read that is issued now completes.
     pub fn read(&mut self, now_ns: u64, bytes: u64) -> u64 {
         self.command(now_ns, bytes, latency_ns(self.model.read, bytes))
     }
 
-    /// When a flush that is issued now completes.
+    /// Returns the time at which a flush that is issued now completes.
     pub fn flush(&mut self, now_ns: u64) -> u64 {
         self.writes_done_ns.max(now_ns) + self.model.flush_ns
     }
 
-    /// When a discard that is issued now completes: it moves no bytes, and takes what a small write takes.
+    /// Returns the time at which a discard that is issued now completes: it moves no bytes and takes as long as a small write.
     pub fn discard(&mut self, now_ns: u64) -> u64 {
         now_ns + latency_ns(self.model.write, 0)
     }
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn where_places_are_counted_a_command_waits_for_one() {
+    fn with_a_limit_of_commands_a_command_waits_for_a_place() {
         let mut one = Timetable::new(Model { write: &[(4096, 100)], commands_max: Some(1), ..INSTANT });
         assert_eq!((one.write(0, 4096), one.write(0, 4096), one.flush(0)), (100, 200, 200));
         let mut two = Timetable::new(Model { write: &[(4096, 100)], commands_max: Some(2), ..INSTANT });

@@ -1,22 +1,23 @@
-//! A name on which nothing half-written is ever seen.
+//! An output file or folder that appears under its name only when it is complete.
 
 use crate::error::TraceError;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A name that will be there when all is written, and another one beside it until then. Dropped before [`Place::keep`], it leaves nothing.
+/// The name of an output that is not complete yet, and the temporary name beside it. If it is dropped before [`Place::keep`], it removes
+/// the output.
 pub struct Place {
     name: PathBuf,
-    /// Where to write.
+    /// The temporary name that the output is written under.
     pub partial: PathBuf,
     is_kept: bool,
 }
 
 impl Place {
-    /// Makes sure of a name that is free, or with `replace` that of a file. Nothing is made yet.
+    /// Reserves a name that is free or, with `replace`, that of an existing file. Creates nothing yet.
     ///
     /// # Errors
-    /// Where it is taken.
+    /// Fails if it is taken.
     pub fn new(name: &Path, replace: bool) -> Result<Self, TraceError> {
         let exists = name.symlink_metadata().is_ok();
         if exists && !(replace && name.is_file()) {
@@ -27,10 +28,10 @@ impl Place {
         Ok(Self { name: name.to_path_buf(), partial, is_kept: false })
     }
 
-    /// Gives what was written, and synced, its name.
+    /// Renames the complete and synced output to its final name.
     ///
     /// # Errors
-    /// Where it cannot be renamed, or its directory cannot be synced.
+    /// Fails if it cannot be renamed, or its directory cannot be synced.
     pub fn keep(mut self) -> Result<(), TraceError> {
         std::fs::rename(&self.partial, &self.name).map_err(TraceError::io(&self.name))?;
         self.is_kept = true;

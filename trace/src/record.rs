@@ -1,12 +1,12 @@
 //! A recorded request.
 //!
 //! 1. Content is known by its name only: a fingerprint, of which a trace may keep fewer bytes than the algorithm gives.
-//! 2. What a source does not tell is none; nothing is guessed.
+//! 2. A field that the source does not give is none; nothing is guessed.
 
 use onefold_engine::units::{BLOCK_BYTES, Bytes, SECTOR_BYTES};
 use std::sync::Arc;
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     Read,
@@ -14,23 +14,23 @@ pub enum Op {
     Flush,
     Discard,
     WriteZeroes,
-    /// No request: a phase begins, and `note` names it.
+    /// Not a request: the beginning of a phase, which `note` names.
     Mark,
 }
 
-/// The most bytes that a trace keeps of a fingerprint.
+/// The largest number of bytes that a trace keeps of a fingerprint.
 pub const NAME_BYTES_MAX: usize = 20;
 
-/// Bytes to keep in a trace of this width; all where it is not known.
+/// Returns the number of bytes to keep in a trace of this width; all of them if the width is not known.
 pub(crate) const fn kept(width: usize) -> usize {
     if width == 0 || width > NAME_BYTES_MAX { NAME_BYTES_MAX } else { width }
 }
 
-/// What one block of a write holds.
+/// The content of one block of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Name {
     Zero,
-    /// The first bytes of its fingerprint, zeros behind them.
+    /// The first bytes of the block's fingerprint, followed by zeros.
     Of([u8; NAME_BYTES_MAX]),
     Unknown,
 }
@@ -39,12 +39,12 @@ pub enum Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     pub name: Name,
-    /// Bytes that the codec of slots brings it to, rounded up to 64.
+    /// The size to which the slot codec compresses the block, in bytes, rounded up to a multiple of 64.
     pub compressed: Option<u16>,
 }
 
 impl Block {
-    /// A block of which only the name is known.
+    /// Makes a block of which only the name is known.
     #[must_use]
     pub const fn named(name: Name) -> Self {
         Self { name, compressed: None }
@@ -54,29 +54,30 @@ impl Block {
 /// One recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Since the trace began.
+    /// The time since the trace began.
     pub time_ns: u64,
     pub op: Op,
     pub fua: bool,
-    /// Of the whole device; a multiple of 512, as is `length`. 0 for a flush.
+    /// The position on the device; a multiple of 512, as is `length`. 0 for a flush.
     pub offset: Bytes,
     pub length: Bytes,
     pub pid: Option<u32>,
     pub process: Option<Arc<str>>,
-    /// What the recorder took the data for: file data, metadata, a journal; or the file they belong to.
+    /// The recorder's classification of the data: file data, metadata, a journal; or the file that they belong to.
     pub stream: Option<Arc<str>>,
     /// The kernel's request flags as in blktrace.
     pub flags: Option<Arc<str>>,
-    /// The device, "major minor".
+    /// The device, as "major minor".
     pub device: Option<Arc<str>>,
     pub note: Option<Arc<str>>,
-    /// For a write whose content was recorded: one for each 4 KiB of the volume that it touches, or, in a trace by sectors, for each 512 bytes.
-    /// Published traces have them for reads, too, and count them from the beginning of the request, wherever that lies: [`crate::content`] knows.
+    /// The content of a write, if it was recorded: one entry for each 4 KiB of the volume that the write touches or, in a trace by sectors,
+    /// for each 512 bytes. Published traces have entries for reads, too, and count them from the beginning of the request, wherever that
+    /// lies; [`crate::content`] handles this.
     pub blocks: Vec<Block>,
 }
 
 impl Record {
-    /// A request of which nothing else is known.
+    /// Makes a request of which nothing else is known.
     #[must_use]
     pub const fn new(time_ns: u64, op: Op, offset: Bytes, length: Bytes) -> Self {
         Self {
@@ -95,7 +96,7 @@ impl Record {
         }
     }
 
-    /// Whether offset and length are whole sectors, or none for a flush or a mark.
+    /// Returns whether offset and length are whole sectors, or both 0 for a flush or a mark.
     #[must_use]
     pub const fn is_well_formed(&self) -> bool {
         match self.op {
@@ -104,7 +105,7 @@ impl Record {
         }
     }
 
-    /// Blocks of 4 KiB that it touches.
+    /// Returns the number of blocks of 4 KiB that the request touches.
     #[must_use]
     pub const fn blocks_touched(&self) -> u64 {
         (self.offset.get() + self.length.get()).div_ceil(BLOCK_BYTES) - self.offset.get() / BLOCK_BYTES

@@ -1,15 +1,16 @@
-//! How small the codec of slots makes a block: what Onefold itself would bring it to.
+//! The size to which the slot codec compresses a block, as Onefold itself would.
 
 use onefold_engine::format::codec::compress;
 use onefold_engine::units::BLOCK_SIZE;
 
-/// What sizes are multiples of, in bytes.
+/// The unit of sizes, in bytes.
 pub const STEP_BYTES: u16 = 64;
 
-/// Bytes that the codec brings a block to, rounded up to [`STEP_BYTES`]; no more than the block itself, which would be stored as it is then.
+/// Returns the compressed size of a block, rounded up to [`STEP_BYTES`], and at most the block's own size: a block that does not shrink is
+/// stored uncompressed.
 ///
 /// # Panics
-/// Where there is no memory.
+/// Panics if there is no memory.
 #[must_use]
 pub fn size_of(block: &[u8; BLOCK_SIZE]) -> u16 {
     let bytes = compress(block, BLOCK_SIZE).map_or(BLOCK_SIZE, |data| data.len());
@@ -31,8 +32,8 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             bytes.copy_from_slice(&(state ^ (state >> 29)).to_le_bytes());
         }
-        assert_eq!(size_of(&noise), 4096, "what cannot be compressed stays a block");
-        assert_eq!(size_of(&few), 64, "a block leaves nothing behind for the next");
+        assert_eq!(size_of(&noise), 4096, "an incompressible block keeps its size");
+        assert_eq!(size_of(&few), 64, "a block does not depend on the one before it");
         noise[2048..].fill(7);
         let half = size_of(&noise);
         assert!((2048..=2176).contains(&half) && half % STEP_BYTES == 0, "{half}");

@@ -1,7 +1,8 @@
-//! A trace to read, whatever it is stored as: a folder, or a text of any form, compressed by zstd or not.
+//! A trace to read, in whatever form it is stored: a folder, or a text in any known form, compressed by zstd or not.
 //!
-//! 1. Malformed lines are told, one by one, and counted; more than one in a hundred are refused, unless the user is lenient.
-//! 2. What is said of the whole trace ([`Source::header`]) is complete when the first record was read.
+//! 1. Malformed lines are reported, one by one, and counted. A trace with more than one in a hundred is refused, unless the user asked for
+//!    leniency.
+//! 2. The header ([`Source::header`]) is complete once the first record has been read.
 
 use crate::beside;
 use crate::error::TraceError;
@@ -18,27 +19,27 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How much of a text is looked at to tell its form.
+/// The number of bytes from which the form of a text is detected.
 const LOOK_BYTES: usize = 256 << 10;
 /// The first bytes of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// The name of standard input.
+/// The name that stands for standard input.
 pub const STDIN: &str = "-";
 
-/// How a trace is read.
+/// Options for reading a trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct How<'a> {
-    /// None: told from the first lines.
+    /// The form of the text; none to detect it from the first lines.
     pub form: Option<FormName>,
-    /// Which events of blkparse are requests.
+    /// The kind of blkparse's events that count as requests.
     pub action: Action,
-    /// Take what can be read, however much is malformed or does not fit.
+    /// Whether to accept the trace no matter how many lines are malformed or do not fit.
     pub lenient: bool,
-    /// Set from outside, it ends the work.
+    /// A flag that ends the work when another thread sets it.
     pub stop: Option<&'a AtomicBool>,
 }
 
-/// Text of whatever form.
+/// A text in any form.
 type AnyText = Records<Box<dyn Read>, Box<dyn Form>>;
 
 enum Kind {
@@ -50,24 +51,24 @@ enum Kind {
 pub struct Source {
     path: PathBuf,
     kind: Kind,
-    /// Size of the traced device, of a text that does not say it itself.
+    /// The size of the traced device, for a text that does not give it itself.
     beside: Option<Bytes>,
 }
 
-/// What was read.
+/// Counts of what was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub records: u64,
     pub malformed: u64,
-    /// Lines that were understood and would be laid out otherwise when they are written again.
+    /// Lines that were understood but would be formatted differently when they are written again.
     pub relaid: u64,
 }
 
 impl Source {
-    /// Opens a folder, a text, or standard input by the name of `-`.
+    /// Opens a folder, a text, or standard input if the path is `-`.
     ///
     /// # Errors
-    /// Where it cannot be read or has no known form.
+    /// Fails if it cannot be read or has no known form.
     pub fn open(path: &Path, how: &How) -> Result<Self, TraceError> {
         if path.is_dir() {
             return Ok(Self { path: path.to_path_buf(), kind: Kind::Folder(Box::new(Reader::open(path)?)), beside: None });
@@ -76,7 +77,7 @@ impl Source {
         Ok(Self { path: path.to_path_buf(), kind: Kind::Text(text(path, how)?), beside })
     }
 
-    /// What is true of the whole trace.
+    /// Returns the facts about the whole trace.
     #[must_use]
     pub fn header(&self) -> Header {
         match &self.kind {
@@ -88,7 +89,7 @@ impl Source {
         }
     }
 
-    /// What each fingerprint stands for.
+    /// Returns the unit that each fingerprint stands for.
     #[must_use]
     pub fn unit(&self) -> Unit {
         match &self.kind {
@@ -97,22 +98,22 @@ impl Source {
         }
     }
 
-    /// What can be read of it; each malformed line goes to `told`.
-    pub fn sound<'a>(&'a mut self, lenient: bool, told: &'a mut dyn FnMut(&Malformed)) -> Sound<'a> {
-        Sound { source: self, lenient, told, tally: Tally::default(), has_ended: false }
+    /// Iterates over the records that can be read; calls `report` with each malformed line.
+    pub fn sound<'a>(&'a mut self, lenient: bool, report: &'a mut dyn FnMut(&Malformed)) -> Sound<'a> {
+        Sound { source: self, lenient, report, tally: Tally::default(), has_ended: false }
     }
 
-    /// Hands each record to `take` with what is known of the trace, and each malformed line to `told`.
+    /// Passes each record to `take`, with the source that it came from, and each malformed line to `report`.
     ///
     /// # Errors
-    /// Where it cannot be read, too much of it is malformed, it was interrupted, or `take` fails.
+    /// Fails if the trace cannot be read, too many of its lines are malformed, the work was interrupted, or `take` fails.
     pub fn each(
         &mut self,
         how: &How,
-        told: &mut dyn FnMut(&Malformed),
+        report: &mut dyn FnMut(&Malformed),
         mut take: impl FnMut(&Self, Record) -> Result<(), TraceError>,
     ) -> Result<Tally, TraceError> {
-        let mut sound = self.sound(how.lenient, told);
+        let mut sound = self.sound(how.lenient, report);
         while let Some(read) = sound.next() {
             take(sound.source, read?)?;
             if how.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
@@ -123,17 +124,17 @@ impl Source {
     }
 }
 
-/// The records of a trace without what is malformed. Where that was too much, the last item says so.
+/// The well-formed records of a trace. If too many lines were malformed, the last item is an error.
 pub struct Sound<'a> {
     source: &'a mut Source,
     lenient: bool,
-    told: &'a mut dyn FnMut(&Malformed),
+    report: &'a mut dyn FnMut(&Malformed),
     tally: Tally,
     has_ended: bool,
 }
 
 impl Sound<'_> {
-    /// What was read so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let relaid = if let Kind::Text(records) = &self.source.kind { records.form().relaid() } else { 0 };
@@ -162,7 +163,7 @@ impl Iterator for Sound<'_> {
                 }
                 Some(Err(TraceError::Text(ReadError::Malformed(malformed)))) => {
                     self.tally.malformed += 1;
-                    (self.told)(&malformed);
+                    (self.report)(&malformed);
                 }
                 Some(Err(error)) => {
                     self.has_ended = true;

@@ -1,8 +1,8 @@
-//! Import into a folder, and export out of one.
+//! Import into a folder, and export from one.
 //!
-//! 1. Nothing half-written is left: all is written under another name beside its place, synced, and renamed when it is whole.
-//! 2. What is there already is not touched, unless the user insists (export only).
-//! 3. A record that a form has no place for stops an export, unless the user is lenient: then it is left out and counted.
+//! 1. No incomplete output remains: all is written under a temporary name beside the final one, synced, and renamed when it is complete.
+//! 2. An existing output is not replaced, unless the user asks for it (export only).
+//! 3. A record that the form cannot represent stops an export, unless the user asked for leniency: then it is left out and counted.
 
 use crate::error::TraceError;
 use crate::folder::{Rotation, Writer};
@@ -18,42 +18,42 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Level of compression of an exported file.
+/// The level of compression of an exported file.
 const ZSTD_LEVEL: i32 = 9;
-/// The name of standard output.
+/// The name that stands for standard output.
 pub const STDOUT: &str = "-";
 
 /// Reads a trace of any kind into a new folder.
 ///
 /// # Errors
-/// Where it cannot be read or written, or too much of it is malformed. Then there is no folder.
-pub fn import(from: &Path, into: &Path, how: &How, told: &mut dyn FnMut(&Malformed)) -> Result<Tally, TraceError> {
-    take_over(from, into, how, told, &mut |_, record| Some(record), &|header| header)
+/// Fails if it cannot be read or written, or too many of its lines are malformed. Then no folder is left.
+pub fn import(from: &Path, into: &Path, how: &How, report: &mut dyn FnMut(&Malformed)) -> Result<Tally, TraceError> {
+    take_over(from, into, how, report, &mut |_, record| Some(record), &|header| header)
 }
 
-/// The same, but each record passes through `change`, which may drop it, and what is true of the whole trace through `said`, after the first
-/// record that was kept or at the end.
+/// Imports like [`import`], but passes each record through `change`, which may drop it, and the header through `change_header`, after the
+/// first record that was kept or at the end.
 ///
 /// # Errors
-/// As [`import`], or where there are records and none was kept.
+/// Fails like [`import`], and also if there are records but none was kept.
 pub fn take_over(
     from: &Path,
     into: &Path,
     how: &How,
-    told: &mut dyn FnMut(&Malformed),
+    report: &mut dyn FnMut(&Malformed),
     change: &mut dyn FnMut(&Source, Record) -> Option<Record>,
-    said: &dyn Fn(Header) -> Header,
+    change_header: &dyn Fn(Header) -> Header,
 ) -> Result<Tally, TraceError> {
     let mut source = Source::open(from, how)?;
     let place = Place::new(into, false)?;
     let mut writer: Option<Writer> = None;
-    let tally = source.each(how, told, |source, record| {
+    let tally = source.each(how, report, |source, record| {
         let Some(record) = change(source, record) else { return Ok(()) };
         let writer = match &mut writer {
             Some(writer) => writer,
-            None => writer.insert(Writer::create(&place.partial, said(source.header()), Rotation::default())?),
+            None => writer.insert(Writer::create(&place.partial, change_header(source.header()), Rotation::default())?),
         };
-        // Values separated by commas tell the width with the first fingerprint, which need not be in the first record.
+        // In comma-separated values, the first fingerprint gives the width; it need not be in the first record.
         if writer.header_mut().width == 0 && !record.blocks.is_empty() {
             writer.header_mut().width = source.header().width;
         }
@@ -62,20 +62,20 @@ pub fn take_over(
     let writer = match writer {
         Some(writer) => writer,
         None if tally.records > 0 => return Err(TraceError::NothingTaken { path: from.to_path_buf() }),
-        None => Writer::create(&place.partial, said(source.header()), Rotation::default())?,
+        None => Writer::create(&place.partial, change_header(source.header()), Rotation::default())?,
     };
     writer.finish()?;
     place.keep()?;
     Ok(tally)
 }
 
-/// Takes a record into a folder that is being made.
+/// A function that appends a record to the folder that is being made.
 pub type Push<'a> = &'a mut dyn FnMut(&Record) -> Result<(), TraceError>;
 
-/// Makes a new folder of the records that `fill` pushes, the same bytes for the same records.
+/// Makes a new folder of the records that `fill` pushes; the same records give the same bytes.
 ///
 /// # Errors
-/// Where it cannot be written, was interrupted, or `fill` fails. Then there is no folder.
+/// Fails if it cannot be written, was interrupted, or `fill` fails. Then no folder is left.
 pub fn make(
     into: &Path,
     header: Header,
@@ -83,7 +83,7 @@ pub fn make(
     fill: impl FnOnce(Push) -> Result<(), TraceError>,
 ) -> Result<(), TraceError> {
     let place = Place::new(into, false)?;
-    // By age, the machine's speed would decide what is in which file.
+    // With rotation by age, the speed of the machine would decide which records are in which file.
     let rotation = Rotation { age: None, ..Rotation::default() };
     let mut writer = Writer::create(&place.partial, header, rotation)?;
     fill(&mut |record| {
@@ -96,30 +96,30 @@ pub fn make(
     place.keep()
 }
 
-/// What was exported.
+/// Counts of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     pub read: Tally,
-    /// Left out.
+    /// Records that were left out.
     pub unfit: u64,
 }
 
-/// Writes a trace of any kind as text: to a file, compressed where its name ends with `.zst`, or to standard output by the name of `-`.
+/// Writes a trace of any kind as text: to a file, compressed if its name ends with `.zst`, or to standard output if the path is `-`.
 ///
 /// # Errors
-/// Where it cannot be read or written, or the form has no place for something of it. Then there is no new file.
+/// Fails if it cannot be read or written, or the form cannot represent some of it. Then no new file is left.
 pub fn export(
     from: &Path,
     form: FormName,
     to: &Path,
     replace: bool,
     how: &How,
-    told: &mut dyn FnMut(&Malformed),
+    report: &mut dyn FnMut(&Malformed),
 ) -> Result<Exported, TraceError> {
     let mut source = Source::open(from, how)?;
     if to == Path::new(STDOUT) {
         let mut output = BufWriter::new(io::stdout().lock());
-        let exported = write_text(&mut source, form, to, how, told, &mut output)?;
+        let exported = write_text(&mut source, form, to, how, report, &mut output)?;
         output.flush().map_err(TraceError::io(to))?;
         return Ok(exported);
     }
@@ -130,11 +130,11 @@ pub fn export(
         let mut encoder = zstd::Encoder::new(file, ZSTD_LEVEL).map_err(io)?;
         encoder.window_log(WINDOW_LOG).map_err(io)?;
         encoder.long_distance_matching(true).map_err(io)?;
-        let exported = write_text(&mut source, form, to, how, told, &mut encoder)?;
+        let exported = write_text(&mut source, form, to, how, report, &mut encoder)?;
         (exported, encoder.finish().map_err(io)?)
     } else {
         let mut output = BufWriter::new(file);
-        let exported = write_text(&mut source, form, to, how, told, &mut output)?;
+        let exported = write_text(&mut source, form, to, how, report, &mut output)?;
         (exported, output.into_inner().map_err(|error| io(error.into_error()))?)
     };
     file.sync_all().map_err(io)?;
@@ -147,7 +147,7 @@ fn write_text(
     form: FormName,
     to: &Path,
     how: &How,
-    told: &mut dyn FnMut(&Malformed),
+    report: &mut dyn FnMut(&Malformed),
     output: &mut dyn Write,
 ) -> Result<Exported, TraceError> {
     let mut lines: Option<Box<dyn Render>> = None;
@@ -158,7 +158,7 @@ fn write_text(
         lines.begin(text);
         Ok(lines)
     };
-    let read = source.each(how, told, |source, record| {
+    let read = source.each(how, report, |source, record| {
         let lines = match &mut lines {
             Some(lines) => lines,
             None => lines.insert(begin(&source.header(), &mut text)?),

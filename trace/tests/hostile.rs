@@ -1,4 +1,4 @@
-//! Texts of each form with something wrong in them: the fuzz targets' property, on mutations of sound lines.
+//! Mutated texts of each form: the property of the fuzz targets, on mutations of valid lines.
 
 use onefold_trace::text::Records;
 use onefold_trace::text::blkparse::Action;
@@ -34,7 +34,7 @@ const SOUND: [(FormName, &str); 6] = [
     ),
 ];
 
-/// One change: at a place, so many bytes taken away, and others put there.
+/// Generates a mutation: a position, the number of bytes to remove there, and the bytes to insert.
 fn change() -> impl Strategy<Value = (prop::sample::Index, usize, Vec<u8>)> {
     let bytes = prop_oneof![
         4 => Just(Vec::new()),
@@ -50,7 +50,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn what_is_understood_comes_back(form in 0..SOUND.len(), changes in prop::collection::vec(change(), 0..6)) {
+    fn accepted_text_is_read_back(form in 0..SOUND.len(), changes in prop::collection::vec(change(), 0..6)) {
         let (form, sound) = SOUND[form];
         let mut text = sound.as_bytes().to_vec();
         for (at, taken, put) in changes {

@@ -1,4 +1,4 @@
-//! How much memory a writer of traces takes that was told to take little: a recorder shares its own with what it records.
+//! The memory that a writer of traces with small buffers needs: a recorder shares its memory with the server that it records.
 
 #![allow(unsafe_code)]
 
@@ -8,9 +8,9 @@ use onefold_trace::folder::{Gather, LITTLE_BYTES, Rotation, Writer};
 use onefold_trace::header::Header;
 use onefold_trace::record::{Block, NAME_BYTES_MAX, Name, Op, Record};
 
-/// Bytes that the process has of its allocator.
+/// Returns the bytes that the allocator has given to the process.
 fn allocated() -> usize {
-    // SAFETY: it takes nothing and gives plain numbers.
+    // SAFETY: the function has no arguments and returns numbers only.
     let info = unsafe { libc::mallinfo2() };
     info.uordblks + info.hblkhd
 }
@@ -32,7 +32,7 @@ fn write(n: u64, blocks: u64) -> Record {
     Record { blocks: named, ..Record::new(n * 12_345, Op::Write, Bytes(n * 40_503 % (1 << 20) * 4096), Bytes(blocks * 4096)) }
 }
 
-/// The most that a trace of such writes took while it was written, in bytes.
+/// Writes a trace and returns the most memory that it took, in bytes.
 fn most(records: u64, blocks: u64) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let before = allocated();
@@ -49,8 +49,8 @@ fn most(records: u64, blocks: u64) -> usize {
 }
 
 #[test]
-fn a_writer_takes_as_little_as_it_says() {
+fn a_small_writer_stays_within_its_limit() {
     let (small, large) = (most(300_000, 1), most(6_000, 256));
     assert!(small.max(large) <= LITTLE_BYTES, "small writes {small}, large ones {large}");
-    assert!(small.min(large) >= LITTLE_BYTES / 2, "nobody needs to charge so much: small writes {small}, large ones {large}");
+    assert!(small.min(large) >= LITTLE_BYTES / 2, "the limit is more than twice the need: small writes {small}, large ones {large}");
 }

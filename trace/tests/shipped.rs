@@ -1,4 +1,4 @@
-//! The traces that come with the project, against the totals that came with them: `data/traces/NAME.json`, made by who recorded them.
+//! The traces that come with the project, compared with the totals that their recorder computed: `data/traces/NAME.json`.
 
 use onefold_trace::info::{Counter, Info, Part, Phase};
 use onefold_trace::source::{How, Source};
@@ -25,16 +25,16 @@ fn info(name: &str) -> Info {
     let mut source = Source::open(&folder().join(format!("{name}.tsv.zst")), &how).expect("it opens");
     let unit = source.header().unit;
     let mut counter = Counter::new();
-    let mut told = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
+    let mut report = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
     let count = |_: &Source, record| {
         counter.count(&record, unit);
         Ok(())
     };
-    source.each(&how, &mut told, count).expect("it is read to its end");
+    source.each(&how, &mut report, count).expect("it is read to its end");
     counter.info(&source.header())
 }
 
-/// Where zeros are a content like any other, one of them known like any other.
+/// Returns the share of duplicates when zeros count as a content like any other.
 #[allow(clippy::cast_precision_loss)]
 fn percent_with_zeros(phase: &Phase, duplicates: u64) -> f64 {
     let counts = &phase.part.counts;
@@ -42,25 +42,25 @@ fn percent_with_zeros(phase: &Phase, duplicates: u64) -> f64 {
 }
 
 fn compare(name: &str, findings: &mut Vec<String>) {
-    let told: Value =
+    let expected: Value =
         serde_json::from_str(&std::fs::read_to_string(folder().join(format!("{name}.json"))).expect("it is there")).expect("JSON");
     let info = info(name);
-    let phases = told["phases"].as_array().expect("phases");
+    let phases = expected["phases"].as_array().expect("phases");
     assert_eq!(phases.len(), info.phases.len(), "{name}: phases");
-    let (kinds, ours) = (told_by_name(&told, "kinds"), ours_by_name(&info.streams));
+    let (kinds, ours) = (expected_by_name(&expected, "kinds"), ours_by_name(&info.streams));
     if kinds != ours {
         findings.push(format!("{name}: kinds are {kinds:?}, ours {ours:?}"));
     }
-    // The JSON has only the processes that wrote most in a phase.
+    // The JSON lists only the processes that wrote most in a phase.
     let ours = ours_by_name(&info.processes);
-    for (process, blocks) in told_by_name(&told, "who").into_iter().filter(|(process, blocks)| ours.get(process) < Some(blocks)) {
+    for (process, blocks) in expected_by_name(&expected, "who").into_iter().filter(|(process, blocks)| ours.get(process) < Some(blocks)) {
         findings.push(format!("{name}: {process} wrote {blocks}, ours {:?}", ours.get(&process)));
     }
-    for (told, phase) in phases.iter().zip(&info.phases) {
+    for (expected, phase) in phases.iter().zip(&info.phases) {
         let counts = &phase.part.counts;
         let mut agree = |what: &str, ours: u64| {
-            if told[what].as_u64() != Some(ours) {
-                findings.push(format!("{name}, {}: {what} is {}, ours {ours}", phase.part.name, told[what]));
+            if expected[what].as_u64() != Some(ours) {
+                findings.push(format!("{name}, {}: {what} is {}, ours {ours}", phase.part.name, expected[what]));
             }
         };
         agree("write_4k", counts.blocks_written);
@@ -69,9 +69,9 @@ fn compare(name: &str, findings: &mut Vec<String>) {
         agree("discard_4k", counts.blocks_discarded + counts.blocks_zeroed);
         agree("median_4k_between_flushes", phase.blocks_between_flushes_median.unwrap_or(0));
         let mut near = |what: &str, ours: f64| {
-            let told = told[what].as_f64().expect("a share");
-            if (told - ours).abs() > 0.051 {
-                findings.push(format!("{name}, {}: {what} is {told}, ours {ours:.2}", phase.part.name));
+            let expected = expected[what].as_f64().expect("a share");
+            if (expected - ours).abs() > 0.051 {
+                findings.push(format!("{name}, {}: {what} is {expected}, ours {ours:.2}", phase.part.name));
             }
         };
         near("dup_ever_pct", percent_with_zeros(phase, counts.duplicates_ever));
@@ -80,10 +80,10 @@ fn compare(name: &str, findings: &mut Vec<String>) {
     }
 }
 
-/// Blocks written by name, over all phases, as the JSON has them.
-fn told_by_name(told: &Value, group: &str) -> BTreeMap<String, u64> {
+/// Returns the blocks written by each name over all phases, according to the JSON.
+fn expected_by_name(expected: &Value, group: &str) -> BTreeMap<String, u64> {
     let mut names = BTreeMap::new();
-    for phase in told["phases"].as_array().expect("phases") {
+    for phase in expected["phases"].as_array().expect("phases") {
         for (name, counts) in phase[group].as_object().expect("names") {
             *names.entry(name.clone()).or_default() += counts["n"].as_u64().expect("a number");
         }
@@ -107,7 +107,7 @@ fn totals_agree() {
     assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
 }
 
-/// The text of a trace, decompressed.
+/// Returns the decompressed text of a trace.
 fn text(path: &Path) -> Vec<u8> {
     let mut decoder = zstd::Decoder::new(std::fs::File::open(path).expect("it opens")).expect("zstd");
     decoder.window_log_max(27).expect("the window is allowed");
@@ -117,14 +117,14 @@ fn text(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn they_come_back_from_a_folder() {
+fn they_survive_import_and_export() {
     let place = tempfile::tempdir().expect("a temporary directory");
-    let mut told = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
+    let mut report = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
     for name in ["04_browse_firefox", "05_vehicle", "06_hadoop_grep", "10_phone_mix"] {
         let (from, into) = (folder().join(format!("{name}.tsv.zst")), place.path().join(name));
         let out = place.path().join(format!("{name}.tsv.zst"));
-        import(&from, &into, &How::default(), &mut told).expect("it is imported");
-        export(&into, FormName::Recorded, &out, false, &How::default(), &mut told).expect("it is exported");
-        assert!(text(&out) == text(&from), "{name} came back otherwise");
+        import(&from, &into, &How::default(), &mut report).expect("it is imported");
+        export(&into, FormName::Recorded, &out, false, &How::default(), &mut report).expect("it is exported");
+        assert!(text(&out) == text(&from), "{name} changed in a folder");
     }
 }

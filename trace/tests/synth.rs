@@ -1,4 +1,4 @@
-//! What is asked of a synthetic trace is what `trace info` counts in it.
+//! Synthetic traces, whose properties, counted like `trace info` does, have to be those that were asked for.
 
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::content::blocks;
@@ -10,7 +10,7 @@ use onefold_trace::synth::{Access, Choice, Contents, Distribution, Flushes, Leng
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
-/// What is counted in a trace of this plan, and its records.
+/// Makes a trace of this plan, and returns its totals and its records.
 fn made(plan: &Plan) -> (Info, Vec<Record>) {
     let mut synth = Synth::new(plan.clone()).unwrap_or_else(|wrong| panic!("{wrong}: {plan:?}"));
     let records: Vec<Record> = synth.by_ref().collect();
@@ -29,7 +29,7 @@ fn share(some: u64, all: u64) -> f64 {
 
 #[track_caller]
 fn near(what: &str, came: f64, asked: f64, bearable: f64) {
-    assert!((came - asked).abs() <= bearable, "{what}: {came} came, {asked} was asked for");
+    assert!((came - asked).abs() <= bearable, "{what}: {came} instead of {asked}");
 }
 
 fn access() -> impl Strategy<Value = Access> {
@@ -46,7 +46,7 @@ const BLOCKS: u64 = 6000;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Contents: exact but for rounding.
+    /// Checks that the shares of contents are exact, except for rounding.
     #[test]
     fn duplication_zeros_and_overwrites_are_exact(
         (zero, live, gone) in (0.0..0.2f64, 0.0..0.4f64, 0.0..0.05f64),
@@ -63,7 +63,7 @@ proptest! {
         near("overwrites", info.shape.overwrites.expect("some"), overwrites, 0.001);
     }
 
-    /// Nothing said of what is live: all that is known may come again.
+    /// Checks a plan without a live share: any known content may recur.
     #[test]
     fn duplication_ever_alone_is_exact(ever in 0.0..0.9f64, working_set in 40u64..20_000, access in access(), seed in any::<u64>()) {
         let contents = Contents::Shares { zero: 0.05, live: None, ever: Some(ever), skew: 0.8 };
@@ -72,9 +72,9 @@ proptest! {
         prop_assert!(info.blocks_end <= working_set);
     }
 
-    /// Requests: their number, kind and size, FUA and flushes.
+    /// Checks the requests: their number, kind and size, FUA and flushes.
     #[test]
-    fn requests_are_as_asked_for(
+    fn requests_follow_the_plan(
         requests in 2000u64..5000, reads in 0.0..0.9f64, fua in 0.0..1.0f64, every in 1u64..50, sizes in sizes(), access in access(), seed in any::<u64>(),
     ) {
         let flushes = Flushes { every_writes: Some(every), every_ns: None, fua };
@@ -92,7 +92,7 @@ proptest! {
         prop_assert!(info.blocks_end <= plan.working_set);
     }
 
-    /// Each content as often as the distribution says, and zeros.
+    /// Checks that each content, and zeros, occurs as often as the distribution says.
     #[test]
     fn a_distribution_is_exact(
         classes in prop::collection::btree_map(1u64..60, 0u64..40, 1..12), zero in 0u64..50, access in access(), reads in 0.0..0.5f64, seed in any::<u64>(),
@@ -113,7 +113,7 @@ proptest! {
         prop_assert_eq!(info.contents, distribution.contents());
     }
 
-    /// Other options do not change it, and the same are the same.
+    /// Checks that other options do not change the contents, and that the same plan gives the same trace.
     #[test]
     fn the_seed_decides(seed in any::<u64>(), sizes in sizes(), access in access()) {
         let contents = Contents::Shares { zero: 0.1, live: Some(0.3), ever: None, skew: 1.0 };
@@ -133,7 +133,7 @@ fn patterns_and_the_working_set_show() {
     near("sequential", sequential.shape.sequential.expect("some"), 1.0, 0.001);
     near("the busiest tenth, all alike", sequential.shape.busiest_tenth.expect("some"), 0.1, 0.001);
     near("sequential by chance", uniform.shape.sequential.expect("some"), 0.0, 0.01);
-    // So few blocks that the cold ones are written, too: the busiest tenth is of those that were.
+    // There are so few blocks that the cold ones are written, too: the busiest tenth is one of the written blocks.
     let hot = info(Access::HotSpot { requests: 0.9, blocks: 0.1 }, 500);
     near("the busiest tenth", hot.shape.busiest_tenth.expect("some"), 0.9, 0.01);
     assert!(info(Access::NuRand, 2000).shape.busiest_tenth.expect("some") > 0.3);
@@ -150,7 +150,7 @@ fn locality_shows() {
 }
 
 #[test]
-fn times_and_sizes_are_as_asked_for() {
+fn times_and_sizes_follow_the_plan() {
     let flushes = Flushes { every_ns: Some(50_000_000), ..Flushes::default() };
     let compressed: Choice = "1000:50,4096:50".parse().expect("a choice");
     let contents = Contents::Shares { zero: 0.0, live: Some(0.3), ever: None, skew: 1.0 };
@@ -174,7 +174,7 @@ fn phones_are_as_in_the_table() {
         let scale = 1.0 / 4000.0;
         let (info, _) = made(&phone.plan(scale, 1));
         let gb = |blocks: u64| (blocks * BLOCK_BYTES) as f64 / f64::from(1 << 30) / scale;
-        let close = |what: &str, came: f64, told: f64| near(&format!("{}, {what}", phone.id), came / told, 1.0, 0.01);
+        let close = |what: &str, came: f64, in_table: f64| near(&format!("{}, {what}", phone.id), came / in_table, 1.0, 0.01);
         close("GB of all requests", gb(info.total.blocks_written + info.total.blocks_read), phone.total_gb);
         close("reads for each write", share(info.total.blocks_read, info.total.blocks_written), phone.reads_per_write);
         close("GB of unique addresses", gb(info.shape.blocks_ever_written), phone.unique_addresses_gb);
@@ -185,7 +185,7 @@ fn phones_are_as_in_the_table() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused_by_its_option() {
+fn a_contradictory_plan_is_refused_with_the_option() {
     let shares = |zero, live, ever| Contents::Shares { zero, live, ever, skew: 1.0 };
     let plan = Plan::default;
     let hot = Access::HotSpot { requests: 1.5, blocks: 0.1 };
@@ -211,13 +211,13 @@ fn what_contradicts_itself_is_refused_by_its_option() {
 }
 
 #[test]
-fn what_cannot_come_out_is_said() {
+fn an_impossible_share_is_reported() {
     let gone = Contents::Shares { zero: 0.0, live: Some(0.1), ever: Some(0.4), skew: 1.0 };
     let mut synth =
         Synth::new(Plan { length: Length::Blocks(5000), overwrites: Some(0.0), contents: gone, ..Plan::default() }).expect("a plan");
     assert_eq!(synth.by_ref().filter(|record| record.op == Op::Write).count(), 5000);
     assert!(
-        synth.shortfall().is_some_and(|said| said.starts_with("1500 of 5000") && said.contains("--overwrites")),
+        synth.shortfall().is_some_and(|reason| reason.starts_with("1500 of 5000") && reason.contains("--overwrites")),
         "{:?}",
         synth.shortfall()
     );

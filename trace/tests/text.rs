@@ -1,4 +1,4 @@
-//! Round trips of generated text: into a folder and out again to the same bytes, through files as a user's commands do it.
+//! Round trips of generated text: import into a folder and export to the same bytes, through files, as a user's commands do it.
 
 use onefold_trace::error::TraceError;
 use onefold_trace::folder::Reader;
@@ -10,7 +10,7 @@ use onefold_trace::transfer::{export, import};
 use proptest::prelude::*;
 use std::path::Path;
 
-/// Hexadecimal digits of `count` fingerprints of `bytes` bytes; some are those of zeros, and many recur.
+/// Generates the hexadecimal digits of `count` fingerprints of `bytes` bytes; some are those of zeros, and many recur.
 fn fingerprints(count: usize, bytes: usize, zero: &'static str) -> impl Strategy<Value = Vec<String>> {
     let one = prop_oneof![
         1 => Just(zero[..2 * bytes].to_owned()),
@@ -46,7 +46,7 @@ fn fiu_line(sectors_each: u32, zero: &'static str) -> impl Strategy<Value = Stri
             (Just(fields), fingerprints(names, 16, zero))
         })
         .prop_map(|((time, pid, process, lba, n, op, major, minor), names)| {
-            // From a time on that the first line does not pass.
+            // Times are later than that of the first line.
             let time = time + (1 << 60);
             format!("{time} {pid} {process} {lba} {n} {op} {major} {minor} {}\n", names.concat())
         })
@@ -78,20 +78,20 @@ fn blkparse_text() -> impl Strategy<Value = String> {
     })
 }
 
-/// Into a folder, out as the same form, and out as CSV and back: the same text and the same records.
+/// Imports a text into a folder, exports it in the same form, and exports it as CSV and back; checks that text and records are the same.
 fn round_trip(form: FormName, text: &str) {
     let place = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| place.path().join(name);
     std::fs::write(at("in"), text).expect("it can be written");
-    let mut told = |malformed: &Malformed| panic!("{malformed}\n{text}");
+    let mut report = |malformed: &Malformed| panic!("{malformed}\n{text}");
     let how = How { form: Some(form), ..How::default() };
-    let tally = import(&at("in"), &at("folder"), &how, &mut told).expect("it is imported");
+    let tally = import(&at("in"), &at("folder"), &how, &mut report).expect("it is imported");
     assert_eq!(tally.relaid, 0);
-    export(&at("folder"), form, &at("out"), false, &How::default(), &mut told).expect("it is exported");
+    export(&at("folder"), form, &at("out"), false, &How::default(), &mut report).expect("it is exported");
     assert_eq!(std::fs::read_to_string(at("out")).expect("it is text"), text);
-    export(&at("folder"), FormName::Csv, &at("csv.zst"), false, &How::default(), &mut told).expect("it is exported");
+    export(&at("folder"), FormName::Csv, &at("csv.zst"), false, &How::default(), &mut report).expect("it is exported");
     let csv = How { form: Some(FormName::Csv), ..How::default() };
-    import(&at("csv.zst"), &at("again"), &csv, &mut told).expect("it is imported");
+    import(&at("csv.zst"), &at("again"), &csv, &mut report).expect("it is imported");
     assert_eq!(records(&at("again")), records(&at("folder")));
     assert_eq!(Reader::open(&at("again")).expect("a trace").header(), Reader::open(&at("folder")).expect("a trace").header());
 }
@@ -130,7 +130,7 @@ proptest! {
     }
 }
 
-/// `good` lines and `bad` ones.
+/// Makes a text of `good` valid lines and `bad` malformed ones.
 fn sample(good: usize, bad: usize) -> String {
     (0..good).map(|n| format!("{n} 1 x {} 8 W 8 0 {ZERO_BLOCK}\n", n * 8)).chain((0..bad).map(|_| "garbage\n".to_owned())).collect()
 }
@@ -165,23 +165,23 @@ fn an_export_that_does_not_fit_leaves_nothing() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| place.path().join(name);
     std::fs::write(at("in.csv"), "time_ns,op,offset,length\n1,write,0,512\n2,flush,0,0\n").expect("it can be written");
-    let mut told = |malformed: &Malformed| panic!("{malformed}");
-    let exported = export(&at("in.csv"), FormName::Fiu, &at("out"), false, &How::default(), &mut told);
-    assert!(matches!(exported, Err(TraceError::Unwritable { .. })), "no fingerprints at all: {exported:?}");
+    let mut report = |malformed: &Malformed| panic!("{malformed}");
+    let exported = export(&at("in.csv"), FormName::Fiu, &at("out"), false, &How::default(), &mut report);
+    assert!(matches!(exported, Err(TraceError::Unwritable { .. })), "a trace without fingerprints: {exported:?}");
     std::fs::write(at("in.fiu"), sample(1, 0)).expect("it can be written");
     std::fs::write(at("in.tsv"), "1\tF\t0\t0\t-\t-\t-\t\n").expect("it can be written");
-    let exported = export(&at("in.tsv"), FormName::Recorded, &at("out"), false, &How::default(), &mut told);
+    let exported = export(&at("in.tsv"), FormName::Recorded, &at("out"), false, &How::default(), &mut report);
     assert_eq!(exported.expect("it fits").read.records, 1);
-    let again = export(&at("in.fiu"), FormName::Mobile, &at("out"), false, &How::default(), &mut told);
+    let again = export(&at("in.fiu"), FormName::Mobile, &at("out"), false, &How::default(), &mut report);
     assert!(matches!(again, Err(TraceError::Exists { .. })), "{again:?}");
-    export(&at("in.fiu"), FormName::Mobile, &at("out"), true, &How::default(), &mut told).expect("it replaces");
+    export(&at("in.fiu"), FormName::Mobile, &at("out"), true, &How::default(), &mut report).expect("it replaces");
     let mixed = format!(
         "#onefold-trace version=1 algorithm=md5 width=16 gaps=[]\ntime_ns,op,offset,length,fingerprints\n1,flush,0,0,\n2,write,0,4096,{ZERO_BLOCK}\n"
     );
     std::fs::write(at("mixed.csv"), mixed).expect("it can be written");
-    let exported = export(&at("mixed.csv"), FormName::Fiu, &at("new"), false, &How::default(), &mut told);
+    let exported = export(&at("mixed.csv"), FormName::Fiu, &at("new"), false, &How::default(), &mut report);
     assert!(matches!(exported, Err(TraceError::Unfit { unfit: 1, number: 1, .. })), "{exported:?}");
     assert!(!at("new").exists());
     let lenient = How { lenient: true, ..How::default() };
-    assert_eq!(export(&at("mixed.csv"), FormName::Fiu, &at("new"), false, &lenient, &mut told).expect("one is left out").unfit, 1);
+    assert_eq!(export(&at("mixed.csv"), FormName::Fiu, &at("new"), false, &lenient, &mut report).expect("one is left out").unfit, 1);
 }

@@ -1,4 +1,5 @@
-//! The processes of a FUSE session over a plain file (on /dev/shm, say): supervisor, server and hands are one program under several verbs.
+//! The processes of a FUSE session over a plain file (on /dev/shm, for example): supervisor, server and hands are one program with several
+//! verbs.
 
 use onefold::frontend::fuse::hands::Hands;
 use onefold::frontend::fuse::supervisor::{self, DeathLimit, Event, Plan};
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 const MEMORY_BYTES: u64 = 64 << 20;
 
-/// A file, read and written by the threads that bring the requests.
+/// A file that the threads that receive the requests read and write.
 pub struct FileTarget {
     file: File,
     bytes: u64,
@@ -56,7 +57,7 @@ impl FileTarget {
             Op::Flush => self.file.sync_data()?,
             Op::Discard => rustix::fs::fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length)?,
             Op::WriteZeroes => {
-                // tmpfs knows no ZERO_RANGE.
+                // tmpfs does not support ZERO_RANGE.
                 rustix::fs::fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length)?;
                 rustix::fs::fallocate(&self.file, FallocateFlags::empty(), at, length)?;
             }
@@ -166,14 +167,14 @@ fn serve(tag: &str, file: &str, kept: &str, ready: &str, supervisor: &str) -> Re
         std::thread::sleep(std::time::Duration::from_millis(ms.parse()?));
     }
     lent.ready.tell();
-    // Each of these variables makes a server that ends otherwise than by its session's end.
+    // Each of these variables makes a server end in another way than by its session's end.
     if let Ok(ms) = std::env::var("FUSE_RAM_STOP_AFTER_MS") {
         std::thread::sleep(std::time::Duration::from_millis(ms.parse()?));
         return Ok(server.stop()?);
     }
     if std::env::var_os("FUSE_RAM_FAIL_AT_THE_END").is_some() {
         server.wait();
-        return Err("told to fail".into());
+        return Err("asked to fail".into());
     }
     if server.wait() { Ok(()) } else { Err("the session broke".into()) }
 }
@@ -184,7 +185,7 @@ fn attach(tag: &str, root: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Carries out a verb of these: `None` where `arguments` are none of them.
+/// Runs one of these verbs; returns `None` if `arguments` are none of them.
 pub fn play(arguments: &[&str]) -> Option<ExitCode> {
     let result = match *arguments {
         ["supervise", tag, file] => supervise(tag, file, DeathLimit::default().deaths),

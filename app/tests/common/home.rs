@@ -6,10 +6,10 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A directory for files, records and what is remembered; gone at the end, with all servers.
+/// A directory for files and records; it is removed when it is dropped, with all servers.
 pub struct Home {
     place: tempfile::TempDir,
-    /// Stands before the words of each command.
+    /// The words that precede those of each command.
     verb: &'static [&'static str],
 }
 
@@ -18,9 +18,9 @@ impl Home {
         Self::of(&[])
     }
 
-    /// For tests of one verb, which leave it out.
+    /// Makes a home for tests of one verb, which they omit.
     pub fn of(verb: &'static [&'static str]) -> Self {
-        // Sockets lie in it: a server refuses a place that others can enter.
+        // Sockets lie in it: a server refuses a directory that others can enter.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         Self { place: tempfile::Builder::new().permissions(mode).tempdir().unwrap(), verb }
     }
@@ -40,7 +40,7 @@ impl Home {
         self.command(&[self.verb, words].concat()).output().unwrap()
     }
 
-    /// Runs a command that has to end with `code`; what it printed, and its complaints.
+    /// Runs a command that has to end with `code`; returns its output and its error output.
     pub fn expect(&self, code: i32, words: &[&str]) -> (String, String) {
         let output = self.run(words);
         let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
@@ -48,7 +48,7 @@ impl Home {
         (out, err)
     }
 
-    /// The same as one text: what it printed, and where it failed its complaints.
+    /// Does the same, and returns one text: the output and, if the command failed, its error output.
     pub fn says(&self, code: i32, words: &[&str]) -> String {
         let (out, err) = self.expect(code, words);
         if code == 0 { out } else { out + &err }
@@ -70,14 +70,15 @@ impl Home {
         PathBuf::from(uri.trim().split_once("socket=").unwrap().1)
     }
 
-    /// Supervisor and server of a volume.
+    /// Returns the supervisor and the server of a volume.
     pub fn processes(&self, volume: &str) -> [Pid; 2] {
         let status = self.json(&["status", volume]);
         [&status["attached"]["process"]["pid"], &status["pid"]]
             .map(|pid| Pid::from_raw(i32::try_from(pid.as_i64().unwrap()).unwrap()).unwrap())
     }
 
-    /// Kills both at once, so that neither replaces the other. The server first: a stopped one goes on when its supervisor dies.
+    /// Kills both at once, so that neither replaces the other. The server is killed first: a stopped one continues when its supervisor
+    /// dies.
     pub fn kill(&self, volume: &str) {
         let [supervisor, server] = self.processes(volume);
         [supervisor, server].into_iter().for_each(|pid| kill_process(pid, Signal::STOP).unwrap());
@@ -88,7 +89,7 @@ impl Home {
         std::fs::write(self.path(name), bytes).unwrap();
     }
 
-    /// A file of zeros that takes no space.
+    /// Makes a file of zeros that takes no space.
     pub fn blank(&self, name: &str, bytes: u64) {
         std::fs::File::create(self.path(name)).unwrap().set_len(bytes).unwrap();
     }
@@ -97,7 +98,7 @@ impl Home {
         std::fs::read(self.path(name)).unwrap()
     }
 
-    /// What lies in it, in order.
+    /// Lists its entries, in order.
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.place.path()).unwrap();
         let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -108,7 +109,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // A test that failed may leave servers behind. Where none was started nothing is recorded.
+        // A failed test may leave servers behind. If none was started, nothing is recorded.
         if !Path::new(&self.path("run")).exists() {
             return;
         }
@@ -121,7 +122,7 @@ impl Drop for Home {
     }
 }
 
-/// The path of a trace that comes along.
+/// Returns the path of a shipped trace.
 pub fn shipped(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/traces").join(name).display().to_string()
 }

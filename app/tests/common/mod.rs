@@ -1,4 +1,4 @@
-//! What the front-end tests share.
+//! Code that the front-end tests share.
 
 #![allow(dead_code)] // each test file uses its own part
 
@@ -41,7 +41,7 @@ impl Dice {
     }
 }
 
-/// A directory of its own, mode 0700, removed at the end.
+/// A directory of its own, mode 0700, which is removed when it is dropped.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -69,7 +69,7 @@ pub struct Served {
     pub server: Server,
     pub target: Arc<RamTarget>,
     pub socket: PathBuf,
-    // Last: it goes after the server.
+    // This field is last: it is dropped after the server.
     pub scratch: Scratch,
 }
 
@@ -86,7 +86,7 @@ pub fn serve_with(target: RamTarget, limits: Limits) -> Served {
     Served { server, target, socket, scratch }
 }
 
-/// Runs `rude` while two honest clients, one of each kind of reply, go on; all three must be content.
+/// Runs `rude` while two well-behaved clients, one for each kind of reply, are active; all three must succeed.
 pub fn beside_verified_load(served: &Served, rude: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     let under_way = Barrier::new(3);
@@ -100,12 +100,12 @@ pub fn beside_verified_load(served: &Served, rude: impl FnOnce()) {
                 while !stop.load(Ordering::Relaxed) {
                     load.round();
                 }
-                // And after all is over.
+                // A last round follows after the end.
                 load.round();
             })
         });
         under_way.wait();
-        // Also when `rude` panics: the loads must end for the panic to be seen.
+        // If `rude` panics, the loads must end, too, so that the panic is seen.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(rude));
         stop.store(true, Ordering::Relaxed);
         for load in loads {
@@ -117,7 +117,7 @@ pub fn beside_verified_load(served: &Served, rude: impl FnOnce()) {
     });
 }
 
-/// Whether all `tools` are there; says so if not, in the words that `./dev` counts.
+/// Returns whether all `tools` are installed, and reports a skipped test if not, in the words that `./dev` counts.
 pub fn have(test: &str, tools: &[&str]) -> bool {
     for tool in tools {
         let found = std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file()));
@@ -129,23 +129,23 @@ pub fn have(test: &str, tools: &[&str]) -> bool {
     true
 }
 
-/// Says that a test did not run. Past the capture of `eprintln!`, so that it is seen when all else passes.
+/// Reports that a test did not run. It bypasses the capture of `eprintln!`, so that it is visible even if everything else passes.
 pub fn skipped(test: &str, reason: &str) {
     writeln!(std::io::stderr(), "SKIPPED {test}: {reason}").expect("stderr is open");
 }
 
-/// Runs a command; its output, or a panic with all that it said.
+/// Runs a command and returns its output, or panics with all that it printed.
 pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
-    said
+    let message = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{message}", output.status);
+    message
 }
 
-/// How many rounds a test is to go: what this variable says, or so many.
+/// Returns the number of rounds of a test: the value of this variable, or `usual`.
 ///
 /// # Panics
-/// If it says something else than a number.
+/// Panics if the variable is not a number.
 pub fn rounds(variable: &str, usual: u64) -> u64 {
-    std::env::var(variable).map_or(usual, |said| said.parse().unwrap_or_else(|_| panic!("{variable}={said} is no number")))
+    std::env::var(variable).map_or(usual, |message| message.parse().unwrap_or_else(|_| panic!("{variable}={message} is no number")))
 }

@@ -1,4 +1,4 @@
-//! A client of its own making, that can also say what no honest client would. It shares no line with the server.
+//! An independent client that can also send what no correct client would. It shares no code with the server.
 
 use super::Dice;
 use std::io::{self, Read, Write};
@@ -47,7 +47,7 @@ pub enum Chunk {
     Hole { offset: u64, bytes: u32 },
 }
 
-/// An answer: the cookie, and what a read brought or an error number.
+/// An answer: the cookie, and the result of a read or an error number.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     pub cookie: u64,
@@ -63,10 +63,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connected and greeted; the client's flags are still to be sent.
+    /// Connects and reads the greeting; the client's flags are still to be sent.
     pub fn greeted(path: &Path) -> Self {
         let stream = UnixStream::connect(path).unwrap();
-        // No test waits for ever.
+        // No test waits forever.
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut client = Self { stream, structured: false, export_bytes: 0, export_flags: 0, cookie: 0 };
@@ -75,19 +75,19 @@ impl Client {
         client
     }
 
-    /// Ready for options.
+    /// Connects up to the negotiation of options.
     pub fn fixed(path: &Path) -> Self {
         let mut client = Self::greeted(path);
         client.send(&3_u32.to_be_bytes());
         client
     }
 
-    /// Ready for requests to the export `disk`.
+    /// Connects, ready for requests to the export `disk`.
     pub fn ready(path: &Path, structured: bool) -> Self {
         Self::ready_for(path, structured, "disk")
     }
 
-    /// Ready for requests to the export `name`.
+    /// Connects, ready for requests to the export `name`.
     pub fn ready_for(path: &Path, structured: bool, name: &str) -> Self {
         let mut client = Self::fixed(path);
         if structured {
@@ -129,7 +129,7 @@ impl Client {
         self.send(&[&head, data].concat());
     }
 
-    /// Sends an option; all replies to it, up to the ACK or the error.
+    /// Sends an option; returns all replies to it, up to the ACK or the error.
     pub fn option(&mut self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         self.send_option(option, data);
         let mut replies = Vec::new();
@@ -158,7 +158,7 @@ impl Client {
         self.cookie
     }
 
-    /// The next answer; `read` is the length of the read that it answers, 0 for anything else.
+    /// Returns the next answer; `read` is the length of the read that it answers, 0 for anything else.
     pub fn answer(&mut self, read: u32) -> Answer {
         let magic = self.u32();
         if magic == 0x6744_6698 {
@@ -198,7 +198,7 @@ impl Client {
         }
     }
 
-    /// A command without payload or data.
+    /// Sends a command without payload or data.
     pub fn command(&mut self, command: u16, flags: u16, offset: u64, length: u32) -> Result<(), u32> {
         let cookie = self.request(command, flags, offset, length);
         let answer = self.answer(0);
@@ -221,13 +221,13 @@ impl Client {
         answer.result
     }
 
-    /// A read, put together; every byte must come once.
+    /// Reads and assembles the chunks; every byte must be there exactly once.
     pub fn read(&mut self, offset: u64, length: u32) -> Result<Vec<u8>, u32> {
         let chunks = self.read_chunks(0, offset, length)?;
         Ok(assemble(chunks, offset, length))
     }
 
-    /// Whether the server has closed: nothing more comes.
+    /// Returns whether the server has closed the connection and no data is left.
     pub fn is_closed(&mut self) -> bool {
         let mut byte = [0];
         match self.stream.read(&mut byte) {
@@ -265,7 +265,7 @@ pub fn request(command: u16, flags: u16, cookie: u64, offset: u64, length: u32) 
     out
 }
 
-/// The data of GO and INFO.
+/// Returns the data of GO and INFO.
 pub fn export_request(name: &str, kinds: &[u16]) -> Vec<u8> {
     let mut out = (name.len() as u32).to_be_bytes().to_vec();
     out.extend(name.as_bytes());
@@ -276,7 +276,7 @@ pub fn export_request(name: &str, kinds: &[u16]) -> Vec<u8> {
     out
 }
 
-/// Writes, zeroes and reads at random in its own range and compares with what must be there, several requests in flight at once.
+/// A load that writes, zeroes and reads at random in its own range and compares the results, with several requests in flight at once.
 pub struct VerifiedLoad {
     client: Client,
     dice: Dice,
@@ -286,12 +286,12 @@ pub struct VerifiedLoad {
 }
 
 impl VerifiedLoad {
-    /// In `bytes` bytes from `start` on, which read as zeroes now.
+    /// Makes a load for `bytes` bytes from `start` on, which read as zeroes now.
     pub fn new(path: &Path, structured: bool, start: u64, bytes: usize, seed: u64) -> Self {
         Self { client: Client::ready(path, structured), dice: Dice(seed), start, model: vec![0; bytes], rounds: 0 }
     }
 
-    /// A handful of requests on disjoint places, sent together; then all their answers, in whatever order.
+    /// Sends some requests for disjoint places together, and then receives all their answers, in any order.
     pub fn round(&mut self) {
         const AT_ONCE: usize = 8;
         let stretch = self.model.len() / AT_ONCE;
@@ -319,7 +319,7 @@ impl VerifiedLoad {
         }
         self.client.send(&out);
         while !open.is_empty() {
-            // Which answer comes is known from its cookie only, and in a simple reply a read's bytes follow at once: look ahead.
+            // The cookie alone identifies an answer, and in a simple reply a read's bytes follow at once: look ahead.
             let (command, at, length) = {
                 let cookie = self.client.peek_cookie();
                 open.remove(&cookie).expect("an answer to what was asked, once")
@@ -337,7 +337,7 @@ impl VerifiedLoad {
 
 impl Client {
     fn peek_cookie(&mut self) -> u64 {
-        // Both kinds of reply carry the cookie in bytes 8 to 16.
+        // Both kinds of reply have the cookie in bytes 8 to 16.
         let mut head = [0; 16];
         loop {
             let seen = rustix::net::recv(&self.stream, &mut head, rustix::net::RecvFlags::PEEK).unwrap().0;

@@ -1,4 +1,4 @@
-//! A target in memory, whose writes are volatile until a flush: for tests and for measuring front-ends alone.
+//! A target in memory, whose writes are volatile until a flush: for tests, and to measure front-ends alone.
 
 use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::{BufferMut, Frame, Home, Slice};
@@ -10,18 +10,18 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Blocks that were written; the others read as zeroes.
+/// The blocks that were written; the others read as zeroes.
 type Blocks = Vec<Option<Slice>>;
 
 pub struct RamTarget {
     info: TargetInfo,
     blocks: Arc<Mutex<Disk>>,
     pool: Arc<Pool>,
-    /// Where batches are served, if not on the submitting thread.
+    /// The thread that serves batches; none for the submitting thread.
     worker: Option<Sender<Vec<Incoming>>>,
     only_reads: bool,
     fails_from: u64,
-    /// Batches and requests that were submitted.
+    /// The numbers of batches and requests that were submitted.
     pub batches: AtomicU64,
     pub requests: AtomicU64,
 }
@@ -29,7 +29,8 @@ pub struct RamTarget {
 struct Disk {
     now: Blocks,
     durable: Blocks,
-    /// Store writes' buffers as they are. Else blocks are copied, so that buffers go back as soon as a write is done, as an engine's do.
+    /// Whether to store writes' buffers as they are. Otherwise blocks are copied, so that buffers are returned as soon as a write is done,
+    /// as by an engine.
     keeps_buffers: bool,
 }
 
@@ -54,7 +55,7 @@ impl RamTarget {
         self.with_slow_worker(Duration::ZERO)
     }
 
-    /// The same, a while after each batch came.
+    /// Does the same with a delay after each batch.
     pub fn with_slow_worker(mut self, delay: Duration) -> Self {
         let (sender, receiver) = channel::<Vec<Incoming>>();
         let blocks = Arc::clone(&self.blocks);
@@ -72,19 +73,19 @@ impl RamTarget {
         self
     }
 
-    /// Reads are served on the worker's thread, all else on the submitting one, as by a volume that acknowledges writes on admission.
+    /// Serves reads on the worker's thread, and everything else on the submitting one, like a volume that acknowledges writes on admission.
     pub fn with_worker_for_reads(self) -> Self {
         Self { only_reads: true, ..self.with_worker() }
     }
 
-    /// Hands out at most so many blocks of buffers for writes that are not stored yet.
+    /// Limits the blocks of buffers for writes that are not stored yet.
     pub fn with_buffers(mut self, blocks_max: usize) -> Self {
         lock(&self.blocks).keeps_buffers = false;
         self.pool = Arc::new(Pool { blocks_max, state: Mutex::default(), came_back: Condvar::new() });
         self
     }
 
-    /// Fills it, so that reads bring data and writes replace some.
+    /// Fills it, so that reads return data and writes replace some.
     pub fn filled(self) -> Self {
         {
             let mut disk = lock(&self.blocks);
@@ -97,7 +98,7 @@ impl RamTarget {
         self
     }
 
-    /// Reads and writes of what lies behind this offset fail.
+    /// Makes reads and writes beyond this offset fail.
     pub fn failing_from(self, offset: u64) -> Self {
         Self { fails_from: offset, ..self }
     }
@@ -107,13 +108,13 @@ impl RamTarget {
         self
     }
 
-    /// Forgets what was not flushed.
+    /// Loses what was not flushed.
     pub fn cut_power(&self) {
         let mut disk = lock(&self.blocks);
         disk.now = disk.durable.clone();
     }
 
-    /// The content, zeroes included.
+    /// Returns the content, zeroes included.
     pub fn content(&self, offset: u64, bytes: usize) -> Vec<u8> {
         let mut out = Vec::new();
         for segment in read(&lock(&self.blocks).now, offset, bytes as u64) {
@@ -230,7 +231,7 @@ fn write(disk: &mut Disk, offset: u64, length: u64, buffer: Option<BufferMut>, f
     }
 }
 
-/// The blocks of a range: number, first byte within, bytes.
+/// Lists the blocks of a range: number, first byte within, bytes.
 fn parts(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)> {
     let end = offset + length;
     (offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)).map(move |block| {
@@ -240,7 +241,7 @@ fn parts(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)
     })
 }
 
-/// Buffers for writes: counted, and their memory kept for the next.
+/// Buffers for writes: they are counted, and their memory is kept for the next ones.
 struct Pool {
     blocks_max: usize,
     state: Mutex<PoolState>,
@@ -251,7 +252,7 @@ struct Pool {
 struct PoolState {
     out: usize,
     waiting: usize,
-    /// By number of blocks.
+    /// The free buffers, by number of blocks.
     free: HashMap<usize, Vec<Box<[Frame]>>>,
 }
 

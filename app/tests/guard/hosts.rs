@@ -1,4 +1,5 @@
-//! A guarded volume has one server among all hosts. The other host is this test: it writes into the guard block what a server of another kernel would.
+//! A guarded volume has one server among all hosts. This test plays the other host: it writes into the guard block what a server of another
+//! kernel would.
 
 use crate::common::home::Home;
 use crate::common::nbd_client::{Client, FLUSH, FUA};
@@ -27,7 +28,7 @@ impl Block {
 
     fn read(&self) -> Guard {
         let mut found = None;
-        // The page cache may bring half of a write that goes past it.
+        // The page cache may return half of a concurrent direct write.
         until("a whole guard block", || {
             let mut page = [0; BLOCK_SIZE];
             self.file.read_exact_at(&mut page, GUARD_AT.get()).unwrap();
@@ -44,14 +45,14 @@ impl Block {
         self.file.sync_data().unwrap();
     }
 
-    /// Another host has it in this state.
+    /// Makes another host hold it in this state.
     fn becomes_theirs(&self, state: GuardState) -> Guard {
         let guard = Guard { server: THEIRS, host: THEIRS, state, ..self.read().next() };
         self.write(guard);
         guard
     }
 
-    /// Another host goes on writing it while `meanwhile` is done.
+    /// Makes another host write it repeatedly during `meanwhile`.
     fn served_elsewhere(&self, meanwhile: impl FnOnce()) {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -68,13 +69,13 @@ impl Block {
     }
 }
 
-/// A volume with the shortest interval.
+/// Makes a volume with the shortest interval.
 fn guarded(home: &Home) -> Block {
     home.expect(0, &["create", "disk", "--size", "32M", "--guard=1"]);
     Block::of(home, "disk")
 }
 
-/// Attaches over NBD and returns what it said meanwhile.
+/// Attaches over NBD and returns the messages.
 fn attach(home: &Home) -> String {
     home.expect(0, &["attach", "--nbd", "disk"]).1
 }
@@ -87,7 +88,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The store without its guard block.
+/// Returns the store without its guard block.
 fn rest(home: &Home) -> Vec<u8> {
     let mut bytes = home.read("disk");
     bytes[index(GUARD_AT.get())..][..BLOCK_SIZE].fill(0);
@@ -121,18 +122,18 @@ fn a_volume_whose_host_has_died_is_served_after_the_wait() {
     let block = guarded(&home);
     let theirs = block.becomes_theirs(GuardState::Served);
     let began = Instant::now();
-    let said = attach(&home);
+    let message = attach(&home);
     assert!(began.elapsed() >= Duration::from_secs(4), "{:?}", began.elapsed());
-    assert!(said.contains("waiting 4 s to see"), "{said}");
+    assert!(message.contains("waiting 4 s to see"), "{message}");
     let ours = block.read();
     assert!(ours.state == GuardState::Served && ours.host != THEIRS && ours.server != theirs.server, "{ours:?}");
     until("beats", || block.read().sequence >= ours.sequence + 2);
     assert_eq!(block.read().server, ours.server);
     home.expect(0, &["detach", "disk"]);
-    // A reader has nobody to wait for, and a server only whoever begins at this moment.
+    // A reader waits for nobody, and a server only for a host that begins at this moment.
     block.becomes_theirs(GuardState::Free);
-    let (_, said) = home.expect(0, &["check", "disk"]);
-    assert!(!said.contains("waiting"), "{said}");
+    let (_, message) = home.expect(0, &["check", "disk"]);
+    assert!(!message.contains("waiting"), "{message}");
     assert!(attach(&home).contains("waiting 2 s to see"));
     home.expect(0, &["detach", "disk"]);
 }
@@ -172,7 +173,7 @@ fn a_server_whose_claim_is_gone_writes_nothing_more() {
     let mut theirs = block.becomes_theirs(GuardState::Served);
     let condition = || home.json(&["status", "disk"])["attached"]["condition"].clone();
     until("it stops", || {
-        // A beat that had read the block already has gone over the claim, as it may.
+        // A beat that had already read the block has overwritten the claim, which is allowed.
         if block.read().server != THEIRS {
             theirs = block.becomes_theirs(GuardState::Served);
         }
@@ -184,7 +185,7 @@ fn a_server_whose_claim_is_gone_writes_nothing_more() {
     assert!(client.write(0, 16384, &[9; 4096]).is_err() && client.command(FLUSH, 0, 0, 0).is_err());
     assert_eq!(client.read(0, 4096).unwrap(), [7; 4096], "what was synced reads on");
     drop(client);
-    // For as long as it would have beaten twice.
+    // This is as long as two beats would take.
     std::thread::sleep(Duration::from_millis(2200));
     home.expect(8, &["detach", "disk"]);
     assert!(rest(&home) == before, "it wrote on");
@@ -206,7 +207,7 @@ fn of_two_hosts_that_claim_at_one_moment_the_last_one_stays() {
     assert!(rest(&home) == before && block.read().server == THEIRS, "it wrote");
 }
 
-/// Half of what another host is writing is read at the end of the wait (A2).
+/// Half of another host's write is read at the end of the wait (A2).
 #[test]
 fn a_guard_block_that_was_torn_meanwhile_is_a_sign_of_life() {
     let home = Home::new();

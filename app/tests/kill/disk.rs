@@ -1,4 +1,4 @@
-//! What the tests of roles write to and read: a block device, or an export over NBD by a client that connects again when its connection ends.
+//! The disk that the tests of roles use: a block device, or an export over NBD by a client that reconnects when its connection ends.
 
 use crate::session::fill;
 use crate::tools::Random;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub const BLOCKS: usize = 256;
-/// However long nobody answers, a client waits no longer.
+/// The longest time that a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Front {
         }
     }
 
-    /// The path that a location leads to: of a device, or of a socket.
+    /// Returns the path that a location leads to: that of a device, or of a socket.
     pub fn path(self, location: &str) -> PathBuf {
         match self {
             Self::Fuse => location.into(),
@@ -49,7 +49,7 @@ impl Disk {
         Self::open_until(front, path, Arc::default())
     }
 
-    /// One that stops waiting for somebody who answers when it is told to: then it is interrupted.
+    /// Opens a disk that stops waiting for an answer when it is asked to: then it is interrupted.
     pub fn open_until(front: Front, path: &Path, stop: Arc<AtomicBool>) -> Self {
         match front {
             Front::Fuse => {
@@ -82,7 +82,7 @@ impl Disk {
     }
 }
 
-/// A client that sends again, over a new connection, what was not answered.
+/// A client that sends unanswered requests again, over a new connection.
 pub struct Reconnecting {
     socket: PathBuf,
     stream: Option<UnixStream>,
@@ -106,7 +106,7 @@ impl Reconnecting {
         }
     }
 
-    /// Once; what the server refuses is invalid data, anything else is a connection that ended.
+    /// Tries once; a refusal of the server is invalid data, anything else is a connection that ended.
     fn try_ask(&mut self, command: u16, offset: u64, length: u32, payload: &[u8], into: &mut [u8]) -> Result<()> {
         if self.stream.is_none() {
             self.stream = Some(connect(&self.socket)?);
@@ -136,14 +136,14 @@ fn connect(socket: &Path) -> Result<UnixStream> {
     Ok(stream)
 }
 
-/// What a block may hold.
+/// The versions that a block may hold.
 #[derive(Clone, Copy, Default)]
 pub struct Known {
     pub acknowledged: u64,
     pub attempted: u64,
 }
 
-/// Writes that go on while processes die.
+/// Writes that continue while processes die.
 pub struct Load {
     pub known: Vec<Known>,
     pub version: u64,
@@ -151,7 +151,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Until it is told to stop, or a request fails: then how.
+    /// Runs until it is stopped, or a request fails: then it returns how.
     pub fn run(&mut self, mut disk: Disk, stop: &AtomicBool) -> Option<String> {
         while !stop.load(Ordering::Relaxed) {
             let done = self.write(&mut disk).and_then(|()| if self.random.below(8) == 0 { disk.sync() } else { Ok(()) });

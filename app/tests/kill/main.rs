@@ -1,7 +1,8 @@
-//! Processes that are killed with -9, and what those who come after find: the FUSE session, the NBD socket and the acknowledgement ring.
+//! Processes that are killed with -9, and the state that their successors find: the FUSE session, the NBD socket and the acknowledgement
+//! journal.
 //!
-//! Run as `supervise`, `serve`, `attach-loop`, `detach`, `write-ring` or `store` this program is one of the processes; else it is the tests, one after
-//! the other. Whatever happens, each takes down what it put up.
+//! Run as `supervise`, `serve`, `attach-loop`, `detach`, `write-ring` or `store`, this program is one of the processes; otherwise it is the
+//! tests, one after the other. Each test takes down what it set up, whatever happens.
 
 mod disk;
 #[path = "../common/fuse_roles.rs"]
@@ -19,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// A test's name, what it needs (or why it cannot be had), and the test.
+/// The name of a test, a check for what it needs (which returns the reason if it is not available), and the test.
 type Test = (&'static str, fn() -> Result<(), String>, fn());
 
 const TESTS: [Test; 22] = [
@@ -70,14 +71,14 @@ fn main() -> ExitCode {
     run(&TESTS.into_iter().filter(|(name, ..)| wanted(name)).collect::<Vec<_>>())
 }
 
-/// Says what cargo's own harness would say, so that whoever counts its lines counts these.
+/// Prints what cargo's own harness would print, so that programs that count its lines count these.
 fn run(tests: &[Test]) -> ExitCode {
     let began = Instant::now();
     println!("\nrunning {} tests", tests.len());
     let mut failed = 0;
     for (name, needed, test) in tests {
         if let Err(reason) = needed() {
-            // It counts as passed; who reads the SKIPPED line takes it off again.
+            // It counts as passed; readers of the SKIPPED line subtract it again.
             eprintln!("SKIPPED {name}: {reason}");
             println!("test {name} ... ok");
             continue;

@@ -1,5 +1,5 @@
-//! A store that can be unplugged, or filled: a file below a mount of its own. While it is gone, whatever is asked of it fails; while it is full, what is
-//! written.
+//! A store that can be unplugged, or filled: a file below a mount of its own. While it is gone, all requests fail; while it is full, writes
+//! fail.
 
 use crate::fuse_roles::FileTarget;
 use crate::tools::try_run;
@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// What its file is called.
+/// The name of its file.
 const NAME: &str = "store";
 
 struct Unpluggable {
     file: FileTarget,
-    /// What it was told last.
+    /// The last order that it received.
     order: Mutex<String>,
 }
 
@@ -71,7 +71,7 @@ fn serve(file: &str, at: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Plays the store, until its standard input ends: `None` where `arguments` ask for something else.
+/// Plays the store until its standard input ends; returns `None` if `arguments` ask for something else.
 pub fn play(arguments: &[&str]) -> Option<ExitCode> {
     let ["store", file, at] = *arguments else { return None };
     Some(match serve(file, Path::new(at)) {
@@ -83,7 +83,7 @@ pub fn play(arguments: &[&str]) -> Option<ExitCode> {
     })
 }
 
-/// The process that serves it, and the way to it.
+/// The process that serves the store, and the connection to it.
 pub struct Plug {
     child: Child,
     orders: Option<ChildStdin>,
@@ -92,7 +92,7 @@ pub struct Plug {
 }
 
 impl Plug {
-    /// A store of `bytes` zeros, in `directory`.
+    /// Makes a store of `bytes` zeros in `directory`.
     pub fn new(directory: &Path, bytes: u64) -> Self {
         let (file, at) = (directory.join("medium"), directory.join("plugged"));
         File::create(&file).unwrap().set_len(bytes).unwrap();
@@ -110,17 +110,17 @@ impl Plug {
         self.at.join(files::disk_name(NAME))
     }
 
-    /// From here on nothing of it can be had.
+    /// Makes the store unavailable.
     pub fn pull(&mut self) {
         self.order("gone");
     }
 
-    /// From here on it takes no write.
+    /// Makes the store refuse writes.
     pub fn fill(&mut self) {
         self.order("full");
     }
 
-    /// It works again.
+    /// Makes the store work again.
     pub fn put_back(&mut self) {
         self.order("back");
     }

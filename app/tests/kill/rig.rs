@@ -1,4 +1,4 @@
-//! A session to be killed, and what takes it down again.
+//! A session to be killed, and its removal.
 
 use crate::tools::{command, run, try_run, wait_until};
 use rustix::process::Signal;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// However a test hangs, after this all its processes are killed, which ends the session and wakes whoever waits for it.
+/// If a test hangs, all its processes are killed after this time, which ends the session and wakes everything that waits for it.
 const LIMIT: Duration = Duration::from_secs(120);
 
 const ONEFOLD: &str = env!("CARGO_BIN_EXE_onefold");
@@ -61,7 +61,7 @@ impl Rig {
         })
     }
 
-    /// Makes a volume of `size` and attaches it as users do, with these options; waits for its device.
+    /// Makes a volume of `size`, attaches it as users do, with these options, and waits for its device.
     pub fn volume(size: &str, options: &[&str]) -> Self {
         let mut rig = Self::over(&[], |directory| {
             run(&[ONEFOLD, "create", volume_in(directory).to_str().unwrap(), "--size", size], 30);
@@ -71,7 +71,7 @@ impl Rig {
         rig
     }
 
-    /// Makes a volume at `place`, as `made` says, and attaches it with these options; waits for its device.
+    /// Makes a volume at `place` with the options `made`, attaches it with these options, and waits for its device.
     pub fn volume_at(place: &Path, made: &[&str], options: &[&str]) -> Self {
         let mut rig = Self::over(&[], |directory| {
             run(&[&[ONEFOLD, "create", place.to_str().unwrap()], made].concat(), 30);
@@ -82,7 +82,7 @@ impl Rig {
         rig
     }
 
-    /// Attaches its volume once more, with these options; all processes of the first time are dead.
+    /// Attaches its volume again with these options; all processes of the first time are dead.
     pub fn attach_again(mut self, options: &[&str]) -> Self {
         self.supervisor.wait().unwrap();
         self.supervisor = start(&attach_words(self.directory.path(), options), self.directory.path(), &[]);
@@ -90,7 +90,7 @@ impl Rig {
         self
     }
 
-    /// In a directory of its own, starts the program that `words` makes ready.
+    /// Starts the program with `words` in a directory of its own.
     fn over(environment: &[(&str, &str)], words: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let place = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
         let directory = tempfile::Builder::new().prefix("onefold-kill-").tempdir_in(place).unwrap();
@@ -138,7 +138,7 @@ impl Rig {
         try_run(&[&["env", &run, ONEFOLD], words].concat(), patience_s)
     }
 
-    /// Kills the server, once there is one that has not been killed yet.
+    /// Kills the server as soon as there is one that has not been killed yet.
     pub fn kill_server(&self) {
         let mut pid = None;
         assert!(
@@ -168,7 +168,7 @@ impl Rig {
         status.unwrap()
     }
 
-    /// Detaches as a user would, and expects that everything ends.
+    /// Detaches as a user would, and checks that everything ends.
     pub fn detach(mut self) {
         let me = std::env::current_exe().unwrap();
         run(&[me.to_str().unwrap(), "detach", self.device_text()], 20);
@@ -195,7 +195,7 @@ impl Rig {
 impl Drop for Rig {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // The processes first: with the session aborted, nothing below waits for an answer.
+        // The processes are killed first: once the session is aborted, nothing below waits for an answer.
         kill_all(self.supervisor.id());
         let _ = self.supervisor.wait();
         if let Some(at) = &self.mounted {
@@ -228,12 +228,12 @@ pub fn signal(pid: u32, signal: Signal) {
 
 pub fn kill_all(first: u32) {
     let all = [vec![first], descendants(first)].concat();
-    // Stopped before any of them dies: supervisor and server replace each other.
+    // All are stopped before any of them dies, because supervisor and server replace each other.
     all.iter().for_each(|&pid| signal(pid, Signal::STOP));
     all.into_iter().for_each(kill);
 }
 
-/// Those that it started, and those that they did, nearest first.
+/// Returns the processes that it started, and those that they started, nearest first.
 pub fn descendants(first: u32) -> Vec<u32> {
     let mut found = children(first);
     let mut i = 0;

@@ -1,4 +1,4 @@
-//! A writer of an acknowledgement ring, killed at any instant: everything that it had reported is replayed, in order, whole.
+//! A writer of an acknowledgement journal is killed at any moment: everything that it had reported is replayed completely and in order.
 
 use crate::tools::Random;
 use onefold::runtime::ring::{Place, Record, Ring, Seq};
@@ -15,7 +15,7 @@ use std::time::Duration;
 const VOLUME: [u8; 16] = *b"a killed writer!";
 const EPOCH: Epoch = Epoch(5);
 const ROUNDS: u64 = 150;
-/// Small, so that it goes round many times in a round.
+/// The size of the journal: small, so that it wraps around many times in a round.
 const RING_BYTES: u64 = 16 << 10;
 const CONTENTS: u32 = 5;
 
@@ -26,7 +26,7 @@ pub fn play(arguments: &[&str]) -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-/// The record with that number, and its content: the same for writer and reader.
+/// Returns the record with this number, and its content: the same for writer and reader.
 fn record(number: u64, content: &mut [u8; BLOCK_SIZE]) -> Record<'_> {
     let mut random = Random(number);
     let (first, blocks) = (Lbn(number), Blocks(random.below(1000)));
@@ -46,12 +46,12 @@ fn record(number: u64, content: &mut [u8; BLOCK_SIZE]) -> Record<'_> {
     }
 }
 
-/// Appends for ever. Reports on standard output, 16 bytes each: the number of a record whose append has returned, and up to which number
-/// records *may* be trimmed from now on.
+/// Appends forever. It reports on standard output, in 16 bytes each, the number of a record whose append has returned, and the number up to
+/// which records *may* be trimmed from now on.
 fn write(path: &Path, seed: u64) {
     let mut ring = Ring::create(path, RING_BYTES, CONTENTS, VOLUME, seed).expect("a ring");
     let mut random = Random(seed);
-    // Not `Stdout`, which keeps back what has no newline.
+    // `Stdout` would hold back data without a newline.
     let mut out = File::from(std::io::stdout().as_fd().try_clone_to_owned().expect("standard output"));
     let mut live: VecDeque<(u64, Seq, Option<Place>)> = VecDeque::new();
     let mut content = [0; BLOCK_SIZE];
@@ -72,7 +72,7 @@ fn write(path: &Path, seed: u64) {
                 let goes = live.len() - keep;
                 let (upto, seq) = live.get(goes - 1).map(|&(upto, seq, _)| (upto, seq)).expect("one goes at least");
                 trimmed = upto;
-                // Said before it is done: killed in between, the reader must allow both.
+                // This is reported before it is done: if the writer is killed in between, the reader must allow both.
                 say(number, trimmed);
                 ring.committed(seq);
                 live.drain(..goes).filter_map(|(.., place)| place).for_each(|place| ring.release(place));
@@ -90,7 +90,7 @@ pub fn keeps_what_was_acknowledged() {
         let mut writer =
             Command::new(&me).arg("write-ring").arg(&path).arg(seed.to_string()).stdout(Stdio::piped()).spawn().expect("a writer");
         let mut output = writer.stdout.take().unwrap();
-        // The reader reads on another thread, so that the writer does not stand still at a full pipe.
+        // The reader reads on another thread, so that the writer does not block at a full pipe.
         let reader = std::thread::spawn(move || {
             let mut last = [0; 16];
             let mut buffer = [0; 16 << 10];

@@ -1,8 +1,8 @@
-//! Server and supervisor, killed in every combination: what is left works, or is taken away, and each command says which.
+//! Server and supervisor are killed in every combination: what is left works, or is removed, and each command reports which.
 //!
-//! 1. Whichever dies, clients of a block device see no error as long as one of the two lives at each moment, and clients over NBD that connect again
-//!    none either; what was acknowledged is there afterwards, always.
-//! 2. Afterwards `list`, `status`, `stats`, `attach` and `detach` do what they say, whatever they find.
+//! 1. Clients of a block device see no error as long as supervisor or server lives at each moment, and neither do clients over NBD that
+//!    reconnect; what was acknowledged is always there afterwards.
+//! 2. Afterwards `list`, `status`, `stats`, `attach` and `detach` work as documented, whatever they find.
 
 use crate::disk::{BLOCKS, Disk, Front, Known, Load};
 use crate::session::fill;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 const ONEFOLD: &str = env!("CARGO_BIN_EXE_onefold");
 const PATIENCE: Duration = Duration::from_secs(30);
-/// However a combination hangs, after this its processes are killed, which wakes whoever waits for them.
+/// If a combination hangs, its processes are killed after this time, which wakes everything that waits for them.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ enum Moment {
     Detaching,
 }
 
-/// Who is killed, and how long the second one outlives the first.
+/// The role that is killed, and the time by which the second one outlives the first.
 type Deaths = (Role, Option<(Role, Duration)>);
 
 const LATER: Duration = Duration::from_millis(400);
@@ -74,7 +74,7 @@ fn kill_in_every_combination(front: Front) {
     }
 }
 
-/// A volume with its directories, and what its blocks must hold.
+/// A volume with its directories, and the content that its blocks must hold.
 struct Place {
     front: Front,
     directory: tempfile::TempDir,
@@ -112,7 +112,7 @@ impl Place {
         fs::read_to_string(self.places().log).unwrap_or_default()
     }
 
-    /// The words of a command about this volume.
+    /// Returns the words of a command about this volume.
     fn words(&self, words: &[&str]) -> Vec<String> {
         let run = format!("ONEFOLD_RUN_DIR={}", self.run_directory().display());
         let state = format!("ONEFOLD_STATE_DIR={}", self.directory.path().join("state").display());
@@ -124,23 +124,23 @@ impl Place {
         try_run(&words.iter().map(String::as_str).collect::<Vec<_>>(), PATIENCE.as_secs())
     }
 
-    /// Runs a command that has to end with `code`; all that it said.
+    /// Runs a command that has to end with `code`; returns its whole output.
     fn expect(&self, code: i32, words: &[&str]) -> String {
         let output = self.onefold(words);
-        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert_eq!(output.status.code(), Some(code), "{}: {words:?} said {said}\n{}", self.what, self.log());
-        said
+        let message = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{}: {words:?} message {message}\n{}", self.what, self.log());
+        message
     }
 
     fn attach(&self) -> PathBuf {
         let output = self.onefold(&["attach", self.front.option(), "--memory", "16M", &self.volume()]);
-        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let message = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{}: attach said {complaint}\n{}", self.what, self.log());
-        self.front.path(&said)
+        assert!(output.status.success(), "{}: attach message {complaint}\n{}", self.what, self.log());
+        self.front.path(&message)
     }
 
-    /// Loop devices of this volume, dead ones too.
+    /// Returns the loop devices of this volume, including dead ones.
     fn devices(&self) -> Vec<PathBuf> {
         if self.front == Front::Fuse { loopdev::find(&self.id).unwrap() } else { Vec::new() }
     }
@@ -149,7 +149,7 @@ impl Place {
         self.expect(0, &["list", "--json"]).contains(&self.id)
     }
 
-    /// The newest process of that role, if one lives.
+    /// Returns the newest process of that role, if one lives.
     fn process(&self, role: Role) -> Option<u32> {
         processes_of(&self.run_directory()).into_iter().filter(|(_, found)| *found == role).map(|(pid, _)| pid).max()
     }
@@ -210,7 +210,7 @@ impl Place {
         }
     }
 
-    /// Kills while a command runs; whether that ended well.
+    /// Kills while a command runs; returns whether the command succeeded.
     fn while_a_command_runs(&mut self, words: &[String], deaths: Deaths) -> bool {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut running = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -221,7 +221,7 @@ impl Place {
         running.wait().unwrap().success()
     }
 
-    /// Kills. Whether a process was there that outlived each death.
+    /// Kills, and returns whether a process was there that outlived each death.
     fn kill(&self, (first, then): Deaths) -> bool {
         let Some(dead) = self.process(first).inspect(|&pid| crate::rig::kill(pid)) else { return false };
         let mut killed = vec![dead];
@@ -229,14 +229,15 @@ impl Place {
             sleep(delay);
             killed.extend(self.process(second).filter(|pid| *pid != dead).inspect(|&pid| crate::rig::kill(pid)));
         }
-        // A successor that its dead server was only beginning to start does not live for long.
+        // A successor that its dead server was just starting does not live for long.
         sleep(LATER / 4);
-        // Whoever has ended is seen no more; a process that was killed may still be.
+        // A process that has ended is not seen any more; one that was killed may still be.
         processes_of(&self.run_directory()).iter().any(|(pid, _)| !killed.contains(pid))
     }
 
     fn commands_do_what_they_say(&mut self) {
-        // A successor may be about to write down that it attends to the volume, or a server about to end: over FUSE, where its device has gone.
+        // A successor may be about to record that it attends to the volume, or a server about to end: over FUSE, that is when its device
+        // has gone.
         let has_device = || self.front == Front::Nbd || !self.devices().is_empty();
         let is_served = || self.places().record.exists() && has_device() && self.onefold(&["status", &self.volume()]).status.success();
         let settled = || !self.places().are_alive() || is_served();
@@ -252,7 +253,7 @@ impl Place {
             let is_gone = if self.front == Front::Fuse { !loopdev::is_attached(&device) } else { !device.exists() };
             assert!(is_gone && self.process(Role::Server).is_none(), "{}: something is left", self.what);
         } else if self.random.below(2) == 0 {
-            // Nothing to detach; what is left goes.
+            // There is nothing to detach; what is left is removed.
             assert!(self.expect(3, &["detach", &self.volume()]).contains("not attached"), "{}", self.what);
             assert!(wait_until(PATIENCE, || self.devices().is_empty()), "{}: a dead device stays", self.what);
         }
@@ -273,7 +274,7 @@ impl Place {
         self.front.path(record["location"].as_str().unwrap())
     }
 
-    /// Writes some blocks, of which the last ones are not flushed.
+    /// Writes some blocks; the last ones are not flushed.
     fn write_some(&mut self, device: &Path) {
         let mut load = Load { known: std::mem::take(&mut self.known), version: self.version, random: Random(self.random.next()) };
         let mut disk = Disk::open(self.front, device);
@@ -286,7 +287,7 @@ impl Place {
         (self.known, self.version) = (load.known, load.version);
     }
 
-    /// Each block holds what was acknowledged of it, or something newer that was under way. That is known from now on.
+    /// Checks that each block holds what was acknowledged, or something newer that was under way, and remembers it.
     fn verify(&mut self, device: &Path) {
         let mut disk = Disk::open(self.front, device);
         let mut buffer = BufferMut::zeroed(1);
@@ -316,7 +317,7 @@ impl Drop for Place {
     }
 }
 
-/// Servers and supervisors with their records in this directory.
+/// Lists servers and supervisors with their records in this directory.
 fn processes_of(run_directory: &Path) -> Vec<(u32, Role)> {
     let variable = format!("ONEFOLD_RUN_DIR={}", run_directory.display());
     let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -334,7 +335,8 @@ fn processes_of(run_directory: &Path) -> Vec<(u32, Role)> {
 
 fn kill_all_of(run_directory: &Path) {
     let all = || processes_of(run_directory).into_iter().map(|(pid, _)| pid);
-    // Stopped before any of them dies: they replace each other. Twice: one that was just being started may have been missed.
+    // All are stopped before any of them dies, because they replace each other. This is done twice: one that was just being started may
+    // have been missed.
     for _ in 0..2 {
         all().for_each(|pid| crate::rig::signal(pid, rustix::process::Signal::STOP));
     }

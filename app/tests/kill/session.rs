@@ -1,4 +1,4 @@
-//! A FUSE session whose server is killed, with a loop device, a file system and verified load on top.
+//! A FUSE session whose server is killed, with a loop device, a file system and a verified load on top.
 
 use crate::rig::{PATIENCE, Rig, arguments, descendants, first_line, is_attached, kill, kill_all};
 use crate::tools::{Random, command, program, run, try_run, wait_until};
@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What every test here needs.
+/// Returns why the tests here are not possible, if they are not.
 pub fn needed() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("only root may mount and make loop devices".into());
@@ -42,7 +42,7 @@ pub fn ext4_under_verified_load() {
         "--direct=1",
         "--ioengine=libaio",
         "--iodepth=16",
-        // Without it fio races with itself: a block is checked while a write that overlaps it is under way.
+        // Without this option fio races with itself: a block is checked while an overlapping write is under way.
         "--serialize_overlap=1",
         "--fsync=64",
         "--verify=crc32c",
@@ -71,8 +71,8 @@ pub fn ext4_under_verified_load() {
     }
     assert!(wait_until(Duration::from_secs(60), || fio.try_wait().unwrap().is_some()), "fio does not end\n{}", rig.log());
     let output = fio.wait_with_output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && !said.contains("verify:"), "{}\n{said}", output.status);
+    let message = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && !message.contains("verify:"), "{}\n{message}", output.status);
     assert_eq!(rig.log().matches("Replaced").count(), KILLS, "{}", rig.log());
 
     rig.unmount();
@@ -90,13 +90,13 @@ pub fn many_quick_kills() {
     kill_under_writers(rig, 40, |random| Duration::from_millis(20 + random.below(160)));
 }
 
-/// A volume: what was acknowledged and not flushed outlives the server, too.
+/// On a volume, acknowledged data that were not flushed survive the server, too.
 pub fn of_a_volume_keeps_every_acknowledged_write() {
-    // Its supervisor gives up after five deaths within ten seconds.
+    // The supervisor gives up after five deaths within ten seconds.
     kill_under_writers(Rig::volume("128M", &[]), 6, |random| Duration::from_millis(2550 + random.below(300)));
 }
 
-/// There is nothing to promise where what is acknowledged is durable.
+/// If everything acknowledged is durable, there is nothing to promise.
 pub fn of_a_strong_volume_keeps_every_acknowledged_write() {
     kill_under_writers(Rig::volume("128M", &["--persistence", "strong"]), 3, |random| Duration::from_millis(2550 + random.below(300)));
 }
@@ -104,7 +104,7 @@ pub fn of_a_strong_volume_keeps_every_acknowledged_write() {
 const WRITERS: u64 = 6;
 const REGION: u64 = 8 << 20;
 
-/// Writers of their own regions, who know what each block must hold, while servers die `kills` times.
+/// Runs writers of their own regions, which know what each block must hold, while servers die `kills` times.
 fn kill_under_writers(rig: Rig, kills: u64, pause: impl Fn(&mut Random) -> Duration) {
     let stop = AtomicBool::new(false);
     let device = rig.device().to_owned();
@@ -128,8 +128,8 @@ fn kill_under_writers(rig: Rig, kills: u64, pause: impl Fn(&mut Random) -> Durat
     rig.detach();
 }
 
-/// Writes blocks at random places of a region, of one to 64 blocks, and checks blocks at random places, until told to stop, then all. Says
-/// how often.
+/// Writes one to 64 blocks at random places of a region, and checks blocks at random places, until it is stopped, then checks all. Returns
+/// the number of writes.
 fn write_and_check(device: &Path, start: u64, bytes: u64, stop: &AtomicBool) -> u64 {
     let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap();
     let file = File::options().read(true).write(true).custom_flags(direct).open(device).unwrap();
@@ -200,7 +200,8 @@ pub fn without_resend_ends_with_errors() {
     fails_and_goes(&rig, user);
 }
 
-/// Whoever uses the device of a dead session hears of it at once, instead of waiting for ever; and it goes with its last user.
+/// Checks that a user of the device of a dead session gets an error at once, instead of waiting forever, and that the device is removed
+/// with its last user.
 fn fails_and_goes(rig: &Rig, user: File) {
     assert!(user.read_exact_at(&mut [0; 4096], 0).is_err(), "a read of a dead session succeeds");
     assert!(is_attached(rig.device()), "the device is gone below its user");
@@ -208,14 +209,14 @@ fn fails_and_goes(rig: &Rig, user: File) {
     assert!(wait_until(PATIENCE, || !is_attached(rig.device())), "a dead device stays");
 }
 
-/// Whoever kills everything leaves a dead device; whoever attaches the volume again finds a new one, and the old one is gone.
+/// After everything was killed, the dead device remains until the volume is attached again, which makes a new one.
 pub fn begun_again_takes_the_dead_device_away() {
     let rig = Rig::volume("64M", &[]);
     let first = rig.device().to_owned();
     let written = File::options().read(true).write(true).open(&first).unwrap();
     written.write_all_at(&[8; 4096], 1 << 20).unwrap();
     written.sync_all().unwrap();
-    // Acknowledged and not flushed: the next server has it from the ring, whatever it promises itself.
+    // The data are acknowledged but not flushed: the next server has them from the acknowledgement journal, whatever it promises itself.
     let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap();
     let unsynced = File::options().write(true).custom_flags(direct).open(&first).unwrap();
     let mut buffer = onefold_engine::buffer::BufferMut::zeroed(1);
@@ -226,7 +227,7 @@ pub fn begun_again_takes_the_dead_device_away() {
     assert!(is_attached(&first), "this test is about a device that is left behind");
     drop((written, unsynced));
     let rig = rig.attach_again(&["--persistence", "strong"]);
-    // It may have got the same number.
+    // The new device may have the same number.
     assert!(rig.device() == first || !is_attached(&first), "{} is still there", first.display());
     for (at, content) in [(1 << 20, 8), (2 << 20, 9)] {
         let mut block = [0; 4096];
@@ -242,7 +243,7 @@ pub fn is_detached_by_sigterm_unless_in_use() {
         let pid = rustix::process::Pid::from_child(&rig.supervisor);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     };
-    // In use as a mounted one is: opened exclusively.
+    // The device is in use like a mounted one: it is opened exclusively.
     let exclusive = i32::try_from(rustix::fs::OFlags::EXCL.bits()).unwrap();
     let user = File::options().read(true).write(true).custom_flags(exclusive).open(rig.device()).unwrap();
     terminate(&rig);
@@ -257,17 +258,17 @@ pub fn is_detached_by_sigterm_unless_in_use() {
     assert_eq!(fs::read(rig.directory.path().join("backing")).unwrap()[..4096], [7; 4096]);
 }
 
-/// Killed at any moment of its beginning: either it never begins, and says so, or it works.
+/// The session is killed at any moment of its start: either it never starts, and reports that, or it works.
 pub fn killed_at_its_beginning() {
     const EACH: u64 = 5;
     let (mut begun, mut refused) = (0, 0);
     for round in 0..100_u64 {
-        // Every other server takes its time: on a fast machine the others are ready before they are seen.
+        // Every other server is slow: on a fast machine the others are ready before they are seen.
         let slow = [("FUSE_RAM_READY_AFTER_MS", "20")];
         let mut rig = Rig::started(16 << 20, 1000, if round % 2 == 0 { &slow } else { &[] });
         let give_up = Instant::now() + PATIENCE;
         while rig.server().is_none() && Instant::now() < give_up {}
-        // Later each time round, for a slow machine's servers to be ready.
+        // The delay grows each time, so that a slow machine's servers are ready.
         std::thread::sleep(Duration::from_micros((round % 10).pow(2) * 400 * (1 + round / 10)));
         if let Some(server) = rig.server() {
             kill(server);
@@ -290,7 +291,7 @@ pub fn killed_at_its_beginning() {
     assert!(begun > 0 && refused > 0, "{begun} begun, {refused} refused: one case was never met");
 }
 
-/// Nobody replaces the server then, but it goes on, and its end takes everything down.
+/// The server is not replaced then, but it continues, and its end takes everything down.
 pub fn outlives_its_supervisor() {
     let mut rig = Rig::new(16 << 20, 5, &[]);
     let server = rig.server().unwrap();
@@ -313,7 +314,7 @@ pub fn ended_by_its_server() {
     let mut rig = Rig::new(16 << 20, 5, &[("FUSE_RAM_STOP_AFTER_MS", "500")]);
     let file = File::options().read(true).write(true).open(rig.device()).unwrap();
     file.write_all_at(&[5; 8192], 4096).unwrap();
-    // Not synced: taking the device away does that.
+    // The data are not synced: removing the device does that.
     drop(file);
     let status = rig.wait_end();
     assert!(status.success(), "{status}\n{}", rig.log());
@@ -340,7 +341,7 @@ pub fn holes_and_zeroes_reach_the_file() {
     assert!(before >= (8 << 20) / 512, "{before}");
     run(&["blkdiscard", "-o", "1048576", "-l", "2097152", rig.device_text()], 20);
     assert_eq!(used(), before - (2 << 20) / 512, "discarded blocks are free");
-    // Of a block device, the kernel makes write-zeroes of these: one that may unmap and one that may not.
+    // For a block device, the kernel makes write-zeroes of these: one that may unmap and one that may not.
     use rustix::fs::FallocateFlags as Flags;
     rustix::fs::fallocate(&file, Flags::PUNCH_HOLE | Flags::KEEP_SIZE, 3 << 20, 2 << 20).expect("punch hole");
     assert_eq!(used(), before - (4 << 20) / 512, "blocks of a hole are free");
@@ -355,14 +356,14 @@ pub fn holes_and_zeroes_reach_the_file() {
 
 pub fn that_cannot_start_leaves_nothing() {
     let mut rig = Rig::started(16 << 20, 5, &[]);
-    // The same again, over a file that is not there.
+    // The same is tried over a file that does not exist.
     let began = Instant::now();
     let me = std::env::current_exe().unwrap();
     let output = try_run(&[me.to_str().unwrap(), "supervise", "kill nothing", "/nonexistent/file"], 20);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("the server did not start"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && message.contains("the server did not start"), "{message}");
     assert!(output.stdout.is_empty() && began.elapsed() < PATIENCE);
-    // Stopped before it is attached, or right behind: both end.
+    // The session is stopped before it is attached, or just after: both end.
     kill(rig.server().unwrap_or(rig.supervisor.id()));
     rustix::process::kill_process(rustix::process::Pid::from_child(&rig.supervisor), rustix::process::Signal::TERM).unwrap();
     rig.wait_end();

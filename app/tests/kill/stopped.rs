@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::Output;
 
-/// A command that waits for the device would wait in the kernel, whatever its own limit: it leaves that to another process.
+/// A command that waits for the device would wait in the kernel, whatever its own limit: it lets another process wait.
 pub fn of_a_stopped_server_keeps_nobody_waiting() {
     let mut rig = Rig::volume("32M", &[]);
     let device = rig.device_text().to_owned();
@@ -15,14 +15,14 @@ pub fn of_a_stopped_server_keeps_nobody_waiting() {
     drop(file);
     let server = rig.server().unwrap();
     signal(server, Signal::STOP);
-    let said = |output: Output| format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let message = |output: Output| format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     for words in [&["status", &device][..], &["stats", &device], &["detach", "--timeout", "100", &device]] {
         let output = rig.onefold(words, 4);
         assert_eq!(output.status.code(), Some(1), "{words:?}");
-        assert!(said(output).contains(&format!("kill -CONT {server}")), "{words:?}");
+        assert!(message(output).contains(&format!("kill -CONT {server}")), "{words:?}");
     }
     signal(server, Signal::CONT);
-    // A supervisor that is stopped hears of the end only when it goes on.
+    // A stopped supervisor learns of the end only when it continues.
     let volume = rig.directory.path().join("volume");
     let supervisor =
         descendants(rig.supervisor.id()).into_iter().find(|&pid| arguments(pid).get(1).is_some_and(|verb| verb == "supervise"));
@@ -30,7 +30,7 @@ pub fn of_a_stopped_server_keeps_nobody_waiting() {
     signal(supervisor, Signal::STOP);
     let output = rig.onefold(&["detach", "--timeout", "1", volume.to_str().unwrap()], 4);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(output).contains(&format!("kill -CONT {supervisor}")));
+    assert!(message(output).contains(&format!("kill -CONT {supervisor}")));
     signal(supervisor, Signal::CONT);
     let status = rig.wait_end();
     assert!(status.success() && !is_attached(rig.device()), "{status}\n{}", rig.log());

@@ -1,5 +1,5 @@
-//! A store that fails below an attached volume, and works again; and a volume that is full. Each command ends in time, with the code that
-//! `docs/operating.md` names, and says what to do.
+//! A store that fails below an attached volume, and works again; and a volume that is full. Each command ends in time, with the exit code
+//! that `docs/operating.md` names, and prints what to do.
 
 use crate::plug::Plug;
 use crate::rig::{PATIENCE, Rig, is_attached};
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// How long a command may take, whatever the store does.
+/// The longest time that a command may take, whatever the store does.
 const IN_TIME_S: u64 = 5;
 
 /// A file system in memory that can run full.
@@ -43,13 +43,13 @@ fn open(rig: &Rig) -> File {
     File::options().read(true).write(true).open(rig.device()).unwrap()
 }
 
-/// Runs a command about the volume, which ends in time with `code`, and says all of `wanted`.
+/// Runs a command about the volume, which ends in time with `code` and prints all of `wanted`.
 fn expect(rig: &Rig, code: i32, words: &[&str], wanted: &[&str]) {
     let output = rig.onefold(words, IN_TIME_S);
-    let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}\n{}", rig.log());
+    let message = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {message}\n{}", rig.log());
     for wanted in wanted {
-        assert!(said.contains(wanted), "{words:?} does not say \"{wanted}\": {said}");
+        assert!(message.contains(wanted), "{words:?} does not say \"{wanted}\": {message}");
     }
 }
 
@@ -62,10 +62,10 @@ fn volume(place: &Path, made: &[&str], attached: &[&str]) -> (Rig, File) {
     (rig, file)
 }
 
-/// The store of an attached volume fails: what each command says of it, `detach` at last.
+/// Checks what each command reports about a volume whose store fails, and detaches it at last.
 fn is_told_and_detached(rig: &mut Rig, mut file: File, place: &Path) {
     file.write_all(&noise(2, 32 << 20)).and_then(|()| file.sync_all()).expect_err("the store does not take all that");
-    // Not flushed, nor ever to be.
+    // These data are not flushed, and never will be.
     let _ = file.write_all_at(BufferMut::zeroed(4).bytes(), 0);
     drop(file);
     let (device, volume) = (rig.device_text().to_owned(), place.to_str().unwrap());
@@ -79,7 +79,7 @@ fn is_told_and_detached(rig: &mut Rig, mut file: File, place: &Path) {
     assert_eq!(rig.wait_end().code(), Some(8));
 }
 
-/// The store works again: so does the volume, with what was synced.
+/// Makes the store work again, and checks that the volume has what was synced.
 fn goes_on(rig: Rig, place: &Path) {
     let rig = rig.attach_again(&[]);
     let file = open(&rig);
@@ -93,7 +93,7 @@ fn goes_on(rig: Rig, place: &Path) {
     expect(&rig, 0, &["check", "--data", place.to_str().unwrap()], &[]);
 }
 
-/// Writes find no room in an attached volume, and wait for a day; each command says so, and `detach` waits for none of them.
+/// Checks a full attached volume whose writes wait for a day: each command reports it, and `detach` waits for none of them.
 fn is_full_and_detached(rig: &mut Rig, file: File, place: &Path) {
     let writer = std::thread::spawn(move || file.write_all_at(&noise(2, 40 << 20), 16 << 20).and_then(|()| file.sync_all()));
     let (device, volume) = (rig.device_text().to_owned(), place.to_str().unwrap());
@@ -111,7 +111,7 @@ fn is_full_and_detached(rig: &mut Rig, file: File, place: &Path) {
     assert!(ended.success() && !is_attached(rig.device()), "{ended}\n{}", rig.log());
 }
 
-/// A volume on a store that may fail.
+/// Makes a volume on a store that may fail.
 fn plugged(directory: &Path) -> (Plug, PathBuf, Rig, File) {
     let plug = Plug::new(directory, 64 << 20);
     let place = plug.path();
@@ -119,7 +119,7 @@ fn plugged(directory: &Path) -> (Plug, PathBuf, Rig, File) {
     (plug, place, rig, file)
 }
 
-/// A store that has no room although nothing said so.
+/// A store runs out of room without notice.
 pub fn that_was_full_is_detached_and_attached_again() {
     let scratch = tempfile::tempdir().unwrap();
     let (mut plug, place, mut rig, file) = plugged(scratch.path());
@@ -129,7 +129,7 @@ pub fn that_was_full_is_detached_and_attached_again() {
     goes_on(rig, &place);
 }
 
-/// The volume takes a sparse file on a full file system for a full volume, and its store never fails.
+/// The volume treats a sparse file on a full file system as a full volume, and its store never fails.
 pub fn on_a_full_file_system_is_detached_and_attached_again() {
     let scratch = tempfile::tempdir().unwrap();
     let small = Small::mounted(scratch.path().join("small"));
@@ -155,7 +155,7 @@ pub fn that_was_gone_is_detached_and_attached_again() {
     goes_on(rig, &place);
 }
 
-/// Writes that wait for room for a day keep no `detach` waiting.
+/// Writes that wait for room for a day do not make `detach` wait.
 pub fn a_full_volume_is_detached_at_once() {
     let scratch = tempfile::tempdir().unwrap();
     let place = scratch.path().join("volume");

@@ -1,15 +1,15 @@
-//! Other programs, with a limit to how long they may take.
+//! Other programs, with a limit of their run time.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// For tests that run anywhere.
+/// Needs nothing: for tests that run anywhere.
 pub const fn nothing() -> Result<(), String> {
     Ok(())
 }
 
-/// Whether there is such a program.
+/// Returns whether there is such a program.
 pub fn program(name: &str) -> Result<(), String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let places = path.split(':').chain(["/usr/sbin", "/sbin"]);
@@ -17,7 +17,7 @@ pub fn program(name: &str) -> Result<(), String> {
     if found { Ok(()) } else { Err(format!("there is no program {name}")) }
 }
 
-/// A program of this machine.
+/// Makes a command for a program of this machine.
 pub fn command(words: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(words[0]);
@@ -25,7 +25,7 @@ pub fn command(words: &[&str]) -> Command {
     command
 }
 
-/// Runs a program and expects it to succeed in time. Returns what it printed.
+/// Runs a program that has to succeed in time, and returns its output.
 pub fn run(words: &[&str], patience_s: u64) -> String {
     let output = try_run(words, patience_s);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -33,7 +33,7 @@ pub fn run(words: &[&str], patience_s: u64) -> String {
     text(&output.stdout)
 }
 
-/// Runs a program that may fail, but not last.
+/// Runs a program that may fail, but has to end in time.
 pub fn try_run(words: &[&str], patience_s: u64) -> Output {
     let mut child = command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap_or_else(|e| panic!("{words:?}: {e}"));
     let ended = wait_until(Duration::from_secs(patience_s), || child.try_wait().unwrap().is_some());
@@ -44,7 +44,7 @@ pub fn try_run(words: &[&str], patience_s: u64) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Waits for something; says whether it came in time.
+/// Waits for a condition; returns whether it became true in time.
 pub fn wait_until(patience: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let give_up = Instant::now() + patience;
     while !condition() {
@@ -56,7 +56,7 @@ pub fn wait_until(patience: Duration, mut condition: impl FnMut() -> bool) -> bo
     true
 }
 
-/// Numbers that look random, the same ones for the same seed.
+/// Random numbers, the same for the same seed.
 pub struct Random(pub u64);
 
 impl Random {

@@ -1,5 +1,5 @@
-//! `onefold trace record`, end to end over NBD: each request in the trace, with the right names, checked against what was sent and against the
-//! backing file. Names are computed here by the algorithms themselves, not by the program's own way to them.
+//! `onefold trace record`, end to end over NBD: each request is in the trace, with the right fingerprints, compared with what was sent and
+//! with the backing file. Fingerprints are computed here by the algorithms themselves, not by the program's own code.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -21,10 +21,10 @@ use workload::{Sent, assert_records, assert_store, block, kept, send, workload};
 
 const BLOCK: usize = 4096;
 const BYTES: u64 = 16 << 20;
-/// What a trace keeps of each fingerprint.
+/// The number of bytes that a trace keeps of each fingerprint.
 const KEPT: usize = 16;
 
-/// So much that all content of a test may wait: however busy the machine, there is no gap.
+/// The memory: enough for all content of a test to wait, so that there is no gap however busy the machine is.
 const MEMORY: &str = "1G";
 
 /// An attached store, and a directory for it and its traces.
@@ -35,7 +35,7 @@ struct Attached {
 }
 
 impl Attached {
-    /// A backing file, attached with `--passthrough`.
+    /// Attaches a backing file with `--passthrough`.
     fn passed_through() -> Self {
         Self::passed_through_in(MEMORY)
     }
@@ -70,10 +70,10 @@ impl Attached {
     }
 
     fn record(&self, words: &[&str]) -> Recorder {
-        self.try_record(words).unwrap_or_else(|said| panic!("{said}"))
+        self.try_record(words).unwrap_or_else(|message| panic!("{message}"))
     }
 
-    /// A recording that has begun, or what was said instead.
+    /// Starts a recording; returns the error message if it does not begin.
     fn try_record(&self, words: &[&str]) -> Result<Recorder, String> {
         let mut command = self.command(&["trace", "record", "disk", "--json"]);
         let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -102,7 +102,7 @@ impl Recorder {
         self.summary()
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits for its end, which must be successful.
     fn summary(self) -> Value {
         let output = self.0.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -110,7 +110,7 @@ impl Recorder {
     }
 }
 
-/// The key in a file, read without the program's help.
+/// Reads the key in a file, without the program's help.
 fn key_of(path: &Path) -> [u8; 32] {
     let digits = std::fs::read_to_string(path).unwrap();
     std::array::from_fn(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap())
@@ -170,7 +170,7 @@ fn clients_at_once_are_recorded_in_the_order_of_admission() {
     let (header, records) = home.trace("trace");
     assert_eq!((header.algorithm.map(|a| a.name()), header.key_id), (Some("md5"), None));
     let name_of = |content: &[u8]| kept(&md5::Md5::digest(content));
-    // Each client's requests, in its order; flushes have no place by which to tell whose they are.
+    // Each client's requests are in its order; flushes have no place that identifies their client.
     for (n, sent) in (0_u64..).zip(&sent) {
         let is_its = |record: &&Record| record.op != Op::Flush && record.offset.get() / BLOCK as u64 / span == n;
         let its: Vec<&Record> = records.iter().filter(is_its).collect();
@@ -204,7 +204,7 @@ fn a_volume_hands_over_its_own_fingerprints() {
     records.iter().zip(&sent).for_each(|(record, sent)| assert_records(record, sent, &name_of));
     assert!(records.iter().flat_map(|record| &record.blocks).all(|block| block.compressed.is_none()));
 
-    // With another key content is looked at again, and sizes are known.
+    // With another key the content is read again, and sizes are known.
     let recorder = home.record(&["--out", "keyed", "--key", "key"]);
     let sent = workload(&mut home.client(), &mut Dice(6), 100, 0, 2048);
     assert_eq!(recorder.interrupt()["fingerprints_of_volume"].as_bool(), Some(false));
@@ -232,9 +232,9 @@ fn a_killed_server_loses_the_open_file_alone() {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     let output = recorder.0.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("went away") && said.contains("trace has what was closed"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("went away") && message.contains("trace has what was closed"), "{message}");
     let (_, records) = home.trace("trace");
     assert_eq!(records.len(), 200);
     let name_of = |content: &[u8]| kept(&md5::Md5::digest(content));
@@ -248,12 +248,12 @@ fn a_detach_ends_it_and_a_client_that_is_gone_does_too() {
     send(&mut home.client(), Op::Write, false, 0, &block(1), BLOCK as u64);
     recorder.0.kill().unwrap();
     recorder.0.wait().unwrap();
-    // It ends soon after whoever wanted it.
+    // It ends soon after the process that asked for it.
     let deadline = Instant::now() + Duration::from_secs(60);
     let recorder = loop {
         match home.try_record(&["--out", "trace"]) {
             Ok(recorder) => break recorder,
-            Err(said) => assert!(said.contains("under way") && Instant::now() < deadline, "{said}"),
+            Err(message) => assert!(message.contains("under way") && Instant::now() < deadline, "{message}"),
         }
     };
     assert_eq!(home.trace("gone").1.len(), 1);
@@ -273,9 +273,9 @@ fn what_cannot_be_recorded_is_refused() {
     let home = Attached::passed_through();
     let refused = |code: i32, words: &[&str], wanted: &str| {
         let output = home.command(&[&["trace", "record"], words].concat()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
-        assert!(said.contains(wanted), "{words:?}: {said}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {message}");
+        assert!(message.contains(wanted), "{words:?}: {message}");
     };
     let unrecorded = home.command(&["trace", "mark", "disk", "phase"]).output().unwrap();
     assert_eq!(unrecorded.status.code(), Some(3), "{}", String::from_utf8_lossy(&unrecorded.stderr));
@@ -293,6 +293,6 @@ fn what_cannot_be_recorded_is_refused() {
 
     let little = Attached::passed_through_in("4M");
     let output = little.command(&["trace", "record", "disk", "--out", "t"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(5) && said.contains("--memory 64M"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(5) && message.contains("--memory 64M"), "{message}");
 }

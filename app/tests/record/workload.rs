@@ -1,4 +1,4 @@
-//! A workload of which every byte is known, and what a trace of it has to say.
+//! A workload of which every byte is known, and the trace that it has to give.
 
 use super::common::Dice;
 use super::common::nbd_client::*;
@@ -6,7 +6,7 @@ use super::{BLOCK, KEPT};
 use onefold_trace::record::{Name, Op, Record};
 use std::path::Path;
 
-/// What was sent.
+/// A request that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     pub op: Op,
@@ -30,7 +30,7 @@ pub fn send(client: &mut Client, op: Op, fua: bool, offset: u64, content: &[u8],
     Sent { op, fua, offset, length, content: content.to_vec() }
 }
 
-/// A block of content number `n`: 0 is all zeros, every second one compresses well.
+/// Makes a block of content number `n`: 0 is all zeros, every second one compresses well.
 pub fn block(n: u64) -> Vec<u8> {
     let mut content = vec![0; BLOCK];
     if n > 0 {
@@ -40,7 +40,7 @@ pub fn block(n: u64) -> Vec<u8> {
     content
 }
 
-/// Requests of every kind, one after the other; writes of new and of known content, of parts of blocks and beside blocks.
+/// Sends requests of every kind, one after the other; writes of new and of known content, of parts of blocks and across blocks.
 pub fn workload(client: &mut Client, dice: &mut Dice, requests: usize, first_block: u64, blocks: u64) -> Vec<Sent> {
     let mut sent = Vec::new();
     for _ in 0..requests {
@@ -62,7 +62,7 @@ pub fn workload(client: &mut Client, dice: &mut Dice, requests: usize, first_blo
     sent
 }
 
-/// That a record says what was sent, its content under `name_of`.
+/// Checks that a record equals what was sent, with its content under `name_of`.
 pub fn assert_records(record: &Record, sent: &Sent, name_of: &dyn Fn(&[u8]) -> [u8; KEPT]) {
     assert_eq!((record.op, record.fua), (sent.op, sent.fua), "{sent:?}");
     assert_eq!((record.offset.get(), record.length.get()), (sent.offset, sent.length));
@@ -90,7 +90,7 @@ pub fn kept(digest: &[u8]) -> [u8; KEPT] {
     digest[..KEPT].try_into().unwrap()
 }
 
-/// That the blocks of the backing file have the names that the last request for them said.
+/// Checks that the blocks of the backing file have the fingerprints in the last request for them.
 pub fn assert_store(store: &Path, records: &[Record], name_of: &dyn Fn(&[u8]) -> [u8; KEPT]) -> usize {
     let content = std::fs::read(store).unwrap();
     let mut last = vec![None; content.len() / BLOCK];

@@ -12,8 +12,8 @@ const SUBJECT_COLUMNS_MAX: usize = 72;
 /// First words that are no imperative, and do not show it by their ending.
 const NO_IMPERATIVES: [&str; 48] = [
     "a", "an", "the", "this", "that", "these", "it", "we", "i", "no", "not", "now", // of a statement
-    "was", "were", "did", "had", "made", "wrote", "went", "got", "took", "gave", "found", "kept", "said", "told", "left", "sent", "built",
-    "began", "broke", "brought", "chose", "came", "held", "knew", "lost", "ran", "showed", // past
+    "was", "were", "did", "had", "made", "wrote", "went", "got", "took", "gave", "found", "kept", "said", "left", "sent", "built", "began",
+    "broke", "brought", "chose", "came", "held", "knew", "lost", "ran", "showed", // past
     "adds", "fixes", "makes", "moves", "removes", "renames", "changes", "uses", "lets", // what the commit does
 ];
 /// Imperatives that end like a gerund, or like the past.
@@ -22,7 +22,7 @@ const IMPERATIVES: [&str; 16] = [
     "embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed", // -ed
 ];
 
-/// What git says, line by line; none where it fails: this is no checkout, or a part of the history is not there.
+/// The lines that git prints; none where it fails: this is no checkout, or a part of the history is not there.
 fn git(words: &[&str]) -> Option<Vec<String>> {
     let output = Command::new("git").args(["-c", "safe.directory=*"]).args(words).current_dir(root()).output().ok()?;
     let text = String::from_utf8(output.stdout).expect("git writes UTF-8");
@@ -51,7 +51,7 @@ fn is_trailer(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(key, _)| key.contains('-') && !key.contains(' '))
 }
 
-/// What is wrong with a message.
+/// The faults of a message.
 fn faults_of_message(message: &str) -> Vec<String> {
     let mut lines = message.trim_end().lines();
     let subject = lines.next().unwrap_or_default();

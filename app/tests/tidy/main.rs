@@ -11,6 +11,8 @@ mod figures;
 mod plan;
 mod rules;
 
+mod words;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -187,7 +189,7 @@ fn links_of_the_documentation_resolve() {
     pass_or_list(&findings);
 }
 
-/// What stands between backticks in a line.
+/// Returns the texts between backticks in a line.
 fn quoted(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }

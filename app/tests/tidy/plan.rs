@@ -11,7 +11,7 @@ const PLAN: &str = "docs/plan.md";
 /// Characters of a line: a row that says more belongs to another page.
 const COLUMNS_MAX: usize = 400;
 
-/// What is wrong with the row of a goal: number, goal, state, command, figure, note.
+/// The faults of the row of a goal: number, goal, state, command, figure, note.
 fn faults_of_goal(cells: &[&str], newest: &BTreeMap<String, Row>) -> Vec<String> {
     let [_, _, state, command, figure, note] = cells else {
         return vec![format!("{} cells, not number, goal, state, command, figure, note", cells.len())];

@@ -1,14 +1,14 @@
-//! The rivals: what OrderMergeDedup's paper compares with, and a journal, each at its best, on the engine's own interface.
+//! The rivals: the systems that OrderMergeDedup's paper compares with, and a journal, each at its best, behind the engine's own interface.
 //!
-//! 1. A rival is a pure [`Machine`]: requests in, device operations out, no clock and no I/O of its own. Whatever drives the engine drives it,
-//!    and whatever counts the engine's writes counts its writes.
+//! 1. A rival is a pure [`Machine`]: requests in, device operations out, no clock and no I/O of its own. The drivers and counters of the
+//!    engine also drive and count the rivals.
 //! 2. All metadata lies in memory besides the device, so that no rival ever reads metadata: the counts favour the rivals, never Onefold.
 //! 3. Requests are whole blocks, as in every trace; anything else is answered with `Invalid`.
-//! 4. Weak writes are answered on admission (`none`: when the device has them), strong ones when they are durable; a flush, a FUA write or a
-//!    second ends an epoch (OrderMergeDedup section 4.2; it adapts Dmdedup to the same pattern).
-//! 5. What stands on the device when a commit's last flush has completed is enough to find every block again.
+//! 4. Weak writes are answered on admission (by `none`: when the device has them), strong ones when they are durable; a flush, a FUA write
+//!    or a second ends an epoch (OrderMergeDedup section 4.2; it adapts Dmdedup to the same pattern).
+//! 5. The device's content after a commit's last flush is enough to find every block again.
 
-mod desk;
+mod in_flight;
 mod reads;
 
 pub mod dedup;
@@ -27,17 +27,18 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub persistence: Persistence,
-    /// An epoch that nobody waits for ends this long after its first change.
+    /// The time after its first change at which an epoch ends that nothing waits for.
     pub commit_period_ms: u64,
     /// The size that clients see.
     pub logical: Blocks,
-    /// Blocks for content beyond that, so that overwrites have a place and collecting is worth while when every block is unique. A request
-    /// of more new blocks than this may find no room.
+    /// Additional blocks for content, so that overwrites have a place and collecting is worth while even if every block is unique. A
+    /// request with more new blocks than this may find no room.
     pub reserve: Blocks,
 }
 
 impl Settings {
-    /// The papers' settings for a volume of this size: a commit each second; a sixteenth of reserve and room for a request of 4 MiB.
+    /// Returns the papers' settings for a volume of this size: a commit each second, a sixteenth of reserve, and room for a request of 4
+    /// MiB.
     #[must_use]
     pub const fn new(persistence: Persistence, logical: Blocks) -> Self {
         Self { persistence, commit_period_ms: 1_000, logical, reserve: Blocks(logical.0 / 16 + 1024) }
@@ -47,7 +48,7 @@ impl Settings {
         matches!(self.persistence, Persistence::Strong)
     }
 
-    /// The blocks of a request, as (first, how many); none where it is not made of whole blocks of this volume.
+    /// Returns the blocks of a request, as (first, count); none if it does not consist of whole blocks of this volume.
     fn blocks_of(&self, request: &Request) -> Option<(u64, u64)> {
         let (at, length) = (request.offset.0, request.length.0);
         let inside = at.checked_add(length).is_some_and(|end| end <= self.logical.bytes().0);
@@ -62,29 +63,29 @@ impl Settings {
 
 /// A machine to compare with.
 pub trait Baseline: Machine {
-    /// How large a device it needs.
+    /// Returns the size of the device that it needs.
     fn device_bytes(&self) -> Bytes;
-    /// What has to stand on the device before the first event; not counted.
+    /// Returns what has to be on the device before the first event; it is not counted.
     fn format(&self) -> Vec<(Bytes, Slice)>;
-    /// What it counted of itself so far.
+    /// Returns its own counts so far.
     fn report(&self) -> Report;
 }
 
-/// What a rival tells of a run, besides what its driver counts.
+/// A rival's report of a run, in addition to what its driver counts.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Report {
     pub scheme: &'static str,
     pub persistence: &'static str,
-    /// Commits by what ended their epoch.
+    /// The number of commits by the cause of their epoch's end.
     pub epochs: Vec<(&'static str, u64)>,
-    /// Everything else that is worth knowing, in its own order.
+    /// Everything else worth reporting, in its own order.
     pub facts: Vec<(&'static str, u64)>,
-    /// What it keeps in memory that the real thing would have to read, in words.
+    /// A description of what it keeps in memory that a real implementation would have to read.
     pub in_memory: &'static str,
 }
 
 impl Report {
-    /// A fact by its name.
+    /// Returns a fact by its name.
     #[must_use]
     pub fn fact(&self, name: &str) -> Option<u64> {
         self.facts.iter().chain(&self.epochs).find(|(n, _)| *n == name).map(|&(_, value)| value)

@@ -1,10 +1,11 @@
 //! No deduplication: each request goes to its own place.
 //!
-//! 1. A client's flush is a device flush. Weak: a write is answered when the device has it, as a plain disk does.
-//! 2. Strong, and FUA: a write is answered after a flush that was issued when the device had it; those that wait together share one.
-//! 3. A discarded or zeroed block reads as zeros, whatever the device makes of a discard.
+//! 1. A client's flush is a device flush. Under weak persistence a write is answered when the device has it, as a plain disk does.
+//! 2. Under strong persistence, and with FUA, a write is answered after a flush that was issued when the device had it; writes that wait
+//!    together share one.
+//! 3. A discarded or zeroed block reads as zeros, however the device implements a discard.
 
-use super::desk::Desk;
+use super::in_flight::InFlight;
 use super::reads::{Piece, Reads};
 use super::{Baseline, Report, Settings, name_of};
 use crate::machine::Machine;
@@ -13,19 +14,19 @@ use onefold_engine::interface::{Action, Class, Event, Failure, IoFailure, Legacy
 use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
 use rustc_hash::FxHashSet;
 
-enum Doing {
+enum Purpose {
     Change { request: RequestId, durable: bool },
     Flush,
     Read { request: RequestId, segment: usize },
 }
 
-/// The original system.
+/// The system without deduplication.
 pub struct Plain {
     settings: Settings,
-    desk: Desk<Doing>,
+    in_flight: InFlight<Purpose>,
     reads: Reads,
     zeroed: FxHashSet<u64>,
-    /// They wait for the next flush, and for the one in flight.
+    /// The requests that wait for the next flush, and for the one in flight.
     unflushed: Vec<RequestId>,
     flushing: Vec<RequestId>,
     flush_in_flight: bool,
@@ -35,12 +36,12 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// A plain disk.
+    /// Makes a plain disk.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            desk: Desk::default(),
+            in_flight: InFlight::default(),
             reads: Reads::default(),
             zeroed: FxHashSet::default(),
             unflushed: Vec::new(),
@@ -57,7 +58,7 @@ impl Plain {
             out.push(Action::Reply { request: request.id, reply: Reply::Failed(Failure::Invalid) });
             return;
         };
-        let doing = Doing::Change { request: request.id, durable: request.fua || self.settings.strong() };
+        let purpose = Purpose::Change { request: request.id, durable: request.fua || self.settings.strong() };
         match request.op {
             Op::Flush => self.unflushed.push(request.id),
             Op::Read => self.read(request.id, first, blocks, out),
@@ -67,11 +68,17 @@ impl Plain {
                 }
                 let payload = request.payload.expect("a write brings its bytes");
                 let data = vec![payload.buffer.slice(0, payload.buffer.blocks())];
-                out.push(Action::Write { io: self.desk.issue(doing), at: Blocks(first).bytes(), data, class: Class::Data, fua: false });
+                out.push(Action::Write {
+                    io: self.in_flight.issue(purpose),
+                    at: Blocks(first).bytes(),
+                    data,
+                    class: Class::Data,
+                    fua: false,
+                });
             }
             Op::Discard | Op::WriteZeroes => {
                 self.zeroed.extend(first..first + blocks);
-                out.push(Action::Discard { io: self.desk.issue(doing), at: Blocks(first).bytes(), length: Blocks(blocks).bytes() });
+                out.push(Action::Discard { io: self.in_flight.issue(purpose), at: Blocks(first).bytes(), length: Blocks(blocks).bytes() });
             }
         }
     }
@@ -82,7 +89,7 @@ impl Plain {
         match self.reads.begin(request, pieces) {
             Ok(reply) => out.push(Action::Reply { request, reply }),
             Err(runs) => out.extend(runs.into_iter().map(|run| Action::Read {
-                io: self.desk.issue(Doing::Read { request, segment: run.segment }),
+                io: self.in_flight.issue(Purpose::Read { request, segment: run.segment }),
                 at: Blocks(run.first).bytes(),
                 buffer: BufferMut::zeroed(run.blocks),
                 digest: false,
@@ -91,8 +98,8 @@ impl Plain {
         }
     }
 
-    fn changed(&mut self, doing: Doing, result: Result<(), IoFailure>, out: &mut Vec<Action>) {
-        let Doing::Change { request, durable } = doing else { unreachable!("only changes complete so") };
+    fn changed(&mut self, purpose: Purpose, result: Result<(), IoFailure>, out: &mut Vec<Action>) {
+        let Purpose::Change { request, durable } = purpose else { unreachable!("only changes complete so") };
         match (result, durable) {
             (Ok(()), true) => self.unflushed.push(request),
             (Ok(()), false) => out.push(Action::Reply { request, reply: Reply::Done }),
@@ -111,9 +118,9 @@ impl Plain {
             self.flushing = std::mem::take(&mut self.unflushed);
             self.flush_in_flight = true;
             self.flushes += 1;
-            out.push(Action::Flush { io: self.desk.issue(Doing::Flush) });
+            out.push(Action::Flush { io: self.in_flight.issue(Purpose::Flush) });
         }
-        if self.closing && self.desk.len() == 0 {
+        if self.closing && self.in_flight.len() == 0 {
             self.closing = false;
             out.push(Action::Closed { clean: true });
         }
@@ -128,15 +135,15 @@ impl Machine for Plain {
         match event {
             Event::Request(request) => self.request(request, out),
             Event::Written { io, result } | Event::Discarded { io, result } => {
-                let doing = self.desk.done(io);
-                self.changed(doing, result, out);
+                let purpose = self.in_flight.done(io);
+                self.changed(purpose, result, out);
             }
             Event::Flushed { io, result } => {
-                self.desk.done(io);
+                self.in_flight.done(io);
                 self.flushed(result, out);
             }
             Event::Read { io, buffer, result, .. } => {
-                let Doing::Read { request, segment } = self.desk.done(io) else { unreachable!("only reads complete so") };
+                let Purpose::Read { request, segment } = self.in_flight.done(io) else { unreachable!("only reads complete so") };
                 out.extend(self.reads.filled(request, segment, buffer, result).map(|reply| Action::Reply { request, reply }));
             }
             Event::Close => self.closing = true,
@@ -151,8 +158,8 @@ impl Machine for Plain {
         self.go_on(out);
     }
 
-    fn recall(&mut self, legacy: Legacy) {
-        assert!(legacy.promises.is_empty(), "no ring stands before a rival");
+    fn replay_journal(&mut self, legacy: Legacy) {
+        assert!(legacy.promises.is_empty(), "a rival has no acknowledgement journal");
     }
 }
 

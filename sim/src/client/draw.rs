@@ -1,4 +1,4 @@
-//! What clients ask for next, drawn by the run's options.
+//! The next requests of clients, drawn by the run's options.
 
 use super::{Client, Stretch, Waiting};
 use crate::content::{Content, Shared, pattern};
@@ -28,7 +28,7 @@ impl Client {
         self.alphabet[rng.usize(0..self.alphabet.len())].clone()
     }
 
-    /// Draws the next request and tells the oracle of it.
+    /// Draws the next request and reports it to the oracle.
     pub fn next(&mut self, oracle: &mut Oracle, rng: &mut Rng) -> Request {
         let mix = self.options.mix;
         let kinds = [mix.write, mix.part, mix.read, mix.flush, mix.discard, mix.zeroes];
@@ -45,10 +45,10 @@ impl Client {
             let content = self.content(rng);
             return self.write(lbn, &[content], fua, oracle);
         }
-        // Where too much is under way for one block already, a read is always possible.
+        // If too many versions of one block are pending already, a read is always possible.
         let crowded = used().any(|lbn| !oracle.has_room(lbn));
         let kind = if crowded && kind != Some(3) { Some(2) } else { kind };
-        if let Some(lbn) = self.sought.to_read.pop() {
+        if let Some(lbn) = self.coincidences.to_read.pop() {
             return self.read(lbn * BLOCK_BYTES, BLOCK_BYTES, oracle);
         }
         if let Some(request) = self.try_that_coincides(fua, oracle, rng) {
@@ -92,7 +92,7 @@ impl Client {
         let (first, blocks) = self.part_of_stretch(rng);
         let contents: Vec<Shared> = (0..blocks).map(|_| self.content(rng)).collect();
         if self.options.coincide {
-            self.sought.recent.extend(first..first + blocks);
+            self.coincidences.recent.extend(first..first + blocks);
         }
         self.write(first, &contents, fua, oracle)
     }
@@ -103,43 +103,43 @@ impl Client {
         (first + from, rng.u64(1..=self.options.blocks.min(blocks - from)))
     }
 
-    /// A long stretch, over blocks that no write goes to as well.
+    /// Draws a long range of blocks, some of which no write goes to.
     fn beyond_used(&self, first: u64, rng: &mut Rng) -> (u64, u64) {
         let logical = self.volume.geometry.logical_blocks;
         let end = (first + rng.u64(1..=900)).min(logical);
         (first, end - first)
     }
 
-    /// A block of content is being written: a pack, or what a client wrote.
+    /// Notes that a block of content is being written: a pack, or a client's block.
     pub fn sees_content(&mut self, content: &Shared) {
         if self.options.coincide {
             let is_pack = content.bytes().starts_with(&MAGIC);
-            self.sought.has_packed |= is_pack;
-            self.sought.whole.extend((!is_pack).then(|| content.clone()));
+            self.coincidences.has_packed |= is_pack;
+            self.coincidences.whole.extend((!is_pack).then(|| content.clone()));
         }
     }
 
-    /// All that was to be written is. If there were packs, a block that is being written in part may not lie where it did, and what went out beside the
-    /// packs may: the block is to be written so that it holds that.
+    /// Notes that everything to be written has been written. If there were packs, a partly written block may move, and the blocks written
+    /// beside the packs may take its place: the block is to be written so that it has the content of one of them.
     pub fn has_seen_content(&mut self, rng: &mut Rng) {
-        if self.sought.whole.is_empty() && !self.sought.has_packed {
+        if self.coincidences.whole.is_empty() && !self.coincidences.has_packed {
             return;
         }
-        let whole = std::mem::take(&mut self.sought.whole);
-        if std::mem::take(&mut self.sought.has_packed) && !whole.is_empty() {
-            self.sought.recent.clear();
+        let whole = std::mem::take(&mut self.coincidences.whole);
+        if std::mem::take(&mut self.coincidences.has_packed) && !whole.is_empty() {
+            self.coincidences.recent.clear();
             for lbn in self.waiting.values().filter(|w| is_part(w)).map(lbn_of) {
-                self.sought.tries.push((lbn, whole[rng.usize(0..whole.len())].clone()));
+                self.coincidences.tries.push((lbn, whole[rng.usize(0..whole.len())].clone()));
             }
         }
     }
 
-    /// The next content that a block may come to have as another has it.
+    /// Writes the next content that makes a block equal to another.
     fn try_that_coincides(&mut self, fua: bool, oracle: &mut Oracle, rng: &mut Rng) -> Option<Request> {
-        while let Some((lbn, content)) = self.sought.tries.pop() {
+        while let Some((lbn, content)) = self.coincidences.tries.pop() {
             let is_on = self.waiting.values().any(|w| is_part(w) && lbn_of(w) == lbn);
             if is_on && oracle.has_room(lbn) && oracle.together(lbn) < TOGETHER_MAX - 1 {
-                self.sought.doubted.push(lbn);
+                self.coincidences.doubted.push(lbn);
                 let (from, sectors) = if rng.u8(..) < 64 { (1, 7) } else { (0, 8) };
                 return Some(self.write_sectors(lbn * 8 + from, sectors, &[content], fua, oracle));
             }
@@ -147,9 +147,9 @@ impl Client {
         None
     }
 
-    /// Part of a block that was written lately, and lies nowhere yet.
+    /// Writes a part of a block that was written recently and is not stored anywhere yet.
     fn part_of_recent(&mut self, fua: bool, oracle: &mut Oracle, rng: &mut Rng) -> Option<Request> {
-        let plain: Vec<u64> = self.sought.recent.iter().copied().filter(|&lbn| oracle.together(lbn) == 0).collect();
+        let plain: Vec<u64> = self.coincidences.recent.iter().copied().filter(|&lbn| oracle.together(lbn) == 0).collect();
         let &lbn = plain.get(rng.usize(0..plain.len().max(1)))?;
         let from = rng.u64(0..8);
         let (sectors, content) = (rng.u64(1..=(8 - from).min(7)), self.content(rng));
@@ -157,7 +157,7 @@ impl Client {
     }
 }
 
-/// Whether a request writes part of one block.
+/// Returns whether a request writes a part of one block.
 fn is_part(waiting: &Waiting) -> bool {
     waiting.op == Op::Write && waiting.length < BLOCK_BYTES && waiting.marks.len() == 1
 }
@@ -166,23 +166,23 @@ fn lbn_of(waiting: &Waiting) -> u64 {
     waiting.offset / BLOCK_BYTES
 }
 
-/// Seeks blocks that come to mean what they meant before, while part of them is being written.
+/// Looks for blocks that return to an earlier content while a part of them is being written.
 #[derive(Default)]
-pub(super) struct Sought {
-    /// Whole blocks that were written since the last pack.
+pub(super) struct Coincidences {
+    /// The whole blocks that were written since the last pack.
     recent: Vec<u64>,
-    /// What the last step wrote: whether packs were among it, and what else.
+    /// Whether the last step wrote packs, and the other contents that it wrote.
     has_packed: bool,
     whole: Vec<Shared>,
-    /// Blocks that are to be written, and what they are to hold.
+    /// The blocks that are to be written, with the contents that they are to have.
     tries: Vec<(u64, Shared)>,
-    /// Blocks that were written anew while part of them was being written; those that are to be read.
+    /// The blocks that were overwritten while a part of them was being written; and those of them that are to be read.
     doubted: Vec<u64>,
     to_read: Vec<u64>,
 }
 
-impl Sought {
-    /// A request is answered.
+impl Coincidences {
+    /// Notes that a request is answered.
     pub fn written(&mut self, waiting: &Waiting) {
         if is_part(waiting) && self.doubted.contains(&lbn_of(waiting)) {
             self.doubted.retain(|&lbn| lbn != lbn_of(waiting));
@@ -191,13 +191,13 @@ impl Sought {
     }
 }
 
-/// The name of a content of the alphabet.
+/// Returns the name of a content of the alphabet.
 #[must_use]
 pub fn letter(i: u32) -> String {
     char::from_u32(u32::from('A') + i % 26).expect("a letter").to_string().repeat(1 + i as usize / 26)
 }
 
-/// Where contents are to coincide, all but zeros have the same head: what differs is behind it.
+/// If contents are to coincide, all but zeros begin with the same sector and differ after it.
 pub(super) fn with_head(options: &Options, content: Shared) -> Shared {
     if options.coincide { content.patched(0, HEAD.sector(0)) } else { content }
 }

@@ -1,5 +1,5 @@
-//! `onefold-sim bound`: what the distinct blocks of a stream would take at best (`replay/bound.rs`), each at the size that the engine's own
-//! compressor gives it.
+//! `onefold-sim bound`: the least space that the distinct blocks of a stream take (`replay/bound.rs`), each at the size to which the
+//! engine's own compressor brings it.
 
 use super::codec::{Block, Codec, Kind};
 use crate::replay::bound::Bound;
@@ -9,23 +9,23 @@ use std::io::{self, Read};
 use std::process::ExitCode;
 use twox_hash::XxHash3_64;
 
-/// What was counted of a stream.
+/// Counts of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub blocks: u64,
     pub zeroes: u64,
     pub unique: u64,
-    /// That the unique ones fill.
+    /// The units that the unique blocks fill.
     pub units: u64,
 }
 
 /// Counts whole blocks up to the end of the stream.
 ///
 /// # Errors
-/// Where it cannot be read, or ends within a block.
+/// Fails if it cannot be read, or ends within a block.
 ///
 /// # Panics
-/// Where there is no memory for a compressor.
+/// Panics if there is no memory for a compressor.
 pub fn count(input: &mut impl Read) -> io::Result<Counted> {
     let mut codec = Codec::new(Kind::Zstd(1));
     let (mut bound, mut seen) = (Bound::new(None), FxHashSet::default());
@@ -49,7 +49,7 @@ pub fn count(input: &mut impl Read) -> io::Result<Counted> {
 }
 
 /// # Errors
-/// Where the input cannot be read, or ends within a block; or there are words.
+/// Fails if the input cannot be read or ends within a block, or if there are arguments.
 pub fn command(words: &[String]) -> Result<ExitCode, String> {
     if !words.is_empty() {
         return Err("bound takes no options: it reads blocks of 4096 bytes from its input".to_owned());

@@ -1,4 +1,4 @@
-//! The candidates: each brings a block to some bytes and reads it from them again, in memory that it keeps.
+//! The candidates. Each compresses a block and decompresses it again, in memory that it keeps.
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 use onefold_engine::format::codec;
@@ -9,24 +9,24 @@ use zstd::bulk::{Compressor, Decompressor};
 /// A block of a client.
 pub type Block = [u8; BLOCK_SIZE];
 
-/// How every zstd frame of 4 KiB begins: magic number, descriptor, size of the content. No slot would hold them.
+/// The bytes that begin every zstd frame of 4 KiB: magic number, descriptor, size of the content. No slot would store them.
 const ZSTD_HEADER_BYTES: usize = 7;
-/// Header and the one block's own.
+/// The header of the frame and that of its one block.
 #[cfg(test)]
 const ZSTD_FRAME_BYTES: usize = 10;
 
-/// What a block is compressed by.
+/// A way to compress a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As the engine does it, quick way out and all, where the result may take so many bytes.
+    /// The engine's way, including its quick exit, with this limit of the result in bytes.
     Engine(usize),
     Lz4,
-    /// Not at all where the first so many bytes do not come to so many less by LZ4.
+    /// LZ4, unless the given number of bytes at the beginning does not save the given number of bytes.
     Lz4Try(usize, usize),
     Zstd(i32),
 }
 
-/// All that are compared; the first is what the others' times are divided by.
+/// All candidates; the others' times are divided by those of the first.
 pub const KINDS: [Kind; 13] = [
     Kind::Lz4,
     Kind::Lz4Try(512, 1),
@@ -54,7 +54,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One of them, at work.
+/// A candidate with its state.
 pub struct Codec {
     kind: Kind,
     table: CompressTable,
@@ -64,8 +64,7 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// # Panics
-    /// Where zstd finds no memory.
+    /// Panics if zstd finds no memory.
     #[must_use]
     pub fn new(kind: Kind) -> Self {
         let zstd = match kind {
@@ -80,10 +79,10 @@ impl Codec {
         compress_into_with_table(bytes, &mut self.out, &mut self.table).expect("there is room for the worst")
     }
 
-    /// Compresses; how many bytes count. [`BLOCK_SIZE`] where it gave up, or the result is no smaller.
+    /// Compresses a block and returns the size that counts: [`BLOCK_SIZE`] if the codec gave up or the result is no smaller.
     ///
     /// # Panics
-    /// Never: there is room for the worst.
+    /// Never panics: there is room for the largest result.
     pub fn compress(&mut self, block: &Block) -> usize {
         let kind = self.kind;
         let counted = match kind {
@@ -111,13 +110,13 @@ impl Codec {
         counted.min(BLOCK_SIZE)
     }
 
-    /// What [`Self::compress`] made, where it did not give up.
+    /// Returns the result of [`Self::compress`], if the codec did not give up.
     #[must_use]
     pub fn compressed(&self) -> &[u8] {
         &self.out[..self.bytes]
     }
 
-    /// Whether these bytes are a block, which is in `out` then.
+    /// Decompresses a block into `out`, and returns whether the bytes were valid.
     pub fn decompress(&mut self, data: &[u8], out: &mut Block) -> bool {
         match (self.kind, &mut self.zstd) {
             (Kind::Engine(_), _) => codec::decompress(data, out),
@@ -131,7 +130,7 @@ impl Codec {
 mod tests {
     use super::*;
 
-    /// Text in front, noise behind.
+    /// Makes a block with text at the beginning and noise at the end.
     fn half() -> Block {
         let mut block = [0; BLOCK_SIZE];
         fastrand::Rng::with_seed(5).fill(&mut block[2048..]);

@@ -1,6 +1,6 @@
-//! What is compressed: blocks of real files, or of recorded syncs.
+//! The data that are compressed: blocks of real files, or of recorded syncs.
 //!
-//! Blocks of zeros, and contents that came before, are left out: they are never compressed.
+//! Blocks of zeros, and contents that occurred before, are left out: the engine never compresses them.
 
 use super::codec::Block;
 use onefold_engine::units::BLOCK_SIZE;
@@ -15,19 +15,19 @@ use twox_hash::XxHash3_64;
 pub struct Data {
     pub name: String,
     pub blocks: Vec<Box<Block>>,
-    /// Of recorded syncs: how many new blocks each has, in order; none of files.
+    /// The number of new blocks of each recorded sync, in order; empty for files.
     pub epochs: Vec<usize>,
-    /// Blocks that were left out.
+    /// The number of blocks that were left out.
     pub left_out: usize,
     seen: FxHashSet<u64>,
 }
 
 impl Data {
-    /// Reads a file, all files below a folder in the order of their names, or syncs (`*.epochs`, made by `tools/workloads/epochs.py`),
-    /// until there are so many blocks.
+    /// Reads a file, all files below a folder in the order of their names, or syncs (`*.epochs`, made by `tools/workloads/epochs.py`), up
+    /// to `most` blocks.
     ///
-    /// # Errors
-    /// Where something cannot be read, or a recording ends within a sync.
+    /// Fails if something cannot be read, or a recording ends within a sync.
+    /// Fails if something cannot be read, or a recording ends within a sync.
     pub fn read(path: &Path, most: usize) -> io::Result<Self> {
         let mut data = Self { name: path.display().to_string(), ..Self::default() };
         if path.extension().is_some_and(|extension| extension == "epochs") {
@@ -48,7 +48,7 @@ impl Data {
         }
     }
 
-    /// The end of the file is filled with zeros, as file systems do.
+    /// Reads a file whose last block is filled with zeros, as file systems do.
     fn read_file(&mut self, path: &Path, most: usize) -> io::Result<()> {
         let mut file = File::open(path)?;
         loop {
@@ -81,7 +81,7 @@ impl Data {
     }
 }
 
-/// The regular files at and below a path.
+/// Lists the regular files at and below a path.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     let kind = fs::symlink_metadata(path)?.file_type();
     if !kind.is_dir() {

@@ -1,5 +1,5 @@
-//! `onefold-sim codecs`: what the slots of log units are best coded in, by the units that real data take and by processor time
-//! (decision 0072).
+//! `onefold-sim codecs`: compares codecs for the slots of log units, by the units that real data take and by processor time (decision
+//! 0072).
 
 pub mod bound;
 pub mod codec;
@@ -13,27 +13,27 @@ use data::Data;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Sizes of epochs that each data are cut into.
+/// The sizes of epochs that the data of each path are divided into.
 const EPOCHS: [usize; 3] = [1, 4, 32];
 
-/// Counts of one candidate over one path's blocks.
+/// Counts of one candidate for the blocks of one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counts {
     pub kind: Kind,
-    /// Blocks that fit a carrier, alone, with their record; of all.
+    /// The share of blocks that fit into a carrier alone, with their record.
     pub alone: f64,
-    /// Mean bytes of those.
+    /// The mean bytes of those blocks.
     pub mean_bytes: f64,
-    /// Units a block in epochs of 1, 4 and 32 blocks.
+    /// The units a block in epochs of 1, 4 and 32 blocks.
     pub in_epochs: [f64; 3],
-    /// Units a block packed with neighbours, by first fit and as runs.
+    /// The units a block when it is packed with its neighbours, by first fit and as runs.
     pub packed: f64,
     pub runs: f64,
-    /// Units a block in the epochs that were recorded.
+    /// The units a block in the epochs that were recorded.
     pub recorded: Option<f64>,
 }
 
-/// So many from the front.
+/// Takes `count` sizes from the front.
 fn take<'a>(sizes: &mut &'a [u16], count: usize) -> &'a [u16] {
     let (front, rest) = sizes.split_at(count);
     *sizes = rest;
@@ -43,7 +43,7 @@ fn take<'a>(sizes: &mut &'a [u16], count: usize) -> &'a [u16] {
 /// Counts these blocks for one candidate.
 ///
 /// # Panics
-/// Where there are no blocks, or a size is beyond a block's.
+/// Panics if there are no blocks, or a size is larger than a block.
 #[must_use]
 pub fn count(kind: Kind, data: &Data) -> Counts {
     let mut codec = Codec::new(kind);
@@ -76,14 +76,14 @@ fn print_counts(data: &Data) {
     }
 }
 
-/// Times over as many blocks of each path, first those that LZ4 makes fit, then the others.
+/// Prints the times for equally many blocks of each path, first the blocks that LZ4 makes fit, then the others.
 fn print_times(data: &[Data], blocks: usize, rounds: usize) {
     let mut codec = Codec::new(Kind::Lz4);
     let step = |path: &Data| (path.blocks.len() * data.len()).div_ceil(blocks);
     let some = data.iter().flat_map(|data| data.blocks.iter().step_by(step(data)).map(|block| &**block));
     let (fitting, others): (Vec<&Block>, Vec<&Block>) = some.partition(|block| codec.compress(block) <= units::ALONE_BYTES);
     println!("\n{} blocks that LZ4 makes fit, {} others, {rounds} rounds; ns a block, and to the first's\n", fitting.len(), others.len());
-    println!("| codec | compress | | what does not fit | | read | |\n|---|---|---|---|---|---|---|");
+    println!("| codec | compress | | not fitting | | read | |\n|---|---|---|---|---|---|---|");
     let compress = timing::compressing(&KINDS, &fitting, rounds);
     let give_up = timing::compressing(&KINDS, &others, rounds);
     let read = timing::reading(&KINDS, &fitting, rounds);
@@ -92,8 +92,7 @@ fn print_times(data: &[Data], blocks: usize, rounds: usize) {
     }
 }
 
-/// # Errors
-/// Where a path cannot be read or has no blocks, or an option is none.
+/// Fails if a path cannot be read or has no blocks, or an option is unknown.
 pub fn command(words: &[String]) -> Result<ExitCode, String> {
     let (mut paths, mut blocks, mut timed, mut rounds) = (Vec::new(), usize::MAX, 4096, 9);
     let mut words = words.iter();
@@ -110,13 +109,13 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
         }
     }
     if paths.is_empty() {
-        return Err("codecs wants files, folders or recorded syncs (*.epochs)".to_owned());
+        return Err("codecs needs files, folders or recorded syncs (*.epochs)".to_owned());
     }
     let mut all = Vec::new();
     for path in paths {
         let data = Data::read(Path::new(path), blocks).map_err(|error| format!("{path}: {error}"))?;
         if data.blocks.is_empty() {
-            return Err(format!("{path} has no blocks that anyone would compress"));
+            return Err(format!("{path} has no blocks that would be compressed"));
         }
         print_counts(&data);
         all.push(data);
@@ -130,7 +129,7 @@ mod tests {
     use super::*;
     use onefold_engine::units::BLOCK_SIZE;
 
-    /// Blocks of text and blocks of noise by turns, each with another number in it.
+    /// Makes alternating blocks of text and of noise, each with a different number in it.
     fn data(blocks: u8) -> Data {
         let mut data = Data::default();
         for number in 1..=blocks {
@@ -159,7 +158,7 @@ mod tests {
     fn paths_and_numbers_are_asked_for() {
         let words = |words: &[&str]| command(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
         assert!(words(&[]).is_err() && words(&["--blocks", "0", "/dev/null"]).is_err() && words(&["--level", "1"]).is_err());
-        assert_eq!(words(&["/dev/null"]), Err("/dev/null has no blocks that anyone would compress".to_owned()));
+        assert_eq!(words(&["/dev/null"]), Err("/dev/null has no blocks that would be compressed".to_owned()));
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         std::fs::write(&path, data(8).blocks.iter().flat_map(|block| **block).collect::<Vec<_>>()).expect("a file");

@@ -1,7 +1,8 @@
-//! What compressing and reading back cost, in nanoseconds of this thread's processor time for each block.
+//! The cost of compressing and decompressing, in nanoseconds of this thread's processor time for each block.
 //!
-//! Every round takes all candidates, one after another over the same blocks. A time is the least of its rounds; a ratio is the median
-//! over rounds of the time by that of the first candidate in the same round, so that it holds where other work slows some rounds down.
+//! Every round runs all candidates, one after another over the same blocks. A time is the smallest of its rounds; a ratio is the median
+//! over rounds of the time divided by that of the first candidate in the same round, so that it holds even if other work slows some rounds
+//! down.
 
 use super::codec::{Block, Codec, Kind};
 use onefold_engine::units::BLOCK_SIZE;
@@ -9,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::hint::black_box;
 
-/// What one candidate took for some blocks; nothing is known where there were none.
+/// The cost of one candidate for some blocks; not a number if there were none.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     pub ns: f64,
@@ -27,7 +28,7 @@ fn now_ns() -> f64 {
     now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
 }
 
-/// What the candidates take to compress each of these blocks.
+/// Measures how long the candidates take to compress each of these blocks.
 #[must_use]
 pub fn compressing(kinds: &[Kind], blocks: &[&Block], rounds: usize) -> Vec<Cost> {
     let mut codecs: Vec<Codec> = kinds.iter().copied().map(Codec::new).collect();
@@ -38,7 +39,7 @@ pub fn compressing(kinds: &[Kind], blocks: &[&Block], rounds: usize) -> Vec<Cost
     })
 }
 
-/// What they take to read them back; blocks that a candidate gives up are left out for all.
+/// Measures how long they take to decompress them; blocks that one candidate gives up are left out for all.
 #[must_use]
 pub fn reading(kinds: &[Kind], blocks: &[&Block], rounds: usize) -> Vec<Cost> {
     let mut codecs: Vec<Codec> = kinds.iter().copied().map(Codec::new).collect();

@@ -1,21 +1,21 @@
-//! How many units blocks of these sizes take, under the rules of the carried log (`docs/format.md`, "Log unit").
+//! The number of units that blocks of these sizes take under the rules of the carried log (`docs/format.md`, "Log unit").
 //!
-//! 1. A size of a whole block or more does not compress.
-//! 2. A record takes the most that one of a slot can; a unit of the walk names one run of places.
-//! 3. A block that would lie alone stays as it is: it is one unit either way.
+//! 1. A size of a whole block or more means that the block does not compress.
+//! 2. A record takes as much as the largest record of a slot; a unit of the log's chain names one run of places.
+//! 3. A block that would be alone in a unit is stored uncompressed: it is one unit either way.
 
 use onefold_engine::format::unit::{SLOT_BYTES, SLOTS_MAX};
 use onefold_engine::format::{PLACES_BYTES, UNIT_ROOM_BYTES};
 
-/// A record of a client block that lies in a slot.
+/// The size of a record of a client block that lies in a slot.
 const RECORD_BYTES: usize = 15;
-/// What a unit of the walk has for records and slots.
+/// The room that a unit of the log's chain has for records and slots.
 const CARRIER_BYTES: usize = UNIT_ROOM_BYTES - PLACES_BYTES;
-/// The most bytes of a block that lies in a carrier alone, with its record.
+/// The largest size of a block that lies in a carrier alone, with its record.
 pub const ALONE_BYTES: usize = CARRIER_BYTES - SLOT_BYTES - RECORD_BYTES;
-/// New blocks of a small epoch, at most.
+/// The largest number of new blocks of a small epoch.
 pub const SMALL_EPOCH_BLOCKS: usize = 64;
-/// Neighbours that are packed together.
+/// The number of neighbours that are packed together.
 pub const NEIGHBOURS: usize = 16;
 
 /// A unit that is being filled.
@@ -35,8 +35,8 @@ impl Room {
     }
 }
 
-/// Units of these blocks, first fit, largest first, into the units begun and as many others of `bytes` each as it takes. A unit begun
-/// counts.
+/// Returns the units of these blocks, placed by first fit, largest first, into the units begun and as many others of `bytes` each as
+/// necessary. A unit begun counts.
 fn first_fit(sizes: &[u16], mut rooms: Vec<Room>, bytes: usize) -> usize {
     let mut sizes: Vec<usize> = sizes.iter().copied().map(usize::from).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
@@ -55,7 +55,7 @@ fn first_fit(sizes: &[u16], mut rooms: Vec<Room>, bytes: usize) -> usize {
     rooms.len() + unpacked
 }
 
-/// Units of an epoch of new blocks that is flushed: content and log. A large one's packs and extents count, too.
+/// Returns the units of an epoch of new blocks that is flushed: content and log. The packs and extents of a large epoch count, too.
 #[must_use]
 pub fn of_epoch(sizes: &[u16]) -> usize {
     if sizes.len() > SMALL_EPOCH_BLOCKS {
@@ -65,13 +65,13 @@ pub fn of_epoch(sizes: &[u16]) -> usize {
     first_fit(sizes, vec![first], CARRIER_BYTES)
 }
 
-/// Units of neighbours in a large epoch, in as few packs as first fit finds; records apart.
+/// Returns the units of neighbours in a large epoch, in as few packs as first fit finds, without records.
 #[must_use]
 pub fn of_neighbours(sizes: &[u16]) -> usize {
     first_fit(sizes, Vec::new(), UNIT_ROOM_BYTES)
 }
 
-/// The same with packs of blocks that follow each other, each as full as it gets: what one record can name.
+/// Returns the units of neighbours whose packs hold consecutive blocks, each as full as possible: what one record can name.
 #[must_use]
 pub fn of_runs(sizes: &[u16]) -> usize {
     let (mut units, mut room) = (0, Room { bytes: 0, slots: 0 });

@@ -1,6 +1,6 @@
-//! A device in memory for large volumes: metadata as it was written, of content its name only. It counts what reaches it.
+//! A device in memory for large volumes: it keeps metadata as written and only the name of content, and counts what reaches it.
 //!
-//! 1. Where a volume of Onefold is on it, the class of a command must be that of its place. A bare device takes the class as it is told.
+//! 1. If a volume of Onefold is on it, the class of a command must be that of its place. A bare device accepts any class.
 
 use crate::counts::names::{SECTORS, Words, name_of_words, words_of, write_words};
 use onefold_engine::buffer::{BufferMut, Slice};
@@ -12,12 +12,12 @@ use onefold_engine::stats::Ledger;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
 use rustc_hash::FxHashMap;
 
-/// Commands of one class.
+/// Counts of commands of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     pub commands: u64,
     pub bytes: u64,
-    /// Aligned 4 KiB of the device that a command touched.
+    /// The aligned 4 KiB units of the device that commands touched.
     pub units: u64,
 }
 
@@ -28,40 +28,40 @@ impl Count {
         self.units += (at + bytes).div_ceil(BLOCK_BYTES) - at / BLOCK_BYTES;
     }
 
-    /// What has come since an earlier count.
+    /// Returns what was counted since an earlier count.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { commands: self.commands - earlier.commands, bytes: self.bytes - earlier.bytes, units: self.units - earlier.units }
     }
 }
 
-/// What has reached the device.
+/// Counts of everything that reached the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// By [`Class`].
+    /// Counts of writes, by [`Class`].
     pub written: [Count; Class::ALL.len()],
     pub read: [Count; Class::ALL.len()],
     pub flushes: u64,
-    /// Of the writes, those with FUA.
+    /// The writes that were FUA.
     pub fua_writes: u64,
     pub discards: u64,
     pub discarded_bytes: u64,
 }
 
 impl Tally {
-    /// All units written.
+    /// Returns the number of all units written.
     #[must_use]
     pub fn units(&self) -> u64 {
         self.written.iter().map(|c| c.units).sum()
     }
 
-    /// Units written of one class.
+    /// Returns the number of units written of one class.
     #[must_use]
     pub fn units_of(&self, class: Class) -> u64 {
         self.written[class as usize].units
     }
 
-    /// What has come since an earlier account.
+    /// Returns what was counted since an earlier moment.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let since = |now: &[Count; Class::ALL.len()], then: &[Count; Class::ALL.len()]| std::array::from_fn(|i| now[i].since(then[i]));
@@ -75,10 +75,10 @@ impl Tally {
         }
     }
 
-    /// Holds the engine's own account against this one.
+    /// Compares the engine's own account with this one.
     ///
     /// # Errors
-    /// What differs, in words.
+    /// Returns a description of the difference.
     pub fn compare(&self, ledger: &Ledger) -> Result<(), String> {
         for class in Class::ALL {
             for (way, mine, theirs) in [
@@ -104,22 +104,22 @@ impl Tally {
 /// A sparse device.
 #[derive(Clone, Default)]
 pub struct Device {
-    /// Of the volume on it; none: a bare device.
+    /// The geometry of the volume on it; none for a bare device.
     geometry: Option<Geometry>,
-    /// Metadata, by 4 KiB of the device.
+    /// The metadata, by 4 KiB unit of the device.
     pages: FxHashMap<u64, Slice>,
-    /// Names of content.
+    /// The names of content.
     contents: FxHashMap<u64, u64>,
-    /// The words of contents that were put together.
+    /// The words of contents that are combined from several.
     mixed: FxHashMap<u64, Words>,
     pub tally: Tally,
 }
 
 impl Device {
-    /// A formatted device. Formatting is not counted.
+    /// Makes a formatted device. Formatting is not counted.
     ///
     /// # Panics
-    /// When a formatted volume cannot be opened.
+    /// Panics if a formatted volume cannot be opened.
     #[must_use]
     pub fn formatted(superblock: &Superblock) -> (Self, Superblock) {
         let geometry = superblock.geometry.clone();
@@ -142,10 +142,10 @@ impl Device {
         (device, superblock)
     }
 
-    /// The newest superblock on the device.
+    /// Returns the newest superblock on the device.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if there is none.
     #[must_use]
     pub fn superblock(&self) -> Superblock {
         let bytes = self.geometry.as_ref().expect("a volume is on it").device_bytes;
@@ -153,38 +153,38 @@ impl Device {
         choose([page(0), page(1), page(2), page(3)], bytes).expect("a formatted volume opens").into_service()
     }
 
-    /// Holds the class of a command against what lies at that byte of the device.
+    /// Compares the class of a command with what lies at that byte of the device.
     fn check_class(&self, at: u64, class: Class, what: &str) {
         let Some(geometry) = &self.geometry else { return };
         // Units of the log lie among the data.
         let class = if class == Class::Log { Class::Data } else { class };
-        assert_eq!(class_at(geometry, at), class, "{what} at {at} is said to be of another class than its place");
+        assert_eq!(class_at(geometry, at), class, "{what} at {at} has another class than its place");
     }
 
-    /// Whether a volume of Onefold is on it.
+    /// Returns the geometry of the volume of Onefold on it, if there is one.
     #[must_use]
     pub fn geometry(&self) -> Option<&Geometry> {
         self.geometry.as_ref()
     }
 
-    /// 4 KiB of metadata that were ever written; those of the log, which lie among the data, left out.
+    /// Returns the number of units of metadata that were ever written, except those of the log, which lie among the data.
     #[must_use]
     pub fn metadata_units(&self) -> u64 {
         let is_data = |block: u64| self.geometry.as_ref().is_some_and(|g| class_at(g, block * BLOCK_BYTES) == Class::Data);
         self.pages.keys().filter(|&&block| !is_data(block)).count() as u64
     }
 
-    /// A write command.
+    /// Carries out a write command.
     ///
     /// # Panics
-    /// When it goes where its class does not belong.
+    /// Panics if its class is not that of its place.
     pub fn write(&mut self, at: Bytes, data: &[Slice], class: Class) {
         self.check_class(at.0, class, "a write");
         self.tally.written[class as usize].add(at.0, data.iter().map(Slice::length).sum());
         let mut block = at.0 / BLOCK_BYTES;
         for slice in data {
             for i in 0..slice.blocks() {
-                // A pack is data, and its bytes are what counts.
+                // A pack has the class of data, but its bytes have to be kept.
                 if class == Class::Data && !slice.block(i).starts_with(&MAGIC) {
                     self.put_content(block, words_of(slice.block(i)));
                 } else {
@@ -196,7 +196,7 @@ impl Device {
         }
     }
 
-    /// Puts a page of metadata where it stands before anything is counted.
+    /// Stores a page of metadata before anything is counted.
     pub fn format_page(&mut self, at: Bytes, page: &Slice) {
         (0..page.blocks()).for_each(|i| drop(self.pages.insert(at.0 / BLOCK_BYTES + i as u64, page.nth(i))));
     }
@@ -210,10 +210,10 @@ impl Device {
         self.contents.insert(block, name);
     }
 
-    /// A read command: fills the buffer.
+    /// Carries out a read command: fills the buffer.
     ///
     /// # Panics
-    /// When it goes where its class does not belong.
+    /// Panics if its class is not that of its place.
     pub fn read(&mut self, at: Bytes, buffer: &mut BufferMut, class: Class) {
         self.check_class(at.0, class, "a read");
         self.tally.read[class as usize].add(at.0, buffer.blocks() as u64 * BLOCK_BYTES);
@@ -232,10 +232,10 @@ impl Device {
         }
     }
 
-    /// A discard command.
+    /// Carries out a discard command.
     ///
     /// # Panics
-    /// When it touches anything of a volume but content.
+    /// Panics if it touches anything of a volume except content.
     pub fn discard(&mut self, at: Bytes, length: Bytes) {
         self.check_class(at.0, Class::Data, "a discard");
         self.check_class(at.0 + length.0 - BLOCK_BYTES, Class::Data, "a discard");
@@ -248,10 +248,10 @@ impl Device {
     }
 }
 
-/// What lies at a byte of a volume.
+/// Returns the class of what lies at a byte of a volume.
 ///
 /// # Panics
-/// When nothing of the volume lies there: nobody has any business there.
+/// Panics if nothing of the volume lies there.
 fn class_at(geometry: &Geometry, at: u64) -> Class {
     if copies(geometry.device_bytes).iter().any(|copy| copy.0 == at) {
         return Class::Superblock;

@@ -3,7 +3,7 @@
 //! 1. The client asks the accountant for each request's memory, as a front-end does, and waits while there is none.
 
 use crate::counts::device::{Device, Tally};
-use crate::counts::load::{Ask, Load};
+use crate::counts::load::{ClientRequest, Load};
 use crate::counts::names::{digest_of, write_name};
 use crate::counts::pace::Pace;
 use crate::counts::pool::Pool;
@@ -21,32 +21,32 @@ use onefold_engine::stats::Ledger;
 use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
 use std::sync::Arc;
 
-/// Requests that may be unanswered.
+/// The largest number of unanswered requests.
 const DEPTH: usize = 32;
 
-/// What a run was.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub device_bytes: u64,
     pub settings: Settings,
     pub pace: Pace,
-    /// What each block compresses to, in bytes; none: nothing compresses.
+    /// The size to which each block compresses, in bytes; none if nothing compresses.
     pub compressed: Option<u16>,
 }
 
-/// What a run counted.
+/// The counts of a run.
 pub struct Outcome {
     pub load: Load,
-    /// When service began, when the load was over, and when the volume was closed.
+    /// The counts when service began, when the load was over, and when the volume was closed.
     pub opened: Tally,
     pub served: Tally,
     pub closed: Tally,
     pub ledger: Ledger,
     pub client_units: u64,
     pub client_flushes: u64,
-    /// Virtual time that the load took.
+    /// The virtual time that the load took.
     pub served_ns: u64,
-    /// Times that content came back wrong, or `check` found something; empty.
+    /// The findings of wrong content and of `check`; empty if all is well.
     pub findings: Vec<Finding>,
 }
 
@@ -55,8 +55,8 @@ struct Client {
     memory: Arc<Pool>,
     think_ns: u64,
     load: Load,
-    ask: Option<Ask>,
-    /// When it is done thinking.
+    request: Option<ClientRequest>,
+    /// The time at which its think time ends.
     next_ns: u64,
     unanswered: usize,
     flushing: bool,
@@ -68,10 +68,10 @@ struct Client {
 /// Runs a load on a new volume, from its opening to its clean close.
 ///
 /// # Errors
-/// When the engine's ledger does not agree with the device's account, damage is reported, or the engine stops answering.
+/// Fails if the engine's ledger does not agree with the device's account, damage is reported, or the engine stops answering.
 ///
 /// # Panics
-/// When a request fails.
+/// Panics if a request fails.
 pub fn run(plan: &Plan, load: Load) -> Result<Outcome, String> {
     let geometry = Geometry::plan(Bytes(plan.device_bytes), &Wish::default()).map_err(|e| e.to_string())?;
     let superblock = Superblock::new(geometry, *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &plan.settings);
@@ -86,7 +86,7 @@ pub fn run(plan: &Plan, load: Load) -> Result<Outcome, String> {
         accountant,
         think_ns: plan.pace.think_ns,
         load,
-        ask: None,
+        request: None,
         next_ns: began_ns,
         unanswered: 0,
         flushing: false,
@@ -122,22 +122,22 @@ pub fn run(plan: &Plan, load: Load) -> Result<Outcome, String> {
 }
 
 impl Client {
-    /// False when the load is over and everything is answered.
+    /// Returns false when the load is over and everything is answered.
     fn goes_on(&mut self) -> bool {
-        if self.ask.is_none() {
-            self.ask = self.load.next();
+        if self.request.is_none() {
+            self.request = self.load.next();
         }
-        self.ask.is_some() || self.unanswered > 0
+        self.request.is_some() || self.unanswered > 0
     }
 
     fn may_send(&self) -> bool {
         if self.flushing {
             return false;
         }
-        match &self.ask {
+        match &self.request {
             None => false,
-            Some(Ask::Flush) => self.unanswered == 0,
-            Some(Ask::Write { contents, .. }) => {
+            Some(ClientRequest::Flush) => self.unanswered == 0,
+            Some(ClientRequest::Write { contents, .. }) => {
                 let bytes = Blocks(contents.len() as u64).bytes().0;
                 let held = self.accountant.used(Part::Requests);
                 self.unanswered < DEPTH && (held == 0 || held + bytes <= self.accountant.limit(Part::Requests))
@@ -146,17 +146,17 @@ impl Client {
     }
 
     fn send(&mut self, rig: &mut Rig) -> Result<(), String> {
-        let ask = self.ask.take().expect("there was something to send");
+        let request = self.request.take().expect("there was something to send");
         self.requests += 1;
         self.unanswered += 1;
         self.next_ns = rig.now_ns() + self.think_ns;
-        let (op, offset, length, payload) = match ask {
-            Ask::Flush => {
+        let (op, offset, length, payload) = match request {
+            ClientRequest::Flush => {
                 self.flushing = true;
                 self.flushes += 1;
                 (Op::Flush, 0, 0, None)
             }
-            Ask::Write { first, contents } => {
+            ClientRequest::Write { first, contents } => {
                 let blocks = contents.len() as u64;
                 assert!(self.accountant.try_take(Part::Requests, blocks * BLOCK_BYTES), "there was room");
                 self.units += blocks;

@@ -1,6 +1,6 @@
-//! The four cases of the paper's Figure 1 (OrderMergeDedup section 2.1): in which order the device is asked for what, on the real engine.
+//! The four cases of the paper's Figure 1 (OrderMergeDedup section 2.1): the order of device operations of the real engine.
 //!
-//! Nothing is delayed (delay 0, strong persistence), so that the non-critical writes show where they stand.
+//! Nothing is delayed (delay 0, strong persistence), so that the position of the non-critical writes is visible.
 
 use crate::counts::scene::{Order, Scene};
 use onefold_engine::format::Wish;
@@ -22,7 +22,7 @@ fn play(noncritical_delay_ms: u64, scene: impl Fn(&mut Scene)) {
         let settings = Settings { persistence: Persistence::Strong, noncritical_delay_ms, ..Settings::default() };
         let mut stage = Scene::new(16 << 20, &Wish::default(), order, settings);
         stage.alone = true;
-        assert!(stage.told.iter().all(|told| told == "flush"), "opening: {:?}", stage.told);
+        assert!(stage.operations.iter().all(|operation| operation == "flush"), "opening: {:?}", stage.operations);
         scene(&mut stage);
         assert!(stage.answers.iter().all(|reply| matches!(reply, Reply::Done)), "{:?}", stage.answers);
     }
@@ -31,65 +31,65 @@ fn play(noncritical_delay_ms: u64, scene: impl Fn(&mut Scene)) {
 /// Case 1. The count begins at two: the logical block's link and the fingerprint's.
 ///
 /// # Panics
-/// When the order is another.
+/// Panics if the order is another.
 pub fn new_write_not_duplicate() {
     play(0, |scene| {
-        let told = scene.write(3, 100);
-        assert_eq!(told, ["content P0", "refs P0: 2", "flush", "map L3: P0", "flush", "answer", "fingerprints P0"]);
+        let operations = scene.write(3, 100);
+        assert_eq!(operations, ["content P0", "refs P0: 2", "flush", "map L3: P0", "flush", "answer", "fingerprints P0"]);
     });
 }
 
-/// Case 2. No content, no fingerprint: the count is durable before the link.
+/// Case 2. There is no content and no fingerprint: the count is durable before the link.
 ///
 /// # Panics
-/// When the order is another.
+/// Panics if the order is another.
 pub fn new_write_duplicate() {
     play(0, |scene| {
         scene.write(3, 100);
-        let told = scene.write(9, 100);
-        assert_eq!(told, ["refs P0: 3", "flush", "map L9: P0", "flush", "answer"]);
+        let operations = scene.write(9, 100);
+        assert_eq!(operations, ["refs P0: 3", "flush", "map L9: P0", "flush", "answer"]);
     });
 }
 
-/// Case 3. As case 1; and only after the link is durably gone does the old block's count fall. Its fingerprint still holds it.
+/// Case 3. This is like case 1; and the old block's count falls only after its link is durably gone. Its fingerprint still refers to it.
 ///
 /// # Panics
-/// When the order is another.
+/// Panics if the order is another.
 pub fn overwrite_not_duplicate() {
     play(0, |scene| {
         scene.write(3, 100);
-        let told = scene.write(3, 200);
+        let operations = scene.write(3, 200);
         let critical = ["content P1", "refs P1: 2", "flush", "map L3: P1", "flush", "answer"];
-        assert_eq!(told[..6], critical);
-        let mut later = told[6..].to_vec();
+        assert_eq!(operations[..6], critical);
+        let mut later = operations[6..].to_vec();
         later.sort();
         assert_eq!(later, ["fingerprints P1", "refs P0: 1"], "no order is needed between these");
     });
 }
 
-/// Case 4. As case 2; the decrement of the old block's count comes later, although both counts stand on one page: the cycle of section 2.1
-/// does not arise.
+/// Case 4. This is like case 2; the decrement of the old block's count comes later, although both counts lie on one page: the cycle of
+/// section 2.1 does not arise.
 ///
 /// # Panics
-/// When the order is another.
+/// Panics if the order is another.
 pub fn overwrite_duplicate() {
     play(0, |scene| {
         scene.write(3, 100);
         scene.write(9, 200);
-        let told = scene.write(9, 100);
-        assert_eq!(told, ["refs P0: 3", "flush", "map L9: P0", "flush", "answer", "refs P1: 1"]);
+        let operations = scene.write(9, 100);
+        assert_eq!(operations, ["refs P0: 3", "flush", "map L9: P0", "flush", "answer", "refs P1: 1"]);
     });
 }
 
 /// With the default delay the decrement of case 3 waits for a page that is written anyway: the next increment's.
 ///
 /// # Panics
-/// When the order is another.
+/// Panics if the order is another.
 pub fn a_delayed_decrement_rides_along_with_the_next_increment() {
     play(30_000, |scene| {
         scene.write(3, 100);
         scene.write(3, 200);
-        let told = scene.write(3, 300);
-        assert_eq!(told, ["content P2", "refs P0: 1, P2: 2", "flush", "map L3: P2", "flush", "answer"]);
+        let operations = scene.write(3, 300);
+        assert_eq!(operations, ["content P2", "refs P0: 1, P2: 2", "flush", "map L3: P2", "flush", "answer"]);
     });
 }

@@ -1,7 +1,7 @@
-//! The figures that are counts, by name, as `./dev bench --list` has them.
+//! The figures that are counts, by the names that `./dev bench --list` shows.
 
 use crate::counts::drive::{Outcome, Plan, run};
-use crate::counts::load::{End, Load, Random, Sequential};
+use crate::counts::load::{Load, Random, Sequential, WritesEnd};
 use crate::counts::pace::Pace;
 use crate::figure::{Figure, Relation, say};
 use crate::words::number;
@@ -12,40 +12,40 @@ use onefold_engine::units::BLOCK_BYTES;
 use std::process::ExitCode;
 
 const MIB: u64 = 1 << 20;
-/// Blocks of the range that random writes go to: 64 MiB.
+/// The number of blocks of the range that random writes go to: 64 MiB.
 const RANGE: usize = 16_384;
 const WRITES: u64 = 16_384;
 const FLUSH_EVERY: u64 = 32;
 
-/// What is run for a figure.
+/// The scene that is run for a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Scene {
     mode: CommitMode,
     device_mib: u64,
     memory_mib: u64,
-    /// What each block is brought to, in percent; 100: none compresses.
+    /// The size to which each block compresses, in percent; 100 if none compresses.
     percent: u64,
-    /// The device takes writes with FUA.
+    /// Whether the device supports writes with FUA.
     fua: bool,
-    load: Kind,
+    load: LoadKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Single blocks at random places of so many, a flush every so many writes, so many percent of them duplicates.
+enum LoadKind {
+    /// Single blocks at random places among `range`, with a flush after every `flush_every` writes, and the given percentage of duplicates.
     Random { range: usize, writes: u64, flush_every: u64, duplicates_percent: u8 },
-    /// The same, unique, until each block was overwritten four times.
+    /// The same with unique contents, until each block was overwritten four times.
     Overwritten { range: usize, flush_every: u64 },
     /// 1 GiB in sequence.
     Sequence,
 }
 
-/// What is counted.
+/// The quantity that is counted.
 #[derive(Clone, Copy, Debug)]
 enum Count {
-    /// Units of the device for each of the client.
+    /// Device units for each unit of the client.
     Units,
-    /// Device flushes for each of the client's: of the service only, or all; or these and writes with FUA.
+    /// Device flushes for each flush of the client: those of the service only; all; or all and writes with FUA.
     ServedFlushes,
     Flushes,
     FlushesAndFua,
@@ -54,18 +54,18 @@ enum Count {
 }
 
 impl Scene {
-    const fn new(mode: CommitMode, load: Kind) -> Self {
+    const fn new(mode: CommitMode, load: LoadKind) -> Self {
         Self { mode, device_mib: 1024, memory_mib: 64, percent: 100, fua: false, load }
     }
 
-    /// 16,384 writes of 4 KiB at random places of 64 MiB, on 1 GiB.
+    /// Makes a scene of 16,384 writes of 4 KiB at random places of 64 MiB, on 1 GiB.
     const fn random(mode: CommitMode, flush_every: u64, duplicates_percent: u8) -> Self {
-        Self::new(mode, Kind::Random { range: RANGE, writes: WRITES, flush_every, duplicates_percent })
+        Self::new(mode, LoadKind::Random { range: RANGE, writes: WRITES, flush_every, duplicates_percent })
     }
 
-    /// On 1.25 GiB: a volume of 1 GiB has no room for it, its metadata and its reserve.
+    /// Makes a scene on 1.25 GiB: a volume of 1 GiB has no room for the sequence, its metadata and its reserve.
     const fn sequence(mode: CommitMode) -> Self {
-        Self { device_mib: 1280, ..Self::new(mode, Kind::Sequence) }
+        Self { device_mib: 1280, ..Self::new(mode, LoadKind::Sequence) }
     }
 
     const fn soft(self, percent: u64) -> Self {
@@ -79,15 +79,15 @@ impl Scene {
 
 const ORDERED: CommitMode = CommitMode::Ordered;
 const LOG: CommitMode = CommitMode::Log;
-const TIGHT: Scene = Scene { device_mib: 80, ..Scene::new(ORDERED, Kind::Overwritten { range: RANGE, flush_every: FLUSH_EVERY }) };
+const TIGHT: Scene = Scene { device_mib: 80, ..Scene::new(ORDERED, LoadKind::Overwritten { range: RANGE, flush_every: FLUSH_EVERY }) };
 
-/// A million synced writes at random places of 64 GiB, on 66.
+/// A million synced writes at random places of 64 GiB, on 66 GiB.
 const WIDE: Scene = Scene {
     device_mib: 66 << 10,
-    ..Scene::new(LOG, Kind::Random { range: 64 << 18, writes: 1_000_000, flush_every: 1, duplicates_percent: 0 }).soft(75)
+    ..Scene::new(LOG, LoadKind::Random { range: 64 << 18, writes: 1_000_000, flush_every: 1, duplicates_percent: 0 }).soft(75)
 };
 
-/// What is measured, what of it is counted, and the target.
+/// The figures: what is run, what is counted, and the target.
 const FIGURES: [(&str, Scene, Count, f64); 24] = [
     ("random-unique", Scene::random(ORDERED, FLUSH_EVERY, 0), Count::Units, 1.6),
     ("random-flushes", Scene::random(ORDERED, FLUSH_EVERY, 0), Count::ServedFlushes, 2.0),
@@ -117,11 +117,11 @@ const FIGURES: [(&str, Scene, Count, f64); 24] = [
 
 fn play(scene: Scene, seed: u64, pace: Pace) -> Result<Outcome, String> {
     let load = match scene.load {
-        Kind::Random { range, writes, flush_every, duplicates_percent } => {
-            Load::Random(Random::new(seed, range, flush_every, duplicates_percent, End::Writes(writes)))
+        LoadKind::Random { range, writes, flush_every, duplicates_percent } => {
+            Load::Random(Random::new(seed, range, flush_every, duplicates_percent, WritesEnd::Writes(writes)))
         }
-        Kind::Overwritten { range, flush_every } => Load::Random(Random::new(seed, range, flush_every, 0, End::Overwritten(4))),
-        Kind::Sequence => Load::Sequential(Sequential::new(1024 * MIB / BLOCK_BYTES, 32)),
+        LoadKind::Overwritten { range, flush_every } => Load::Random(Random::new(seed, range, flush_every, 0, WritesEnd::Overwritten(4))),
+        LoadKind::Sequence => Load::Sequential(Sequential::new(1024 * MIB / BLOCK_BYTES, 32)),
     };
     let compressed = (scene.percent < 100).then(|| u16::try_from(BLOCK_BYTES * scene.percent / 100).expect("below a block"));
     let (commit_mode, device_takes_fua, memory_bytes) = (scene.mode, scene.fua, scene.memory_mib * MIB);
@@ -169,7 +169,7 @@ pub fn scenes() -> Vec<&'static str> {
 /// Measures a figure.
 ///
 /// # Errors
-/// When the two accounts differ, or the medium is not as it should be in the end.
+/// Fails if the two accounts differ, or the medium is not as it should be at the end.
 pub fn measure(name: &str, seed: u64, pace: Pace) -> Result<(Figure, Outcome), String> {
     let known = || FIGURES.map(|(n, ..)| n).join(", ");
     let &(name, scene, what, target) =
@@ -246,15 +246,15 @@ fn table(o: &Outcome) -> String {
     )
 }
 
-/// `counts [NAME ...] [--json] [--seed N] [--pace NAME]`.
+/// Runs `counts [NAME ...] [--json] [--seed N] [--pace NAME]`.
 ///
 /// # Errors
-/// What was typed wrong, or what the run found.
+/// Returns what was typed wrong, or what the run found.
 pub fn command(words: &[String]) -> Result<ExitCode, String> {
     let (mut names, mut json, mut seed, mut pace) = (Vec::new(), false, 1, Pace::all()[0]);
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
             "--json" => json = true,
             "--seed" => seed = number(word, words.next())?,

@@ -1,25 +1,25 @@
-//! What the client does: the loads whose cost is counted.
+//! The loads of a client whose cost is counted.
 
 use fastrand::Rng;
 
-/// One request. Contents go by names; 0 is never one.
+/// A request of the client. Contents are represented by names; 0 is never one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// Whole blocks from `first` on.
+pub enum ClientRequest {
+    /// A write of whole blocks from `first` on.
     Write { first: u64, contents: Vec<u64> },
-    /// Sent when everything before it is acknowledged; nothing follows before its own acknowledgement.
+    /// A flush. It is sent when everything before it is acknowledged; nothing follows before its own acknowledgement.
     Flush,
 }
 
-/// When random writes end.
+/// The end of random writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum WritesEnd {
     Writes(u64),
-    /// When every block has been written once more often than this.
+    /// The moment when every block has been written once more than this number of times.
     Overwritten(u32),
 }
 
-/// The client.
+/// The load of a client.
 #[derive(Clone, Debug)]
 pub enum Load {
     Random(Random),
@@ -27,10 +27,10 @@ pub enum Load {
 }
 
 impl Iterator for Load {
-    type Item = Ask;
+    type Item = ClientRequest;
 
-    /// The next request, until the load is over.
-    fn next(&mut self) -> Option<Ask> {
+    /// Returns the next request, until the load is over.
+    fn next(&mut self) -> Option<ClientRequest> {
         match self {
             Self::Random(load) => load.next(),
             Self::Sequential(load) => load.next(),
@@ -39,7 +39,7 @@ impl Iterator for Load {
 }
 
 impl Load {
-    /// Of the blocks written so far, those whose content stood in some logical block at that moment.
+    /// Returns the number of blocks written so far whose content some logical block held at that moment.
     #[must_use]
     pub fn duplicates(&self) -> u64 {
         match self {
@@ -49,19 +49,19 @@ impl Load {
     }
 }
 
-/// Single blocks at random places of a range, a flush every so many.
+/// Writes single blocks at random places of a range, with a flush after every few.
 #[derive(Clone, Debug)]
 pub struct Random {
     rng: Rng,
-    end: End,
+    end: WritesEnd,
     flush_every: u64,
     duplicates_percent: u8,
-    /// What stands in each block of the range; 0 before its first write.
+    /// The content of each block of the range; 0 before its first write.
     live: Vec<u64>,
     times: Vec<u32>,
-    /// Blocks of the range that were written.
+    /// The blocks of the range that were written.
     known: Vec<usize>,
-    /// Blocks that were not written often enough yet.
+    /// The number of blocks that were not written often enough yet.
     behind: usize,
     written: u64,
     unflushed: u64,
@@ -70,9 +70,9 @@ pub struct Random {
 }
 
 impl Random {
-    /// Writes to the first `blocks` of a volume, `duplicates_percent` of them a copy of what a random one of those written before holds.
+    /// Writes to the first `blocks` of a volume; `duplicates_percent` of the writes copy the content of a random block written before.
     #[must_use]
-    pub fn new(seed: u64, blocks: usize, flush_every: u64, duplicates_percent: u8, end: End) -> Self {
+    pub fn new(seed: u64, blocks: usize, flush_every: u64, duplicates_percent: u8, end: WritesEnd) -> Self {
         let (live, times) = (vec![0; blocks], vec![0; blocks]);
         Self {
             rng: Rng::with_seed(seed),
@@ -92,16 +92,16 @@ impl Random {
 
     fn over(&self) -> bool {
         match self.end {
-            End::Writes(writes) => self.written >= writes,
-            End::Overwritten(_) => self.behind == 0,
+            WritesEnd::Writes(writes) => self.written >= writes,
+            WritesEnd::Overwritten(_) => self.behind == 0,
         }
     }
 
-    fn next(&mut self) -> Option<Ask> {
+    fn next(&mut self) -> Option<ClientRequest> {
         let over = self.over();
         if self.unflushed > 0 && (over || self.unflushed == self.flush_every) {
             self.unflushed = 0;
-            return Some(Ask::Flush);
+            return Some(ClientRequest::Flush);
         }
         if over {
             return None;
@@ -120,16 +120,16 @@ impl Random {
         }
         self.live[at] = content;
         self.times[at] += 1;
-        if let End::Overwritten(times) = self.end {
+        if let WritesEnd::Overwritten(times) = self.end {
             self.behind -= usize::from(self.times[at] == times + 1);
         }
         self.written += 1;
         self.unflushed += 1;
-        Some(Ask::Write { first: at as u64, contents: vec![content] })
+        Some(ClientRequest::Write { first: at as u64, contents: vec![content] })
     }
 }
 
-/// A volume's blocks one after the other, all different, then a flush.
+/// Writes a volume's blocks one after the other, all different, then flushes.
 #[derive(Clone, Debug)]
 pub struct Sequential {
     at: u64,
@@ -144,7 +144,7 @@ impl Sequential {
         Self { at: 0, blocks, request_blocks }
     }
 
-    fn next(&mut self) -> Option<Ask> {
+    fn next(&mut self) -> Option<ClientRequest> {
         if self.at > self.blocks {
             return None;
         }
@@ -152,10 +152,10 @@ impl Sequential {
         let end = (first + self.request_blocks).min(self.blocks);
         if first == end {
             self.at = self.blocks + 1;
-            return Some(Ask::Flush);
+            return Some(ClientRequest::Flush);
         }
         self.at = end;
-        Some(Ask::Write { first, contents: (first + 1..=end).collect() })
+        Some(ClientRequest::Write { first, contents: (first + 1..=end).collect() })
     }
 }
 
@@ -165,22 +165,22 @@ mod tests {
 
     #[test]
     fn a_flush_comes_every_so_many_writes_and_at_the_end() {
-        let load = Load::Random(Random::new(1, 10, 4, 0, End::Writes(10)));
-        let asks: Vec<bool> = load.map(|a| a == Ask::Flush).collect();
+        let load = Load::Random(Random::new(1, 10, 4, 0, WritesEnd::Writes(10)));
+        let asks: Vec<bool> = load.map(|a| a == ClientRequest::Flush).collect();
         assert_eq!(asks, [0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 1].map(|f| f == 1));
     }
 
     #[test]
     fn it_ends_when_the_last_block_was_overwritten_often_enough() {
-        let mut load = Random::new(1, 100, 32, 0, End::Overwritten(4));
+        let mut load = Random::new(1, 100, 32, 0, WritesEnd::Overwritten(4));
         while load.next().is_some() {}
         assert_eq!(load.times.iter().min(), Some(&5));
     }
 
     #[test]
     fn a_sequence_covers_everything_once_and_ends_with_a_flush() {
-        let asks: Vec<Ask> = Load::Sequential(Sequential::new(10, 4)).collect();
-        let write = |first: u64, contents: &[u64]| Ask::Write { first, contents: contents.to_vec() };
-        assert_eq!(asks, [write(0, &[1, 2, 3, 4]), write(4, &[5, 6, 7, 8]), write(8, &[9, 10]), Ask::Flush]);
+        let asks: Vec<ClientRequest> = Load::Sequential(Sequential::new(10, 4)).collect();
+        let write = |first: u64, contents: &[u64]| ClientRequest::Write { first, contents: contents.to_vec() };
+        assert_eq!(asks, [write(0, &[1, 2, 3, 4]), write(4, &[5, 6, 7, 8]), write(8, &[9, 10]), ClientRequest::Flush]);
     }
 }

@@ -1,10 +1,10 @@
-//! Counts: what a client's unit costs in units of the device, by class, on the real engine over a device in memory, in virtual time.
+//! Counts: the cost of a client's unit in units of the device, by class, with the real engine over a device in memory, in virtual time.
 //!
-//! 1. Nothing is taken from the engine's word: units, commands, flushes and discards are counted where they reach the device, their class by
-//!    the place that they go to. At the end both accounts must be equal.
-//! 2. A count goes from the first flush of the opening to the last flush of a clean close, so that nothing delayed is left out. Only the
-//!    flushes for each client flush are those of the service in between.
-//! 3. After the close, `check` goes over the medium and must find nothing.
+//! 1. The counts do not rely on the engine: units, commands, flushes and discards are counted where they reach the device, and their class
+//!    is that of the place that they go to. At the end both accounts must be equal.
+//! 2. A count covers the time from the first flush of the opening to the last flush of a clean close, so that nothing delayed is left out.
+//!    Only the flushes for each client flush are those of the service in between.
+//! 3. After the close, `check` examines the medium and must find nothing.
 
 pub mod device;
 pub mod drive;

@@ -1,20 +1,21 @@
-//! How long a device takes, and its client between two requests. Only the engine's timers (the commit period, the non-critical delay,
-//! anticipation) can tell one pace from another.
+//! The speed of a device and the think time of its client. Only the engine's timers (the commit period, the non-critical delay,
+//! anticipation) behave differently at different paces.
 
 use onefold_trace::model::Model;
 
-/// A device, and a client at it.
+/// A device and the client that uses it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     pub model: Model,
-    /// Between two requests of the client.
+    /// The time between two requests of the client.
     pub think_ns: u64,
 }
 
-/// (model, microseconds that the client thinks).
+/// The paces: a model, and the client's think time in microseconds.
 const PACES: [(&str, u64); 3] = [("emmc", 50), ("sata", 10), ("nvme", 5)];
 
-/// A card and a client that takes its time: the delay of 30 s passes again and again. No model of its own: only the engine's timers are meant.
+/// A card and a slow client: the delay of 30 s passes again and again. It is not a model to choose, because it is only about the engine's
+/// timers.
 const CARD: Model = Model {
     name: "card",
     source: "slow",
@@ -26,10 +27,10 @@ const CARD: Model = Model {
 };
 
 impl Pace {
-    /// All paces; the first is the usual one.
+    /// Returns all paces, the usual one first.
     ///
     /// # Panics
-    /// Never: every name is that of a model.
+    /// Never panics: every name is that of a model.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let of =
@@ -37,7 +38,7 @@ impl Pace {
         PACES.iter().map(of).chain([Self { model: CARD, think_ns: 5_000_000 }]).collect()
     }
 
-    /// The pace with this name.
+    /// Returns the pace with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|p| p.model.name == name)

@@ -1,4 +1,4 @@
-//! Memory that is used again and again, so that a run of millions of blocks allocates little.
+//! Memory that is reused, so that a run of millions of blocks allocates little.
 
 use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::memory::{Accountant, Part};
@@ -6,18 +6,18 @@ use onefold_engine::units::BLOCK_BYTES;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Frames that are kept for later use: 32 MiB.
+/// The largest number of frames that are kept for later use: 32 MiB.
 const FRAMES_KEPT_MAX: usize = 8192;
 
 #[derive(Default)]
-struct Free {
-    /// Of one block each: by far the most.
+struct FreeFrames {
+    /// Frames of one block each: by far the most.
     ones: Vec<Box<[Frame]>>,
     by_blocks: FxHashMap<usize, Vec<Box<[Frame]>>>,
     frames: usize,
 }
 
-impl Free {
+impl FreeFrames {
     fn take(&mut self, blocks: usize) -> Option<Box<[Frame]>> {
         let kept = if blocks == 1 { self.ones.pop() } else { self.by_blocks.get_mut(&blocks).and_then(Vec::pop) };
         self.frames -= kept.as_ref().map_or(0, |frames| frames.len());
@@ -36,22 +36,22 @@ impl Free {
     }
 }
 
-/// A pool. Fresh frames are zeros, others as their last user left them.
+/// A pool of frames. New frames are zeros, others are as their last user left them.
 #[derive(Default)]
 pub struct Pool {
-    free: Mutex<Free>,
-    /// Who gets the share of the budget back that a buffer was given.
+    free: Mutex<FreeFrames>,
+    /// The accountant that gets back the share of the budget that a buffer was given.
     charged: Option<Arc<Accountant>>,
 }
 
 impl Pool {
-    /// For whoever accounts for buffers by other means.
+    /// Makes a pool whose buffers are accounted for by other means.
     #[must_use]
     pub fn plain() -> Arc<Self> {
         Arc::default()
     }
 
-    /// For requests' buffers: their share returns with them.
+    /// Makes a pool of requests' buffers: their share returns with them.
     #[must_use]
     pub fn of_requests(accountant: Arc<Accountant>) -> Arc<Self> {
         Arc::new(Self { charged: Some(accountant), ..Self::default() })

@@ -1,8 +1,9 @@
 //! A machine over the counting device, in virtual time.
 //!
-//! 1. What the device is asked completes when its timetable says so; what completes at one moment, in the order of issue.
+//! 1. An operation of the device completes at the time in its timetable; operations of one moment complete in the order of issue.
 //! 2. At one moment completions come first, then the client, then the machine's own timer.
-//! 3. Any [`Machine`] is driven alike. What none may do (report damage, go read-only, close unclean) ends the run with an error.
+//! 3. Any [`Machine`] is driven in the same way. Anything that is never allowed (to report damage, go read-only, close unclean) ends the
+//!    run with an error.
 
 use crate::counts::device::Device;
 use crate::counts::names::{digest_of, name_of};
@@ -15,7 +16,7 @@ use onefold_engine::units::{BLOCK_BYTES, Time};
 use onefold_trace::model::{Model, Timetable};
 use std::collections::BTreeMap;
 
-/// Who is next.
+/// The next to act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Completion,
@@ -29,24 +30,24 @@ pub struct Rig {
     pub device: Device,
     timetable: Timetable,
     now_ns: u64,
-    /// Completions by time and order of issue.
+    /// The completions by time and order of issue.
     due: BTreeMap<(u64, u64), Event>,
     issued: u64,
     wake_ns: Option<u64>,
     serving: bool,
     closed: bool,
-    /// What the machine answered: whoever asked takes it from here.
+    /// The machine's answers, until they are taken.
     pub replies: Vec<(RequestId, Reply)>,
     out: Vec<Action>,
-    /// What content is compressed to.
+    /// The sizes to which content compresses.
     pub slots: Slots,
 }
 
 impl Rig {
-    /// Begins at time 0 and runs until the machine serves; one that never says so serves when nothing is left to do.
+    /// Begins at time 0 and runs until the machine serves; a machine that never reports that serves when nothing is left to do.
     ///
     /// # Errors
-    /// When the machine does what none may do.
+    /// Fails if the machine does something that is never allowed.
     pub fn open(machine: Box<dyn Machine>, device: Device, model: Model) -> Result<Self, String> {
         let mut rig = Self {
             machine,
@@ -69,22 +70,23 @@ impl Rig {
         Ok(rig)
     }
 
-    /// The time.
+    /// Returns the time.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// Goes on to what happens next: true if that is the client, whose time has come. A client that waits for an answer has no time.
+    /// Advances to the next event: returns true if the client is to act, whose time has come. A client that waits for an answer has no
+    /// time.
     ///
     /// # Errors
-    /// When nothing will ever happen, or the machine does what none may do.
+    /// Fails if nothing can happen any more, or the machine does something that is never allowed.
     pub fn take_turn(&mut self, client_ns: Option<u64>) -> Result<bool, String> {
         let completion = self.due.first_key_value().map(|(&(at, _), _)| (at, Turn::Completion));
         let client = client_ns.map(|at| (at, Turn::Client));
         let timer = self.wake_ns.map(|at| (at, Turn::Timer));
         let next = [completion, client, timer].into_iter().flatten().min_by_key(|&(at, _)| at);
-        let (at, turn) = next.ok_or("nothing will ever happen, and someone waits for it")?;
+        let (at, turn) = next.ok_or("nothing can happen any more, but something still waits")?;
         self.now_ns = self.now_ns.max(at);
         match turn {
             Turn::Client => return Ok(true),
@@ -100,10 +102,10 @@ impl Rig {
         Ok(false)
     }
 
-    /// Lets the time pass until `until_ns`, with no client.
+    /// Advances to `until_ns` without a client.
     ///
     /// # Errors
-    /// As [`Self::take_turn`].
+    /// Fails like [`Self::take_turn`].
     pub fn idle(&mut self, until_ns: u64) -> Result<(), String> {
         while !self.take_turn(Some(until_ns))? {}
         Ok(())
@@ -112,7 +114,7 @@ impl Rig {
     /// Closes what the machine serves.
     ///
     /// # Errors
-    /// As [`Self::take_turn`].
+    /// Fails like [`Self::take_turn`].
     pub fn close(&mut self) -> Result<(), String> {
         self.feed(Event::Close)?;
         while !self.closed {
@@ -121,10 +123,10 @@ impl Rig {
         Ok(())
     }
 
-    /// Gives the machine an event, now.
+    /// Passes an event to the machine now.
     ///
     /// # Errors
-    /// When the machine does what none may do.
+    /// Fails if the machine does something that is never allowed.
     pub fn feed(&mut self, event: Event) -> Result<(), String> {
         let mut out = std::mem::take(&mut self.out);
         self.machine.step(Time(self.now_ns), event, &mut out);
@@ -174,11 +176,11 @@ impl Rig {
             Action::Remember(_) | Action::Forget { .. } | Action::Recalled | Action::Retry => {}
             Action::Notice(Notice::Serving) => self.serving = true,
             Action::Notice(notice @ (Notice::Damage { .. } | Notice::WentReadOnly { .. } | Notice::OtherServer { .. })) => {
-                return Err(format!("{notice:?}, and nothing was damaged"));
+                return Err(format!("{notice:?}, although nothing was damaged"));
             }
             Action::Notice(_) => {}
             Action::Closed { clean: true } => self.closed = true,
-            Action::Closed { clean: false } => return Err("it was not closed clean, and nothing failed".to_owned()),
+            Action::Closed { clean: false } => return Err("the volume was not closed clean, although nothing failed".to_owned()),
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! Scenes: a few requests on the real engine, told as the device's operations in the order of issue.
+//! Scenes: a few requests to the real engine, described as the device's operations in the order of issue.
 //!
-//! 1. What a page's write changed is read off the page itself. Writes of *written* bits and of the superblock are left out of the tale.
-//! 2. Where nothing runs beside the commit, no write is in flight whenever a flush is issued, so all that was issued before it is covered by
-//!    it. Whenever a client of strong persistence is answered the last thing that completed was a flush.
-//! 3. A scene may hold completions back, to have something happen before them, and may have commands fail.
+//! 1. The change that a page's write makes is derived from the page itself. Writes of *written* bits and of the superblock are left out.
+//! 2. If nothing runs beside the commit, no write is in flight when a flush is issued, so that the flush covers all that was issued before
+//!    it. Whenever a client of strong persistence is answered, the last completed operation was a flush.
+//! 3. A scene may delay completions, to let something happen before them, and may make commands fail.
 
 use crate::counts::device::Device;
 use crate::counts::names::{digest_of, name_of, write_name};
@@ -23,7 +23,7 @@ use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Pbn, SECTOR_BYTES, Time, index};
 use std::sync::Arc;
 
-/// Which of the operations in flight completes next.
+/// The choice of the operation in flight that completes next.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
     FirstFirst,
@@ -31,11 +31,11 @@ pub enum Order {
     Drawn,
 }
 
-/// What an operation is about: its class, and its place on the device (0 for a flush).
-pub type About = (Class, Bytes);
+/// The class of an operation, and its place on the device (0 for a flush).
+pub type ClassAndPlace = (Class, Bytes);
 
-/// Which completions are held back.
-pub type Hold = Box<dyn Fn(&Event, About) -> bool>;
+/// A condition for completions to be delayed.
+pub type Hold = Box<dyn Fn(&Event, ClassAndPlace) -> bool>;
 
 pub struct Scene {
     pub engine: Engine,
@@ -44,31 +44,31 @@ pub struct Scene {
     geometry: Geometry,
     uuid: [u8; 16],
     strong: bool,
-    /// Nothing runs beside the commit, so that each write belongs to it.
+    /// Whether nothing runs beside the commit, so that each write belongs to it.
     pub alone: bool,
     order: Order,
     rng: Rng,
-    /// Completions to come, each with what was asked for.
-    in_flight: Vec<(About, Event)>,
+    /// The completions to come, each with its class and place.
+    in_flight: Vec<(ClassAndPlace, Event)>,
     pub hold: Hold,
-    /// Which commands fail.
+    /// A condition for commands to fail.
     pub fails: Hold,
     writes_in_flight: usize,
     last_was_flush: bool,
     now: u64,
     wake: Option<u64>,
     requests: u64,
-    /// What the device was asked for, and "answer" where a client was answered.
-    pub told: Vec<String>,
+    /// The device operations, and "answer" for each answer to a client.
+    pub operations: Vec<String>,
     pub answers: Vec<Reply>,
     pub notices: Vec<Notice>,
-    /// The promises that stand.
-    pub ring: Vec<Promise>,
+    /// The promises in force.
+    pub journal: Vec<Promise>,
     pub closed: bool,
 }
 
 impl Scene {
-    /// A new volume, open.
+    /// Makes a new volume, and opens it.
     pub fn new(device_bytes: u64, wish: &Wish, order: Order, settings: Settings) -> Self {
         let geometry = Geometry::plan(Bytes(device_bytes), wish).expect("the device is large enough");
         let superblock = Superblock::new(geometry, [7; 16], [9; 32], Algorithm::Blake3, &settings);
@@ -76,17 +76,17 @@ impl Scene {
         Self::open(device, superblock, order, settings, Box::new(|_, _| false))
     }
 
-    /// The volume on a device, opened. What it does by itself in the background has been done, as far as it is not held back.
+    /// Opens the volume on a device. Its background work has been done, as far as it is not delayed.
     pub fn open(device: Device, superblock: Superblock, order: Order, settings: Settings, hold: Hold) -> Self {
         Self::open_failing(device, superblock, order, settings, hold, Box::new(|_, _| false))
     }
 
-    /// The same, where commands fail.
+    /// Opens the volume, with commands that fail.
     pub fn open_failing(device: Device, superblock: Superblock, order: Order, settings: Settings, hold: Hold, fails: Hold) -> Self {
         Self { hold, fails, ..Self::before_opening(device, superblock, order, settings) }.begin()
     }
 
-    /// The volume on a device, before anything has happened.
+    /// Makes a scene of the volume on a device, before anything has happened.
     pub fn before_opening(device: Device, superblock: Superblock, order: Order, settings: Settings) -> Self {
         let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
         let (geometry, uuid) = (superblock.geometry.clone(), superblock.uuid);
@@ -110,22 +110,22 @@ impl Scene {
             now: 0,
             wake: None,
             requests: 0,
-            told: Vec::new(),
+            operations: Vec::new(),
             answers: Vec::new(),
             notices: Vec::new(),
-            ring: Vec::new(),
+            journal: Vec::new(),
             closed: false,
         }
     }
 
-    /// Opens it, and lets everything happen that will.
+    /// Opens it, and lets everything happen that can.
     pub fn begin(mut self) -> Self {
         self.feed(Event::Tick);
         self.rest();
         self
     }
 
-    /// Closes the volume; what remains is its device.
+    /// Closes the volume, and returns its device.
     pub fn close(mut self) -> Device {
         self.feed(Event::Close);
         self.rest();
@@ -133,7 +133,7 @@ impl Scene {
         self.device
     }
 
-    /// What the offline check finds.
+    /// Returns the findings of the offline check.
     pub fn findings(&mut self) -> Vec<Finding> {
         let mut findings = Vec::new();
         let settings = CheckSettings { memory_bytes: 1 << 20, data: false };
@@ -141,14 +141,14 @@ impl Scene {
         findings
     }
 
-    /// What a write does, in words; none for what the tale leaves out.
-    fn tell(&mut self, at: Bytes, data: &[Slice], class: Class) -> Option<String> {
+    /// Describes a write; returns none for one that is left out.
+    fn describe(&mut self, at: Bytes, data: &[Slice], class: Class) -> Option<String> {
         let region = match class {
             Class::Data => {
                 let pbn = first_at(self.geometry.data_blocks, at, |p| self.geometry.block_at(Pbn(p)));
                 return Some(format!("content P{pbn}"));
             }
-            // A unit, or content that is written again beside one.
+            // This is a unit, or content that is written again beside one.
             Class::Log => return Some("log".to_owned()),
             Class::Superblock | Class::Written => return None,
             Class::Refs => Region::Refs,
@@ -177,7 +177,7 @@ impl Scene {
         Some(format!("{} {}", region.name(), changes.collect::<Vec<_>>().join(", ")))
     }
 
-    /// Gives the engine an event, and its actions to the device.
+    /// Passes an event to the engine, and its actions to the device.
     pub fn feed(&mut self, event: Event) {
         let mut out = Vec::new();
         self.engine.step(Time(self.now), event, &mut out);
@@ -185,8 +185,8 @@ impl Scene {
         for action in out {
             match action {
                 Action::Write { io, at, data, class, fua } => {
-                    let told = self.tell(at, &data, class);
-                    self.told.extend(told.map(|what| if fua { what + " with FUA" } else { what }));
+                    let operations = self.describe(at, &data, class);
+                    self.operations.extend(operations.map(|what| if fua { what + " with FUA" } else { what }));
                     self.device.write(at, &data, class);
                     self.device.tally.fua_writes += u64::from(fua);
                     self.writes_in_flight += 1;
@@ -195,7 +195,7 @@ impl Scene {
                 Action::Flush { io } => {
                     let covered = !self.alone || self.writes_in_flight == 0;
                     assert!(covered, "a flush is issued when everything that it has to cover has completed (A1)");
-                    self.told.push("flush".to_owned());
+                    self.operations.push("flush".to_owned());
                     self.in_flight.push(((Class::Superblock, Bytes(0)), Event::Flushed { io, result: Ok(()) }));
                 }
                 Action::Read { io, at, mut buffer, class, digest } => {
@@ -206,14 +206,14 @@ impl Scene {
                 }
                 Action::Reply { reply, .. } => {
                     assert!(self.last_was_flush || !self.strong, "a strong write is answered by the flush that covers its link (R5)");
-                    self.told.push("answer".to_owned());
+                    self.operations.push("answer".to_owned());
                     self.answers.push(reply);
                 }
                 Action::Remember(promises) => {
-                    self.told.extend(promises.iter().map(|p| format!("ring {:?}", p.what)));
-                    self.ring.extend(promises);
+                    self.operations.extend(promises.iter().map(|p| format!("ring {:?}", p.what)));
+                    self.journal.extend(promises);
                 }
-                Action::Forget { epoch, .. } => self.ring.retain(|promise| promise.epoch > epoch),
+                Action::Forget { epoch, .. } => self.journal.retain(|promise| promise.epoch > epoch),
                 Action::Wake { at } => self.wake = Some(at.0),
                 Action::Discard { io, at, length } => {
                     self.device.discard(at, length);
@@ -237,7 +237,7 @@ impl Scene {
         }
     }
 
-    /// Lets one thing happen that will within `within_ns`; false: nothing will.
+    /// Lets one thing happen that is due within `within_ns`; returns false if there is none.
     fn one(&mut self, within_ns: u64) -> bool {
         let free: Vec<usize> = (0..self.in_flight.len()).filter(|&i| !(self.hold)(&self.in_flight[i].1, self.in_flight[i].0)).collect();
         if free.is_empty() {
@@ -277,49 +277,49 @@ impl Scene {
         }
     }
 
-    /// Lets everything happen that will within two seconds: what is delayed further stays so, and what is held back is.
+    /// Lets everything happen that is due within two seconds: what is scheduled later stays so, and what is delayed stays delayed.
     pub fn rest(&mut self) {
         for _ in 0..1_000_000 {
             if !self.one(2_000_000_000) {
                 return;
             }
         }
-        panic!("it never comes to rest; so far: {:?}", self.told);
+        panic!("it never comes to rest; so far: {:?}", self.operations);
     }
 
-    /// How many completions are held back.
+    /// Returns the number of delayed completions.
     pub fn held(&self) -> usize {
         self.in_flight.iter().filter(|(about, event)| (self.hold)(event, *about)).count()
     }
 
-    /// Holds nothing back any more.
-    pub fn let_go(&mut self) {
+    /// Stops delaying completions.
+    pub fn release(&mut self) {
         self.hold = Box::new(|_, _| false);
     }
 
-    /// Sends a request and lets nothing happen but what it does at once.
+    /// Sends a request, and lets nothing happen except what it does at once.
     pub fn ask(&mut self, op: Op, lbn: u64, blocks: u64, payload: Option<Payload>) {
         self.ask_fua(op, lbn, blocks, payload, false);
     }
 
-    /// The same, with FUA or without.
+    /// Sends a request, with FUA or without.
     pub fn ask_fua(&mut self, op: Op, lbn: u64, blocks: u64, payload: Option<Payload>, fua: bool) {
         self.requests += 1;
         let (id, offset, length) = (RequestId(self.requests), Bytes(lbn * BLOCK_BYTES), Bytes(blocks * BLOCK_BYTES));
         self.feed(Event::Request(Request { id, op, offset, length, payload, fua, hint: Hint::None }));
     }
 
-    /// Writes a content to a block, lets everything come to rest, and returns what the device was asked for.
+    /// Writes a content to a block, lets everything come to rest, and returns the device operations.
     pub fn write(&mut self, lbn: u64, content: u64) -> Vec<String> {
-        self.told.clear();
+        self.operations.clear();
         let mut buffer = BufferMut::zeroed(1);
         write_name(content, buffer.block_mut(0));
         self.ask(Op::Write, lbn, 1, Some(Payload { buffer: buffer.freeze(), digests: vec![digest_of(content)] }));
         self.rest();
-        self.told.clone()
+        self.operations.clone()
     }
 
-    /// Writes some sectors of a block, and lets what may happen happen.
+    /// Writes some sectors of a block, and lets everything happen that can.
     pub fn write_sectors(&mut self, lbn: u64, sectors: std::ops::Range<u64>, content: u64) {
         let mut buffer = BufferMut::zeroed(1);
         write_name(content, buffer.block_mut(0));
@@ -332,23 +332,23 @@ impl Scene {
         self.rest();
     }
 
-    /// The device comes to hold another content in a block than was written.
+    /// Makes the device hold another content in a block than was written.
     pub fn rot(&mut self, pbn: Pbn, content: u64) {
         let mut buffer = BufferMut::zeroed(1);
         write_name(content, buffer.block_mut(0));
         self.device.write(self.geometry.block_at(pbn), &[buffer.freeze().slice(0, 1)], Class::Data);
     }
 
-    /// Flushes, lets everything come to rest, and returns what the device was asked for.
+    /// Flushes, lets everything come to rest, and returns the device operations.
     pub fn flush(&mut self) -> Vec<String> {
-        self.told.clear();
+        self.operations.clear();
         self.ask(Op::Flush, 0, 0, None);
         self.rest();
-        self.told.clone()
+        self.operations.clone()
     }
 }
 
-/// The one among `count` that lies at `at`: they lie in ascending order.
+/// Finds the one among `count` that lies at `at`: they lie in ascending order.
 fn first_at(count: u64, at: Bytes, place: impl Fn(u64) -> Bytes) -> u64 {
     let (mut low, mut high) = (0, count);
     while low < high {

@@ -1,25 +1,25 @@
-//! What the codec of slots would bring content to that is known by its name: slots of the size that is known, or taken, of it.
+//! A stand-in for the slot codec for content that is known by its name only: slots of the recorded or assumed size.
 //!
-//! 1. A slot decodes to the very bytes that were sent: whoever compares a duplicate with it finds them equal.
-//! 2. It is a frame of blocks as they are and of repeated bytes, as long as it has to be. Nothing is compressed.
-//! 3. The size that counts is the one that came with a word first. A block of several words takes the mean of theirs.
+//! 1. A slot decodes to exactly the bytes that were sent: a comparison with a duplicate finds them equal.
+//! 2. A slot is a frame of raw blocks and of repeated bytes, of the wanted length. Nothing is compressed.
+//! 3. The first size that came with a word counts. A block of several words takes the mean of their sizes.
 
 use crate::counts::names::{SECTORS, words_of};
 use onefold_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 use onefold_trace::replay::asks::Content;
 use rustc_hash::FxHashMap;
 
-/// Bytes in front of each block of a frame; and of a block of one byte that is repeated.
+/// The bytes before each block of a frame; and those of a block of one repeated byte.
 const HEADER_BYTES: usize = 3;
 const REPEATED_BYTES: usize = HEADER_BYTES + 1;
-/// Of a sector; zeros follow.
+/// The bytes of a sector's word; zeros follow.
 const WORD_BYTES: usize = 8;
 
-/// Sizes of contents.
+/// The sizes of contents.
 #[derive(Debug)]
 pub struct Slots {
     sizes: FxHashMap<u64, u16>,
-    /// Of all other words; as large as a block: they do not compress.
+    /// The size for all other words; that of a block if they do not compress.
     otherwise: u16,
 }
 
@@ -29,18 +29,18 @@ impl Default for Slots {
     }
 }
 
-/// Of a block that does not compress.
+/// The size of a block that does not compress.
 #[allow(clippy::cast_possible_truncation)] // 4096
 const WHOLE: u16 = BLOCK_SIZE as u16;
 
 impl Slots {
-    /// Where all blocks come to this size.
+    /// Makes a stand-in for which all blocks compress to this size.
     #[must_use]
     pub fn of_size(bytes: u16) -> Self {
         Self { otherwise: bytes, ..Self::default() }
     }
 
-    /// Takes note of a content that comes.
+    /// Notes a content that will be written.
     pub fn meet(&mut self, content: &Content) {
         let Some(bytes) = content.compressed.filter(|&bytes| bytes < WHOLE) else { return };
         for word in content.words.into_iter().filter(|&word| word != 0) {
@@ -48,7 +48,7 @@ impl Slots {
         }
     }
 
-    /// The block in a slot; none where it takes more than `most` bytes.
+    /// Compresses a block into a slot; returns none if it takes more than `most` bytes.
     #[must_use]
     pub fn slot(&self, block: &[u8; BLOCK_SIZE], most: usize) -> Option<Vec<u8>> {
         let size = |word: u64| if word == 0 { 0 } else { self.sizes.get(&word).copied().unwrap_or(self.otherwise) };
@@ -59,9 +59,9 @@ impl Slots {
     }
 }
 
-/// A frame of so many bytes, or up to 3 fewer; of more where the words between zeros need them.
+/// Makes a frame of `bytes` bytes, or up to 3 fewer; it is longer if the words between zeros need more.
 fn frame(block: &[u8; BLOCK_SIZE], bytes: usize) -> Vec<u8> {
-    // As much of the front as there is room for stands as it is.
+    // As much of the front as there is room for is stored raw.
     let most = bytes.saturating_sub(HEADER_BYTES);
     let front = (0..=most).rev().find(|&front| frame_bytes(front) <= bytes).unwrap_or(0);
     let mut out = Vec::with_capacity(bytes);
@@ -86,7 +86,7 @@ fn frame(block: &[u8; BLOCK_SIZE], bytes: usize) -> Vec<u8> {
     out
 }
 
-/// Bytes of a frame of which so much stands as it is.
+/// Returns the bytes of a frame of which this much is stored raw.
 const fn frame_bytes(front: usize) -> usize {
     let within = front % SECTOR_SIZE;
     let begun = match within {
@@ -98,7 +98,7 @@ const fn frame_bytes(front: usize) -> usize {
     HEADER_BYTES + front + begun + behind * (HEADER_BYTES + WORD_BYTES + REPEATED_BYTES)
 }
 
-/// Whether a block has words and zeros and nothing else.
+/// Returns whether a block consists of words and zeros.
 fn is_of_words(block: &[u8; BLOCK_SIZE]) -> bool {
     block.chunks_exact(SECTOR_SIZE).all(|sector| sector[WORD_BYTES..].iter().all(|&byte| byte == 0))
 }
@@ -123,7 +123,7 @@ mod tests {
             write_words(&[7; SECTORS], &mut block);
             let slot = slots.slot(&block, BLOCK_SIZE).expect("it compresses");
             let (least, most) = (usize::from(bytes).saturating_sub(3), usize::from(bytes).max(123));
-            assert!((least..=most).contains(&slot.len()), "{} bytes in place of {bytes}", slot.len());
+            assert!((least..=most).contains(&slot.len()), "{} bytes instead of {bytes}", slot.len());
             let mut out = [9; BLOCK_SIZE];
             assert!(decompress(&slot, &mut out) && out == block, "{bytes} bytes");
             assert_eq!(slots.slot(&block, usize::from(bytes) - 1), None);

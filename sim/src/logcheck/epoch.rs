@@ -1,6 +1,7 @@
-//! The units of an epoch, from the first that is written to the flush behind the last, or to the end of the only one, if that was written with FUA.
+//! The units of an epoch, from the first that is written to the flush after the last or, for a single unit that was written with FUA, to
+//! its completion.
 
-use super::records::{Change, birth_of_carrier, changes_of};
+use super::records::{Change, changes_of, entry_of_carrier};
 use super::seed::each;
 use super::{LogChecker, UnitAt, View};
 use crate::content::Shared;
@@ -13,21 +14,22 @@ use std::rc::Rc;
 /// An epoch whose units are being written, or wait for their flush if they need one.
 pub(super) struct Pending {
     header: UnitHeader,
-    /// Its units so far: where, and as what. Those of one write are not on the device yet when the last of them is checked.
+    /// Its units so far, each with its block and content. The units of one write are not on the device yet when the last of them is
+    /// checked.
     sent: Vec<(u64, Shared)>,
     changes: Vec<Change>,
-    /// New blocks, and what their records say of them.
+    /// The new blocks, and the fingerprints that their records give.
     new: Vec<(u64, FingerprintEntry)>,
-    /// What each LBN that it changed means now.
+    /// The present block of each LBN that the epoch changes.
     means: FxHashMap<u64, Option<u64>>,
-    /// Blocks that get their entry. What else it links to has other links.
-    pub born: FxHashSet<u64>,
+    /// The blocks that get their entry. All other blocks that the epoch links to have other links.
+    pub new_entries: FxHashSet<u64>,
 }
 
 impl Pending {
     fn new(header: UnitHeader) -> Self {
         let (sent, changes, new) = (Vec::new(), Vec::new(), Vec::new());
-        Self { header, sent, changes, new, means: FxHashMap::default(), born: FxHashSet::default() }
+        Self { header, sent, changes, new, means: FxHashMap::default(), new_entries: FxHashSet::default() }
     }
 
     fn is_sent(&self) -> bool {
@@ -39,14 +41,14 @@ impl Pending {
         of(header) == of(&self.header) && header.unit as usize == self.sent.len()
     }
 
-    /// Whether content that is about to be written is what its record says of the block.
+    /// Returns whether content that is about to be written agrees with its record.
     pub fn says(&self, pbn: u64, is: impl Fn(&FingerprintEntry) -> bool) -> bool {
         !self.header.content_flushed && self.new.iter().any(|(new, name)| *new == pbn && is(name))
     }
 }
 
 impl LogChecker {
-    /// A unit of the walk is about to be written.
+    /// Checks a unit of the log that is about to be written.
     pub(super) fn unit_written(&mut self, pbn: u64, unit: &Rc<Unit>, content: &Shared, view: View) -> Result<(), Violation> {
         let header = unit.header;
         self.check_header(pbn, &header)?;
@@ -65,7 +67,7 @@ impl LogChecker {
     fn check_header(&mut self, pbn: u64, header: &UnitHeader) -> Result<(), Violation> {
         let (epoch, sequence) = self.durable;
         if header.sequence != self.next {
-            return Err(violation!("L2: unit {} is written to PBN {pbn}, and {} comes next", header.sequence, self.next));
+            return Err(violation!("L2: unit {} is written to PBN {pbn}, but {} comes next", header.sequence, self.next));
         }
         if self.places.front() != Some(&pbn) {
             return Err(violation!(
@@ -76,23 +78,23 @@ impl LogChecker {
         }
         if header.incarnation > self.incarnation {
             let durable = self.incarnation;
-            return Err(violation!("L3: unit {} has incarnation {}, and durable is {durable}", header.sequence, header.incarnation));
+            return Err(violation!("L3: unit {} has incarnation {}, but {durable} is durable", header.sequence, header.incarnation));
         }
         if self.units.back().is_some_and(|last| last.incarnation > header.incarnation) {
             return Err(violation!("L3: unit {} has incarnation {}, less than the one before", header.sequence, header.incarnation));
         }
         if header.flushed_upto != sequence {
-            return Err(violation!("L2: unit {} says that {} is flushed, and {sequence} is", header.sequence, header.flushed_upto));
+            return Err(violation!("L2: unit {} says that {} is flushed, but {sequence} is", header.sequence, header.flushed_upto));
         }
         match &self.pending {
             Some(pending) if !pending.is_sent() && pending.goes_on_with(header) => Ok(()),
             Some(pending) => {
                 let before = pending.header.epoch.get();
-                Err(violation!("L10: unit {} of epoch {}, and epoch {before} is not durable", header.sequence, header.epoch.get()))
+                Err(violation!("L10: unit {} of epoch {}, but epoch {before} is not durable", header.sequence, header.epoch.get()))
             }
             None if header.unit == 0 && header.epoch.get() > epoch => Ok(()),
             None => Err(violation!(
-                "L10: unit {} begins epoch {} with number {}, behind epoch {epoch}",
+                "L10: unit {} begins epoch {} with number {}, after epoch {epoch}",
                 header.sequence,
                 header.epoch,
                 header.unit
@@ -127,10 +129,10 @@ impl LogChecker {
     }
 
     fn take_records(&self, pending: &mut Pending, pbn: u64, unit: &Unit, view: View) -> Result<(), Violation> {
-        let mut changes: Vec<Change> = birth_of_carrier(pbn, unit).into_iter().collect();
+        let mut changes: Vec<Change> = entry_of_carrier(pbn, unit).into_iter().collect();
         for record in &unit.records {
             if matches!(record, Record::Closing { .. }) {
-                return Err(violation!("L4: unit {} closes a log that is open", unit.header.sequence));
+                return Err(violation!("L4: unit {} closes a log that is in use", unit.header.sequence));
             }
             match record {
                 Record::New { pbn, name, .. } => pending.new.push((pbn.get(), *name)),
@@ -146,19 +148,22 @@ impl LogChecker {
                 Change::Link { lbn, to, old } => {
                     let before = pending.means.get(&lbn).copied().unwrap_or_else(|| self.model.map(lbn).pbn().map(|pbn| pbn.get()));
                     if old != before {
-                        return Err(violation!("L1: epoch {epoch} says that LBN {lbn} meant PBN {old:?}, and it was {before:?}"));
+                        return Err(violation!("L1: epoch {epoch} says that LBN {lbn} referred to PBN {old:?}, but it was {before:?}"));
                     }
                     pending.means.insert(lbn, to.pbn().map(|pbn| pbn.get()));
                 }
-                Change::Birth { pbn: born, .. } => {
-                    if self.model.links(born) > 0 || self.held.contains_key(&born) {
-                        return Err(violation!("R4: epoch {epoch} has PBN {born} born, which is in use: {}", self.users(born)));
+                Change::NewEntry { pbn: new_entries, .. } => {
+                    if self.model.links(new_entries) > 0 || self.held.contains_key(&new_entries) {
+                        return Err(violation!(
+                            "R4: epoch {epoch} gives PBN {new_entries} an entry, but it is in use: {}",
+                            self.users(new_entries)
+                        ));
                     }
-                    let cell = view.disk.cell(self.volume.block_of(born));
-                    if unit.header.content_flushed && born != pbn && cell.settled().is_none() {
-                        return Err(violation!("R1: large epoch {epoch} names PBN {born}, whose content is not durable"));
+                    let cell = view.disk.cell(self.volume.block_of(new_entries));
+                    if unit.header.content_flushed && new_entries != pbn && cell.settled().is_none() {
+                        return Err(violation!("R1: large epoch {epoch} names PBN {new_entries}, whose content is not durable"));
                     }
-                    pending.born.insert(born);
+                    pending.new_entries.insert(new_entries);
                 }
                 Change::Removed { .. } => {}
             }
@@ -167,14 +172,15 @@ impl LogChecker {
         Ok(())
     }
 
-    /// All units of an epoch are on their way: what they name is alive, and content is right, or on its way too.
+    /// Checks an epoch whose units are all issued: the blocks that it names have links or entries, and content is correct, or being written
+    /// too.
     fn check_sent(&self, view: View) -> Result<(), Violation> {
         let pending = self.pending.as_ref().expect("it was just sent");
         for change in &pending.changes {
             let Change::Link { lbn, to, .. } = *change else { continue };
             let Some(pbn) = to.pbn().map(|pbn| pbn.get()) else { continue };
-            if self.model.links(pbn) == 0 && !pending.born.contains(&pbn) {
-                return Err(violation!("R1: epoch {} links LBN {lbn} to PBN {pbn}, which nothing names", pending.header.epoch.get()));
+            if self.model.links(pbn) == 0 && !pending.new_entries.contains(&pbn) {
+                return Err(violation!("R1: epoch {} links LBN {lbn} to PBN {pbn}, which has no entry", pending.header.epoch.get()));
             }
             let sent = pending.sent.iter().find(|(at, _)| *at == pbn).map(|(_, content)| content);
             let newest = sent.unwrap_or_else(|| view.disk.cell(self.volume.block_of(pbn)).newest());
@@ -194,7 +200,7 @@ impl LogChecker {
         }
     }
 
-    /// A flush, or a write with FUA, is over: the epoch under way may be durable.
+    /// Handles the end of a flush, or of a write with FUA: the epoch under way may be durable.
     pub(super) fn commit_if_durable(&mut self, view: View) -> Result<(), Violation> {
         let settled = |pbn: u64| view.disk.cell(self.volume.block_of(pbn)).settled();
         let Some(pending) = self.pending.as_ref().filter(|pending| pending.is_sent()) else { return Ok(()) };
@@ -212,7 +218,7 @@ impl LogChecker {
         let sequence = self.next - 1;
         self.durable = (epoch, sequence);
         self.told_by_units = pending.header.flushed_upto;
-        self.let_go(self.told_by_units);
+        self.free_held(self.told_by_units);
         self.hold(sequence, &pending.changes);
         let lbns: Vec<u64> = pending.means.keys().copied().collect();
         self.ends.insert(sequence, epoch);
@@ -220,22 +226,22 @@ impl LogChecker {
         lbns.into_iter().try_for_each(|lbn| self.floor_raised(lbn, view))
     }
 
-    /// What an epoch unlinked is held (L6).
+    /// Holds the blocks that an epoch unlinked (L6).
     pub(super) fn hold(&mut self, sequence: u64, changes: &[Change]) {
         let olds = changes.iter().filter_map(|change| match *change {
             Change::Link { old, .. } => old,
             Change::Removed { pbn } => Some(pbn),
-            Change::Birth { .. } => None,
+            Change::NewEntry { .. } => None,
         });
         let olds: Vec<u64> = olds.collect();
         olds.iter().for_each(|&pbn| *self.held.entry(pbn).or_default() += 1);
         self.held_by.push_back((sequence, olds));
     }
 
-    /// It is durable that units up to this one were flushed.
-    pub(super) fn let_go(&mut self, flushed_upto: u64) {
-        let told = self.ends.range(..=flushed_upto).next_back().map_or(0, |(_, &epoch)| epoch);
-        (self.vouched, self.told) = (self.vouched.max(told), self.told.max(flushed_upto));
+    /// Frees the held blocks of epochs whose units are durably said to be flushed.
+    pub(super) fn free_held(&mut self, flushed_upto: u64) {
+        let reported = self.ends.range(..=flushed_upto).next_back().map_or(0, |(_, &epoch)| epoch);
+        (self.confirmed, self.reported) = (self.confirmed.max(reported), self.reported.max(flushed_upto));
         while self.held_by.front().is_some_and(|(sequence, _)| *sequence <= flushed_upto) {
             let (_, olds) = self.held_by.pop_front().expect("it was seen");
             for pbn in olds {
@@ -248,13 +254,14 @@ impl LogChecker {
         }
     }
 
-    /// P1 and P2: what an LBN means, with this content in the block.
+    /// Checks P1 and P2 for an LBN with this content in its block.
     pub(super) fn check_content(&self, lbn: u64, to: MapEntry, block: &Shared, view: View) -> Result<(), Violation> {
         let id = match to {
             MapEntry::Block { slot: 0, .. } => block.id(),
-            MapEntry::Block { pbn, slot } => {
-                self.volume.in_slot(block, slot).ok_or_else(|| violation!("R1: LBN {lbn} means slot {slot} of {pbn}, which has none"))?
-            }
+            MapEntry::Block { pbn, slot } => self
+                .volume
+                .in_slot(block, slot)
+                .ok_or_else(|| violation!("R1: LBN {lbn} refers to slot {slot} of {pbn}, which has none"))?,
             MapEntry::Unmapped | MapEntry::Zero | MapEntry::Lost => crate::content::Content::zero().id(),
         };
         if view.oracle.may_survive(lbn, id) {

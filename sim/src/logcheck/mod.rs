@@ -1,28 +1,30 @@
-//! The set checker of lives with a log: the rules of `docs/log.md` over *all* states that a cut could leave, after every device event.
+//! The set checker of lives with a log: it checks the rules of `docs/log.md` over *all* states that a power loss could leave, after every
+//! device event.
 //!
-//! It reads what the engine sends to the device, and follows from it what the last durable epoch makes of map, refs and fingerprints. No state is
-//! enumerated and nothing is opened, for a cut can leave two kinds of states only: those that replay as of the last durable epoch, and, where an
-//! epoch's units are on their way, those that have some of its records too. So it checks, at each write and discard that is issued and each flush or
-//! write with FUA that completes,
+//! It reads what the engine sends to the device, and derives from it the map, refs and fingerprints of the last durable epoch. It
+//! enumerates no state and opens nothing, because a power loss can leave only two kinds of states: those that replay to the last durable
+//! epoch and, while an epoch's units are being written, those that also have some of its records. So it checks, at each write and discard
+//! that is issued and at each flush or write with FUA that completes:
 //!
-//! 1. **Pages** (L7, L1): each sector holds what the records up to its tag make of it, and no epoch but such as a later unit or a superblock says
-//!    is durable. Fingerprints may be the
-//!    names that blocks of large epochs got later; counts may have fallen to no less than the links where garbage is possible.
-//! 2. **Reuse** (R4, L6, L8): nothing is written over and nothing discarded that the last durable epoch links to or names, or that is born in the
-//!    one on its way, or that was unlinked and not let go of; nor a unit, condensed unit or place that a superblock leads to which may be there.
-//! 3. **Content** (R1, L5): what an epoch's records say of new blocks is so, for sure once the epoch is durable, and of a large one when its units
-//!    are written; and each LBN then has a version at or above its floor (P1, P2).
-//! 4. **Anchor** (L8, L3): when a superblock is written, pages hold all that lies before the anchor, condensed units say the same as the units that
-//!    they stand for, bits are set, and the other pair of copies stands.
-//! 5. **Units** (L2, L3, L9, L10): each in the place that was named for it, in order, of a durable incarnation, with what is flushed by then; one
-//!    epoch at a time.
+//! 1. **Pages** (L7, L1): each sector holds the result of the records up to its tag, and only of epochs that a later unit or a superblock
+//!    confirms as durable. Fingerprints may be those that blocks of large epochs got later; counts may have fallen, where garbage is
+//!    possible, to no less than the links.
+//! 2. **Reuse** (R4, L6, L8): no write or discard affects a block that the last durable epoch links to or names, that gets its entry in the
+//!    epoch under way, or that was unlinked but not freed; nor a unit, compacted unit or place that a superblock which may be on the device
+//!    leads to.
+//! 3. **Content** (R1, L5): the records of an epoch agree with the content of its new blocks: certainly once the epoch is durable, and for
+//!    a large epoch when its units are written; and each LBN then has a version at or above its floor (P1, P2).
+//! 4. **Log tail** (L8, L3): when a superblock is written, pages hold all that precedes the log tail, compacted units agree with the units
+//!    that they stand for, bits are set, and the other pair of copies is intact.
+//! 5. **Units** (L2, L3, L9, L10): each unit is in the place that was named for it, in order, of a durable incarnation, and says correctly
+//!    what is flushed; one epoch is written at a time.
 //!
-//! What it learns of an epoch it learns from units that it decodes with the volume's key; records it reads by its own code (`records.rs`).
-//! It begins when the volume serves and nothing is undecided (`seed.rs`). It does not check: the opening, what recovery makes of a state (the
-//! explorer does), what the acknowledgement ring stands for, nor anything about requests that are not acknowledged.
+//! It learns about an epoch from units, which it decodes with the volume's key; it interprets records by its own code (`records.rs`). It
+//! begins when the volume serves and nothing is undecided (`seed.rs`). It does not check the opening, the result of recovery (the explorer
+//! does), the acknowledgement journal, or requests that are not acknowledged.
 
-mod anchor;
 mod epoch;
+mod log_tail;
 mod model;
 mod pages;
 mod records;
@@ -31,7 +33,7 @@ mod seed;
 use crate::content::Shared;
 use crate::setcheck::View;
 use crate::violation::{Violation, violation};
-use crate::volume::{Place, Volume};
+use crate::volume::{BlockUse, Volume};
 use epoch::Pending;
 use model::Model;
 use onefold_engine::format::{PageId, Region, Superblock, UnitKind};
@@ -40,7 +42,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// A unit of the walk.
+/// A unit of the log.
 struct UnitAt {
     pbn: u64,
     sequence: u64,
@@ -53,36 +55,37 @@ pub struct LogChecker {
     model: Model,
     /// The last durable epoch, and its last unit.
     durable: (u64, u64),
-    /// The last epoch that more than its own units says is durable; the last unit that is said to be flushed, and that a unit says is.
-    vouched: u64,
-    told: u64,
+    /// The last epoch that more than its own units confirms as durable; the last unit that is said to be flushed, and the last that a unit
+    /// says is flushed.
+    confirmed: u64,
+    reported: u64,
     told_by_units: u64,
-    /// The sequence of the next unit.
+    /// The sequence number of the next unit.
     next: u64,
     pending: Option<Pending>,
-    /// Every superblock that a cut could leave.
-    said: Vec<Rc<Superblock>>,
-    /// Of the newest durable superblock.
+    /// Every superblock that a power loss could leave.
+    superblocks: Vec<Rc<Superblock>>,
+    /// The incarnation of the newest durable superblock.
     incarnation: u64,
-    /// The newest superblock when it began: what places that one names, units may have replaced.
+    /// The generation of the newest superblock when the checker began: units may have replaced the places that it names.
     generation: u64,
     garbage_possible: bool,
-    /// From the oldest anchor on.
+    /// The units from the oldest log tail on.
     units: VecDeque<UnitAt>,
     unit_blocks: FxHashSet<u64>,
-    /// Where the next units lie.
+    /// The places of the next units.
     places: VecDeque<u64>,
     place_blocks: FxHashSet<u64>,
-    /// Blocks of condensed units that a superblock names, and what is known to lie there.
-    condensed: FxHashSet<u64>,
+    /// The blocks of compacted units that a superblock names, and the known content of these blocks.
+    compacted: FxHashSet<u64>,
     copies_known: FxHashMap<u64, u64>,
-    /// By PBN: how often it was unlinked and not let go of; and by the last unit of which epoch.
+    /// For each PBN the number of times that it was unlinked but not freed; and the blocks that each epoch, by its last unit, holds.
     held: FxHashMap<u64, u32>,
     held_by: VecDeque<(u64, Vec<u64>)>,
-    /// By its last unit: the number of each epoch; and what it did, from the newest anchor on.
+    /// The number of each epoch by its last unit; and its changes, from the newest log tail on.
     ends: BTreeMap<u64, u64>,
     history: BTreeMap<u64, (u64, Vec<Change>)>,
-    /// Pages that were written and may have no *written* bit.
+    /// The pages that were written and may have no *written* bit.
     without_bit: FxHashSet<PageId>,
 }
 
@@ -92,12 +95,12 @@ impl LogChecker {
             volume,
             model,
             durable: (0, 0),
-            vouched: 0,
-            told: 0,
+            confirmed: 0,
+            reported: 0,
             told_by_units: 0,
             next: 1,
             pending: None,
-            said: Vec::new(),
+            superblocks: Vec::new(),
             incarnation: 0,
             generation: 0,
             garbage_possible,
@@ -105,7 +108,7 @@ impl LogChecker {
             unit_blocks: FxHashSet::default(),
             places: VecDeque::new(),
             place_blocks: FxHashSet::default(),
-            condensed: FxHashSet::default(),
+            compacted: FxHashSet::default(),
             copies_known: FxHashMap::default(),
             held: FxHashMap::default(),
             held_by: VecDeque::new(),
@@ -125,63 +128,63 @@ impl LogChecker {
         self.places.push_back(pbn);
     }
 
-    /// A write is about to be issued.
+    /// Checks a write that is about to be issued.
     ///
     /// # Errors
-    /// When it breaks a rule.
+    /// Fails if it breaks a rule.
     pub fn about_to_write(&mut self, block: u64, content: &Shared, view: View) -> Result<(), Violation> {
         match self.volume.place(block) {
-            Place::Superblock => self.superblock_written(block, content, view),
-            Place::Page(id) if id.region == Region::Written => self.bits_written(id, content, view.disk),
-            Place::Page(id) => self.model.page_written(id, content, self.vouched, self.garbage_possible, view.disk),
-            Place::Data(pbn) => match self.volume.unit(pbn, content).filter(|unit| unit.header.kind == UnitKind::Log) {
+            BlockUse::Superblock => self.superblock_written(block, content, view),
+            BlockUse::Page(id) if id.region == Region::Written => self.bits_written(id, content, view.disk),
+            BlockUse::Page(id) => self.model.page_written(id, content, self.confirmed, self.garbage_possible, view.disk),
+            BlockUse::Data(pbn) => match self.volume.unit(pbn, content).filter(|unit| unit.header.kind == UnitKind::Log) {
                 Some(unit) => self.unit_written(pbn, &unit, content, view),
                 None => self.content_written(pbn, content),
             },
-            Place::Unused => Err(violation!("format: block {block} of the device belongs to no region, and is written")),
+            BlockUse::Unused => Err(violation!("format: block {block} of the device belongs to no region, and is written")),
         }
     }
 
     fn content_written(&self, pbn: u64, content: &Shared) -> Result<(), Violation> {
-        // Content of a small epoch may come behind its units.
+        // Content of a small epoch may be written after its units.
         let is_awaited = self.pending.as_ref().is_some_and(|pending| pending.says(pbn, |name| self.volume.says(name, content)));
         if is_awaited { Ok(()) } else { self.must_be_free(pbn, "a write") }
     }
 
-    /// A discard is about to be issued.
+    /// Checks a discard that is about to be issued.
     ///
     /// # Errors
-    /// When something may yet lead there.
+    /// Fails if something may still refer to it.
     pub fn about_to_discard(&self, block: u64) -> Result<(), Violation> {
         match self.volume.place(block) {
-            Place::Data(pbn) => self.must_be_free(pbn, "a discard"),
+            BlockUse::Data(pbn) => self.must_be_free(pbn, "a discard"),
             place => Err(violation!("R4: a discard of {place:?}")),
         }
     }
 
-    /// A write or discard was issued.
+    /// Checks the device after a write or discard was issued.
     ///
     /// # Errors
-    /// When a superblock that may be there leads nowhere.
+    /// Fails if a superblock that may be on the device leads nowhere.
     pub fn changed(&mut self, block: u64, view: View) -> Result<(), Violation> {
         match self.volume.place(block) {
-            Place::Superblock => self.read_superblocks(view.disk)?,
-            Place::Page(id) => self.note_bit(id, view.disk),
+            BlockUse::Superblock => self.read_superblocks(view.disk)?,
+            BlockUse::Page(id) => self.note_bit(id, view.disk),
             _ => {}
         }
         Ok(())
     }
 
-    /// A flush, or a write with FUA, has completed, and decided these blocks.
+    /// Notes that a flush, or a write with FUA, has completed and decided these blocks.
     ///
     /// # Errors
-    /// When what is durable now breaks a rule.
+    /// Fails if what is durable now breaks a rule.
     pub fn decided(&mut self, blocks: &[u64], view: View) -> Result<(), Violation> {
         let mut has_superblock = false;
         for &block in blocks {
             match self.volume.place(block) {
-                Place::Superblock => has_superblock = true,
-                Place::Page(id) if id.region != Region::Written => self.model.page_decided(id, view.disk.cell(block).durable()),
+                BlockUse::Superblock => has_superblock = true,
+                BlockUse::Page(id) if id.region != Region::Written => self.model.page_decided(id, view.disk.cell(block).durable()),
                 _ => {}
             }
         }
@@ -191,10 +194,10 @@ impl LogChecker {
         self.commit_if_durable(view)
     }
 
-    /// The floor of an LBN was raised: what it means as of the last durable epoch is no older.
+    /// Checks an LBN whose floor was raised: its content as of the last durable epoch may not be older.
     ///
     /// # Errors
-    /// P1 or P2 when it is.
+    /// Returns P1 or P2 if it is.
     pub fn floor_raised(&self, lbn: u64, view: View) -> Result<(), Violation> {
         let to = self.model.map(lbn);
         let zero = crate::content::Content::zero();
@@ -202,13 +205,13 @@ impl LogChecker {
             None => &zero,
             Some(pbn) => {
                 let cell = view.disk.cell(self.volume.block_of(pbn.get()));
-                cell.settled().ok_or_else(|| violation!("R1: LBN {lbn} means {pbn}, whose content may be any of several"))?
+                cell.settled().ok_or_else(|| violation!("R1: LBN {lbn} refers to {pbn}, whose content is undecided"))?
             }
         };
         self.check_content(lbn, to, content, view)
     }
 
-    /// That nothing leads to a block, whatever a cut leaves.
+    /// Checks that nothing refers to a block, whatever a power loss leaves.
     fn must_be_free(&self, pbn: u64, what: &str) -> Result<(), Violation> {
         let users = self.users(pbn);
         if users.is_empty() {
@@ -216,7 +219,7 @@ impl LogChecker {
         }
         let rule = if users.contains("held") {
             "L6"
-        } else if self.unit_blocks.contains(&pbn) || self.place_blocks.contains(&pbn) || self.condensed.contains(&pbn) {
+        } else if self.unit_blocks.contains(&pbn) || self.place_blocks.contains(&pbn) || self.compacted.contains(&pbn) {
             "L8"
         } else {
             "R4"
@@ -224,23 +227,23 @@ impl LogChecker {
         Err(violation!("{rule}: {what} at PBN {pbn}, which is in use: {users}"))
     }
 
-    /// What leads to a block.
+    /// Describes what refers to a block.
     fn users(&self, pbn: u64) -> String {
         let links = self.model.links(pbn);
-        let born = self.pending.as_ref().is_some_and(|pending| pending.born.contains(&pbn));
+        let new_entries = self.pending.as_ref().is_some_and(|pending| pending.new_entries.contains(&pbn));
         let held = self.held.contains_key(&pbn);
         let (unit, place) = (self.unit_blocks.contains(&pbn), self.place_blocks.contains(&pbn));
-        let condensed = self.condensed.contains(&pbn);
-        if links == 0 && !(born || held || unit || place || condensed) {
+        let compacted = self.compacted.contains(&pbn);
+        if links == 0 && !(new_entries || held || unit || place || compacted) {
             return String::new();
         }
         let mut users = if links > 0 { vec![format!("{links} links")] } else { Vec::new() };
         let words = [
-            (born, "born in the epoch on its way"),
+            (new_entries, "new in the epoch under way"),
             (held, "held since it was unlinked"),
-            (unit, "a unit of the walk"),
+            (unit, "a unit of the log"),
             (place, "a place of a coming unit"),
-            (condensed, "a condensed unit"),
+            (compacted, "a compacted unit"),
         ];
         users.extend(words.iter().filter(|(is, _)| *is).map(|(_, word)| (*word).to_owned()));
         users.join(", ")

@@ -1,9 +1,9 @@
-//! Map, refs and fingerprints as the records up to the last durable epoch make them, sector by sector, with what the medium lacks of it.
+//! Map, refs and fingerprints as the records up to the last durable epoch make them, sector by sector, and what the medium lacks of them.
 //!
-//! 1. A sector here has the very bytes that the engine has to write with a tag of that epoch.
-//! 2. For the last epoch the sectors are kept as they were before it too: a flush for something else may make its units durable before the engine
-//!    hears of it, and pages that it sends until then are right without it. What such a page says that no record does (a recount, a name that
-//!    comes later) is true of the newest as well.
+//! 1. A sector here has exactly the bytes that the engine has to write with a tag of that epoch.
+//! 2. The sectors are also kept as they were before the last epoch: a flush for another purpose may make its units durable before the
+//!    engine learns of it, and pages that it sends until then are correct without that epoch. Changes on such a page that no record makes
+//!    (a recount, a fingerprint that is entered later) apply to the newest sectors as well.
 
 use super::records::Change;
 use crate::content::Shared;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 /// The regions that records change.
 pub(super) const TABLES: [Region; 3] = [Region::Refs, Region::Fingerprints, Region::Map];
-/// Bytes of a sector before its tag, and behind it.
+/// The bytes of a sector's tag, which follow its entries.
 const TAG: std::ops::Range<usize> = ENTRY_BYTES..ENTRY_BYTES + 8;
 
 pub(super) type Entries = Option<Box<[u8; ENTRY_BYTES]>>;
@@ -27,13 +27,13 @@ pub(super) static BLANK: [u8; ENTRY_BYTES] = [0; ENTRY_BYTES];
 #[derive(Clone, Default)]
 pub(super) struct Sector {
     pub(super) entries: Entries,
-    /// The last epoch whose records changed it, as far as the medium did not hold that when the tables were read.
+    /// The last epoch whose records changed it, except for changes that the medium already held when the tables were read.
     pub(super) last: u64,
-    /// Of its durable version.
+    /// The tag of its durable version.
     pub(super) tag: u64,
-    /// The last epoch with a record that touches it, in the medium's version or not.
+    /// The last epoch with a record that changes it, whether or not the medium's version includes it.
     touched: u64,
-    /// Epochs that changed it and are newer than that tag, in order.
+    /// The epochs that changed it and are newer than that tag, in order.
     missing: Vec<u64>,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn bytes(entries: &Entries) -> &[u8; ENTRY_BYTES] {
     entries.as_deref().unwrap_or(&BLANK)
 }
 
-/// The name of a sector: its region and its number there.
+/// The identity of a sector: its region and its number there.
 pub(super) type SectorId = (Region, usize);
 
 pub(super) struct Model {
@@ -59,18 +59,18 @@ pub(super) struct Model {
     refs: Vec<Sector>,
     fingerprints: Vec<Sector>,
     map: Vec<Sector>,
-    /// What the last epoch changed, as it was before (invariant 2), with the last epoch that had changed it.
+    /// The sectors that the last epoch changed, as they were before (invariant 2), with the last epoch that had changed them.
     pub(super) before: FxHashMap<SectorId, (Entries, u64)>,
-    /// Sectors that miss something on the medium.
+    /// The sectors that lack something on the medium.
     behind: FxHashSet<SectorId>,
-    /// By PBN: LBNs that mean it, and one for its entry.
+    /// For each PBN the number of LBNs that refer to it, plus one for its entry.
     pub(super) links: Vec<u32>,
-    /// The same before the last epoch, of those that it changed.
+    /// The links before the last epoch, of the blocks that it changed.
     pub(super) links_before: FxHashMap<u64, u32>,
 }
 
 impl Model {
-    /// The tables of a device on which nothing is undecided.
+    /// Reads the tables of a device on which nothing is undecided.
     pub fn read(volume: Rc<Volume>, disk: &SimDisk) -> Result<Self, Violation> {
         let sectors = |region| vec![Sector::default(); to_index(volume.geometry.pages(region)) * 8];
         let mut model = Self {
@@ -132,7 +132,7 @@ impl Model {
         &mut table[number]
     }
 
-    /// Counts links and entries anew. Where no garbage is possible the counts are exactly these.
+    /// Counts links and entries again. If no garbage is possible, the counts have to equal these.
     pub fn count_links(&mut self, garbage_possible: bool) -> Result<(), Violation> {
         self.links.fill(0);
         let blocks = self.links.len() as u64;
@@ -141,7 +141,7 @@ impl Model {
                 let entry = MapEntry::decode(entry.try_into().expect("an entry")).map_err(|e| violation!("format: {e}"))?;
                 if let Some(pbn) = entry.pbn() {
                     let links = self.links.get_mut(to_index(pbn.get()));
-                    *links.ok_or_else(|| violation!("format: an LBN means {pbn} of {blocks}"))? += 1;
+                    *links.ok_or_else(|| violation!("format: an LBN refers to {pbn} of {blocks}"))? += 1;
                 }
             }
         }
@@ -149,7 +149,7 @@ impl Model {
             self.links[to_index(pbn)] += u32::from(!self.name(pbn).is_none());
             let (links, refs) = (self.links(pbn), self.refs_of(pbn));
             if refs != REFS_UNKNOWN && (links > u32::from(refs) || (links < u32::from(refs) && !garbage_possible)) {
-                return Err(violation!("P3: after replay refs of PBN {pbn} are {refs}, and it has {links} links"));
+                return Err(violation!("P3: after replay refs of PBN {pbn} are {refs}, but it has {links} links"));
             }
         }
         Ok(())
@@ -174,18 +174,18 @@ impl Model {
         FingerprintEntry::decode(self.fingerprints[at].entry(i)).unwrap_or(FingerprintEntry::NONE)
     }
 
-    /// Whether the volume has these.
+    /// Returns whether the volume has these blocks.
     pub fn has(&self, lbn: Option<u64>, pbn: Option<u64>) -> bool {
         lbn.is_none_or(|lbn| lbn < self.volume.geometry.logical_blocks) && pbn.is_none_or(|pbn| pbn < self.links.len() as u64)
     }
 
-    /// Another epoch is durable: what the last one changed is old now.
+    /// Begins another durable epoch: the changes of the last one become old.
     pub fn begin_epoch(&mut self) {
         self.before.clear();
         self.links_before.clear();
     }
 
-    /// A change of an epoch that is durable. Sectors whose durable version holds it already stay as they are.
+    /// Applies a change of an epoch that is durable. Sectors whose durable version already includes it stay as they are.
     pub fn apply(&mut self, epoch: u64, change: &Change) -> Result<(), Violation> {
         match *change {
             Change::Link { lbn, to, old } => {
@@ -199,7 +199,7 @@ impl Model {
                 old.map_or(Ok(()), |old| self.count(epoch, old, -1))?;
                 to.pbn().map_or(Ok(()), |pbn| self.count(epoch, pbn.get(), 1))
             }
-            Change::Birth { pbn, name } => {
+            Change::NewEntry { pbn, name } => {
                 if let Some(name) = name {
                     self.rename(epoch, pbn, name);
                 }
@@ -222,7 +222,7 @@ impl Model {
     }
 
     fn link(&mut self, pbn: u64, by: i32) {
-        // While the tables are read, nothing has been counted yet.
+        // While the tables are being read, nothing has been counted yet.
         let links = &mut self.links[to_index(pbn)];
         self.links_before.entry(pbn).or_insert(*links);
         *links = links.saturating_add_signed(by);
@@ -239,11 +239,11 @@ impl Model {
                 sector.set(i, &[sum]);
                 Ok(())
             }
-            None => Err(violation!("L1: records of epoch {epoch} bring refs of PBN {pbn} from {refs} by {by} to no count")),
+            None => Err(violation!("L1: records of epoch {epoch} change refs of PBN {pbn} from {refs} by {by}, which gives no count")),
         }
     }
 
-    /// A sector that an epoch changes; none where its durable version holds that already.
+    /// Returns a sector that an epoch changes; none if its durable version already includes the change.
     fn touch(&mut self, id: SectorId, epoch: u64) -> Option<&mut Sector> {
         let sector = self.sector_mut(id);
         sector.touched = sector.touched.max(epoch);
@@ -261,7 +261,7 @@ impl Model {
         Some(self.sector_mut(id))
     }
 
-    /// A flush has decided a page.
+    /// Notes that a flush has decided a page.
     pub fn page_decided(&mut self, id: PageId, content: &Shared) {
         for i in 0..8 {
             let at = (id.region, to_index(id.sector(i)));
@@ -275,7 +275,8 @@ impl Model {
         }
     }
 
-    /// A sector that lacks an epoch up to `names`, of fingerprints, or up to `links`, of map and refs, on the medium; and that epoch.
+    /// Returns a sector that lacks, on the medium, an epoch up to `names` (for fingerprints) or up to `links` (for map and refs), and that
+    /// epoch.
     pub fn lacking(&self, names: u64, links: u64) -> Option<(SectorId, u64)> {
         let lacks = |&id: &SectorId| {
             let upto = if id.0 == Region::Fingerprints { names } else { links };
@@ -285,14 +286,14 @@ impl Model {
         self.behind.iter().find_map(lacks)
     }
 
-    /// Whether a record of an epoch behind these touches a page.
+    /// Returns whether a record of an epoch after these changes a page.
     pub fn is_live(&self, id: PageId, names: u64, links: u64) -> bool {
         let upto = if id.region == Region::Fingerprints { names } else { links };
         (0..8).any(|i| self.sector((id.region, to_index(id.sector(i)))).touched > upto)
     }
 }
 
-/// The sector of an entry, of which there are N in each, and its place there.
+/// Returns the sector of an entry, of which there are N in each, and its place there.
 fn at<const N: usize>(entry: u64) -> (usize, usize) {
     (to_index(entry) / N, to_index(entry) % N)
 }

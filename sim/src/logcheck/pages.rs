@@ -1,4 +1,4 @@
-//! Pages that are written, beside what the model makes of the records.
+//! Checking pages that are written against the results of the records.
 
 use super::model::{BLANK, Model, SectorId, bytes};
 use crate::content::Shared;
@@ -10,12 +10,12 @@ use onefold_engine::format::page::ENTRY_BYTES;
 use onefold_engine::format::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, PageId, REFS_UNKNOWN, Region};
 
 impl Model {
-    /// A page is written while this epoch is the last that is vouched for: each sector holds what its tag says (L7).
+    /// Checks a page that is written while this epoch is the last confirmed one: each sector holds what its tag says (L7).
     pub fn page_written(
         &mut self,
         id: PageId,
         content: &Shared,
-        vouched: u64,
+        confirmed: u64,
         garbage_possible: bool,
         disk: &SimDisk,
     ) -> Result<(), Violation> {
@@ -23,8 +23,8 @@ impl Model {
             let (entries, tag) = self.open(id, i, content)?;
             let at = (id.region, to_index(id.sector(i)));
             let what = || format!("sector {i} of {} page {}, written with tag {tag}", id.region.name(), id.index);
-            if tag > vouched {
-                return Err(violation!("L7: {} while epoch {vouched} is the last that more than its own units vouches for", what()));
+            if tag > confirmed {
+                return Err(violation!("L7: {} while epoch {confirmed} is the last that more than its own units confirms", what()));
             }
             let sector = self.sector(at);
             if tag < sector.tag {
@@ -34,7 +34,7 @@ impl Model {
             let expected = match self.before.get(&at) {
                 _ if is_newest => &sector.entries,
                 Some((before, last)) if tag >= *last => before,
-                _ => return Err(violation!("L7: {}, was changed by epoch {} since", what(), sector.last)),
+                _ => return Err(violation!("L7: {} was changed by epoch {} since", what(), sector.last)),
             };
             if entries == *bytes(expected) {
                 continue;
@@ -47,14 +47,14 @@ impl Model {
             };
             if !allowed {
                 let entry = first_difference(id.region, &entries, &expected);
-                return Err(violation!("L7: {}, differs in entry {entry} from what the records make of it", what()));
+                return Err(violation!("L7: {}, differs in entry {entry} from the result of the records", what()));
             }
             self.take_over(at, &entries, &expected, is_newest);
         }
         Ok(())
     }
 
-    /// What a page says that no record does holds from now on (invariant 2).
+    /// Takes over changes of a page that no record makes; they hold from now on (invariant 2).
     fn take_over(&mut self, at: SectorId, written: &[u8; ENTRY_BYTES], expected: &[u8; ENTRY_BYTES], is_newest: bool) {
         if is_newest {
             self.before.remove(&at);
@@ -69,16 +69,16 @@ impl Model {
         let entries = newest.chunks_exact_mut(size).zip(written.chunks_exact(size)).zip(expected.chunks_exact(size));
         for ((newest, now), then) in entries.filter(|((_, now), then)| now != then) {
             match at.0 {
-                // As much less as in the state before. What nobody has counted stays so.
+                // The newest count falls by as much as the earlier one. An unknown count stays unknown.
                 Region::Refs if newest[0] != REFS_UNKNOWN => newest[0] = newest[0].saturating_sub(then[0] - now[0]),
-                // The last epoch may have removed it.
+                // The last epoch may have removed the fingerprint.
                 Region::Fingerprints if newest == then => newest.copy_from_slice(now),
                 _ => {}
             }
         }
     }
 
-    /// Whether counts fell, and to no less than the links of the state that the page is of: a recount did that.
+    /// Returns whether counts fell, but to no less than the links of the state that the page is of: a recount did that.
     fn is_recounted(&self, sector: usize, written: &[u8; ENTRY_BYTES], expected: &[u8; ENTRY_BYTES], is_newest: bool) -> bool {
         let links = |pbn: usize| {
             let before = self.links_before.get(&(pbn as u64)).filter(|_| !is_newest);
@@ -91,7 +91,7 @@ impl Model {
         written.iter().zip(expected).enumerate().all(fits)
     }
 
-    /// Whether entries differ only where the blocks of large epochs got their names, and these are right.
+    /// Returns whether entries differ only where the blocks of large epochs got their fingerprints, and these are correct.
     fn is_named(&self, sector: usize, written: &[u8; ENTRY_BYTES], expected: &[u8; ENTRY_BYTES], disk: &SimDisk) -> bool {
         let entry = |bytes: &[u8]| FingerprintEntry::decode(bytes.try_into().expect("an entry")).ok();
         let (now, then) = (written.chunks_exact(FINGERPRINT_ENTRY_SIZE), expected.chunks_exact(FINGERPRINT_ENTRY_SIZE));
@@ -114,7 +114,7 @@ fn first_difference(region: Region, a: &[u8; ENTRY_BYTES], b: &[u8; ENTRY_BYTES]
     format!("{at} ({:?}, not {:?})", of(a), of(b))
 }
 
-/// Bytes of an entry.
+/// Returns the bytes of an entry.
 fn entry_size(region: Region) -> usize {
     match region {
         Region::Map => MAP_ENTRY_SIZE,

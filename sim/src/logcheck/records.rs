@@ -1,10 +1,11 @@
-//! What records say, block by block: written here a second time, so that the checker does not lean on the engine's own reading of them.
+//! The meaning of records, block by block: implemented a second time here, so that the checker does not rely on the engine's own
+//! interpretation.
 
 use crate::volume::short_entry;
 use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, OldRun, Record, Unit};
 use onefold_engine::units::Pbn;
 
-/// What becomes of one block, or of one LBN.
+/// A change of one block, or of one LBN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Link {
@@ -12,21 +13,21 @@ pub(super) enum Change {
         to: MapEntry,
         old: Option<u64>,
     },
-    /// A block gets its entry; none where a condensed unit says no more than that it counts.
-    Birth {
+    /// A block gets its entry; the fingerprint is none if a compacted unit says only that the entry counts.
+    NewEntry {
         pbn: u64,
         name: Option<FingerprintEntry>,
     },
-    /// The entry of a block goes.
+    /// The entry of a block is removed.
     Removed {
         pbn: u64,
     },
 }
 
-/// The changes of one record, in order.
+/// Returns the changes of one record, in order.
 pub(super) fn changes_of(record: &Record) -> Vec<Change> {
     let link = |lbn: u64, to: MapEntry, old: &Option<Pbn>| Change::Link { lbn, to, old: old.map(Pbn::get) };
-    let birth = |pbn: Pbn, name| Change::Birth { pbn: pbn.get(), name };
+    let birth = |pbn: Pbn, name| Change::NewEntry { pbn: pbn.get(), name };
     match record {
         Record::New { lbn, pbn, old, name } => {
             vec![link(lbn.get(), MapEntry::Block { pbn: *pbn, slot: 0 }, old), birth(*pbn, Some(*name))]
@@ -52,43 +53,43 @@ pub(super) fn changes_of(record: &Record) -> Vec<Change> {
             vec![birth(*pbn, Some(FingerprintEntry { kind: Kind::Carrier, value: *authenticator }))]
         }
         Record::Born { lbn, to, old } => {
-            let born = to.pbn().map(|pbn| birth(pbn, None));
-            std::iter::once(link(lbn.get(), *to, old)).chain(born).collect()
+            let new_entries = to.pbn().map(|pbn| birth(pbn, None));
+            std::iter::once(link(lbn.get(), *to, old)).chain(new_entries).collect()
         }
         Record::Closing { .. } | Record::Later { .. } => Vec::new(),
     }
 }
 
-/// A unit with slots is itself the record of its entry.
-pub(super) fn birth_of_carrier(pbn: u64, unit: &Unit) -> Option<Change> {
+/// Returns the change that a unit with slots makes: it is itself the record of its entry.
+pub(super) fn entry_of_carrier(pbn: u64, unit: &Unit) -> Option<Change> {
     let name = FingerprintEntry { kind: Kind::Carrier, value: unit.authenticator };
-    (!unit.slots.is_empty()).then_some(Change::Birth { pbn, name: Some(name) })
+    (!unit.slots.is_empty()).then_some(Change::NewEntry { pbn, name: Some(name) })
 }
 
-/// The blocks of all runs, one for each LBN.
+/// Lists the blocks of all runs, one for each LBN.
 fn each(olds: &[OldRun]) -> impl Iterator<Item = Option<Pbn>> + '_ {
     olds.iter().flat_map(|run| (0..run.blocks).map(|i| run.first.map(|first| first + i)))
 }
 
-/// What the changes of an epoch come to for map and refs, whatever the order of what is born and what goes.
+/// The total effect of an epoch's changes on map and refs, independent of the order in which entries are added and removed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Sum {
+pub(super) struct TotalEffect {
     links: Vec<(u64, MapEntry, Option<u64>)>,
-    born: Vec<u64>,
+    new_entries: Vec<u64>,
     removed: Vec<u64>,
 }
 
-impl Sum {
+impl TotalEffect {
     pub fn of<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Self {
         let mut sum = Self::default();
         for change in changes {
             match *change {
                 Change::Link { lbn, to, old } => sum.links.push((lbn, to, old)),
-                Change::Birth { pbn, .. } => sum.born.push(pbn),
+                Change::NewEntry { pbn, .. } => sum.new_entries.push(pbn),
                 Change::Removed { pbn } => sum.removed.push(pbn),
             }
         }
-        sum.born.sort_unstable();
+        sum.new_entries.sort_unstable();
         sum.removed.sort_unstable();
         sum
     }

@@ -1,9 +1,9 @@
-//! Charts of bars as SVG, for black and white: series differ by pattern, and each chart has its table beside it.
+//! Bar charts as SVG, for black and white: series differ by pattern, and each chart has its table beside it.
 
 use crate::papers::html::escape;
 use std::fmt::Write as _;
 
-/// Fills that differ without colour, from light to dark.
+/// Fills that can be distinguished without colour, from light to dark.
 const FILLS: [&str; 9] = [
     "<rect width=\"8\" height=\"8\" fill=\"#fff\"/>",
     "<rect width=\"8\" height=\"8\" fill=\"#fff\"/><path d=\"M0 2H8M0 6H8\" stroke=\"#000\" stroke-width=\"1\"/>",
@@ -21,15 +21,15 @@ const TOP: f64 = 56.0;
 const HEIGHT: f64 = 260.0;
 const BELOW: f64 = 46.0;
 const GAP: f64 = 20.0;
-/// As narrow as a chart may be: room for its legend.
+/// The smallest width of a chart: it leaves room for the legend.
 const WIDTH_MIN: f64 = 860.0;
 
-/// A bar: one part, or several on top of each other, each of a series.
+/// A bar: one part, or several on top of each other, each from a series.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Below it; may be empty.
+    /// The text below it; may be empty.
     pub label: String,
-    /// (series, value). None: there is no such figure, and the bar's place stays empty.
+    /// The series and value of each part. A part without a value has no figure, and its place stays empty.
     pub parts: Vec<(usize, Option<f64>)>,
 }
 
@@ -38,22 +38,22 @@ pub struct Bar {
 pub struct Group {
     pub label: String,
     pub bars: Vec<Bar>,
-    /// Across the group: (which of the chart's marks, value).
+    /// Lines across the group: (index of the chart's mark, value).
     pub marks: Vec<(usize, f64)>,
 }
 
 /// A chart.
 #[derive(Clone, Debug)]
 pub struct Chart<'a> {
-    /// Of its own on the page.
+    /// An identifier that is unique on the page.
     pub id: &'a str,
     pub title: String,
-    /// What is measured upwards.
+    /// The label of the vertical axis.
     pub axis: &'a str,
     pub series: &'a [&'a str],
-    /// At most two: a dashed and a dotted line.
+    /// The names of the marks, at most two: a dashed and a dotted line.
     pub marks: &'a [&'a str],
-    /// Where the axis ends; a bar that is longer is cut, and its value stands on it.
+    /// The end of the axis; a longer bar is cut off and shows its value.
     pub top: f64,
     pub bar_width: f64,
     pub groups: Vec<Group>,
@@ -70,10 +70,10 @@ impl Chart<'_> {
         TOP + HEIGHT - value.clamp(0.0, self.top) / self.top * HEIGHT
     }
 
-    /// As one SVG element.
+    /// Renders one SVG element.
     ///
     /// # Panics
-    /// When there are more series than patterns, or more marks than kinds of line.
+    /// Panics if there are more series than patterns, or more marks than kinds of line.
     #[must_use]
     pub fn svg(&self) -> String {
         assert!(self.series.len() <= FILLS.len() && self.marks.len() <= DASHES.len(), "{}", self.title);
@@ -213,17 +213,17 @@ impl Chart<'_> {
     }
 }
 
-/// Lines of marks.
+/// The dash patterns of the marks.
 const DASHES: [&str; 2] = ["7 3", "2 3"];
 
-/// About what a text takes in the page's font.
+/// Estimates the width of a text in the page's font.
 fn text_width(text: &str) -> f64 {
     #[allow(clippy::cast_precision_loss)] // a line
     let letters = text.chars().count() as f64;
     letters * 6.6
 }
 
-/// A round distance that divides the axis into four to ten.
+/// Returns a round distance that divides the axis into four to ten steps.
 fn step_of(top: f64) -> f64 {
     let power = 10f64.powf(top.log10().floor());
     [0.1, 0.2, 0.25, 0.5, 1.0].into_iter().map(|part| part * power).find(|step| top / step <= 10.0).unwrap_or(power)

@@ -1,15 +1,15 @@
-//! The results as comma-separated values: a line for each replay, of the phase that is measured.
+//! The results as comma-separated values: a line for each replay, about the phase that is measured.
 
 use crate::account::LogEpochs;
 use crate::papers::results::Results;
 use crate::replay::figures::{Figures, Latency, Space};
 use crate::replay::timed::Timed;
 
-/// Requests whose latencies have columns.
+/// The requests whose latencies have columns.
 const KINDS: [&str; 4] = ["write", "fua", "flush", "read"];
 const CLASSES: [&str; 7] = ["data", "refs", "map", "fingerprints", "written", "superblock", "log"];
 
-/// (column, value), in order.
+/// Returns the name and the value of each column, in order.
 fn columns(t: &Timed) -> Vec<(String, String)> {
     let (r, f) = (&t.report, &t.report.measured);
     let mut row = vec![
@@ -114,7 +114,7 @@ fn space(s: &Space) -> [(&'static str, String); 9] {
     ]
 }
 
-/// All of it, with a first line of names.
+/// Formats all results, with a first line of names.
 #[must_use]
 pub fn csv(results: &Results) -> String {
     let mut out = String::new();

@@ -1,4 +1,5 @@
-//! In place of section 4.5: energy is power × run time. There is no device here to measure power on; processor seconds and run time stand in.
+//! A substitute for section 4.5: energy is power × run time. There is no device here to measure power on, so processor seconds and run time
+//! are given instead.
 
 use crate::papers::html::{Table, change, number};
 use crate::papers::published::PUBLISHED;
@@ -6,7 +7,7 @@ use crate::papers::results::{Mode, Results};
 use crate::papers::workloads::of_paper;
 use crate::replay::scheme::Scheme;
 
-/// Both tables.
+/// Formats both tables.
 #[must_use]
 pub fn energy(results: &Results) -> String {
     against_published(results).html() + &processor(results).html()

@@ -1,6 +1,7 @@
-//! Measured against published: a row for every row of the tables that Onefold is to be judged by, also where nothing was measured.
+//! Measured results compared with published ones: a row for every row of the tables that Onefold is to be judged by, even if nothing was
+//! measured for it.
 //!
-//! These are the goals of the whole project. A row that is missed is said to be; it fails the command only where it is a target (`targets.rs`).
+//! These are the goals of the whole project. A row that is missed is marked so; it fails the command only if it is a target (`targets.rs`).
 
 use crate::papers::results::{Mode, Results, range};
 use crate::papers::space;
@@ -8,22 +9,22 @@ use crate::papers::workloads::{Workload, of_trace};
 use crate::replay::scheme::Scheme;
 use serde::Serialize;
 
-/// How a row stands.
+/// The result of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Verdict {
+pub enum RowResult {
     #[serde(rename = "holds")]
     Holds,
     #[serde(rename = "missed")]
     Missed,
-    /// Measured on something else than the paper's; what it says of the goal stands beside it.
+    /// Measured on something other than in the paper; the row says what the measurement means for the goal.
     #[serde(rename = "stand-in")]
     StandIn,
     #[serde(rename = "not measured")]
     NotMeasured,
 }
 
-impl Verdict {
-    /// As the page has it.
+impl RowResult {
+    /// Returns the name on the page.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,21 +47,21 @@ pub struct Row {
     pub published: &'static str,
     pub goal: &'static str,
     pub measured: String,
-    pub verdict: Verdict,
+    pub verdict: RowResult,
 }
 
-/// How far from the ideal a write ratio may be (weak, strong), and how much space may go beyond its ideal.
+/// The largest distance of a write ratio from the ideal (weak, strong), and the largest excess of space over its ideal.
 const GAPS: (f64, f64) = (0.02, 0.03);
 const SPACE_GAP: f64 = 0.01;
-/// How much longer the run time may be, weak and strong.
+/// The largest increase of the run time, weak and strong.
 const LATENCIES: (f64, f64) = (0.03, 0.10);
 const BEST: Scheme = Scheme::OrderedAnticipate;
 
 const fn not_measured(paper: &'static str, published: &'static str, goal: &'static str, why: String) -> Row {
-    Row { paper, published, goal, measured: why, verdict: Verdict::NotMeasured }
+    Row { paper, published, goal, measured: why, verdict: RowResult::NotMeasured }
 }
 
-/// All rows.
+/// Returns all rows.
 #[must_use]
 pub fn rows(results: &Results) -> Vec<Row> {
     let mut rows = order_merge_dedup(results);
@@ -72,7 +73,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
 
 fn order_merge_dedup(results: &Results) -> Vec<Row> {
     const PAPER: &str = "OrderMergeDedup (4.2 to 4.4)";
-    let of = |published, goal, (measured, verdict): (String, Verdict)| Row { paper: PAPER, published, goal, measured, verdict };
+    let of = |published, goal, (measured, verdict): (String, RowResult)| Row { paper: PAPER, published, goal, measured, verdict };
     vec![
         of(
             "weak: write ratio down by 18 to 63 % where duplication is 23 to 73 % (efficiency about 78 to 86 %); Dmdedup −33 to +7 %",
@@ -97,16 +98,16 @@ fn listed(values: &[(&Workload, f64)], show: impl Fn(f64) -> String) -> String {
     values.iter().map(|(w, v)| format!("{} {}", w.number(), show(*v))).collect::<Vec<_>>().join(", ")
 }
 
-/// (value of each workload, in the order of workloads).
+/// Returns the value of each workload, in the order of workloads.
 fn each(results: &Results, value: impl Fn(&Workload) -> Option<f64>) -> Vec<(&'static Workload, f64)> {
     results.workloads().into_iter().filter_map(|w| Some((w, value(w)?))).collect()
 }
 
-const fn nothing() -> (String, Verdict) {
-    (String::new(), Verdict::NotMeasured)
+const fn nothing() -> (String, RowResult) {
+    (String::new(), RowResult::NotMeasured)
 }
 
-fn near_ideal(results: &Results, mode: Mode, most: f64) -> (String, Verdict) {
+fn near_ideal(results: &Results, mode: Mode, most: f64) -> (String, RowResult) {
     let figures = |w: &Workload, scheme| results.figures(w, scheme, mode);
     let gaps = each(results, |w| figures(w, BEST).map(|f| f.write_ratio - f.ideal));
     let of_paper =
@@ -127,12 +128,12 @@ fn near_ideal(results: &Results, mode: Mode, most: f64) -> (String, Verdict) {
         most * 100.0,
         gaps.len()
     );
-    (measured, Verdict::of(far.is_empty()))
+    (measured, RowResult::of(far.is_empty()))
 }
 
-fn latency(results: &Results) -> (String, Verdict) {
+fn latency(results: &Results) -> (String, RowResult) {
     let longer = |mode| each(results, |w| results.time_ratio(w.trace, BEST, mode, w.device).map(|ratio| ratio - 1.0));
-    let told: Vec<String> = [(Mode::Weak, LATENCIES.0), (Mode::Strong, LATENCIES.1)]
+    let values: Vec<String> = [(Mode::Weak, LATENCIES.0), (Mode::Strong, LATENCIES.1)]
         .into_iter()
         .map(|(mode, most)| {
             let far: Vec<_> = longer(mode).into_iter().filter(|&(_, l)| l > most).collect();
@@ -144,11 +145,11 @@ fn latency(results: &Results) -> (String, Verdict) {
     if longer(Mode::Weak).is_empty() {
         nothing()
     } else {
-        (format!("virtual run time on the model of the paper's device; {}", told.join("; ")), Verdict::StandIn)
+        (format!("virtual run time on the model of the paper's device; {}", values.join("; ")), RowResult::StandIn)
     }
 }
 
-fn saved(results: &Results) -> (String, Verdict) {
+fn saved(results: &Results) -> (String, RowResult) {
     let space = |w: &Workload| results.of(w.trace, BEST, Mode::Weak, w.device).map(|t| t.report.space);
     let gaps = each(results, |w| space(w).and_then(|s| Some(s.ratio? - space::ideal(&s)?)));
     let Some((least, most)) = range(results.workloads().into_iter().filter(|w| w.paper.is_some()).filter_map(|w| space(w)?.ratio)) else {
@@ -165,7 +166,7 @@ fn saved(results: &Results) -> (String, Verdict) {
         (1.0 - most) * 100.0,
         (1.0 - least) * 100.0
     );
-    (measured, Verdict::of(far.is_empty()))
+    (measured, RowResult::of(far.is_empty()))
 }
 
 fn smart_dedup(results: &Results) -> Vec<Row> {
@@ -178,7 +179,7 @@ fn smart_dedup(results: &Results) -> Vec<Row> {
                 "units, 16_fio_dup0 (fio, not the paper's): {:.2} % of all units are metadata, wanted at most 1 %; throughput is not measured here: ./dev bench ratio-unique",
                 share * 100.0
             ),
-            Verdict::StandIn,
+            RowResult::StandIn,
         ),
         None => nothing(),
     };
@@ -227,12 +228,12 @@ fn others() -> Vec<Row> {
             "APP-Dedupe",
             "45.2 % fewer writes, 41.5 % fewer flash GCs, ≤ 2.5 % memory, sequential read −30 %",
             "the same; sequential read within 5 %",
-            "neither partitions by application nor a flash model are built; its traces are not to be had".to_owned(),
+            "neither partitions by application nor a flash model are built; its traces are not available".to_owned(),
         ),
     ]
 }
 
-/// The incumbents, measured apart, by hand: their counts are the bar.
+/// Returns the rows of existing products, measured separately, by hand: their counts are the bar.
 fn rivals() -> Vec<Row> {
     const VDO: &str = "dm-vdo (measured apart)";
     const WHY: &str = "not a replay: such jobs are counted by ./dev bench random-unique, random-flushes, half-duplicates and sequential";

@@ -7,24 +7,24 @@ use crate::papers::workloads::{MODELS, Workload};
 use crate::replay::figures::Figures;
 use crate::replay::scheme::Scheme;
 
-/// What an axis of write ratios ends at: Dmdedup, strong, is cut there, and all others fit.
+/// The end of an axis of write ratios: Dmdedup, strong, is cut off there, and all others fit.
 const RATIO_TOP: f64 = 2.0;
 const TIME_TOP: f64 = 2.0;
 
-/// The names of schemes as series of a chart.
+/// Returns the names of schemes as series of a chart.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     Scheme::ALL.map(Scheme::name).to_vec()
 }
 
-/// The workloads of the paper, and all others: a chart each.
+/// Divides the workloads into those of the paper and all others, with a chart for each half.
 #[must_use]
 pub fn halves(results: &Results) -> [(&'static str, &'static str, Vec<&'static Workload>); 2] {
     let (paper, others) = results.workloads().into_iter().partition(|w| w.paper.is_some());
     [("paper", "the paper's workloads", paper), ("others", "the other traces", others)]
 }
 
-/// A chart in a figure.
+/// Formats a chart in a figure.
 #[must_use]
 pub fn figure(chart: &Chart) -> String {
     format!("<figure>\n<figcaption>{}</figcaption>\n{}</figure>\n", escape(&chart.title), chart.svg())
@@ -47,7 +47,7 @@ fn grouped(
     workloads.iter().map(group).collect()
 }
 
-/// Figure 2 (A) or 3 (A), with its tables.
+/// Formats figure 2 (A) or 3 (A), with its tables.
 #[must_use]
 pub fn write_ratios(results: &Results, name: &str, mode: Mode) -> String {
     let mut out = String::new();
@@ -94,7 +94,7 @@ fn ratio_table(results: &Results, mode: Mode) -> Table {
     table
 }
 
-/// Under strong persistence the device decides how many writes meet in one epoch.
+/// Formats the write ratios by device model: under strong persistence the device decides how many writes share one epoch.
 fn by_model(results: &Results) -> Table {
     let schemes = [Scheme::OrderedOnly, Scheme::Ordered, Scheme::OrderedAnticipate];
     let mut heads = vec!["workload".to_owned()];
@@ -102,7 +102,7 @@ fn by_model(results: &Results) -> Table {
         heads.extend(schemes.map(|s| format!("{}, {model}", s.name())));
     }
     let mut table =
-        Table::new("Write ratio, strong, 32 outstanding, by device model: the slower the device, the more writes meet in one epoch", heads);
+        Table::new("Write ratio, strong, 32 outstanding, by device model: the slower the device, the more writes share one epoch", heads);
     for w in results.workloads() {
         let mut row = vec![w.short()];
         for model in MODELS {
@@ -113,7 +113,7 @@ fn by_model(results: &Results) -> Table {
     table
 }
 
-/// Figure 2 (B) or 3 (B), with its tables.
+/// Formats figure 2 (B) or 3 (B), with its tables.
 #[must_use]
 pub fn run_times(results: &Results, name: &str, mode: Mode) -> String {
     let mut out = String::new();
@@ -150,7 +150,7 @@ fn time_table(results: &Results, mode: Mode) -> Table {
     table
 }
 
-/// What the client waited for, and how long.
+/// Formats the latencies of the client's requests.
 fn latency_table(results: &Results, mode: Mode) -> Table {
     let shown = [Scheme::None, Scheme::Shadow, Scheme::Ordered, Scheme::OrderedAnticipate];
     let kinds = ["write", "flush", "fua"];
@@ -158,7 +158,7 @@ fn latency_table(results: &Results, mode: Mode) -> Table {
     for kind in kinds {
         heads.extend(shown.map(|s| format!("{kind}, {}", s.name())));
     }
-    let mut table = Table::new(format!("Milliseconds from sending to answer, {}: mean / 99 of 100", mode.name()), heads);
+    let mut table = Table::new(format!("Milliseconds from request to answer, {}: mean / 99th percentile", mode.name()), heads);
     for w in results.workloads() {
         let mut row = vec![w.short(), w.device.to_owned()];
         for kind in kinds {

@@ -1,8 +1,8 @@
-//! Pieces of the page: text, tables, the whole. No script, no style sheet and no image from anywhere else.
+//! Parts of the page: text, tables, the frame. The page uses no script, style sheet or image from anywhere else.
 
 use std::fmt::Write as _;
 
-/// Text as HTML and SVG take it.
+/// Escapes text for HTML and SVG.
 #[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -17,23 +17,23 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table without rows.
+    /// Makes a table without rows.
     #[must_use]
     pub fn new(caption: impl Into<String>, heads: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { caption: caption.into(), heads: heads.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// One more row.
+    /// Adds a row.
     ///
     /// # Panics
-    /// When it has not as many cells as there are heads.
+    /// Panics if it does not have as many cells as there are heads.
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
         let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
         assert_eq!(cells.len(), self.heads.len(), "{}: a cell for each head", self.caption);
         self.rows.push(cells);
     }
 
-    /// As HTML. Cells that are figures are set flush right.
+    /// Formats the table as HTML. Cells that are figures are right-aligned.
     #[must_use]
     pub fn html(&self) -> String {
         let mut out = format!("<div class=\"wide\"><table>\n<caption>{}</caption>\n<thead><tr>", escape(&self.caption));
@@ -58,25 +58,25 @@ fn is_figure(cell: &str) -> bool {
     cell.len() <= 14 && cell.starts_with(|c: char| c.is_ascii_digit() || "+-–−".contains(c))
 }
 
-/// A value with so many decimals, or a dash.
+/// Formats a value with this number of decimals, or a dash.
 #[must_use]
 pub fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |v| format!("{v:.decimals$}"))
 }
 
-/// A share in percent, or a dash.
+/// Formats a share in percent, or a dash.
 #[must_use]
 pub fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), |v| format!("{:.1} %", v * 100.0))
 }
 
-/// A change in percent with its sign, or a dash.
+/// Formats a change in percent with its sign, or a dash.
 #[must_use]
 pub fn change(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), |v| format!("{:+.1} %", v * 100.0))
 }
 
-/// The page around a body.
+/// Wraps a body into the page.
 #[must_use]
 pub fn page(title: &str, body: &str) -> String {
     format!(

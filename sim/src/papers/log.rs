@@ -1,4 +1,5 @@
-//! What the log's flushes and units may be, by the size of its epochs; and how far they may lie above the bound (issue 6, "Done when" 2 and 3).
+//! The limits of the log's flushes and units by the size of its epochs, and of their distance from the bound (issue 6, "Done when" 2 and
+//! 3).
 
 use crate::account::LogEpochs;
 use crate::papers::results::{Mode, Results};
@@ -7,39 +8,39 @@ use crate::papers::workloads::{MODELS, of_trace};
 use crate::replay::figures::Figures;
 use crate::replay::scheme::Scheme;
 
-/// Device flushes: for each epoch of up to 64 new blocks, and for each larger one.
+/// The largest number of device flushes for each epoch of up to 64 new blocks, and for each larger one.
 const FLUSHES_MAX: (f64, f64) = (1.05, 2.0);
-/// Metadata beside the unit that an epoch may have, in shares of the client's units.
+/// The largest share of the client's units that metadata may take beside the units of epochs.
 const METADATA_MAX: f64 = 0.01;
-/// How far `packed` may lie above the bound where the trace has true sizes.
+/// The largest excess of `packed` over the bound if the trace has true sizes.
 const ABOVE_BOUND: f64 = 0.03;
-/// As the targets are judged.
+/// The modes that the targets are judged in.
 pub const MODES: [Mode; 2] = [Mode::Weak, Mode::Strong];
 
 /// A replay of a scheme with a log.
-pub struct Run<'a> {
+pub struct LogReplay<'a> {
     pub trace: String,
     pub scheme: Scheme,
     pub figures: &'a Figures,
     pub epochs: LogEpochs,
 }
 
-/// A count as a float.
+/// Converts a count to a float.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
 pub const fn float(n: u64) -> f64 {
     n as f64
 }
 
-impl Run<'_> {
-    /// Device flushes that the epochs allow for.
+impl LogReplay<'_> {
+    /// Returns the number of device flushes that the epochs allow for.
     #[must_use]
     pub fn flushes_max(&self) -> f64 {
         let (small, large) = self.epochs.small_and_large();
         float(small) * FLUSHES_MAX.0 + float(large) * FLUSHES_MAX.1
     }
 
-    /// Units of metadata that the epochs and the client's units allow for; none: nothing is said of this scheme.
+    /// Returns the units of metadata that the epochs and the client's units allow for; none if this scheme has no such target.
     #[must_use]
     pub fn metadata_max(&self) -> Option<f64> {
         let (small, large) = self.epochs.small_and_large();
@@ -51,25 +52,25 @@ impl Run<'_> {
         Some(float(epochs) + METADATA_MAX * float(self.figures.client_units))
     }
 
-    /// Trace and scheme.
+    /// Returns the trace and the scheme.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}, {}", self.trace, self.scheme.name())
     }
 }
 
-/// All that were replayed on a model, in the order of the traces.
+/// Lists all replays on a model, in the order of the traces.
 #[must_use]
-pub fn runs<'a>(results: &'a Results, mode: Mode, model: &str) -> Vec<Run<'a>> {
+pub fn runs<'a>(results: &'a Results, mode: Mode, model: &str) -> Vec<LogReplay<'a>> {
     let of = |trace: &str, scheme| {
         let figures = &results.of(trace, scheme, mode, model)?.report.measured;
-        Some(Run { trace: trace.to_owned(), scheme, figures, epochs: figures.log_epochs? })
+        Some(LogReplay { trace: trace.to_owned(), scheme, figures, epochs: figures.log_epochs? })
     };
     let traces = results.traces();
     traces.iter().flat_map(|trace| Scheme::LOGS.into_iter().filter_map(move |scheme| of(trace, scheme))).collect()
 }
 
-/// What is measured against what is allowed, of the run that comes closest to it or goes furthest beyond; and all that go beyond.
+/// Compares measured values with allowed ones: reports the run that is closest to its limit or exceeds it most, and all that exceed it.
 fn judge_all(name: String, target: String, runs: &[(String, f64, f64)]) -> Option<Target> {
     let share = |&(_, measured, allowed): &(String, f64, f64)| measured / allowed.max(1.0);
     let worst = runs.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
@@ -83,15 +84,15 @@ fn judge_all(name: String, target: String, runs: &[(String, f64, f64)]) -> Optio
     } else {
         format!("{} of {}: {}", beyond.len(), runs.len(), beyond.join("; "))
     };
-    Some(Target { name, value: share(worst), unit: "of what is allowed", target, holds: beyond.is_empty(), because })
+    Some(Target { name, value: share(worst), unit: "of the allowed amount", target, holds: beyond.is_empty(), because })
 }
 
-/// The targets of the log.
+/// Returns the targets of the log.
 #[must_use]
 pub fn targets(results: &Results) -> Vec<Target> {
     let mut targets = Vec::new();
     for mode in MODES {
-        let runs: Vec<Run> = runs(results, mode, COUNTED_ON).into_iter().filter(|run| of_trace(&run.trace).is_some()).collect();
+        let runs: Vec<LogReplay> = runs(results, mode, COUNTED_ON).into_iter().filter(|run| of_trace(&run.trace).is_some()).collect();
         let flushes: Vec<_> = runs.iter().map(|run| (run.name(), float(run.figures.device_flushes), run.flushes_max())).collect();
         let wanted = format!("<= 1: {} for each epoch of up to 64 new blocks, {} for larger ones", FLUSHES_MAX.0, FLUSHES_MAX.1);
         targets.extend(judge_all(format!("log-flushes-{}", mode.id()), wanted, &flushes));
@@ -114,7 +115,7 @@ pub fn targets(results: &Results) -> Vec<Target> {
             targets.extend(judge_all(format!("log-metadata-{}-{}", scheme.name(), mode.id()), wanted, &metadata));
         }
     }
-    // Under strong persistence the device decides how many writes meet in one epoch.
+    // Under strong persistence the device decides how many writes share one epoch.
     let judged = [(Mode::Weak, &MODELS[..1]), (Mode::Strong, &MODELS[..])];
     for (mode, model) in judged.iter().flat_map(|(mode, models)| models.iter().map(|model| (*mode, *model))) {
         let recorded = runs(results, mode, model).into_iter().filter(|run| of_trace(&run.trace).is_none());
@@ -123,8 +124,8 @@ pub fn targets(results: &Results) -> Vec<Target> {
     targets
 }
 
-/// Of a trace with true sizes.
-fn near_bound(run: &Run, mode: Mode, model: &str) -> Target {
+/// Judges the distance of `packed` from the bound for a trace with true sizes.
+fn near_bound(run: &LogReplay, mode: Mode, model: &str) -> Target {
     let f = run.figures;
     let most = f.bound + ABOVE_BOUND;
     let e = run.epochs;
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_run_that_goes_furthest_beyond_is_told_with_all_that_do() {
+    fn the_run_that_exceeds_most_is_reported_with_all_that_exceed() {
         let run = |name: &str, measured, allowed| (name.to_owned(), measured, allowed);
         let some = [run("a", 90.0, 100.0), run("b", 21.0, 20.0), run("c", 150.0, 100.0)];
         let target = judge_all("t".to_owned(), "<= 1".to_owned(), &some).expect("there are runs");

@@ -1,6 +1,6 @@
-//! The page of the log: where its units and flushes went, by the size of its epochs.
+//! The page of the log: the units and flushes by the size of its epochs.
 
-use crate::account::Sent;
+use crate::account::SentUnits;
 use crate::papers::html::{Table, number};
 use crate::papers::log::{MODES, float, runs};
 use crate::papers::results::{Mode, Results};
@@ -8,7 +8,7 @@ use crate::papers::targets::COUNTED_ON;
 use crate::papers::workloads::{MODELS, of_trace};
 use crate::replay::scheme::Scheme;
 
-/// Write ratios of `carried`, weak, by arithmetic over the same traces (issue 6).
+/// Write ratios of `carried`, weak, computed from the same traces (issue 6).
 const ARITHMETIC: [(&str, f64); 8] = [
     ("03_apt_upgrade_release", 0.818),
     ("04_browse_firefox", 0.580),
@@ -20,7 +20,7 @@ const ARITHMETIC: [(&str, f64); 8] = [
     ("15_build", 0.720),
 ];
 
-/// The page's tables.
+/// Formats the page's tables.
 #[must_use]
 pub fn tables(results: &Results) -> String {
     let mut out = ratios(results).html() + &recorded(results).html();
@@ -53,7 +53,7 @@ fn ratios(results: &Results) -> Table {
     table
 }
 
-/// Traces that were recorded here, on every model.
+/// Formats the traces that were recorded here, on every model.
 fn recorded(results: &Results) -> Table {
     let schemes = [Scheme::Ordered, Scheme::Log, Scheme::Carried, Scheme::Packed];
     let mut heads = vec!["trace, persistence, model", "ideal", "bound"];
@@ -107,19 +107,19 @@ fn judged(results: &Results, mode: Mode) -> Table {
     table
 }
 
-/// Kinds of epoch, in the order of [`crate::account::LogEpochs::all`].
-const KINDS: [&str; 4] = ["up to 64 new blocks, one could ride", "up to 64, none could", "more than 64", "of no client"];
+/// The kinds of epoch, in the order of [`crate::account::LogEpochs::all`].
+const KINDS: [&str; 4] = ["up to 64 new blocks, some in slots", "up to 64, none in slots", "more than 64", "without a client's write"];
 
 fn by_size(results: &Results, mode: Mode) -> Table {
     let heads =
         ["trace, scheme, epochs", "epochs", "new blocks", "in slots", "plain units", "carriers", "packs", "device flushes", "an epoch"];
-    let caption = format!("Where units and flushes went, by the size of the log's epochs, {}, on the model \"instant\"", mode.name());
+    let caption = format!("Units and flushes by the size of the log's epochs, {}, on the model \"instant\"", mode.name());
     let mut table = Table::new(caption, heads);
     for run in runs(results, mode, COUNTED_ON) {
         let (e, f) = (run.epochs, run.figures);
         for (kind, sent) in KINDS.iter().zip(e.all()).filter(|(_, sent)| sent.epochs > 0) {
             let (packs, packed) = if sent == e.large { (e.packs, e.packed_blocks) } else { (0, 0) };
-            let Sent { epochs, new_blocks, riders, plain, carriers, flushes } = sent;
+            let SentUnits { epochs, new_blocks, riders, plain, carriers, flushes } = sent;
             let each = number(Some(float(flushes) / float(epochs)), 3);
             let counts = [epochs, new_blocks, riders + packed, plain, carriers, packs, flushes].map(|n| n.to_string());
             table.row([format!("{}: {kind}", run.name())].into_iter().chain(counts).chain([each]));
@@ -129,7 +129,7 @@ fn by_size(results: &Results, mode: Mode) -> Table {
         let pages = f.metadata_units_all.saturating_sub(e.plain());
         let dash = "–".to_owned();
         table.row([
-            format!("{}: checkpoints and all else: {pages} units of metadata", run.name()),
+            format!("{}: checkpoints and everything else: {pages} units of metadata", run.name()),
             dash.clone(),
             dash.clone(),
             dash.clone(),

@@ -1,9 +1,9 @@
-//! Which replays there are, and how they are run.
+//! The list of replays, and their execution.
 //!
-//! 1. Every scheme, weak and strong with 32 outstanding, on every model; strong with 1 outstanding on the model of the workload's figures.
-//!    Of traces that were recorded here: those that the log is held against, on every model.
-//! 2. The longest begin first, so that at the end no thread waits for another for long.
-//! 3. What comes out stands in the order of the matrix, whoever ran it when.
+//! 1. Every scheme is replayed, weak and strong with 32 outstanding, on every model; strong with 1 outstanding on the model of the
+//!    workload's figures. Traces that were recorded here are replayed on every model, with the schemes that the log is compared with.
+//! 2. The longest replays begin first, so that at the end no thread waits long for another.
+//! 3. The results are in the order of the matrix, whatever the order of execution.
 
 use crate::papers::results::{Failure, Mode};
 use crate::papers::workloads::{MODELS, of_trace};
@@ -15,21 +15,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// What a trace that was recorded here is taken to have: only the order of jobs depends on it.
+/// The assumed size of a trace that was recorded here: only the order of jobs depends on it.
 const RECORDED_UNITS: u64 = 100_000;
-/// How often something is said of the progress.
+/// The interval between reports of progress.
 const TELL: Duration = Duration::from_secs(30);
 
 /// One replay.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct ReplayJob {
     pub trace: PathBuf,
     pub plan: Plan,
-    /// How long it takes compared with others.
+    /// The estimated duration compared with other replays.
     cost: u64,
 }
 
-impl Job {
+impl ReplayJob {
     fn name(&self) -> String {
         let strong = if self.plan.persistence == Mode::Weak.persistence() {
             "weak".to_owned()
@@ -40,11 +40,11 @@ impl Job {
     }
 }
 
-/// All replays of each trace.
+/// Lists all replays of each trace.
 ///
 /// # Errors
-/// When a model has no such name.
-pub fn jobs(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
+/// Fails if a model has no such name.
+pub fn jobs(traces: &[PathBuf]) -> Result<Vec<ReplayJob>, String> {
     let mut jobs = Vec::new();
     for trace in traces {
         let units = units_of(trace);
@@ -55,7 +55,7 @@ pub fn jobs(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
                 for scheme in Scheme::ALL {
                     let plan =
                         Plan { scheme, persistence: mode.persistence(), outstanding_max: mode.outstanding(), model, ..Plan::default() };
-                    jobs.push(Job { trace: trace.clone(), plan, cost: units * weight(scheme, mode) });
+                    jobs.push(ReplayJob { trace: trace.clone(), plan, cost: units * weight(scheme, mode) });
                 }
             }
         }
@@ -63,11 +63,11 @@ pub fn jobs(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
     Ok(jobs)
 }
 
-/// The replays of each trace that was recorded here.
+/// Lists the replays of each trace that was recorded here.
 ///
 /// # Errors
-/// When a model has no such name.
-pub fn jobs_of_recorded(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
+/// Fails if a model has no such name.
+pub fn jobs_of_recorded(traces: &[PathBuf]) -> Result<Vec<ReplayJob>, String> {
     let mut jobs = Vec::new();
     for trace in traces {
         for model in MODELS {
@@ -76,7 +76,7 @@ pub fn jobs_of_recorded(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
                 for scheme in [Scheme::None, Scheme::Ordered].into_iter().chain(Scheme::LOGS) {
                     let plan =
                         Plan { scheme, persistence: mode.persistence(), outstanding_max: mode.outstanding(), model, ..Plan::default() };
-                    jobs.push(Job { trace: trace.clone(), plan, cost: RECORDED_UNITS * weight(scheme, mode) });
+                    jobs.push(ReplayJob { trace: trace.clone(), plan, cost: RECORDED_UNITS * weight(scheme, mode) });
                 }
             }
         }
@@ -84,7 +84,7 @@ pub fn jobs_of_recorded(traces: &[PathBuf]) -> Result<Vec<Job>, String> {
     Ok(jobs)
 }
 
-/// Microseconds that a unit takes, roughly: only the order of jobs depends on it.
+/// Returns the approximate microseconds a unit: only the order of jobs depends on it.
 const fn weight(scheme: Scheme, mode: Mode) -> u64 {
     match (scheme, mode) {
         (Scheme::None, _) => 1,
@@ -94,23 +94,23 @@ const fn weight(scheme: Scheme, mode: Mode) -> u64 {
     }
 }
 
-/// Units of a trace, from what its recorder says beside it; else its bytes, which only the order of jobs depends on.
+/// Returns the units of a trace from the file that its recorder left beside it, or its bytes: only the order of jobs depends on it.
 fn units_of(trace: &Path) -> u64 {
     let beside = trace.with_file_name(format!("{}.json", name_of(trace)));
     let facts = std::fs::read_to_string(beside).ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
-    let told = facts.and_then(|facts| facts["total_written_4k"].as_u64());
-    told.unwrap_or_else(|| trace.metadata().map_or(0, |m| m.len()))
+    let values = facts.and_then(|facts| facts["total_written_4k"].as_u64());
+    values.unwrap_or_else(|| trace.metadata().map_or(0, |m| m.len()))
 }
 
-/// Runs them on so many threads.
+/// Runs the jobs on this number of threads.
 #[must_use]
-pub fn run(jobs: &[Job], threads: usize) -> (Vec<Timed>, Vec<Failure>) {
+pub fn run(jobs: &[ReplayJob], threads: usize) -> (Vec<Timed>, Vec<Failure>) {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(jobs[at].cost));
     let todo = Mutex::new(order.into_iter());
     let done: Mutex<Vec<Option<Result<Timed, Failure>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
     let progress =
-        Mutex::new(Progress { began: Instant::now(), told: Instant::now(), done: 0, cost: 0, all: jobs.iter().map(|j| j.cost).sum() });
+        Mutex::new(Progress { began: Instant::now(), values: Instant::now(), done: 0, cost: 0, all: jobs.iter().map(|j| j.cost).sum() });
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -137,18 +137,18 @@ pub fn run(jobs: &[Job], threads: usize) -> (Vec<Timed>, Vec<Failure>) {
 
 struct Progress {
     began: Instant,
-    told: Instant,
+    values: Instant,
     done: usize,
     cost: u64,
     all: u64,
 }
 
 impl Progress {
-    fn finished(&mut self, job: &Job, jobs: usize) {
+    fn finished(&mut self, job: &ReplayJob, jobs: usize) {
         self.done += 1;
         self.cost += job.cost;
-        if self.told.elapsed() >= TELL {
-            self.told = Instant::now();
+        if self.values.elapsed() >= TELL {
+            self.values = Instant::now();
             let percent = self.cost * 100 / self.all.max(1);
             let minutes = self.began.elapsed().as_secs_f64() / 60.0;
             eprintln!(
@@ -165,9 +165,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_replay_stands_there_once() {
+    fn each_replay_is_listed_once() {
         let jobs = jobs(&[PathBuf::from("a.tsv"), PathBuf::from("b.tsv")]).expect("the models exist");
-        let mut names: Vec<String> = jobs.iter().map(Job::name).collect();
+        let mut names: Vec<String> = jobs.iter().map(ReplayJob::name).collect();
         assert_eq!(names.len(), 2 * 9 * (3 + 3 + 1));
         names.sort();
         names.dedup();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_that_fails_is_told_and_the_others_go_on() {
+    fn a_failed_replay_is_reported_and_the_others_continue() {
         let missing = jobs(&[PathBuf::from("no/such/trace.tsv")]).expect("the models exist");
         let (runs, failures) = run(&missing[..3], 2);
         assert!(runs.is_empty());

@@ -1,4 +1,4 @@
-//! What the metadata costs, by class: per client unit and per epoch; and the trees of `shadow`, page by page.
+//! The cost of metadata, by class: per client unit and per epoch; and the trees of `shadow`, page by page.
 
 use crate::papers::chart::{Bar, Chart, Group};
 use crate::papers::figures::{figure, halves};
@@ -20,7 +20,7 @@ const SCHEMES: [(Scheme, &str); 8] = [
     (Scheme::Packed, "P"),
 ];
 
-/// Charts and tables of one mode.
+/// Formats the charts and tables of one mode.
 #[must_use]
 pub fn metadata(results: &Results, mode: Mode, top: f64) -> String {
     let mut out = String::new();
@@ -71,7 +71,7 @@ fn table(results: &Results, mode: Mode) -> Table {
     table
 }
 
-/// Facts of `shadow` and how they are headed.
+/// The facts of `shadow`, and their headings.
 const FACTS: [(&str, &str); 6] = [
     ("height: tree lbn", "height, LBN tree"),
     ("height: tree fingerprints", "height, fingerprint tree"),
@@ -80,7 +80,7 @@ const FACTS: [(&str, &str); 6] = [
     ("commits", "commits"),
     ("dirty pages of the largest commit", "dirty pages, most"),
 ];
-/// Its pages, by what they belong to.
+/// The pages of `shadow`, by the structure that they belong to.
 const PAGES: [(&str, &str); 7] = [
     ("pages written: tree lbn", "LBN tree"),
     ("pages written: tree fingerprints", "fingerprint tree"),
@@ -91,7 +91,7 @@ const PAGES: [(&str, &str); 7] = [
     ("pages written: superblock", "superblock"),
 ];
 
-/// The trees of `shadow`, from opening to close.
+/// Formats the trees of `shadow`, from opening to close.
 #[must_use]
 pub fn trees(results: &Results, mode: Mode) -> String {
     let mut heads = vec!["workload".to_owned()];

@@ -3,9 +3,9 @@
 //!
 //! 1. Every trace is replayed on every scheme, weak and strong (32 writes outstanding, and 1), on three device models (`matrix.rs`):
 //!    nothing is left out because it looks bad, and a replay that fails is a missed target.
-//! 2. Every figure is from a replay of this run. What was published stands in one file (`published.rs`), with its section.
-//! 3. Counts and virtual times do not depend on the machine. Processor seconds do, and stand apart.
-//! 4. One set of results, three renderings: a page for people, CSV and JSON for programs.
+//! 2. Every figure is from a replay of this run. Published values are in one file (`published.rs`), with their sections.
+//! 3. Counts and virtual times do not depend on the machine. Processor seconds do, and are given separately.
+//! 4. One set of results has three renderings: a page for people, CSV and JSON for programs.
 
 pub mod chart;
 pub mod csv;

@@ -1,4 +1,4 @@
-//! The page: one file, for people, that needs nothing else.
+//! The page: one self-contained file for people.
 
 use crate::papers::evaluation::{Row, rows};
 use crate::papers::html::{Table, escape, page as whole};
@@ -8,7 +8,7 @@ use crate::papers::workloads::WORKLOADS;
 use crate::papers::{energy, figures, log_tables, metadata, published, space, statements};
 use std::fmt::Write as _;
 
-/// Where the axis of metadata charts ends.
+/// The end of the axis of metadata charts.
 const METADATA_TOP: (f64, f64) = (1.0, 2.0);
 
 struct Page {
@@ -28,7 +28,7 @@ impl Page {
     }
 }
 
-/// The whole page.
+/// Formats the whole page.
 #[must_use]
 pub fn page(results: &Results, targets: &[Target]) -> String {
     let mut page = Page { contents: String::new(), body: String::new() };
@@ -64,10 +64,10 @@ pub fn page(results: &Results, targets: &[Target]) -> String {
         &figures::run_times(results, "Figure 3 (B)", Mode::Strong),
     );
     page.section("space", "Section 4.4: space", SPACE, &space::space(results));
-    page.section("energy", "In place of section 4.5: processor seconds and run time", ENERGY, &energy::energy(results));
+    page.section("energy", "Instead of section 4.5: processor seconds and run time", ENERGY, &energy::energy(results));
     let charts = metadata::metadata(results, Mode::Weak, METADATA_TOP.0) + &metadata::metadata(results, Mode::Strong, METADATA_TOP.1);
-    page.section("metadata", "What metadata costs", METADATA, &charts);
-    page.section("log", "The log: where units and flushes went", LOG, &log_tables::tables(results));
+    page.section("metadata", "The cost of metadata", METADATA, &charts);
+    page.section("log", "The log: units and flushes", LOG, &log_tables::tables(results));
     let trees = metadata::trees(results, Mode::Weak) + &metadata::trees(results, Mode::Strong);
     page.section("shadow", "The trees of shadow", SHADOW, &trees);
     page.section("reading", "How to read this", "", &(READING.to_owned() + &workloads().html()));
@@ -162,7 +162,7 @@ const READING: &str = "<dl>\n\
 <dt>unit</dt><dd>one aligned 4 KiB of the device. A write that touches any byte of it counts 1, each time.</dd>\n\
 <dt>write ratio</dt><dd>units written to the device, data and every kind of metadata, ÷ units the client wrote. No deduplication is 1.</dd>\n\
 <dt>ideal</dt><dd>1 − duplication (live), zeros included: what deduplication with free metadata would write.</dd>\n\
-<dt>bound</dt><dd>what a block device could do at best: the new blocks of each epoch as the client cuts them, and at least 1 unit an epoch. \
+<dt>bound</dt><dd>what a block device could do at best: the new blocks of each epoch as the client power_loss them, and at least 1 unit an epoch. \
 Where a trace does not say how well blocks compress, \
 blocks of journals and metadata are taken to come to half, and all others count whole.</dd>\n\
 <dt>efficiency</dt><dd>(1 − write ratio) ÷ duplication (live, zeros included). Lazy reclaim finds duplicates of what nothing maps to any more, and can pass 100 %.</dd>\n\

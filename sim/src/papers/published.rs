@@ -1,4 +1,5 @@
-//! What OrderMergeDedup publishes in numbers (Chen and Shen, FAST '16). Its figures 2 and 3 are pictures; of them there is what the text says.
+//! The published numbers of OrderMergeDedup (Chen and Shen, FAST '16). Its figures 2 and 3 are pictures, of which only the numbers in the
+//! text are given.
 
 /// A workload of the paper.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +9,8 @@ pub struct Published {
     pub duplication_percent: f64,
     /// Section 4.4: megabytes used without and with deduplication, and percent saved.
     pub space: (f64, f64, f64),
-    /// Section 4.5: watts without and with deduplication, what the run time and the energy change by, in percent. None: on the server.
+    /// Section 4.5: watts without and with deduplication, and the changes of run time and energy, in percent; none for workloads on the
+    /// server.
     pub energy: Option<(f64, f64, f64, f64)>,
 }
 
@@ -26,9 +28,9 @@ pub const PUBLISHED: [Published; 6] = [
     Published { name: "YCSB", duplication_percent: 24.0, space: (800.6, 618.5, 23.0), energy: None },
 ];
 
-/// Write ratios of Dmdedup, weak (section 4.2: 33 % less to 7 % more).
+/// The write ratios of Dmdedup, weak (section 4.2: 33 % less to 7 % more).
 pub const SHADOW_WEAK: (f64, f64) = (0.67, 1.07);
-/// And strong (section 4.3).
+/// The write ratios of Dmdedup, strong (section 4.3).
 pub const SHADOW_STRONG: (f64, f64) = (5.0, 12.0);
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::papers::evaluation::rows;
 use crate::papers::matrix::{jobs, jobs_of_recorded, run};
-use crate::papers::results::{Made, Results};
+use crate::papers::results::{Results, RunFacts};
 use crate::papers::targets::{Target, judge};
 use crate::papers::workloads::{WORKLOADS, of_trace};
 use crate::papers::{csv, page};
@@ -12,51 +12,51 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Of `results.json`. Fields may be added under one version; none changes its meaning.
+/// The version of `results.json`. Fields may be added within a version; none changes its meaning.
 const VERSION: u32 = 1;
 
-/// What is replayed, and where the report goes.
+/// The replays of a report, and its place.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub out: PathBuf,
-    /// Where the traces lie.
+    /// The folder of the traces.
     pub traces: PathBuf,
-    /// Where folders lie that were recorded here; there may be none.
+    /// The folder that contains the folders of traces that were recorded here, if there are any.
     pub recorded: PathBuf,
-    /// Names of traces; none: all.
+    /// The names of the traces to replay; empty for all.
     pub only: Vec<String>,
-    /// None: all.
+    /// The schemes to replay; empty for all.
     pub schemes: Vec<Scheme>,
     pub threads: usize,
 }
 
-/// Replays, writes the report, and judges it by these write ratios.
+/// Replays the traces, writes the report, and judges it by these write ratios.
 ///
 /// # Errors
-/// When a trace has no such name, or the report cannot be written. A replay that fails is a missed target.
+/// Fails if a trace has no such name, or the report cannot be written. A replay that fails is a missed target.
 pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Target>, String> {
     let recorded = recorded(&options.recorded);
     let known =
         || WORKLOADS.iter().map(|w| w.trace.to_owned()).chain(recorded.iter().map(|path| name_of(path))).collect::<Vec<_>>().join(", ");
     let is_known = |name: &str| of_trace(name).is_some() || recorded.iter().any(|path| name_of(path) == name);
     if let Some(unknown) = options.only.iter().find(|name| !is_known(name)) {
-        return Err(format!("no recorded trace is called {unknown}; there are {}", known()));
+        return Err(format!("no recorded trace is called {unknown}; the known traces are {}", known()));
     }
     let is_wanted = |trace: &str| options.only.is_empty() || options.only.iter().any(|name| name == trace);
     let recorded: Vec<PathBuf> = recorded.iter().filter(|path| is_wanted(&name_of(path))).cloned().collect();
     let wanted = WORKLOADS.iter().filter(|w| is_wanted(w.trace));
     let traces: Vec<PathBuf> = wanted.map(|w| options.traces.join(format!("{}.tsv.zst", w.trace))).collect();
     if let Some(missing) = traces.iter().find(|path| !path.is_file()) {
-        return Err(format!("{} is not there; --traces says where the recorded traces lie", missing.display()));
+        return Err(format!("{} does not exist; give the folder of the recorded traces by --traces", missing.display()));
     }
-    // Before an hour's work, not after it.
+    // Fail before an hour's work rather than after it.
     std::fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
     let began = Instant::now();
     let mut jobs = jobs(&traces)?;
     jobs.extend(jobs_of_recorded(&recorded)?);
     jobs.retain(|job| options.schemes.is_empty() || options.schemes.contains(&job.plan.scheme));
     let (runs, failures) = run(&jobs, options.threads);
-    let made = Made {
+    let made = RunFacts {
         threads: options.threads,
         wall_seconds: began.elapsed().as_secs_f64(),
         cpu_seconds: runs.iter().map(|t| t.cpu_seconds).sum(),
@@ -80,7 +80,7 @@ pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Tar
     Ok(targets)
 }
 
-/// The folders there, in the order of their names.
+/// Lists the folders there, in the order of their names.
 fn recorded(folder: &Path) -> Vec<PathBuf> {
     let found = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_folder = |path: &PathBuf| path.is_dir() && !name_of(path).is_empty();
@@ -94,7 +94,7 @@ fn write(out: &Path, name: &str, text: &str) -> Result<(), String> {
     std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// From `/proc/self/status`.
+/// Reads the peak memory from `/proc/self/status`.
 fn peak_resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! All replays of a run, and how to find one.
+//! All replays of a run, with look-ups.
 
 use crate::papers::workloads::{WORKLOADS, Workload};
 use crate::replay::figures::Figures;
@@ -7,21 +7,21 @@ use crate::replay::timed::Timed;
 use onefold_engine::settings::Persistence;
 use serde::Serialize;
 
-/// When writes are acknowledged, and how many may wait for that.
+/// The moment when writes are acknowledged, and the number that may wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Weak,
-    /// Strong, and 32 wait.
+    /// Strong persistence, with up to 32 writes waiting.
     Strong,
-    /// Strong, and each waits alone.
+    /// Strong persistence, with one write waiting at a time.
     Alone,
 }
 
 impl Mode {
-    /// All of them, in the order of reports.
+    /// All modes, in the order of reports.
     pub const ALL: [Self; 3] = [Self::Weak, Self::Strong, Self::Alone];
 
-    /// As replay takes it.
+    /// Returns the persistence for the replay.
     #[must_use]
     pub const fn persistence(self) -> Persistence {
         match self {
@@ -30,7 +30,7 @@ impl Mode {
         }
     }
 
-    /// Changes that may wait for their answers.
+    /// Returns the number of changes that may wait for their answers.
     #[must_use]
     pub const fn outstanding(self) -> usize {
         match self {
@@ -39,7 +39,7 @@ impl Mode {
         }
     }
 
-    /// In words.
+    /// Returns the name for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl Mode {
         }
     }
 
-    /// For the ids of a page.
+    /// Returns the name for identifiers of a page.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl Mode {
     }
 }
 
-/// A replay that did not come to its end.
+/// A replay that failed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Failure {
     pub replay: String,
@@ -76,23 +76,23 @@ pub struct Failure {
 pub struct Results {
     pub runs: Vec<Timed>,
     pub failures: Vec<Failure>,
-    pub made: Made,
+    pub made: RunFacts,
 }
 
-/// What it took.
+/// The conditions and costs of a run.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Made {
+pub struct RunFacts {
     pub threads: usize,
     pub wall_seconds: f64,
     pub cpu_seconds: f64,
-    /// The most that the process held at once. None: the system does not tell.
+    /// The largest memory of the process; none if the system does not report it.
     pub peak_resident_bytes: Option<u64>,
-    /// All traces of the set were replayed, on all schemes.
+    /// Whether all traces of the set were replayed, on all schemes.
     pub complete: bool,
 }
 
 impl Results {
-    /// The replay of a trace.
+    /// Returns the replay of a trace.
     #[must_use]
     pub fn of(&self, trace: &str, scheme: Scheme, mode: Mode, model: &str) -> Option<&Timed> {
         let is_it = |t: &&Timed| {
@@ -102,20 +102,20 @@ impl Results {
         self.runs.iter().find(is_it)
     }
 
-    /// What was measured of a workload, on its own device model.
+    /// Returns the figures of a workload, on its own device model.
     #[must_use]
     pub fn figures(&self, workload: &Workload, scheme: Scheme, mode: Mode) -> Option<&Figures> {
         self.of(workload.trace, scheme, mode, workload.device).map(|t| &t.report.measured)
     }
 
-    /// Run time in virtual time, against no deduplication on the same device.
+    /// Returns the virtual run time divided by that of no deduplication on the same device.
     #[must_use]
     pub fn time_ratio(&self, trace: &str, scheme: Scheme, mode: Mode, model: &str) -> Option<f64> {
         let seconds = |scheme| self.of(trace, scheme, mode, model).map(|t| t.report.measured.virtual_seconds);
         seconds(scheme).zip(seconds(Scheme::None)).filter(|&(_, none)| none > 0.0).map(|(with, none)| with / none)
     }
 
-    /// The traces that were replayed, in the order of the run.
+    /// Lists the traces that were replayed, in the order of the run.
     #[must_use]
     pub fn traces(&self) -> Vec<String> {
         let mut traces: Vec<String> = Vec::new();
@@ -127,14 +127,14 @@ impl Results {
         traces
     }
 
-    /// The workloads that were replayed.
+    /// Lists the workloads that were replayed.
     #[must_use]
     pub fn workloads(&self) -> Vec<&'static Workload> {
         WORKLOADS.iter().filter(|w| self.runs.iter().any(|t| t.report.trace == w.trace)).collect()
     }
 }
 
-/// The least and the greatest.
+/// Returns the smallest and the largest value.
 #[must_use]
 pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |range, value| match range {

@@ -1,4 +1,4 @@
-//! Section 4.4: the space that is used.
+//! Section 4.4: the used space.
 
 use crate::papers::html::{Table, number, percent};
 use crate::papers::published::PUBLISHED;
@@ -7,14 +7,14 @@ use crate::papers::workloads::of_paper;
 use crate::replay::figures::Space;
 use crate::replay::scheme::Scheme;
 
-/// What deduplication with free metadata would need, of the blocks that the client holds.
+/// Returns the share of the client's blocks that deduplication with free metadata would need.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
 pub fn ideal(s: &Space) -> Option<f64> {
     (s.client_blocks > 0).then(|| s.client_contents as f64 / s.client_blocks as f64)
 }
 
-/// Both tables.
+/// Formats both tables.
 #[must_use]
 pub fn space(results: &Results) -> String {
     against_published(results).html() + &all(results).html()

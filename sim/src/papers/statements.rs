@@ -1,4 +1,4 @@
-//! What sections 4.2 and 4.3 say in numbers, and the same from this run.
+//! The numeric statements of sections 4.2 and 4.3, and the same values from this run.
 
 use crate::papers::html::{Table, change, number};
 use crate::papers::results::{Mode, Results};
@@ -7,10 +7,10 @@ use crate::replay::scheme::Scheme;
 
 const NAMES: [&str; 6] = ["Update", "Install", "BBench", "Vehicle", "Hadoop", "YCSB"];
 
-/// A value of each of the paper's workloads that was replayed.
+/// Lists a value of each of the paper's workloads that was replayed.
 fn each(value: impl Fn(&str) -> Option<String>) -> String {
-    let told: Vec<String> = NAMES.iter().filter_map(|name| Some(format!("{name} {}", value(name)?))).collect();
-    if told.is_empty() { "not replayed".to_owned() } else { told.join(", ") }
+    let values: Vec<String> = NAMES.iter().filter_map(|name| Some(format!("{name} {}", value(name)?))).collect();
+    if values.is_empty() { "not replayed".to_owned() } else { values.join(", ") }
 }
 
 fn ratio(results: &Results, name: &str, scheme: Scheme, mode: Mode) -> Option<f64> {
@@ -21,7 +21,7 @@ fn writes(results: &Results, scheme: Scheme, mode: Mode) -> String {
     each(|name| Some(change(Some(ratio(results, name, scheme, mode)? - 1.0))))
 }
 
-/// What an option saves beyond another, in shares of the original writes.
+/// Lists the additional savings of one option over another, in shares of the original writes.
 fn beyond(results: &Results, less: Scheme, more: Scheme, mode: Mode) -> String {
     each(|name| Some(change(Some(ratio(results, name, less, mode)? - ratio(results, name, more, mode)?))))
 }
@@ -33,7 +33,7 @@ fn times(results: &Results, scheme: Scheme, mode: Mode) -> String {
     })
 }
 
-/// (section, what is published, what was measured).
+/// Returns the section, the published statement and the measured values.
 #[must_use]
 pub fn statements(results: &Results) -> Vec<(&'static str, &'static str, String)> {
     use Mode::{Strong, Weak};
@@ -64,7 +64,7 @@ pub fn statements(results: &Results) -> Vec<(&'static str, &'static str, String)
     ]
 }
 
-/// As a table.
+/// Formats the statements as a table.
 #[must_use]
 pub fn table(results: &Results) -> Table {
     let caption =

@@ -1,4 +1,4 @@
-//! The targets of the report. One that is missed makes the command fail.
+//! The targets of the report. A missed target makes the command fail.
 
 use crate::papers::log;
 use crate::papers::published::{SHADOW_STRONG, SHADOW_WEAK};
@@ -9,7 +9,7 @@ use crate::replay::scheme::Scheme;
 use serde::Serialize;
 use std::fmt;
 
-/// Write ratios of `ordered`, weak, phase `run`: arithmetic over the same traces with eager reclaim (issue 5).
+/// Write ratios of `ordered`, weak, phase `run`: computed from the same traces with eager reclaim (issue 5).
 pub const WRITE_RATIOS: [(&str, f64); 10] = [
     ("01_apt_update", 0.867),
     ("03_apt_upgrade_release", 0.936),
@@ -22,14 +22,14 @@ pub const WRITE_RATIOS: [(&str, f64); 10] = [
     ("13_pkg_trees", 0.680),
     ("15_build", 0.729),
 ];
-/// How far a write ratio may lie above its target.
+/// The largest factor by which a write ratio may exceed its target.
 pub const ABOVE: f64 = 1.03;
-/// A whole run on two cores.
+/// The largest duration of a whole run on two cores.
 const MINUTES_MAX: f64 = 40.0;
-/// Counts are taken where the device takes no time: only the client's own think times are in them.
+/// The device model that counts are taken on: the device takes no time, so that only the client's own think times matter.
 pub const COUNTED_ON: &str = "instant";
 
-/// A target, judged.
+/// A target and its judgement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Target {
     pub name: String,
@@ -90,7 +90,7 @@ fn shadow(results: &Results, workload: &Workload, name: &str, mode: Mode, (least
     })
 }
 
-/// What a write ratio is made of, in words.
+/// Describes the parts of a write ratio.
 fn counts(f: &Figures) -> String {
     let class = |name: &str| f.device_units.get(name).copied().unwrap_or(0);
     let epochs = f.epochs_all.unwrap_or(0);

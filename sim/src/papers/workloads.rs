@@ -1,17 +1,17 @@
-//! The recorded traces, and which workload of the paper each stands for.
+//! The recorded traces, and the workload of the paper that each one represents.
 
 /// A recorded trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Its file, without the ending.
+    /// The name of its file, without the ending.
     pub trace: &'static str,
-    /// What ran, in a word.
+    /// A word for the program that ran.
     pub label: &'static str,
     /// The device model for the figures: that of the machine on which the paper ran such a workload (section 4.1).
     pub device: &'static str,
-    /// The workload of the paper that it stands for.
+    /// The workload of the paper that it represents.
     pub paper: Option<&'static str>,
-    /// How it differs from that.
+    /// The difference between the two.
     pub stand_in: &'static str,
 }
 
@@ -26,14 +26,14 @@ const fn other(trace: &'static str, label: &'static str, device: &'static str) -
 /// The models that every trace is replayed on: one that takes no time, and the paper's two.
 pub const MODELS: [&str; 3] = ["instant", "tablet", "850pro"];
 
-/// All of `data/traces`, those that stand for a workload of the paper first, in its order.
+/// All traces of `data/traces`, beginning with those that represent a workload of the paper, in its order.
 pub const WORKLOADS: [Workload; 21] = [
     like("01_apt_update", "update", "tablet", "Update", "another release, other packages"),
     like("02_apt_install", "install", "tablet", "Install", "another release: 9 % duplicates where the paper has 30 %"),
     like("04_browse_firefox", "browse", "tablet", "BBench", "local pages in a headless browser, no BBench: 43 % duplicates, not 73 %"),
-    like("05_vehicle", "vehicle", "tablet", "Vehicle", "free traffic video in place of Caltrans's"),
+    like("05_vehicle", "vehicle", "tablet", "Vehicle", "free traffic video instead of Caltrans's"),
     like("06_hadoop_grep", "hadoop", "850pro", "Hadoop", "the documentation of another kernel"),
-    like("08_ycsb_wiredtiger", "ycsb", "850pro", "YCSB", "WiredTiger itself in place of a MongoDB server"),
+    like("08_ycsb_wiredtiger", "ycsb", "850pro", "YCSB", "WiredTiger itself instead of a MongoDB server"),
     other("03_apt_upgrade_release", "upgrade", "tablet"),
     other("05b_vehicle_orig", "vehicle-b", "tablet"),
     other("07_ycsb_mongo", "ycsb-mongo", "850pro"),
@@ -52,26 +52,26 @@ pub const WORKLOADS: [Workload; 21] = [
 ];
 
 impl Workload {
-    /// How the trace's name begins: enough to find it.
+    /// Returns the beginning of the trace's name, which identifies it.
     #[must_use]
     pub fn number(&self) -> &'static str {
         self.trace.split('_').next().unwrap_or(self.trace)
     }
 
-    /// Number and label.
+    /// Returns the number and the label.
     #[must_use]
     pub fn short(&self) -> String {
         format!("{} {}", self.number(), self.label)
     }
 }
 
-/// The trace that stands for a workload of the paper.
+/// Returns the trace that represents a workload of the paper.
 #[must_use]
 pub fn of_paper(name: &str) -> Option<&'static Workload> {
     WORKLOADS.iter().find(|w| w.paper == Some(name))
 }
 
-/// The workload with this trace.
+/// Returns the workload with this trace.
 #[must_use]
 pub fn of_trace(trace: &str) -> Option<&'static Workload> {
     WORKLOADS.iter().find(|w| w.trace == trace)

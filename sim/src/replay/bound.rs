@@ -1,47 +1,47 @@
-//! The bound (`evaluation.md`): what a block device could do at best.
+//! The bound (`evaluation.md`): the best that a block device could do.
 //!
-//! 1. Epochs are as the client cuts them: at each flush and FUA write, under strong persistence after a group of so many writes, and 1 s of the
-//!    trace's time after their first change. One that changes nothing is none; any other costs at least 1 unit.
-//! 2. Of an epoch, the blocks whose content was never written before count. Those with a known size are packed, first fit, in windows.
+//! 1. Epochs end as the client demands: at each flush and FUA write, under strong persistence after a group of `group_max` writes, and 1 s
+//!    of the trace's time after their first change. An epoch without a change does not count; any other costs at least 1 unit.
+//! 2. The blocks of an epoch whose content was never written before count. Those of a known size are packed, by first fit, in windows.
 
-/// Blocks that are packed together.
+/// The number of blocks that are packed together.
 const WINDOW: usize = 64;
-/// Of a packed block: what it has room for, what a slot costs besides its content, and how many there are.
+/// The room of a packed block, the overhead of a slot beside its content, and the number of slots.
 const ROOM_BYTES: u32 = 4096 - 160;
 const SLOT_BYTES: u32 = 30;
 const SLOTS: u32 = 15;
-/// What is larger takes a block of its own.
+/// The largest size that is packed; a larger one takes a block of its own.
 const PACKED_BYTES_MAX: u16 = 3500;
 const PERIOD_NS: u64 = 1_000_000_000;
 
-/// The account of it.
+/// The account of the bound.
 #[derive(Debug, Default)]
 pub struct Bound {
-    /// Writes of a group under strong persistence.
+    /// The number of writes of a group under strong persistence.
     group_max: Option<usize>,
     units: u64,
     epochs: u64,
     first_ns: Option<u64>,
     group: usize,
-    /// Of the open epoch: blocks that are not packed, and sizes of those that are.
+    /// The blocks of the open epoch that are not packed, and the sizes of those that are.
     whole: u64,
     sizes: Vec<u16>,
 }
 
 impl Bound {
-    /// Nothing was written.
+    /// Begins an account without writes.
     #[must_use]
     pub fn new(group_max: Option<usize>) -> Self {
         Self { group_max, ..Self::default() }
     }
 
-    /// Units, and epochs, up to now. The open epoch is cut.
+    /// Returns the units and epochs up to now, and ends the open epoch.
     pub fn total(&mut self) -> (u64, u64) {
         self.cut();
         (self.units, self.epochs)
     }
 
-    /// A request that changes something begins.
+    /// Notes a request that changes something.
     pub fn request(&mut self, at_ns: u64) {
         let late = self.first_ns.is_some_and(|first| at_ns >= first + PERIOD_NS);
         if late || self.group_max.is_some_and(|most| self.group >= most) {
@@ -50,12 +50,12 @@ impl Bound {
         self.group += 1;
     }
 
-    /// A block changes.
+    /// Notes a changed block.
     pub fn changed(&mut self, at_ns: u64) {
         self.first_ns.get_or_insert(at_ns);
     }
 
-    /// A block brings new content, which the codec of slots brings to so many bytes.
+    /// Notes a block with new content, which the slot codec compresses to this size.
     pub fn new_block(&mut self, compressed: Option<u16>) {
         match compressed {
             Some(bytes) if bytes <= PACKED_BYTES_MAX => self.sizes.push(bytes),
@@ -63,7 +63,7 @@ impl Bound {
         }
     }
 
-    /// The epoch ends.
+    /// Ends the epoch.
     pub fn cut(&mut self) {
         let packed: u64 = self.sizes.chunks(WINDOW).map(first_fit).sum();
         let units = self.whole + packed;
@@ -78,7 +78,7 @@ impl Bound {
     }
 }
 
-/// Blocks that these contents fill.
+/// Returns the number of blocks that these contents fill.
 fn first_fit(sizes: &[u16]) -> u64 {
     let mut blocks: Vec<(u32, u32)> = Vec::new();
     for &size in sizes {
@@ -110,7 +110,7 @@ mod tests {
         b.cut();
         b.cut();
         assert_eq!(b.total(), (3, 2));
-        // A second after its first change an epoch ends by itself.
+        // An epoch ends by itself a second after its first change.
         write(&mut b, PERIOD_NS, &[None]);
         write(&mut b, 2 * PERIOD_NS - 1, &[]);
         write(&mut b, 2 * PERIOD_NS, &[]);
@@ -120,10 +120,10 @@ mod tests {
     #[test]
     fn what_compresses_shares_blocks() {
         let mut b = Bound::new(None);
-        // Two of 1,900 fit 3,936 with their slots; a third does not; 64 goes into the first hole; 3,520 stands alone.
+        // Two blocks of 1,900 fit 3,936 with their slots; a third does not; 64 goes into the first hole; 3,520 has a block of its own.
         write(&mut b, 0, &[Some(1900), Some(1900), Some(1900), Some(64), Some(3520)]);
         assert_eq!(b.total(), (3, 1));
-        // Slots run out before the room does.
+        // The slots are used up before the room is.
         write(&mut b, 0, &[Some(64); 16]);
         assert_eq!(b.total(), (5, 2));
         // Nothing is packed across windows.

@@ -1,6 +1,6 @@
 //! The figures of `evaluation.md`, from counts of one stretch of a replay.
 
-use crate::account::{Account, Epochs, Filled, LogEpochs};
+use crate::account::{Account, BlockUsage, Epochs, LogEpochs};
 use crate::counts::device::Tally;
 use crate::replay::truth::Seen;
 use onefold_engine::interface::Class;
@@ -11,24 +11,24 @@ use std::collections::BTreeMap;
 /// A figure for each class of device operations.
 pub type ByClass<T> = BTreeMap<&'static str, T>;
 
-/// What the client sent, and when.
+/// Counts of the client's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Client {
+pub struct ClientCounts {
     pub writes: u64,
     pub flushes: u64,
     pub fua: u64,
     pub reads: u64,
     pub discards: u64,
-    /// Flushes that came when all that had been changed was flushed, and what the device was asked to flush until their answer.
+    /// The flushes for which nothing had changed since the previous one, and the device flushes until their answer.
     pub idle_flushes: u64,
     pub idle_device_flushes: u64,
 }
 
-/// All accounts at one moment; times without idling.
+/// All accounts at one moment; times exclude idling.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     pub at_ns: u64,
-    pub client: Client,
+    pub client: ClientCounts,
     pub seen: Seen,
     pub bound: (u64, u64),
     pub device: Tally,
@@ -36,7 +36,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Leaves out what was only read, and its time, between two earlier moments.
+    /// Leaves out the reads between two earlier moments, and their time.
     pub fn leave_out_reads(&mut self, from: &Self, to: &Self) {
         let of = to.device.since(&from.device).read;
         self.device.read.iter_mut().zip(of).for_each(|(all, part)| *all = all.since(part));
@@ -50,7 +50,7 @@ impl Accounts {
 pub struct Duplication {
     #[serde(flatten)]
     pub shares: onefold_trace::info::Duplication,
-    /// What the scheme found, zeros included; none: it keeps no account.
+    /// The share of duplicates that the scheme found, zeros included; none if it does not count them.
     pub found: Option<f64>,
 }
 
@@ -64,17 +64,17 @@ pub struct Figures {
     pub client_fua: u64,
     pub client_reads: u64,
     pub client_discards: u64,
-    /// None: the scheme tells nothing of its epochs.
+    /// The epochs; none if the scheme does not count them.
     pub epochs: Option<Epochs>,
     pub epochs_all: Option<u64>,
-    /// None: the scheme keeps no log.
+    /// The epochs of the log; none if the scheme has no log.
     pub log_epochs: Option<LogEpochs>,
     /// Client flushes with nothing to commit, and device flushes for them.
     pub idle_flushes: u64,
     pub idle_device_flushes: u64,
     pub device_units: ByClass<u64>,
     pub device_units_all: u64,
-    /// All but content; a unit with slots is content.
+    /// All units except those of content; a unit with slots is content.
     pub metadata_units_all: u64,
     pub device_read_units: u64,
     pub device_flushes: u64,
@@ -84,27 +84,27 @@ pub struct Figures {
     pub bound: f64,
     pub bound_epochs: u64,
     pub write_ratio: f64,
-    /// None: there are no duplicates.
+    /// The efficiency; none if there are no duplicates.
     pub efficiency: Option<f64>,
     pub metadata_per_unit: ByClass<f64>,
     pub metadata_per_epoch: Option<ByClass<f64>>,
     pub flush_ratio: Option<f64>,
-    /// By "write", "read", "flush", "fua", "discard".
+    /// Latencies by "write", "read", "flush", "fua", "discard".
     pub latency_us: BTreeMap<&'static str, Latency>,
 }
 
-/// How the volume is filled.
+/// The use of the volume's space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Space {
     pub client_blocks: u64,
     pub client_contents: u64,
-    /// Blocks that LBNs map to, one or more each. None: the scheme cannot tell.
+    /// Blocks that one or more LBNs map to; none if the scheme does not know.
     pub linked: Option<u64>,
     pub unique: Option<u64>,
     pub shared: Option<u64>,
     pub kept: Option<u64>,
     pub free: Option<u64>,
-    /// 4 KiB of metadata that were ever written, and blocks that a log keeps for itself.
+    /// Units of metadata that were ever written, and blocks that a log uses for itself.
     pub metadata: u64,
     /// (linked + metadata) ÷ the client's blocks.
     pub ratio: Option<f64>,
@@ -136,7 +136,7 @@ fn metadata<T>(of: impl Fn(Class) -> T) -> ByClass<T> {
 }
 
 impl Figures {
-    /// Of the stretch between two moments.
+    /// Computes the figures between two moments.
     #[must_use]
     pub fn between(then: &Accounts, now: &Accounts, latency_us: BTreeMap<&'static str, Latency>) -> Self {
         let device = now.device.since(&then.device);
@@ -188,20 +188,20 @@ impl Figures {
 }
 
 impl Space {
-    /// Of what the client holds, what the scheme says, and the metadata on the device.
+    /// Combines what the client holds, the scheme's account, and the metadata on the device.
     #[must_use]
-    pub fn of((client_blocks, client_contents): (u64, u64), filled: Option<Filled>, metadata: u64) -> Self {
-        let metadata = metadata + filled.map_or(0, |f| f.log);
+    pub fn of((client_blocks, client_contents): (u64, u64), usage: Option<BlockUsage>, metadata: u64) -> Self {
+        let metadata = metadata + usage.map_or(0, |f| f.log);
         Self {
             client_blocks,
             client_contents,
-            linked: filled.map(|f| f.linked),
-            unique: filled.and_then(|f| Some(f.linked - f.shared?)),
-            shared: filled.and_then(|f| f.shared),
-            kept: filled.map(|f| f.kept),
-            free: filled.and_then(|f| f.free),
+            linked: usage.map(|f| f.linked),
+            unique: usage.and_then(|f| Some(f.linked - f.shared?)),
+            shared: usage.and_then(|f| f.shared),
+            kept: usage.map(|f| f.kept),
+            free: usage.and_then(|f| f.free),
             metadata,
-            ratio: filled.map(|f| ratio(f.linked + metadata, client_blocks)),
+            ratio: usage.map(|f| ratio(f.linked + metadata, client_blocks)),
         }
     }
 }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_the_least_latency_that_so_many_do_not_exceed() {
+    fn a_percentile_is_the_least_latency_that_its_share_does_not_exceed() {
         let l = Latency::of((1..=1000).rev().map(|us| us * 1000).collect());
         assert_eq!((l.p50, l.p90, l.p99, l.p999, l.max), (500.0, 900.0, 990.0, 999.0, 1000.0));
         assert_eq!((l.count, l.mean), (1000, 500.5));

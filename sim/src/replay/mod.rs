@@ -1,8 +1,8 @@
 //! Replay of a trace in virtual time: the real engine, or a baseline, on a counting device (`onefold-lab replay`).
 //!
-//! 1. Nothing is taken from the machine's word: units and flushes are counted where they reach the device, and the machine's ledger must
-//!    agree to the unit.
-//! 2. Replay keeps dependencies (`trace/src/replay/rule.rs`), and think times as recorded.
+//! 1. The counts do not rely on the machine: units and flushes are counted where they reach the device, and the machine's ledger must agree
+//!    to the unit.
+//! 2. Replay keeps dependencies (`trace/src/replay/rule.rs`) and the recorded think times.
 //! 3. The same trace on the same scheme gives the same report, whatever the machine's speed.
 
 pub mod bound;

@@ -1,9 +1,9 @@
-//! The phases of a trace: what is counted where each begins, and the figures of the one that is measured.
+//! The phases of a trace: the accounts at the beginning of each, and the figures of the measured one.
 
 use crate::replay::figures::{Accounts, Figures, Latency, Space};
 use std::collections::BTreeMap;
 
-/// The phase that is measured.
+/// The name of the phase that is measured.
 const MEASURED: &str = "run";
 
 /// Latencies in nanoseconds, by kind of request.
@@ -13,22 +13,22 @@ pub type Latencies = BTreeMap<&'static str, Vec<u64>>;
 pub struct Phases {
     name: String,
     began: Accounts,
-    /// Of phases that are over.
+    /// The latencies of the phases that have ended.
     latencies: Latencies,
-    /// Name, figures, and how the volume was filled at the end.
+    /// The name and the figures of the measured phase, and the use of space at its end.
     pub measured: Option<(String, Figures, Space)>,
-    /// How the volume was filled where the last phase ended.
+    /// The use of space at the end of the last phase.
     pub space: Space,
 }
 
 impl Phases {
-    /// Before the first mark, nothing has a name.
+    /// Begins with a phase without a name, which lasts until the first mark.
     #[must_use]
     pub fn new(began: Accounts) -> Self {
         Self { name: String::new(), began, latencies: BTreeMap::new(), measured: None, space: Space::default() }
     }
 
-    /// A phase ends with these accounts and its latencies, and the next begins.
+    /// Ends a phase with these accounts and its latencies, and begins the next one.
     pub fn begins(&mut self, name: String, accounts: Accounts, latencies: Latencies, space: Space) {
         self.space = space;
         if self.name == MEASURED {
@@ -41,7 +41,7 @@ impl Phases {
         (self.name, self.began) = (name, accounts);
     }
 
-    /// The latencies of all phases.
+    /// Returns the latencies of all phases.
     #[must_use]
     pub fn all_latencies(&mut self) -> BTreeMap<&'static str, Latency> {
         std::mem::take(&mut self.latencies).into_iter().map(|(kind, ns)| (kind, Latency::of(ns))).collect()

@@ -1,4 +1,4 @@
-//! What a read brought, held against what it should bring.
+//! Comparison of a read's result with what it should return.
 
 use onefold_engine::interface::Segment;
 use onefold_engine::units::{SECTOR_BYTES, SECTOR_SIZE};
@@ -6,13 +6,13 @@ use onefold_engine::units::{SECTOR_BYTES, SECTOR_SIZE};
 /// Compares the segments of a read with the words of its sectors.
 ///
 /// # Errors
-/// With the first sector that differs, or how many are missing.
+/// Returns the first sector that differs, or the number of missing sectors.
 pub fn compare_read(expected: &[u64], segments: &[Segment]) -> Result<(), String> {
     let mut sectors = expected.iter().enumerate();
     let mut next = |found: u64| match sectors.next() {
         Some((_, &word)) if word == found => Ok(()),
-        Some((at, word)) => Err(format!("sector {at} of a read holds {found:016x} in place of {word:016x}")),
-        None => Err("a read brought too much".to_owned()),
+        Some((at, word)) => Err(format!("sector {at} of a read holds {found:016x} instead of {word:016x}")),
+        None => Err("a read returned too much".to_owned()),
     };
     for segment in segments {
         match segment {
@@ -25,6 +25,6 @@ pub fn compare_read(expected: &[u64], segments: &[Segment]) -> Result<(), String
     }
     match sectors.next() {
         None => Ok(()),
-        Some((at, _)) => Err(format!("a read brought {at} sectors in place of {}", expected.len())),
+        Some((at, _)) => Err(format!("a read returned {at} sectors instead of {}", expected.len())),
     }
 }

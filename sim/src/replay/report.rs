@@ -1,29 +1,29 @@
-//! What a replay found: one struct, two renderings.
+//! The report of a replay: one struct, two renderings.
 
-use crate::account::Sent;
+use crate::account::SentUnits;
 use crate::replay::figures::{ByClass, Figures, Latency, Space};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A replay of one trace on one scheme.
+/// The report of a replay of one trace on one scheme.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     pub trace: String,
     pub scheme: &'static str,
     pub persistence: &'static str,
-    /// Changes that may wait for their answers; none: as many as memory takes.
+    /// The number of changes that may wait for their answers; none for as many as memory allows.
     pub outstanding: Option<usize>,
     pub device_model: &'static str,
-    /// The phase that is measured; "whole" where the trace has no phase `run`.
+    /// The phase that is measured, or "whole" if the trace has no phase `run`.
     pub phase: String,
     #[serde(flatten)]
     pub measured: Figures,
-    /// How the volume is filled at the end of the measured phase.
+    /// The use of the volume's space at the end of the measured phase.
     pub space: Space,
-    /// From the opening of the volume to its clean close, with every phase.
+    /// The figures from the opening of the volume to its clean close, with every phase.
     pub whole: Figures,
-    /// Whatever else the scheme tells of itself, from opening to close.
+    /// Any other counts of the scheme, from opening to close.
     pub facts: BTreeMap<&'static str, u64>,
 }
 
@@ -67,19 +67,19 @@ fn figures(f: &mut fmt::Formatter<'_>, x: &Figures) -> fmt::Result {
             e.memory,
             e.close
         )?,
-        None => writeln!(f, "  epochs: the scheme does not tell")?,
+        None => writeln!(f, "  epochs: unknown, the scheme does not count them")?,
     }
     if let Some(e) = x.log_epochs {
-        let small = |sent: &Sent| {
+        let small = |sent: &SentUnits| {
             format!(
-                "{} ({} new blocks, {} riding, {} plain units, {} carriers, {} flushes)",
+                "{} ({} new blocks, {} in slots, {} plain units, {} carriers, {} flushes)",
                 sent.epochs, sent.new_blocks, sent.riders, sent.plain, sent.carriers, sent.flushes
             )
         };
-        writeln!(f, "  of up to 64 new blocks where one could ride: {}; where none could: {}", small(&e.riding), small(&e.bare))?;
+        writeln!(f, "  of up to 64 new blocks, some in slots: {}; none in slots: {}", small(&e.riding), small(&e.bare))?;
         writeln!(
             f,
-            "  larger: {}, {} blocks in {} packs; of no client: {}",
+            "  larger: {}, {} blocks in {} packs; without a client's write: {}",
             small(&e.large),
             e.packed_blocks,
             e.packs,

@@ -1,22 +1,22 @@
-//! The replay itself: a client that sends a trace's requests, and the accounts of what came of them.
+//! The replay itself: a client that sends a trace's requests, and the accounts of the results.
 //!
-//! 1. The next request is sent after the recorded think time since the last was sent, and not before the rule and memory allow it.
-//! 2. Where a phase begins, everything is answered, and the client idles until what was delayed has been written: so each phase bears its own
-//!    cost. The last phase too.
-//! 3. Blocks come to the sizes that the trace tells; where it tells none, to [`ASSUMED_BYTES`] or to no less than they have.
-//! 4. Every read is compared with what the client wrote; where that is asked for, every block in the end.
+//! 1. The next request is sent after the recorded think time since the last one, and not before the rule and memory allow it.
+//! 2. Before a phase begins, and after the last one, everything is answered, and the client idles until delayed work has been written, so
+//!    that each phase bears its own cost.
+//! 3. Blocks compress to the sizes that the trace gives; if it gives none, to [`ASSUMED_BYTES`] or not at all.
+//! 4. Every read is compared with what the client wrote; on request, every block is read and compared at the end.
 
 use crate::counts::names::{SECTORS, digest_of, name_of_words, write_words};
 use crate::counts::pool::Pool;
 use crate::counts::rig::Rig;
 use crate::replay::asks::{Ask, Asks, Next};
 use crate::replay::bound::Bound;
-use crate::replay::figures::{Accounts, Client, Figures, Space};
+use crate::replay::figures::{Accounts, ClientCounts, Figures, Space};
 use crate::replay::phases::{Latencies, Phases};
 use crate::replay::reads::compare_read;
 use crate::replay::report::Report;
 use crate::replay::rule::Rule;
-use crate::replay::scheme::{Ready, Scheme, ready};
+use crate::replay::scheme::{ReadyScheme, Scheme, ready};
 use crate::replay::truth::Truth;
 use onefold_engine::buffer::Home;
 use onefold_engine::check::{CheckSettings, check};
@@ -31,26 +31,26 @@ use rustc_hash::FxHashMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// The client idles this long between phases: twice the delay of non-critical updates, and the commit period besides.
+/// The time that the client idles between phases: twice the delay of non-critical updates, plus the commit period.
 const IDLE_NS: u64 = 62_000_000_000;
-/// Blocks of a read that looks at everything in the end.
+/// The largest number of blocks of a read that verifies the volume at the end.
 const LOOK_BLOCKS_MAX: u64 = 256;
 
-/// How to replay.
+/// The parameters of a replay.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub scheme: Scheme,
     pub persistence: Persistence,
     pub model: Model,
-    /// Changes that may wait for their answers under strong persistence.
+    /// The number of changes that may wait for their answers under strong persistence.
     pub outstanding_max: usize,
     pub memory_bytes: u64,
-    /// Read every block in the end, too. It takes as long as the replay.
+    /// Whether to read every block at the end, too. It takes as long as the replay.
     pub verify: bool,
 }
 
 impl Default for Plan {
-    /// The default settings of a volume, on a device that takes no time.
+    /// Plans the default settings of a volume, on a device that takes no time.
     fn default() -> Self {
         Self {
             scheme: Scheme::OrderedAnticipate,
@@ -63,12 +63,13 @@ impl Default for Plan {
     }
 }
 
-/// Of a trace without sizes: what a block of a file system's journal or metadata is taken to come to. File data are taken not to compress.
+/// The assumed compressed size of a block of a file system's journal or metadata, for a trace without sizes. File data are assumed not to
+/// compress.
 pub const ASSUMED_BYTES: u16 = 2048;
-/// The streams that they are, as the recorder of the shipped traces tells them.
+/// The streams of journal and metadata in the shipped traces.
 const ASSUMED_STREAMS: [&str; 2] = ["J", "M"];
 
-/// Gives blocks of journal and metadata a size, where they have none.
+/// Gives blocks of journal and metadata a size if they have none.
 fn assume_sizes(mut record: Record) -> Record {
     if record.stream.as_deref().is_some_and(|stream| ASSUMED_STREAMS.contains(&stream)) {
         record.blocks.iter_mut().for_each(|block| block.compressed = block.compressed.or(Some(ASSUMED_BYTES)));
@@ -79,7 +80,7 @@ fn assume_sizes(mut record: Record) -> Record {
 /// Replays a trace on a scheme of its own name, for a volume of `blocks`.
 ///
 /// # Errors
-/// When a record cannot be read, or as [`replay_on`].
+/// Fails if a record cannot be read, and like [`replay_on`].
 pub fn replay<E: Display>(
     trace: &str,
     records: impl Iterator<Item = Result<Record, E>>,
@@ -92,17 +93,17 @@ pub fn replay<E: Display>(
 /// Replays a trace on any machine that is ready to serve.
 ///
 /// # Errors
-/// When a record cannot be read, a request fails, a block reads as what the client did not write, the device's account differs from the machine's
-/// ledger, or `check` finds something in the end.
+/// Fails if a record cannot be read, a request fails, a block reads as something that the client did not write, the device's account
+/// differs from the machine's ledger, or `check` finds something at the end.
 pub fn replay_on<E: Display>(
-    ready: Ready,
+    ready: ReadyScheme,
     trace: &str,
     records: impl Iterator<Item = Result<Record, E>>,
     plan: &Plan,
 ) -> Result<Report, String> {
     let strong = (plan.persistence == Persistence::Strong).then_some(plan.outstanding_max);
     let request_bytes_max = (1u64 << (ready.accountant.limit(Part::Requests) / 4).ilog2()).min(8 << 20);
-    let mut run = Run {
+    let mut run = ReplayRun {
         rig: Rig::open(ready.machine, ready.device, plan.model)?,
         memory: Pool::of_requests(ready.accountant.clone()),
         accountant: ready.accountant,
@@ -110,7 +111,7 @@ pub fn replay_on<E: Display>(
         is_strong: strong.is_some(),
         truth: Truth::default(),
         bound: Bound::new(strong),
-        client: Client::default(),
+        client: ClientCounts::default(),
         requests: 0,
         sent_ns: 0,
         idled_ns: 0,
@@ -152,7 +153,7 @@ pub fn replay_on<E: Display>(
     })
 }
 
-struct Run {
+struct ReplayRun {
     rig: Rig,
     accountant: Arc<Accountant>,
     memory: Arc<Pool>,
@@ -160,22 +161,22 @@ struct Run {
     is_strong: bool,
     truth: Truth,
     bound: Bound,
-    client: Client,
+    client: ClientCounts,
     requests: u64,
-    /// When the last request was sent.
+    /// The time when the last request was sent.
     sent_ns: u64,
-    /// Between phases.
+    /// The time spent idling between phases.
     idled_ns: u64,
-    /// Something changed since the last flush was sent.
+    /// Whether something changed since the last flush was sent.
     is_changed: bool,
-    /// A flush with nothing to commit, and the device's flushes before it.
+    /// A flush with nothing to commit, and the number of device flushes before it.
     idle: Option<(RequestId, u64)>,
-    /// What reads are to find, sector by sector.
+    /// The words that reads have to find, sector by sector.
     reads: FxHashMap<RequestId, Vec<u64>>,
     latencies: Latencies,
 }
 
-impl Run {
+impl ReplayRun {
     fn accounts(&mut self) -> Accounts {
         Accounts {
             at_ns: self.rig.now_ns() - self.idled_ns,
@@ -187,16 +188,16 @@ impl Run {
         }
     }
 
-    /// A phase ends, and the next begins.
+    /// Ends a phase, and begins the next one.
     fn end_phase(&mut self, phases: &mut Phases, next: String) -> Result<(), String> {
         self.settle()?;
         let accounts = self.accounts();
-        let space = Space::of(self.truth.live(), accounts.machine.filled, self.rig.device.metadata_units());
+        let space = Space::of(self.truth.live(), accounts.machine.usage, self.rig.device.metadata_units());
         phases.begins(next, accounts, std::mem::take(&mut self.latencies), space);
         Ok(())
     }
 
-    /// Everything is answered and what was delayed is written.
+    /// Waits until everything is answered and delayed work is written.
     fn settle(&mut self) -> Result<(), String> {
         while self.rule.unanswered() > 0 {
             self.rig.take_turn(None)?;
@@ -235,10 +236,10 @@ impl Run {
         bytes == 0 || held == 0 || held + bytes <= self.accountant.limit(Part::Requests)
     }
 
-    /// Takes a request into the client's accounts; what a write brings comes back.
+    /// Enters a request into the client's accounts, and returns the payload of a write.
     fn note(&mut self, id: RequestId, ask: &Ask) -> Option<Payload> {
         let bytes = ask.offset..ask.offset + ask.length;
-        // This one has been sent.
+        // The rule already counts this request as sent.
         let unanswered = self.rule.unanswered() - 1;
         self.client.fua += u64::from(ask.fua);
         if ask.changes() {
@@ -271,7 +272,7 @@ impl Run {
             Op::Flush => {
                 self.client.flushes += 1;
                 self.bound.cut();
-                // Under strong persistence what is answered is durable.
+                // Under strong persistence everything answered is durable.
                 if !std::mem::take(&mut self.is_changed) || self.is_strong && unanswered == 0 {
                     self.client.idle_flushes += 1;
                     self.idle = Some((id, self.rig.device.tally.flushes));
@@ -351,7 +352,7 @@ impl Run {
             rest = &rest[run..];
             let (offset, length) = (first * BLOCK_BYTES, run as u64 * BLOCK_BYTES);
             let look = Ask { op: Op::Read, fua: false, offset, length, contents: Vec::new(), recorded_ns: 0, think_ns: 0 };
-            self.send(look).map_err(|e| format!("in the end, {run} blocks from {first} on: {e}"))?;
+            self.send(look).map_err(|e| format!("at the end, {run} blocks from {first} on: {e}"))?;
         }
         while self.rule.unanswered() > 0 {
             self.rig.take_turn(None)?;
@@ -361,7 +362,7 @@ impl Run {
         Ok(())
     }
 
-    /// Holds the device's account against the machine's ledger, and looks over what is on the device.
+    /// Compares the device's account with the machine's ledger, and checks the content of the device.
     fn compare(&mut self) -> Result<(), String> {
         if let Some(ledger) = self.rig.machine.account().ledger {
             self.rig.device.tally.compare(&ledger)?;

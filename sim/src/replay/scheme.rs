@@ -1,6 +1,6 @@
-//! What a trace is replayed on: each scheme is a [`Machine`] on a fresh device.
+//! The schemes that a trace is replayed on: each is a [`Machine`] on a new device.
 
-use crate::account::{Account, Epochs, Filled};
+use crate::account::{Account, BlockUsage, Epochs};
 use crate::baselines::none::Plain;
 use crate::baselines::{self, Baseline, journal, shadow};
 use crate::counts::device::Device;
@@ -27,15 +27,15 @@ pub enum Scheme {
     Shadow,
     /// The engine with every page written right after its commit, and no anticipation.
     OrderedOnly,
-    /// With non-critical updates delayed for 30 s.
+    /// The engine with non-critical updates delayed for 30 s.
     Ordered,
-    /// With anticipation besides: the default settings.
+    /// The same with anticipation: the default settings.
     OrderedAnticipate,
     /// The log, with plain units only.
     Log,
-    /// With one compressed block in a unit, where one is small enough.
+    /// The log with at most one compressed block in a unit, if it is small enough.
     Carried,
-    /// With as many as fit, and packs: the default settings in mode `log`.
+    /// The log with as many blocks in a unit as fit, and packs: the default settings in mode `log`.
     Packed,
 }
 
@@ -52,10 +52,10 @@ impl Scheme {
         Self::Carried,
         Self::Packed,
     ];
-    /// Those that keep a log.
+    /// The schemes with a log.
     pub const LOGS: [Self; 3] = [Self::Log, Self::Carried, Self::Packed];
 
-    /// The name as users type it.
+    /// Returns the name as users type it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,10 +71,10 @@ impl Scheme {
         }
     }
 
-    /// The scheme with this name.
+    /// Returns the scheme with this name.
     ///
     /// # Errors
-    /// With the names that there are.
+    /// Fails if there is none, and lists the known names.
     pub fn named(name: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::name).join(", ");
         Self::ALL.into_iter().find(|s| s.name() == name).ok_or_else(|| format!("no scheme is called {name}; there are {}", known()))
@@ -82,32 +82,32 @@ impl Scheme {
 }
 
 /// A scheme that is ready to serve.
-pub struct Ready {
+pub struct ReadyScheme {
     pub machine: Box<dyn Machine>,
     pub device: Device,
-    /// Of whom the client asks for its requests' memory.
+    /// The accountant that the client asks for its requests' memory.
     pub accountant: Arc<Accountant>,
 }
 
-impl Ready {
-    /// A rival, on a bare device with what has to stand there.
+impl ReadyScheme {
+    /// Makes a rival on a bare device with its format.
     fn rival<B: Baseline + 'static>(baseline: B, memory_bytes: u64) -> Self {
         let mut device = Device::default();
         baseline.format().into_iter().for_each(|(at, page)| device.format_page(at, &page));
-        Self { machine: Box::new(Rival(baseline)), device, accountant: Accountant::new(memory_bytes) }
+        Self { machine: Box::new(RivalMachine(baseline)), device, accountant: Accountant::new(memory_bytes) }
     }
 }
 
-/// A rival as a machine that tells of its work.
-struct Rival<B>(B);
+/// A rival as a machine with an account of its work.
+struct RivalMachine<B>(B);
 
-impl<B: Baseline> Machine for Rival<B> {
+impl<B: Baseline> Machine for RivalMachine<B> {
     fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         self.0.step(now, event, out);
     }
 
-    fn recall(&mut self, legacy: Legacy) {
-        self.0.recall(legacy);
+    fn replay_journal(&mut self, legacy: Legacy) {
+        self.0.replay_journal(legacy);
     }
 
     fn account(&self) -> Account {
@@ -122,16 +122,16 @@ impl<B: Baseline> Machine for Rival<B> {
             close: epoch("close"),
         };
         let found = ["duplicates", "unchanged blocks", "zero blocks"].map(|name| report.fact(name));
-        let filled = || {
+        let usage = || {
             let kept = report.fact("blocks kept by their fingerprint alone")?;
-            Some(Filled { linked: report.fact("blocks in use")? - kept, shared: None, kept, free: None, log: 0 })
+            Some(BlockUsage { linked: report.fact("blocks in use")? - kept, shared: None, kept, free: None, log: 0 })
         };
         Account {
             ledger: None,
             epochs: (!report.epochs.is_empty()).then_some(epochs),
             log: None,
             found: found.into_iter().sum(),
-            filled: filled(),
+            usage: usage(),
             facts: report.facts,
         }
     }
@@ -141,17 +141,17 @@ fn log(settings: Settings) -> Settings {
     Settings { commit_mode: CommitMode::Log, ..settings }
 }
 
-/// A scheme's machine on a fresh device, for a client that sees `blocks`.
+/// Makes a scheme's machine on a new device, for a client that sees `blocks`.
 ///
 /// # Errors
-/// When there can be no volume of that size.
-pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes: u64) -> Result<Ready, String> {
+/// Fails if there can be no volume of that size.
+pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes: u64) -> Result<ReadyScheme, String> {
     let rival = baselines::Settings::new(persistence, Blocks(blocks));
     let defaults = Settings { persistence, memory_bytes, ..Settings::default() };
     let settings = match scheme {
-        Scheme::None => return Ok(Ready::rival(Plain::new(rival), memory_bytes)),
-        Scheme::Journal => return Ok(Ready::rival(journal::machine(rival), memory_bytes)),
-        Scheme::Shadow => return Ok(Ready::rival(shadow::machine(rival), memory_bytes)),
+        Scheme::None => return Ok(ReadyScheme::rival(Plain::new(rival), memory_bytes)),
+        Scheme::Journal => return Ok(ReadyScheme::rival(journal::machine(rival), memory_bytes)),
+        Scheme::Shadow => return Ok(ReadyScheme::rival(shadow::machine(rival), memory_bytes)),
         Scheme::OrderedOnly => Settings { noncritical_delay_ms: 0, anticipation_ms: 0, ..defaults },
         Scheme::Ordered => Settings { anticipation_ms: 0, ..defaults },
         Scheme::OrderedAnticipate => defaults,
@@ -163,10 +163,10 @@ pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes
     let (device, superblock) = Device::formatted(&superblock);
     let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
     let engine = Engine::open(superblock, settings, Pool::plain(), accountant.clone(), Time(0));
-    Ok(Ready { machine: Box::new(engine), device, accountant })
+    Ok(ReadyScheme { machine: Box::new(engine), device, accountant })
 }
 
-/// The smallest geometry that gives the client `blocks` and is not thin: as many physical blocks, and the reserve.
+/// Returns the smallest geometry that gives the client `blocks` and is not thin: as many physical blocks, and the reserve.
 fn geometry_for(blocks: u64) -> Result<Geometry, String> {
     let wish = Wish { logical_blocks: Some(blocks), reserve_blocks: None, guard: false };
     let data_needed = blocks + (blocks / (RESERVE_FRACTION - 1) + 1).max(RESERVE_BLOCKS_MIN);

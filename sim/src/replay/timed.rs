@@ -14,14 +14,15 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-/// A report, and how fast it came.
+/// A report and its speed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timed {
     #[serde(flatten)]
     pub report: Report,
-    /// Of the thread that replayed: the scheme, the simulated device, the accounts, and the reading of the trace. No content is hashed.
+    /// The processor time of the thread that replayed: the scheme, the simulated device, the accounts, and the reading of the trace. No
+    /// content is hashed.
     pub cpu_seconds: f64,
-    /// Block writes of the whole trace for each of these seconds.
+    /// The number of block writes of the whole trace for each of these seconds.
     pub writes_per_second: f64,
 }
 
@@ -35,7 +36,7 @@ impl fmt::Display for Timed {
 /// Replays a trace for a volume of `blocks`.
 ///
 /// # Errors
-/// As [`replay`].
+/// Fails like [`replay`].
 pub fn replay_timed<E: fmt::Display>(
     name: &str,
     records: impl Iterator<Item = Result<Record, E>>,
@@ -50,10 +51,10 @@ pub fn replay_timed<E: fmt::Display>(
     Ok(Timed { report, cpu_seconds, writes_per_second })
 }
 
-/// Replays the trace that lies at a path.
+/// Replays the trace at a path.
 ///
 /// # Errors
-/// When it cannot be opened, does not say how large its device is, or as [`replay`].
+/// Fails if it cannot be opened or does not give the size of its device, and like [`replay`].
 pub fn replay_file(trace: &Path, plan: &Plan) -> Result<Timed, String> {
     let name = name_of(trace);
     let records = Source::open(trace, &How::default()).map_err(|e| e.to_string())?;
@@ -61,10 +62,10 @@ pub fn replay_file(trace: &Path, plan: &Plan) -> Result<Timed, String> {
     replay_timed(&name, records, blocks, plan)
 }
 
-/// Blocks of the traced device: from the trace itself, or from `NAME.json` beside it.
+/// Returns the blocks of the traced device, from the trace itself or from `NAME.json` beside it.
 ///
 /// # Errors
-/// When neither says it.
+/// Fails if neither gives them.
 pub fn blocks_of(trace: &Path, header: &Header) -> Result<u64, String> {
     if let Some(bytes) = header.device_bytes {
         return Ok(bytes.get().div_ceil(BLOCK_BYTES));

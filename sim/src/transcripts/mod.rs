@@ -1,4 +1,4 @@
-//! `onefold-sim transcripts`: whether the engine still does what it did, action by action, held against a table in the tree.
+//! `onefold-sim transcripts`: compares what the engine does, action by action, with a table in the tree.
 //!
 //! 1. A change of structure leaves all transcripts as they are. One that changes some records them anew, and says which and why.
 
@@ -22,16 +22,16 @@ engine asked for and answered with sim/transcripts.tsv, action by action. Ends w
   --jobs N     at once (default 2)
   NAME         those whose names begin with it, such as life/log or replay/05_vehicle; default: all";
 
-/// What to do.
+/// The options of the command.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub table: PathBuf,
-    /// Where the shipped traces lie.
+    /// The folder of the shipped traces.
     pub traces: PathBuf,
     pub record: bool,
     pub sample: usize,
     pub threads: usize,
-    /// How names begin; none: all.
+    /// The beginnings of the names that are wanted; all names where there are none.
     pub only: Vec<String>,
 }
 
@@ -42,11 +42,11 @@ impl Default for Options {
     }
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
     pub equal: usize,
-    /// What differs or went wrong, one line each.
+    /// A line for each difference or failure.
     pub wrong: Vec<String>,
 }
 
@@ -72,8 +72,8 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
     }
     let compared = compare(&options)?;
     compared.wrong.iter().for_each(|line| println!("{line}"));
-    let said = if options.record { "recorded" } else { "equal" };
-    println!("transcripts: {} {said}, {} differ", compared.equal, compared.wrong.len());
+    let verb = if options.record { "recorded" } else { "equal" };
+    println!("transcripts: {} {verb}, {} differ", compared.equal, compared.wrong.len());
     Ok(if compared.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -1,4 +1,4 @@
-//! What transcripts are taken of.
+//! The runs of which transcripts are taken.
 
 use crate::counts::pace::Pace;
 use crate::counts::{figure1, figures};
@@ -60,7 +60,7 @@ pub fn all() -> Vec<Subject> {
     counts.chain(cases).chain(replays).chain(lives).collect()
 }
 
-/// What one thread takes transcripts with: the explorers, once it needs them.
+/// The explorers of a thread that takes transcripts, once it needs them.
 #[derive(Default)]
 pub struct Taker {
     explorers: [Option<Box<Explorer>>; MODES.len()],

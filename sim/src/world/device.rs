@@ -1,14 +1,14 @@
-//! What the machine asks of the device: counted, checked before and behind, and begun.
+//! The machine's operations on the device: they are counted, checked before and after, and begun.
 
 use super::{Work, World};
 use crate::content::{Content, Shared};
+use crate::faulty_device::Call;
 use crate::limits;
 use crate::record::record;
 use crate::setcheck::View;
-use crate::sin::Call;
 use crate::traffic::Situation;
 use crate::violation::{Violation, violation};
-use crate::volume::Place;
+use crate::volume::BlockUse;
 use onefold_engine::interface::{Class, IoId};
 
 impl World {
@@ -24,18 +24,19 @@ impl World {
             self.describe_write(first, contents)
         );
         let fails = self.call(io, Call::Write { first, blocks: contents.len() as u64 })?;
-        if !self.weather.spoilt {
+        if !self.faults.spoilt {
             limits::check(&self.setting, &self.disk, first, contents)?;
         }
-        // A metadata page that stays as it was before is sound, only old: nothing without a log can tell, so no promise is made about it.
+        // A metadata page that stays as it was before is valid, only old: without a log this cannot be detected, so no promise is made
+        // about it.
         let would_be_old =
-            !matches!(self.setting.volume.place(first), Place::Data(_)) && self.disk.cell(first).newest().id() != Content::zero().id();
-        let redirected = self.sin.as_mut().filter(|_| !would_be_old).and_then(|s| s.redirect(first, contents.len() as u64));
+            !matches!(self.setting.volume.place(first), BlockUse::Data(_)) && self.disk.cell(first).newest().id() != Content::zero().id();
+        let redirected = self.device_fault.as_mut().filter(|_| !would_be_old).and_then(|s| s.redirect(first, contents.len() as u64));
         if let Some(checker) = &mut self.checker {
             let view = View { disk: &self.disk, oracle: &self.oracle };
             (first..).zip(contents).try_for_each(|(block, content)| checker.about_to_write(block, content, view))?;
         }
-        self.ring_allows((first..).zip(contents.iter().map(Some)))?;
+        self.journal_allows((first..).zip(contents.iter().map(Some)))?;
         self.traffic.write(class, first, contents, &self.disk, &self.setting.volume);
         if class == Class::Data {
             contents.iter().for_each(|content| self.client.sees_content(content));
@@ -56,7 +57,7 @@ impl World {
     pub(super) fn describe_write(&self, first: u64, contents: &[Shared]) -> String {
         (first..)
             .zip(contents)
-            .map(|(b, c)| crate::tell::change(&self.setting.volume, b, self.disk.cell(b).newest(), c))
+            .map(|(b, c)| crate::describe::change(&self.setting.volume, b, self.disk.cell(b).newest(), c))
             .collect::<Vec<_>>()
             .join("; ")
     }
@@ -67,24 +68,24 @@ impl World {
         if let Some(checker) = &self.checker {
             (first..first + blocks).try_for_each(|block| checker.about_to_discard(block))?;
         }
-        self.ring_allows((first..first + blocks).map(|block| (block, None)))?;
+        self.journal_allows((first..first + blocks).map(|block| (block, None)))?;
         self.disk.discard(io, first, blocks)?;
         self.traffic.discard();
         self.start(io, Work::Discard, fails, true);
         self.after_change(first, blocks)
     }
 
-    /// Whether the device does what it is told, as far as is known.
+    /// Returns whether the device works correctly, as far as is known.
     pub(super) fn has_sound_device(&self) -> bool {
-        self.sin.is_none() && !self.weather.errors && !self.weather.failed
+        self.device_fault.is_none() && !self.faults.errors && !self.faults.failed
     }
 
-    /// Blocks are about to be written, or, without a content, discarded.
-    pub(super) fn ring_allows<'a>(&self, mut changes: impl Iterator<Item = (u64, Option<&'a Shared>)>) -> Result<(), Violation> {
+    /// Checks that blocks may be written, or, without a content, discarded.
+    pub(super) fn journal_allows<'a>(&self, mut changes: impl Iterator<Item = (u64, Option<&'a Shared>)>) -> Result<(), Violation> {
         if !self.has_sound_device() {
             return Ok(());
         }
-        changes.try_for_each(|(block, content)| self.ring_checker.about_to_change(block, content, &self.setting.volume))
+        changes.try_for_each(|(block, content)| self.journal_checker.about_to_change(block, content, &self.setting.volume))
     }
 
     pub(super) fn after_change(&mut self, first: u64, blocks: u64) -> Result<(), Violation> {
@@ -93,7 +94,7 @@ impl World {
         (first..first + blocks).try_for_each(|block| checker.changed(block, view))
     }
 
-    /// A flush, or a write with FUA, has made these blocks durable.
+    /// Notes that a flush, or a write with FUA, has made these blocks durable.
     pub(super) fn decided(&mut self, blocks: &[u64]) -> Result<(), Violation> {
         let Some(checker) = &mut self.checker else { return Ok(()) };
         checker.decided(blocks, View { disk: &self.disk, oracle: &self.oracle })

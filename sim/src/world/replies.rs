@@ -1,4 +1,4 @@
-//! What a reply tells: of the client's request, and of what the last server had acknowledged.
+//! The meaning of a reply for the client's request and for the acknowledgements of the last server.
 
 use super::World;
 use crate::setcheck::View;
@@ -9,9 +9,9 @@ use onefold_engine::interface::{Failure, Reply, RequestId};
 impl World {
     pub(super) fn replied(&mut self, request: RequestId, reply: &Reply) -> Result<(), Violation> {
         self.hear_of_doubts(request, reply)?;
-        let raised = self.client.reply(request, reply, &mut self.oracle, self.weather)?;
-        self.weather.lost &= !raised.said_lost;
-        self.weather.doubted &= self.ring.is_in_doubt();
+        let raised = self.client.reply(request, reply, &mut self.oracle, self.faults)?;
+        self.faults.lost &= !raised.reported_lost;
+        self.faults.doubted &= self.journal.is_in_doubt();
         if raised.no_space {
             self.traffic.note(Situation::NoSpace);
         }
@@ -23,14 +23,14 @@ impl World {
         Ok(())
     }
 
-    /// Where acknowledgements are in doubt, the first reply that promises durability tells whether any are lost.
+    /// If acknowledgements are in doubt, uses the first reply that promises durability to learn whether any are lost.
     fn hear_of_doubts(&mut self, request: RequestId, reply: &Reply) -> Result<(), Violation> {
-        if !self.ring.is_in_doubt() || !self.client.waits_for_durability(request) {
+        if !self.journal.is_in_doubt() || !self.client.waits_for_durability(request) {
             return Ok(());
         }
         let lbns = match reply {
-            Reply::Done => self.ring.answered(false, &mut self.oracle)?,
-            Reply::Failed(Failure::Io) => self.ring.answered(true, &mut self.oracle)?,
+            Reply::Done => self.journal.answered(false, &mut self.oracle)?,
+            Reply::Failed(Failure::Io) => self.journal.answered(true, &mut self.oracle)?,
             _ => return Ok(()),
         };
         self.floors_raised(lbns.into_iter())

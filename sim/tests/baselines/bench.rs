@@ -1,4 +1,5 @@
-//! A device in memory that completes what it is asked in random order, loses what no flush has covered, and counts; and a client with it.
+//! A device in memory that completes operations in random order, loses what no flush has covered, and counts; and a test bench for a rival
+//! on it.
 
 use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 pub type Block = Box<[u8; BLOCK_SIZE]>;
 
-enum Due {
+enum Operation {
     Read {
         io: IoId,
         at: u64,
@@ -22,7 +23,7 @@ enum Due {
         data: Vec<Slice>,
         class: Class,
     },
-    /// Completed writes that it covers.
+    /// A flush, with the number of completed writes that it covers.
     Flush {
         io: IoId,
         covers: usize,
@@ -34,11 +35,11 @@ enum Due {
 
 #[derive(Default)]
 pub struct Disk {
-    /// What a read finds.
+    /// The content that a read finds.
     pub blocks: HashMap<u64, Block>,
-    /// What a crash cannot take away.
+    /// The content that a crash cannot take away.
     pub durable: HashMap<u64, Block>,
-    /// Completed writes that no flush has covered, in order.
+    /// The completed writes that no flush has covered, in order.
     volatile: Vec<(u64, Block)>,
 }
 
@@ -48,14 +49,14 @@ pub struct Bench<M> {
     pub rng: Rng,
     pub now_ms: u64,
     wake: Option<Time>,
-    due: Vec<Due>,
+    in_flight: Vec<Operation>,
     requests: u64,
     pub replies: BTreeMap<u64, Reply>,
-    /// Units written by class, and flushes.
+    /// The units written by class, and the flushes.
     pub units: [u64; Class::ALL.len()],
     pub flushes: u64,
     pub closed: bool,
-    /// Reads, and writes of these classes, complete when nothing else is in flight.
+    /// Whether reads, and the classes whose writes, complete only when nothing else is in flight.
     pub late_reads: bool,
     pub late: &'static [Class],
 }
@@ -79,7 +80,7 @@ impl<M: Baseline> Bench<M> {
             rng: Rng::with_seed(seed),
             now_ms: 0,
             wake: None,
-            due: Vec::new(),
+            in_flight: Vec::new(),
             requests: 0,
             replies: BTreeMap::new(),
             units: [0; Class::ALL.len()],
@@ -95,18 +96,18 @@ impl<M: Baseline> Bench<M> {
         self.machine.step(Time(self.now_ms * 1_000_000), event, &mut out);
         for action in out {
             match action {
-                Action::Read { io, at, buffer, .. } => self.due.push(Due::Read { io, at: at.0 / BLOCK_BYTES, buffer }),
+                Action::Read { io, at, buffer, .. } => self.in_flight.push(Operation::Read { io, at: at.0 / BLOCK_BYTES, buffer }),
                 Action::Write { io, at, data, class, .. } => {
                     let blocks: usize = data.iter().map(Slice::blocks).sum();
                     assert!(at.0 + (blocks * BLOCK_SIZE) as u64 <= self.machine.device_bytes().0, "a write beyond the device");
                     self.units[class as usize] += blocks as u64;
-                    self.due.push(Due::Write { io, at: at.0 / BLOCK_BYTES, data, class });
+                    self.in_flight.push(Operation::Write { io, at: at.0 / BLOCK_BYTES, data, class });
                 }
                 Action::Flush { io } => {
                     self.flushes += 1;
-                    self.due.push(Due::Flush { io, covers: self.disk.volatile.len() });
+                    self.in_flight.push(Operation::Flush { io, covers: self.disk.volatile.len() });
                 }
-                Action::Discard { io, .. } => self.due.push(Due::Discard { io }),
+                Action::Discard { io, .. } => self.in_flight.push(Operation::Discard { io }),
                 Action::Reply { request, reply } => assert!(self.replies.insert(request.0, reply).is_none(), "one answer a request"),
                 Action::Wake { at } => self.wake = Some(at),
                 Action::Closed { clean } => {
@@ -119,7 +120,7 @@ impl<M: Baseline> Bench<M> {
         }
     }
 
-    /// Sends a request of whole blocks; contents by name for a write.
+    /// Sends a request of whole blocks; a write has contents by name.
     pub fn ask(&mut self, op: Op, first: u64, blocks: u64, contents: &[u64], fua: bool) -> u64 {
         self.requests += 1;
         let payload = (op == Op::Write).then(|| {
@@ -141,45 +142,45 @@ impl<M: Baseline> Bench<M> {
         self.ask(Op::Flush, 0, 0, &[], false)
     }
 
-    /// Completes one operation, whichever; false when none is in flight.
+    /// Completes any one operation; returns false if none is in flight.
     pub fn complete_one(&mut self) -> bool {
-        if self.due.is_empty() {
+        if self.in_flight.is_empty() {
             return false;
         }
-        let late = |due: &Due| match due {
-            Due::Write { class, .. } => self.late.contains(class),
-            Due::Read { .. } => self.late_reads,
-            Due::Flush { .. } | Due::Discard { .. } => false,
+        let late = |in_flight: &Operation| match in_flight {
+            Operation::Write { class, .. } => self.late.contains(class),
+            Operation::Read { .. } => self.late_reads,
+            Operation::Flush { .. } | Operation::Discard { .. } => false,
         };
-        let early: Vec<usize> = (0..self.due.len()).filter(|&i| !late(&self.due[i])).collect();
-        let which = if early.is_empty() { self.rng.usize(0..self.due.len()) } else { early[self.rng.usize(0..early.len())] };
-        let event = match self.due.swap_remove(which) {
-            Due::Read { io, at, mut buffer } => {
+        let early: Vec<usize> = (0..self.in_flight.len()).filter(|&i| !late(&self.in_flight[i])).collect();
+        let which = if early.is_empty() { self.rng.usize(0..self.in_flight.len()) } else { early[self.rng.usize(0..early.len())] };
+        let event = match self.in_flight.swap_remove(which) {
+            Operation::Read { io, at, mut buffer } => {
                 for i in 0..buffer.blocks() {
                     let zero = Box::new([0; BLOCK_SIZE]);
                     buffer.block_mut(i).copy_from_slice(&self.disk.blocks.get(&(at + i as u64)).unwrap_or(&zero)[..]);
                 }
                 Event::Read { io, buffer, digests: Vec::new(), result: Ok(()) }
             }
-            Due::Write { io, at, data, .. } => {
+            Operation::Write { io, at, data, .. } => {
                 for (i, block) in blocks_of(&data).into_iter().enumerate() {
                     self.disk.blocks.insert(at + i as u64, block.clone());
                     self.disk.volatile.push((at + i as u64, block));
                 }
                 Event::Written { io, result: Ok(()) }
             }
-            Due::Flush { io, covers } => {
-                // Later writes keep their place in line: another flush in flight may have counted them.
+            Operation::Flush { io, covers } => {
+                // Later writes stay in line: another flush in flight may have counted them.
                 let rest = self.disk.volatile.split_off(covers.min(self.disk.volatile.len()));
                 self.disk.durable.extend(std::mem::replace(&mut self.disk.volatile, rest));
-                for due in &mut self.due {
-                    if let Due::Flush { covers: other, .. } = due {
+                for in_flight in &mut self.in_flight {
+                    if let Operation::Flush { covers: other, .. } = in_flight {
                         *other = other.saturating_sub(covers);
                     }
                 }
                 Event::Flushed { io, result: Ok(()) }
             }
-            Due::Discard { io } => Event::Discarded { io, result: Ok(()) },
+            Operation::Discard { io } => Event::Discarded { io, result: Ok(()) },
         };
         self.feed(event);
         true
@@ -197,7 +198,7 @@ impl<M: Baseline> Bench<M> {
         while self.complete_one() {}
     }
 
-    /// Lets time pass; the machine is woken when it asked for that.
+    /// Lets time pass; the machine is woken when it asked for it.
     pub fn pass_ms(&mut self, ms: u64) {
         let end = self.now_ms + ms;
         while let Some(at) = self.wake.filter(|at| at.0 <= end * 1_000_000) {
@@ -218,16 +219,16 @@ impl<M: Baseline> Bench<M> {
         self.units[class as usize]
     }
 
-    /// The medium after a power cut now: every sector that no flush covers may be there or not.
+    /// Returns the medium after a power loss now: every sector that no flush covers may or may not be there.
     pub fn cut(&mut self) -> HashMap<u64, Block> {
         let mut medium = self.disk.durable.clone();
         let mut lost = self.disk.volatile.clone();
-        for due in &self.due {
-            if let Due::Write { at, data, .. } = due {
+        for in_flight in &self.in_flight {
+            if let Operation::Write { at, data, .. } = in_flight {
                 lost.extend(blocks_of(data).into_iter().enumerate().map(|(i, block)| (at + i as u64, block)));
             }
         }
-        // Sectors by coin show torn writes; what needs many writes to have arrived shows where only one or a few are missing.
+        // Independent sectors show torn writes; a fault that needs many writes to have arrived shows only if one or a few are missing.
         let (mode, missing) = (self.rng.u8(0..3), self.rng.usize(0..lost.len().max(1)));
         for (i, (at, block)) in lost.into_iter().enumerate() {
             let target = medium.entry(at).or_insert_with(|| Box::new([0; BLOCK_SIZE]));
@@ -243,7 +244,7 @@ impl<M: Baseline> Bench<M> {
     }
 }
 
-/// The contents in an answer, by name.
+/// Returns the contents in an answer, by name.
 pub fn names_in(reply: &Reply) -> Vec<u64> {
     let Reply::Data(segments) = reply else { panic!("a read was answered with {reply:?}") };
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! A client that asks at random, and remembers what each block may read as.
+//! A client that sends random requests, and remembers what each block may read as.
 
 use crate::bench::{Bench, names_in};
 use fastrand::Rng;
@@ -6,12 +6,12 @@ use onefold_engine::interface::{Op, Reply};
 use onefold_sim::baselines::Baseline;
 use std::collections::BTreeMap;
 
-/// What is asked and not answered yet.
-struct Open {
+/// A request that is not answered yet.
+struct OpenRequest {
     op: Op,
     first: u64,
     blocks: u64,
-    /// For a flush: how many versions each block had when it was sent; for a durable write, of its own blocks.
+    /// For a flush, the number of versions of each block when it was sent; for a durable write, that of its own blocks.
     versions: Vec<(u64, usize)>,
 }
 
@@ -19,11 +19,11 @@ pub struct Client {
     rng: Rng,
     logical: u64,
     strong: bool,
-    /// Every version that each block ever had, by name, the newest last.
+    /// Every version of each block, by name, the newest last.
     pub history: Vec<Vec<u64>>,
     /// The oldest version that a crash may leave.
     pub durable: Vec<usize>,
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, OpenRequest>,
     unique: u64,
     pub reads: u64,
 }
@@ -48,7 +48,7 @@ impl Client {
         (block, self.history[usize::try_from(block).expect("small")].len() - 1)
     }
 
-    /// Sends one request; with `flushes` once in a while a flush.
+    /// Sends one request; with `flushes` sometimes a flush.
     pub fn ask<M: Baseline>(&mut self, bench: &mut Bench<M>) {
         let first = self.rng.u64(0..self.logical);
         let blocks = self.rng.u64(1..=8).min(self.logical - first);
@@ -59,8 +59,9 @@ impl Client {
             90..93 => Op::WriteZeroes,
             _ => Op::Flush,
         };
-        let overlaps =
-            |o: &Open| o.op != Op::Flush && o.first < first + blocks && first < o.first + o.blocks && (op != Op::Read || o.op != Op::Read);
+        let overlaps = |o: &OpenRequest| {
+            o.op != Op::Flush && o.first < first + blocks && first < o.first + o.blocks && (op != Op::Read || o.op != Op::Read)
+        };
         if op != Op::Flush && self.open.values().any(overlaps) {
             return;
         }
@@ -80,12 +81,12 @@ impl Client {
         } else {
             0..0
         };
-        // A flush promises what was answered before it came; every write of ours that is still open promises nothing.
+        // A flush promises what was answered before it was sent; our writes that are still unanswered are not covered.
         let unanswered = |block: u64| self.open.values().any(|o| (o.first..o.first + o.blocks).contains(&block) && o.op != Op::Read);
         let versions = range.filter(|&block| op != Op::Flush || !unanswered(block)).map(|block| self.newest(block)).collect();
         let (first, blocks) = if op == Op::Flush { (0, 0) } else { (first, blocks) };
         let id = bench.ask(op, first, blocks, if op == Op::Write { &contents } else { &[] }, fua);
-        self.open.insert(id, Open { op, first, blocks, versions });
+        self.open.insert(id, OpenRequest { op, first, blocks, versions });
     }
 
     fn content(&mut self) -> u64 {
@@ -99,8 +100,8 @@ impl Client {
         }
     }
 
-    /// Takes in the answers that have come.
-    pub fn hear<M: Baseline>(&mut self, bench: &mut Bench<M>) {
+    /// Takes the answers that have arrived.
+    pub fn take_answers<M: Baseline>(&mut self, bench: &mut Bench<M>) {
         for (id, reply) in std::mem::take(&mut bench.replies) {
             let open = self.open.remove(&id).expect("it was asked");
             if open.op == Op::Read {
@@ -123,7 +124,7 @@ impl Client {
         self.open.len()
     }
 
-    /// Every block as it would be found, against what it may be.
+    /// Compares every block, as it would be found, with what it may be.
     pub fn check(&self, found: impl Fn(u64) -> u64, when: &str) {
         for (block, (history, &durable)) in (0..).zip(self.history.iter().zip(&self.durable)) {
             let name = found(block);

@@ -10,7 +10,7 @@ fn settings(persistence: Persistence) -> Settings {
     Settings::new(persistence, Blocks(4096))
 }
 
-/// (units by class, flushes) that `what` adds.
+/// Returns the units by class, and the flushes, that `what` adds.
 fn added<M: Baseline>(bench: &mut Bench<M>, what: impl FnOnce(&mut Bench<M>)) -> ([u64; Class::ALL.len()], u64) {
     let before = (bench.units, bench.flushes);
     what(bench);
@@ -19,7 +19,7 @@ fn added<M: Baseline>(bench: &mut Bench<M>, what: impl FnOnce(&mut Bench<M>)) ->
     (units, bench.flushes - before.1)
 }
 
-/// What one write and a flush add.
+/// Returns the counts that one write and a flush add.
 fn synced<M: Baseline>(bench: &mut Bench<M>, first: u64, contents: &[u64]) -> ([u64; Class::ALL.len()], u64) {
     added(bench, |b| {
         b.write(first, contents);
@@ -27,7 +27,7 @@ fn synced<M: Baseline>(bench: &mut Bench<M>, first: u64, contents: &[u64]) -> ([
     })
 }
 
-/// In the order of the classes: data, refs, map, fingerprints, written, superblock; no rival has a log of units.
+/// Makes counts in the order of the classes: data, refs, map, fingerprints, written, superblock; no rival has a log of units.
 const fn units(data: u64, refs: u64, map: u64, fingerprints: u64, written: u64, superblock: u64) -> [u64; Class::ALL.len()] {
     [data, refs, map, fingerprints, written, superblock, 0]
 }
@@ -76,16 +76,16 @@ fn strong_writes_of_a_plain_disk_share_flushes() {
 #[test]
 fn a_shadow_writes_each_page_on_the_road() {
     let mut bench = Bench::new(shadow::machine(settings(Persistence::Weak)), 1);
-    // One block of content; a leaf of each tree (each is but a leaf: height 1); one page of counts and redb's freed pages; roots and header.
+    // This is one block of content; a leaf of each tree (each has height 1); one page of counts and redb's freed pages; roots and header.
     let first = synced(&mut bench, 0, &[1]);
     assert_eq!(first, (units(1, 2, 1, 1, 0, 2), 2), "{}", bench.machine.report());
-    // A duplicate: no content and so no flush for it; no hash; its count of 3 goes to the table of large counts.
+    // A duplicate has no content, and so no flush for it, and no hash; its count of 3 goes to the table of large counts.
     let duplicate = synced(&mut bench, 1, &[1]);
     assert_eq!(duplicate, (units(0, 3, 1, 0, 0, 2), 1), "{}", bench.machine.report());
-    // A fourth link: the two bits say "large" already, so that their page stays.
+    // With a fourth link, the two bits already say "large", so that their page stays.
     let again = synced(&mut bench, 2, &[1]);
     assert_eq!(again, (units(0, 2, 1, 0, 0, 2), 1), "{}", bench.machine.report());
-    // Nothing new: the same content to the same place; a flush with nothing to commit.
+    // The same content in the same place changes nothing; the flush has nothing to commit.
     assert_eq!(synced(&mut bench, 2, &[1]), (units(0, 0, 0, 0, 0, 0), 0));
     assert_eq!(bench.replies.len(), 8);
 }
@@ -97,10 +97,10 @@ fn a_shadow_grows_higher_trees() {
     synced(&mut bench, 0, &contents);
     let report = bench.machine.report();
     assert_eq!((report.fact("height: tree lbn"), report.fact("height: tree fingerprints")), (Some(2), Some(2)), "{report}");
-    // Two pages for each tree now.
+    // Each tree now has two pages.
     let one = synced(&mut bench, 4001, &[5000]);
     assert_eq!(one, (units(1, 2, 2, 2, 0, 2), 2), "{}", bench.machine.report());
-    // The second that passes commits as a flush would.
+    // The timer of a second commits as a flush would.
     let timer = added(&mut bench, |b| {
         b.write(4002, &[5001]);
         b.settle();
@@ -118,7 +118,7 @@ fn a_strong_shadow_commits_each_block() {
         b.write(0, &[1, 2, 3, 4]);
     });
     assert_eq!(written, units(4, 8, 4, 4, 0, 8), "{}", bench.machine.report());
-    // One for each commit, and one for the content, which all four may share.
+    // There is one for each commit, and one for the content, which all four may share.
     assert!((5..=8).contains(&flushes), "{flushes} flushes");
     assert_eq!((bench.replies.len(), bench.machine.report().fact("strong")), (1, Some(4)));
 }
@@ -130,14 +130,15 @@ fn a_journal_writes_a_block_for_each_epoch_and_its_pages_later() {
     assert_eq!(one, (units(1, 0, 0, 0, 1, 0), 1));
     let duplicate = synced(&mut bench, 1, &[1]);
     assert_eq!(duplicate, (units(0, 0, 0, 0, 1, 0), 1));
-    // 1000 new blocks: 13 + 9 + 27 bytes each, in blocks with 4072 bytes of records: 13 * 313, then 9 * 452, then 27 * 150.
+    // These are 1000 new blocks of 13 + 9 + 27 bytes each, in blocks with 4072 bytes of records: 13 * 313, then 9 * 452, then 27 * 150.
     let contents: Vec<u64> = (100..1100).collect();
     let many = synced(&mut bench, 2, &contents);
     assert_eq!(many, (units(1000, 0, 0, 0, 13, 0), 1), "{}", bench.machine.report());
-    // After 30 s 1002 LBNs' two pages, 1001 PBNs' one page of counts and five of names go home; no flush for them.
+    // After 30 s the two map pages of 1002 LBNs, and one page of counts and five of fingerprints of 1001 PBNs, are written home without a
+    // flush.
     assert_eq!(added(&mut bench, |b| b.pass_ms(29_000)), (units(0, 0, 0, 0, 0, 0), 0));
     assert_eq!(added(&mut bench, |b| b.pass_ms(1_000)), (units(0, 1, 2, 5, 0, 0), 0));
-    // The next flush covers them; the one after it carries the ring's new tail.
+    // The next flush covers them; the one after it brings the ring's new tail.
     assert_eq!(synced(&mut bench, 0, &[5000]), (units(1, 0, 0, 0, 1, 0), 1));
     assert_eq!(synced(&mut bench, 0, &[5001]), (units(1, 0, 0, 0, 1, 1), 1));
     // The close writes home what those two changed: one page of each table, flush, superblock, flush.
@@ -151,7 +152,7 @@ fn a_full_ring_goes_home_and_around() {
         synced(&mut bench, i, &[i + 1]);
     }
     let report = bench.machine.report();
-    let fact = |name: &str| report.fact(name).expect("it is told");
+    let fact = |name: &str| report.fact(name).expect("it is reported");
     assert!(fact("journal blocks written") > fact("blocks of the ring"), "{report}");
     assert!(fact("write-backs") >= 2 && fact("blocks of the ring in use, at most") <= fact("blocks of the ring"), "{report}");
 }
@@ -168,9 +169,9 @@ fn a_commit_waits_where_write_back_is_slow_and_the_ring_is_full() {
         }
     }
     let report = bench.machine.report();
-    let fact = |name: &str| report.fact(name).expect("it is told");
+    let fact = |name: &str| report.fact(name).expect("it is reported");
     assert_eq!(fact("blocks of the ring in use, at most"), fact("blocks of the ring"), "{report}");
-    // Each wait costs two flushes: for the home pages, and for the superblock with the new tail.
+    // Each wait costs two flushes: one for the home pages, and one for the superblock with the new tail.
     assert!(bench.flushes > 3000 && bench.flushes <= 3000 + 2 * fact("write-backs"), "{} flushes; {report}", bench.flushes);
 }
 
@@ -179,7 +180,7 @@ fn large_epochs_end_by_pressure_and_space_is_collected_again_and_again() {
     let mut bench = Bench::new(journal::machine(settings(Persistence::Weak)), 1);
     let mut content = 0;
     for round in 0..60 {
-        // New content everywhere, round after round.
+        // New content is written everywhere, round after round.
         for first in (0..4096).step_by(1024) {
             let contents: Vec<u64> = (content + 1..=content + 1024).collect();
             content += 1024;
@@ -191,7 +192,7 @@ fn large_epochs_end_by_pressure_and_space_is_collected_again_and_again() {
     bench.settle();
     assert!(bench.replies.values().all(|reply| matches!(reply, Reply::Done)) && bench.replies.len() == 241);
     let report = bench.machine.report();
-    let fact = |name: &str| report.fact(name).expect("it is told");
+    let fact = |name: &str| report.fact(name).expect("it is reported");
     assert!(fact("pressure") > 20 && fact("waits for space") > 20 && fact("write-backs") > 4, "{report}");
     bench.close();
 }
@@ -200,7 +201,7 @@ fn large_epochs_end_by_pressure_and_space_is_collected_again_and_again() {
 fn strong_writes_of_a_journal_share_commits() {
     let mut bench = Bench::new(journal::machine(settings(Persistence::Strong)), 1);
     let (written, flushes) = added(&mut bench, |b| (0..32).for_each(|i| _ = b.write(i, &[i + 1])));
-    // The first goes alone, the other 31 wait together.
+    // The first is written alone, the other 31 wait together.
     assert_eq!((written, flushes), (units(32, 0, 0, 0, 2, 0), 2), "{}", bench.machine.report());
     assert_eq!(bench.replies.len(), 32);
 }

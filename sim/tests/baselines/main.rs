@@ -1,7 +1,7 @@
-//! The rivals against a plain oracle, their counts against counts by hand, and what they leave on the device when the power goes.
+//! The rivals compared with a plain oracle, their counts with counts by hand, and the content of their devices after a power loss.
 
 mod bench;
 mod client;
 mod counts;
-mod cuts;
+mod power_loss;
 mod reads;

@@ -23,10 +23,10 @@ fn run<M: Baseline>(make: impl Fn(Settings) -> M, collects: bool) {
                 if bench.rng.u8(0..100) == 0 {
                     bench.pass_ms(1100);
                 }
-                client.hear(&mut bench);
+                client.take_answers(&mut bench);
             }
             bench.settle();
-            client.hear(&mut bench);
+            client.take_answers(&mut bench);
             assert_eq!(client.waits(), 0, "{}: everything is answered in the end", bench.machine.report());
             assert!(client.reads > 60, "only {} reads", client.reads);
             bench.close();
@@ -51,7 +51,7 @@ fn the_journal_reads_back_what_was_written() {
     run(journal::machine, true);
 }
 
-/// A block whose content is overwritten, collected and free again is not written while a read of it is in flight.
+/// Checks that a block whose content is overwritten, collected and free again is not written while a read of it is in flight.
 fn read_slowly<M: Baseline>(make: impl Fn(Settings) -> M) {
     let mut bench = Bench::new(make(Settings { reserve: Blocks(8), ..Settings::new(Persistence::Weak, Blocks(LOGICAL)) }), 1);
     bench.late_reads = true;

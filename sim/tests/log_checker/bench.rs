@@ -1,4 +1,4 @@
-//! A device, its checker, and hands that write.
+//! A test bench: a device, its checker, and functions that write.
 
 use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::format::page::{self, PageContent};
@@ -9,7 +9,7 @@ use onefold_engine::format::{
 use onefold_engine::interface::IoId;
 use onefold_engine::units::{Epoch, Lbn, Pbn};
 use onefold_sim::content::{Content, Shared, pattern};
-use onefold_sim::disk::{End, SimDisk};
+use onefold_sim::disk::{IoOutcome, SimDisk};
 use onefold_sim::logcheck::LogChecker;
 use onefold_sim::options::Shape;
 use onefold_sim::oracle::{Oracle, Patch};
@@ -21,7 +21,7 @@ use std::rc::Rc;
 
 pub type Checked = Result<(), Violation>;
 
-/// Where the first units lie.
+/// The places of the first units.
 pub const PLACES: [u64; 8] = [20, 21, 22, 23, 24, 25, 26, 27];
 
 pub struct Bench {
@@ -29,11 +29,11 @@ pub struct Bench {
     pub disk: SimDisk,
     pub oracle: Oracle,
     pub checker: LogChecker,
-    /// As it was written last.
+    /// The superblock as it was last written.
     pub superblock: Superblock,
-    /// Of the next unit.
+    /// The header of the next unit.
     pub header: UnitHeader,
-    /// Writes are with FUA.
+    /// Whether writes have FUA.
     pub fua: bool,
     io: u64,
 }
@@ -50,20 +50,20 @@ pub fn link(lbn: u64, to: MapEntry, old: Option<u64>) -> Record {
     Record::Link { lbn: Lbn(lbn), to, old: old.map(Pbn) }
 }
 
-/// That it is this rule that is broken, in these words.
+/// Checks that the violation contains these words, which name the rule.
 pub fn says(checked: Checked, words: &str) {
     let violation = checked.expect_err("a violation");
     assert!(violation.0.contains(words), "{violation}");
 }
 
 impl Bench {
-    /// An empty volume that serves with an empty log, in its second incarnation.
+    /// Makes an empty volume that serves with an empty log, in its second incarnation.
     pub fn new() -> Self {
         let (volume, disk, oracle, superblock) = Self::medium(&mut |_| {});
         Self::over(volume, disk, oracle, superblock).expect("an empty volume is in order")
     }
 
-    /// The medium of such a volume, its superblock changed.
+    /// Makes the medium of such a volume, with changes of its superblock.
     pub fn medium(change: &mut dyn FnMut(&mut Superblock)) -> (Rc<Volume>, SimDisk, Oracle, Superblock) {
         let prepared = Prepared::new(Shape::Tiny, true).expect("a prepared volume");
         let (volume, mut disk) = (prepared.volume.clone(), prepared.disk.clone());
@@ -112,15 +112,15 @@ impl Bench {
         self.checker.changed(at, View { disk: &self.disk, oracle: &self.oracle })
     }
 
-    /// A write that completes.
+    /// Issues a write that completes.
     pub fn write(&mut self, at: u64, content: &Shared) -> Checked {
         self.send(at, content)?;
         self.complete()
     }
 
-    /// What was sent last completes.
+    /// Completes the last write.
     pub fn complete(&mut self) -> Checked {
-        let decided = self.disk.finish(IoId(self.io), End::Done);
+        let decided = self.disk.finish(IoId(self.io), IoOutcome::Done);
         if self.fua { self.checker.decided(&decided, View { disk: &self.disk, oracle: &self.oracle }) } else { Ok(()) }
     }
 
@@ -131,7 +131,7 @@ impl Bench {
     pub fn flush(&mut self) -> Checked {
         self.io += 1;
         self.disk.flush(IoId(self.io));
-        let decided = self.disk.finish(IoId(self.io), End::Done);
+        let decided = self.disk.finish(IoId(self.io), IoOutcome::Done);
         self.checker.decided(&decided, View { disk: &self.disk, oracle: &self.oracle })
     }
 
@@ -139,7 +139,7 @@ impl Bench {
         self.write(self.volume.block_of(pbn), content)
     }
 
-    /// A client is sending this to an LBN.
+    /// Makes a client send this content to an LBN.
     pub fn client(&mut self, lbn: u64, label: &str) {
         self.oracle.send(lbn, Patch::Whole(pattern(label)), true);
     }
@@ -153,13 +153,13 @@ impl Bench {
         Record::New { lbn: Lbn(lbn), pbn: Pbn(pbn), old: old.map(Pbn), name: self.name(label) }
     }
 
-    /// A new block, as the record of a large epoch has it.
+    /// Makes the record of a new block in a large epoch.
     pub fn extent(&self, lbn: u64, pbn: u64, label: &str) -> Record {
         let shorts = vec![short_of(&self.name(label).value)];
         Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds: vec![OldRun { first: None, blocks: 1 }], shorts }
     }
 
-    /// A unit with this header, as it lies at a place.
+    /// Makes a unit with this header for a place.
     pub fn unit(&self, header: &UnitHeader, pbn: u64, places: &[u64], records: Vec<Record>) -> Shared {
         let mut writer = UnitWriter::new(runs(places));
         records.into_iter().for_each(|record| assert!(writer.push(record).is_none(), "few records"));
@@ -168,12 +168,12 @@ impl Bench {
         Content::of(&bytes)
     }
 
-    /// Writes the next unit, whole and alone in its epoch, and says of the next one that it follows.
+    /// Writes the next unit, which is complete and alone in its epoch, and prepares the header of the following one.
     pub fn epoch(&mut self, records: Vec<Record>) -> Checked {
         self.change_unit(records, |_, _, _| {})
     }
 
-    /// The same, but for its header, its block or its places.
+    /// Does the same with changes of the header, the block or the places.
     pub fn change_unit(&mut self, records: Vec<Record>, change: impl FnOnce(&mut UnitHeader, &mut u64, &mut Vec<u64>)) -> Checked {
         let (pbn, unit) = self.next_unit(records, change);
         self.data(pbn, &unit)?;
@@ -202,14 +202,15 @@ impl Bench {
         self.header.epoch += 1;
     }
 
-    /// LBN 5 means PBN 3 with `a`, committed in epoch 5 and let go of in epoch 6, which gives LBN 6 the same content.
+    /// Makes a bench on which LBN 5 refers to PBN 3 with `a`, committed in epoch 5 and freed in epoch 6, which gives LBN 6 the same
+    /// content.
     pub fn with_two_links() -> Self {
         let mut bench = Self::new();
         bench.link_twice();
         bench
     }
 
-    /// The two epochs of [`Bench::with_two_links`].
+    /// Writes the two epochs of [`Bench::with_two_links`].
     pub fn link_twice(&mut self) {
         self.client(5, "a");
         self.client(6, "a");
@@ -221,7 +222,7 @@ impl Bench {
         self.flush().unwrap();
     }
 
-    /// Writes the first page of a region with this tag, changed.
+    /// Writes the first page of a region with this tag and a change.
     pub fn page(&mut self, region: Region, tag: u64, change: impl FnOnce(&mut PageContent)) -> Checked {
         let id = PageId { region, index: 0 };
         let at = self.volume.block_of_page(id);
@@ -237,9 +238,9 @@ impl Bench {
         self.page(Region::Written, 0, change)
     }
 
-    /// The pages as [`Bench::with_two_links`] makes them, each with its bit, durable.
+    /// Writes the pages of [`Bench::with_two_links`], each with its bit, durably.
     pub fn pages(&mut self) -> Checked {
-        self.vouch()?;
+        self.confirm()?;
         let name = self.name("a");
         self.page(Region::Map, 6, |page| {
             page.set_map(5, block(3));
@@ -276,20 +277,20 @@ impl Bench {
         self.flush()
     }
 
-    /// A superblock says that all units so far are flushed.
-    pub fn vouch(&mut self) -> Checked {
+    /// Writes a superblock that confirms all units so far as flushed.
+    pub fn confirm(&mut self) -> Checked {
         let flushed = self.header.sequence - 1;
         self.say(|superblock| superblock.anchor.as_mut().expect("it has a log").flushed_upto = flushed)
     }
 
-    /// The anchor behind this unit and epoch, with places from there on.
-    pub fn move_anchor(&mut self, sequence: u64, epoch: u64, condensed: Condensed) -> Checked {
+    /// Moves the log tail behind this unit and epoch, with places from there on.
+    pub fn move_log_tail(&mut self, sequence: u64, epoch: u64, condensed: Condensed) -> Checked {
         let at = usize::try_from(sequence).expect("few units");
-        self.say(|superblock| superblock.anchor = Some(anchor_behind(sequence, epoch, &PLACES[at..at + 1], condensed)))
+        self.say(|superblock| superblock.anchor = Some(log_tail_behind(sequence, epoch, &PLACES[at..at + 1], condensed)))
     }
 }
 
-pub fn anchor_behind(sequence: u64, epoch: u64, places: &[u64], condensed: Condensed) -> Anchor {
+pub fn log_tail_behind(sequence: u64, epoch: u64, places: &[u64], condensed: Condensed) -> Anchor {
     Anchor {
         sequence: sequence + 1,
         incarnation: 2,
@@ -305,7 +306,7 @@ fn place_of(copy: usize, disk: &SimDisk) -> u64 {
     [0, 1, disk.blocks() - 2, disk.blocks() - 1][copy]
 }
 
-/// As the engine would write it: no number of the anchor is ahead of the superblock's own.
+/// Seals a superblock as the engine would: no number of its log tail is ahead of the superblock's own.
 fn sealed(superblock: &Superblock, copy: usize) -> Shared {
     let (mut bytes, mut superblock) = ([0; 4096], superblock.clone());
     if let Some(anchor) = &superblock.anchor {

@@ -1,4 +1,4 @@
-//! Units that are written with FUA: durable when they have completed, they alone.
+//! Units that are written with FUA: each is durable when it has completed, and nothing else is.
 
 use super::bench::{Bench, block, link, says};
 use onefold_engine::format::{MapEntry, Record};
@@ -9,7 +9,7 @@ fn clear(lbn: u64) -> Vec<Record> {
     vec![link(lbn, MapEntry::Zero, None)]
 }
 
-/// A client's write of this is acknowledged, and promised to survive.
+/// Acknowledges a client's write of this, and promises that it survives.
 fn promised(bench: &mut Bench, lbn: u64, label: &str) {
     let mark = bench.oracle.send(lbn, Patch::Whole(pattern(label)), true);
     bench.oracle.acknowledge(mark);
@@ -30,7 +30,7 @@ fn epochs_of_one_unit_each_are_durable_one_after_another_without_a_flush() {
 }
 
 #[test]
-fn what_an_epoch_unlinked_is_let_go_of_by_the_next_single_write() {
+fn what_an_epoch_unlinked_is_freed_by_the_next_single_write() {
     let mut bench = Bench::with_two_links();
     bench.fua = true;
     bench
@@ -65,7 +65,7 @@ fn r5_promised_by_a_single_write_beside_content_that_was_not_flushed() {
     bench.fua = true;
     let new = bench.new_block(5, 3, "a", None);
     bench.epoch(vec![new]).unwrap();
-    says(bench.epoch(clear(9)), "L2: unit 2 says that 1 is flushed, and 0 is");
+    says(bench.epoch(clear(9)), "L2: unit 2 says that 1 is flushed, but 0 is");
     promised(&mut bench, 5, "a");
     says(bench.checker.floor_raised(5, bench.view()), "P1: LBN 5");
 }
@@ -75,5 +75,5 @@ fn r5_a_unit_beside_a_single_write_is_not_durable_by_it() {
     let mut bench = Bench::with_two_links();
     bench.epoch(clear(9)).unwrap();
     bench.fua = true;
-    says(bench.epoch(clear(10)), "L2: unit 4 says that 3 is flushed, and 2 is");
+    says(bench.epoch(clear(10)), "L2: unit 4 says that 3 is flushed, but 2 is");
 }

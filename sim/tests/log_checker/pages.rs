@@ -1,4 +1,4 @@
-//! Pages hold what the records up to their tags make of them.
+//! Pages hold the result of the records up to their tags.
 
 use super::bench::{Bench, block, link, says};
 use onefold_engine::format::{FingerprintEntry, MapEntry, PageContent, PageId, Region};
@@ -10,7 +10,7 @@ use onefold_sim::volume::{short_entry, short_of};
 #[test]
 fn l7_an_epoch_that_is_not_durable() {
     let mut bench = Bench::with_two_links();
-    bench.vouch().unwrap();
+    bench.confirm().unwrap();
     bench.epoch(vec![link(7, MapEntry::Zero, None)]).unwrap();
     let says_all = |page: &mut PageContent| {
         page.set_map(5, block(3));
@@ -20,7 +20,7 @@ fn l7_an_epoch_that_is_not_durable() {
     says(bench.page(Region::Map, 7, says_all), "written with tag 7 while epoch 6 is the last");
     says(bench.page(Region::Map, 6, says_all), "differs in entry 7");
     bench.flush().unwrap();
-    says(bench.page(Region::Map, 7, says_all), "written with tag 7 while epoch 6 is the last that more than its own units vouches for");
+    says(bench.page(Region::Map, 7, says_all), "written with tag 7 while epoch 6 is the last that more than its own units confirms");
     bench.epoch(vec![link(8, MapEntry::Zero, None)]).unwrap();
     says(bench.page(Region::Map, 7, says_all), "written with tag 7 while epoch 6 is the last");
     bench.flush().unwrap();
@@ -40,7 +40,7 @@ fn the_epoch_before_the_last_is_right_with_its_own_tag() {
 #[test]
 fn l7_records_that_a_page_leaves_out() {
     let mut bench = Bench::with_two_links();
-    bench.vouch().unwrap();
+    bench.confirm().unwrap();
     says(bench.page(Region::Map, 6, |page| page.set_map(5, block(3))), "differs in entry 6");
     says(bench.page(Region::Refs, 6, |page| page.set_refs(3, 2)), "differs in entry 3");
     says(bench.page(Region::Refs, 6, |page| page.set_refs(3, 4)), "differs in entry 3");
@@ -58,7 +58,7 @@ fn l7_a_tag_that_falls() {
     says(bench.page(Region::Map, 5, |_| {}), "has tag 6 already");
 }
 
-/// A volume on which nothing links to PBN 9, whose count is 2.
+/// Makes a volume on which nothing links to PBN 9, whose count is 2.
 fn with_garbage(possible: bool) -> Result<Bench, Violation> {
     let (volume, mut disk, oracle, superblock) = Bench::medium(&mut |superblock| superblock.garbage_possible = possible);
     let id = PageId { region: Region::Refs, index: 0 };
@@ -72,7 +72,7 @@ fn with_garbage(possible: bool) -> Result<Bench, Violation> {
 
 #[test]
 fn counts_that_fall_where_garbage_is_possible() {
-    says(with_garbage(false).map(|_| ()), "P3: after replay refs of PBN 9 are 2, and it has 0 links");
+    says(with_garbage(false).map(|_| ()), "P3: after replay refs of PBN 9 are 2, but it has 0 links");
     let mut bench = with_garbage(true).unwrap();
     says(bench.page(Region::Refs, 4, |page| page.set_refs(9, 3)), "differs in entry 9");
     bench.page(Region::Refs, 4, |page| page.set_refs(9, 0)).unwrap();
@@ -84,7 +84,7 @@ fn counts_that_fall_where_garbage_is_possible() {
 fn counts_that_fall_in_a_page_without_the_last_epoch() {
     let mut bench = with_garbage(true).unwrap();
     bench.link_twice();
-    bench.vouch().unwrap();
+    bench.confirm().unwrap();
     let counts = |of_three: u8, of_nine: u8| {
         move |page: &mut PageContent| {
             page.set_refs(3, of_three);
@@ -108,7 +108,7 @@ fn names_of_large_epochs_that_come_later() {
     let extent = bench.extent(5, 3, "a");
     bench.change_unit(vec![extent], |header, _, _| header.content_flushed = true).unwrap();
     bench.flush().unwrap();
-    bench.vouch().unwrap();
+    bench.confirm().unwrap();
     let (right, wrong) = (bench.name("a"), bench.name("b"));
     says(bench.page(Region::Fingerprints, 5, |page| page.set_fingerprint(3, wrong)), "differs in entry 3");
     says(bench.page(Region::Fingerprints, 5, |page| page.set_fingerprint(3, Bench::kind_two(1))), "differs in entry 3");
@@ -130,7 +130,7 @@ fn p6_a_sector_that_fails_its_check() {
 fn p6_a_written_bit_before_its_page_is_durable() {
     let mut bench = Bench::with_two_links();
     let (_, bit) = bench.volume.geometry.written_of(PageId { region: Region::Refs, index: 0 });
-    bench.vouch().unwrap();
+    bench.confirm().unwrap();
     bench.page(Region::Refs, 6, |page| page.set_refs(3, 3)).unwrap();
     says(bench.bits(|page| page.set_bit(bit, true)), "P6: refs page 0 gets its written bit");
     bench.flush().unwrap();
@@ -142,7 +142,8 @@ fn p6_a_written_bit_before_its_page_is_durable() {
 #[test]
 fn a_block_of_no_region() {
     let mut bench = Bench::new();
-    let unused = (0..bench.disk.blocks()).find(|&at| bench.volume.place(at) == onefold_sim::volume::Place::Unused).expect("there is one");
+    let unused =
+        (0..bench.disk.blocks()).find(|&at| bench.volume.place(at) == onefold_sim::volume::BlockUse::Unused).expect("there is one");
     says(bench.write(unused, &pattern("x")), "belongs to no region");
     assert_eq!(Pbn(3).get(), 3);
 }

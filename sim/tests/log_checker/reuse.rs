@@ -1,4 +1,4 @@
-//! Nothing is written over, and nothing discarded, that any state may lead to.
+//! Nothing that any state may refer to is overwritten or discarded.
 
 use super::bench::{Bench, block, link, says};
 use onefold_engine::format::{Condensed, MapEntry};
@@ -14,7 +14,7 @@ fn r4_content_that_is_linked() {
 }
 
 #[test]
-fn r4_content_of_the_epoch_on_its_way() {
+fn r4_content_of_the_epoch_under_way() {
     let mut bench = Bench::new();
     bench.client(5, "a");
     bench.data(3, &pattern("a")).unwrap();
@@ -22,7 +22,7 @@ fn r4_content_of_the_epoch_on_its_way() {
     bench.epoch(vec![new]).unwrap();
     says(bench.data(3, &pattern("b")), "R4: a write at PBN 3");
     says(bench.discard(3), "R4: a discard at PBN 3");
-    // The same once more does no harm.
+    // Writing the same content again is allowed.
     bench.data(3, &pattern("a")).unwrap();
 }
 
@@ -53,12 +53,12 @@ fn l8_units_and_places() {
 }
 
 #[test]
-fn l8_units_behind_the_older_pairs_anchor() {
+fn l8_units_after_the_older_pairs_log_tail() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
-    bench.move_anchor(2, 6, Condensed::default()).unwrap();
+    bench.move_log_tail(2, 6, Condensed::default()).unwrap();
     says(bench.discard(20), "L8: a discard at PBN 20");
-    bench.move_anchor(2, 6, Condensed::default()).unwrap();
+    bench.move_log_tail(2, 6, Condensed::default()).unwrap();
     bench.discard(20).unwrap();
     says(bench.discard(3), "R4: a discard at PBN 3");
 }
@@ -73,8 +73,8 @@ fn a_discard_of_a_page() {
 #[test]
 fn r1_a_link_whose_content_is_gone() {
     let mut bench = Bench::with_two_links();
-    // Behind the checker's back.
+    // This happens without the checker's knowledge.
     bench.disk.discard(onefold_engine::interface::IoId(1 << 30), bench.volume.block_of(3), 1).unwrap();
-    says(bench.checker.floor_raised(5, bench.view()), "R1: LBN 5 means PBN 3, whose content may be any");
+    says(bench.checker.floor_raised(5, bench.view()), "R1: LBN 5 refers to PBN 3, whose content is undecided");
     assert_eq!(block(3).pbn().map(|pbn| pbn.get()), Some(3));
 }

@@ -1,4 +1,4 @@
-//! Units: place, order, incarnation, one epoch at a time; what their records say.
+//! Units: their place, order and incarnation, one epoch at a time; and their records.
 
 use super::bench::{Bench, PLACES, block, link, says};
 use onefold_engine::format::{MapEntry, OldRun, Record};
@@ -25,29 +25,29 @@ fn l2_a_unit_in_another_place() {
 #[test]
 fn l2_a_unit_out_of_its_order() {
     let skips = |header: &mut onefold_engine::format::UnitHeader, _: &mut u64, _: &mut Vec<u64>| header.sequence = 2;
-    says(Bench::new().change_unit(clear(9), skips), "L2: unit 2 is written to PBN 20, and 1 comes next");
+    says(Bench::new().change_unit(clear(9), skips), "L2: unit 2 is written to PBN 20, but 1 comes next");
 }
 
 #[test]
 fn l2_a_unit_that_says_too_little_or_too_much_of_what_is_flushed() {
     let mut bench = Bench::with_two_links();
-    says(bench.change_unit(clear(9), |header, _, _| header.flushed_upto = 1), "L2: unit 3 says that 1 is flushed, and 2 is");
+    says(bench.change_unit(clear(9), |header, _, _| header.flushed_upto = 1), "L2: unit 3 says that 1 is flushed, but 2 is");
     let mut bench = Bench::new();
     bench.epoch(clear(9)).unwrap();
-    says(bench.epoch(clear(10)), "L2: unit 2 says that 1 is flushed, and 0 is");
+    says(bench.epoch(clear(10)), "L2: unit 2 says that 1 is flushed, but 0 is");
 }
 
 #[test]
 fn l2_records_of_what_the_volume_does_not_have() {
     let mut bench = Bench::new();
-    says(bench.epoch(clear(1 << 30)), "L2: a record names what the volume does not have");
+    says(bench.epoch(clear(1 << 30)), "L2: a record names something that the volume does not have");
     let mut bench = Bench::new();
-    says(bench.epoch(vec![link(1, block(1 << 20), None)]), "L2: a record names what the volume does not have");
+    says(bench.epoch(vec![link(1, block(1 << 20), None)]), "L2: a record names something that the volume does not have");
 }
 
 #[test]
 fn l3_an_incarnation_that_is_not_durable() {
-    says(Bench::new().change_unit(clear(9), |header, _, _| header.incarnation = 3), "L3: unit 1 has incarnation 3, and durable is 2");
+    says(Bench::new().change_unit(clear(9), |header, _, _| header.incarnation = 3), "L3: unit 1 has incarnation 3, but 2 is durable");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn l10_an_epoch_that_is_not_later_or_does_not_begin_at_its_beginning() {
         (header.unit, header.units, header.flushed_upto) = (0, 2, 2);
     };
     bench.change_unit(clear(9), middle).unwrap();
-    // The second unit of it has to be one.
+    // The second unit of the epoch has to belong to it.
     says(bench.change_unit(clear(10), |header, _, _| header.flushed_upto = 2), "L10: unit 4 of epoch");
 }
 
@@ -108,19 +108,19 @@ fn r5_an_epoch_counts_when_all_of_it_is_durable() {
 }
 
 #[test]
-fn l1_what_an_lbn_meant_before() {
+fn l1_the_earlier_block_of_an_lbn() {
     let mut bench = Bench::with_two_links();
-    says(bench.epoch(vec![link(5, MapEntry::Zero, None)]), "L1: epoch 7 says that LBN 5 meant PBN None");
+    says(bench.epoch(vec![link(5, MapEntry::Zero, None)]), "L1: epoch 7 says that LBN 5 referred to PBN None");
     let mut bench = Bench::new();
     let clear = Record::Clear { lbn: Lbn(7), to: MapEntry::Unmapped, olds: vec![OldRun { first: Some(Pbn(9)), blocks: 1 }] };
-    says(bench.epoch(vec![clear]), "L1: epoch 5 says that LBN 7 meant PBN Some(9)");
+    says(bench.epoch(vec![clear]), "L1: epoch 5 says that LBN 7 referred to PBN Some(9)");
 }
 
 #[test]
 fn l1_a_count_below_zero() {
     let mut bench = Bench::new();
     bench.epoch(vec![Record::Removed { pbn: Pbn(9), blocks: 1 }]).unwrap();
-    says(bench.flush(), "L1: records of epoch 5 bring refs of PBN 9 from 0");
+    says(bench.flush(), "L1: records of epoch 5 change refs of PBN 9 from 0");
 }
 
 #[test]
@@ -160,9 +160,9 @@ fn l5_a_short_name_of_other_content() {
 #[test]
 fn r1_links_to_nothing() {
     let mut bench = Bench::new();
-    says(bench.epoch(vec![link(5, block(9), None)]), "R1: epoch 5 links LBN 5 to PBN 9, which nothing names");
+    says(bench.epoch(vec![link(5, block(9), None)]), "R1: epoch 5 links LBN 5 to PBN 9, which has no entry");
     let mut bench = Bench::with_two_links();
-    says(bench.epoch(vec![link(7, MapEntry::Block { pbn: Pbn(3), slot: 2 }, None)]), "R1: LBN 7 means slot 2 of PBN 3, which has none");
+    says(bench.epoch(vec![link(7, MapEntry::Block { pbn: Pbn(3), slot: 2 }, None)]), "R1: LBN 7 refers to slot 2 of PBN 3, which has none");
 }
 
 #[test]
@@ -175,11 +175,11 @@ fn p2_anothers_content() {
 fn r4_a_birth_over_what_is_in_use() {
     let mut bench = Bench::with_two_links();
     let new = bench.new_block(9, 3, "a", None);
-    says(bench.epoch(vec![new]), "R4: epoch 7 has PBN 3 born");
+    says(bench.epoch(vec![new]), "R4: epoch 7 gives PBN 3 an entry");
 }
 
 #[test]
-fn the_first_places_are_the_anchors() {
+fn the_first_places_are_those_of_the_log_tail() {
     assert_eq!(PLACES[0], 20);
     let mut bench = Bench::new();
     bench.epoch(clear(9)).unwrap();

@@ -1,4 +1,4 @@
-//! A trace so small that every count of it can be told by hand.
+//! A trace that is small enough to derive every count by hand.
 
 use crate::{on, records, trace};
 use onefold_engine::interface::Class;
@@ -10,7 +10,7 @@ use onefold_sim::replay::run::{Plan, replay};
 use onefold_sim::replay::scheme::Scheme;
 use onefold_trace::info::Duplication as Shares;
 
-/// Before the first mark, something that the measured phase must not bear.
+/// The part before the first mark must not count for the measured phase.
 const TRACE: &str = "\
 0 W 100 1 W 9
 1 M 0 0 run
@@ -41,20 +41,21 @@ fn class(f: &Figures) -> [u64; Class::ALL.len()] {
 }
 
 #[test]
-fn every_count_is_the_one_told_by_hand() {
+fn every_count_is_the_one_derived_by_hand() {
     let report = report(&Plan { scheme: Scheme::Ordered, ..on("instant") });
     let f = &report.measured;
     assert_eq!(report.phase, "run");
     assert_eq!((f.client_units, f.client_writes, f.client_flushes, f.client_fua, f.client_reads), (9, 6, 5, 1, 1));
-    // The flush after the rewrite of a block with what it holds commits nothing.
+    // The flush after a block is rewritten with its own content commits nothing.
     assert_eq!(f.epochs, Some(Epochs { flush: 4, fua: 1, ..Epochs::default() }));
-    // Data: a b c d e. Refs: with each epoch that links a block. Map: with each epoch. When the delay has passed, the page with the five
-    // fingerprints; and the page with the bit that says that this page has been written: that was before the mark, and no flush since.
+    // The data are a b c d e. Refs are written with each epoch that links a block, map pages with each epoch. After the delay, the page
+    // with the five fingerprints is written, and the page with the bit that says that this page has been written; the phase before the mark
+    // needed it, too, but there was no flush since.
     assert_eq!(class(f), [5, 4, 5, 1, 1, 0, 0]);
     assert_eq!(f.device_units_all, 16);
-    // Two an epoch, one for that of zeros alone: nothing has to be durable before its link.
+    // There are two an epoch, but one for that of zeros alone: nothing has to be durable before its link.
     assert_eq!(f.device_flushes, 9);
-    // a twice; b when nobody holds it any more.
+    // a occurs twice; b recurs when no block holds it any more.
     let ninth = |n: f64| n / 9.0;
     assert_eq!(
         f.duplication,
@@ -62,7 +63,7 @@ fn every_count_is_the_one_told_by_hand() {
     );
     assert!((f.ideal - ninth(6.0)).abs() < 1e-12 && (f.write_ratio - ninth(16.0)).abs() < 1e-12);
     assert!((f.efficiency.expect("duplicates") - (9.0 - 16.0) / 3.0).abs() < 1e-12);
-    // Four new blocks, then four epochs of at least a unit.
+    // There are four new blocks, then four epochs of at least a unit.
     assert_eq!((f.bound, f.bound_epochs), (ninth(8.0), 5));
     assert_eq!(f.flush_ratio, Some(9.0 / 5.0));
     assert_eq!(f.metadata_per_epoch.as_ref().map(|m| m["map"]), Some(1.0));
@@ -73,7 +74,7 @@ fn every_count_is_the_one_told_by_hand() {
     assert_eq!(report.whole.client_units, 11);
 }
 
-/// The same with a log: a unit and a flush for each epoch, and none for the flush behind a rewrite of what a block held already.
+/// With a log there are a unit and a flush for each epoch, and none for the flush after a rewrite of what a block held already.
 #[test]
 fn a_log_pays_one_unit_and_one_flush_an_epoch_and_none_for_nothing() {
     let log = |scheme, lines: &str| {
@@ -86,7 +87,7 @@ fn a_log_pays_one_unit_and_one_flush_an_epoch_and_none_for_nothing() {
     let e = f.log_epochs.expect("it keeps a log");
     assert_eq!((e.riding.epochs, e.bare.epochs, e.large.epochs, e.removals.epochs), (0, 5, 0, 0));
     assert_eq!((e.bare.new_blocks, e.bare.plain, e.bare.flushes), (5, 5, 5));
-    // The last block of each write of the journal comes to half: it rides, alone.
+    // The last block of each write of the journal compresses to half: it is stored in the unit's slot, alone.
     let journal = TRACE.replace("W 0 4 W a b c d", "J 0 4 W a b c d").replace("W 1 1 W e", "J 1 1 W e");
     for scheme in [Scheme::Carried, Scheme::Packed] {
         let f = log(scheme, &journal);
@@ -100,9 +101,9 @@ fn a_log_pays_one_unit_and_one_flush_an_epoch_and_none_for_nothing() {
     }
 }
 
-/// Of 100 new blocks four fit a block; what reads find in packs is compared.
+/// Four of 100 new blocks fit a block; the content that reads find in packs is compared.
 #[test]
-fn sizes_that_the_trace_tells_are_those_of_slots() {
+fn sizes_in_the_trace_are_those_of_slots() {
     let lines: Vec<String> = (0..100).map(|i| format!("{i} W {i} 1 W {:016x}\n", i + 1)).collect();
     let mut trace = trace(&format!("0 M 0 0 run\n{}200 F 0 0\n300 W 200 1 W {:016x}\n301 F 0 0\n400 R 0 100\n", lines.concat(), 7777));
     trace.iter_mut().for_each(|record| record.blocks.iter_mut().for_each(|block| block.compressed = Some(940)));

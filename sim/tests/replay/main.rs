@@ -1,10 +1,10 @@
-//! Replay in virtual time: counts known by hand, dependencies kept, and what must not pass.
+//! Replay in virtual time: counts known by hand, dependencies kept, and faults that must be detected.
 
 mod by_hand;
+mod faults;
 mod published;
 mod recorded_set;
 mod rules;
-mod sins;
 mod watch;
 
 use onefold_sim::replay::run::Plan;
@@ -12,8 +12,8 @@ use onefold_trace::model::Model;
 use onefold_trace::record::Record;
 use onefold_trace::text::{ReadError, recorded};
 
-/// Records of lines as in the recorded traces, columns apart by blanks: time, op, first block, blocks, flags, content.
-/// Op `J` is a write of the file system's journal.
+/// Makes records from lines as in the recorded traces, with columns separated by spaces: time, op, first block, blocks, flags, content. The
+/// op `J` is a write of the file system's journal.
 fn trace(lines: &str) -> Vec<Record> {
     let text: Vec<String> = lines
         .lines()

@@ -1,5 +1,5 @@
-//! Traces in the forms that others publish: imported, replayed, and exported to the same bytes. The samples are generated in the forms that the
-//! publishers describe: FIU's with an MD5 for each 4096 bytes and, of the set `homes`, for each 512; MobileTraces' with either layout.
+//! Traces in the published forms: imported, replayed, and exported to the same bytes. The samples are generated in the forms that the
+//! publishers describe: FIU's with an MD5 for each 4096 bytes and, for the set `homes`, for each 512; MobileTraces' with either layout.
 
 use crate::on;
 use fastrand::Rng;
@@ -14,12 +14,12 @@ use onefold_trace::transfer::{export, import};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Blocks of the device that all samples lie on.
+/// The number of blocks of the device that all samples lie on.
 const BLOCKS: u64 = 4000;
 const ZERO_BLOCK: &str = "620f0b67a91f7f74151bc5be745b7110";
 const ZERO_SECTOR: &str = "bf619eac0cdf3f68d496ea9344137e8b";
 
-/// Some MD5.
+/// Returns an MD5 for a content.
 fn md5(content: u8) -> String {
     format!("{content:02x}").repeat(16)
 }
@@ -45,22 +45,23 @@ fn counted(from: &Path) -> Info {
     counter.info(&source.header())
 }
 
-/// Into a folder, replayed from there and from the text on this plan, and out again; what the replay found, and what `trace info` counts.
+/// Imports a text into a folder, replays both on this plan, and exports the folder; returns the report of the replay, and the counts of
+/// `trace info`.
 fn there_and_back(form: FormName, text: &str, plan: &Plan) -> (Report, Info) {
     let place = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| place.path().join(name);
     std::fs::write(at("in"), text).expect("it can be written");
-    let mut told = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
-    let tally = import(&at("in"), &at("folder"), &How { form: Some(form), ..How::default() }, &mut told).expect("it is imported");
+    let mut report = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
+    let tally = import(&at("in"), &at("folder"), &How { form: Some(form), ..How::default() }, &mut report).expect("it is imported");
     assert_eq!(tally.records, text.lines().count() as u64);
     let of_folder = replayed(&at("folder"), plan);
     assert_eq!(of_folder, replayed(&at("in"), plan), "{form}: the folder and the text it was imported from");
-    export(&at("folder"), form, &at("out"), false, &How::default(), &mut told).expect("it is exported");
+    export(&at("folder"), form, &at("out"), false, &How::default(), &mut report).expect("it is exported");
     assert!(std::fs::read_to_string(at("out")).expect("it is text") == text, "{form}: exported otherwise than imported");
     (of_folder, counted(&at("folder")))
 }
 
-/// The schemes that take requests of any alignment; the rivals take whole blocks only, and refuse others.
+/// The schemes that accept requests of any alignment; the rivals accept whole blocks only, and refuse others.
 const OURS: [Scheme; 3] = [Scheme::OrderedOnly, Scheme::Ordered, Scheme::OrderedAnticipate];
 
 fn every_plan() -> impl Iterator<Item = Plan> {
@@ -71,7 +72,8 @@ fn every_plan() -> impl Iterator<Item = Plan> {
 #[test]
 fn fiu_by_hand() {
     let (a, b, c, d, e) = (md5(1), md5(2), md5(3), md5(4), md5(5));
-    // A request of two MD5s, zeros, a read, a sector, nine sectors (the second MD5 is of the ninth alone), and half a block inside of one.
+    // There are a request of two MD5s, zeros, a read, a sector, nine sectors (the second MD5 is that of the ninth alone), and half a block
+    // inside one.
     let text = format!(
         "5000 7 gzip 0 8 W 8 0 {a}\n6000 7 gzip -9 8 16 W 8 0 {a}{b}\n7000 7 x 24 8 W 8 0 {ZERO_BLOCK}\n8000 7 x 0 16 R 8 0 {a}{a}\n\
          9000 7 x 32 1 W 8 0 {c}\n9500 7 x 40 9 W 8 0 {d}{e}\n9600 7 x 42 4 W 8 0 {c}\n"
@@ -91,8 +93,8 @@ fn fiu_by_hand() {
 fn homes_by_hand() {
     let block = digests(&[1, 2, 3, 4, 5, 6, 7, 8]);
     let other = digests(&[9; 8]);
-    // A block; the same and another one in one request of 16 MD5s; one sector of the second block rewritten with what it holds, and then with
-    // something else; eight sectors that begin inside a block; a block of zeros.
+    // There are a block; the same and another one in one request of 16 MD5s; one sector of the second block rewritten with what it holds,
+    // and then with something else; eight sectors that begin inside a block; a block of zeros.
     let text = format!(
         "1 1 nfsd 0 8 W 8 1 {block}\n2 1 nfsd 8 16 W 8 1 {block}{other}\n3 1 nfsd 10 1 W 8 1 {}\n4 1 nfsd 10 1 W 8 1 {}\n5 1 nfsd 0 8 R 8 1 {block}\n\
          6 1 nfsd 36 8 W 8 1 {block}\n7 1 nfsd 48 8 W 8 1 {}\n",
@@ -104,9 +106,9 @@ fn homes_by_hand() {
         let (report, info) = there_and_back(FormName::FiuHomes, &text, &plan);
         let f = &report.whole;
         assert_eq!((f.client_units, f.client_writes, f.client_reads), (8, 6, 1), "{}", plan.scheme.name());
-        // The second copy, and the sector that changed nothing.
+        // The duplicates are the second copy, and the sector that changed nothing.
         assert_eq!((f.duplication.shares.live, f.duplication.shares.zero), (2.0 / 8.0, 1.0 / 8.0));
-        // `trace info` names whole blocks alone: the sector is of unknown content to it, and so are the two blocks of the shifted request.
+        // `trace info` names only whole blocks: the sector has unknown content for it, and so do the two blocks of the shifted request.
         assert_eq!((info.total.blocks_written, info.total.duplicates_live, info.total.unknown, info.total.zeros), (8, 1, 4, 1));
     }
 }
@@ -133,7 +135,8 @@ fn mobile_by_hand() {
     }
 }
 
-/// Lines of the form, requests of whole blocks where `whole`, else of 1 to 40 sectors anywhere; about a third of the contents recur.
+/// Generates lines of the form: requests of whole blocks if `whole`, otherwise of 1 to 40 sectors anywhere; about a third of the contents
+/// recur.
 fn sample(form: FormName, whole: bool, seed: u64) -> String {
     let mut rng = Rng::with_seed(seed);
     let (mut text, mut time) = (String::new(), 1_000_000u64);
@@ -144,7 +147,7 @@ fn sample(form: FormName, whole: bool, seed: u64) -> String {
             if whole { (rng.u64(0..BLOCKS - 8) * 8, rng.u64(1..6) * 8) } else { (rng.u64(0..(BLOCKS - 8) * 8), rng.u64(1..40)) };
         let mut names = Vec::new();
         for at in 0..count.div_ceil(each) {
-            // Of sectors, eight in a row belong together, so that blocks recur.
+            // Eight sectors in a row belong together, so that blocks recur.
             if at % (8 / each) == 0 || names.is_empty() {
                 names.push((rng.u8(..), rng.u16(..)));
             } else {
@@ -182,13 +185,13 @@ fn generated_samples_are_replayed_as_they_are_counted() {
                 assert_eq!(f.client_units, info.total.blocks_written, "{what}");
                 assert_eq!((f.client_writes, f.client_reads), (lines(" W "), lines(" R ")), "{what}");
                 if whole {
-                    let told = info.duplication.expect("blocks were written");
+                    let counts = info.duplication.expect("blocks were written");
                     assert_eq!(
                         (f.duplication.shares.live, f.duplication.shares.ever, f.duplication.shares.zero),
-                        (told.live, told.ever, told.zero),
+                        (counts.live, counts.ever, counts.zero),
                         "{what}"
                     );
-                    assert!(told.live > 0.1 && told.zero > 0.01, "{what}: {told:?}");
+                    assert!(counts.live > 0.1 && counts.zero > 0.01, "{what}: {counts:?}");
                 }
             }
         }

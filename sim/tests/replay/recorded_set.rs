@@ -1,5 +1,5 @@
-//! The small ones of the recorded traces, under `data/traces`: what is counted of the client is what their recorder counted, and the engine meets
-//! its targets. The large ones are for the benchmarks.
+//! The small recorded traces under `data/traces`: the counts of the client equal those of their recorder, and the engine meets its targets.
+//! The large traces are for the benchmarks.
 
 use onefold_engine::interface::Class;
 use onefold_sim::papers::targets::{ABOVE, WRITE_RATIOS};
@@ -25,7 +25,8 @@ fn small_traces_count_as_their_recorder_did_and_meet_their_targets() {
         let (f, d) = (&report.measured, report.measured.duplication.shares);
         let run = facts["phases"].as_array().and_then(|p| p.iter().find(|p| p["phase"] == "run")).expect("a phase that is measured");
         assert_eq!(f.client_units, run["write_4k"], "{name}");
-        // Percent, one decimal. Zeros are content there like any other; the first of them was none.
+        // The shares are in percent, with one decimal. There, zeros are content like any other, and the first block of zeros was not a
+        // duplicate.
         for (ours, theirs) in [(d.live, "dup_live_pct"), (d.ever, "dup_ever_pct")] {
             let theirs = run[theirs].as_f64().expect("a number");
             assert!(((ours + d.zero) * 100.0 - theirs).abs() < 0.06, "{name}: {ours} and {} against {theirs} %", d.zero);

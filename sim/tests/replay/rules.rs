@@ -1,17 +1,17 @@
-//! Replay keeps dependencies and think times, on devices that take their time.
+//! Replay keeps dependencies and think times on slow devices.
 
-use crate::watch::{Came, Seen, Watched};
+use crate::watch::{Arrival, Observations, ObservedMachine};
 use crate::{on, records};
 use fastrand::Rng;
 use onefold_engine::interface::Op;
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::Bytes;
 use onefold_sim::replay::run::{Plan, replay_on};
-use onefold_sim::replay::scheme::{Ready, ready};
+use onefold_sim::replay::scheme::{ReadyScheme, ready};
 use onefold_trace::record::{Block, Name, Op as Recorded, Record};
 use std::sync::{Arc, Mutex};
 
-/// Bursts of writes, some reads, discards and partial writes, flushes and FUA writes between them.
+/// Makes bursts of writes, some reads, discards and partial writes, with flushes and FUA writes between them.
 fn bursts(seed: u64) -> Vec<Record> {
     let mut rng = Rng::with_seed(seed);
     let mut time_ns = 0;
@@ -46,15 +46,15 @@ fn bursts(seed: u64) -> Vec<Record> {
     records
 }
 
-fn watched(records: &[Record], plan: &Plan) -> Vec<Came> {
-    let seen = Arc::new(Mutex::new(Seen::default()));
+fn watched(records: &[Record], plan: &Plan) -> Vec<Arrival> {
+    let observations = Arc::new(Mutex::new(Observations::default()));
     let made = ready(plan.scheme, plan.persistence, 5000, plan.memory_bytes).expect("a volume");
-    let machine = Box::new(Watched { machine: made.machine, seen: seen.clone() });
-    replay_on(Ready { machine, ..made }, "bursts", crate::records(records), plan).unwrap_or_else(|error| panic!("{error}"));
-    let came = std::mem::take(&mut seen.lock().expect("nobody panicked with it").came);
-    // What looks at everything in the end is no part of the replay.
-    let last = came.iter().rposition(|c| c.op != Op::Read).expect("something was written");
-    came[..=last].to_vec()
+    let machine = Box::new(ObservedMachine { machine: made.machine, observations: observations.clone() });
+    replay_on(ReadyScheme { machine, ..made }, "bursts", crate::records(records), plan).unwrap_or_else(|error| panic!("{error}"));
+    let arrivals = std::mem::take(&mut observations.lock().expect("nobody panicked with it").arrivals);
+    // The reads that verify everything at the end are not part of the replay.
+    let last = arrivals.iter().rposition(|c| c.op != Op::Read).expect("something was written");
+    arrivals[..=last].to_vec()
 }
 
 #[test]
@@ -62,24 +62,24 @@ fn nothing_is_sent_behind_an_unanswered_flush() {
     for (seed, model) in ["instant", "ufs", "emmc", "tablet", "850pro"].into_iter().enumerate() {
         let records = bursts(seed as u64);
         for persistence in [Persistence::Weak, Persistence::Strong] {
-            let came = watched(&records, &Plan { persistence, ..on(model) });
-            for c in &came {
+            let arrivals = watched(&records, &Plan { persistence, ..on(model) });
+            for c in &arrivals {
                 assert!(!c.behind_barrier, "{model} {persistence:?}: {c:?} passed a flush");
                 assert!(c.op != Op::Flush || c.unanswered == 1, "{model} {persistence:?}: {c:?} did not wait for what is before it");
             }
-            assert!(came.iter().any(|c| c.fua) && came.iter().any(|c| c.op == Op::Flush));
+            assert!(arrivals.iter().any(|c| c.fua) && arrivals.iter().any(|c| c.op == Op::Flush));
         }
     }
 }
 
 #[test]
-fn under_strong_persistence_so_many_wait_and_never_more() {
+fn strong_persistence_limits_the_waiting_changes() {
     let write = |n: u64| Record::new(n * 1000, Recorded::Write, Bytes(n * 8192), Bytes(4096));
     let records: Vec<Record> = (0..200).map(write).collect();
     for most in [32, 1] {
         let plan = Plan { persistence: Persistence::Strong, outstanding_max: most, ..on("tablet") };
-        let came = watched(&records, &plan);
-        assert_eq!(came.iter().map(|c| c.unanswered).max(), Some(most), "the device is slow enough for all of them");
+        let arrivals = watched(&records, &plan);
+        assert_eq!(arrivals.iter().map(|c| c.unanswered).max(), Some(most), "the device is slow enough for all of them");
     }
 }
 
@@ -90,13 +90,13 @@ fn a_fua_write_and_the_flush_right_after_it_are_one() {
     let pairs = records.windows(2).filter(|w| w[0].fua && w[1].op == Recorded::Flush).count();
     let flushes = records.iter().filter(|r| r.op == Recorded::Flush).count();
     assert!(pairs > 5 && pairs < fua);
-    let came = watched(&records, &on("instant"));
-    assert_eq!(came.iter().filter(|c| c.fua).count(), fua);
-    assert_eq!(came.iter().filter(|c| c.op == Op::Flush).count(), flushes - pairs);
+    let arrivals = watched(&records, &on("instant"));
+    assert_eq!(arrivals.iter().filter(|c| c.fua).count(), fua);
+    assert_eq!(arrivals.iter().filter(|c| c.op == Op::Flush).count(), flushes - pairs);
 }
 
 #[test]
-fn think_times_are_as_recorded() {
+fn think_times_are_kept() {
     let write = |time_ns, block: u64| Record {
         blocks: vec![Block::named(Name::Unknown)],
         ..Record::new(time_ns, Recorded::Write, Bytes(block * 4096), Bytes(4096))
@@ -105,13 +105,14 @@ fn think_times_are_as_recorded() {
     let ms = 1_000_000;
     let records = [write(ms, 1), write(5 * ms, 2), flush(6 * ms), write(9 * ms, 3), write(3000 * ms, 4)];
     let gaps = |model: &str| {
-        let came = watched(&records, &on(model));
-        came.windows(2).map(|w| w[1].at_ns - w[0].at_ns).collect::<Vec<u64>>()
+        let arrivals = watched(&records, &on(model));
+        arrivals.windows(2).map(|w| w[1].at_ns - w[0].at_ns).collect::<Vec<u64>>()
     };
     assert_eq!(gaps("instant"), [4 * ms, ms, 3 * ms, 2991 * ms]);
     let slow = gaps("tablet");
     assert_eq!((slow[0], slow[1], slow[3]), (4 * ms, ms, 2991 * ms), "only what waits for the flush is later");
-    // The second write's content, sent at 5 ms, then the refs page, then the map page take 2.91 ms each: the flush of 6 ms is answered then.
+    // The second write's content, sent at 5 ms, then the refs page, then the map page take 2.91 ms each; then the flush of 6 ms is
+    // answered.
     assert_eq!(slow[2], 5 * ms + 3 * 2_910_000 - 6 * ms);
 }
 

@@ -1,4 +1,4 @@
-//! The real engine, watched: what its client sends while what is unanswered.
+//! The real engine, observed: which requests its client sends while which are unanswered.
 
 use onefold_engine::interface::{Action, Event, Legacy, Op, RequestId};
 use onefold_engine::units::Time;
@@ -7,51 +7,51 @@ use onefold_sim::machine::Machine;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// A request, as it came.
+/// A request that arrived.
 #[derive(Clone, Copy, Debug)]
-pub struct Came {
+pub struct Arrival {
     pub op: Op,
     pub fua: bool,
     pub at_ns: u64,
-    /// Changes and flushes that were unanswered, itself included.
+    /// The number of unanswered changes and flushes, including this one.
     pub unanswered: usize,
-    /// One of them was a flush or FUA write, other than itself.
+    /// Whether another one of them was a flush or FUA write.
     pub behind_barrier: bool,
 }
 
 #[derive(Default)]
-pub struct Seen {
+pub struct Observations {
     unanswered: BTreeMap<RequestId, bool>,
-    pub came: Vec<Came>,
+    pub arrivals: Vec<Arrival>,
 }
 
-pub struct Watched {
+pub struct ObservedMachine {
     pub machine: Box<dyn Machine>,
-    pub seen: Arc<Mutex<Seen>>,
+    pub observations: Arc<Mutex<Observations>>,
 }
 
-impl Machine for Watched {
+impl Machine for ObservedMachine {
     fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
-        let mut seen = self.seen.lock().expect("nobody panics with it");
+        let mut observations = self.observations.lock().expect("nobody panics with it");
         if let Event::Request(request) = &event {
-            let behind_barrier = seen.unanswered.values().any(|&barrier| barrier);
+            let behind_barrier = observations.unanswered.values().any(|&barrier| barrier);
             if request.op != Op::Read {
-                seen.unanswered.insert(request.id, request.fua || request.op == Op::Flush);
+                observations.unanswered.insert(request.id, request.fua || request.op == Op::Flush);
             }
-            let unanswered = seen.unanswered.len();
-            seen.came.push(Came { op: request.op, fua: request.fua, at_ns: now.0, unanswered, behind_barrier });
+            let unanswered = observations.unanswered.len();
+            observations.arrivals.push(Arrival { op: request.op, fua: request.fua, at_ns: now.0, unanswered, behind_barrier });
         }
         let before = out.len();
         self.machine.step(now, event, out);
         for action in &out[before..] {
             if let Action::Reply { request, .. } = action {
-                seen.unanswered.remove(request);
+                observations.unanswered.remove(request);
             }
         }
     }
 
-    fn recall(&mut self, legacy: Legacy) {
-        self.machine.recall(legacy);
+    fn replay_journal(&mut self, legacy: Legacy) {
+        self.machine.replay_journal(legacy);
     }
 
     fn account(&self) -> Account {

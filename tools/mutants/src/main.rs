@@ -1,15 +1,16 @@
-//! `./dev mutants`: would the tests and the checkers notice? It breaks the engine on purpose, in a scratch copy, one place at a time.
+//! `./dev mutants`: checks that the tests and the checkers notice faults. It breaks the engine on purpose, in a scratch copy, one place at
+//! a time.
 //!
-//! - *Named* mutants are the patches in `sim/mutants/`. Each breaks one rule. The crash explorer has to find it, or the `cargo test` that its text
-//!   names ([`named`]).
-//! - *Drawn* mutants are chosen by nobody: single-line changes, drawn at random from all that the code allows ([`drawn`], `--random N`).
+//! - *Named* mutants are the patches in `sim/mutants/`. Each breaks one rule. The crash explorer, or the `cargo test` that its text names,
+//!   has to find it ([`named`]).
+//! - *Drawn* mutants are single-line changes, drawn at random from all that the code allows ([`drawn`], `--random N`).
 //!
-//! It is a crate of its own, outside the default build, because it reads Rust with `syn`, which the product does without.
+//! It is a crate of its own, outside the default build, because it reads Rust with `syn`, which the product does not need.
 
 mod drawn;
 mod named;
 mod scratch;
-// The kit's, without the kit: it would be built anew after each change of the engine.
+// This is the kit's module without the kit, which would be rebuilt after each change of the engine.
 #[path = "../../../sim/src/words.rs"]
 mod words;
 

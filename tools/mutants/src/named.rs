@@ -1,8 +1,8 @@
-//! Would the checkers notice? Each patch under `sim/mutants` breaks one rule, in a scratch copy; the explorer has to find it: in mode `ordered`,
-//! or, those in the folder `log`, in the log's mode. Where the text of a patch names a `cargo test …`, that test has to fail.
+//! Named mutants. Each patch under `sim/mutants` breaks one rule, in a scratch copy; the explorer has to find the fault: in mode `ordered`
+//! or, for those in the folder `log`, in the log's mode. If the text of a patch names a `cargo test …`, that test has to fail instead.
 //!
-//! 1. The copy holds the files that git tracks or does not ignore, so nothing of a mutant can get into the tree.
-//! 2. The unchanged copy is explored first, in each mode: while that finds something, no mutant proves anything.
+//! 1. The copy holds the files that git tracks or does not ignore, so no part of a mutant can get into the tree.
+//! 2. The unchanged copy is explored first, in each mode: if that finds a fault, no mutant proves anything.
 //! 3. A mutant that does not build, or that is not found in time, is a failure of the kit.
 
 use crate::scratch::{Scratch, text};
@@ -18,19 +18,19 @@ use std::sync::{Mutex, PoisonError};
 /// The explorer's time for each mutant, in minutes.
 const MINUTES: f64 = 2.0;
 
-/// The folders of patches, and the mode in which each is hunted.
+/// The folders of patches, and the mode in which each is explored.
 const HUNTS: [(&str, &str); 2] = [("", "ordered"), ("log", "log")];
 
-/// A patch, and where to look for what it does.
+/// A patch, and the way to find its fault.
 struct Mutant {
     name: String,
     patch: PathBuf,
     mode: &'static str,
-    /// The test that hunts it, in the words behind `cargo test`, in place of the explorer.
+    /// The arguments of the `cargo test` that has to find it, instead of the explorer.
     test: Option<Vec<String>>,
 }
 
-struct Wanted {
+struct Arguments {
     only: Vec<String>,
     seed: u64,
     minutes: f64,
@@ -38,29 +38,29 @@ struct Wanted {
     baseline: bool,
 }
 
-/// `mutants [NAME...] [--seed N] [--minutes N] [--jobs N] [--no-baseline]`, from the repository's root.
+/// Runs `mutants [NAME...] [--seed N] [--minutes N] [--jobs N] [--no-baseline]`, from the repository's root.
 ///
 /// # Errors
-/// When the copy cannot be made, or an argument is none.
+/// Fails if the copy cannot be made, or an argument is invalid.
 pub fn command(words: &[String]) -> io::Result<ExitCode> {
-    let wanted = parse(words).map_err(io::Error::other)?;
+    let arguments = parse(words).map_err(io::Error::other)?;
     let mut mutants = Vec::new();
     for (folder, mode) in HUNTS {
         mutants.extend(mutants_in(folder, mode)?);
     }
-    let mutants = chosen(mutants, &wanted.only)?;
-    if wanted.baseline {
+    let mutants = chosen(mutants, &arguments.only)?;
+    if arguments.baseline {
         let place = place(0)?;
-        place.fresh()?;
+        place.refresh()?;
         let built = place.build()?;
         if !built.status.success() {
             return Err(io::Error::other(format!("the unchanged tree does not build:\n{}", text(&built.stderr))));
         }
         for (_, mode) in HUNTS.iter().filter(|(_, mode)| mutants.iter().any(|mutant| mutant.mode == *mode)) {
-            if let Some(found) = place.explore(mode, wanted.seed, wanted.minutes)?.violation {
+            if let Some(found) = place.explore(mode, arguments.seed, arguments.minutes)?.violation {
                 return Err(io::Error::other(format!("the unchanged tree breaks a promise itself, so no mutant proves anything: {found}")));
             }
-            println!("unchanged, mode {mode}: nothing found in {} minutes", wanted.minutes);
+            println!("unchanged, mode {mode}: nothing found in {} minutes", arguments.minutes);
         }
     }
     let queue = Mutex::new(mutants.iter());
@@ -69,7 +69,7 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
         let place = place(job)?;
         while let Some(mutant) = { queue.lock().unwrap_or_else(PoisonError::into_inner).next() } {
             let name = &mutant.name;
-            match place.try_mutant(mutant, &wanted)? {
+            match place.try_mutant(mutant, &arguments)? {
                 Ok(line) => {
                     passed.fetch_add(1, Ordering::Relaxed);
                     println!("caught   {name}: {line}");
@@ -83,7 +83,7 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
         Ok(())
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..wanted.jobs).map(|job| scope.spawn(move || work(job))).collect();
+        let workers: Vec<_> = (0..arguments.jobs).map(|job| scope.spawn(move || work(job))).collect();
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
     let (passed, failed) = (passed.into_inner(), failed.into_inner());
@@ -91,12 +91,12 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
     Ok(if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A worker's copy of the tree.
+/// Makes a worker's copy of the tree.
 fn place(job: usize) -> io::Result<Scratch> {
     Scratch::new(&Path::new("target/mutants/named").join(job.to_string()))
 }
 
-/// The mutants of one folder, by name.
+/// Lists the mutants of one folder, by name.
 fn mutants_in(folder: &str, mode: &'static str) -> io::Result<Vec<Mutant>> {
     let place = Path::new("sim/mutants").join(folder);
     let mut patches: Vec<PathBuf> = fs::read_dir(place)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
@@ -110,42 +110,42 @@ fn mutants_in(folder: &str, mode: &'static str) -> io::Result<Vec<Mutant>> {
     patches.into_iter().map(mutant).collect()
 }
 
-/// The test that the words of a patch name, if they do.
+/// Returns the test that the text of a patch names, if it names one.
 fn test_of(patch: &str) -> Option<Vec<String>> {
     let words = patch.split("\ndiff ").next()?;
     let (_, test) = words.split_once("`cargo test ")?;
     Some(test.split('`').next()?.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Those of these names; all, where none is given.
+/// Returns the mutants with these names; all of them without names.
 fn chosen(mut mutants: Vec<Mutant>, only: &[String]) -> io::Result<Vec<Mutant>> {
     if let Some(name) = only.iter().find(|name| mutants.iter().all(|mutant| mutant.name != **name)) {
         let names: Vec<&str> = mutants.iter().map(|mutant| mutant.name.as_str()).collect();
-        return Err(io::Error::other(format!("no mutant is called {name}; there are {}", names.join(", "))));
+        return Err(io::Error::other(format!("no mutant is called {name}; the known mutants are {}", names.join(", "))));
     }
     mutants.retain(|mutant| only.is_empty() || only.contains(&mutant.name));
     Ok(mutants)
 }
 
-fn parse(words: &[String]) -> Result<Wanted, String> {
-    let mut wanted = Wanted { only: Vec::new(), seed: 1, minutes: MINUTES, jobs: 2, baseline: true };
+fn parse(words: &[String]) -> Result<Arguments, String> {
+    let mut arguments = Arguments { only: Vec::new(), seed: 1, minutes: MINUTES, jobs: 2, baseline: true };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--seed" => wanted.seed = number(word, words.next())?,
-            "--minutes" => wanted.minutes = minutes(word, words.next())?,
-            "--jobs" => wanted.jobs = above_zero(word, words.next())?,
-            "--no-baseline" => wanted.baseline = false,
-            name if name.starts_with("--") => return Err(format!("there is no option {name}")),
-            name => wanted.only.push(name.to_owned()),
+            "--seed" => arguments.seed = number(word, words.next())?,
+            "--minutes" => arguments.minutes = minutes(word, words.next())?,
+            "--jobs" => arguments.jobs = above_zero(word, words.next())?,
+            "--no-baseline" => arguments.baseline = false,
+            name if name.starts_with("--") => return Err(format!("unknown option {name}")),
+            name => arguments.only.push(name.to_owned()),
         }
     }
-    Ok(wanted)
+    Ok(arguments)
 }
 
 impl Scratch {
-    fn try_mutant(&self, mutant: &Mutant, wanted: &Wanted) -> io::Result<Result<String, String>> {
-        self.fresh()?;
+    fn try_mutant(&self, mutant: &Mutant, arguments: &Arguments) -> io::Result<Result<String, String>> {
+        self.refresh()?;
         let applied = Command::new("patch")
             .args(["-p1", "--quiet", "--no-backup-if-mismatch", "-i"])
             .arg(std::path::absolute(&mutant.patch)?)
@@ -163,12 +163,12 @@ impl Scratch {
         }
         let found = match &mutant.test {
             Some(test) => self.test(test)?,
-            None => self.explore(mutant.mode, wanted.seed, wanted.minutes)?,
+            None => self.explore(mutant.mode, arguments.seed, arguments.minutes)?,
         };
         Ok(match (found.violation, &mutant.test) {
             (Some(what), _) => Ok(format!("after {:.1} s{what}", found.took.as_secs_f64())),
             (None, Some(test)) => Err(format!("cargo test {} passes", test.join(" "))),
-            (None, None) => Err(format!("nothing found in {} minutes", wanted.minutes)),
+            (None, None) => Err(format!("nothing found in {} minutes", arguments.minutes)),
         })
     }
 }
@@ -178,14 +178,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_no_mutant_has_is_told() {
+    fn an_unknown_name_is_reported() {
         let all = || ["r1", "log/l2"].map(|name| Mutant { name: name.to_owned(), patch: PathBuf::new(), mode: "log", test: None }).into();
         let names = |only: &[&str]| {
             let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
             chosen(all(), &only).map(|mutants| mutants.len()).map_err(|e| e.to_string())
         };
         assert_eq!((names(&[]), names(&["log/l2"])), (Ok(2), Ok(1)));
-        assert_eq!(names(&["r1", "l2"]), Err("no mutant is called l2; there are r1, log/l2".to_owned()));
+        assert_eq!(names(&["r1", "l2"]), Err("no mutant is called l2; the known mutants are r1, log/l2".to_owned()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A scratch copy of the tree, in which mutants are made, built and hunted.
+//! A scratch copy of the tree, in which mutants are made, built and tried.
 
 use std::fs;
 use std::io;
@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// What a hunt found.
-pub struct Found {
+/// The result of a test or an exploration.
+pub struct SearchResult {
     pub violation: Option<String>,
     pub took: Duration,
 }
 
-/// How a limited command ended.
-pub enum Ended {
+/// The result of a limited command.
+pub enum CommandEnd {
     TooLong,
     With(Output),
 }
 
-impl Ended {
+impl CommandEnd {
     pub fn of(output: Output) -> Self {
-        // `timeout` is killed with the rest, or says so in the way of shells.
+        // `timeout` is killed with the rest, or reports that in the way of shells.
         let was_killed = output.status.signal() == Some(9) || output.status.code() == Some(128 + 9);
         if was_killed { Self::TooLong } else { Self::With(output) }
     }
 }
 
-/// A copy of the files that git tracks or does not ignore, and a place for what is built from it.
+/// A copy of the files that git tracks or does not ignore, and a folder for what is built from it.
 pub struct Scratch {
     pub copy: PathBuf,
     pub built: PathBuf,
@@ -40,8 +40,9 @@ impl Scratch {
         Ok(Self { copy: under.join("tree"), built: under.join("built") })
     }
 
-    /// Makes the copy as the files are now that git tracks or does not ignore. Files that did not change keep their times, so that little is built again.
-    pub fn fresh(&self) -> io::Result<()> {
+    /// Copies the files that git tracks or does not ignore in their present state. Files that did not change keep their times, so that
+    /// little is rebuilt.
+    pub fn refresh(&self) -> io::Result<()> {
         let listed = Command::new("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).output()?;
         for name in text(&listed.stdout).split('\0').filter(|n| !n.is_empty()) {
             let (from, to) = (Path::new(name), self.copy.join(name));
@@ -63,14 +64,14 @@ impl Scratch {
         command
             .current_dir(&self.copy)
             .env("CARGO_TARGET_DIR", &self.built)
-            // Each is built once and runs for seconds.
+            // Each mutant is built once and runs for seconds.
             .envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"), ("CARGO_INCREMENTAL", "1")])
             .env("CARGO_PROFILE_DEV_DEBUG", "0");
         command
     }
 
-    /// A command in the copy, for mutants that may do anything: it is killed, with all that it started, after this time, or when this process ends,
-    /// and gets no more memory than a test takes.
+    /// Makes a command in the copy, for mutants that may do anything: it is killed, with all that it started, after this time or when this
+    /// process ends, and gets no more memory than a test needs.
     pub fn limited(&self, limit: Duration, program: &Path, words: &[&str]) -> Command {
         const UNDER_LIMITS: &str = "ulimit -v 8388608; exec setpriv --pdeathsig TERM -- timeout -s KILL \"$0\" \"$@\"";
         let mut command = Command::new("sh");
@@ -87,12 +88,12 @@ impl Scratch {
         self.cargo(["build", "--release", "--quiet", "-p", "onefold-sim", "--no-default-features"])
     }
 
-    /// Runs a test: the first that fails.
-    pub fn test(&self, test: &[String]) -> io::Result<Found> {
+    /// Runs a test, and returns the first that fails.
+    pub fn test(&self, test: &[String]) -> io::Result<SearchResult> {
         let began = Instant::now();
         let output = self.cargo(std::iter::once("test").chain(test.iter().map(String::as_str)))?;
-        let said = text(&output.stdout);
-        let failed = said.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+        let stderr = text(&output.stdout);
+        let failed = stderr.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
         if !output.status.success() && failed.is_none() {
             return Err(io::Error::other(format!(
                 "no test failed, and cargo test ended with {}:\n{}",
@@ -100,21 +101,21 @@ impl Scratch {
                 text(&output.stderr)
             )));
         }
-        Ok(Found { violation: failed.map(|name| format!(": test {name}")), took: began.elapsed() })
+        Ok(SearchResult { violation: failed.map(|name| format!(": test {name}")), took: began.elapsed() })
     }
 
-    pub fn explore(&self, mode: &str, seed: u64, minutes: f64) -> io::Result<Found> {
+    pub fn explore(&self, mode: &str, seed: u64, minutes: f64) -> io::Result<SearchResult> {
         let began = Instant::now();
         let output = Command::new(self.explorer())
             .args(["crash", "--commit-mode", mode, "--minutes", &minutes.to_string(), "--seed", &seed.to_string(), "--lines", "0"])
             .output()?;
-        let said = text(&output.stdout);
+        let stderr = text(&output.stdout);
         let violation =
-            said.lines().find_map(|line| line.split_once("VIOLATION").map(|(_, what)| what.chars().take(160).collect::<String>()));
+            stderr.lines().find_map(|line| line.split_once("VIOLATION").map(|(_, what)| what.chars().take(160).collect::<String>()));
         if violation.is_none() && !output.status.success() {
             return Err(io::Error::other(format!("the explorer ended with {}:\n{}", output.status, text(&output.stderr))));
         }
-        Ok(Found { violation, took: began.elapsed() })
+        Ok(SearchResult { violation, took: began.elapsed() })
     }
 }
 

@@ -1,10 +1,10 @@
-//! A trace as a folder of Parquet files, one row a request.
+//! A trace as a folder of Parquet files, with one row for each request.
 //!
-//! 1. A file has its name only when it is whole and synced, and so is the folder then: a crash loses the open file and no other.
-//! 2. The open file's name begins with a dot, so that whoever takes the folder's Parquet files passes it over.
-//! 3. Files are numbered in the order of their records; a reader takes them in that order, whatever the times in them say.
-//! 4. Each file says all that is true of the trace ([`crate::header::Header`]); what only its own records have (gaps) it says of itself alone.
-//! 5. Memory is bounded by a row group on writing and by a batch of rows on reading.
+//! 1. A file gets its name only when it and the folder are complete and synced: a crash loses the open file and no other.
+//! 2. The name of the open file begins with a dot, so that programs that read all Parquet files of a folder skip it.
+//! 3. Files are numbered in the order of their records; a reader takes them in that order, whatever their times are.
+//! 4. Each file repeats the facts about the whole trace ([`crate::header::Header`]), but lists only the gaps among its own records.
+//! 5. Memory is bounded by a row group for writing and by a batch of rows for reading.
 
 mod read;
 mod schema;
@@ -17,20 +17,20 @@ use parquet::errors::ParquetError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a closed file's name ends with.
+/// The ending of a closed file's name.
 const SUFFIX: &str = ".parquet";
 
-/// Why a folder cannot be read or written.
+/// The reason why a folder cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("{}: {source}", path.display())]
     Parquet { path: PathBuf, source: ParquetError },
-    /// It is something else, or was damaged.
-    #[error("{} is no trace that can be read: {reason}", path.display())]
+    /// The folder holds something else, or is damaged.
+    #[error("{} is not a readable trace: {reason}", path.display())]
     NotATrace { path: PathBuf, reason: String },
-    #[error("{} has a trace in it already", path.display())]
+    #[error("{} already contains a trace", path.display())]
     Exists { path: PathBuf },
 }
 
@@ -48,7 +48,7 @@ impl FolderError {
     }
 }
 
-/// Numbers of the closed files of a folder, in order.
+/// Lists the numbers of the closed files of a folder, in order.
 fn numbers(folder: &Path) -> Result<Vec<u64>, FolderError> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(FolderError::io(folder))? {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused() {
+    fn a_folder_that_is_not_a_trace_is_refused() {
         let place = tempfile::tempdir().expect("a temporary directory");
         assert!(matches!(Reader::open(place.path()), Err(FolderError::NotATrace { .. })));
         std::fs::write(closed(place.path(), 0), "PAR1 and nothing else").expect("it can be written");

@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Rows that are decoded at once.
+/// The number of rows that are decoded at once.
 const BATCH_ROWS: usize = 1024;
 
-/// Whether a path is a folder that could be a trace.
+/// Returns whether a path is a folder that could be a trace.
 #[must_use]
 pub fn is_folder(path: &Path) -> bool {
     path.is_dir()
@@ -22,7 +22,7 @@ pub fn is_folder(path: &Path) -> bool {
 /// The records of a trace, in the order of its files.
 pub struct Reader {
     header: Header,
-    /// Not opened yet.
+    /// The files that are not opened yet.
     files: VecDeque<PathBuf>,
     current: Option<(PathBuf, ParquetRecordBatchReader)>,
     ready: VecDeque<Record>,
@@ -30,10 +30,10 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens a folder and reads what all its files say of the trace: the gaps of each, the rest of the first.
+    /// Opens a folder and reads the headers of all its files: the gaps of each file, and everything else from the first.
     ///
     /// # Errors
-    /// Where it is no trace or cannot be read.
+    /// Fails if it is not a trace or cannot be read.
     pub fn open(folder: &Path) -> Result<Self, FolderError> {
         let files: VecDeque<PathBuf> = numbers(folder)?.into_iter().map(|number| closed(folder, number)).collect();
         let mut header: Option<Header> = None;
@@ -44,17 +44,17 @@ impl Reader {
                 Some(header) => header.gaps.extend(of_file.gaps),
             }
         }
-        let header = header.ok_or_else(|| FolderError::not_a_trace(folder, "it has no file like 000000.parquet"))?;
+        let header = header.ok_or_else(|| FolderError::not_a_trace(folder, "it has no file named like 000000.parquet"))?;
         Ok(Self { header, files, current: None, ready: VecDeque::new(), names: Names::default() })
     }
 
-    /// What is true of the whole trace.
+    /// Returns the facts about the whole trace.
     #[must_use]
     pub const fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Decodes the next rows; false after the last.
+    /// Decodes the next rows; returns false after the last.
     fn advance(&mut self) -> Result<bool, FolderError> {
         loop {
             let Some((path, rows)) = &mut self.current else {

@@ -1,4 +1,4 @@
-//! The columns of a file, and records as rows of them. docs/tracing.md describes them.
+//! The columns of a file, and the conversion of records to and from rows. docs/tracing.md describes the columns.
 
 use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record, kept};
 use arrow_array::builder::{BinaryBuilder, BooleanBuilder, ListBuilder, StringBuilder, UInt16Builder};
@@ -9,10 +9,10 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use onefold_engine::units::Bytes;
 use std::sync::Arc;
 
-/// The column of fingerprints.
+/// The name of the column of fingerprints.
 pub const FINGERPRINTS: &str = "fingerprints";
 
-/// The names of ops, as rows have them.
+/// The names of operations in rows.
 const OPS: [(Op, &str); 6] = [
     (Op::Read, "read"),
     (Op::Write, "write"),
@@ -23,16 +23,16 @@ const OPS: [(Op, &str); 6] = [
 ];
 
 impl Op {
-    /// Its name, in rows and reports.
+    /// Returns the name of the operation, in rows and reports.
     ///
     /// # Panics
-    /// Never: each op has one.
+    /// Never panics: each operation has a name.
     #[must_use]
     pub fn name(self) -> &'static str {
         OPS.iter().find(|(op, _)| *op == self).expect("each op has a name").1
     }
 
-    /// The op of this name.
+    /// Returns the operation with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         OPS.iter().find(|(_, known)| *known == name).map(|(op, _)| *op)
@@ -63,7 +63,7 @@ pub fn schema() -> SchemaRef {
     ]))
 }
 
-/// Records as rows; of each fingerprint the first `width` bytes.
+/// Converts records to rows, with the first `width` bytes of each fingerprint.
 pub fn encode(records: &[Record], width: usize) -> RecordBatch {
     let numbers = |of: fn(&Record) -> u64| UInt64Array::from_iter_values(records.iter().map(of));
     let texts = |of: fn(&Record) -> Option<&str>| StringArray::from_iter(records.iter().map(of));
@@ -106,7 +106,7 @@ pub fn encode(records: &[Record], width: usize) -> RecordBatch {
     RecordBatch::try_new(schema(), columns).expect("the columns are those of the schema")
 }
 
-/// The columns of rows, found by name: others may stand between them.
+/// The columns of a batch of rows, found by name, so that other columns may lie between them.
 pub struct Rows<'a> {
     time: &'a UInt64Array,
     op: &'a StringArray,
@@ -132,7 +132,7 @@ impl<'a> Rows<'a> {
             if column.data_type().equals_datatype(wanted) {
                 Ok(column)
             } else {
-                Err(format!("its column {name} is of {} in place of {wanted}", column.data_type()))
+                Err(format!("its column {name} has the type {} instead of {wanted}", column.data_type()))
             }
         };
         let texts = |name| column(name).map(|column| column.as_string::<i32>());
@@ -153,9 +153,9 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// The record of a row.
+    /// Converts a row to a record.
     pub fn record(&self, row: usize, names: &mut crate::text::names::Names) -> Result<Record, String> {
-        let op = Op::named(self.op.value(row)).ok_or_else(|| format!("no op is called {:?}", self.op.value(row)))?;
+        let op = Op::named(self.op.value(row)).ok_or_else(|| format!("unknown op {:?}", self.op.value(row)))?;
         let mut text = |column: &StringArray| column.is_valid(row).then(|| names.get(column.value(row)));
         Ok(Record {
             time_ns: self.time.value(row),
@@ -195,7 +195,7 @@ impl<'a> Rows<'a> {
             let sizes = self.sizes.value(row);
             let sizes = sizes.as_primitive::<UInt16Type>();
             if sizes.len() != blocks.len() {
-                return Err(format!("{} sizes stand beside {} fingerprints", sizes.len(), blocks.len()));
+                return Err(format!("there are {} sizes for {} fingerprints", sizes.len(), blocks.len()));
             }
             for (block, size) in blocks.iter_mut().zip(sizes) {
                 block.compressed = size;

@@ -15,85 +15,86 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Gaps of one file: they stand in its metadata, which is put together in memory.
+/// The largest number of gaps of one file: they are stored in its metadata, which is built in memory.
 const GAPS_MAX: usize = 4096;
-/// The most memory that a writer takes that gathers [`Gather::LITTLE`]; `tests/little.rs` holds it to that.
+/// The largest amount of memory that a writer with [`Gather::LITTLE`] needs; `tests/little.rs` checks it.
 pub const LITTLE_BYTES: usize = 3 << 20;
-/// Stack of a thread that only syncs and renames.
+/// The stack size of a thread that only syncs and renames.
 const SEALER_STACK_BYTES: usize = 64 << 10;
 
-/// How much is gathered in memory before it is turned into rows, and before it is written.
+/// The amounts that are gathered in memory before they are converted to rows, and before rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gather {
-    /// Records that are turned into rows at once.
+    /// The number of records that are converted to rows at once.
     pub records: usize,
-    /// Fingerprints that are turned into rows at once.
+    /// The number of fingerprints that are converted to rows at once.
     pub blocks: usize,
-    /// Rows of a row group.
+    /// The number of rows of a row group.
     pub group_records: usize,
-    /// Encoded bytes of a row group.
+    /// The encoded bytes of a row group.
     pub group_bytes: usize,
-    /// Bytes of a page of one column, before compression, and of its dictionary.
+    /// The bytes of a page of one column, before compression, and of its dictionary.
     pub page_bytes: usize,
-    /// Compress each column, and not only times and places, which gain most: a compressor takes some 200 KiB, and each column has its own.
+    /// Whether to compress every column, and not only times and places, which gain most: each column has its own compressor, which takes
+    /// some 200 KiB.
     pub compresses_all: bool,
 }
 
 impl Default for Gather {
-    /// For whoever has some tens of MiB.
+    /// Suits a process that can use some tens of MiB.
     fn default() -> Self {
         Self { records: 4096, blocks: 65_536, group_records: 131_072, group_bytes: 8 << 20, page_bytes: 1 << 20, compresses_all: true }
     }
 }
 
 impl Gather {
-    /// For a recorder, which shares its memory with what it records.
+    /// Suits a recorder, which shares its memory with the server that it records.
     pub const LITTLE: Self =
         Self { records: 256, blocks: 2048, group_records: 32_768, group_bytes: 256 << 10, page_bytes: 16 << 10, compresses_all: false };
 }
 
-/// When a file is closed and the next one opened.
+/// The limits at which a file is closed and the next one is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rotation {
     pub records: u64,
-    /// Since its first record, by the clock of the machine that writes it.
+    /// The time since the file's first record, by the clock of the machine that writes it.
     pub age: Option<Duration>,
 }
 
 impl Default for Rotation {
-    /// 1,000,000 records or 60 s: what a crash may cost.
+    /// Closes a file after 1,000,000 records or 60 s: a crash costs at most that much.
     fn default() -> Self {
         Self { records: 1_000_000, age: Some(Duration::from_secs(60)) }
     }
 }
 
-/// Writes a trace. What is not finished leaves its closed files behind, and not the open one.
+/// Writes a trace. A writer that is dropped before it is finished leaves its closed files, but not the open one.
 pub struct Writer {
     folder: PathBuf,
     header: Header,
     rotation: Rotation,
     gather: Gather,
     number: u64,
-    open: Option<Open>,
-    /// Not rows yet.
+    open: Option<OpenFile>,
+    /// The records that are not yet converted to rows.
     pending: Vec<Record>,
     pending_blocks: usize,
-    /// The last file that was handed to a thread of its own to be synced; where that is not wanted, none.
+    /// The last file that was passed to a thread to be synced; none if files are synced in place.
     sealing: Option<Sealing>,
 }
 
-/// A file that is being synced by a thread.
+/// A file that a thread is syncing.
 #[derive(Default)]
 struct Sealing(Option<JoinHandle<Result<(), FolderError>>>);
 
 impl Sealing {
-    /// Waits for its end.
+    /// Waits until the file is synced.
     fn join(&mut self) -> Result<(), FolderError> {
         self.0.take().map_or(Ok(()), |thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
 }
 
-struct Open {
+struct OpenFile {
     path: PathBuf,
     rows: ArrowWriter<File>,
     records: u64,
@@ -101,10 +102,10 @@ struct Open {
 }
 
 impl Writer {
-    /// Begins a trace in a folder, which it makes.
+    /// Begins a trace in a folder, which it creates.
     ///
     /// # Errors
-    /// Where the folder has a trace in it or cannot be made.
+    /// Fails if the folder already contains a trace or cannot be created.
     pub fn create(folder: &Path, header: Header, rotation: Rotation) -> Result<Self, FolderError> {
         std::fs::create_dir_all(folder).map_err(FolderError::io(folder))?;
         if !numbers(folder)?.is_empty() {
@@ -114,33 +115,32 @@ impl Writer {
         Ok(Self { folder, header, rotation, gather, number: 0, open: None, pending: Vec::new(), pending_blocks: 0, sealing: None })
     }
 
-    /// The same, gathering so much.
+    /// Sets the amounts that are gathered in memory.
     #[must_use]
     pub const fn gathering(mut self, gather: Gather) -> Self {
         self.gather = gather;
         self
     }
 
-    /// The same, and what is pushed does not wait for the sync of a file that is full: a thread syncs it and gives it its name, one at a time. Until
-    /// then it is as good as open.
+    /// Makes a thread sync and name each full file, one at a time, so that a push does not wait for it. Until then the file counts as open.
     #[must_use]
     pub fn sealing_aside(mut self) -> Self {
         self.sealing = Some(Sealing::default());
         self
     }
 
-    /// What the next file that is closed will say of the trace.
+    /// Returns the header that the next closed file will get.
     pub const fn header_mut(&mut self) -> &mut Header {
         &mut self.header
     }
 
     /// Appends a record.
     ///
-    /// # Errors
-    /// Where the system refuses to write or to sync.
+    /// Fails if the system refuses to write or to sync.
+    /// Fails if the system refuses to write or to sync.
     pub fn push(&mut self, record: Record) -> Result<(), FolderError> {
         if self.open.is_none() {
-            self.open = Some(Open::new(&self.folder, self.number, &self.gather)?);
+            self.open = Some(OpenFile::new(&self.folder, self.number, &self.gather)?);
         }
         self.pending_blocks += record.blocks.len();
         self.pending.push(record);
@@ -153,10 +153,10 @@ impl Writer {
         self.close_if_due()
     }
 
-    /// Closes the open file when it is old or full. A recorder calls it when nothing happens, too.
+    /// Closes the open file if it is old or full. A recorder also calls it when no requests arrive.
     ///
     /// # Errors
-    /// Where the system refuses to write or to sync.
+    /// Fails if the system refuses to write or to sync.
     pub fn close_if_due(&mut self) -> Result<(), FolderError> {
         let Some(open) = &self.open else { return Ok(()) };
         let is_old = self.rotation.age.is_some_and(|age| open.since.elapsed() >= age);
@@ -164,13 +164,13 @@ impl Writer {
         if is_full || is_old { self.close() } else { Ok(()) }
     }
 
-    /// Closes the trace. One without records has one file, for its header.
+    /// Closes the trace. A trace without records has one file, for its header.
     ///
     /// # Errors
-    /// Where the system refuses to write or to sync.
+    /// Fails if the system refuses to write or to sync.
     pub fn finish(mut self) -> Result<(), FolderError> {
         if self.open.is_none() && (self.number == 0 || !self.header.gaps.is_empty()) {
-            self.open = Some(Open::new(&self.folder, self.number, &self.gather)?);
+            self.open = Some(OpenFile::new(&self.folder, self.number, &self.gather)?);
         }
         self.close()?;
         self.sealing.as_mut().map_or(Ok(()), Sealing::join)
@@ -197,7 +197,7 @@ impl Writer {
         let (path, name, folder) = (open.path, closed(&self.folder, self.number), self.folder.clone());
         self.number += 1;
         let Some(sealing) = &mut self.sealing else { return seal(&file, &path, &name, &folder) };
-        // In their order: the one before has its name.
+        // Files are named in order: first wait until the file before has its name.
         sealing.join()?;
         let thread = std::thread::Builder::new().name("sealer".to_owned()).stack_size(SEALER_STACK_BYTES);
         let spawned = thread.spawn(move || seal(&file, &path, &name, &folder));
@@ -206,9 +206,9 @@ impl Writer {
     }
 }
 
-/// Gives a file that is written its name.
+/// Gives a completely written file its name.
 fn seal(file: &File, path: &Path, name: &Path, folder: &Path) -> Result<(), FolderError> {
-    // The content before the name, and the name before anybody counts on the file.
+    // The content has to be durable before the name, and the name before anybody relies on the file.
     file.sync_all().map_err(FolderError::io(path))?;
     std::fs::rename(path, name).map_err(FolderError::io(path))?;
     sync_directory(folder)
@@ -216,7 +216,7 @@ fn seal(file: &File, path: &Path, name: &Path, folder: &Path) -> Result<(), Fold
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // A file that was whole keeps its name, or goes on without one.
+        // A complete file keeps its name; one that could not be synced stays without one.
         let _ = self.sealing.as_mut().map(Sealing::join);
         if let Some(open) = self.open.take() {
             let _ = std::fs::remove_file(open.path);
@@ -224,7 +224,7 @@ impl Drop for Writer {
     }
 }
 
-impl Open {
+impl OpenFile {
     fn new(folder: &Path, number: u64, gather: &Gather) -> Result<Self, FolderError> {
         let path = opened(folder, number);
         let file = File::create(&path).map_err(FolderError::io(&path))?;
@@ -233,7 +233,7 @@ impl Open {
     }
 }
 
-/// Fingerprints are as good as random: no dictionary and no statistics, only their lengths apart from their bytes.
+/// Fingerprints are practically random, so they get no dictionary and no statistics, and their lengths are stored apart from their bytes.
 fn properties(gather: &Gather) -> WriterProperties {
     let fingerprints = ColumnPath::from(vec![FINGERPRINTS.to_owned(), "list".to_owned(), "element".to_owned()]);
     let zstd = Compression::ZSTD(ZstdLevel::default());
@@ -242,7 +242,7 @@ fn properties(gather: &Gather) -> WriterProperties {
         .set_compression(if gather.compresses_all { zstd } else { Compression::UNCOMPRESSED })
         .set_column_compression(time.clone(), zstd)
         .set_column_compression(place, zstd)
-        // Each is another.
+        // The values are all different.
         .set_column_dictionary_enabled(time, false)
         .set_max_row_group_row_count(Some(gather.group_records))
         .set_max_row_group_bytes(Some(gather.group_bytes))

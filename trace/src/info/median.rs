@@ -1,8 +1,8 @@
-//! The median of many small numbers, without keeping each.
+//! The median of many small numbers, without a list of them.
 
 use std::collections::BTreeMap;
 
-/// How often each number came.
+/// The number of occurrences of each number.
 #[derive(Debug, Default)]
 pub struct Histogram {
     counts: BTreeMap<u64, u64>,
@@ -15,14 +15,14 @@ impl Histogram {
         self.total += 1;
     }
 
-    /// The same, but for nothing.
+    /// Adds a number that is not 0.
     pub fn add_if_any(&mut self, number: u64) {
         if number > 0 {
             self.add(number);
         }
     }
 
-    /// The upper one of the two in the middle where their count is even; none of nothing.
+    /// Returns the median, the upper of the two middle numbers if their count is even; none without numbers.
     pub fn median(&self) -> Option<u64> {
         let mut below = 0;
         self.counts.iter().find_map(|(number, count)| {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_in_the_middle() {
+    fn the_median_is_the_middle_number() {
         let median = |numbers: &[u64]| {
             let mut histogram = Histogram::default();
             numbers.iter().for_each(|number| histogram.add(*number));

@@ -1,9 +1,9 @@
-//! What a trace holds, in totals: all of it, by phase, by stream and by process.
+//! The totals of a trace: of all of it, by phase, by stream and by process.
 //!
-//! 1. *Duplication* is the share of blocks written whose content was known at that moment: *live* where some block held it, *ever* where it had been
-//!    written before. Zeros are counted apart, and blocks of unknown content are never known.
-//! 2. What is known counts from the beginning of the trace, also for a later phase.
-//! 3. A block is written once for each request that touches any byte of it.
+//! 1. *Duplication* is the share of written blocks whose content was known at that moment: *live* if some block held it, *ever* if it had
+//!    been written before. Zeros are counted separately, and blocks of unknown content are never known.
+//! 2. Contents are known from the beginning of the trace on, also in a later phase.
+//! 3. A block counts as written once for each request that touches any byte of it.
 
 mod known;
 mod median;
@@ -21,20 +21,20 @@ use shape::Shaper;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Names of streams or processes that are told apart; what comes later is one of "(others)".
+/// The largest number of streams or processes that are counted by name; later ones are counted together as "(others)".
 const GROUPS_MAX: usize = 10_000;
-/// The phase in front of the first mark.
+/// The name of the phase before the first mark.
 const FIRST_PHASE: &str = "(start)";
-/// Who is not known.
+/// The name of an unknown stream or process.
 const UNKNOWN: &str = "(unknown)";
 const OTHERS: &str = "(others)";
 
-/// Requests and blocks, counted.
+/// Counts of requests and blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub reads: u64,
     pub writes: u64,
-    /// Of the writes.
+    /// The writes that are FUA.
     pub fua: u64,
     pub flushes: u64,
     pub discards: u64,
@@ -43,18 +43,18 @@ pub struct Counts {
     pub blocks_written: u64,
     pub blocks_discarded: u64,
     pub blocks_zeroed: u64,
-    /// Of the blocks written, all zero; `zeros_again` after another all-zero block had been written.
+    /// The written blocks that are all zero; `zeros_again` are those after another all-zero block had been written.
     pub zeros: u64,
     pub zeros_again: u64,
-    /// Of the blocks written, of unknown content.
+    /// The written blocks of unknown content.
     pub unknown: u64,
-    /// Of the blocks written, without zeros: of a content that some block held.
+    /// The written blocks, zeros excluded, whose content some block held.
     pub duplicates_live: u64,
-    /// Of the blocks written, without zeros: of a content that had been written before.
+    /// The written blocks, zeros excluded, whose content had been written before.
     pub duplicates_ever: u64,
 }
 
-/// Shares of the blocks written.
+/// Shares of the written blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Duplication {
     pub live: f64,
@@ -63,7 +63,7 @@ pub struct Duplication {
 }
 
 impl Duplication {
-    /// Of `blocks` written; none where there are none.
+    /// Computes the shares of `blocks` written; none if there are none.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // counts of one trace are far below 2^52
     pub fn of(blocks: u64, live: u64, ever: u64, zero: u64) -> Option<Self> {
@@ -73,7 +73,7 @@ impl Duplication {
 }
 
 impl Counts {
-    /// Shares; none where nothing was written.
+    /// Returns the shares; none if nothing was written.
     #[must_use]
     pub fn duplication(&self) -> Option<Duplication> {
         Duplication::of(self.blocks_written, self.duplicates_live, self.duplicates_ever, self.zeros)
@@ -95,11 +95,11 @@ pub struct Phase {
     #[serde(flatten)]
     pub part: Part,
     pub begin_ns: u64,
-    /// The median of the blocks written in front of each flush, and behind the last one where any were.
+    /// The median number of blocks written before each flush, and after the last one if there were any.
     pub blocks_between_flushes_median: Option<u64>,
 }
 
-/// All that is told of a trace.
+/// All totals of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Info {
     pub records: u64,
@@ -112,18 +112,18 @@ pub struct Info {
     pub form: Option<String>,
     pub gaps: u64,
     pub requests_missing: u64,
-    /// One above the last block that a request touched.
+    /// The number after the last block that a request touched.
     pub blocks_end: u64,
-    /// Distinct contents written, zeros not among them.
+    /// The number of distinct contents written, zeros excluded.
     pub contents: u64,
     pub total: Counts,
     pub duplication: Option<Duplication>,
     pub blocks_between_flushes_median: Option<u64>,
     pub shape: Shape,
     pub phases: Vec<Phase>,
-    /// Most blocks written first.
+    /// The streams, those with the most written blocks first.
     pub streams: Vec<Part>,
-    /// Most blocks written first.
+    /// The processes, those with the most written blocks first.
     pub processes: Vec<Part>,
 }
 
@@ -147,7 +147,7 @@ impl OpenPhase {
     }
 }
 
-/// Counts record after record.
+/// Counts record by record.
 pub struct Counter {
     known: Known,
     shaper: Shaper,
@@ -171,7 +171,7 @@ impl Default for Counter {
 }
 
 impl Counter {
-    /// Nothing counted, on a blank volume.
+    /// Begins to count, on a blank volume.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -235,7 +235,7 @@ impl Counter {
             }
             Op::Write => {
                 (counts.writes, counts.blocks_written, counts.fua) = (1, touched, u64::from(record.fua));
-                // No more blocks have names than there are fingerprints: what is far beyond them is not looked at one by one.
+                // At most as many blocks have names as there are fingerprints: blocks beyond them are not examined one by one.
                 let named = touched.min(record.blocks.len() as u64);
                 self.known.write_unknown(first + named, touched - named);
                 self.shaper.write(record);
@@ -259,7 +259,7 @@ impl Counter {
         counts
     }
 
-    /// All that was counted, with what is true of the whole trace.
+    /// Returns all totals, with the facts about the whole trace.
     #[must_use]
     pub fn info(mut self, header: &Header) -> Info {
         self.phases.extend(self.phase.take().map(OpenPhase::closed));

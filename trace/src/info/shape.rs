@@ -1,37 +1,37 @@
-//! How a trace's writes are shaped: where they go, how large they are, and how long ago their duplicates were written.
+//! The shape of a trace's writes: their places, their sizes, and the age of the contents that they duplicate.
 //!
-//! Memory: about 16 bytes for each block that is written and 4 for each content.
+//! It takes about 16 bytes of memory for each written block and 4 for each content.
 
 use crate::record::Record;
 use onefold_engine::units::BLOCK_BYTES;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// Shapes of writes; shares and means are none where there is nothing to share.
+/// The shape of writes; a share or mean of nothing is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Shape {
-    /// Blocks that were written at least once.
+    /// The number of blocks that were written at least once.
     pub blocks_ever_written: u64,
-    /// Share of the block writes that went to a block written before.
+    /// The share of block writes that went to a block written before.
     pub overwrites: Option<f64>,
-    /// Share of the block writes that went to the busiest tenth of the blocks ever written.
+    /// The share of block writes that went to the busiest tenth of the blocks ever written.
     pub busiest_tenth: Option<f64>,
-    /// Share of the writes that begin where the one before ends.
+    /// The share of writes that begin where the previous one ends.
     pub sequential: Option<f64>,
-    /// Share of the reads among reads and writes.
+    /// The share of reads among reads and writes.
     pub reads: Option<f64>,
-    /// Mean blocks of a write.
+    /// The mean number of blocks of a write.
     pub write_blocks_mean: Option<f64>,
-    /// Mean bytes that a written block is brought to, where that was recorded.
+    /// The mean compressed size of a written block, in bytes, if it was recorded.
     pub compressed_bytes_mean: Option<f64>,
-    /// How many block writes ago the content of a duplicate had been written last, in the middle one of them; within 7 %.
+    /// The median number of block writes between a duplicate and the last write of its content; within 7 %.
     pub duplicates_back_median: Option<u64>,
 }
 
-/// Counts write after write.
+/// Counts write by write.
 #[derive(Debug, Default)]
 pub(super) struct Shaper {
-    /// How often each block was written.
+    /// The number of times that each block was written.
     times: FxHashMap<u64, u32>,
     sequential: u64,
     end: Option<u64>,
@@ -45,7 +45,7 @@ impl Shaper {
         let begin = record.offset.get();
         self.sequential += u64::from(self.end.replace(begin + record.length.get()) == Some(begin));
         let first = begin / BLOCK_BYTES;
-        // What is far beyond the fingerprints is a mistake, or nothing that anybody counts block by block.
+        // A request far larger than its fingerprints is a mistake, or too large for anybody to count block by block.
         for block in first..first + record.blocks_touched().min(BLOCKS_MAX) {
             let times = self.times.entry(block).or_default();
             *times = times.saturating_add(1);
@@ -56,7 +56,7 @@ impl Shaper {
         }
     }
 
-    /// A duplicate's content was written so many block writes ago.
+    /// Counts a duplicate whose content was last written `back` block writes ago.
     pub fn duplicate(&mut self, back: u64) {
         self.back.add(back);
     }
@@ -80,7 +80,7 @@ impl Shaper {
     }
 }
 
-/// Blocks of a write that are counted one by one: 1 GiB.
+/// The largest number of blocks of a write that are counted one by one: 1 GiB.
 const BLOCKS_MAX: u64 = 1 << 18;
 
 #[allow(clippy::cast_precision_loss)] // shares are shown with one digit
@@ -98,7 +98,7 @@ struct Octaves {
 impl Octaves {
     fn bucket(number: u64) -> usize {
         let shift = (u64::BITS - number.leading_zeros()).saturating_sub(4);
-        // Four leading bits; below 16 each number has a bucket of its own.
+        // A bucket covers numbers with the same four leading bits; below 16 each number has a bucket of its own.
         usize::try_from(u64::from(shift) * 8 + (number >> shift)).unwrap_or(usize::MAX)
     }
 

@@ -1,9 +1,9 @@
-//! What a trace asks for, request by request, as a front-end would hand it to a volume.
+//! The requests of a trace, one by one, as a front-end would pass them to a volume.
 //!
 //! 1. A write marked FUA and the flush right after it are one FUA write.
-//! 2. Nothing with data is larger than the volume takes; what is, becomes several requests.
-//! 3. Content goes by words (`names.rs`). A block that the trace names has that name; where the trace names sectors, or a request begins
-//!    inside a block, each sector has a word of its own. What was not recorded is like nothing else.
+//! 2. No request with data is larger than the volume accepts; a larger one becomes several requests.
+//! 3. Content is represented by words (`names.rs`). A block that the trace names has that name. If the trace names sectors, or a request
+//!    begins inside a block, each sector has a word of its own. Content that was not recorded equals nothing else.
 
 use crate::record::{Name, Op as Recorded, Record};
 use crate::replay::names::{SECTORS, Words, mix};
@@ -11,47 +11,47 @@ use onefold_engine::interface::Op;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES, index};
 use std::iter::Peekable;
 
-/// A block of a write.
+/// The content of one block of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     pub words: Words,
-    /// What the trace tells of its size.
+    /// The compressed size that the trace gives.
     pub compressed: Option<u16>,
 }
 
-/// A request to come.
+/// A request that a replay will send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub op: Op,
     pub fua: bool,
     pub offset: u64,
     pub length: u64,
-    /// One for each block that a write touches; words of sectors that it does not touch mean nothing.
+    /// One entry for each block that a write touches; the words of sectors that it does not touch mean nothing.
     pub contents: Vec<Content>,
-    /// When it was recorded, and how long after the line before it.
+    /// The time at which it was recorded, and the time since the record before it.
     pub recorded_ns: u64,
     pub think_ns: u64,
 }
 
 impl Ask {
-    /// Whether it changes what the volume holds.
+    /// Returns whether it changes what the volume holds.
     #[must_use]
     pub fn changes(&self) -> bool {
         matches!(self.op, Op::Write | Op::Discard | Op::WriteZeroes)
     }
 
-    /// The block that it begins in.
+    /// Returns the block that it begins in.
     #[must_use]
     pub fn first_block(&self) -> u64 {
         self.offset / BLOCK_BYTES
     }
 }
 
-/// What comes next in a trace.
+/// The next item of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     Ask(Ask),
-    /// A phase begins.
+    /// The beginning of a phase.
     Mark(String),
 }
 
@@ -59,14 +59,14 @@ pub enum Next {
 pub struct Asks<I: Iterator> {
     records: Peekable<I>,
     request_bytes_max: u64,
-    /// The rest of a request that is too large.
+    /// The rest of a request that was too large.
     rest: Option<Ask>,
     last_ns: u64,
     unknown: u64,
 }
 
 impl<E, I: Iterator<Item = Result<Record, E>>> Asks<I> {
-    /// Of these records, in requests of at most so many bytes, a multiple of 4096.
+    /// Turns these records into requests of at most `request_bytes_max` bytes, a multiple of 4096.
     #[must_use]
     pub fn new(records: I, request_bytes_max: u64) -> Self {
         Self { records: records.peekable(), request_bytes_max, rest: None, last_ns: 0, unknown: 0 }
@@ -110,7 +110,7 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Asks<I> {
                 Name::Zero => 0,
                 Name::Of(_) if named_by_sector => self.word(name),
                 Name::Of(_) => mix(self.word(name), i % SECTORS as u64),
-                // All that is unknown in one block is one unknown.
+                // All unknown sectors of one block share one word.
                 Name::Unknown if at % SECTORS == 0 => *unknown.insert(self.word(name)),
                 Name::Unknown => *unknown.get_or_insert_with(|| self.word(name)),
             };
@@ -130,7 +130,7 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Asks<I> {
         }
     }
 
-    /// Cuts off what the volume takes at once.
+    /// Cuts a request down to what the volume accepts at once, and keeps the rest.
     fn cut(&mut self, mut ask: Ask) -> Ask {
         let end = (ask.offset / BLOCK_BYTES * BLOCK_BYTES).saturating_add(self.request_bytes_max);
         if ask.offset + ask.length <= end || !matches!(ask.op, Op::Read | Op::Write) {
@@ -179,7 +179,7 @@ mod tests {
 
     fn asks(records: Vec<Record>, bytes_max: u64) -> Vec<Ask> {
         Asks::new(records.into_iter().map(Ok::<_, ()>), bytes_max)
-            .map(|next| match next.expect("no record is bad") {
+            .map(|next| match next.expect("every record can be read") {
                 Next::Ask(ask) => ask,
                 Next::Mark(name) => panic!("a mark: {name}"),
             })
@@ -195,21 +195,21 @@ mod tests {
         let fua = Record { fua: true, ..write(10, 0, 4096, &[1]) };
         let flush = |time_ns| Record::new(time_ns, Recorded::Flush, Bytes(0), Bytes(0));
         let some = asks(vec![fua.clone(), flush(14), flush(20), fua, write(30, 4096, 4096, &[2]), flush(31)], 1 << 20);
-        let told: Vec<_> = some.iter().map(|a| (a.op, a.fua, a.think_ns)).collect();
-        // The think time of what follows counts from the flush that was taken.
+        let made: Vec<_> = some.iter().map(|a| (a.op, a.fua, a.think_ns)).collect();
+        // The think time of the next request counts from the flush that was taken.
         assert_eq!(
-            told,
+            made,
             [(Op::Write, true, 10), (Op::Flush, false, 6), (Op::Write, true, 0), (Op::Write, false, 10), (Op::Flush, false, 1)]
         );
     }
 
     #[test]
-    fn what_is_too_large_comes_in_parts_that_end_with_blocks() {
+    fn a_large_request_is_split_at_block_boundaries() {
         let some =
             asks(vec![write(5, 8192, 5 * 4096, &[1, 2, 3, 4, 5]), Record::new(7, Recorded::Read, Bytes(512), Bytes(3 * 4096))], 8192);
-        let told: Vec<_> = some.iter().map(|a| (a.op, a.offset, a.length, a.contents.len(), a.think_ns)).collect();
+        let made: Vec<_> = some.iter().map(|a| (a.op, a.offset, a.length, a.contents.len(), a.think_ns)).collect();
         assert_eq!(
-            told,
+            made,
             [
                 (Op::Write, 8192, 8192, 2, 5),
                 (Op::Write, 16_384, 8192, 2, 0),
@@ -223,17 +223,17 @@ mod tests {
 
     #[test]
     fn sectors_have_words_of_their_own() {
-        // By sectors: two in front of a block's end, one behind.
+        // A write by sectors: two before the end of a block, one after it.
         let by_sector = &asks(vec![write(0, 3072, 1536, &[7, 0, 9])], 1 << 20)[0].contents;
         assert_eq!((by_sector[0].words[6], by_sector[0].words[7], by_sector[1].words[0]), (word(7), 0, word(9)));
-        // A name of 4096 bytes that lie across two blocks: the same in both writes, unlike the name of a whole block.
+        // A name of 4096 bytes that lie across two blocks: it is the same in both writes, but differs from the name of a whole block.
         let across = &asks(vec![write(0, 512, 4096, &[7]), write(1, 1024, 4096, &[7])], 1 << 20);
         assert_eq!(
             (across[0].contents[0].words[1], across[0].contents[1].words[0]),
             (across[1].contents[0].words[2], across[1].contents[1].words[1])
         );
         assert_ne!(across[0].contents[0].words[1], word(7));
-        // What was not recorded is like nothing else, but one within its block.
+        // Unknown content equals nothing else, except within its block.
         let unknown = asks(vec![write(0, 0, 8192, &[]), write(1, 0, 4096, &[])], 1 << 20);
         let words = [unknown[0].contents[0].words, unknown[0].contents[1].words, unknown[1].contents[0].words];
         assert!(words.iter().all(|w| *w == [w[0]; SECTORS]) && words[0] != words[1] && words[0] != words[2] && words[1] != words[2]);

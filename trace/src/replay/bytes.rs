@@ -1,10 +1,11 @@
-//! Bytes for content that is known by its name only: the same name, the same bytes, in every run and on every machine.
+//! Bytes for content that is known by its name only: the same name gives the same bytes, in every run and on every machine.
 //!
-//! 1. A sector's bytes follow from its word, its place in its block and the word's compressed size, and from nothing else: neither from what
-//!    else is in the block nor from whoever wrote it. Each begins with its word, so two words never have equal sectors.
-//! 2. The codec of slots brings a block of one name to its recorded size or a few bytes less: so many bytes of noise, then zeros between the
-//!    words. How many is tried out, for what the codec adds depends on the noise. Where no size was recorded, all is noise.
-//! 3. The size that counts is the one that came with a word first: whatever a trace says later, equal names stay equal bytes.
+//! 1. The bytes of a sector depend only on its word, its place in its block and the word's compressed size: neither on the rest of the
+//!    block nor on the writer. Each sector begins with its word, so two words never have equal sectors.
+//! 2. The slot codec compresses a block of one name to its recorded size or a few bytes less: the block has noise, then zeros between the
+//!    words. The amount of noise is found by trial, because the codec's overhead depends on the noise. A block without a recorded size is
+//!    all noise.
+//! 3. The first size that came with a word counts, whatever the trace says later, so that equal names keep equal bytes.
 
 use super::asks::Content;
 use super::names::{SECTORS, Words, mix};
@@ -13,25 +14,25 @@ use onefold_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 use rustc_hash::FxBuildHasher;
 use std::collections::HashMap;
 
-/// What a block's recorded size may lack, in bytes.
+/// The number of bytes by which a block may compress below its recorded size.
 const SLACK: usize = 16;
-/// What the codec adds to noise, in most blocks between nothing and twice as much.
+/// The bytes that the codec adds to noise; in most blocks between none and twice as many.
 const FRAMING: usize = 20;
-/// Lengths of noise that are tried before all are that come near; two or three do in most cases.
+/// The number of lengths of noise that are tried before all lengths near the size are tried; two or three are enough in most cases.
 const TRIES: usize = 6;
-/// The most that the codec brings a block to: what saves less, it leaves as it is.
+/// The largest compressed size: the codec stores a block that saves less without compression.
 const COMPRESSED_MAX: usize = BLOCK_SIZE - 67;
-/// A sector's word.
+/// The number of bytes of a sector's word.
 const WORD_BYTES: usize = 8;
 
-/// Makes bytes.
+/// Makes the bytes of contents.
 #[derive(Debug, Default)]
 pub struct Bytes {
-    /// Bytes of noise in the blocks of a word; those of all other words are nothing else.
+    /// The bytes of noise in the blocks of a word; the blocks of all other words consist of noise.
     noise: HashMap<u64, u16, FxBuildHasher>,
 }
 
-/// Bytes of noise in the blocks of a word that the codec brings to this size, which is below that of a block.
+/// Returns the bytes of noise in the blocks of a word that the codec compresses to this size, which is smaller than a block.
 fn noise_of(word: u64, compressed: usize) -> usize {
     let wanted = compressed.min(COMPRESSED_MAX);
     let size_of = |noise: usize| {
@@ -48,13 +49,13 @@ fn noise_of(word: u64, compressed: usize) -> usize {
         }
         noise = in_range((noise + wanted).saturating_sub(found + SLACK / 2));
     }
-    // One length in some hundred comes to more than its neighbours, and the steps go back and forth about it.
+    // One length in some hundred compresses worse than its neighbours, and the search then alternates around it.
     let all = in_range(wanted.saturating_sub(64))..=in_range(wanted + SLACK);
     all.max_by_key(|&noise| Some(size_of(noise)).filter(|&found| found <= wanted)).unwrap_or(WORD_BYTES)
 }
 
 impl Bytes {
-    /// Takes note of a content that comes; to be called before it is [written](Self::write).
+    /// Notes a content that will be written; has to be called before it is [written](Self::write).
     pub fn meet(&mut self, content: &Content) {
         let Some(compressed) = content.compressed.filter(|&bytes| usize::from(bytes) < BLOCK_SIZE) else { return };
         for word in content.words.into_iter().filter(|&word| word != 0) {
@@ -63,7 +64,7 @@ impl Bytes {
         }
     }
 
-    /// The bytes of a block of these words.
+    /// Writes the bytes of a block with these words.
     pub fn write(&self, words: &Words, out: &mut [u8; BLOCK_SIZE]) {
         write_block(words, |word| self.noise.get(&word).map_or(BLOCK_SIZE, |&noise| usize::from(noise)), out);
     }
@@ -71,7 +72,8 @@ impl Bytes {
 
 fn write_block(words: &Words, noise_of: impl Fn(u64) -> usize, out: &mut [u8; BLOCK_SIZE]) {
     for (place, (&word, sector)) in words.iter().zip(out.chunks_exact_mut(SECTOR_SIZE)).enumerate() {
-        // Evenly: where all of it lay in front, the size would leap with each sector that begins to have some.
+        // The noise is spread evenly over the sectors. If all of it lay at the front, the size would jump with each sector that begins to
+        // have some.
         let noise = ((noise_of(word) + SECTORS - 1 - place) / SECTORS).max(WORD_BYTES);
         write_sector(word, place, if word == 0 { 0 } else { noise }, sector);
     }
@@ -110,7 +112,7 @@ mod tests {
             bytes.meet(&content(word, Some(compressed)));
             let found = compress(&block(&bytes, &[word; SECTORS]), BLOCK_SIZE).expect("it is not all noise").len();
             let wanted = usize::from(compressed).min(COMPRESSED_MAX);
-            assert!(found <= wanted && found + 16 >= wanted, "{found} bytes in place of {wanted}");
+            assert!(found <= wanted && found + 16 >= wanted, "{found} bytes instead of {wanted}");
         }
         let mut bytes = Bytes::default();
         bytes.meet(&content(7, Some(4096)));

@@ -1,8 +1,8 @@
-//! Latencies of requests of one kind, told in a few numbers.
+//! Latencies of requests of one kind, summarized in a few numbers.
 
 use serde::Serialize;
 
-/// From sending to answer, in microseconds.
+/// The time from sending a request to its answer, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
     pub count: u64,
@@ -15,11 +15,11 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Of latencies in nanoseconds, in any order.
+    /// Summarizes latencies in nanoseconds, given in any order.
     #[must_use]
     pub fn of(mut ns: Vec<u64>) -> Self {
         ns.sort_unstable();
-        #[allow(clippy::cast_precision_loss)] // microseconds for people
+        #[allow(clippy::cast_precision_loss)] // the precision is enough for a report
         let us = |ns: u64| ns as f64 / 1000.0;
         let percentile = |per_mille: usize| ns.get((ns.len() * per_mille).div_ceil(1000).saturating_sub(1)).map_or(0.0, |&ns| us(ns));
         let count = ns.len() as u64;
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_latencies_that_were_there() {
+    fn percentiles_are_measured_latencies() {
         let of = Latency::of((1..=1000).rev().map(|n| n * 1000).collect());
         assert_eq!((of.count, of.p50, of.p90, of.p99, of.p999, of.max), (1000, 500.0, 900.0, 990.0, 999.0, 1000.0));
         assert_eq!(Latency::of(vec![7000]), Latency { count: 1, mean: 7.0, p50: 7.0, p90: 7.0, p99: 7.0, p999: 7.0, max: 7.0 });

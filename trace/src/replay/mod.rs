@@ -1,7 +1,8 @@
-//! Replay, as far as it is the same in virtual time and live: what a trace asks for, what may be sent when, what the volume should hold.
+//! The parts of replay that are the same in virtual time and live: the requests of a trace, the order in which they may be sent, and what
+//! the volume should hold.
 //!
-//! 1. Replay keeps dependencies ([`rule`]), and think times as recorded.
-//! 2. Content goes by names ([`names`]); where real bytes are wanted, [`bytes`] makes them of names.
+//! 1. Replay keeps dependencies ([`rule`]) and the recorded think times.
+//! 2. Content is represented by names ([`names`]); where real bytes are needed, [`bytes`] makes them from the names.
 
 pub mod asks;
 pub mod bytes;

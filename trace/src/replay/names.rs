@@ -1,41 +1,41 @@
-//! Content by its name: what stands for a block's bytes where only equality matters.
+//! Content by its name: numbers that stand for a block's bytes where only equality matters.
 //!
-//! 1. A block has a word at the beginning of each sector and zeros everywhere else. One with a name of its own has it in all eight; name 0 is
-//!    all zeros.
-//! 2. So a write of some sectors only, laid over another block, gives a content of its own, with a name made from its eight words.
+//! 1. A block has a word at the beginning of each sector and zeros everywhere else. A block with a single name has it in all eight sectors;
+//!    name 0 is all zeros.
+//! 2. A write of only some sectors over another block therefore gives a new content, whose name is made from its eight words.
 //! 3. A digest is made from the name: no bytes are hashed.
 
 use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 
-/// Sectors of a block.
+/// The number of sectors of a block.
 pub const SECTORS: usize = BLOCK_SIZE / SECTOR_SIZE;
 
-/// A block's words.
+/// The words of a block.
 pub type Words = [u64; SECTORS];
 
-/// The words in a block's bytes.
+/// Reads the words from a block's bytes.
 ///
 /// # Panics
-/// Never: a block has room for them.
+/// Never panics: a block has room for all words.
 #[must_use]
 pub fn words_of(block: &[u8; BLOCK_SIZE]) -> Words {
     std::array::from_fn(|i| u64::from_le_bytes(block[i * SECTOR_SIZE..][..8].try_into().expect("eight bytes")))
 }
 
-/// Puts words into a block whose other bytes are zeros.
+/// Writes words into a block whose other bytes are zeros.
 pub fn write_words(words: &Words, out: &mut [u8; BLOCK_SIZE]) {
     for (i, word) in words.iter().enumerate() {
         out[i * SECTOR_SIZE..][..8].copy_from_slice(&word.to_le_bytes());
     }
 }
 
-/// The bytes of a named content, in a block whose other bytes are zeros.
+/// Writes the bytes of a named content into a block whose other bytes are zeros.
 pub fn write_name(name: u64, out: &mut [u8; BLOCK_SIZE]) {
     write_words(&[name; SECTORS], out);
 }
 
-/// Two numbers as one, which is not 0.
+/// Combines two numbers into one, which is not 0.
 #[must_use]
 pub fn mix(a: u64, b: u64) -> u64 {
     let x = (a ^ (a >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9).wrapping_add(b);
@@ -43,7 +43,7 @@ pub fn mix(a: u64, b: u64) -> u64 {
     (x ^ (x >> 31)).max(1)
 }
 
-/// The name of a content.
+/// Returns the name of a content.
 #[must_use]
 pub fn name_of_words(words: &Words) -> u64 {
     if words.iter().all(|&word| word == words[0]) {
@@ -52,13 +52,13 @@ pub fn name_of_words(words: &Words) -> u64 {
     words.iter().fold(0x9e37_79b9_7f4a_7c15, |name, &word| mix(name, word))
 }
 
-/// The name of what is in a block.
+/// Returns the name of a block's content.
 #[must_use]
 pub fn name_of(block: &[u8; BLOCK_SIZE]) -> u64 {
     name_of_words(&words_of(block))
 }
 
-/// The digest of a content.
+/// Returns the digest of a content.
 #[must_use]
 pub fn digest_of(name: u64) -> Digest {
     if name == 0 {
@@ -94,7 +94,7 @@ mod tests {
             })
             .collect();
         let distinct: std::collections::BTreeSet<u64> = names.iter().copied().chain([7, 9]).collect();
-        // The last of the six is 8 over 8, which is 8.
+        // The last of the six writes 8 over 8, which gives 8.
         assert_eq!((names[5], distinct.len()), (8, 8));
         assert_eq!((digest_of(0), name_of(&[0; BLOCK_SIZE])), (Digest::Zero, 0));
     }

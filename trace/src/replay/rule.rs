@@ -1,10 +1,11 @@
-//! Replay keeps dependencies (`evaluation.md`, "Quantities"): what may be sent while what is unanswered.
+//! Dependencies that a replay keeps (`evaluation.md`, "Quantities"): which requests may be sent while which are unanswered.
 //!
-//! 1. A flush is sent when every change before it is answered; nothing recorded after it is sent before it is answered itself.
-//! 2. A FUA write is sent with what goes before it; nothing recorded after it is sent before all of that is answered, and itself: it stands for
-//!    the flush that was recorded after it.
-//! 3. Only so many changes wait for their answers, where that is said: under strong persistence, and live.
-//! 4. A change does not overlap anything unanswered, nor a read an unanswered change: what has not been answered has no order.
+//! 1. A flush is sent when every change before it is answered; no later request is sent before the flush is answered.
+//! 2. A FUA write is sent together with the requests before it; no later request is sent before all of these and the FUA write are
+//!    answered. The FUA write stands for the flush that was recorded after it.
+//! 3. Under strong persistence, and live, at most `changes_max` changes are unanswered at a time.
+//! 4. A change does not overlap any unanswered request, and a read does not overlap an unanswered change: unanswered requests have no
+//!    order.
 
 use crate::replay::asks::Ask;
 use onefold_engine::interface::{Op, RequestId};
@@ -25,7 +26,7 @@ impl Sent {
         self.op != Op::Read
     }
 
-    /// What latencies are told by.
+    /// Returns the kind that latencies are grouped by.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match (self.op, self.fua) {
@@ -38,25 +39,25 @@ impl Sent {
     }
 }
 
-/// What is unanswered.
+/// The unanswered requests, and the rule for the next one.
 #[derive(Debug, Default)]
 pub struct Rule {
-    /// Changes that may wait for their answers; none: as many as memory takes.
+    /// The number of changes that may be unanswered at a time; none for as many as memory allows.
     pub changes_max: Option<usize>,
     unanswered: Vec<Sent>,
     changes: usize,
-    /// A flush or FUA write was sent, and something of it or before it is unanswered.
+    /// Whether a flush or FUA write was sent and it, or a request before it, is unanswered.
     barrier: bool,
 }
 
 impl Rule {
-    /// A rule with nothing unanswered.
+    /// Makes a rule with nothing unanswered.
     #[must_use]
     pub fn new(changes_max: Option<usize>) -> Self {
         Self { changes_max, ..Self::default() }
     }
 
-    /// Whether the next request may be sent now.
+    /// Returns whether the next request may be sent now.
     #[must_use]
     pub fn allows(&self, ask: &Ask) -> bool {
         if self.barrier {
@@ -74,7 +75,7 @@ impl Rule {
         self.unanswered.iter().all(|s| s.end <= first || end <= s.first || !(s.changes() || ask.changes()))
     }
 
-    /// It was sent.
+    /// Notes that a request was sent.
     pub fn sent(&mut self, id: RequestId, ask: &Ask, at_ns: u64) {
         let sent = Sent { id, op: ask.op, fua: ask.fua, at_ns, first: ask.offset, end: ask.offset + ask.length };
         self.changes += usize::from(sent.changes());
@@ -82,7 +83,7 @@ impl Rule {
         self.unanswered.push(sent);
     }
 
-    /// It is answered.
+    /// Notes that a request was answered, and returns it.
     pub fn answered(&mut self, id: RequestId) -> Option<Sent> {
         let at = self.unanswered.iter().position(|s| s.id == id)?;
         let sent = self.unanswered.swap_remove(at);
@@ -91,7 +92,7 @@ impl Rule {
         Some(sent)
     }
 
-    /// Requests that are unanswered.
+    /// Returns the number of unanswered requests.
     #[must_use]
     pub fn unanswered(&self) -> usize {
         self.unanswered.len()
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_changes_wait_and_reads_beside_them() {
+    fn changes_are_limited_and_reads_are_not() {
         let mut rule = Rule::new(Some(32));
         for n in 0..32 {
             let write = ask(Op::Write, false, n, 1);
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_waits_for_its_turn() {
+    fn overlapping_requests_wait() {
         let mut rule = Rule::new(None);
         rule.sent(RequestId(1), &ask(Op::Write, false, 10, 4), 0);
         rule.sent(RequestId(2), &ask(Op::Read, false, 20, 4), 0);

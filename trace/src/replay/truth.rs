@@ -1,8 +1,8 @@
-//! What a volume should hold, as its client knows it; and from that, what of the client's writes is a duplicate.
+//! The content that a volume should hold, as its client knows it; and from that, which of the client's writes are duplicates.
 //!
-//! 1. *Live*: some mapped block holds the content at that moment, the written one included. *Ever*: it was written before, or is live. Both
-//!    leave all-zero blocks out, which are counted apart.
-//! 2. Each block that a request touches counts as one unit, whole or not.
+//! 1. A write is a *live* duplicate if some mapped block holds its content at that moment, the written one included. It is an *ever*
+//!    duplicate if its content was written before, or is live. All-zero blocks are neither; they are counted separately.
+//! 2. Each block that a request touches counts as one unit, even if the request covers only a part of it.
 
 use crate::info::Duplication;
 use crate::replay::names::{SECTORS, Words, name_of_words};
@@ -10,7 +10,7 @@ use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use rustc_hash::FxBuildHasher;
 use std::collections::HashMap;
 
-/// What was seen of the client's writes.
+/// Counts of the client's writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     pub units: u64,
@@ -20,7 +20,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// What was seen since.
+    /// Returns the counts since an earlier moment.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -31,49 +31,49 @@ impl Seen {
         }
     }
 
-    /// Shares; 0 where nothing was written.
+    /// Returns the shares of duplicates; 0 if nothing was written.
     #[must_use]
     pub fn duplication(&self) -> Duplication {
         Duplication::of(self.units, self.live, self.ever, self.zero).unwrap_or_default()
     }
 }
 
-/// What one written block meant.
+/// The effect of writing one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Meant {
-    /// Neither zero nor ever written before.
+pub struct WriteEffect {
+    /// Whether the content is neither zero nor was ever written before.
     pub new: bool,
-    /// The block held something else.
+    /// Whether the block held something else.
     pub changed: bool,
 }
 
-/// What each block holds.
+/// The content of each block.
 #[derive(Debug, Default)]
 pub struct Truth {
     held: HashMap<u64, u64, FxBuildHasher>,
-    /// How many blocks hold a content; kept at 0.
+    /// The number of blocks that hold a content; an entry stays when it falls to 0.
     contents: HashMap<u64, u32, FxBuildHasher>,
-    /// The words of contents that were put together.
+    /// The words of contents that are combined from several.
     mixed: HashMap<u64, Words, FxBuildHasher>,
     pub seen: Seen,
 }
 
 impl Truth {
-    /// The words of a block.
+    /// Returns the words of a block.
     #[must_use]
     pub fn words(&self, lbn: u64) -> Words {
         let name = self.held.get(&lbn).copied().unwrap_or(0);
         self.mixed.get(&name).copied().unwrap_or([name; SECTORS])
     }
 
-    /// Whether anything was written there and not discarded since.
+    /// Returns whether anything was written to the block and not discarded since.
     #[must_use]
     pub fn holds(&self, lbn: u64) -> bool {
         self.held.contains_key(&lbn)
     }
 
-    /// A write of `bytes` of the volume touches this block, and brings `words`.
-    pub fn write(&mut self, lbn: u64, words: &Words, bytes: &std::ops::Range<u64>) -> Meant {
+    /// Applies a write of `bytes` of the volume to this block, to which it brings `words`.
+    pub fn write(&mut self, lbn: u64, words: &Words, bytes: &std::ops::Range<u64>) -> WriteEffect {
         let name = if bytes.start <= lbn * BLOCK_BYTES && (lbn + 1) * BLOCK_BYTES <= bytes.end {
             self.named(words)
         } else {
@@ -86,7 +86,7 @@ impl Truth {
         self.seen.live += u64::from(!zero && known.is_some_and(|blocks| blocks > 0));
         self.seen.ever += u64::from(!zero && known.is_some());
         let changed = self.put(lbn, name);
-        Meant { new: !zero && known.is_none(), changed }
+        WriteEffect { new: !zero && known.is_none(), changed }
     }
 
     fn name_over(&mut self, lbn: u64, words: &Words, bytes: &std::ops::Range<u64>) -> u64 {
@@ -99,7 +99,7 @@ impl Truth {
         self.named(&here)
     }
 
-    /// The name of a content, whose words are kept where it does not tell them.
+    /// Returns the name of a content, and keeps the words that the name alone does not determine.
     fn named(&mut self, words: &Words) -> u64 {
         let name = name_of_words(words);
         if *words != [name; SECTORS] {
@@ -108,24 +108,25 @@ impl Truth {
         name
     }
 
-    /// True if it held something else.
+    /// Stores a content, and returns whether the block held something else.
     fn put(&mut self, lbn: u64, name: u64) -> bool {
         let before = self.held.insert(lbn, name);
         if before == Some(name) {
             return false;
         }
-        self.let_go(before);
+        self.release(before);
         *self.contents.entry(name).or_insert(0) += 1;
         true
     }
 
-    fn let_go(&mut self, name: Option<u64>) {
+    fn release(&mut self, name: Option<u64>) {
         if let Some(name) = name {
             *self.contents.get_mut(&name).expect("what is held is known") -= 1;
         }
     }
 
-    /// Whole blocks of `bytes` hold nothing any more; with `zero_edges`, the touched parts of others become zeros. True if that changed anything.
+    /// Discards the whole blocks of `bytes`; with `zero_edges`, the touched parts of other blocks become zeros. Returns whether that
+    /// changed anything.
     pub fn discard(&mut self, bytes: &std::ops::Range<u64>, zero_edges: bool) -> bool {
         let (first, end) = (bytes.start.div_ceil(BLOCK_BYTES), bytes.end / BLOCK_BYTES);
         let mut changed = false;
@@ -148,11 +149,11 @@ impl Truth {
 
     fn drop_block(&mut self, lbn: u64) -> bool {
         let before = self.held.remove(&lbn);
-        self.let_go(before);
+        self.release(before);
         before.is_some()
     }
 
-    /// Blocks that hold something, in order.
+    /// Returns the blocks that hold something, in order.
     #[must_use]
     pub fn mapped(&self) -> Vec<u64> {
         let mut blocks: Vec<u64> = self.held.keys().copied().collect();
@@ -160,7 +161,7 @@ impl Truth {
         blocks
     }
 
-    /// How many blocks hold something, and how many different contents they hold, zeros left out.
+    /// Returns the number of blocks that hold something, and the number of different contents that they hold, zeros excluded.
     #[must_use]
     pub fn live(&self) -> (u64, u64) {
         let contents = self.contents.iter().filter(|&(&name, &blocks)| name != 0 && blocks > 0).count();
@@ -172,20 +173,20 @@ impl Truth {
 mod tests {
     use super::*;
 
-    fn write(truth: &mut Truth, lbn: u64, name: u64) -> Meant {
+    fn write(truth: &mut Truth, lbn: u64, name: u64) -> WriteEffect {
         truth.write(lbn, &[name; SECTORS], &(lbn * 4096..(lbn + 1) * 4096))
     }
 
     #[test]
-    fn duplicates_are_live_or_only_remembered_and_zeros_are_apart() {
+    fn duplicates_are_live_or_only_remembered_and_zeros_are_neither() {
         let mut t = Truth::default();
-        assert_eq!(write(&mut t, 0, 7), Meant { new: true, changed: true });
-        assert_eq!(write(&mut t, 1, 7), Meant { new: false, changed: true });
-        assert_eq!(write(&mut t, 1, 7), Meant { new: false, changed: false });
+        assert_eq!(write(&mut t, 0, 7), WriteEffect { new: true, changed: true });
+        assert_eq!(write(&mut t, 1, 7), WriteEffect { new: false, changed: true });
+        assert_eq!(write(&mut t, 1, 7), WriteEffect { new: false, changed: false });
         write(&mut t, 0, 8);
         write(&mut t, 1, 0);
         assert_eq!(t.seen, Seen { units: 5, live: 2, ever: 2, zero: 1 });
-        // Nobody holds 7 now: it is remembered, not live.
+        // No block holds 7 now: it is remembered, but not live.
         write(&mut t, 2, 7);
         assert_eq!(t.seen, Seen { units: 6, live: 2, ever: 3, zero: 1 });
         assert!(t.discard(&(0..8192), false) && !t.discard(&(0..8192), false));

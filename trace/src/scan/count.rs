@@ -1,4 +1,5 @@
-//! Counting contents in bounded memory: a table of those seen; when it is full, a run of them, sorted, in a file; in the end all runs are merged.
+//! Counting contents in bounded memory. When the table of contents is full, it is written to a file as a sorted run; at the end all runs
+//! are merged.
 
 use crate::size::{STEP_BYTES, size_of};
 use crate::synth::Distribution;
@@ -11,34 +12,35 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_64;
 
-/// What a content of the table costs at most: its entry, twice over while the table grows, and its place in a run that is sorted.
+/// The memory that a content of the table costs at most: its entry, counted twice because the table grows by copying, and its place in the
+/// sorted run.
 const CONTENT_BYTES: usize = 64;
-/// The least memory to count in.
+/// The smallest memory that counting needs.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
-/// Bytes of a content in a run.
+/// The bytes of a content in a run.
 const RECORD_BYTES: usize = 17;
 
-/// One more time.
+/// The increment of an entry for one occurrence.
 const ONCE: u64 = 1 << 8;
 
-/// A content that was seen.
+/// A content of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Seen {
+struct CountedContent {
     hash: u64,
     times: u64,
-    /// Steps of [`STEP_BYTES`] that the codec brings it to.
+    /// The compressed size, in steps of [`STEP_BYTES`].
     steps: u8,
 }
 
-impl Seen {
+impl CountedContent {
     fn new(hash: u64, known: u64) -> Self {
         Self { hash, times: known / ONCE, steps: u8::try_from(known % ONCE).expect("a byte") }
     }
 }
 
-/// Counts block after block.
+/// Counts block by block.
 pub struct Counting {
-    /// By hash: how often, and in the lowest byte the steps that the codec brings it to.
+    /// By hash: the number of occurrences and, in the lowest byte, the compressed size in steps.
     known: HashMap<u64, u64, FxBuildHasher>,
     known_max: usize,
     runs: Vec<File>,
@@ -47,7 +49,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// In so much memory, at least 1 MiB, and beyond that in files in the directory `temporary`.
+    /// Counts in this much memory, at least 1 MiB, and beyond that in files in the directory `temporary`.
     #[must_use]
     pub fn new(memory_bytes: u64, temporary: &Path) -> Self {
         let memory_bytes = usize::try_from(memory_bytes.max(MEMORY_BYTES_MIN)).unwrap_or(usize::MAX);
@@ -60,7 +62,7 @@ impl Counting {
         }
     }
 
-    /// Files that were needed besides memory.
+    /// Returns the number of temporary files that were needed.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.runs.len()
@@ -69,7 +71,7 @@ impl Counting {
     /// Counts a block.
     ///
     /// # Errors
-    /// Where a temporary file cannot be written.
+    /// Fails if a temporary file cannot be written.
     pub fn block(&mut self, block: &[u8; BLOCK_SIZE]) -> io::Result<()> {
         if block.iter().all(|byte| *byte == 0) {
             self.zero_blocks += 1;
@@ -82,17 +84,17 @@ impl Counting {
         }
         let steps = size_of(block) / STEP_BYTES;
         self.known.insert(hash, ONCE | u64::from(steps));
-        if self.known.len() >= self.known_max { self.spill() } else { Ok(()) }
+        if self.known.len() >= self.known_max { self.write_run() } else { Ok(()) }
     }
 
-    fn spill(&mut self) -> io::Result<()> {
-        let mut sorted: Vec<Seen> = self.known.drain().map(|(hash, known)| Seen::new(hash, known)).collect();
+    fn write_run(&mut self) -> io::Result<()> {
+        let mut sorted: Vec<CountedContent> = self.known.drain().map(|(hash, known)| CountedContent::new(hash, known)).collect();
         sorted.sort_unstable();
         let mut run = BufWriter::new(tempfile::tempfile_in(&self.temporary)?);
-        for seen in sorted {
-            run.write_all(&seen.hash.to_le_bytes())?;
-            run.write_all(&seen.times.to_le_bytes())?;
-            run.write_all(&[seen.steps])?;
+        for content in sorted {
+            run.write_all(&content.hash.to_le_bytes())?;
+            run.write_all(&content.times.to_le_bytes())?;
+            run.write_all(&[content.steps])?;
         }
         let mut run = run.into_inner().map_err(io::IntoInnerError::into_error)?;
         run.rewind()?;
@@ -100,10 +102,10 @@ impl Counting {
         Ok(())
     }
 
-    /// What was counted.
+    /// Returns the counted distribution.
     ///
     /// # Errors
-    /// Where a temporary file cannot be written or read.
+    /// Fails if a temporary file cannot be written or read.
     pub fn finish(mut self) -> io::Result<Distribution> {
         let (mut occurrences, mut compressed) = (BTreeMap::new(), BTreeMap::new());
         let mut count = |times: u64, steps: u8| {
@@ -111,29 +113,32 @@ impl Counting {
             *compressed.entry(u16::from(steps) * STEP_BYTES).or_insert(0) += 1;
         };
         if self.runs.is_empty() {
-            self.known.iter().map(|(hash, known)| Seen::new(*hash, *known)).for_each(|seen| count(seen.times, seen.steps));
+            self.known
+                .iter()
+                .map(|(hash, known)| CountedContent::new(*hash, *known))
+                .for_each(|content| count(content.times, content.steps));
         } else {
-            self.spill()?;
+            self.write_run()?;
             merge(std::mem::take(&mut self.runs), &mut count)?;
         }
         Ok(Distribution::new(self.zero_blocks, &occurrences, &compressed))
     }
 }
 
-/// Hands each content of all runs to `count`, with all its times.
+/// Passes each content of all runs to `count`, with its total number of occurrences.
 fn merge(runs: Vec<File>, count: &mut dyn FnMut(u64, u8)) -> io::Result<()> {
     let mut runs: Vec<BufReader<File>> = runs.into_iter().map(BufReader::new).collect();
     let mut heads = BinaryHeap::new();
     for (index, run) in runs.iter_mut().enumerate() {
-        heads.extend(read(run)?.map(|seen| Reverse((seen, index))));
+        heads.extend(read(run)?.map(|head| Reverse((head, index))));
     }
-    let mut content: Option<Seen> = None;
-    while let Some(Reverse((seen, index))) = heads.pop() {
-        heads.extend(read(&mut runs[index])?.map(|seen| Reverse((seen, index))));
+    let mut content: Option<CountedContent> = None;
+    while let Some(Reverse((head, index))) = heads.pop() {
+        heads.extend(read(&mut runs[index])?.map(|head| Reverse((head, index))));
         match &mut content {
-            Some(content) if content.hash == seen.hash => content.times += seen.times,
+            Some(content) if content.hash == head.hash => content.times += head.times,
             _ => {
-                if let Some(whole) = content.replace(seen) {
+                if let Some(whole) = content.replace(head) {
                     count(whole.times, whole.steps);
                 }
             }
@@ -145,7 +150,7 @@ fn merge(runs: Vec<File>, count: &mut dyn FnMut(u64, u8)) -> io::Result<()> {
     Ok(())
 }
 
-fn read(run: &mut BufReader<File>) -> io::Result<Option<Seen>> {
+fn read(run: &mut BufReader<File>) -> io::Result<Option<CountedContent>> {
     let mut record = [0; RECORD_BYTES];
     match run.read_exact(&mut record) {
         Ok(()) => {}
@@ -153,7 +158,7 @@ fn read(run: &mut BufReader<File>) -> io::Result<Option<Seen>> {
         Err(error) => return Err(error),
     }
     let number = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
-    Ok(Some(Seen { hash: number(0), times: number(8), steps: record[16] }))
+    Ok(Some(CountedContent { hash: number(0), times: number(8), steps: record[16] }))
 }
 
 #[cfg(test)]
@@ -169,11 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_into_memory_is_counted_all_the_same() {
+    fn contents_beyond_memory_are_counted() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let distribution = |known_max| {
             let mut counting = Counting { known_max, ..Counting::new(0, place.path()) };
-            // Content n comes n % 4 + 1 times, far apart.
+            // Content n occurs n % 4 + 1 times, far apart.
             for round in 0..4 {
                 for number in (0..1000).filter(|number| number % 4 >= round) {
                     counting.block(&block(number)).expect("it counts");

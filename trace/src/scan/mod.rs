@@ -1,21 +1,21 @@
-//! How often each content occurs in an image, a device or a tree of files, as DEDISgen finds it for DEDISbench.
+//! Scanning an image, a device or a tree of files for the number of times that each content occurs, as DEDISgen does for DEDISbench.
 //!
-//! 1. Blocks of 4 KiB; the last one of a file is filled up with zeros, as a file system stores it.
-//! 2. Blocks of zeros are counted apart. Contents are told apart by 64 bits of XXH3: of 100 million contents two are taken for one with a chance of
-//!    0.03 %, and then one number of times is wrong by one.
-//! 3. Memory is bounded, whatever the size: what does not fit is sorted into files without a name, and merged in the end.
-//! 4. Nothing is written to what is scanned.
+//! 1. Blocks have 4 KiB; the last block of a file is filled up with zeros, as a file system stores it.
+//! 2. Blocks of zeros are counted separately. Contents are distinguished by 64 bits of XXH3: among 100 million contents, two are mistaken
+//!    for one with a probability of 0.03 %, and then one number of occurrences is wrong by one.
+//! 3. Memory is bounded, whatever the size: contents that do not fit are sorted into files without a name, which are merged at the end.
+//! 4. A scan does not write to what it scans.
 
 mod count;
 mod walk;
 
 pub use count::{Counting, MEMORY_BYTES_MIN};
-pub use walk::{Scanned, Told, scan};
+pub use walk::{ReportUnread, Scanned, scan};
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a scan ended.
+/// The reason why a scan ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
     #[error("{}: {source}", path.display())]

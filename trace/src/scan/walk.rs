@@ -1,9 +1,9 @@
-//! Finding what is to be scanned.
+//! Finding the files and devices to scan.
 //!
-//! 1. What the user names is followed where it is a link; what lies in a tree is not, so that nothing is counted twice. A file with several names
-//!    is counted once.
-//! 2. A tree is left where another file system is mounted: /proc has no content.
-//! 3. What cannot be read inside a tree is told and counted; what the user names has to be read.
+//! 1. A link that the user names is followed; a link inside a tree is not, so that nothing is counted twice. A file with several names is
+//!    counted once.
+//! 2. A scan does not enter other file systems that are mounted inside a tree: /proc has no content.
+//! 3. What cannot be read inside a tree is reported and counted; what the user names has to be readable.
 
 use super::ScanError;
 use super::count::Counting;
@@ -16,44 +16,50 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Blocks that are read at once.
+/// The number of blocks that are read at once.
 const READ_BLOCKS: usize = 256;
 
-/// What was scanned.
+/// The result of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scanned {
     pub distribution: Distribution,
-    /// Files and devices that were read.
+    /// The number of files and devices that were read.
     pub files: u64,
-    /// Inside trees, what could not be read.
+    /// The number of things inside trees that could not be read.
     pub unread: u64,
-    /// Temporary files that counting needed.
+    /// The number of temporary files that counting needed.
     pub runs: usize,
 }
 
-/// Is told of each thing inside a tree that could not be read.
-pub type Told<'a> = &'a mut dyn FnMut(&ScanError);
+/// A function that is called for each thing inside a tree that could not be read.
+pub type ReportUnread<'a> = &'a mut dyn FnMut(&ScanError);
 
 struct Scan<'a> {
     counting: Counting,
     temporary: &'a Path,
     stop: Option<&'a AtomicBool>,
-    told: Told<'a>,
+    report: ReportUnread<'a>,
     files: u64,
     unread: u64,
-    /// Files with several names that were read: device and inode.
+    /// The files with several names that were read, by device and inode.
     seen: HashSet<(u64, u64)>,
     buffer: Vec<u8>,
 }
 
-/// Scans files, block devices and trees, in at most so much memory and beyond that in files in the directory `temporary`.
+/// Scans files, block devices and trees in at most `memory_bytes` of memory, and beyond that in files in the directory `temporary`.
 ///
 /// # Errors
-/// Where something that was named cannot be read, a temporary file cannot be written, or it was interrupted.
-pub fn scan(paths: &[PathBuf], memory_bytes: u64, temporary: &Path, stop: Option<&AtomicBool>, told: Told) -> Result<Scanned, ScanError> {
+/// Fails if something that was named cannot be read, a temporary file cannot be written, or it was interrupted.
+pub fn scan(
+    paths: &[PathBuf],
+    memory_bytes: u64,
+    temporary: &Path,
+    stop: Option<&AtomicBool>,
+    report: ReportUnread,
+) -> Result<Scanned, ScanError> {
     let counting = Counting::new(memory_bytes, temporary);
     let buffer = vec![0; READ_BLOCKS * BLOCK_SIZE];
-    let mut scan = Scan { counting, temporary, stop, told, files: 0, unread: 0, seen: HashSet::new(), buffer };
+    let mut scan = Scan { counting, temporary, stop, report, files: 0, unread: 0, seen: HashSet::new(), buffer };
     for path in paths {
         let metadata = std::fs::metadata(path).map_err(ScanError::io(path))?;
         let kind = metadata.file_type();
@@ -113,7 +119,7 @@ impl Scan<'_> {
 
     fn pass_over(&mut self, error: ScanError) {
         self.unread += 1;
-        (self.told)(&error);
+        (self.report)(&error);
     }
 
     fn file(&mut self, path: &Path, metadata: &Metadata) -> Result<(), ScanError> {
@@ -170,17 +176,17 @@ mod tests {
         write("sub/empty", b"");
         std::fs::hard_link(at("a"), at("sub/same")).expect("it can be linked");
         symlink(at("a"), at("sub/link")).expect("it can be linked");
-        let mut told = |error: &ScanError| panic!("{error}");
-        let scanned = scan(&[place.path().to_path_buf()], 0, place.path(), None, &mut told).expect("it can be scanned");
+        let mut report = |error: &ScanError| panic!("{error}");
+        let scanned = scan(&[place.path().to_path_buf()], 0, place.path(), None, &mut report).expect("it can be scanned");
         assert_eq!((occurring(&scanned), scanned.distribution.zero_blocks), (vec![(2, 3)], 1));
         assert_eq!((scanned.files, scanned.unread), (4, 0));
-        // Through a link that the user names, and a file twice.
-        let scanned = scan(&[at("sub/link"), at("b"), at("b")], 0, place.path(), None, &mut told).expect("it can be scanned");
+        // A link that the user names is followed, and a file that is named twice counts twice.
+        let scanned = scan(&[at("sub/link"), at("b"), at("b")], 0, place.path(), None, &mut report).expect("it can be scanned");
         assert_eq!((occurring(&scanned), scanned.files), (vec![(2, 2), (3, 1)], 3));
     }
 
     #[test]
-    fn what_cannot_be_scanned_is_named() {
+    fn things_that_cannot_be_scanned_are_named() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let scan = |path: &str| scan(&[path.into()], 0, place.path(), None, &mut |error| panic!("{error}")).expect_err("no").to_string();
         assert!(scan("/nowhere/at/all").starts_with("/nowhere/at/all: "));

@@ -1,57 +1,57 @@
-//! Numbers to choose from, each with a weight, as people type them: `1`, `1-32`, `1:70,8:20,16-32:10`.
+//! A weighted choice of numbers, as users type it: `1`, `1-32`, `1:70,8:20,16-32:10`.
 
 use super::random::{Random, float};
 use rand::RngExt;
 use std::fmt;
 use std::str::FromStr;
 
-/// Ranges of numbers with weights. Within a range each number is as likely as the next.
+/// Ranges of numbers with weights. All numbers of a range are equally likely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    parts: Vec<Part>,
+    parts: Vec<WeightedRange>,
     weights: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Part {
+struct WeightedRange {
     first: u64,
     last: u64,
     weight: f64,
 }
 
 impl Choice {
-    /// One number, always.
+    /// Makes a choice of a single number.
     #[must_use]
     pub fn only(number: u64) -> Self {
-        Self { parts: vec![Part { first: number, last: number, weight: 1.0 }], weights: 1.0 }
+        Self { parts: vec![WeightedRange { first: number, last: number, weight: 1.0 }], weights: 1.0 }
     }
 
-    /// Numbers with their weights; none where all of these are 0.
+    /// Makes a choice of numbers with their weights; none if all weights are 0.
     #[must_use]
     pub fn weighted(numbers: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
-        let parts: Vec<Part> = numbers
+        let parts: Vec<WeightedRange> = numbers
             .into_iter()
             .filter(|(_, weight)| *weight > 0)
-            .map(|(number, weight)| Part { first: number, last: number, weight: float(weight) })
+            .map(|(number, weight)| WeightedRange { first: number, last: number, weight: float(weight) })
             .collect();
         let weights = parts.iter().map(|part| part.weight).sum();
         (!parts.is_empty()).then_some(Self { parts, weights })
     }
 
-    /// The smallest and the largest.
+    /// Returns the smallest and the largest number.
     #[must_use]
     pub fn ends(&self) -> (u64, u64) {
         let first = self.parts.iter().map(|part| part.first).min().unwrap_or(0);
         (first, self.parts.iter().map(|part| part.last).max().unwrap_or(0))
     }
 
-    /// What comes out on average.
+    /// Returns the mean.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.parts.iter().map(|part| (float(part.first) + float(part.last)) / 2.0 * part.weight).sum::<f64>() / self.weights
     }
 
-    /// One of them.
+    /// Draws a number.
     pub(super) fn pick(&self, random: &mut Random) -> u64 {
         let [part] = &self.parts[..] else {
             let mut at = random.random::<f64>() * self.weights;
@@ -59,7 +59,7 @@ impl Choice {
                 at -= part.weight;
                 at < 0.0
             });
-            // Rounding may leave a little behind the last.
+            // Rounding may leave a small remainder after the last part.
             let part = found.unwrap_or(&self.parts[self.parts.len() - 1]);
             return part.pick(random);
         };
@@ -67,7 +67,7 @@ impl Choice {
     }
 }
 
-impl Part {
+impl WeightedRange {
     fn pick(&self, random: &mut Random) -> u64 {
         if self.first == self.last { self.first } else { random.random_range(self.first..=self.last) }
     }
@@ -79,7 +79,7 @@ impl FromStr for Choice {
     fn from_str(typed: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "'{typed}' is no choice of numbers: give one like 8, a range like 1-32, or several with weights like 1:70,8:20,16-32:10"
+                "'{typed}' is not a choice of numbers: give a number like 8, a range like 1-32, or several with weights like 1:70,8:20,16-32:10"
             )
         };
         let number = |text: &str| text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
@@ -92,7 +92,7 @@ impl FromStr for Choice {
             if last < first {
                 return Err(wrong());
             }
-            parts.push(Part { first, last, weight });
+            parts.push(WeightedRange { first, last, weight });
         }
         let weights = parts.iter().map(|part| part.weight).sum();
         Ok(Self { parts, weights })
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_type_is_understood_and_said_again() {
+    fn a_typed_choice_is_parsed_and_displayed() {
         for (typed, ends, mean) in [("8", (8, 8), 8.0), ("1-32", (1, 32), 16.5), ("1:70,8:20,16-32:10", (1, 32), 4.7)] {
             let choice: Choice = typed.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!((choice.ends(), choice.to_string().as_str()), (ends, typed));

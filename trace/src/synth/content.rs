@@ -1,37 +1,37 @@
-//! What each block write holds.
+//! The content of each block write of a synthetic trace.
 //!
-//! 1. Kinds of content are drawn without putting back, from exactly as many as the shares give: the totals are exact, the order is chance.
-//! 2. What cannot be had at its moment, because no such content is there yet, comes later; what cannot be had at all is counted as missing.
+//! 1. Kinds of content are drawn without replacement, from exactly as many as the shares give: the totals are exact, the order is random.
+//! 2. A kind that is not possible yet, because no such content exists, is drawn later; what was not possible at all is counted as missing.
 
 use super::distribution::Occurrences;
 use super::order::Order;
 use super::plan::{Contents, Plan};
 use super::random::{Purpose, Random, part, stream};
-use super::volume::{Among, Content, Volume};
+use super::volume::{Candidates, Content, Volume};
 use rand::RngExt;
 
 /// Chooses contents.
 #[derive(Debug)]
 pub(super) enum Source {
-    Drawn(Box<Drawn>),
-    /// Each as often as a distribution says.
-    Dealt(Dealt),
+    Drawn(Box<DrawnContents>),
+    /// Deals out each content as often as a distribution says.
+    Dealt(DealtContents),
 }
 
 impl Source {
-    /// For so many block writes.
+    /// Makes a source for this many block writes.
     pub fn new(plan: &Plan, blocks: u64) -> Self {
         match &plan.contents {
             Contents::Distribution(distribution) => {
-                Self::Dealt(Dealt { next: 0, order: Order::new(plan.seed, blocks), occurrences: distribution.occurrences() })
+                Self::Dealt(DealtContents { next: 0, order: Order::new(plan.seed, blocks), occurrences: distribution.occurrences() })
             }
             Contents::Shares { zero, live, ever, skew } => {
-                Self::Drawn(Box::new(Drawn::new(plan.seed, blocks, (*zero, *live, *ever), *skew)))
+                Self::Drawn(Box::new(DrawnContents::new(plan.seed, blocks, (*zero, *live, *ever), *skew)))
             }
         }
     }
 
-    /// What is written to this block next; none: zeros.
+    /// Returns the content of the next write to this block; none for zeros.
     pub fn next(&mut self, block: u64) -> Option<Content> {
         match self {
             Self::Drawn(drawn) => drawn.next(block),
@@ -39,7 +39,7 @@ impl Source {
         }
     }
 
-    /// Block writes that should have been of a kind and could not; by kind.
+    /// Returns the number of block writes that should have been of a kind but could not be, by kind.
     pub fn missing(&self) -> Vec<(Kind, u64)> {
         match self {
             Self::Drawn(drawn) => drawn.left.iter().copied().filter(|(_, left)| *left > 0).collect(),
@@ -53,29 +53,29 @@ impl Source {
 pub(super) enum Kind {
     New,
     Zero,
-    Again(Among),
+    Again(Candidates),
 }
 
 #[derive(Debug)]
-pub(super) struct Drawn {
+pub(super) struct DrawnContents {
     random: Random,
     skew: f64,
     volume: Volume,
-    /// Block writes to come, by kind.
+    /// The number of block writes that remain, by kind.
     left: Vec<(Kind, u64)>,
     blocks_left: u64,
 }
 
-impl Drawn {
+impl DrawnContents {
     fn new(seed: u64, blocks: u64, (zero, live, ever): (f64, Option<f64>, Option<f64>), skew: f64) -> Self {
         let zeros = part(blocks, zero);
         let again = match (live, ever) {
             (None, None) => Vec::new(),
-            (Some(live), None) => vec![(Kind::Again(Among::Live), part(blocks, live))],
-            (None, Some(ever)) => vec![(Kind::Again(Among::All), part(blocks, ever))],
+            (Some(live), None) => vec![(Kind::Again(Candidates::Live), part(blocks, live))],
+            (None, Some(ever)) => vec![(Kind::Again(Candidates::All), part(blocks, ever))],
             (Some(live), Some(ever)) => {
                 let live = part(blocks, live);
-                vec![(Kind::Again(Among::Live), live), (Kind::Again(Among::Gone), part(blocks, ever) - live)]
+                vec![(Kind::Again(Candidates::Live), live), (Kind::Again(Candidates::Gone), part(blocks, ever) - live)]
             }
         };
         let known: u64 = again.iter().map(|(_, blocks)| blocks).sum();
@@ -99,7 +99,7 @@ impl Drawn {
             at = at.saturating_sub(*left);
             is_here
         });
-        // The drawn kind, or the first one that can be had.
+        // Take the drawn kind or, failing that, the first kind that is possible.
         for index in drawn.into_iter().chain(0..self.left.len()) {
             let (kind, left) = self.left[index];
             if left == 0 {
@@ -108,7 +108,7 @@ impl Drawn {
             let content = match kind {
                 Kind::New => Some(self.volume.contents()),
                 Kind::Zero => None,
-                Kind::Again(among) => match self.volume.pick(among, self.skew, &mut self.random) {
+                Kind::Again(candidates) => match self.volume.pick(candidates, self.skew, &mut self.random) {
                     Some(content) => Some(content),
                     None => continue,
                 },
@@ -116,20 +116,20 @@ impl Drawn {
             self.left[index].1 -= 1;
             return content;
         }
-        // Nothing that is left can be had: it stays missing.
+        // No remaining kind is possible: it stays missing.
         Some(self.volume.contents())
     }
 }
 
-/// A distribution, dealt out in random order: place by place, the content that has this occurrence.
+/// A distribution that is dealt out in random order: for each place in the order, the content of that occurrence.
 #[derive(Debug)]
-pub(super) struct Dealt {
+pub(super) struct DealtContents {
     next: u64,
     order: Order,
     occurrences: Occurrences,
 }
 
-impl Dealt {
+impl DealtContents {
     fn next(&mut self) -> Option<Content> {
         let content = self.occurrences.content_of(self.order.at(self.next));
         self.next += 1;

@@ -1,8 +1,8 @@
-//! How often contents occur: what a scan finds, and what a trace may be made of (DEDISbench: Paulo, Reis, Pereira and Sousa, 2012 and
-//! 2013).
+//! Distributions of how often contents occur: the result of a scan, and a basis for synthetic traces (DEDISbench: Paulo, Reis, Pereira and
+//! Sousa, 2012 and 2013).
 //!
-//! 1. Blocks of zeros are counted apart from all contents.
-//! 2. What was read from a file adds up, or is refused with the numbers that do not.
+//! 1. Blocks of zeros are counted separately from all other contents.
+//! 2. The numbers in a file have to add up; otherwise it is refused with the numbers that do not.
 
 use super::choice::Choice;
 use super::plan::BLOCKS_MAX;
@@ -15,43 +15,43 @@ use std::fmt::Write as _;
 
 /// The version of the files.
 pub const DISTRIBUTION_VERSION: u32 = 1;
-/// What JSON files call themselves: they are what `onefold-lab scan --json` prints.
+/// The report name in JSON files, which `onefold-lab scan --json` prints.
 pub const DISTRIBUTION_NAME: &str = "trace-scan";
-/// The first line of a CSV file up to its numbers.
+/// The beginning of the first line of a CSV file, before its numbers.
 const CSV_MARK: &str = "#onefold-distribution version=";
 
-/// So many contents occur so often.
+/// The number of contents that occur this many times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occurring {
     pub times: u64,
     pub contents: u64,
 }
 
-/// So many contents are brought to so many bytes by the codec of slots, rounded up to 64.
+/// The number of contents that the slot codec compresses to this many bytes, rounded up to 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compressing {
     pub bytes: u16,
     pub contents: u64,
 }
 
-/// How often contents occur.
+/// A distribution of how often contents occur.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     pub block_bytes: u64,
-    /// Blocks, those of zeros among them.
+    /// The number of blocks, including those of zeros.
     blocks: u64,
     pub zero_blocks: u64,
-    /// Distinct contents, zeros not among them.
+    /// The number of distinct contents, excluding zeros.
     contents: u64,
-    /// By rising number of times.
+    /// The numbers of contents in ascending order of occurrences.
     occurrences: Vec<Occurring>,
-    /// By rising size; empty where it is not known.
+    /// The numbers of contents in ascending order of size; empty if sizes are not known.
     #[serde(default)]
     compressed: Vec<Compressing>,
 }
 
 impl Distribution {
-    /// Of these numbers of times and of bytes, each with the contents that have it.
+    /// Makes a distribution from the number of contents for each number of occurrences and for each compressed size.
     #[must_use]
     pub fn new(zero_blocks: u64, occurrences: &BTreeMap<u64, u64>, compressed: &BTreeMap<u16, u64>) -> Self {
         let occurrences: Vec<Occurring> =
@@ -66,43 +66,44 @@ impl Distribution {
         }
     }
 
-    /// Blocks, those of zeros among them.
+    /// Returns the number of blocks, including those of zeros.
     #[must_use]
     pub const fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Distinct contents, zeros not among them.
+    /// Returns the number of distinct contents, excluding zeros.
     #[must_use]
     pub const fn contents(&self) -> u64 {
         self.contents
     }
 
-    /// How many contents occur how often, by rising number of times.
+    /// Returns how many contents occur how often, in ascending order of occurrences.
     #[must_use]
     pub fn occurring(&self) -> &[Occurring] {
         &self.occurrences
     }
 
-    /// How many contents are brought to how many bytes, by rising size; empty where that is not known.
+    /// Returns how many contents compress to how many bytes, in ascending order of size; empty if sizes are not known.
     #[must_use]
     pub fn compressing(&self) -> &[Compressing] {
         &self.compressed
     }
 
-    /// Share of the blocks that hold what another block before them holds; zeros left out.
+    /// Returns the share of blocks whose content an earlier block holds, zeros excluded.
     #[must_use]
     pub fn duplication(&self) -> Option<f64> {
         (self.blocks > 0).then(|| float(self.blocks - self.zero_blocks - self.contents) / float(self.blocks))
     }
 
-    /// The sizes that contents are brought to.
+    /// Returns the choice of compressed sizes.
     #[must_use]
     pub fn sizes(&self) -> Option<Choice> {
         Choice::weighted(self.compressed.iter().map(|c| (u64::from(c.bytes), c.contents)))
     }
 
-    /// A part of the contents, each as often as before: of each number of times the same share, rounded so that the sums stay true.
+    /// Returns a distribution with a share of the contents, each as often as before. Every number of occurrences keeps the same share,
+    /// rounded so that the sums remain correct.
     #[must_use]
     pub fn thinned(&self, share: f64) -> Self {
         let (mut all, mut taken) = (0, 0);
@@ -117,7 +118,7 @@ impl Distribution {
         Self::new(rounded(float(self.zero_blocks) * share), &occurrences, &compressed)
     }
 
-    /// Which content each occurrence is of.
+    /// Returns the content of each occurrence.
     pub(super) fn occurrences(&self) -> Occurrences {
         let mut classes = Vec::new();
         let (mut first, mut content) = (self.zero_blocks, 0);
@@ -129,17 +130,17 @@ impl Distribution {
         Occurrences { zero_blocks: self.zero_blocks, classes }
     }
 
-    /// As a JSON file: what `onefold-lab scan --json` prints.
+    /// Formats a JSON file, as `onefold-lab scan --json` prints it.
     ///
     /// # Panics
-    /// Never: it is plain numbers.
+    /// Never panics: it consists of numbers.
     #[must_use]
     pub fn to_json(&self) -> String {
         let file = File { version: DISTRIBUTION_VERSION, report: DISTRIBUTION_NAME.to_owned(), distribution: self.clone() };
         serde_json::to_string_pretty(&file).expect("numbers are JSON") + "\n"
     }
 
-    /// As comma-separated values.
+    /// Formats comma-separated values.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let mut text = format!(
@@ -155,10 +156,10 @@ impl Distribution {
         text
     }
 
-    /// From a file of any form: JSON, comma-separated values, or DEDISbench's lines `DUPLICATES CONTENTS`.
+    /// Parses a file in any form: JSON, comma-separated values, or DEDISbench's lines `DUPLICATES CONTENTS`.
     ///
     /// # Errors
-    /// With the reason, where it is none of them or does not add up.
+    /// Returns the reason if it is none of these or does not add up.
     pub fn from_text(text: &str) -> Result<Self, String> {
         let read = if text.trim_start().starts_with('{') {
             from_json(text)?
@@ -172,10 +173,10 @@ impl Distribution {
 
     fn verified(self) -> Result<Self, String> {
         if self.block_bytes != BLOCK_BYTES {
-            return Err(format!("it is of blocks of {} bytes, and only {BLOCK_BYTES} are known", self.block_bytes));
+            return Err(format!("it is about blocks of {} bytes; only {BLOCK_BYTES} are supported", self.block_bytes));
         }
         if !self.occurrences.windows(2).all(|pair| pair[0].times < pair[1].times) || self.occurrences.iter().any(|o| o.times == 0) {
-            return Err("its numbers of times do not rise from 1 on".to_owned());
+            return Err("its numbers of occurrences do not ascend from 1".to_owned());
         }
         let mut parts = self.occurrences.iter();
         let contents = parts.clone().try_fold(0u64, |sum, o| sum.checked_add(o.contents));
@@ -184,7 +185,7 @@ impl Distribution {
             (Some(contents), Some(blocks)) if blocks <= BLOCKS_MAX => {
                 if (contents, blocks) != (self.contents, self.blocks) {
                     return Err(format!(
-                        "it says {} contents in {} blocks, and its parts add up to {contents} in {blocks}",
+                        "it gives {} contents in {} blocks, but its parts add up to {contents} in {blocks}",
                         self.contents, self.blocks
                     ));
                 }
@@ -210,9 +211,9 @@ struct File {
 }
 
 fn from_json(text: &str) -> Result<Distribution, String> {
-    let file: File = serde_json::from_str(text).map_err(|error| format!("it is no distribution: {error}"))?;
+    let file: File = serde_json::from_str(text).map_err(|error| format!("it is not a distribution: {error}"))?;
     if file.report != DISTRIBUTION_NAME {
-        return Err(format!("it is the report '{}', and not '{DISTRIBUTION_NAME}'", file.report));
+        return Err(format!("it is the report '{}' instead of '{DISTRIBUTION_NAME}'", file.report));
     }
     check_version(file.version)?;
     Ok(file.distribution)
@@ -222,22 +223,22 @@ fn check_version(version: u32) -> Result<(), String> {
     if version == DISTRIBUTION_VERSION {
         return Ok(());
     }
-    Err(format!("it has version {version} of the form, and this onefold reads {DISTRIBUTION_VERSION}"))
+    Err(format!("it has version {version} of the form, but this onefold reads version {DISTRIBUTION_VERSION}"))
 }
 
 fn from_csv(text: &str) -> Result<Distribution, String> {
     let mut lines = text.lines().zip(1u64..);
     let mark = lines.next().map_or("", |(line, _)| line);
-    let said = |key: &str| {
+    let field = |key: &str| {
         let value = mark.split([' ', '#']).find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
         value.and_then(|value| value.parse::<u64>().ok()).ok_or_else(|| format!("line 1 has no {key}=NUMBER"))
     };
-    check_version(u32::try_from(said("version")?).unwrap_or(u32::MAX))?;
+    check_version(u32::try_from(field("version")?).unwrap_or(u32::MAX))?;
     let mut read = Distribution {
-        block_bytes: said("block_bytes")?,
-        blocks: said("blocks")?,
-        zero_blocks: said("zero_blocks")?,
-        contents: said("contents")?,
+        block_bytes: field("block_bytes")?,
+        blocks: field("blocks")?,
+        zero_blocks: field("zero_blocks")?,
+        contents: field("contents")?,
         ..Distribution::default()
     };
     for (line, number) in lines.skip(1).filter(|(line, _)| !line.is_empty()) {
@@ -254,13 +255,14 @@ fn from_csv(text: &str) -> Result<Distribution, String> {
     Ok(read)
 }
 
-/// `DUPLICATES CONTENTS`: so many contents occur once and so many times again. Zeros are not told apart. A number may come again.
+/// Parses lines `DUPLICATES CONTENTS`: that many contents occur once and DUPLICATES times again. Zeros are not separate. A number may
+/// recur.
 fn from_dedisbench(text: &str) -> Result<Distribution, String> {
     let mut occurrences = BTreeMap::new();
     for (line, number) in text.lines().zip(1u64..).filter(|(line, _)| !line.trim().is_empty()) {
         let wrong = || {
             format!(
-                "line {number} is not of a distribution, like DEDISbench's DUPLICATES CONTENTS: {:?}",
+                "line {number} is not a line of a distribution, like DEDISbench's DUPLICATES CONTENTS: {:?}",
                 line.chars().take(60).collect::<String>()
             )
         };
@@ -279,7 +281,7 @@ fn from_dedisbench(text: &str) -> Result<Distribution, String> {
     Ok(Distribution::new(0, &occurrences, &BTreeMap::new()))
 }
 
-/// Occurrences in a row: those of zeros, then content by content.
+/// All occurrences in a row: first those of zeros, then those of each content.
 #[derive(Clone, Debug)]
 pub(super) struct Occurrences {
     zero_blocks: u64,
@@ -289,15 +291,15 @@ pub(super) struct Occurrences {
 /// Contents that occur equally often.
 #[derive(Clone, Copy, Debug)]
 struct Class {
-    /// The first occurrence of the first of them.
+    /// The first occurrence of the first content.
     first: u64,
     times: u64,
-    /// The first of them.
+    /// The first content.
     content: u64,
 }
 
 impl Occurrences {
-    /// The content of an occurrence; none: zeros.
+    /// Returns the content of an occurrence; none for zeros.
     pub fn content_of(&self, occurrence: u64) -> Option<Content> {
         if occurrence < self.zero_blocks {
             return None;
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_distribution_is_read_back() {
         let distribution = some();
         assert_eq!((distribution.blocks(), distribution.contents()), (28, 14));
         for text in [distribution.to_json(), distribution.to_csv()] {
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_add_up_is_refused() {
+    fn a_distribution_that_does_not_add_up_is_refused() {
         let (json, csv) = (some().to_json(), some().to_csv());
         let cases = [
             (json.replace("\"blocks\": 28", "\"blocks\": 29"), "28"),

@@ -1,9 +1,9 @@
-//! Traces that nobody recorded, from parameters.
+//! Synthetic traces, made from parameters.
 //!
 //! 1. The same plan and seed give the same records.
-//! 2. What is asked for comes out: shares are dealt from exact counts, and only sizes, times and places are left to chance.
-//! 3. Fingerprints stand for no content that exists: each is the MD5 of the seed and the content's number.
-//! 4. A volume is blank at first, and all requests are whole blocks.
+//! 2. The result has the properties that were asked for: shares are dealt from exact counts, and only sizes, times and places are random.
+//! 3. Fingerprints stand for no real content: each is the MD5 of the seed and the content's number.
+//! 4. A volume is blank at the beginning, and all requests consist of whole blocks.
 
 mod choice;
 mod content;
@@ -31,16 +31,16 @@ use rand::RngExt;
 use rand_distr::{Distribution as _, Exp1};
 use random::{Purpose, Random, mix, part, rounded, stream};
 use std::sync::Arc;
-use volume::{Among, Content};
+use volume::{Candidates, Content};
 
-/// Bytes of the fingerprints.
+/// The number of bytes of a fingerprint.
 const WIDTH: usize = 16;
-/// What the codec brings a block of zeros to, rounded up to 64.
+/// The compressed size of a block of zeros, rounded up to 64.
 const ZERO_COMPRESSED: u16 = 64;
-/// Of the block writes this share may be of another kind than was asked for before that is told.
+/// The share of block writes that may be of another kind than was asked for before it is reported.
 const MISSING_MAX: f64 = 0.005;
 
-/// The records of a plan.
+/// Makes the records of a plan.
 pub struct Synth {
     plan: Plan,
     totals: Totals,
@@ -55,22 +55,22 @@ pub struct Synth {
     reads_left: u64,
     fua_left: u64,
     blocks_left: u64,
-    /// Of the next read or write, in nanoseconds.
+    /// The time of the next read or write, in nanoseconds.
     time: f64,
-    /// Of the next flush that is due by time.
+    /// The time of the next periodic flush.
     tick_ns: u64,
-    /// Writes since the last flush that came after so many, and whether any came since the last one at all.
+    /// The number of writes since the last flush by count, and whether there was a write since the last flush of any kind.
     since_flush: u64,
     is_dirty: bool,
-    /// Goes before anything else.
+    /// A record that is returned before anything else.
     due: Option<Record>,
 }
 
 impl Synth {
-    /// Begins.
+    /// Begins a trace.
     ///
     /// # Errors
-    /// Where the plan contradicts itself.
+    /// Fails if the plan contradicts itself.
     pub fn new(plan: Plan) -> Result<Self, Wrong> {
         plan.check()?;
         let mut sizes = stream(plan.seed, Purpose::Sizes);
@@ -101,7 +101,7 @@ impl Synth {
         })
     }
 
-    /// What is true of the whole trace; `form` says what it was made from.
+    /// Returns the header of the trace; `form` says what the trace was made from.
     #[must_use]
     pub fn header(&self, form: &str) -> Header {
         Header {
@@ -114,25 +114,25 @@ impl Synth {
         }
     }
 
-    /// Block writes of the whole trace.
+    /// Returns the number of block writes of the whole trace.
     #[must_use]
     pub const fn blocks(&self) -> u64 {
         self.totals.blocks
     }
 
-    /// Why the trace, now that all of it was made, is not what was asked for; none where it is.
+    /// Returns, after the last record, the reason why the trace does not have the properties that were asked for; none if it does.
     #[must_use]
     pub fn shortfall(&self) -> Option<String> {
         let bearable = part(self.totals.blocks, MISSING_MAX).max(3);
         let missing: Vec<(Kind, u64)> = self.source.missing().into_iter().filter(|(_, missing)| *missing > bearable).collect();
         let (kind, missing) = *missing.first()?;
         let what = match kind {
-            Kind::Again(Among::Gone) => {
-                "should hold what no block holds any more: contents go only where blocks are overwritten. Ask for a lower --duplication-ever, a \
+            Kind::Again(Candidates::Gone) => {
+                "should hold a content that no block holds any more: contents go only where blocks are overwritten. Ask for a lower --duplication-ever, a \
                  smaller --working-set or more --overwrites"
             }
-            Kind::Again(_) => "should hold what is known already, and nothing is. Ask for less --zero or a larger --working-set",
-            Kind::New | Kind::Zero => "should hold something new. Ask for less duplication",
+            Kind::Again(_) => "should hold a known content, but none is known. Ask for less --zero or a larger --working-set",
+            Kind::New | Kind::Zero => "should hold a new content. Ask for less duplication",
         };
         Some(format!("{missing} of {} block writes {what}", self.totals.blocks))
     }
@@ -177,14 +177,14 @@ impl Synth {
         Name::Of(bytes)
     }
 
-    /// The same for a content each time.
+    /// Returns the compressed size of a content, which is the same each time.
     fn size(&self, content: Content) -> Option<u16> {
         let choice = self.compressed.as_ref()?;
         let mut random = stream(mix(self.plan.seed, u64::from(content)), Purpose::Compressed);
         u16::try_from(choice.pick(&mut random).next_multiple_of(64)).ok()
     }
 
-    /// When the next read or write comes.
+    /// Returns the arrival time of the next read or write.
     fn arrival(&mut self) -> u64 {
         let now = rounded(self.time);
         let gap: f64 = if self.plan.even { 1.0 } else { Exp1.sample(&mut self.arrivals) };

@@ -1,11 +1,12 @@
-//! The numbers below a limit in a random order, without a list of them.
+//! A random order of the numbers below a limit, without a list of them.
 //!
-//! A Feistel network on the next power of four, walked until it lands below the limit (Black and Rogaway, CT-RSA '02): each number comes exactly once.
+//! The order is a Feistel network on the next power of four, repeated until the result lies below the limit (Black and Rogaway, CT-RSA
+//! '02): each number occurs exactly once.
 
 use super::random::{Purpose, mix, stream};
 use rand::RngExt;
 
-/// Rounds of the network; four are enough to look random.
+/// The rounds of the network; four are enough to look random.
 const ROUNDS: usize = 6;
 
 /// A random order of the numbers below a limit.
@@ -17,14 +18,14 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Of the numbers below `limit`.
+    /// Makes an order of the numbers below `limit`.
     pub fn new(seed: u64, limit: u64) -> Self {
         let bits = u64::BITS - limit.saturating_sub(1).leading_zeros();
         let mut random = stream(seed, Purpose::Order);
         Self { limit, half_bits: bits.div_ceil(2).max(1), keys: std::array::from_fn(|_| random.random()) }
     }
 
-    /// The number at this place.
+    /// Returns the number at this place.
     pub fn at(&self, place: u64) -> u64 {
         assert!(place < self.limit, "{place} of {}", self.limit);
         let mut number = self.step(place);

@@ -1,7 +1,7 @@
 //! Traces like those of six smartphones in SmartDedup's Table 1 (Yang, Jin and Zhao, USENIX ATC '19, section 2).
 //!
-//! 1. What the table says comes out: block writes and reads, blocks ever written, contents ever written, all in proportion.
-//! 2. What it does not say is an assumption of [`Phone::plan`], which `docs/tracing.md` repeats.
+//! 1. The trace reproduces the numbers of the table in proportion: block writes and reads, blocks ever written, contents ever written.
+//! 2. What the table does not give is an assumption of [`Phone::plan`], which `docs/tracing.md` repeats.
 
 use super::choice::Choice;
 use super::plan::{Access, Contents, Flushes, Length, Plan};
@@ -11,18 +11,18 @@ use onefold_engine::units::BLOCK_BYTES;
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phone {
-    /// The trace's number in the paper.
+    /// The number of the trace in the paper.
     pub id: u8,
-    /// All requests, in GB.
+    /// The size of all requests, in GB.
     pub total_gb: f64,
-    /// Read for each written.
+    /// The bytes read for each byte written.
     pub reads_per_write: f64,
     pub days: f64,
-    /// Of blocks that were ever written, in GB.
+    /// The size of the blocks that were ever written, in GB.
     pub unique_addresses_gb: f64,
-    /// Of contents that were ever written, in GB.
+    /// The size of the contents that were ever written, in GB.
     pub unique_data_gb: f64,
-    /// Of the writes, in per cent.
+    /// The share of duplicates among the writes, in per cent.
     pub duplication_pct: f64,
 }
 
@@ -40,30 +40,30 @@ pub const PHONES: [Phone; 6] = [
     row(6, [765.9, 3.4, 72.0, 23.9, 124.8, 28.3]),
 ];
 
-/// A GB of the table; the paper does not say which, and no ratio depends on it.
+/// The bytes of a GB in the table; the paper does not define it, and no ratio depends on it.
 const GB: f64 = (1u64 << 30) as f64;
 const BLOCK: f64 = BLOCK_BYTES as f64;
 
 impl Phone {
-    /// The row with this number.
+    /// Returns the row with this number.
     #[must_use]
     pub fn numbered(id: u8) -> Option<Self> {
         PHONES.into_iter().find(|phone| phone.id == id)
     }
 
-    /// Written, in GB.
+    /// Returns the size of the writes, in GB.
     #[must_use]
     pub fn written_gb(&self) -> f64 {
         self.total_gb / (1.0 + self.reads_per_write)
     }
 
-    /// A trace of so large a part of it, 1 being all.
+    /// Returns a plan for a part of the trace, `scale` 1 being all of it.
     ///
-    /// Assumed: requests of one block each, since the table counts "data requests (4KB each)". No zeros, since it does not tell them apart.
-    /// Duplicates of what was written at any time, the more recent the likelier (Zipf, exponent 1): the paper's section 4.2 shows that recency
-    /// serves these traces best. Four of five overwrites and reads in a fifth of the blocks. A flush after every 7 writes: the recorded
-    /// `10_phone_mix` has 64,695 block writes for 9,155 flushes. The rate is the mean over the row's days, so that a tenth of the trace lasts a
-    /// tenth of them. Compressed sizes are unknown.
+    /// Assumptions: Requests have one block each, since the table counts "data requests (4KB each)". There are no zeros, since the table
+    /// does not distinguish them. Duplicates repeat contents of any age, recent ones more likely (Zipf, exponent 1): the paper's section
+    /// 4.2 shows that recency serves these traces best. A fifth of the blocks receives four of five overwrites and reads. A flush follows
+    /// every 7 writes: the recorded `10_phone_mix` has 64,695 block writes for 9,155 flushes. The rate is the mean over the row's days, so
+    /// that a tenth of the trace lasts a tenth of them. Compressed sizes are unknown.
     #[must_use]
     pub fn plan(&self, scale: f64, seed: u64) -> Plan {
         Plan {
@@ -85,12 +85,12 @@ impl Phone {
 mod tests {
     use super::*;
 
-    /// The table says one thing twice: what is written less its duplicates is the unique data. A wrong digit would not agree.
+    /// Checks the table against itself: the written data less its duplicates are the unique data. A wrong digit would break the equality.
     #[test]
     fn the_rows_agree_with_themselves() {
         for phone in PHONES {
             let unique_gb = phone.written_gb() * (1.0 - phone.duplication_pct / 100.0);
-            // Ratios are given to one digit: 3.4 may be 3.35.
+            // Ratios are given to one digit: 3.4 may stand for 3.35.
             let bearable = phone.written_gb() * 0.05 / (1.0 + phone.reads_per_write) + 0.1;
             assert!((unique_gb - phone.unique_data_gb).abs() < bearable, "{}: {unique_gb} and {}", phone.id, phone.unique_data_gb);
             assert!(phone.unique_addresses_gb < phone.written_gb());

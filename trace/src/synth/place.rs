@@ -1,8 +1,8 @@
-//! Which blocks a request touches.
+//! The blocks that each request touches.
 //!
-//! 1. With a share of overwrites, what is written first goes to the end of what was written, as on a file system that fills up; what is written again
-//!    goes where the pattern says, within it. In the end exactly as many blocks were written as the share leaves.
-//! 2. Without one, all goes where the pattern says, within the working set.
+//! 1. With a share of overwrites, first writes go to the end of what was written, as on a file system that fills up; overwrites go where
+//!    the pattern says, within what was written. At the end exactly as many blocks were written as the share leaves.
+//! 2. Without a share of overwrites, all requests go where the pattern says, within the working set.
 //! 3. Reads go where the pattern says, within what was written or, without a share of overwrites, within the working set.
 
 use super::plan::Access;
@@ -14,34 +14,34 @@ use rand::RngExt;
 pub(super) struct Places {
     random: Random,
     access: Access,
-    /// Blocks that requests lie in.
+    /// The number of blocks that requests lie in.
     end: u64,
-    fill: Option<Fill>,
-    /// Where the next sequential write and read begin.
+    fill: Option<FillLevel>,
+    /// The blocks where the next sequential write and read begin.
     write_next: u64,
     read_next: u64,
     /// The constant of NURand, drawn once.
     constant: u64,
 }
 
-/// How far a volume is filled, with a share of overwrites.
+/// The fill level of a volume with a share of overwrites.
 #[derive(Debug)]
-struct Fill {
+struct FillLevel {
     filled: u64,
-    /// Block writes to come.
+    /// The number of block writes that remain.
     left: u64,
 }
 
 impl Places {
-    /// Within `end` blocks; filled little by little where the number of block writes is given.
+    /// Chooses places within `end` blocks, which are filled gradually if the number of block writes is given.
     pub fn new(seed: u64, access: Access, end: u64, fill: Option<u64>) -> Self {
         let mut random = stream(seed, Purpose::Places);
         let constant = random.random_range(0..=end / NURAND_PART);
-        let fill = fill.map(|left| Fill { filled: 0, left });
+        let fill = fill.map(|left| FillLevel { filled: 0, left });
         Self { random, access, end, fill, write_next: 0, read_next: 0, constant }
     }
 
-    /// The first block of a write of `length`.
+    /// Returns the first block of a write of `length`.
     pub fn write(&mut self, length: u64) -> u64 {
         let end = self.end;
         let Some(fill) = &mut self.fill else {
@@ -51,12 +51,12 @@ impl Places {
             return first;
         };
         let fresh = end - fill.filled;
-        // Chance, but not so that more is left to fill than to write.
+        // Draw randomly, but never leave more blocks to fill than writes to come.
         let is_fresh = fresh > fill.left - length || self.random.random_range(0..fill.left) < fresh;
         fill.left -= length;
         let filled = fill.filled;
         if is_fresh || filled < length {
-            // What does not fit behind the end of what was written, or in it, lies on both sides of it.
+            // A write that fits neither after the written blocks nor within them lies across their end.
             let first = if is_fresh { filled.min(end - length) } else { 0 };
             fill.filled = filled.max(first + length);
             return first;
@@ -67,7 +67,7 @@ impl Places {
         first
     }
 
-    /// The first block of a read, and how many it has.
+    /// Returns the first block of a read and its number of blocks.
     pub fn read(&mut self, length: u64) -> (u64, u64) {
         let end = self.fill.as_ref().map_or(self.end, |fill| fill.filled.max(1));
         let length = length.min(end);
@@ -78,7 +78,7 @@ impl Places {
     }
 }
 
-/// DEDISbench takes a tenth of the range for TPC-C's A.
+/// The divisor of the range for TPC-C's A: DEDISbench takes a tenth.
 const NURAND_PART: u64 = 10;
 
 impl Access {
@@ -122,7 +122,7 @@ mod tests {
         assert!((share(&uniform, 300) - 0.3).abs() < 0.02 && uniform.iter().max() == Some(&999));
         let hot = firsts(Access::HotSpot { requests: 0.9, blocks: 0.1 }, 1000, 1, 20_000);
         assert!((share(&hot, 100) - 0.9).abs() < 0.02 && hot.iter().max() == Some(&999));
-        // The bits that both numbers have are set more often: some blocks are written many times as often as others.
+        // Bits that both numbers have are set more often, so some blocks are written many times as often as others.
         let nurand = firsts(Access::NuRand, 1000, 1, 20_000);
         let mut counts = vec![0; 1000];
         nurand.iter().for_each(|first| counts[usize::try_from(*first).expect("small")] += 1);

@@ -1,31 +1,31 @@
-//! What a synthetic trace shall be like.
+//! The parameters of a synthetic trace.
 
 use super::choice::Choice;
 use super::distribution::Distribution;
 use super::random::{float, part, rounded};
 use onefold_engine::units::BLOCK_BYTES;
 
-/// Block writes of a trace at most: contents are numbered by 32 bits.
+/// The largest number of block writes of a trace: contents are numbered by 32 bits.
 pub const BLOCKS_MAX: u64 = u32::MAX as u64;
-/// Blocks of a request at most: 16 MiB.
+/// The largest number of blocks of a request: 16 MiB.
 const REQUEST_BLOCKS_MAX: u64 = 4096;
 
-/// How long a trace shall be.
+/// The length of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many block writes.
+    /// The number of block writes.
     Blocks(u64),
-    /// So many reads and writes.
+    /// The number of reads and writes.
     Requests(u64),
 }
 
-/// Which blocks requests touch.
+/// The pattern of the blocks that requests touch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Access {
     Uniform,
-    /// One behind the other, and from the beginning again.
+    /// One request follows another, and the last is followed by the first.
     Sequential,
-    /// This share of the requests in this share of the blocks, the first ones; the others in the others.
+    /// The given share of the requests goes to the given share of the blocks, the first ones; the other requests go to the other blocks.
     HotSpot {
         requests: f64,
         blocks: f64,
@@ -34,62 +34,63 @@ pub enum Access {
     NuRand,
 }
 
-/// What is written.
+/// The contents that are written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Contents {
-    /// Shares of the block writes.
+    /// Contents by shares of the block writes.
     Shares {
-        /// All zeros.
+        /// The share of all-zero blocks.
         zero: f64,
-        /// Some block holds the content at that moment. Without it and with `ever`, nothing is said of that.
+        /// The share of contents that some block holds at that moment. If it is missing and `ever` is given, it is left open.
         live: Option<f64>,
-        /// It had been written before. Without it, what is not live is new.
+        /// The share of contents that had been written before. If it is missing, everything that is not live is new.
         ever: Option<f64>,
-        /// The content of `k` block writes ago comes again as likely as `k` to the power of minus this.
+        /// The exponent of recency: the content of `k` block writes ago recurs with a probability in proportion to `k` to the power of
+        /// minus this.
         skew: f64,
     },
-    /// Each content as often as this says, in random order.
+    /// Each content as often as the distribution says, in random order.
     Distribution(Distribution),
 }
 
-/// When a trace shall flush.
+/// The conditions for flushes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flushes {
-    /// After so many writes.
+    /// The number of writes after which a flush follows.
     pub every_writes: Option<u64>,
-    /// After so long, where anything was written.
+    /// The time after which a flush follows, if anything was written.
     pub every_ns: Option<u64>,
-    /// Share of the writes that are FUA.
+    /// The share of writes that are FUA.
     pub fua: f64,
 }
 
-/// A synthetic trace.
+/// The parameters of a synthetic trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub seed: u64,
-    /// A distribution says itself how long it is.
+    /// The length of the trace; a distribution determines it itself.
     pub length: Length,
-    /// Share of the requests, flushes left out.
+    /// The share of reads among reads and writes.
     pub reads: f64,
-    /// Blocks of a request.
+    /// The number of blocks of a request.
     pub sizes: Choice,
     pub access: Access,
-    /// Blocks that requests lie in; not with a share of overwrites, which says how many are written.
+    /// The number of blocks that requests lie in; unused with a share of overwrites, which determines how many blocks are written.
     pub working_set: u64,
-    /// Share of the block writes that go to a block that had been written before.
+    /// The share of block writes that go to a block that had been written before.
     pub overwrites: Option<f64>,
     pub contents: Contents,
-    /// Bytes that a content is brought to; unknown without.
+    /// The compressed sizes of contents, in bytes; unknown if none.
     pub compressed: Option<Choice>,
     pub flushes: Flushes,
-    /// Reads and writes a second.
+    /// The number of reads and writes a second.
     pub rate: f64,
-    /// Always the same time between them; else as if by chance (Poisson).
+    /// Whether requests arrive at equal intervals; otherwise they arrive randomly (Poisson).
     pub even: bool,
 }
 
 impl Default for Plan {
-    /// 100,000 block writes of unique content, one by one, all over 256 MiB.
+    /// Plans 100,000 block writes of unique content, one by one, uniformly over 256 MiB.
     fn default() -> Self {
         Self {
             seed: 0,
@@ -108,7 +109,7 @@ impl Default for Plan {
     }
 }
 
-/// What cannot be had, in the words of the command line.
+/// An impossible plan, described in terms of the command line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Wrong(pub String);
@@ -117,21 +118,21 @@ fn wrong<T>(text: String) -> Result<T, Wrong> {
     Err(Wrong(text))
 }
 
-/// What a plan comes to.
+/// The totals that a plan determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Totals {
     pub writes: u64,
     pub reads: u64,
     pub blocks: u64,
-    /// Blocks of the device that requests lie in.
+    /// The number of blocks of the device that requests lie in.
     pub end: u64,
 }
 
 impl Plan {
-    /// Refuses what contradicts itself.
+    /// Refuses a plan that contradicts itself.
     ///
     /// # Errors
-    /// With the option's name and its value.
+    /// Returns the option's name and its value if it does.
     pub(super) fn check(&self) -> Result<(), Wrong> {
         let shares = [("--reads", Some(self.reads)), ("--overwrites", self.overwrites), ("--fua", Some(self.flushes.fua))];
         for (name, share) in shares {
@@ -176,7 +177,7 @@ impl Plan {
         }
         if let (Some(live), Some(ever)) = (live, ever) {
             if ever < live {
-                return wrong(format!("--duplication-ever {ever} is less than --duplication {live}: what is live was written before"));
+                return wrong(format!("--duplication-ever {ever} is less than --duplication {live}: a live content was written before"));
             }
         }
         let known = ever.or(*live).unwrap_or(0.0);
@@ -189,10 +190,10 @@ impl Plan {
         Ok(())
     }
 
-    /// What it comes to, of these sizes of the writes.
+    /// Computes the totals for these sizes of the writes.
     ///
     /// # Errors
-    /// With the option's name and its value, where that does not work out.
+    /// Returns the option's name and its value if the plan is impossible.
     pub(super) fn totals(&self, sizes: impl Iterator<Item = u64>) -> Result<Totals, Wrong> {
         let length = match &self.contents {
             Contents::Distribution(distribution) => Length::Blocks(distribution.blocks()),
@@ -200,7 +201,7 @@ impl Plan {
         };
         let (writes, reads, blocks) = match length {
             Length::Blocks(blocks) if self.reads >= 1.0 => {
-                return wrong(format!("--reads {} leaves no writes: give --requests in place of {blocks} block writes", self.reads));
+                return wrong(format!("--reads {} leaves no writes: give --requests instead of {blocks} block writes", self.reads));
             }
             Length::Blocks(blocks) => {
                 if blocks > BLOCKS_MAX {

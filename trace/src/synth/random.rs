@@ -1,7 +1,8 @@
-//! Chance, by seed.
+//! Random numbers from a seed.
 //!
-//! 1. The same seed gives the same numbers, on every machine: the generator is named, and its floats are computed without the system's library.
-//! 2. Each purpose draws from a stream of its own, so that asking for other sizes does not change the addresses.
+//! 1. The same seed gives the same numbers on every machine: the generator is fixed, and its floats are computed without the system's
+//!    library.
+//! 2. Each purpose draws from a stream of its own, so that a change of the sizes does not change the addresses.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -9,7 +10,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 /// The generator of all streams.
 pub(super) type Random = Xoshiro256PlusPlus;
 
-/// What a stream is for.
+/// The purpose of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
     Sizes = 1,
@@ -21,12 +22,12 @@ pub(super) enum Purpose {
     Order,
 }
 
-/// The stream of this purpose.
+/// Returns the stream for this purpose.
 pub(super) fn stream(seed: u64, purpose: Purpose) -> Random {
     Random::seed_from_u64(mix(seed, purpose as u64))
 }
 
-/// Two numbers well mixed into one (the finalizer of SplitMix64: Steele, Lea and Flood, OOPSLA '14).
+/// Mixes two numbers into one (the finalizer of SplitMix64: Steele, Lea and Flood, OOPSLA '14).
 pub(super) const fn mix(a: u64, b: u64) -> u64 {
     let mut z = a.wrapping_add(b.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -34,19 +35,19 @@ pub(super) const fn mix(a: u64, b: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The nearest whole number; 0 for what is below.
+/// Returns the nearest whole number, or 0 for a negative number.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a cast from a float stops at both ends
 pub(super) fn rounded(number: f64) -> u64 {
     number.round() as u64
 }
 
-/// So many of `all`.
+/// Returns a share of `all`, rounded.
 #[allow(clippy::cast_precision_loss)] // counts of a trace are far below 2^52
 pub(super) fn part(all: u64, share: f64) -> u64 {
     rounded(all as f64 * share).min(all)
 }
 
-/// A number as a float.
+/// Converts a number to a float.
 #[allow(clippy::cast_precision_loss)] // as above
 pub(super) const fn float(number: u64) -> f64 {
     number as f64

@@ -1,6 +1,6 @@
-//! What a blank volume holds as it is written to: which contents some block holds, which are gone.
+//! The contents of a volume that is blank at first and then written to: those that some block holds, and those that are gone.
 //!
-//! Memory: 16 bytes for each content, 4 for each named block write, and about 24 for each block that is written.
+//! It takes 16 bytes of memory for each content, 4 for each block write of a named content, and about 24 for each written block.
 
 use super::random::{Random, float};
 use rand::RngExt;
@@ -10,27 +10,27 @@ use rustc_hash::FxHashMap;
 /// The number of a content.
 pub(super) type Content = u32;
 
-/// Which contents to choose from.
+/// The contents to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Among {
-    /// Some block holds it.
+pub(super) enum Candidates {
+    /// Contents that some block holds.
     Live,
-    /// It was written, and no block holds it any more.
+    /// Contents that were written and that no block holds any more.
     Gone,
-    /// It was written.
+    /// Contents that were written.
     All,
 }
 
-/// How often a content that is not wanted may be drawn before one is taken from a list.
+/// The number of times that an unwanted content may be drawn before one is taken from a list.
 const DRAWS_MAX: usize = 32;
 
-/// Contents by number, as they were written.
+/// The contents by number, in the order in which they were first written.
 #[derive(Debug, Default)]
 pub(super) struct Volume {
     held: FxHashMap<u64, Content>,
-    /// For each content the blocks that hold it.
+    /// The number of blocks that hold each content.
     holders: Vec<u32>,
-    /// For each content its place in `live` or, without holders, in `gone`.
+    /// The place of each content in `live` or, if no block holds it, in `gone`.
     places: Vec<u32>,
     live: Vec<Content>,
     gone: Vec<Content>,
@@ -39,17 +39,17 @@ pub(super) struct Volume {
 }
 
 impl Volume {
-    /// Contents so far.
+    /// Returns the number of contents so far.
     pub fn contents(&self) -> Content {
         number(self.holders.len())
     }
 
-    /// Blocks of a named content, written so far.
+    /// Returns the number of block writes of a named content so far.
     pub fn written(&self) -> u64 {
         self.history.len() as u64
     }
 
-    /// A block is written: with this content, or with zeros.
+    /// Applies a write of a block, with this content or with zeros.
     pub fn write(&mut self, block: u64, content: Option<Content>) {
         if let Some(before) = self.held.remove(&block) {
             let index = before as usize;
@@ -74,12 +74,13 @@ impl Volume {
         self.history.push(content);
     }
 
-    /// A content that was written: the one `k` block writes ago as likely as `k` to the power of −`skew`, of those that are wanted.
-    pub fn pick(&self, among: Among, skew: f64, random: &mut Random) -> Option<Content> {
-        let list = match among {
-            Among::Live => &self.live,
-            Among::Gone => &self.gone,
-            Among::All => &self.history,
+    /// Draws a content that was written: among the wanted ones, that of `k` block writes ago has a probability in proportion to `k` to the
+    /// power of −`skew`.
+    pub fn pick(&self, candidates: Candidates, skew: f64, random: &mut Random) -> Option<Content> {
+        let list = match candidates {
+            Candidates::Live => &self.live,
+            Candidates::Gone => &self.gone,
+            Candidates::All => &self.history,
         };
         if list.is_empty() {
             return None;
@@ -89,7 +90,7 @@ impl Volume {
                 let back = super::random::rounded(zipf.sample(random)).clamp(1, self.written());
                 let content = self.history[self.history.len() - usize::try_from(back).expect("an index")];
                 let is_live = self.holders[content as usize] > 0;
-                if among == Among::All || is_live == (among == Among::Live) {
+                if candidates == Candidates::All || is_live == (candidates == Candidates::Live) {
                     return Some(content);
                 }
             }
@@ -98,7 +99,7 @@ impl Volume {
     }
 }
 
-/// The plan is checked for having no more block writes than this.
+/// Converts a count. The plan was checked for having at most this many block writes.
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("fewer than 4 Gi contents")
 }
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// The obvious way: a map of what is held, looked through each time.
+    /// Compares the lists with the obvious way: a map of what each block holds, searched each time.
     #[test]
     fn lists_are_those_of_what_is_held() {
         let mut random = stream(3, Purpose::Contents);
@@ -141,8 +142,8 @@ mod tests {
             assert_eq!(volume.live.iter().copied().collect::<BTreeSet<_>>(), live);
             assert_eq!(volume.live.len() + volume.gone.len(), volume.contents() as usize);
             assert!(volume.gone.iter().all(|content| !live.contains(content)));
-            for (among, is_live) in [(Among::Live, true), (Among::Gone, false)] {
-                let picked = volume.pick(among, 1.0, &mut random);
+            for (candidates, is_live) in [(Candidates::Live, true), (Candidates::Gone, false)] {
+                let picked = volume.pick(candidates, 1.0, &mut random);
                 assert!(picked.is_none_or(|content| live.contains(&content) == is_live));
             }
         }
@@ -155,11 +156,11 @@ mod tests {
         let median = |skew| {
             let mut random = stream(1, Purpose::Contents);
             let mut back: Vec<u64> =
-                (0..2001).map(|_| 10_000 - u64::from(volume.pick(Among::Live, skew, &mut random).expect("all live"))).collect();
+                (0..2001).map(|_| 10_000 - u64::from(volume.pick(Candidates::Live, skew, &mut random).expect("all live"))).collect();
             back.sort_unstable();
             back[1000]
         };
-        // Uniform: half of them within the last 5000. Harmonic: within the square root of twice that, about.
+        // A uniform draw has half of its results within the last 5000. A harmonic one has them within about the square root of twice that.
         let (none, harmonic, strong) = (median(0.0), median(1.0), median(2.0));
         assert!((4500..5500).contains(&none) && (50..130).contains(&harmonic) && strong <= 2, "{none} {harmonic} {strong}");
     }

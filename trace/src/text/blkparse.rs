@@ -1,10 +1,11 @@
-//! Text that blkparse prints by default, without content:
+//! The text that blkparse prints by default, without content:
 //! `MAJOR,MINOR CPU SEQUENCE SECONDS PID ACTION FLAGS FIRST_SECTOR + SECTORS [PROCESS]`.
 //!
-//! 1. A request has several events; those of one action are taken, Q (queued) unless told otherwise, and the others are no requests.
-//! 2. The statistics that blkparse prints at the end are no requests either: nothing is read behind their first line.
-//! 3. A write that asks for a flush before it (F in front of its W) is two records: a flush with the flags [`BEFORE`], then the write.
-//! 4. CPU and sequence number are not kept: in export the CPU is 0 and the sequence counts lines. Text of that kind comes back byte for byte.
+//! 1. A request has several events. Those of one action, Q (queued) by default, become requests; the others are skipped.
+//! 2. The statistics that blkparse prints at the end are skipped, too: nothing after their first line is read.
+//! 3. A write that asks for a flush before it (F in front of its W) becomes two records: a flush with the flags [`BEFORE`], then the write.
+//! 4. CPU and sequence number are not kept: in an export the CPU is 0 and the sequence counts lines. Text in that form is exported byte for
+//!    byte.
 
 use super::names::{Names, number, shown};
 use super::shape::{device, in_seconds, is_fua, seconds, sectors};
@@ -15,26 +16,26 @@ use onefold_engine::units::{Bytes, SECTOR_BYTES};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-/// The flags of a flush that the write after it asked for.
+/// The flags of a flush that the following write asked for.
 pub const BEFORE: &str = "F+";
 
-/// Which events are the requests.
+/// The events that become requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Action {
-    /// Queued: as the device's users made them.
+    /// Queued requests, as the device's users made them.
     #[default]
     Queued,
-    /// Issued to the driver: as they were merged.
+    /// Requests as they were merged and issued to the driver.
     Issued,
-    /// Completed. These lines name no process.
+    /// Completed requests. These lines name no process.
     Completed,
 }
 
 impl Action {
-    /// All of them.
+    /// Lists all actions.
     pub const ALL: [Self; 3] = [Self::Queued, Self::Issued, Self::Completed];
 
-    /// Its letter.
+    /// Returns the letter of the action.
     #[must_use]
     pub const fn letter(self) -> &'static str {
         match self {
@@ -45,7 +46,7 @@ impl Action {
     }
 }
 
-/// What a line means.
+/// Reads lines of the form.
 #[derive(Debug, Default)]
 pub struct BlkparseForm {
     action: Action,
@@ -54,14 +55,14 @@ pub struct BlkparseForm {
 }
 
 impl BlkparseForm {
-    /// The form, of which the events of one action are taken.
+    /// Makes a reader that takes the events of one action.
     #[must_use]
     pub fn new(action: Action) -> Self {
         Self { action, is_over: false, names: Names::default() }
     }
 }
 
-/// The next word and what is behind it.
+/// Splits off the next word.
 fn word<'a>(rest: &mut &'a str) -> Option<&'a str> {
     let (word, behind) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
     *rest = behind;
@@ -92,13 +93,13 @@ impl Form for BlkparseForm {
             return Err(format!("flags are not like WS: {:?}", shown(flags)));
         }
         let rest = rest.trim_start();
-        let (place, process) = rest.split_once('[').ok_or("no [PROCESS] stands at its end")?;
-        let process = process.strip_suffix(']').ok_or("no ] stands at its end")?;
+        let (place, process) = rest.split_once('[').ok_or("it does not end with [PROCESS]")?;
+        let process = process.strip_suffix(']').ok_or("it does not end with ]")?;
         let place: Vec<&str> = place.split_whitespace().collect();
         let (first, count) = match place[..] {
             [] => ("0", "0"),
             [first, "+", count] => (first, count),
-            _ => return Err("neither FIRST + COUNT nor nothing stands before its process".to_owned()),
+            _ => return Err("the text before its process is neither FIRST + COUNT nor empty".to_owned()),
         };
         let mut record = match (op_of(flags), count) {
             (None, _) => return Ok(()),
@@ -131,12 +132,12 @@ impl Form for BlkparseForm {
     }
 }
 
-/// Flags are letters.
+/// Returns whether the flags consist of letters.
 fn is_plain(flags: &str) -> bool {
     flags.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
-/// What the flags ask for; none where they name no transfer and no flush.
+/// Returns the operation that the flags ask for; none if they name neither a transfer nor a flush.
 fn op_of(flags: &str) -> Option<Op> {
     let has = |letter| flags.contains(letter);
     match () {
@@ -156,7 +157,7 @@ pub struct BlkparseLines {
 }
 
 impl BlkparseLines {
-    /// Lines of a trace, with the action that it was read from.
+    /// Makes a writer for a trace, with the action that it was read from.
     #[must_use]
     pub fn new(header: &Header) -> Self {
         let form = header.form.as_deref().unwrap_or_default();
@@ -175,7 +176,7 @@ impl Render for BlkparseLines {
             (_, Op::Write) => "W",
             (_, Op::Flush) => "FN",
             (_, Op::Discard) => "D",
-            (_, op @ (Op::WriteZeroes | Op::Mark)) => return Err(format!("the form has no {}", op.name())),
+            (_, op @ (Op::WriteZeroes | Op::Mark)) => return Err(format!("the form cannot represent {}", op.name())),
         };
         let process = match self.action {
             Action::Completed => "0",
@@ -183,7 +184,7 @@ impl Render for BlkparseLines {
         };
         let (major, minor) = device(record)?;
         if !record.is_well_formed() || process.contains('\n') {
-            return Err("it is not of whole sectors, or the end of a line is in the name of its process".to_owned());
+            return Err("it does not cover whole sectors, or the name of its process contains a line break".to_owned());
         }
         self.sequence += 1;
         let (sequence, time, pid) = (self.sequence, in_seconds(record.time_ns, 9), record.pid.unwrap_or(0));
@@ -221,7 +222,7 @@ CPU3 (8,0):
 
     fn write(records: &[Record], header: &Header) -> String {
         let (mut lines, mut text) = (BlkparseLines::new(header), String::new());
-        records.iter().for_each(|record| lines.push(&mut text, record).expect("the form has a place for it"));
+        records.iter().for_each(|record| lines.push(&mut text, record).expect("the form can represent it"));
         text
     }
 
@@ -235,7 +236,7 @@ CPU3 (8,0):
     }
 
     #[test]
-    fn what_is_written_comes_back() {
+    fn written_lines_are_read_back() {
         let (records, header) = read(PRINTED);
         let text = write(&records, &header);
         assert_eq!(text.lines().next(), Some("  8,0    0        1     0.000000500   697  Q   W 223490 + 8 [kjournald]"));

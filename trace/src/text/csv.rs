@@ -1,11 +1,11 @@
-//! Comma-separated values: whatever a record can say, for spreadsheets and for traces from elsewhere.
+//! Comma-separated values, which can represent every field of a record: for spreadsheets and for traces from other sources.
 //!
-//! 1. The first line names the columns, in any order. `time_ns`, `op`, `offset` and `length` have to be there; others than ours are passed over.
-//! 2. A line in front of it may begin with `#onefold-trace` and say what is true of the whole trace, as `key=value` separated by spaces.
-//! 3. `fingerprints` and `compressed` have one entry for each block, separated by blanks: hexadecimal digits, `0` for zeros, `?` for unknown content;
-//!    bytes, `?` for an unknown size.
-//! 4. A field with a comma, a quotation mark, or nothing in it stands between quotation marks, a mark in it twice. A field holds no end of a line. No
-//!    field at all is *unknown*.
+//! 1. The first line names the columns, in any order. `time_ns`, `op`, `offset` and `length` are required; unknown columns are ignored.
+//! 2. A line before it may begin with `#onefold-trace` and give the facts about the whole trace, as `key=value` separated by spaces.
+//! 3. `fingerprints` and `compressed` have one entry for each block, separated by spaces: hexadecimal digits, `0` for zeros, `?` for
+//!    unknown content; bytes, `?` for an unknown size.
+//! 4. An empty field, or one that contains a comma or a quotation mark, is enclosed in quotation marks, and a quotation mark in it is
+//!    doubled. A field contains no line break. A field that is missing altogether means *unknown*.
 
 use super::names::{Names, name, number, push_hex, shown};
 use super::{Form, Reason, Render};
@@ -17,18 +17,18 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// All columns, as they are written.
+/// All columns, in the order in which they are written.
 pub const COLUMNS: [&str; 13] =
     ["time_ns", "op", "fua", "offset", "length", "pid", "process", "stream", "flags", "device", "note", "fingerprints", "compressed"];
-/// The columns that have to be there.
+/// The columns that are required.
 const REQUIRED: [&str; 4] = ["time_ns", "op", "offset", "length"];
-/// What begins the line in front of the columns.
+/// The beginning of the line before the columns.
 const MARK: &str = "#onefold-trace";
 
-/// What a line means.
+/// Reads lines of the form.
 #[derive(Debug, Default)]
 pub struct CsvForm {
-    /// For each column of the input its place in [`COLUMNS`].
+    /// The place in [`COLUMNS`] of each column of the input; none for an unknown column.
     columns: Option<Vec<Option<usize>>>,
     header: Header,
     names: Names,
@@ -39,7 +39,7 @@ impl Form for CsvForm {
         let Some(columns) = &self.columns else { return self.begin(line) };
         let given = split(line)?;
         if given.len() != columns.len() {
-            return Err(format!("{} fields in place of {}", given.len(), columns.len()));
+            return Err(format!("{} fields instead of {}", given.len(), columns.len()));
         }
         let mut fields: [Option<Cow<str>>; COLUMNS.len()] = Default::default();
         for (field, column) in given.into_iter().zip(columns) {
@@ -48,14 +48,14 @@ impl Form for CsvForm {
             }
         }
         let [time, op, fua, offset, length, pid, process, stream, flags, device, note, names, sizes] = fields;
-        let needed = |what: &str, field: Option<Cow<str>>| field.map(Cow::into_owned).ok_or_else(|| format!("there is no {what}"));
+        let needed = |what: &str, field: Option<Cow<str>>| field.map(Cow::into_owned).ok_or_else(|| format!("{what} is missing"));
         let op = needed("op", op)?;
-        let op = Op::named(&op).ok_or_else(|| format!("no op is called {:?}", shown(&op)))?;
+        let op = Op::named(&op).ok_or_else(|| format!("unknown op {:?}", shown(&op)))?;
         let offset = Bytes(number("offset", &needed("offset", offset)?)?);
         let length = Bytes(number("length", &needed("length", length)?)?);
         let mut record = Record::new(number("time_ns", &needed("time_ns", time)?)?, op, offset, length);
         if !record.is_well_formed() || offset.get().checked_add(length.get()).is_none_or(|end| i64::try_from(end).is_err()) {
-            return Err("offset and length are not those of whole sectors of a device, or none for a flush or a mark".to_owned());
+            return Err("offset and length are not whole sectors of a device, or not 0 for a flush or a mark".to_owned());
         }
         record.fua = match fua.as_deref() {
             Some("true") => true,
@@ -82,15 +82,15 @@ impl Form for CsvForm {
 
 impl CsvForm {
     fn begin(&mut self, line: &str) -> Result<(), Reason> {
-        if let Some(said) = line.strip_prefix(MARK) {
-            let pairs = said.split(' ').filter_map(|pair| pair.split_once('='));
+        if let Some(facts) = line.strip_prefix(MARK) {
+            let pairs = facts.split(' ').filter_map(|pair| pair.split_once('='));
             let pairs: Vec<(String, String)> = pairs.map(|(key, value)| (format!("onefold.{key}"), decode(value))).collect();
             self.header = Header::from_pairs(pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
             return Ok(());
         }
         let given: Vec<String> = split(line)?.into_iter().map(|field| field.unwrap_or_default().into_owned()).collect();
         if let Some(missing) = REQUIRED.iter().find(|required| !given.iter().any(|column| column == *required)) {
-            return Err(format!("the first line names no column {missing}; {} are known", COLUMNS.join(", ")));
+            return Err(format!("the first line does not name the column {missing}; the known columns are {}", COLUMNS.join(", ")));
         }
         self.columns = Some(given.iter().map(|column| COLUMNS.iter().position(|known| known == column)).collect());
         Ok(())
@@ -111,9 +111,9 @@ impl CsvForm {
                         self.header.width = width;
                     }
                     if self.header.width != width {
-                        return Err(format!("a fingerprint of {width} bytes, where those before have {}", self.header.width));
+                        return Err(format!("a fingerprint of {width} bytes, but the earlier ones have {}", self.header.width));
                     }
-                    // No zeros to compare with: they have a sign of their own here.
+                    // The form writes a block of zeros as `0`, so no digits are compared with those of zeros.
                     name(digits.as_bytes(), &[])?
                 }
             };
@@ -130,7 +130,7 @@ impl CsvForm {
     }
 }
 
-/// Fields of a line: none where there is nothing at all.
+/// Splits a line into its fields; an empty field is none.
 fn split(line: &str) -> Result<Vec<Option<Cow<'_, str>>>, Reason> {
     let mut fields = Vec::new();
     let mut rest = line;
@@ -146,12 +146,12 @@ fn split(line: &str) -> Result<Vec<Option<Cow<'_, str>>>, Reason> {
         match behind.strip_prefix(',') {
             Some(next) => rest = next,
             None if behind.is_empty() => return Ok(fields),
-            None => return Err("something stands behind a closing quotation mark".to_owned()),
+            None => return Err("a closing quotation mark is followed by something other than a comma".to_owned()),
         }
     }
 }
 
-/// What stands up to the closing mark, and what is behind it.
+/// Returns the text up to the closing quotation mark and what follows it.
 fn unquote(mut rest: &str) -> Result<(String, &str), Reason> {
     let mut text = String::new();
     loop {
@@ -163,7 +163,7 @@ fn unquote(mut rest: &str) -> Result<(String, &str), Reason> {
     }
 }
 
-/// A value of the line in front, without blanks in it.
+/// Encodes a value of the line before the columns, so that it contains no spaces.
 fn encode(value: &str) -> String {
     value.replace('%', "%25").replace(' ', "%20").replace('\n', "%0A")
 }
@@ -179,7 +179,7 @@ pub struct CsvLines {
 }
 
 impl CsvLines {
-    /// Lines of a trace.
+    /// Makes a writer for a trace.
     #[must_use]
     pub const fn new(header: Header) -> Self {
         Self { header }
@@ -204,7 +204,7 @@ impl Render for CsvLines {
         for field in [&record.process, &record.stream, &record.flags, &record.device, &record.note] {
             text.push(',');
             match field.as_deref() {
-                Some(field) if field.contains('\n') => return Err(format!("the end of a line is in {:?}", shown(field))),
+                Some(field) if field.contains('\n') => return Err(format!("{:?} contains a line break", shown(field))),
                 Some(field) if field.is_empty() || field.contains([',', '"']) => {
                     let _ = write!(text, "\"{}\"", field.replace('"', "\"\""));
                 }
@@ -260,9 +260,9 @@ mod tests {
         let header = Header { width: 3, clock: "50 % off".to_owned(), ..Header::default() };
         let (mut lines, mut text) = (CsvLines::new(header.clone()), String::new());
         lines.begin(&mut text);
-        records.iter().for_each(|record| lines.push(&mut text, record).expect("the form has a place for it"));
-        let (read, said) = read(&text);
-        assert_eq!((read.expect("well-formed"), said), (records, header), "{text}");
+        records.iter().for_each(|record| lines.push(&mut text, record).expect("the form can represent it"));
+        let (read, header_read) = read(&text);
+        assert_eq!((read.expect("well-formed"), header_read), (records, header), "{text}");
         assert!(
             text.ends_with("7,write,true,4096,12288,3,\"a, \"\"b\"\"\",,,,\"\",0 0102ff ?,? 192 ?\n8,flush,false,0,0,,,,,,,,\n"),
             "{text}"
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_others_are_passed_over() {
+    fn unknown_columns_are_ignored() {
         let (read, header) = read("length,latency,op,time_ns,offset,fingerprints\n512,3.5,write,1,0,abcd\n");
         let mut bytes = [0; NAME_BYTES_MAX];
         bytes[..2].copy_from_slice(&[0xab, 0xcd]);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_said() {
+    fn malformed_lines_are_refused_with_the_reason() {
         let head = "time_ns,op,offset,length,fingerprints";
         for wrong in [
             "1,write,0",

@@ -1,4 +1,4 @@
-//! Which form a text has, and readers and writers by the form's name.
+//! Detection of a text's form, and readers and writers by the form's name.
 
 use super::blkparse::{Action, BlkparseForm, BlkparseLines};
 use super::csv::{CsvForm, CsvLines};
@@ -11,10 +11,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 
-/// How many lines are looked at to tell the form.
+/// The number of lines from which the form is detected.
 const LINES: usize = 200;
 
-/// The forms, by name.
+/// The names of the forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormName {
     Recorded,
@@ -26,10 +26,10 @@ pub enum FormName {
 }
 
 impl FormName {
-    /// All of them, in the order in which they are tried.
+    /// Lists all forms, in the order in which they are tried.
     pub const ALL: [Self; 6] = [Self::Recorded, Self::Fiu, Self::FiuHomes, Self::Mobile, Self::Blkparse, Self::Csv];
 
-    /// As users type it.
+    /// Returns the name as users type it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl FormName {
         }
     }
 
-    /// Reads the form.
+    /// Returns a reader of the form.
     #[must_use]
     pub fn form(self, action: Action) -> Box<dyn Form> {
         match self {
@@ -55,18 +55,22 @@ impl FormName {
         }
     }
 
-    /// Writes the form.
+    /// Returns a writer of the form.
     ///
     /// # Errors
-    /// With the reason, where no trace of this header could be written so that it means the same.
+    /// Returns the reason if no trace with this header could be written without a change of its meaning.
     pub fn lines(self, header: &Header) -> Result<Box<dyn Render>, String> {
         let wants = |unit: Unit, width: usize| {
             if header.algorithm.is_some_and(|algorithm| algorithm.name() != "md5") || header.key_id.is_some() {
-                Err(format!("{self} has MD5s without a key, and the trace has other fingerprints"))
+                Err(format!("{self} needs MD5s without a key, but the trace has other fingerprints"))
             } else if header.unit != unit {
-                Err(format!("{self} has a fingerprint for each {} bytes, and the trace for each {}", unit.bytes(), header.unit.bytes()))
+                Err(format!(
+                    "{self} has a fingerprint for each {} bytes, but the trace has one for each {}",
+                    unit.bytes(),
+                    header.unit.bytes()
+                ))
             } else if header.width < width {
-                Err(format!("{self} has fingerprints of {width} bytes, and the trace keeps {}", header.width))
+                Err(format!("{self} has fingerprints of {width} bytes, but the trace keeps {}", header.width))
             } else {
                 Ok(())
             }
@@ -93,11 +97,11 @@ impl FormName {
         })
     }
 
-    /// The form in which most of the first lines are records, if any are.
+    /// Returns the form that reads most of the first lines as records, if any does.
     #[must_use]
     pub fn of(first: &[u8], action: Action) -> Option<Self> {
         let text = String::from_utf8_lossy(first);
-        // The last line may be cut off.
+        // The last line may be incomplete.
         let whole = text.rfind('\n').map_or(&*text, |end| &text[..end]);
         let counted = Self::ALL.into_iter().filter_map(|name| {
             let (mut form, mut records, mut malformed) = (name.form(action), VecDeque::new(), 0_i64);
@@ -107,7 +111,7 @@ impl FormName {
             let records = i64::try_from(records.len()).unwrap_or(i64::MAX);
             (records > 0).then_some((records - malformed, name))
         });
-        // The first of those that are as good: max_by_key would give the last.
+        // Among equally good forms the first is chosen: `max_by_key` alone would return the last.
         counted.rev().max_by_key(|(score, _)| *score).map(|(_, name)| name)
     }
 }
@@ -125,7 +129,7 @@ impl FromStr for FormName {
         Self::ALL
             .into_iter()
             .find(|form| form.name() == typed)
-            .ok_or_else(|| format!("'{typed}' is no form; give {}", Self::ALL.map(Self::name).join(", ")))
+            .ok_or_else(|| format!("'{typed}' is not a known form; give {}", Self::ALL.map(Self::name).join(", ")))
     }
 }
 

@@ -1,9 +1,10 @@
-//! The form of the traces of Florida International University (Koller and Rangaswami, FAST '10), one request a line, a space between fields:
+//! The form of the traces of Florida International University (Koller and Rangaswami, FAST '10), one request a line, with a space between
+//! fields:
 //! `NANOSECONDS PID PROCESS FIRST_SECTOR SECTORS W|R MAJOR MINOR MD5`.
 //!
-//! 1. One MD5 for each 4096 bytes of the request; in the set `homes` one for each 512, without anything between them.
-//! 2. A process may have spaces in its name: it is what the five numbers, the direction and the MD5 around it leave.
-//! 3. Times count from the first line's, which the header keeps. A line of an earlier time is malformed.
+//! 1. A line has one MD5 for each 4096 bytes of the request; in the set `homes` one for each 512 bytes, without separators.
+//! 2. The name of a process may contain spaces: it is what remains between the numbers, the direction and the MD5.
+//! 3. Times count from that of the first line, which the header keeps. A line with an earlier time is malformed.
 //! 4. Reads have MD5s, too, and keep them.
 
 use super::names::{MD5_BYTES, Names, number, shown};
@@ -16,7 +17,7 @@ use onefold_engine::units::SECTOR_BYTES;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-/// What a line means.
+/// Reads lines of the form.
 #[derive(Debug)]
 pub struct FiuForm {
     unit: Unit,
@@ -25,7 +26,7 @@ pub struct FiuForm {
 }
 
 impl FiuForm {
-    /// The form with one MD5 for each unit.
+    /// Makes a reader of the form with one MD5 for each unit.
     #[must_use]
     pub fn new(unit: Unit) -> Self {
         Self { unit, origin_ns: None, names: Names::default() }
@@ -41,7 +42,7 @@ impl Form for FiuForm {
         let [digests, minor, major, op, count, first, process] = behind[..] else { return Err(few()) };
         let time: u64 = number("the time", time)?;
         let origin = self.origin_ns.unwrap_or(time);
-        let time_ns = time.checked_sub(origin).ok_or_else(|| format!("its time lies before that of the first line, {origin}"))?;
+        let time_ns = time.checked_sub(origin).ok_or_else(|| format!("its time is earlier than that of the first line, {origin}"))?;
         let op = match op {
             "W" => Op::Write,
             "R" => Op::Read,
@@ -84,7 +85,7 @@ pub struct FiuLines {
 }
 
 impl FiuLines {
-    /// Lines of a trace; times as on its clock.
+    /// Makes a writer for a trace, with times on the trace's own clock.
     #[must_use]
     pub const fn new(header: &Header) -> Self {
         Self { unit: header.unit, origin_ns: header.origin_ns }
@@ -99,7 +100,7 @@ impl Render for FiuLines {
         let process = record.process.as_deref().unwrap_or("-");
         let (major, minor) = device(record)?;
         if process.contains('\n') {
-            return Err("the end of a line is in the name of the process".to_owned());
+            return Err("the name of the process contains a line break".to_owned());
         }
         let _ = write!(text, "{time} {} {process} {first} {count} {op} {major} {minor} ", record.pid.unwrap_or(0));
         push_md5s(text, &record.blocks, self.unit, "")?;
@@ -108,18 +109,18 @@ impl Render for FiuLines {
     }
 }
 
-/// W or R, for a request with a fingerprint for each unit of it.
+/// Returns W or R for a request that has a fingerprint for each of its units.
 pub(super) fn direction(record: &Record, unit: Unit) -> Result<char, Reason> {
     let op = match record.op {
         Op::Write => 'W',
         Op::Read => 'R',
-        _ => return Err(format!("the form has no {}", record.op.name())),
+        _ => return Err(format!("the form cannot represent {}", record.op.name())),
     };
     if !record.is_well_formed() {
-        return Err("it is not of whole sectors".to_owned());
+        return Err("it does not cover whole sectors".to_owned());
     }
     if record.blocks.len() as u64 != record.length.get().div_ceil(unit.bytes()) {
-        return Err(format!("it has no fingerprint for each {} bytes", unit.bytes()));
+        return Err(format!("it does not have one fingerprint for each {} bytes", unit.bytes()));
     }
     Ok(op)
 }
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!((records[1].process.as_deref(), records[1].device.as_deref()), (Some("a b  c"), Some("6 0")));
         assert_eq!((records[1].blocks.len(), records[1].blocks[0].name), (2, Name::Zero));
         let (mut lines, mut text) = (FiuLines::new(&header), String::new());
-        records.iter().for_each(|record| lines.push(&mut text, record).expect("the form has a place for it"));
+        records.iter().for_each(|record| lines.push(&mut text, record).expect("the form can represent it"));
         assert_eq!(text, BLOCKS);
     }
 
@@ -159,13 +160,13 @@ mod tests {
         let record = records.into_iter().next().expect("one").expect("well-formed");
         assert!(record.blocks.len() == 8 && record.blocks.iter().all(|block| block.name == Name::Zero));
         let mut text = String::new();
-        FiuLines::new(&header).push(&mut text, &record).expect("the form has a place for it");
+        FiuLines::new(&header).push(&mut text, &record).expect("the form can represent it");
         assert_eq!(text, line);
         assert!(read(Unit::Block, &line).0[0].is_err(), "eight for one block");
     }
 
     #[test]
-    fn what_is_malformed_is_said() {
+    fn malformed_lines_are_refused() {
         let good = BLOCKS.lines().next().expect("there is one");
         let wrong =
             ["", "a b", &good.replace(" R ", " X "), &good[..good.len() - 1], &good.replace(" 8 R", " 0 R"), &good.replace(" 6 ", " 06 ")];

@@ -1,13 +1,13 @@
-//! Lines of bounded length.
+//! Reading lines of bounded length.
 
 use super::Reason;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 
-/// The longest line that is read: 32 hexadecimal digits for each 4 KiB of a request of 256 MiB take half of it.
+/// The longest line that is accepted. The 32 hexadecimal digits for each 4 KiB of a request of 256 MiB take half of it.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
 
-/// Lines of an input, counted.
+/// The lines of an input, counted.
 pub struct Lines<R: Read> {
     input: BufReader<R>,
     file: Arc<str>,
@@ -28,7 +28,7 @@ impl<R: Read> Lines<R> {
         self.number
     }
 
-    /// The next line without its end; why it cannot be read as text; or none after the last.
+    /// Returns the next line without its line break, or the reason why it cannot be read as text; none after the last line.
     pub(super) fn advance(&mut self) -> io::Result<Option<Result<&str, Reason>>> {
         self.line.clear();
         let most = LINE_BYTES_MAX as u64 + 1;
@@ -42,7 +42,7 @@ impl<R: Read> Lines<R> {
             self.skip_to_end_of_line()?;
             return Ok(Some(Err(format!("longer than {LINE_BYTES_MAX} bytes"))));
         }
-        Ok(Some(std::str::from_utf8(&self.line).map_err(|error| format!("no UTF-8 from byte {} on", error.valid_up_to() + 1))))
+        Ok(Some(std::str::from_utf8(&self.line).map_err(|error| format!("invalid UTF-8 at byte {}", error.valid_up_to() + 1))))
     }
 
     fn skip_to_end_of_line(&mut self) -> io::Result<()> {

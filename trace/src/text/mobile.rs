@@ -1,10 +1,10 @@
-//! The form of MobileTraces (Mao et al., MSST '17), one request a line: `SECONDS R|W FIRST_SECTOR SECTORS PID PROCESS MD5[-MD5...]`, one MD5 for each
-//! 4096 bytes of the request.
+//! The form of MobileTraces (Mao et al., MSST '17), one request a line: `SECONDS R|W FIRST_SECTOR SECTORS PID PROCESS MD5[-MD5...]`, with
+//! one MD5 for each 4096 bytes of the request.
 //!
-//! 1. Two layouts are known: with one space between fields; and as published, with tabs, fields set flush right and a space behind the time. The first
-//!    line decides which one the trace is written in again, and with how many decimals.
-//! 2. A line of another layout is understood all the same and counted: it would not come back as it was.
-//! 3. A process may have spaces in its name.
+//! 1. Two layouts are known: one has a single space between fields; the published one has tabs, right-aligned fields and a space after the
+//!    time. The first line determines the layout and the number of decimals in which the trace is exported.
+//! 2. A line in another layout is understood all the same, and counted, since an export would change it.
+//! 3. The name of a process may contain spaces.
 //! 4. Reads have MD5s, too, and keep them.
 
 use super::fiu::direction;
@@ -18,12 +18,12 @@ use onefold_engine::units::SECTOR_BYTES;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-/// How lines are laid out.
+/// The layout of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// With tabs and columns of fixed width, as published.
+    /// Whether lines have tabs and columns of fixed width, as published.
     pub tabs: bool,
-    /// Of the time.
+    /// The number of decimals of the time.
     pub decimals: usize,
 }
 
@@ -34,12 +34,12 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// As the header of a trace says it.
+    /// Returns the layout as a trace's header stores it.
     fn named(self) -> String {
         format!("mobile {} {}", if self.tabs { "tabs" } else { "spaces" }, self.decimals)
     }
 
-    /// What a header says; the plain one where it says nothing of it.
+    /// Returns the layout that a header gives, or the one with single spaces if it gives none.
     #[must_use]
     pub fn of(header: &Header) -> Self {
         let words: Vec<&str> = header.form.as_deref().unwrap_or_default().split(' ').collect();
@@ -50,7 +50,7 @@ impl Layout {
     }
 }
 
-/// What a line means.
+/// Reads lines of the form.
 #[derive(Debug, Default)]
 pub struct MobileForm {
     layout: Option<Layout>,
@@ -64,7 +64,7 @@ impl Form for MobileForm {
         let tabs = line.contains('\t');
         let fields = if tabs { line.split('\t').map(str::trim).collect() } else { split_at_spaces(line) };
         let [time, op, first, count, pid, process, digests] = fields[..] else {
-            return Err(format!("{} fields in place of seven", fields.len()));
+            return Err(format!("{} fields instead of seven", fields.len()));
         };
         let (time_ns, decimals) = seconds(time)?;
         let op = match op {
@@ -105,7 +105,7 @@ impl Form for MobileForm {
     }
 }
 
-/// Five fields, the process in what is left, and the MD5s behind the last space.
+/// Splits a line into five fields, the process, and the MD5s after the last space.
 fn split_at_spaces(line: &str) -> Vec<&str> {
     let mut fields = Vec::with_capacity(7);
     let mut rest = line.trim();
@@ -127,7 +127,7 @@ pub struct MobileLines {
 }
 
 impl MobileLines {
-    /// Lines of a trace, laid out as it was or, from elsewhere, with single spaces.
+    /// Makes a writer in the layout of the trace, or with single spaces for a trace from another form.
     #[must_use]
     pub fn new(header: &Header) -> Self {
         Self { layout: Layout::of(header) }
@@ -141,7 +141,7 @@ impl Render for MobileLines {
         let (first, count) = (record.offset.get() / SECTOR_BYTES, record.length.get() / SECTOR_BYTES);
         let (pid, process) = (record.pid.unwrap_or(0), record.process.as_deref().unwrap_or("-"));
         if process.contains(['\t', '\n']) || process.is_empty() || process.trim() != process {
-            return Err(format!("the process has a name that would not come back: {:?}", shown(process)));
+            return Err(format!("the name of the process would not read back: {:?}", shown(process)));
         }
         let _ = match self.layout.tabs {
             true => write!(text, "{time} \t{op}\t{first:>12}\t{count:>10}\t{pid:>10}\t{process:>15}\t"),
@@ -167,7 +167,7 @@ mod tests {
         let all: Result<Vec<Record>, ReadError> = records.by_ref().collect();
         let mut lines = MobileLines::new(&records.form().header());
         let mut text = String::new();
-        all.expect("well-formed").iter().for_each(|record| lines.push(&mut text, record).expect("the form has a place for it"));
+        all.expect("well-formed").iter().for_each(|record| lines.push(&mut text, record).expect("the form can represent it"));
         (text, records.form().relaid())
     }
 
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_said() {
+    fn malformed_lines_are_refused() {
         for wrong in [
             "1.0 W 8 8 1 620f0b67a91f7f74151bc5be745b7110",
             "1 W 8 8 1 x 620f0b67a91f7f74151bc5be745b7110",

@@ -1,7 +1,7 @@
-//! Traces as text, one line a request: the forms that others publish.
+//! Traces as text, one request a line: the forms that others publish.
 //!
-//! 1. A line is read as it stands or reported with its file and number; nothing is guessed and nothing repaired.
-//! 2. What was read from a form and is written in it again gives the same bytes.
+//! 1. A line is read as it stands, or reported with its file and number; nothing is guessed and nothing is repaired.
+//! 2. A text that was read in a form and is written in the same form has the same bytes.
 //! 3. Memory is bounded by the longest line, whatever the input.
 
 pub mod blkparse;
@@ -23,12 +23,12 @@ use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// A line that is not of the form.
+/// A line that is not valid in the form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// As the user named it.
+    /// The name of the file as the user gave it.
     pub file: Arc<str>,
-    /// From 1.
+    /// The number of the line, from 1.
     pub line: u64,
     pub reason: String,
 }
@@ -39,37 +39,37 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Why there is no record.
+/// The reason why no record could be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The lines after it can still be read.
+    /// The following lines can still be read.
     #[error("{0}")]
     Malformed(Malformed),
-    /// Nothing after it can be read.
+    /// Nothing after this line can be read.
     #[error("{file}, after line {line}: {source}")]
     Io { file: Arc<str>, line: u64, source: io::Error },
 }
 
-/// Why a line says nothing.
+/// The reason why a line could not be read or a record could not be written.
 pub type Reason = String;
 
-/// One form of text: what a line of it means. It may remember what the lines before said.
+/// A reader of one form of text. It may keep state from earlier lines.
 pub trait Form {
-    /// Appends the records of a line to `out`: none for a header, a comment or a line that is known to be no request.
+    /// Appends the records of a line to `out`: none for a header, a comment, or a line that does not stand for a request.
     ///
     /// # Errors
-    /// With the reason, where the line is not of the form. Then nothing was appended.
+    /// Returns the reason if the line is not valid in the form. Then nothing was appended.
     fn parse(&mut self, line: &str, out: &mut VecDeque<Record>) -> Result<(), Reason>;
 
-    /// What the lines so far, or the form by itself, say of the trace: known from the first record on.
+    /// Returns the facts about the trace that the form or the lines read so far give; complete from the first record on.
     fn header(&self) -> Header;
 
-    /// What each fingerprint stands for.
+    /// Returns the unit that each fingerprint stands for.
     fn unit(&self) -> Unit {
         Unit::Block
     }
 
-    /// Lines that were understood and would be laid out otherwise when they are written again.
+    /// Returns the number of lines that were understood but would be formatted differently when they are written again.
     fn relaid(&self) -> u64 {
         0
     }
@@ -93,21 +93,21 @@ impl<F: Form + ?Sized> Form for Box<F> {
     }
 }
 
-/// Writes records as lines of one form.
+/// A writer of one form of text.
 pub trait Render {
-    /// What stands in front of the first line.
+    /// Appends what precedes the first line.
     fn begin(&mut self, text: &mut String) {
         let _ = text;
     }
 
-    /// Appends the line of a record and its end.
+    /// Appends the line of a record, with its line break.
     ///
     /// # Errors
-    /// With the reason, where the form has no place for the record; `text` may have a part of the line in it then.
+    /// Returns the reason if the form cannot represent the record; `text` may then contain a part of the line.
     fn push(&mut self, text: &mut String, record: &Record) -> Result<(), Reason>;
 }
 
-/// Reads text of a form, record by record.
+/// Reads a text of one form, record by record.
 pub struct Records<R: Read, F: Form> {
     lines: Lines<R>,
     form: F,
@@ -116,22 +116,22 @@ pub struct Records<R: Read, F: Form> {
 }
 
 impl<R: Read, F: Form> Records<R, F> {
-    /// Reads `input`, called `file` in what is said about it.
+    /// Reads `input`, which messages call `file`.
     pub fn new(form: F, file: &str, input: R) -> Self {
         Self { lines: Lines::new(file, input), form, ready: VecDeque::new(), is_over: false }
     }
 
-    /// Lines read so far.
+    /// Returns the number of lines read so far.
     pub const fn line(&self) -> u64 {
         self.lines.number()
     }
 
-    /// What the form remembers.
+    /// Returns the form's reader.
     pub const fn form(&self) -> &F {
         &self.form
     }
 
-    /// The same, when nothing more is read.
+    /// Returns the form's reader after the last record.
     pub fn into_form(self) -> F {
         self.form
     }

@@ -1,12 +1,13 @@
 //! The form of the recorded traces under `data/traces`: tab-separated text, compressed by zstd with a window of 128 MiB.
 //!
-//! Eight columns: microseconds, op, first block, blocks, kind, flags, process/pid, and the names of a write's blocks or a mark's phase.
+//! Its eight columns are microseconds, op, first block, blocks, kind, flags, process/pid, and the names of a write's blocks or a mark's
+//! phase.
 //!
-//! 1. The records are those of the lines, one for one. Where the recorder saw a FUA write as a write and a flush, so does the reader: the write is
-//!    `fua`, and the flush follows it. Who replays makes one FUA write of both.
-//! 2. A flush that a write asked for in advance (its flags begin with F) is a line of its own, too, in front of the write.
+//! 1. Each line becomes one record. Where the recorder saw a FUA write as a write and a flush, so does the reader: the write is `fua`, and
+//!    the flush follows it. A replay makes one FUA write of both.
+//! 2. A flush that a write asked for in advance (its flags begin with F) is a line of its own, too, before the write.
 //! 3. A name is the first 8 bytes of an MD5; that of 4096 zeros is [`Name::Zero`].
-//! 4. What was split by the recorder where kind, flags or process change, stays split: such records share their time.
+//! 4. A request that the recorder split where kind, flags or process change stays split: the parts have the same time.
 
 use super::names::{MD5_OF_ZERO_BLOCK, Names, name, number, push_hex, shown};
 use super::shape::{bytes_of, is_fua};
@@ -23,30 +24,30 @@ use std::path::Path;
 
 /// The first line.
 pub const HEADER: &str = "#t_us\top\tlba4k\tn4k\tkind\trwbs\tcomm/pid\tmd5_8bytes_per_4k_block_hex_concatenated";
-/// Bytes that are kept of a fingerprint.
+/// The number of bytes that are kept of a fingerprint.
 pub const WIDTH: usize = 8;
-/// The window that the files are compressed with, as a power of two.
+/// The size of the window that the files are compressed with, as a power of two.
 pub const WINDOW_LOG: u32 = 27;
 
-/// The records of a file, decompressed as they are asked for.
+/// The records of a file, decompressed on demand.
 pub type Recorded = Records<zstd::Decoder<'static, BufReader<File>>, RecordedForm>;
 
 /// Opens `NAME.tsv.zst`.
 ///
 /// # Errors
-/// Where the system does not open it.
+/// Fails if the system does not open it.
 pub fn open(path: &Path) -> io::Result<Recorded> {
     let mut decoder = zstd::Decoder::new(File::open(path)?)?;
     decoder.window_log_max(WINDOW_LOG)?;
     Ok(read(&path.display().to_string(), decoder))
 }
 
-/// Reads decompressed text, called `file` in what is said about it.
+/// Reads decompressed text, which messages call `file`.
 pub fn read<R: Read>(file: &str, input: R) -> Records<R, RecordedForm> {
     Records::new(RecordedForm::default(), file, input)
 }
 
-/// What a line means.
+/// Reads lines of the form.
 #[derive(Debug, Default)]
 pub struct RecordedForm {
     names: Names,
@@ -59,7 +60,7 @@ impl Form for RecordedForm {
         }
         let columns: Vec<&str> = line.splitn(9, '\t').collect();
         let [time, op, first, blocks, kind, flags, process, content] = columns[..] else {
-            return Err(format!("{} columns in place of 8", if columns.len() > 8 { "more".to_owned() } else { columns.len().to_string() }));
+            return Err(format!("{} columns instead of 8", if columns.len() > 8 { "more".to_owned() } else { columns.len().to_string() }));
         };
         let op = match op {
             "W" => Op::Write,
@@ -68,23 +69,23 @@ impl Form for RecordedForm {
             "D" => Op::Discard,
             "Z" => Op::WriteZeroes,
             "M" => Op::Mark,
-            _ => return Err(format!("no op is called {:?}", shown(op))),
+            _ => return Err(format!("unknown op {:?}", shown(op))),
         };
         let time_ns = number::<u64>("the time", time)?.checked_mul(1000).ok_or("the time is beyond 584 years")?;
         let (first, blocks) = (number::<u64>("the first block", first)?, number::<u64>("the number of blocks", blocks)?);
         let (offset, length) = bytes_of(first, blocks, BLOCK_BYTES)?;
         let mut record = Record::new(time_ns, op, offset, length);
         if !record.is_well_formed() {
-            return Err(format!("{blocks} blocks are none that such a request can have"));
+            return Err(format!("such a request cannot have {blocks} blocks"));
         }
-        record.stream = (kind != unsaid(op)).then(|| self.names.get(kind));
+        record.stream = (kind != unknown_kind(op)).then(|| self.names.get(kind));
         record.flags = (flags != "-").then(|| self.names.get(flags));
         record.fua = op == Op::Write && is_fua(flags);
         self.process(&mut record, process)?;
         match op {
             Op::Write => record.blocks = names_of(content, blocks)?,
             Op::Mark => record.note = Some(content.into()),
-            _ if !content.is_empty() => return Err("only a write and a mark have something in the last column".to_owned()),
+            _ if !content.is_empty() => return Err("only a write or a mark may have a last column that is not empty".to_owned()),
             _ => {}
         }
         out.push_back(record);
@@ -103,20 +104,20 @@ impl Form for RecordedForm {
 }
 
 impl RecordedForm {
-    /// `name/pid`, of which the name may have a stroke in it.
+    /// Parses `name/pid`, where the name may contain slashes.
     fn process(&mut self, record: &mut Record, text: &str) -> Result<(), Reason> {
         if text == "-" {
             return Ok(());
         }
-        let (process, pid) = text.rsplit_once('/').ok_or("the process has no pid behind a stroke")?;
+        let (process, pid) = text.rsplit_once('/').ok_or("the process has no pid after a slash")?;
         record.process = (process != "-").then(|| self.names.get(process));
         record.pid = if pid == "-" { None } else { Some(number("the pid", pid)?) };
         Ok(())
     }
 }
 
-/// What the column of kinds has where nothing is known: a write could have been of a kind.
-const fn unsaid(op: Op) -> &'static str {
+/// Returns the column of kinds for a record whose kind is unknown: only a write could have had one.
+const fn unknown_kind(op: Op) -> &'static str {
     match op {
         Op::Write => "?",
         _ => "-",
@@ -125,7 +126,7 @@ const fn unsaid(op: Op) -> &'static str {
 
 fn names_of(digits: &str, blocks: u64) -> Result<Vec<Block>, Reason> {
     if digits.len() as u64 != blocks.saturating_mul(2 * WIDTH as u64) {
-        return Err(format!("{} digits of fingerprints for {blocks} blocks, where {} belong to each", digits.len(), 2 * WIDTH));
+        return Err(format!("{} digits of fingerprints for {blocks} blocks, but each has {}", digits.len(), 2 * WIDTH));
     }
     digits.as_bytes().chunks_exact(2 * WIDTH).map(|digits| name(digits, &MD5_OF_ZERO_BLOCK).map(Block::named)).collect()
 }
@@ -155,17 +156,17 @@ fn push_line(text: &mut String, record: &Record) -> Result<(), Reason> {
         Op::Mark => 'M',
     };
     if record.offset.get() % BLOCK_BYTES != 0 || record.length.get() % BLOCK_BYTES != 0 {
-        return Err("it is not of whole blocks of 4 KiB".to_owned());
+        return Err("it does not cover whole blocks of 4 KiB".to_owned());
     }
     if record.op == Op::Write && record.blocks.len() as u64 != record.blocks_touched() {
         return Err("it is a write without a fingerprint for each 4 KiB".to_owned());
     }
     let (first, blocks) = (record.offset.get() / BLOCK_BYTES, record.length.get() / BLOCK_BYTES);
     let flags = record.flags.as_deref().unwrap_or(if record.fua { "WF" } else { "-" });
-    let stream = record.stream.as_deref().unwrap_or(unsaid(record.op));
+    let stream = record.stream.as_deref().unwrap_or(unknown_kind(record.op));
     for field in [Some(stream), Some(flags), record.process.as_deref(), record.note.as_deref()].into_iter().flatten() {
         if field.contains(['\t', '\n']) {
-            return Err(format!("a tab or the end of a line is in {:?}", shown(field)));
+            return Err(format!("{:?} contains a tab or a line break", shown(field)));
         }
     }
     let _ = write!(text, "{}\t{op}\t{first}\t{blocks}\t{stream}\t{flags}\t", record.time_ns / 1000);
@@ -221,13 +222,13 @@ mod tests {
         assert_eq!((records[6].op, records[6].note.as_deref()), (Op::Mark, Some("setup")));
         let mut text = format!("{HEADER}\n");
         for record in &records {
-            push_line(&mut text, record).expect("the form has a place for it");
+            push_line(&mut text, record).expect("the form can represent it");
         }
         assert_eq!(text, TEXT);
     }
 
     #[test]
-    fn what_is_malformed_is_named_by_file_and_line() {
+    fn malformed_lines_are_reported_with_file_and_line() {
         let lines = [
             "1\tW\t0\t2\tD\tW\tx/1\t620f0b67a91f7f74",
             "1\tW\t0\t1\tD\tW\tx/1\t620f0b67a91f7f7G",

@@ -1,4 +1,4 @@
-//! Sectors, times and fingerprints, as the forms that others publish have them in common.
+//! Sectors, times and fingerprints in the notation that the published forms share.
 
 use super::Reason;
 use super::names::{MD5_BYTES, MD5_OF_ZERO_BLOCK, MD5_OF_ZERO_SECTOR, name, number, push_hex, shown};
@@ -6,16 +6,16 @@ use crate::header::Unit;
 use crate::record::{Block, Name, Record};
 use onefold_engine::units::{Bytes, SECTOR_BYTES};
 
-/// Digits of an MD5.
+/// The number of digits of an MD5.
 const DIGITS: usize = 2 * MD5_BYTES;
 
-/// Offset and length of `count` units of `unit` bytes from `first` on.
+/// Returns offset and length of `count` units of `unit` bytes, beginning with unit `first`.
 pub(super) fn bytes_of(first: u64, count: u64, unit: u64) -> Result<(Bytes, Bytes), Reason> {
     let end = first.checked_add(count).and_then(|end| end.checked_mul(unit)).filter(|end| i64::try_from(*end).is_ok());
-    end.map(|_| (Bytes(first * unit), Bytes(count * unit))).ok_or_else(|| format!("{count} from {first} on lie beyond any device"))
+    end.map(|_| (Bytes(first * unit), Bytes(count * unit))).ok_or_else(|| format!("{count} from {first} on reach beyond any device"))
 }
 
-/// Offset and length of sectors.
+/// Parses offset and length of a range of sectors.
 pub(super) fn sectors(first: &str, count: &str) -> Result<(Bytes, Bytes), Reason> {
     let (first, count) = (number("the first sector", first)?, number::<u64>("the number of sectors", count)?);
     if count == 0 {
@@ -24,19 +24,19 @@ pub(super) fn sectors(first: &str, count: &str) -> Result<(Bytes, Bytes), Reason
     bytes_of(first, count, SECTOR_BYTES)
 }
 
-/// Major and minor number of a record's device; zeros where it has none.
+/// Returns the major and minor numbers of a record's device; zeros if it has none.
 pub(super) fn device(record: &Record) -> Result<(u32, u32), Reason> {
     let Some(device) = record.device.as_deref() else { return Ok((0, 0)) };
     let (major, minor) = device.split_once(' ').ok_or_else(|| format!("its device is not like 8 0: {:?}", shown(device)))?;
     Ok((number("the major number", major)?, number("the minor number", minor)?))
 }
 
-/// F behind the W of the kernel's request flags; one in front of it asks for a flush before.
+/// Returns whether an F follows the W of the kernel's request flags; an F before the W asks for a flush before the write.
 pub(super) fn is_fua(flags: &str) -> bool {
     flags.split_once('W').is_some_and(|(_, behind)| behind.contains('F'))
 }
 
-/// The MD5 of a unit of zeros.
+/// Returns the MD5 of a unit of zeros.
 pub(super) const fn zero(unit: Unit) -> &'static [u8; MD5_BYTES] {
     match unit {
         Unit::Block => &MD5_OF_ZERO_BLOCK,
@@ -44,12 +44,12 @@ pub(super) const fn zero(unit: Unit) -> &'static [u8; MD5_BYTES] {
     }
 }
 
-/// MD5s, each of one unit of `length` bytes; the last unit may be shorter.
+/// Parses the MD5s of the units of `length` bytes; the last unit may be shorter.
 pub(super) fn md5s<'a>(digests: impl Iterator<Item = &'a [u8]>, length: Bytes, unit: Unit) -> Result<Vec<Block>, Reason> {
     let mut blocks = Vec::new();
     for digits in digests {
         if digits.len() != DIGITS {
-            return Err(format!("a fingerprint of {} digits in place of {DIGITS}", digits.len()));
+            return Err(format!("a fingerprint of {} digits instead of {DIGITS}", digits.len()));
         }
         blocks.push(Block::named(name(digits, zero(unit))?));
     }
@@ -57,11 +57,11 @@ pub(super) fn md5s<'a>(digests: impl Iterator<Item = &'a [u8]>, length: Bytes, u
     if blocks.len() as u64 == wanted {
         Ok(blocks)
     } else {
-        Err(format!("{} fingerprints in place of {wanted}, one for each {} bytes", blocks.len(), unit.bytes()))
+        Err(format!("{} fingerprints instead of {wanted}, one for each {} bytes", blocks.len(), unit.bytes()))
     }
 }
 
-/// Appends the MD5s of blocks, with `between` between them.
+/// Appends the MD5s of blocks, separated by `between`.
 pub(super) fn push_md5s(text: &mut String, blocks: &[Block], unit: Unit, between: &str) -> Result<(), Reason> {
     for (index, block) in blocks.iter().enumerate() {
         if index > 0 {
@@ -76,9 +76,9 @@ pub(super) fn push_md5s(text: &mut String, blocks: &[Block], unit: Unit, between
     Ok(())
 }
 
-/// Nanoseconds and the number of decimals of `SECONDS.DECIMALS`, which are one to nine.
+/// Parses nanoseconds and the number of decimals of `SECONDS.DECIMALS`, with one to nine decimals.
 pub(super) fn seconds(text: &str) -> Result<(u64, usize), Reason> {
-    let wrong = || format!("the time is no number of seconds with decimals: {:?}", shown(text));
+    let wrong = || format!("the time is not a number of seconds with decimals: {:?}", shown(text));
     let (whole, decimals) = text.split_once('.').ok_or_else(wrong)?;
     let whole: u64 = number("the time", whole)?;
     if decimals.is_empty() || decimals.len() > 9 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -89,7 +89,7 @@ pub(super) fn seconds(text: &str) -> Result<(u64, usize), Reason> {
     time.map(|time| (time, decimals.len())).ok_or("the time is beyond 584 years".to_owned())
 }
 
-/// `SECONDS.DECIMALS`; with nine of them where fewer would not say it.
+/// Formats `SECONDS.DECIMALS`, with nine decimals if fewer would lose digits.
 pub(super) fn in_seconds(time_ns: u64, decimals: usize) -> String {
     let part = format!("{:09}", time_ns % 1_000_000_000);
     let kept = decimals.clamp(1, 9);

@@ -1,7 +1,7 @@
 //! Circles of imports: files, and folders, that need each other.
 //!
-//! What is counted is who lies in a circle. What is listed is a small set of imports without which there would be none: those that go up in an order
-//! from what many import to what imports much.
+//! What is counted is who lies in a circle. What is listed is a small set of imports without which there would be none: those that go up in
+//! an order from what many import to what imports much.
 
 use super::Found;
 use super::tree::{Import, Tree};
@@ -20,8 +20,8 @@ fn reach(nodes: usize, edges: &[(usize, usize)]) -> Vec<Vec<bool>> {
     reach
 }
 
-/// The place of each node in an order that few edges go up in, by the heuristic of Eades, Lin and Smyth (1993): what imports nothing that is left comes
-/// next from below, what nothing that is left imports comes next from above; else what is imported more than it imports.
+/// The place of each node in an order that few edges go up in, by the heuristic of Eades, Lin and Smyth (1993): what imports nothing that
+/// is left comes next from below, what nothing that is left imports comes next from above; else what is imported more than it imports.
 fn heights(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut heights = vec![None; nodes];
     let (mut low, mut high) = (0, nodes);

@@ -5,15 +5,15 @@ use super::tree::Tree;
 
 /// The layers, from the lowest to the highest.
 pub struct Layers {
-    /// Of the table, in the page.
+    /// The heading of the table, in the page.
     heading: &'static str,
     /// Name, and the modules in it.
     layers: Vec<(String, Vec<Vec<String>>)>,
 }
 
 impl Layers {
-    /// Reads the table of a page: a row for each layer, from the lowest, with its name and, in backticks, its modules by their place in the folder of
-    /// the crate's sources, without `.rs`.
+    /// Reads the table of a page: a row for each layer, from the lowest, with its name and, in backticks, its modules by their place in the
+    /// folder of the crate's sources, without `.rs`.
     ///
     /// # Panics
     /// When the page has no such table.
@@ -39,7 +39,7 @@ impl Layers {
         named.filter(|(named, _)| module.starts_with(named)).max_by_key(|(named, _)| named.len()).map(|(_, number)| number)
     }
 
-    /// Where table and sources differ: files without a layer, and modules that are not there or stand twice.
+    /// The differences between table and sources: files without a layer, and modules that are not there or stand twice.
     pub fn gaps(&self, tree: &Tree) -> Vec<String> {
         let heading = self.heading;
         let mut gaps = Vec::new();

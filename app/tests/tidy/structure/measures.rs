@@ -1,4 +1,4 @@
-//! What is counted of a crate, file by file.
+//! Counts of a crate, file by file.
 
 use super::Found;
 use super::source::{Source, Token};
@@ -8,11 +8,12 @@ use super::tree::Tree;
 const FUNCTION_LINES_MAX: usize = 70;
 /// Columns of a line.
 const COLUMNS_MAX: usize = 140;
-/// Where the interface of the commit schemes lies, and they themselves.
+/// The folder of the commit schemes and of their interface.
 const SCHEME: &[&str] = &["engine/src/scheme/"];
-/// Where each of them lies.
+/// The folder of each scheme.
 const SCHEMES: &[&str] = &["engine/src/scheme/log/", "engine/src/scheme/ordered/"];
-/// Who else may know which scheme runs: what describes or checks the medium of each, what says which one the user chose, and who chooses it.
+/// The other files that may know which scheme runs: those that describe or check the medium of each, the settings, and the one that
+/// chooses.
 const MAY_KNOW_THE_SCHEME: &[&str] = &["engine/src/format/", "engine/src/check/", "engine/src/settings.rs", "engine/src/recovery/mod.rs"];
 /// Names in code that tell which scheme runs.
 const SCHEME_WORDS: &[&str] = &["CommitMode", "commit_mode", "is_log_live"];

@@ -1,7 +1,7 @@
 //! The structure of the code as a test: who owns state, who imports whom, how long things are.
 //!
-//! 1. Each measure has a limit, which is today's number, and a target. More than the limit fails; less fails as well, until the limit is lowered: what was
-//!    won is not lost again. At its target a measure is a plain rule: no more than that.
+//! 1. Each measure has a limit, which is today's number, and a target. More than the limit fails; less fails as well, until the limit is
+//!    lowered: what was won is not lost again. At its target a measure is a plain rule: no more than that.
 //! 2. Each failure says what was found, file by file and line by line.
 //! 3. Only product code counts, and only that of crates that are named here.
 //!
@@ -18,7 +18,7 @@ mod tree;
 use layers::Layers;
 use tree::Tree;
 
-/// What a measure has found.
+/// The findings of a measure.
 pub struct Found {
     pub number: usize,
     /// `file:line: what`.
@@ -37,7 +37,7 @@ struct Measure {
     what: &'static str,
     limit: usize,
     target: usize,
-    /// What to do about it.
+    /// The way to lower it.
     advice: &'static str,
     find: fn(&Tree) -> Found,
 }
@@ -80,7 +80,7 @@ fn imports_up(tree: &Tree, heading: &'static str) -> Found {
     Layers::read(&page(), heading).imports_up(tree)
 }
 
-/// What is to be said of a measure that found this in the folder; nothing where all is well.
+/// The complaint about a measure that found this in the folder; none where all is well.
 fn complaint(folder: &str, measure: &Measure, found: &Found) -> Option<String> {
     let Measure { what, limit, target, advice, .. } = measure;
     let number = found.number;

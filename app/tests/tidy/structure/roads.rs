@@ -5,8 +5,8 @@
 //! ```
 //!
 //! 1. The function is in that file.
-//! 2. A function that another one follows directly names it, so that a reader gets there by "go to definition". An item without a function stands
-//!    where no call leads on: where the device has its turn, say.
+//! 2. A function that another one follows directly names it, so that a reader gets there by "go to definition". An item without a function
+//!    stands where no call leads on: where the device has its turn, say.
 //! 3. A road has at most 15 hops from one function to the next. A list with one item of this form is a road.
 
 use super::source::Source;
@@ -55,7 +55,7 @@ fn item(text: &str) -> Item {
     }
 }
 
-/// How many roads a page has, and what is wrong with them. `read` gives the text of a file.
+/// Returns the number of roads of a page, and their faults. `read` gives the text of a file.
 pub fn wrong(page: &str, read: impl Fn(&str) -> Option<String>) -> (usize, Vec<String>) {
     let mut wrong = Vec::new();
     let mut known: BTreeMap<String, Option<Source>> = BTreeMap::new();

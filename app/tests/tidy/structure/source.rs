@@ -14,7 +14,7 @@ pub struct Token {
 }
 
 /// A name that a `use` brings into a module.
-pub struct Use {
+pub struct UseName {
     /// The name by which the module knows it; `*` for all names.
     pub name: String,
     pub path: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Source {
     pub name: String,
     /// Its code without what declares other files (`mod name;`) and their names (`use`).
     pub tokens: Vec<Token>,
-    pub uses: Vec<Use>,
+    pub uses: Vec<UseName>,
     pub functions: Vec<Function>,
     /// The type of each `impl`, and its line.
     pub impls: Vec<(String, usize)>,
@@ -195,7 +195,7 @@ fn take_tests(tokens: &mut Vec<Token>, lines: &mut Vec<RangeInclusive<usize>>, m
 }
 
 /// Takes out what declares other files, and names.
-fn take_declarations(tokens: &mut Vec<Token>, uses: &mut Vec<Use>) {
+fn take_declarations(tokens: &mut Vec<Token>, uses: &mut Vec<UseName>) {
     let mut begin = 0;
     while begin < tokens.len() {
         // `+ use<'a>` is a bound.
@@ -215,7 +215,7 @@ fn take_declarations(tokens: &mut Vec<Token>, uses: &mut Vec<Use>) {
 }
 
 /// Reads the tree of names at `at`; gives the token behind it.
-fn read_use(tokens: &[Token], mut at: usize, mut path: Vec<String>, is_public: bool, uses: &mut Vec<Use>) -> usize {
+fn read_use(tokens: &[Token], mut at: usize, mut path: Vec<String>, is_public: bool, uses: &mut Vec<UseName>) -> usize {
     let line = tokens[at].line;
     if stands(tokens, at, &["::"]) {
         at += 1;
@@ -244,7 +244,7 @@ fn read_use(tokens: &[Token], mut at: usize, mut path: Vec<String>, is_public: b
         name = tokens[at + 1].text.clone();
         at += 2;
     }
-    uses.push(Use { name, path, is_public, line });
+    uses.push(UseName { name, path, is_public, line });
     at
 }
 

@@ -8,14 +8,14 @@ fn tree(files: &[(&str, &str)]) -> Tree {
     Tree::read("engine/src", files.iter().copied())
 }
 
-/// What a measure finds in a crate of one file.
+/// The findings of a measure in a crate of one file.
 fn found(find: fn(&Tree) -> Found, text: &str) -> Vec<String> {
     let found = find(&tree(&[("engine/src/engine.rs", text)]));
     assert_eq!(found.number, found.lines.len());
     found.lines
 }
 
-/// Who imports whom.
+/// The imports, each as importer and imported.
 fn imports(files: &[(&str, &str)]) -> Vec<String> {
     let tree = tree(files);
     let short = |file: usize| tree.sources[file].name.trim_start_matches("engine/src/");

@@ -1,6 +1,7 @@
 //! The files of a crate and who imports what: each name is followed to the file that defines it.
 //!
-//! 1. A name that a module passes on (`pub use`) leads to where it is defined. Passing on is no import, unless the module uses the name itself.
+//! 1. A name that a module passes on (`pub use`) leads to where it is defined. Passing on is no import, unless the module uses the name
+//!    itself.
 //! 2. Names of other crates are no imports, and neither are names that nobody defines: the compiler has refused those before.
 
 use super::source::Source;
@@ -11,7 +12,7 @@ pub struct Import {
     /// Numbers of files in [`Tree::sources`].
     pub from: usize,
     pub to: usize,
-    /// Where, for the first time, and by which path.
+    /// The first line that needs it, and the path there.
     pub line: usize,
     pub path: String,
 }

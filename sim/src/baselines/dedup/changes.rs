@@ -1,4 +1,4 @@
-//! What an epoch changes, and what a commit writes for it.
+//! The changes of an epoch, and the writes of a commit.
 
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::fingerprint::Fingerprint;
@@ -6,34 +6,34 @@ use onefold_engine::interface::Class;
 use onefold_engine::units::{BLOCK_SIZE, Bytes};
 use std::collections::BTreeMap;
 
-/// The last value of every entry that an epoch touched.
+/// The last value of every entry that an epoch changed.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// LBN → PBN, or unmapped.
+    /// The PBN of each LBN, or none if it became unmapped.
     pub map: BTreeMap<u64, Option<u64>>,
-    /// PBN → links, that of the fingerprint included.
+    /// The links of each PBN, including that of the fingerprint.
     pub refs: BTreeMap<u64, u32>,
-    /// PBN → its fingerprint, and whether it has it still.
+    /// The fingerprint of each PBN, and whether the PBN still has it.
     pub names: BTreeMap<u64, (Fingerprint, bool)>,
-    /// Blocks to use again when this is durable.
+    /// The blocks that may be used again once this epoch is durable.
     pub freed: Vec<u64>,
 }
 
 impl Changes {
-    /// Entries changed.
+    /// Returns the number of changed entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.map.len() + self.refs.len() + self.names.len()
     }
 
-    /// Whether nothing changed.
+    /// Returns whether nothing changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// One write of a scheme: whole blocks.
+/// A write of a scheme, in whole blocks.
 #[derive(Clone, Debug)]
 pub struct PageWrite {
     pub at: Bytes,
@@ -42,10 +42,10 @@ pub struct PageWrite {
 }
 
 impl PageWrite {
-    /// A write of one page.
+    /// Makes a write of one page.
     ///
     /// # Panics
-    /// When there are more bytes than a block holds; fewer are followed by zeros.
+    /// Panics if there are more bytes than a block holds; fewer are padded with zeros.
     #[must_use]
     pub fn page(at: Bytes, bytes: &[u8], class: Class) -> Self {
         assert!(bytes.len() <= BLOCK_SIZE, "{} bytes for one page", bytes.len());

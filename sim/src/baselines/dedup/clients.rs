@@ -1,14 +1,14 @@
-//! What clients ask for.
+//! Requests of clients.
 
-use super::tables::Kind;
-use super::{Cause, Dedup, Doing, Scheme};
+use super::tables::WriteOutcome;
+use super::{Cause, Dedup, Purpose, Scheme};
 use crate::baselines::reads::Piece;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::interface::{Action, Class, Failure, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::units::{Blocks, Time};
 
 impl<S: Scheme> Dedup<S> {
-    /// Takes in a request. Reads pass by those that wait for space; everything else keeps its order.
+    /// Accepts a request. Reads may overtake requests that wait for space; all other requests keep their order.
     pub(super) fn request(&mut self, now: Time, request: Request, out: &mut Vec<Action>) {
         let Some((first, blocks)) = self.settings.blocks_of(&request) else {
             out.push(Action::Reply { request: request.id, reply: Reply::Failed(Failure::Invalid) });
@@ -22,14 +22,14 @@ impl<S: Scheme> Dedup<S> {
         }
     }
 
-    /// Admits what waits, until the first that has to go on waiting.
+    /// Admits waiting requests, up to the first that has to wait longer.
     pub(super) fn admit_stalled(&mut self, now: Time, out: &mut Vec<Action>) {
         for _ in 0..self.stalled.len() {
             let request = self.stalled.pop_front().expect("it was counted");
             let waiting = self.stalled.len();
             self.admit(now, request, out);
             if self.stalled.len() > waiting {
-                // It went to the end of the line: back to its head.
+                // The request was put at the end of the queue: move it back to the head.
                 self.stalled.rotate_right(1);
                 break;
             }
@@ -69,13 +69,13 @@ impl<S: Scheme> Dedup<S> {
         }
     }
 
-    /// Whether so many blocks are free that nobody reads; else sees to it that kept ones will be, after a commit.
+    /// Returns whether this many blocks are free of reads; otherwise frees kept blocks with the next commit.
     fn room(&mut self, blocks: u64, now: Time) -> bool {
         if self.tables.free() >= blocks + self.pins.len() as u64 {
             return true;
         }
         if self.tables.kept() > 0 && self.sealed.is_empty() {
-            // Each changes two entries.
+            // Collecting a block changes two entries.
             let most = (self.scheme.changes_max().saturating_sub(self.filling.changes.len()) / 2).max(1);
             self.counts.reclaimed += self.tables.collect(most, &mut self.filling.changes);
             self.filling.since.get_or_insert(now);
@@ -92,14 +92,14 @@ impl<S: Scheme> Dedup<S> {
             let pins = &self.pins;
             let kind = self.tables.write(first + i as u64, digest, |pbn| pins.contains_key(&pbn), &mut self.filling.changes);
             match kind {
-                Kind::Duplicate => self.counts.duplicates += 1,
-                Kind::Unchanged => self.counts.unchanged += 1,
-                Kind::Zero => self.counts.zeroes += 1,
-                Kind::New(pbn) => {
+                WriteOutcome::Duplicate => self.counts.duplicates += 1,
+                WriteOutcome::Unchanged => self.counts.unchanged += 1,
+                WriteOutcome::Zero => self.counts.zeroes += 1,
+                WriteOutcome::New(pbn) => {
                     self.counts.new += 1;
                     let slice = payload.buffer.slice(i, 1);
                     self.writing.insert(pbn, slice.clone());
-                    // Neighbours go out in one command.
+                    // Neighbouring blocks are written by one command.
                     run = match run.take() {
                         Some((start, mut held)) if start + held.blocks() as u64 == pbn => match held.join(slice) {
                             None => Some((start, held)),
@@ -134,12 +134,12 @@ impl<S: Scheme> Dedup<S> {
 
     fn write_content(&mut self, first: u64, data: Slice, out: &mut Vec<Action>) {
         self.filling.content_left += 1;
-        let io = self.desk.issue(Doing::Content { epoch: self.filling.number, first, blocks: data.blocks() });
+        let io = self.in_flight.issue(Purpose::Content { epoch: self.filling.number, first, blocks: data.blocks() });
         let at = Blocks(self.tables.limits.data_first + first).bytes();
         out.push(Action::Write { io, at, data: vec![data], class: Class::Data, fua: false });
     }
 
-    /// An entry may have changed: the epoch has begun, and may be full.
+    /// Notes that an entry may have changed: the epoch has begun, and may be full.
     fn changed(&mut self, now: Time) {
         if self.filling.changes.is_empty() {
             return;
@@ -150,7 +150,7 @@ impl<S: Scheme> Dedup<S> {
         }
     }
 
-    /// Answers when everything so far is durable.
+    /// Answers the request when everything so far is durable.
     fn wait(&mut self, request: RequestId, cause: Cause, out: &mut Vec<Action>) {
         if !self.filling.changes.is_empty() {
             self.filling.wanted.get_or_insert(cause);
@@ -173,9 +173,9 @@ impl<S: Scheme> Dedup<S> {
             Err(runs) => {
                 for run in runs {
                     (run.first..run.first + run.blocks as u64).for_each(|pbn| *self.pins.entry(pbn).or_default() += 1);
-                    let doing = Doing::Read { request, segment: run.segment, first: run.first, blocks: run.blocks };
+                    let purpose = Purpose::Read { request, segment: run.segment, first: run.first, blocks: run.blocks };
                     out.push(Action::Read {
-                        io: self.desk.issue(doing),
+                        io: self.in_flight.issue(purpose),
                         at: Blocks(self.tables.limits.data_first + run.first).bytes(),
                         buffer: BufferMut::zeroed(run.blocks),
                         digest: false,

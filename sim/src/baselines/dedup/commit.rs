@@ -1,24 +1,24 @@
-//! Commits: one epoch after the other, each as its scheme has it.
+//! Commits: one epoch after the other, each as its scheme prescribes.
 
-use super::{Cause, Dedup, Doing, Epoch, PageWrite, Scheme, Stage};
+use super::{Cause, Dedup, Epoch, PageWrite, Purpose, Scheme, Stage};
 use onefold_engine::interface::{Action, IoFailure, Reply};
 use onefold_engine::units::Time;
 
 impl<S: Scheme> Dedup<S> {
-    /// The epoch with this number, while any of its content is in flight.
+    /// Returns the epoch with this number, which exists while any of its content is in flight.
     pub(super) fn epoch(&mut self, number: u64) -> &mut Epoch {
         let epochs = self.committing.iter_mut().chain(&mut self.sealed).chain(std::iter::once(&mut self.filling));
         epochs.into_iter().find(|epoch| epoch.number == number).expect("an epoch outlives its content writes")
     }
 
-    /// Ends the epoch that fills. It commits after those before it.
+    /// Ends the epoch that is filling. It commits after the earlier ones.
     pub(super) fn seal(&mut self, cause: Cause) {
         let next = Epoch::new(self.filling.number + 1);
         self.sealed.push_back(std::mem::replace(&mut self.filling, next));
         self.epochs[cause as usize] += 1;
     }
 
-    /// Everything that can go on now, goes on.
+    /// Continues everything that can proceed now.
     pub(super) fn go_on(&mut self, now: Time, out: &mut Vec<Action>) {
         if self.failed {
             return self.close_failed(out);
@@ -33,7 +33,7 @@ impl<S: Scheme> Dedup<S> {
                 break;
             }
         }
-        if self.closing && !self.busy() && self.stage == Stage::Idle && self.scheme.work_done() && self.desk.len() == 0 {
+        if self.closing && !self.busy() && self.stage == Stage::Idle && self.scheme.work_done() && self.in_flight.len() == 0 {
             self.closing = false;
             out.push(Action::Closed { clean: true });
         }
@@ -41,13 +41,13 @@ impl<S: Scheme> Dedup<S> {
     }
 
     fn close_failed(&mut self, out: &mut Vec<Action>) {
-        if self.closing && self.desk.len() == 0 {
+        if self.closing && self.in_flight.len() == 0 {
             self.closing = false;
             out.push(Action::Closed { clean: false });
         }
     }
 
-    /// An epoch ends as late as its waiters allow: not while another commits.
+    /// Seals the epoch as late as its waiters allow: never while another one commits.
     fn seal_if_due(&mut self, now: Time) {
         if self.filling.changes.is_empty() || self.busy() || self.stage != Stage::Idle {
             return;
@@ -81,7 +81,7 @@ impl<S: Scheme> Dedup<S> {
                 }
                 let writes = self.scheme.compose(&epoch.changes);
                 self.stage = Stage::Pages(writes.len());
-                self.send(writes, || Doing::Page, out);
+                self.send(writes, || Purpose::Page, out);
             }
             Stage::Pages(0) if self.committing.as_ref().is_some_and(|epoch| epoch.content_left == 0) => {
                 self.flush(Stage::PagesFlush, out);
@@ -90,9 +90,15 @@ impl<S: Scheme> Dedup<S> {
         }
     }
 
-    fn send(&mut self, writes: Vec<PageWrite>, doing: impl Fn() -> Doing, out: &mut Vec<Action>) {
+    fn send(&mut self, writes: Vec<PageWrite>, purpose: impl Fn() -> Purpose, out: &mut Vec<Action>) {
         for write in writes {
-            out.push(Action::Write { io: self.desk.issue(doing()), at: write.at, data: vec![write.data], class: write.class, fua: false });
+            out.push(Action::Write {
+                io: self.in_flight.issue(purpose()),
+                at: write.at,
+                data: vec![write.data],
+                class: write.class,
+                fua: false,
+            });
         }
     }
 
@@ -101,7 +107,7 @@ impl<S: Scheme> Dedup<S> {
         self.flush_covers = self.completed;
         self.flush_covers_work = self.work_is_written;
         self.counts.flushes += 1;
-        out.push(Action::Flush { io: self.desk.issue(Doing::Flush) });
+        out.push(Action::Flush { io: self.in_flight.issue(Purpose::Flush) });
     }
 
     pub(super) fn page_written(&mut self) {
@@ -132,14 +138,14 @@ impl<S: Scheme> Dedup<S> {
         }
     }
 
-    /// The scheme's own writes, beside the commits; and the flush for them, where a commit or the close waits for it.
+    /// Issues the scheme's own writes, beside the commits, and the flush for them if a commit or the close waits for it.
     fn work(&mut self, now: Time, out: &mut Vec<Action>) {
         let blocked = self.stage == Stage::Idle && !self.sealed.is_empty();
         let pressing = blocked || (self.closing && !self.busy());
         if self.work_in_flight == 0 {
             let writes = self.scheme.work(now, pressing);
             self.work_in_flight = writes.len();
-            self.send(writes, || Doing::Work, out);
+            self.send(writes, || Purpose::Work, out);
         }
         if pressing && self.stage == Stage::Idle && self.work_in_flight == 0 && self.scheme.work_wants_flush() {
             self.flush(Stage::WorkFlush, out);
@@ -147,7 +153,7 @@ impl<S: Scheme> Dedup<S> {
     }
 
     fn set_wake(&mut self, out: &mut Vec<Action>) {
-        // While a commit is in progress its completions drive what comes next: a time that has passed must not be asked for again.
+        // While a commit is in progress its completions drive the next step: a time that has passed must not be requested again.
         let filling = if self.busy() || self.stage != Stage::Idle { None } else { self.filling_due() };
         let work = if self.work_in_flight > 0 { None } else { self.scheme.work_due() };
         let next = [filling, work].into_iter().flatten().min();

@@ -1,17 +1,17 @@
-//! Epochs: what becomes durable together.
+//! Epochs: sets of writes that become durable together.
 
 use super::Changes;
 use onefold_engine::interface::RequestId;
 use onefold_engine::units::Time;
 
-/// What ended an epoch.
+/// The cause of an epoch's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     Flush,
     Fua,
     Strong,
     Timer,
-    /// Its changes filled the room for them, or space had to be collected.
+    /// The changes filled the room for them, or space had to be collected.
     Pressure,
     Close,
 }
@@ -20,7 +20,7 @@ impl Cause {
     /// All causes, in the order of reports.
     pub const ALL: [Self; 6] = [Self::Flush, Self::Fua, Self::Strong, Self::Timer, Self::Pressure, Self::Close];
 
-    /// The word for reports.
+    /// Returns the name for reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,13 +38,13 @@ impl Cause {
 pub struct Epoch {
     pub number: u64,
     pub changes: Changes,
-    /// They are answered when it is durable.
+    /// The requests that are answered when the epoch is durable.
     pub waiters: Vec<RequestId>,
-    /// Who wants it to end, first come.
+    /// The first cause for which the epoch has to end.
     pub wanted: Option<Cause>,
-    /// When its first change came.
+    /// The time of the first change.
     pub since: Option<Time>,
-    /// Content writes in flight, and the number of the last that completed.
+    /// The number of content writes in flight, and the number of the last one that completed.
     pub content_left: usize,
     pub content_completed: u64,
 }
@@ -55,16 +55,16 @@ impl Epoch {
     }
 }
 
-/// How far the commit in progress is.
+/// The stage of the commit in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Idle,
-    /// Its content is on its way.
+    /// The epoch's content is being written.
     Content,
     ContentFlush,
-    /// So many metadata writes are in flight.
+    /// This many metadata writes are in flight.
     Pages(usize),
     PagesFlush,
-    /// No commit: a flush for work that a commit waits for, or the close.
+    /// There is no commit, but a flush for work that a commit waits for, or for the close.
     WorkFlush,
 }

@@ -1,10 +1,10 @@
-//! What every deduplicating rival shares: clients on one side, epochs that commit one after the other on the other side.
+//! The parts that all deduplicating rivals share: the requests of clients, and epochs that commit one after the other.
 //!
-//! A [`Scheme`] says what a commit writes besides content, and where; everything else is here.
+//! A [`Scheme`] determines what a commit writes besides content, and where; everything else is here.
 //!
 //! 1. Content is written as it arrives, each new block once. An epoch's changes are absolute: the last value of each entry.
 //! 2. One epoch commits at a time, in order. No metadata is written for an epoch that is still open.
-//! 3. A block comes back into use only after the commit of the epoch that freed it, and while no read of it is in flight.
+//! 3. A block is reused only after the commit of the epoch that freed it, and while no read of it is in flight.
 
 mod changes;
 mod clients;
@@ -16,7 +16,7 @@ pub use changes::{Changes, PageWrite};
 pub use epoch::Cause;
 pub use tables::Limits;
 
-use super::desk::Desk;
+use super::in_flight::InFlight;
 use super::reads::Reads;
 use super::{Baseline, Report, Settings, name_of};
 use crate::machine::Machine;
@@ -28,47 +28,47 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use tables::Tables;
 
-/// How a rival makes an epoch durable.
+/// A rival's way to make an epoch durable.
 pub trait Scheme {
     const NAME: &'static str;
     const IN_MEMORY: &'static str;
-    /// Whether an epoch's content must be durable before its first metadata write is issued (R1); else one flush covers both.
+    /// Whether an epoch's content must be durable before its first metadata write is issued (R1); otherwise one flush covers both.
     const CONTENT_FIRST: bool;
 
-    /// Where the content lies, and how it is counted.
+    /// Returns where the content lies, and how its links are counted.
     fn limits(&self) -> Limits;
-    /// How large a device it needs.
+    /// Returns the size of the device that it needs.
     fn device_bytes(&self) -> Bytes;
-    /// What stands on the device at the beginning.
+    /// Returns the writes that format the device.
     fn format(&self) -> Vec<PageWrite>;
-    /// An epoch ends when it has so many changed entries.
+    /// Returns the number of changed entries at which an epoch ends.
     fn changes_max(&self) -> usize;
-    /// Whether the next commit has a place to go to.
+    /// Returns whether there is room for the next commit.
     fn has_room(&self, changes: &Changes) -> bool;
-    /// The writes of a commit. A device flush follows them.
+    /// Returns the writes of a commit. A device flush follows them.
     fn compose(&mut self, changes: &Changes) -> Vec<PageWrite>;
-    /// A commit's flush has completed.
+    /// Is called when a commit's flush has completed.
     fn durable(&mut self, now: Time, changes: &Changes);
 
-    /// Writes that no commit waits for, if any are due; `pressing` when a commit has no room, or at the close.
+    /// Returns writes that no commit waits for, if any are due; `pressing` is true if a commit has no room, and at the close.
     fn work(&mut self, now: Time, pressing: bool) -> Vec<PageWrite>;
-    /// All of them have completed.
+    /// Is called when all of these writes have completed.
     fn work_written(&mut self);
-    /// A device flush has completed that was issued after [`Self::work_written`].
+    /// Is called when a device flush has completed that was issued after [`Self::work_written`].
     fn work_flushed(&mut self);
-    /// Whether such a flush is all that is missing for the work to go on.
+    /// Returns whether the work waits for nothing but such a flush.
     fn work_wants_flush(&self) -> bool;
-    /// When work will be due.
+    /// Returns the time at which work will be due.
     fn work_due(&self) -> Option<Time>;
-    /// Whether no work is left at all, due or not.
+    /// Returns whether no work remains, due or not.
     fn work_done(&self) -> bool;
 
-    /// What it can tell of itself.
+    /// Returns the counts that only this scheme keeps.
     fn facts(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// What a device operation is for.
-enum Doing {
+/// The purpose of a device operation.
+enum Purpose {
     Content { epoch: u64, first: u64, blocks: usize },
     Page,
     Work,
@@ -76,7 +76,7 @@ enum Doing {
     Read { request: RequestId, segment: usize, first: u64, blocks: usize },
 }
 
-/// What clients did.
+/// Counts of what clients did.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     new: u64,
@@ -93,17 +93,18 @@ pub struct Dedup<S> {
     settings: Settings,
     scheme: S,
     tables: Tables,
-    desk: Desk<Doing>,
+    in_flight: InFlight<Purpose>,
     reads: Reads,
-    /// Content on its way to the device, by physical block.
+    /// Content that is being written to the device, by physical block.
     writing: FxHashMap<u64, Slice>,
-    /// Physical blocks that reads are in flight for.
+    /// The number of reads in flight for each physical block.
     pins: FxHashMap<u64, u32>,
     filling: Epoch,
     sealed: VecDeque<Epoch>,
     committing: Option<Epoch>,
     stage: Stage,
-    /// Content writes completed so far; of those, how many the last completed flush covers, and how many the one in flight will.
+    /// The number of completed content writes; of those, the number that the last completed flush covers, and that the one in flight will
+    /// cover.
     completed: u64,
     durable: u64,
     flush_covers: u64,
@@ -118,7 +119,7 @@ pub struct Dedup<S> {
     failed: bool,
     counts: Counts,
     epochs: [u64; Cause::ALL.len()],
-    /// One epoch for each block written, as Dmdedup commits when it is strong.
+    /// Whether each written block is an epoch of its own, as Dmdedup commits under strong persistence.
     single: bool,
 }
 
@@ -130,7 +131,7 @@ impl<S: Scheme> Dedup<S> {
             settings,
             scheme,
             tables,
-            desk: Desk::default(),
+            in_flight: InFlight::default(),
             reads: Reads::default(),
             writing: FxHashMap::default(),
             pins: FxHashMap::default(),
@@ -154,25 +155,25 @@ impl<S: Scheme> Dedup<S> {
         }
     }
 
-    /// A scheme that commits groups of writes, also when it is strong.
+    /// Makes a rival that commits groups of writes, also under strong persistence.
     #[must_use]
     pub fn grouped(settings: Settings, scheme: S) -> Self {
         Self::over(settings, scheme, false)
     }
 
-    /// A scheme that, when it is strong, commits every block written on its own.
+    /// Makes a rival that commits every written block separately under strong persistence.
     #[must_use]
     pub fn one_by_one(settings: Settings, scheme: S) -> Self {
         Self::over(settings, scheme, true)
     }
 
-    /// The scheme, for what it alone can tell.
+    /// Returns the scheme, for what it alone knows.
     #[must_use]
     pub fn scheme(&self) -> &S {
         &self.scheme
     }
 
-    /// Whether anything waits for a commit.
+    /// Returns whether anything waits for a commit.
     fn busy(&self) -> bool {
         self.committing.is_some() || !self.sealed.is_empty()
     }
@@ -187,12 +188,12 @@ impl<S: Scheme> Dedup<S> {
         out.extend(waiters.map(|request| Action::Reply { request, reply: Reply::Failed(Failure::Io) }));
     }
 
-    fn written(&mut self, doing: Doing, result: Result<(), IoFailure>, out: &mut Vec<Action>) {
+    fn written(&mut self, purpose: Purpose, result: Result<(), IoFailure>, out: &mut Vec<Action>) {
         if result.is_err() {
             return self.failure("a write failed", out);
         }
-        match doing {
-            Doing::Content { epoch, first, blocks } => {
+        match purpose {
+            Purpose::Content { epoch, first, blocks } => {
                 (first..first + blocks as u64).for_each(|pbn| drop(self.writing.remove(&pbn)));
                 self.completed += 1;
                 let completed = self.completed;
@@ -200,15 +201,15 @@ impl<S: Scheme> Dedup<S> {
                 epoch.content_left -= 1;
                 epoch.content_completed = completed;
             }
-            Doing::Page => self.page_written(),
-            Doing::Work => {
+            Purpose::Page => self.page_written(),
+            Purpose::Work => {
                 self.work_in_flight -= 1;
                 if self.work_in_flight == 0 {
                     self.work_is_written = true;
                     self.scheme.work_written();
                 }
             }
-            Doing::Flush | Doing::Read { .. } => unreachable!("only writes complete so"),
+            Purpose::Flush | Purpose::Read { .. } => unreachable!("only writes complete so"),
         }
     }
 }
@@ -221,15 +222,17 @@ impl<S: Scheme> Machine for Dedup<S> {
         match event {
             Event::Request(request) => self.request(now, request, out),
             Event::Written { io, result } | Event::Discarded { io, result } => {
-                let doing = self.desk.done(io);
-                self.written(doing, result, out);
+                let purpose = self.in_flight.done(io);
+                self.written(purpose, result, out);
             }
             Event::Flushed { io, result } => {
-                self.desk.done(io);
+                self.in_flight.done(io);
                 self.flushed(now, result, out);
             }
             Event::Read { io, buffer, result, .. } => {
-                let Doing::Read { request, segment, first, blocks } = self.desk.done(io) else { unreachable!("only reads complete so") };
+                let Purpose::Read { request, segment, first, blocks } = self.in_flight.done(io) else {
+                    unreachable!("only reads complete so")
+                };
                 self.unpin(first, blocks);
                 out.extend(self.reads.filled(request, segment, buffer, result).map(|reply| Action::Reply { request, reply }));
             }
@@ -245,8 +248,8 @@ impl<S: Scheme> Machine for Dedup<S> {
         self.go_on(now, out);
     }
 
-    fn recall(&mut self, legacy: Legacy) {
-        assert!(legacy.promises.is_empty(), "no ring stands before a rival");
+    fn replay_journal(&mut self, legacy: Legacy) {
+        assert!(legacy.promises.is_empty(), "a rival has no acknowledgement journal");
     }
 }
 

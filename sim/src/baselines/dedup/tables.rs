@@ -1,9 +1,9 @@
-//! Map, index, names and links, as a rival holds them in memory: the newest state, committed or not.
+//! Map, index, fingerprints and links, as a rival holds them in memory: the newest state, committed or not.
 //!
-//! A block's links count its fingerprint, so that content outlives its last LBN and is found again (Dmdedup's reference counts do the same:
-//! 2 for a new block). What only its fingerprint holds is *kept*; it is collected when space is short. Dmdedup collects by a command that
-//! walks the hash index, offline; here all that is kept goes at once (or as much as an epoch holds) when a request finds no room: as late as
-//! can be.
+//! The links of a block include that of its fingerprint, so that content outlives its last LBN and is found again (Dmdedup's reference
+//! counts do the same: 2 for a new block). A block that only its fingerprint refers to is *kept*; kept blocks are collected when space is
+//! short. Dmdedup collects by a command that scans the hash index, offline; here all kept blocks are collected at once (or as many as an
+//! epoch holds) when a request finds no room, which is as late as possible.
 
 use super::super::Settings;
 use super::Changes;
@@ -11,21 +11,21 @@ use onefold_engine::fingerprint::{Digest, Fingerprint};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// What a scheme's structures can hold.
+/// The limits of a scheme's structures.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Blocks for content, and the block of the device where the first lies.
+    /// The number of blocks for content, and the device block where the first one lies.
     pub data_blocks: u64,
     pub data_first: u64,
-    /// The most links of a block.
+    /// The largest number of links of a block.
     pub links_max: u32,
-    /// Whether zeros are content like any other. Else they are not mapped.
+    /// Whether zeros are content like any other. Otherwise they are not mapped.
     pub zero_is_content: bool,
 }
 
-/// What one written block turned out to be.
-pub enum Kind {
-    /// To be written to this PBN.
+/// The classification of a written block.
+pub enum WriteOutcome {
+    /// New content, to be written to this PBN.
     New(u64),
     Duplicate,
     Unchanged,
@@ -41,10 +41,10 @@ pub struct Tables {
     index: FxHashMap<Fingerprint, u64>,
     names: FxHashMap<u64, Fingerprint>,
     links: Vec<u32>,
-    /// Blocks never used begin here.
-    fresh: u64,
+    /// The first block that was never used.
+    never_used: u64,
     /// Blocks that were used and are free.
-    returned: BTreeSet<u64>,
+    freed: BTreeSet<u64>,
     kept: u64,
 }
 
@@ -57,30 +57,30 @@ impl Tables {
             index: FxHashMap::default(),
             names: FxHashMap::default(),
             links: vec![0; words(limits.data_blocks)],
-            fresh: 0,
-            returned: BTreeSet::new(),
+            never_used: 0,
+            freed: BTreeSet::new(),
             kept: 0,
         }
     }
 
-    /// Where an LBN's content lies.
+    /// Returns the block that holds an LBN's content.
     #[allow(clippy::cast_possible_truncation)] // the vector has an entry for every LBN
     pub fn at(&self, lbn: u64) -> Option<u64> {
         let pbn = self.map[lbn as usize];
         (pbn != UNMAPPED).then_some(pbn)
     }
 
-    /// Blocks that could be written now.
+    /// Returns the number of blocks that could be written now.
     pub fn free(&self) -> u64 {
-        self.limits.data_blocks - self.fresh + self.returned.len() as u64
+        self.limits.data_blocks - self.never_used + self.freed.len() as u64
     }
 
-    /// Blocks that only their fingerprint holds.
+    /// Returns the number of blocks that only their fingerprint refers to.
     pub fn kept(&self) -> u64 {
         self.kept
     }
 
-    /// Blocks that hold something, or will until a commit is durable.
+    /// Returns the number of blocks that hold something, or will until a commit is durable.
     pub fn used(&self) -> u64 {
         self.limits.data_blocks - self.free()
     }
@@ -88,31 +88,31 @@ impl Tables {
     /// Links an LBN to its new content.
     ///
     /// # Panics
-    /// When there is no free block: the caller has looked before.
-    pub fn write(&mut self, lbn: u64, digest: Digest, pinned: impl Fn(u64) -> bool, changes: &mut Changes) -> Kind {
+    /// Panics if there is no free block: the caller has to check before.
+    pub fn write(&mut self, lbn: u64, digest: Digest, pinned: impl Fn(u64) -> bool, changes: &mut Changes) -> WriteOutcome {
         let name = match digest {
             Digest::Of(name) => name,
             Digest::Zero if self.limits.zero_is_content => Fingerprint([0; 20]),
             Digest::Zero => {
                 self.unmap(lbn, changes);
-                return Kind::Zero;
+                return WriteOutcome::Zero;
             }
             Digest::Partial => unreachable!("only whole blocks are admitted"),
         };
         let old = self.at(lbn);
         let known = self.index.get(&name).copied();
         if known.is_some() && known == old {
-            return Kind::Unchanged;
+            return WriteOutcome::Unchanged;
         }
         let (pbn, kind) = match known.filter(|&pbn| self.links(pbn) < self.limits.links_max) {
-            Some(pbn) => (pbn, Kind::Duplicate),
+            Some(pbn) => (pbn, WriteOutcome::Duplicate),
             None => {
                 let pbn = self.allocate(pinned);
                 self.index.insert(name, pbn);
                 self.names.insert(pbn, name);
                 changes.names.insert(pbn, (name, true));
                 self.add(pbn, 1, changes);
-                (pbn, Kind::New(pbn))
+                (pbn, WriteOutcome::New(pbn))
             }
         };
         self.add(pbn, 1, changes);
@@ -123,7 +123,7 @@ impl Tables {
         kind
     }
 
-    /// Takes an LBN's content away; whether it had any.
+    /// Removes an LBN's content, and returns whether it had any.
     pub fn unmap(&mut self, lbn: u64, changes: &mut Changes) -> bool {
         let Some(old) = self.at(lbn) else { return false };
         self.set(lbn, UNMAPPED, changes);
@@ -131,9 +131,9 @@ impl Tables {
         true
     }
 
-    /// Takes the fingerprint from kept blocks, `most` of them. They are free when these changes are durable.
+    /// Removes the fingerprints of up to `most` kept blocks. The blocks become free when these changes are durable.
     pub fn collect(&mut self, most: usize, changes: &mut Changes) -> u64 {
-        let kept: Vec<u64> = (0..self.fresh).filter(|&pbn| self.links(pbn) == 1).take(most).collect();
+        let kept: Vec<u64> = (0..self.never_used).filter(|&pbn| self.links(pbn) == 1).take(most).collect();
         for &pbn in &kept {
             let name = self.names.remove(&pbn).expect("a kept block has its fingerprint");
             if self.index.get(&name) == Some(&pbn) {
@@ -146,19 +146,19 @@ impl Tables {
         kept.len() as u64
     }
 
-    /// Takes back blocks that nothing links to any more, not even in what is durable.
+    /// Returns blocks to the free ones; nothing links to them any more, not even in the durable state.
     pub fn give_back(&mut self, freed: &[u64]) {
-        self.returned.extend(freed);
+        self.freed.extend(freed);
     }
 
-    /// The lowest block never used, else the lowest free one that nobody reads.
+    /// Allocates the lowest block that was never used or, if there is none, the lowest free block that is not being read.
     fn allocate(&mut self, pinned: impl Fn(u64) -> bool) -> u64 {
-        if self.fresh < self.limits.data_blocks {
-            self.fresh += 1;
-            return self.fresh - 1;
+        if self.never_used < self.limits.data_blocks {
+            self.never_used += 1;
+            return self.never_used - 1;
         }
-        let pbn = *self.returned.iter().find(|&&pbn| !pinned(pbn)).expect("the caller saw a free block");
-        self.returned.remove(&pbn);
+        let pbn = *self.freed.iter().find(|&&pbn| !pinned(pbn)).expect("the caller saw a free block");
+        self.freed.remove(&pbn);
         pbn
     }
 

@@ -1,4 +1,4 @@
-//! The home tables: linear arrays, in memory as they will be written.
+//! The home tables: linear arrays, which memory holds as they will be written.
 
 use super::log::Record;
 use crate::baselines::Settings;
@@ -7,7 +7,7 @@ use onefold_engine::units::{BLOCK_SIZE, Blocks, Bytes};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// What lies where on the device, in blocks.
+/// The layout of the device, in blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     pub ring_blocks: u64,
@@ -22,10 +22,10 @@ const MAP_WIDTH: u64 = 8;
 const COUNT_WIDTH: u64 = 2;
 const NAME_WIDTH: u64 = 20;
 const PAGE: u64 = BLOCK_SIZE as u64;
-/// Where the ring begins: behind the superblock.
+/// The first block of the ring, after the superblock.
 const RING_FIRST: u64 = 1;
 
-/// Blocks of 4 KiB of ext4's journal by mke2fs, for a file system of so many blocks.
+/// Returns the number of blocks of 4 KiB that mke2fs gives ext4's journal on a file system of `blocks` blocks.
 pub const fn ring_blocks(blocks: u64) -> u64 {
     match blocks {
         0..32_768 => 1024,
@@ -55,12 +55,12 @@ impl Layout {
         Blocks(self.data_first + self.data_blocks).bytes()
     }
 
-    /// The block of the ring that has this number.
+    /// Returns the device block of the journal block with this number.
     pub fn ring_block(&self, number: u64) -> u64 {
         RING_FIRST + number % self.ring_blocks
     }
 
-    /// Every block that holds home tables.
+    /// Returns the blocks that hold home tables.
     pub fn home(&self) -> std::ops::Range<u64> {
         self.map_first..self.data_first
     }
@@ -73,7 +73,7 @@ impl Layout {
         }
     }
 
-    /// Block and byte of an entry.
+    /// Returns the block and the byte of an entry.
     fn place(first: u64, width: u64, i: u64) -> (u64, usize) {
         let each = PAGE / width;
         (first + i / each, usize::try_from(i % each * width).expect("within a page"))
@@ -96,16 +96,16 @@ impl Home {
         Self { layout, pages: FxHashMap::default(), dirty: BTreeSet::new() }
     }
 
-    /// A page as it was read from the device.
+    /// Stores a page as it was read from the device.
     pub fn load(&mut self, block: u64, bytes: &[u8; BLOCK_SIZE]) {
         self.pages.insert(block, Box::new(*bytes));
     }
 
-    /// Takes in a changed entry.
+    /// Applies a changed entry.
     pub fn apply(&mut self, record: Record) {
         let layout = &self.layout;
         let (place, bytes): ((u64, usize), &[u8]) = match &record {
-            // 0 says unmapped, so that an empty device needs no format.
+            // 0 means unmapped, so that an empty device needs no format.
             Record::Map { lbn, pbn } => (layout.map_at(*lbn), &pbn.map_or(0, |pbn| pbn + 1).to_le_bytes()),
             Record::Count { pbn, count } => (Layout::place(layout.counts_first, COUNT_WIDTH, *pbn), &count.to_le_bytes()),
             Record::Name { pbn, name } => (Layout::place(layout.names_first, NAME_WIDTH, *pbn), &name.0),
@@ -116,20 +116,20 @@ impl Home {
         self.dirty.insert(place.0);
     }
 
-    /// Where an LBN's content lies.
+    /// Returns the block that holds an LBN's content.
     pub fn lookup(&self, lbn: u64) -> Option<u64> {
         let (block, at) = self.layout.map_at(lbn);
         let page = self.pages.get(&block)?;
         u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes")).checked_sub(1)
     }
 
-    /// A block's links.
+    /// Returns a block's links.
     pub fn count(&self, pbn: u64) -> u16 {
         let (block, at) = Layout::place(self.layout.counts_first, COUNT_WIDTH, pbn);
         self.pages.get(&block).map_or(0, |page| u16::from_le_bytes([page[at], page[at + 1]]))
     }
 
-    /// Whether a block has a fingerprint.
+    /// Returns whether a block has a fingerprint.
     pub fn named(&self, pbn: u64) -> bool {
         let (block, at) = Layout::place(self.layout.names_first, NAME_WIDTH, pbn);
         self.pages.get(&block).is_some_and(|page| page[at..at + 20] != [0; 20])
@@ -139,7 +139,7 @@ impl Home {
         self.dirty.is_empty()
     }
 
-    /// The pages that differ from the device, as they are now. From here on they count as written.
+    /// Returns the pages that differ from the device, in their present state. From now on they count as written.
     pub fn take_dirty(&mut self) -> Vec<(u64, &[u8; BLOCK_SIZE])> {
         let dirty = std::mem::take(&mut self.dirty);
         dirty.into_iter().map(|block| (block, &*self.pages[&block])).collect()

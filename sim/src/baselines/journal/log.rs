@@ -1,16 +1,16 @@
-//! Journal blocks: how changed entries are packed, and how they are told from anything else.
+//! Journal blocks: how changed entries are packed, and how journal blocks are recognized.
 
 use crate::baselines::dedup::Changes;
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::units::BLOCK_SIZE;
 use twox_hash::XxHash3_64;
 
-/// Checksum of the rest, number, blocks of its epoch behind it, bytes of records.
+/// Checksum of the rest, number, number of following blocks of the epoch, bytes of records.
 const HEADER: usize = 8 + 8 + 4 + 4;
 const NO_PBN: u64 = (1 << 48) - 1;
-/// The longest record: a name.
+/// The longest record: a fingerprint.
 const RECORD_MAX: usize = 1 + 6 + 20;
-/// Records of any kind that a block has room for.
+/// The number of records of any kind that a block has room for.
 pub const RECORDS_MIN: usize = (BLOCK_SIZE - HEADER) / RECORD_MAX;
 
 /// A changed entry, with its new value.
@@ -43,7 +43,7 @@ impl Record {
         }
     }
 
-    /// The first record of these bytes and what follows it.
+    /// Decodes the first record of these bytes, and returns it with the bytes after it.
     fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (&tag, rest) = bytes.split_first()?;
         let (number, rest) = rest.split_at_checked(6)?;
@@ -60,7 +60,7 @@ impl Record {
     }
 }
 
-/// The records of an epoch: they are absolute, so that their order is of no matter and they may be applied twice.
+/// Lists the records of an epoch: they are absolute, so that their order does not matter and they may be applied twice.
 fn records(changes: &Changes) -> impl Iterator<Item = Record> + '_ {
     let map = changes.map.iter().map(|(&lbn, &pbn)| Record::Map { lbn, pbn });
     let counts = changes.refs.iter().map(|(&pbn, &count)| Record::Count { pbn, count: u16::try_from(count).expect("links are limited") });
@@ -71,7 +71,7 @@ fn records(changes: &Changes) -> impl Iterator<Item = Record> + '_ {
 /// Packs an epoch into blocks, numbered from `first` on.
 ///
 /// # Panics
-/// When it has no changes: then there is nothing to commit.
+/// Panics if it has no changes: then there is nothing to commit.
 #[must_use]
 pub fn pack(changes: &Changes, first: u64) -> Vec<[u8; BLOCK_SIZE]> {
     let mut bodies: Vec<Vec<u8>> = Vec::new();
@@ -99,7 +99,8 @@ pub fn pack(changes: &Changes, first: u64) -> Vec<[u8; BLOCK_SIZE]> {
     bodies.into_iter().enumerate().map(block).collect()
 }
 
-/// The records of the block with this number and how many blocks of its epoch follow it; none when it is anything else, or torn.
+/// Returns the records of the block with this number and the number of following blocks of its epoch; none if the block is something else,
+/// or torn.
 #[must_use]
 pub fn unpack(block: &[u8; BLOCK_SIZE], number: u64) -> Option<(Vec<Record>, u32)> {
     let word = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_is_unpacked_and_what_is_torn_is_not() {
+    fn packed_blocks_are_unpacked_and_torn_ones_are_refused() {
         let mut changes = Changes::default();
         for i in 0..1000 {
             changes.map.insert(i, (i % 3 > 0).then_some(i * 7));

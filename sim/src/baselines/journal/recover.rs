@@ -1,4 +1,4 @@
-//! What a device holds of a journalling volume: home tables, and the epochs of the ring applied to them.
+//! Recovery of a journalling volume from a device: the home tables, and the epochs of the ring applied to them.
 
 use super::home::Home;
 use super::log::{Record, unpack};
@@ -9,25 +9,25 @@ use std::collections::BTreeMap;
 
 /// The tables after recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// LBN → block of the device that holds its content.
+pub struct RecoveredTables {
+    /// The device block that holds the content of each LBN.
     pub map: BTreeMap<u64, u64>,
-    /// Block of the device → links, where there are any; whether one of them is a fingerprint's.
+    /// The links of each device block that has any, and whether one of them is a fingerprint's.
     pub counts: BTreeMap<u64, (u16, bool)>,
-    /// Blocks of the ring that were applied.
+    /// The number of ring blocks that were applied.
     pub applied: u64,
 }
 
-/// Recovers what a device holds. `digest` names a block's content as the client's digests do.
+/// Recovers the tables from a device. `digest` computes a block's digest as the client does.
 ///
 /// # Errors
-/// When there is no superblock.
+/// Fails if there is no superblock.
 pub fn recover(
     journal: &Journal,
     logical: u64,
     read: impl Fn(u64) -> [u8; BLOCK_SIZE],
     digest: impl Fn(&[u8; BLOCK_SIZE]) -> Digest,
-) -> Result<Found, String> {
+) -> Result<RecoveredTables, String> {
     let layout = journal.layout();
     let first = read(0);
     let tail = u64::from_le_bytes(first[8..16].try_into().expect("eight bytes"));
@@ -36,7 +36,7 @@ pub fn recover(
     }
     let mut home = Home::new(layout);
     layout.home().for_each(|block| home.load(block, &read(block)));
-    // An epoch is applied when the next one is found complete, for that one began after its flush; or when its content is there.
+    // An epoch is applied if the next one is complete, because that one began after its flush, or if its content is there.
     let (mut number, mut complete, mut open) = (tail, Vec::new(), Vec::new());
     let (mut applied, mut upto) = (tail, tail);
     while number < tail + layout.ring_blocks {
@@ -57,7 +57,7 @@ pub fn recover(
         complete.into_iter().for_each(|record| home.apply(record));
         applied = upto;
     }
-    let mut found = Found { applied: applied - tail, ..Found::default() };
+    let mut found = RecoveredTables { applied: applied - tail, ..RecoveredTables::default() };
     found.map = (0..logical).filter_map(|lbn| Some((lbn, layout.data_first + home.lookup(lbn)?))).collect();
     let links = (0..layout.data_blocks).map(|pbn| (layout.data_first + pbn, (home.count(pbn), home.named(pbn))));
     found.counts = links.filter(|(_, links)| *links != (0, false)).collect();

@@ -1,4 +1,4 @@
-//! Ring, write-back and superblock.
+//! The ring, its write-back and the superblock.
 
 use super::home::{Home, Layout, ring_blocks};
 use super::log::{RECORDS_MIN, Record, pack, unpack};
@@ -10,25 +10,25 @@ use onefold_engine::units::{BLOCK_SIZE, Blocks, Bytes, Time};
 use twox_hash::XxHash3_64;
 
 const WRITEBACK_MS: u64 = 30_000;
-/// Parts of the ring that one epoch may fill.
+/// The fraction of the ring that one epoch may fill is 1 / EPOCH_PART.
 const EPOCH_PART: u64 = 4;
 
-/// A write-back on its way; the ring is free up to its number when it is through.
+/// The state of a write-back; when it is complete, the ring is free up to the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writeback {
     Idle,
-    /// Home pages in flight; written; covered by a flush.
+    /// Home pages are in flight; written; covered by a flush.
     Pages(u64),
     Written(u64),
     Durable(u64),
-    /// The superblock rides with a commit.
+    /// The superblock is written with a commit.
     Riding(u64),
-    /// The superblock goes alone: in flight; written.
+    /// The superblock is written separately: in flight; written.
     Alone(u64),
     AloneWritten(u64),
 }
 
-/// What was counted.
+/// Counts of what was written.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     journal: u64,
@@ -37,26 +37,26 @@ struct Counts {
     names: u64,
     superblocks: u64,
     writebacks: u64,
-    /// Blocks of the ring in use, at most.
+    /// The largest number of ring blocks in use.
     ring_most: u64,
 }
 
 /// A journal and its home tables.
 pub struct Journal {
     home: Home,
-    /// Numbers of journal blocks: the first that recovery needs, the first that is not applied to the home pages, the next to write.
+    /// The numbers of journal blocks: the first that recovery needs, the first that is not applied to the home pages, the next to write.
     tail: u64,
     applied: u64,
     head: u64,
     writeback: Writeback,
-    /// When the first change came that is not on its way home.
+    /// The time of the first change that is not being written to the home pages.
     dirty_since: Option<Time>,
-    /// The epoch that commits, as it will be applied.
+    /// The records of the epoch that commits, as they will be applied.
     records: Vec<Record>,
     counts: Counts,
 }
 
-/// The superblock: the number of the first journal block that recovery reads, checked; within one sector, so never torn (A2).
+/// Encodes the superblock: the checked number of the first journal block that recovery reads; within one sector, so never torn (A2).
 #[must_use]
 pub fn superblock(tail: u64) -> [u8; 24] {
     let mut bytes = *b"OFjournl................";
@@ -67,16 +67,16 @@ pub fn superblock(tail: u64) -> [u8; 24] {
 }
 
 impl Journal {
-    /// An empty volume, with a ring as large as ext4's journal.
+    /// Makes an empty volume, with a ring as large as ext4's journal.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self::with_ring(settings, ring_blocks(settings.logical.0))
     }
 
-    /// An empty volume with a ring of so many blocks.
+    /// Makes an empty volume with a ring of this many blocks.
     ///
     /// # Panics
-    /// When there are fewer than 8: an epoch would have no room.
+    /// Panics if there are fewer than 8: an epoch would have no room.
     #[must_use]
     pub fn with_ring(settings: &Settings, ring_blocks: u64) -> Self {
         assert!(ring_blocks >= 2 * EPOCH_PART, "a ring of {ring_blocks} blocks is too small");
@@ -118,7 +118,7 @@ impl Journal {
         self.home.take_dirty().into_iter().map(write).collect()
     }
 
-    /// One write for each run of the ring's blocks: two where it goes round.
+    /// Writes each run of the ring's blocks by one command: two where the ring wraps around.
     fn ring_writes(&self, blocks: &[[u8; BLOCK_SIZE]]) -> Vec<PageWrite> {
         let layout = self.home.layout;
         let to_end = usize::try_from(layout.ring_blocks - self.head % layout.ring_blocks).expect("the ring is in memory");
@@ -156,7 +156,7 @@ impl Scheme for Journal {
     }
 
     fn changes_max(&self) -> usize {
-        // One block's worth less, for an epoch may pass the limit by the entries of one client block.
+        // This is one block less, because an epoch may exceed the limit by the entries of one client block.
         let blocks = usize::try_from(self.home.layout.ring_blocks / EPOCH_PART).expect("the ring is in memory");
         (blocks - 1) * RECORDS_MIN
     }
@@ -168,7 +168,7 @@ impl Scheme for Journal {
 
     fn compose(&mut self, changes: &Changes) -> Vec<PageWrite> {
         let blocks = pack(changes, self.head);
-        // Applied is what recovery would read, so that both can never differ.
+        // The records are those that recovery would read, so that the two can never differ.
         let unpacked = blocks.iter().zip(self.head..).flat_map(|(block, number)| unpack(block, number).expect("it was just packed").0);
         self.records = unpacked.collect();
         let mut writes = self.ring_writes(&blocks);

@@ -1,38 +1,38 @@
-//! The medium under redb: bytes in memory, and a record of what was written to them between two syncs.
+//! The medium under redb: bytes in memory, and a record of the writes between two syncs.
 
 use redb::StorageBackend;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What redb did to its file.
+/// An operation of redb on its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum FileOperation {
     Wrote { at: u64, bytes: usize },
     Synced,
 }
 
-/// A file of redb's, in memory.
+/// A redb file in memory.
 #[derive(Debug, Default)]
 pub struct Image {
     pub bytes: Vec<u8>,
-    pub deeds: Vec<Deed>,
+    pub operations: Vec<FileOperation>,
 }
 
-/// One image, held by redb and by whoever carries its deeds to a device.
+/// One image, shared by redb and the code that replays its operations on a device.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder(Arc<Mutex<Image>>);
 
 impl Recorder {
-    /// A file with this content.
+    /// Makes a file with this content.
     #[must_use]
     pub fn of(bytes: Vec<u8>) -> Self {
-        Self(Arc::new(Mutex::new(Image { bytes, deeds: Vec::new() })))
+        Self(Arc::new(Mutex::new(Image { bytes, operations: Vec::new() })))
     }
 
-    /// The image.
+    /// Locks the image.
     ///
     /// # Panics
-    /// After a panic within redb.
+    /// Panics if redb panicked before.
     pub fn image(&self) -> MutexGuard<'_, Image> {
         self.0.lock().expect("redb does not panic while it writes")
     }
@@ -60,7 +60,7 @@ impl StorageBackend for Recorder {
     }
 
     fn sync_data(&self, _eventual: bool) -> Result<(), io::Error> {
-        self.image().deeds.push(Deed::Synced);
+        self.image().operations.push(FileOperation::Synced);
         Ok(())
     }
 
@@ -68,7 +68,7 @@ impl StorageBackend for Recorder {
         let mut image = self.image();
         let range = range(&image, offset, data.len())?;
         image.bytes[range].copy_from_slice(data);
-        image.deeds.push(Deed::Wrote { at: offset, bytes: data.len() });
+        image.operations.push(FileOperation::Wrote { at: offset, bytes: data.len() });
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What a device holds of a shadow: redb's own recovery, then its tables.
+//! Recovery of a shadow from a device: redb's own recovery, then its tables.
 
 use super::backend::Recorder;
 use super::store::{CHUNK_BLOCKS, COUNTS, FINGERPRINTS, LARGE, LARGE_COUNTS, LBN, Shadow, name_of, small};
@@ -9,22 +9,22 @@ use std::error::Error;
 
 /// The tables of the newest sound transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// LBN → PBN.
+pub struct RecoveredTables {
+    /// The PBN of each LBN.
     pub map: BTreeMap<u64, u64>,
     pub names: BTreeMap<Fingerprint, u64>,
-    /// PBN → links, where there are any.
+    /// The links of each PBN that has any.
     pub refs: BTreeMap<u64, u32>,
 }
 
 /// Opens the bytes of a redb file.
 ///
 /// # Errors
-/// When it holds no sound transaction.
-pub fn reopen(bytes: Vec<u8>) -> Result<Found, Box<dyn Error>> {
+/// Fails if it holds no sound transaction.
+pub fn reopen(bytes: Vec<u8>) -> Result<RecoveredTables, Box<dyn Error>> {
     let db = Shadow::open(Recorder::of(bytes))?;
     let transaction = db.begin_read()?;
-    let mut found = Found::default();
+    let mut found = RecoveredTables::default();
     for entry in transaction.open_table(LBN)?.iter()? {
         let (lbn, pbn) = entry?;
         found.map.insert(lbn.value(), pbn.value());

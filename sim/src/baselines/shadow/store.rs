@@ -1,7 +1,7 @@
-//! The trees, and what a transaction writes.
+//! The trees, and the writes of a transaction.
 
-use super::backend::{Deed, Recorder};
-use super::walk::Walk;
+use super::backend::{FileOperation, Recorder};
+use super::redb_file::RedbFile;
 use crate::baselines::Settings;
 use crate::baselines::dedup::{Changes, Limits, PageWrite, Scheme};
 use onefold_engine::fingerprint::Fingerprint;
@@ -12,23 +12,26 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::error::Error;
 
-/// Bytes of counts in one entry: with its key and the page's own four bytes it fills a page. Two bits a block, as persistent-data has it.
+/// The bytes of counts in one entry: with its key and the page's own four bytes it fills a page. A block has two bits, as in
+/// persistent-data.
 pub const CHUNK_BYTES: usize = 4_000;
 pub const CHUNK_BLOCKS: u64 = 4 * CHUNK_BYTES as u64;
-/// The two bits that say: look in the table of large counts.
+/// The two bits that refer to the table of large counts.
 pub const LARGE: u32 = 3;
-/// Most of it is never used: nothing may leave redb's write buffer before its commit, and no page is read from the device.
+/// The size of the cache. Most of it is never used: nothing may leave redb's write buffer before its commit, and no page is read from the
+/// device.
 const CACHE_BYTES: usize = 4 << 30;
 
 pub const LBN: TableDefinition<u64, u64> = TableDefinition::new("lbn");
-/// First 64 bits of a hash → the rest of it, and the PBN: B-trees of Linux's library have 64-bit keys, and smaller keys make lower trees.
+/// The first 64 bits of a hash → the rest of it, and the PBN: B-trees of Linux's library have 64-bit keys, and smaller keys make lower
+/// trees.
 pub const FINGERPRINTS: TableDefinition<u64, [u8; 20]> = TableDefinition::new("fingerprints");
 pub const COUNTS: TableDefinition<u64, [u8; CHUNK_BYTES]> = TableDefinition::new("counts");
 pub const LARGE_COUNTS: TableDefinition<u64, u32> = TableDefinition::new("large");
 
-/// What a page is counted as, one finer than by class.
+/// The kind of a page, finer than its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum PageKind {
     Lbn,
     Fingerprints,
     Counts,
@@ -38,7 +41,7 @@ enum Part {
     Header,
 }
 
-impl Part {
+impl PageKind {
     const ALL: [(Self, &'static str); 7] = [
         (Self::Lbn, "pages written: tree lbn"),
         (Self::Fingerprints, "pages written: tree fingerprints"),
@@ -76,25 +79,25 @@ pub struct Shadow {
     data_blocks: u64,
     metadata_bytes: u64,
     commits: u64,
-    pages: BTreeMap<Part, u64>,
+    pages: BTreeMap<PageKind, u64>,
     pages_most: u64,
 }
 
 impl Shadow {
-    /// An empty store with room for the metadata of this volume. It begins behind the content.
+    /// Makes an empty store with room for the metadata of this volume. It begins after the content.
     ///
     /// # Panics
-    /// When redb cannot make a file in memory.
+    /// Panics if redb cannot make a file in memory.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         let data_blocks = settings.logical.0 + settings.reserve.0;
-        // Both trees half full, twice because of the shadows, and what redb's file is ahead of its use (it grows by doubling).
+        // The size covers both trees half full, twice because of the shadows, and the growth of redb's file ahead of its use (it doubles).
         let metadata_bytes = ((settings.logical.0 * 16 + data_blocks * 29) * 8).next_multiple_of(BLOCK_BYTES) + (64 << 20);
         let recorder = Recorder::default();
         let db = Self::open(recorder.clone()).expect("redb makes a file in memory");
         let mut this = Self { db, recorder, data_blocks, metadata_bytes, commits: 0, pages: BTreeMap::new(), pages_most: 0 };
         this.transact(&Changes::default()).expect("redb makes empty tables");
-        this.recorder.image().deeds.clear();
+        this.recorder.image().operations.clear();
         this
     }
 
@@ -102,7 +105,7 @@ impl Shadow {
         redb::Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(recorder)
     }
 
-    /// Where on the device the redb file lies, and how long it is now: [`reopen`](super::reopen) takes these bytes.
+    /// Returns where on the device the redb file lies, and its present length: [`reopen`](super::reopen) takes these bytes.
     #[must_use]
     pub fn place(&self) -> (Bytes, Bytes) {
         (Blocks(self.data_blocks).bytes(), Bytes(self.recorder.image().bytes.len() as u64))
@@ -118,14 +121,14 @@ impl Shadow {
                     None => drop(lbns.remove(lbn)?),
                 }
             }
-            // A name may be taken from one block and given to another in one epoch.
+            // A fingerprint may be taken from one block and given to another in one epoch.
             let mut names = transaction.open_table(FINGERPRINTS)?;
             for (name, _) in changes.names.values().filter(|(_, kept)| !kept) {
                 names.remove(name.head())?;
             }
             for (pbn, (name, _)) in changes.names.iter().filter(|(_, (_, kept))| *kept) {
                 let other = names.insert(name.head(), entry(*name, *pbn))?.map(|guard| name_of(name.head(), guard.value()).0);
-                // Dmdedup would probe on; in a simulation two hashes with the same 64 bits are a broken trace.
+                // Dmdedup would probe on; in a simulation two hashes with the same 64 bits mean a broken trace.
                 assert!(other.is_none_or(|other| other == *name), "two hashes begin with the same 64 bits: {name:?}, {other:?}");
             }
             let mut counts = transaction.open_table(COUNTS)?;
@@ -143,7 +146,7 @@ impl Shadow {
                     }
                     set_small(&mut bits, *pbn, count.min(LARGE));
                 }
-                // Dmdedup's space map leaves a page alone that comes out as it was.
+                // Dmdedup's space map does not write a page that did not change.
                 if before != Some(bits) {
                     counts.insert(chunk, bits)?;
                 }
@@ -153,43 +156,44 @@ impl Shadow {
         Ok(())
     }
 
-    /// What the transaction wrote, page by page, each with the tree that it belongs to.
+    /// Returns the writes of the transaction, page by page, each with the tree that it belongs to.
     fn written(&mut self) -> Vec<PageWrite> {
         let mut image = self.recorder.image();
-        let deeds = std::mem::take(&mut image.deeds);
-        assert_eq!(deeds.iter().filter(|deed| **deed == Deed::Synced).count(), 1, "a commit is one sync");
-        assert_eq!(deeds.last(), Some(&Deed::Synced), "and nothing after it");
+        let operations = std::mem::take(&mut image.operations);
+        assert_eq!(operations.iter().filter(|operation| **operation == FileOperation::Synced).count(), 1, "a commit is one sync");
+        assert_eq!(operations.last(), Some(&FileOperation::Synced), "and nothing after it");
         assert!(
             image.bytes.len() as u64 <= self.metadata_bytes,
             "the metadata outgrew the {} bytes that are kept for it",
             self.metadata_bytes
         );
         let mut order: Vec<usize> = Vec::new();
-        let mut parts: FxHashMap<usize, Part> = FxHashMap::default();
-        for deed in &deeds {
-            let Deed::Wrote { at, bytes } = *deed else { continue };
+        let mut kinds: FxHashMap<usize, PageKind> = FxHashMap::default();
+        for operation in &operations {
+            let FileOperation::Wrote { at, bytes } = *operation else { continue };
             let first = usize::try_from(at).expect("the file is in memory") / BLOCK_SIZE * BLOCK_SIZE;
             let end = usize::try_from(at).expect("the file is in memory") + bytes;
             for page in (first..end).step_by(BLOCK_SIZE) {
-                // What is found in no tree below is redb's own: freed pages.
-                let part = if page == 0 { Part::Header } else { Part::Freed };
-                assert!(parts.insert(page, part).is_none(), "redb wrote page {page} twice in one commit");
+                // A page that is found in no tree below is redb's own: one of freed pages.
+                let kind = if page == 0 { PageKind::Header } else { PageKind::Freed };
+                assert!(kinds.insert(page, kind).is_none(), "redb wrote page {page} twice in one commit");
                 order.push(page);
             }
         }
-        let walk = Walk(&image.bytes);
-        if let Some(page) = walk.tables_page() {
-            parts.entry(page).and_modify(|part| *part = Part::Tables);
+        let redb_file = RedbFile(&image.bytes);
+        if let Some(page) = redb_file.tables_page() {
+            kinds.entry(page).and_modify(|kind| *kind = PageKind::Tables);
         }
-        for (name, root) in walk.tables() {
+        for (name, root) in redb_file.tables() {
             let mut pages = Vec::new();
-            root.into_iter().for_each(|root| walk.written_below(root, &|page| parts.contains_key(&page), &mut |page| pages.push(page)));
-            parts.extend(pages.into_iter().map(|page| (page, Part::of_table(&name))));
+            root.into_iter()
+                .for_each(|root| redb_file.written_below(root, &|page| kinds.contains_key(&page), &mut |page| pages.push(page)));
+            kinds.extend(pages.into_iter().map(|page| (page, PageKind::of_table(&name))));
         }
-        parts.values().for_each(|part| *self.pages.entry(*part).or_default() += 1);
+        kinds.values().for_each(|kind| *self.pages.entry(*kind).or_default() += 1);
         self.pages_most = self.pages_most.max(order.len() as u64);
         let base = Blocks(self.data_blocks).bytes().0;
-        let write = |page: usize| PageWrite::page(Bytes(base + page as u64), &image.bytes[page..page + BLOCK_SIZE], parts[&page].class());
+        let write = |page: usize| PageWrite::page(Bytes(base + page as u64), &image.bytes[page..page + BLOCK_SIZE], kinds[&page].class());
         order.into_iter().map(write).collect()
     }
 }
@@ -201,7 +205,7 @@ fn entry(name: Fingerprint, pbn: u64) -> [u8; 20] {
     value
 }
 
-/// What an entry of the fingerprint tree says.
+/// Decodes an entry of the fingerprint tree.
 pub(super) fn name_of(head: u64, value: [u8; 20]) -> (Fingerprint, u64) {
     let mut name = [0; 20];
     name[..8].copy_from_slice(&head.to_le_bytes());
@@ -209,7 +213,7 @@ pub(super) fn name_of(head: u64, value: [u8; 20]) -> (Fingerprint, u64) {
     (Fingerprint(name), u64::from_le_bytes(value[12..].try_into().expect("eight bytes")))
 }
 
-/// Place of a block's two bits in its entry.
+/// Returns the place of a block's two bits in its entry.
 #[allow(clippy::cast_possible_truncation)] // below CHUNK_BLOCKS
 fn bits_of(pbn: u64) -> (usize, u64) {
     let i = pbn % CHUNK_BLOCKS;
@@ -285,11 +289,11 @@ impl Scheme for Shadow {
 
     fn facts(&self) -> Vec<(&'static str, u64)> {
         let image = self.recorder.image();
-        let walk = Walk(&image.bytes);
-        let tables = walk.tables();
+        let redb_file = RedbFile(&image.bytes);
+        let tables = redb_file.tables();
         let height = |table: &str| {
             let root = tables.iter().find(|(name, _)| name == table).and_then(|(_, root)| *root);
-            root.map_or(0, |root| walk.height(root))
+            root.map_or(0, |root| redb_file.height(root))
         };
         let mut facts = vec![
             ("height: tree lbn", height("lbn")),
@@ -300,7 +304,7 @@ impl Scheme for Shadow {
             ("dirty pages of all commits", self.pages.values().sum()),
             ("dirty pages of the largest commit", self.pages_most),
         ];
-        facts.extend(Part::ALL.map(|(part, name)| (name, self.pages.get(&part).copied().unwrap_or(0))));
+        facts.extend(PageKind::ALL.map(|(kind, name)| (name, self.pages.get(&kind).copied().unwrap_or(0))));
         facts
     }
 }

@@ -1,4 +1,4 @@
-//! The mutants that nobody can tell from the engine as it is, each with the reason.
+//! The mutants that cannot be distinguished from the unchanged engine, each with the reason.
 
 use super::mutation::Mutation;
 use std::collections::HashMap;
@@ -12,16 +12,16 @@ pub struct Equivalent {
 }
 
 impl Equivalent {
-    /// Reads the file: an id, a tab, the reason; lines with `#` in front are left out. An id that no mutant has any more is reported: its line
-    /// changed, so its reason may not hold.
+    /// Reads the file: an id, a tab, the reason; lines that begin with `#` are skipped. An id that no mutant has any more is reported: its
+    /// line changed, so its reason may not hold.
     ///
     /// # Errors
-    /// When it cannot be read, or a line is of another shape.
+    /// Fails if it cannot be read, or a line has another form.
     pub fn read(path: &Path, all: &[Mutation]) -> io::Result<Self> {
         let mut reasons = HashMap::new();
         for line in fs::read_to_string(path)?.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
             let Some((id, why)) = line.split_once('\t').filter(|(_, why)| !why.trim().is_empty()) else {
-                return Err(io::Error::other(format!("{}: an id, a tab and a reason are wanted, and there is: {line}", path.display())));
+                return Err(io::Error::other(format!("{}: a line needs an id, a tab and a reason: {line}", path.display())));
             };
             if all.iter().all(|mutation| mutation.id != id) {
                 eprintln!("mutants: {}: no mutant has the id {id} any more", path.display());

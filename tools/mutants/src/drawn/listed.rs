@@ -1,5 +1,5 @@
-//! The mutations that `cargo mutants` lists: bodies of functions replaced by values, operators by others, arms and fields of matches deleted, guards
-//! and `!`.
+//! The mutations that `cargo mutants` lists: bodies of functions replaced by values, operators by others, arms and fields of matches
+//! deleted, guards and `!`.
 
 use super::mutation::Change;
 use crate::scratch::text;
@@ -10,38 +10,38 @@ use std::io;
 use std::process::Command;
 
 #[derive(Deserialize)]
-struct Listed {
+struct ListedMutation {
     file: String,
     replacement: String,
-    span: Span,
+    span: SourceSpan,
 }
 
 #[derive(Deserialize)]
-struct Span {
-    start: Place,
-    end: Place,
+struct SourceSpan {
+    start: SourcePosition,
+    end: SourcePosition,
 }
 
 /// A line and a column, in characters, each from 1.
 #[derive(Deserialize)]
-struct Place {
+struct SourcePosition {
     line: usize,
     column: usize,
 }
 
-/// What it lists for the engine.
+/// Lists the changes of the engine.
 ///
 /// # Errors
-/// When it cannot be run, or prints something else.
+/// Fails if it cannot be run, or prints something else.
 pub fn changes() -> io::Result<Vec<Change>> {
     let output = Command::new("cargo").args(["mutants", "--list", "--json", "--package", "onefold-engine"]).output()?;
     if !output.status.success() {
         return Err(io::Error::other(format!("cargo mutants --list ended with {}:\n{}", output.status, text(&output.stderr))));
     }
-    let listed: Vec<Listed> = serde_json::from_slice(&output.stdout)?;
+    let listed: Vec<ListedMutation> = serde_json::from_slice(&output.stdout)?;
     let mut sources = HashMap::new();
     let mut found = Vec::new();
-    for Listed { file, replacement, span } in listed {
+    for ListedMutation { file, replacement, span } in listed {
         if !sources.contains_key(&file) {
             sources.insert(file.clone(), fs::read_to_string(&file)?);
         }
@@ -54,7 +54,7 @@ pub fn changes() -> io::Result<Vec<Change>> {
     Ok(found)
 }
 
-fn offset(source: &str, place: &Place) -> Option<usize> {
+fn offset(source: &str, place: &SourcePosition) -> Option<usize> {
     let line = if place.line == 1 { 0 } else { source.match_indices('\n').nth(place.line - 2)?.0 + 1 };
     let within = source[line..].char_indices().nth(place.column - 1)?.0;
     Some(line + within)
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn columns_count_characters() {
-        let at = |line, column| offset("ab\n\u{fc}x\ny", &Place { line, column });
+        let at = |line, column| offset("ab\n\u{fc}x\ny", &SourcePosition { line, column });
         assert_eq!((at(1, 1), at(1, 2), at(2, 1), at(2, 2), at(3, 1), at(9, 1)), (Some(0), Some(1), Some(3), Some(5), Some(7), None));
     }
 }

@@ -1,4 +1,4 @@
-//! One change of one place, and the id by which it is known again.
+//! A change of one place, and the id by which it is recognized.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use twox_hash::XxHash3_64;
 
-/// A change as its finder describes it: bytes of a file, and what replaces them.
+/// A change as its finder describes it: bytes of a file, and their replacement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change {
     pub file: String,
@@ -18,12 +18,12 @@ pub struct Change {
 /// A change with its id.
 #[derive(Clone, Debug)]
 pub struct Mutation {
-    /// A hash of the file's name and of the lines before and after, so that it stays when other lines change.
+    /// A hash of the file's name and of the lines before and after the change, so that it stays when other lines change.
     pub id: String,
     pub change: Change,
     /// The first line that changes, from 1.
     pub line: usize,
-    /// The lines before and after.
+    /// The old lines.
     pub old: String,
     pub new: String,
 }
@@ -33,7 +33,7 @@ impl Mutation {
         format!("{}:{}", self.change.file, self.line)
     }
 
-    /// The lines, as a diff has them.
+    /// Formats the lines as a diff.
     pub fn diff(&self) -> String {
         let marked = |mark: char, lines: &str| lines.lines().map(|line| format!("    {mark} {line}\n")).collect::<Vec<_>>().concat();
         marked('-', &self.old) + &marked('+', &self.new)
@@ -42,7 +42,7 @@ impl Mutation {
     /// Makes the change in a copy of the tree.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn apply(&self, tree: &Path) -> io::Result<()> {
         let path = tree.join(&self.change.file);
         let mut source = fs::read_to_string(&path)?;
@@ -51,10 +51,10 @@ impl Mutation {
     }
 }
 
-/// The mutations that these changes make, each once, sorted by place.
+/// Returns the mutations that these changes make, each once, sorted by place.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// Fails if a file cannot be read.
 pub fn mutations(mut changes: Vec<Change>) -> io::Result<Vec<Mutation>> {
     changes.sort();
     let mut sources = HashMap::new();
@@ -69,7 +69,7 @@ pub fn mutations(mut changes: Vec<Change>) -> io::Result<Vec<Mutation>> {
         let to = source[change.end..].find('\n').map_or(source.len(), |at| change.end + at);
         let old = source[from..to].to_owned();
         let new = format!("{}{}{}", &source[from..change.start], change.replacement, &source[change.end..to]);
-        // Two finders, or two operators, may make the same of a line.
+        // Two finders, or two operators, may change a line in the same way.
         if old == new || !results.insert((change.file.clone(), from, new.clone())) {
             continue;
         }
@@ -88,15 +88,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_by_its_lines_and_made_once() {
+    fn a_change_is_identified_by_its_lines_and_made_once() {
         let place = tempfile::tempdir().expect("a folder");
         let file = place.path().join("a.rs").to_string_lossy().into_owned();
         fs::write(&file, "let a = 1;\nlet b = 1;\nlet b = 1;\n").expect("it is written");
         let change = |start, replacement: &str| Change { file: file.clone(), start, end: start + 1, replacement: replacement.to_owned() };
         let made = mutations(vec![change(30, "2"), change(8, "1"), change(19, "2"), change(8, "2"), change(8, "2")]).expect("it is read");
-        let told: Vec<_> = made.iter().map(|mutation| (mutation.line, mutation.diff())).collect();
+        let described: Vec<_> = made.iter().map(|mutation| (mutation.line, mutation.diff())).collect();
         let of_b = "    - let b = 1;\n    + let b = 2;\n".to_owned();
-        assert_eq!(told, [(1, "    - let a = 1;\n    + let a = 2;\n".to_owned()), (2, of_b.clone()), (3, of_b)]);
+        assert_eq!(described, [(1, "    - let a = 1;\n    + let a = 2;\n".to_owned()), (2, of_b.clone()), (3, of_b)]);
         assert!(made[1].id != made[2].id, "the same lines in two places are two mutations");
 
         made[1].apply(Path::new("")).expect("it is written");

@@ -1,6 +1,7 @@
-//! What became of each mutant, appended to a file as soon as it is known, so that an interrupted run goes on where it was.
+//! The results of the mutants, appended to a file as soon as they are known, so that an interrupted run continues where it was.
 //!
-//! 1. A mutant that was caught, or does not build, stays so while the engine's code is the same, tests aside: tests come, and do not go.
+//! 1. A mutant that was caught, or does not build, keeps its result while the engine's code, except tests, is the same: tests are only
+//!    added.
 //! 2. A survivor is tried again as soon as any source of the engine or of the kit has changed.
 
 use std::collections::HashMap;
@@ -10,17 +11,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// By what.
+pub enum TrialResult {
+    /// The mutant was caught, by this.
     Caught(String),
     Survived,
-    /// It is no mutant: another is drawn in its place.
+    /// The change is not a mutant: another is drawn instead.
     Unbuildable,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    pub verdict: Verdict,
+    pub verdict: TrialResult,
     pub took: Duration,
 }
 
@@ -34,7 +35,7 @@ pub struct Results {
 
 impl Results {
     /// # Errors
-    /// When the file is there and cannot be read.
+    /// Fails if the file is there and cannot be read.
     pub fn open(path: &Path, code: String, tree: String) -> io::Result<Self> {
         let lines = match fs::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -43,12 +44,12 @@ impl Results {
         let mut known = HashMap::new();
         for line in lines.lines() {
             let fields: Vec<&str> = line.splitn(6, '\t').collect();
-            // The last line may be cut short.
+            // The last line may be incomplete.
             let [of_code, of_tree, id, word, seconds, by] = fields[..] else { continue };
             let verdict = match word {
-                "caught" => Verdict::Caught(by.to_owned()),
-                "survived" if of_tree == tree => Verdict::Survived,
-                "unbuildable" => Verdict::Unbuildable,
+                "caught" => TrialResult::Caught(by.to_owned()),
+                "survived" if of_tree == tree => TrialResult::Survived,
+                "unbuildable" => TrialResult::Unbuildable,
                 _ => continue,
             };
             if of_code == code {
@@ -64,12 +65,12 @@ impl Results {
     }
 
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if it cannot be written.
     pub fn add(&mut self, id: &str, outcome: Outcome) -> io::Result<()> {
         let (word, by) = match &outcome.verdict {
-            Verdict::Caught(by) => ("caught", by.as_str()),
-            Verdict::Survived => ("survived", ""),
-            Verdict::Unbuildable => ("unbuildable", ""),
+            TrialResult::Caught(by) => ("caught", by.as_str()),
+            TrialResult::Survived => ("survived", ""),
+            TrialResult::Unbuildable => ("unbuildable", ""),
         };
         let by = by.replace(['\n', '\t'], " ");
         let line = format!("{}\t{}\t{id}\t{word}\t{:.1}\t{by}\n", self.code, self.tree, outcome.took.as_secs_f64());
@@ -89,15 +90,18 @@ mod tests {
         let path = place.path().join("results.tsv");
         let open = |code: &str, tree: &str| Results::open(&path, code.to_owned(), tree.to_owned()).expect("it is read");
         let outcome = |verdict| Outcome { verdict, took: Duration::from_millis(1500) };
-        let caught = outcome(Verdict::Caught("test a b".to_owned()));
+        let caught = outcome(TrialResult::Caught("test a b".to_owned()));
         let mut results = open("code", "tree");
         assert_eq!(results.of("1"), None);
         results.add("1", caught.clone()).expect("it is written");
-        results.add("2", outcome(Verdict::Survived)).expect("it is written");
-        results.add("3", outcome(Verdict::Unbuildable)).expect("it is written");
-        let said = |code: &str, tree: &str| ["1", "2", "3"].map(|id| open(code, tree).of(id).cloned());
-        assert_eq!(said("code", "tree"), [Some(caught.clone()), Some(outcome(Verdict::Survived)), Some(outcome(Verdict::Unbuildable))]);
-        assert_eq!(said("code", "more tests"), [Some(caught), None, Some(outcome(Verdict::Unbuildable))]);
-        assert_eq!(said("other code", "tree"), [None, None, None]);
+        results.add("2", outcome(TrialResult::Survived)).expect("it is written");
+        results.add("3", outcome(TrialResult::Unbuildable)).expect("it is written");
+        let results_of = |code: &str, tree: &str| ["1", "2", "3"].map(|id| open(code, tree).of(id).cloned());
+        assert_eq!(
+            results_of("code", "tree"),
+            [Some(caught.clone()), Some(outcome(TrialResult::Survived)), Some(outcome(TrialResult::Unbuildable))]
+        );
+        assert_eq!(results_of("code", "more tests"), [Some(caught), None, Some(outcome(TrialResult::Unbuildable))]);
+        assert_eq!(results_of("other code", "tree"), [None, None, None]);
     }
 }

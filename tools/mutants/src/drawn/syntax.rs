@@ -1,7 +1,7 @@
-//! Mutations that `cargo mutants` does not make, found in the syntax tree: numbers off by one, bounds that take in what lies on them, terms dropped,
-//! statements deleted, branches swapped, opposites called, accumulated values replaced.
+//! Mutations that `cargo mutants` does not make, found in the syntax tree: numbers off by one, bounds that include or exclude their ends,
+//! terms dropped, statements deleted, branches swapped, opposites called, accumulated values replaced.
 //!
-//! Tests are left alone, and so is what stands in macros (assertions, messages), which the syntax tree does not read.
+//! Tests are not changed, and neither is the content of macros (assertions, messages), which the syntax tree does not read.
 
 use super::mutation::Change;
 use proc_macro2::Span;
@@ -13,7 +13,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, BinOp, Block, Expr, ExprBinary, ExprIf, ExprLit, ExprMethodCall, ExprRange, Lit, RangeLimits, Stmt};
 
-/// Methods, each with one that takes and gives the same.
+/// Methods, each with another one of the same type.
 const OPPOSITES: [(&str, &str); 10] = [
     ("all", "any"),
     ("back", "front"),
@@ -27,10 +27,10 @@ const OPPOSITES: [(&str, &str); 10] = [
     ("push_back", "push_front"),
 ];
 
-/// What it finds in the sources below a folder.
+/// Finds the changes in the sources below a folder.
 ///
 /// # Errors
-/// When a file cannot be read, or is no Rust.
+/// Fails if a file cannot be read, or is not Rust.
 pub fn changes(folder: &Path) -> io::Result<Vec<Change>> {
     let mut found = Vec::new();
     let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<Result<_, _>>()?;
@@ -78,7 +78,7 @@ impl Finder<'_> {
         self.found.push((span.byte_range(), replacement.into()));
     }
 
-    /// The replacement of a bound by the one that differs in what lies on it.
+    /// Replaces a bound by the one that treats its end differently.
     fn bound(&mut self, op: &BinOp) {
         let other = match op {
             BinOp::Lt(_) => "<=",
@@ -202,7 +202,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 mod tests {
     use super::*;
 
-    /// What a function's body becomes.
+    /// Returns the mutated versions of a function's body.
     fn of(body: &str) -> Vec<String> {
         let source = format!("fn f() {{{body}}}");
         let made = changes_in(&source).expect("it is Rust");

@@ -1,25 +1,26 @@
-//! What is printed: a line for each mutant, and at the end who caught how many, the survivors, and the score.
+//! The printed results: a line for each mutant, and at the end the number of mutants that each checker caught, the survivors, and the
+//! score.
 
 use super::equivalent::Equivalent;
 use super::mutation::Mutation;
-use super::results::{Outcome, Results, Verdict};
+use super::results::{Outcome, Results, TrialResult};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Lines of a survivor's diff that are shown.
+/// The largest number of lines of a survivor's diff that are shown.
 const DIFF_LINES: usize = 24;
 
 pub fn line(mutation: &Mutation, outcome: &Outcome) -> String {
     let (word, by) = match &outcome.verdict {
-        Verdict::Caught(by) => ("caught", by.as_str()),
-        Verdict::Survived => ("SURVIVED", ""),
-        Verdict::Unbuildable => ("does not build", ""),
+        TrialResult::Caught(by) => ("caught", by.as_str()),
+        TrialResult::Survived => ("SURVIVED", ""),
+        TrialResult::Unbuildable => ("does not build", ""),
     };
     format!("{word:<8} {} {} in {:.0} s {by}", mutation.id, mutation.place(), outcome.took.as_secs_f64()).trim_end().to_owned()
 }
 
 pub struct Table<'a> {
-    /// How many were caught by the engine's tests, by the explorer, by the kit's tests.
+    /// The numbers of mutants caught by the engine's tests, by the explorer, by the kit's tests.
     caught: BTreeMap<String, usize>,
     survivors: Vec<&'a Mutation>,
     equivalent: Vec<(&'a Mutation, &'a str)>,
@@ -30,8 +31,8 @@ impl<'a> Table<'a> {
         let mut table = Self { caught: BTreeMap::new(), survivors: Vec::new(), equivalent: Vec::new() };
         for mutation in tried {
             match results.of(&mutation.id).map(|outcome| &outcome.verdict) {
-                // Whatever is said of it: something tells it from the engine as it is.
-                Some(Verdict::Caught(by)) => {
+                // A caught mutant is not equivalent, whatever the file says.
+                Some(TrialResult::Caught(by)) => {
                     let who = by.split([':', ',']).next().unwrap_or_default();
                     *table.caught.entry(who.to_owned()).or_default() += 1;
                 }
@@ -48,7 +49,7 @@ impl<'a> Table<'a> {
         self.caught.values().sum()
     }
 
-    /// Percent caught of those that are not equivalent.
+    /// Returns the percentage caught of those that are not equivalent.
     pub fn score(&self) -> f64 {
         let all = self.caught() + self.survivors.len();
         if all == 0 { 0.0 } else { 100.0 * self.caught() as f64 / all as f64 }

@@ -1,47 +1,47 @@
-//! One mutant on trial: the engine's tests, then the crash explorer, then, where that is wanted, the tests of the kit, each only where the one before
+//! The trial of a mutant: the engine's tests, then the crash explorer, then, on request, the tests of the kit, each only if the one before
 //! noticed nothing.
 
-use super::Wanted;
+use super::Arguments;
 use super::mutation::Mutation;
-use super::results::{Outcome, Verdict};
-use crate::scratch::{Ended, Scratch, text};
+use super::results::{Outcome, TrialResult};
+use crate::scratch::{CommandEnd, Scratch, text};
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-/// The engine's tests, without those in documentation.
+/// The arguments for the engine's tests, without those in documentation.
 const ENGINE: [&str; 5] = ["test", "--package=onefold-engine", "--lib", "--tests", "--locked"];
 const KIT: [&str; 5] = ["test", "--package=onefold-sim", "--lib", "--tests", "--locked"];
 
-/// The least time after which tests are taken to hang, and how many times their usual time that is at least.
+/// The shortest time after which tests count as hanging, and the smallest multiple of their usual time.
 const LIMIT_LEAST: Duration = Duration::from_secs(60);
 const LIMIT_TIMES: u32 = 5;
 
-/// How long an exploration may go on after its time.
+/// The time by which an exploration may exceed its duration.
 const LATE: Duration = Duration::from_secs(90);
 
-/// A worker's copy of the tree, and how long tests take there.
-pub struct Bench {
+/// A worker's copy of the tree, and the time that tests take there.
+pub struct TrialCopy {
     scratch: Scratch,
     minutes: f64,
     engine_limit: Duration,
-    /// None: the kit's tests are left out.
+    /// The limit for the kit's tests; none if they are left out.
     kit_limit: Option<Duration>,
 }
 
-impl Bench {
-    /// Makes the copy, builds it, and sees that the unchanged tree passes.
+impl TrialCopy {
+    /// Makes the copy, builds it, and checks that the unchanged tree passes.
     ///
     /// # Errors
-    /// When it does not, since nothing would be proved then.
-    pub fn new(under: &Path, wanted: &Wanted, explores: bool) -> io::Result<Self> {
+    /// Fails if it does not, since nothing would be proved then.
+    pub fn new(under: &Path, arguments: &Arguments, explores: bool) -> io::Result<Self> {
         let scratch = Scratch::new(under)?;
-        scratch.fresh()?;
-        let mut bench = Self { scratch, minutes: wanted.minutes, engine_limit: Duration::MAX, kit_limit: None };
+        scratch.refresh()?;
+        let mut bench = Self { scratch, minutes: arguments.minutes, engine_limit: Duration::MAX, kit_limit: None };
         bench.engine_limit = bench.limit(&ENGINE)?;
-        if wanted.kit {
+        if arguments.kit {
             bench.kit_limit = Some(bench.limit(&KIT)?);
         }
         let built = bench.scratch.build()?;
@@ -49,7 +49,7 @@ impl Bench {
             return Err(io::Error::other(format!("the unchanged tree does not build:\n{}", text(&built.stderr))));
         }
         if explores {
-            if let Some(found) = bench.explored("any", wanted.minutes)? {
+            if let Some(found) = bench.explored("any", arguments.minutes)? {
                 return Err(io::Error::other(format!(
                     "the explorer finds a fault in the unchanged tree, so no mutant proves anything: {found}"
                 )));
@@ -69,10 +69,10 @@ impl Bench {
         Ok(LIMIT_LEAST.max(began.elapsed() * LIMIT_TIMES))
     }
 
-    /// Tries a mutant; the copy is as it was afterwards.
+    /// Tries a mutant, and restores the copy.
     ///
     /// # Errors
-    /// When something cannot be run.
+    /// Fails if something cannot be run.
     pub fn try_mutation(&self, mutation: &Mutation) -> io::Result<Outcome> {
         let began = Instant::now();
         let changed = self.scratch.copy.join(&mutation.change.file);
@@ -83,83 +83,86 @@ impl Bench {
         Ok(Outcome { verdict: verdict?, took: began.elapsed() })
     }
 
-    fn verdict(&self, mutation: &Mutation) -> io::Result<Verdict> {
+    fn verdict(&self, mutation: &Mutation) -> io::Result<TrialResult> {
         if !self.is_built(&ENGINE)? {
-            return Ok(Verdict::Unbuildable);
+            return Ok(TrialResult::Unbuildable);
         }
         if let Some(found) = self.tested(&ENGINE, self.engine_limit)? {
-            return Ok(Verdict::Caught(format!("engine: {found}")));
+            return Ok(TrialResult::Caught(format!("engine: {found}")));
         }
-        // Builds of tests hold what those of a release do not, and the reverse holds too.
+        // Test builds contain code that release builds do not, and the reverse.
         if !has_compiled(&self.scratch.build()?)? {
-            return Ok(Verdict::Unbuildable);
+            return Ok(TrialResult::Unbuildable);
         }
         let modes = modes(&mutation.change.file);
         for mode in modes {
             if let Some(found) = self.explored(mode, self.minutes / modes.len() as f64)? {
-                return Ok(Verdict::Caught(format!("explorer, {mode}: {found}")));
+                return Ok(TrialResult::Caught(format!("explorer, {mode}: {found}")));
             }
         }
         if let Some(limit) = self.kit_limit {
             if self.is_built(&KIT)? {
                 if let Some(found) = self.tested(&KIT, limit)? {
-                    return Ok(Verdict::Caught(format!("kit: {found}")));
+                    return Ok(TrialResult::Caught(format!("kit: {found}")));
                 }
             }
         }
-        Ok(Verdict::Survived)
+        Ok(TrialResult::Survived)
     }
 
     fn is_built(&self, tests: &[&str]) -> io::Result<bool> {
         has_compiled(&self.scratch.cargo(tests.iter().copied().chain(["--no-run", "--quiet"]))?)
     }
 
-    /// The test that failed, if one did.
+    /// Returns the test that failed, if one did.
     fn tested(&self, tests: &[&str], limit: Duration) -> io::Result<Option<String>> {
         let mut command = self.scratch.limited(limit, Path::new("cargo"), tests);
-        // Failures need not be small here, nor be kept for the next mutant.
+        // Failures need not be shrunk here, nor be kept for the next mutant.
         command.envs([("PROPTEST_MAX_SHRINK_ITERS", "0"), ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true"), ("RUST_BACKTRACE", "0")]);
-        Ok(match Ended::of(command.output()?) {
-            Ended::TooLong => Some(format!("a test goes on for more than {} s", limit.as_secs())),
-            Ended::With(output) if output.status.success() => None,
-            Ended::With(output) => {
-                let said = text(&output.stdout);
-                let failed = said.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+        Ok(match CommandEnd::of(command.output()?) {
+            CommandEnd::TooLong => Some(format!("a test goes on for more than {} s", limit.as_secs())),
+            CommandEnd::With(output) if output.status.success() => None,
+            CommandEnd::With(output) => {
+                let stderr = text(&output.stdout);
+                let failed = stderr.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
                 Some(failed.map_or_else(|| "a test ends its process".to_owned(), |name| format!("test {name}")))
             }
         })
     }
 
-    /// What the explorer found, if it did.
+    /// Returns the violation that the explorer found, if it found one.
     fn explored(&self, mode: &str, minutes: f64) -> io::Result<Option<String>> {
         let limit = Duration::from_secs_f64(minutes * 60.0) + LATE;
         let words = ["crash", "--commit-mode", mode, "--minutes", &minutes.to_string(), "--threads", "1", "--lines", "0"];
-        Ok(match Ended::of(self.scratch.limited(limit, &self.scratch.explorer(), &words).output()?) {
-            Ended::TooLong => Some(format!("a life goes on for more than {} s", LATE.as_secs())),
-            Ended::With(output) if output.status.success() => None,
-            Ended::With(output) => {
-                let said = text(&output.stdout);
-                let violation = said.lines().find_map(|line| Some(line.split_once("VIOLATION")?.1.chars().take(160).collect::<String>()));
+        Ok(match CommandEnd::of(self.scratch.limited(limit, &self.scratch.explorer(), &words).output()?) {
+            CommandEnd::TooLong => Some(format!("a life goes on for more than {} s", LATE.as_secs())),
+            CommandEnd::With(output) if output.status.success() => None,
+            CommandEnd::With(output) => {
+                let stderr = text(&output.stdout);
+                let violation = stderr.lines().find_map(|line| Some(line.split_once("VIOLATION")?.1.chars().take(160).collect::<String>()));
                 Some(violation.unwrap_or_else(|| format!("it ended with {}", output.status)))
             }
         })
     }
 }
 
-/// Whether the compiler took the sources.
+/// Returns whether the compiler accepted the sources.
 ///
 /// # Errors
-/// When it was not the sources that it failed at.
+/// Fails if the compiler failed for a reason other than the sources.
 fn has_compiled(output: &Output) -> io::Result<bool> {
-    let said = text(&output.stderr);
-    let is_refused = said.contains("error: could not compile") && !said.contains("No space left on device") && !said.contains("signal: ");
+    let stderr = text(&output.stderr);
+    let is_refused =
+        stderr.contains("error: could not compile") && !stderr.contains("No space left on device") && !stderr.contains("signal: ");
     match output.status.success() {
-        false if !is_refused => Err(io::Error::other(format!("cargo ended with {}, not for the sources' sake:\n{said}", output.status))),
+        false if !is_refused => {
+            Err(io::Error::other(format!("cargo ended with {}, for a reason other than the sources:\n{stderr}", output.status)))
+        }
         success => Ok(success),
     }
 }
 
-/// The modes in which a file's code runs.
+/// Returns the modes in which a file's code runs.
 fn modes(file: &str) -> &'static [&'static str] {
     if file.contains("/log/") {
         &["log"]
@@ -178,8 +181,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_makes_no_mutant_unbuildable() {
-        let compiled = |code: i32, said: &str| {
-            let output = Output { status: ExitStatus::from_raw(code << 8), stdout: Vec::new(), stderr: said.as_bytes().to_vec() };
+        let compiled = |code: i32, stderr: &str| {
+            let output = Output { status: ExitStatus::from_raw(code << 8), stdout: Vec::new(), stderr: stderr.as_bytes().to_vec() };
             has_compiled(&output).ok()
         };
         assert_eq!(compiled(0, "warning: never read"), Some(true));

@@ -1,24 +1,24 @@
-//! Which states a power cut leaves: all of them while they are few, else the adversarial ones and a seeded sample.
+//! The states that a power loss can leave: all of them if they are few, otherwise the adversarial ones and a seeded sample.
 
 use crate::content::SECTORS;
 use crate::disk::{Cell, Choice, SimDisk};
-use crate::volume::{Place, Volume};
+use crate::volume::{BlockUse, Volume};
 use fastrand::Rng;
 use onefold_engine::format::unit::MAGIC;
 
-/// Metadata states are enumerated up to this many.
+/// The largest number of metadata states that are enumerated.
 pub const ENUMERATED_MAX: u64 = 1 << 16;
 
-/// One sector, or one block of data as a whole, that a cut decides.
+/// One sector, or one block of data as a whole, whose state after a power loss is undecided.
 struct Undecided {
     block: u64,
-    /// None: all sectors of the block together.
+    /// The sector; none if all sectors of the block are decided together.
     sector: Option<usize>,
     /// The sources that differ.
     sources: Vec<u8>,
 }
 
-/// Sources of one sector, those with equal bytes counted once.
+/// Lists the sources of one sector, counting those with equal bytes once.
 fn differing(cell: &Cell, sector: usize) -> Vec<u8> {
     let mut seen = Vec::new();
     let mut sources = Vec::new();
@@ -31,21 +31,21 @@ fn differing(cell: &Cell, sector: usize) -> Vec<u8> {
     sources
 }
 
-/// Whether a unit of the log was written there of late.
+/// Returns whether a unit of the log was written there since the last durable version.
 fn is_unit(cell: &Cell) -> bool {
     cell.since().iter().any(|version| version.content.bytes().starts_with(&MAGIC))
 }
 
-/// The states that a cut could leave, `most` of them at most where they are too many to enumerate.
-pub struct Cuts {
+/// The states that a power loss could leave; a sample of them if they are too many to enumerate.
+pub struct PowerLossStates {
     metadata: Vec<Undecided>,
     data: Vec<(u64, u8)>,
-    /// Metadata states in all; saturating.
+    /// The number of metadata states; saturating.
     pub states: u64,
 }
 
-impl Cuts {
-    /// Looks at what is undecided.
+impl PowerLossStates {
+    /// Collects what is undecided.
     #[must_use]
     pub fn of(disk: &SimDisk, volume: &Volume) -> Self {
         let mut metadata = Vec::new();
@@ -54,12 +54,12 @@ impl Cuts {
             let cell = disk.cell(block);
             let all = u8::try_from(cell.sources()).expect("few versions");
             match volume.place(block) {
-                // Of an epoch's units each is there or not, whatever becomes of its content.
-                Place::Data(_) if is_unit(cell) => metadata.push(Undecided { block, sector: None, sources: (0..=all).collect() }),
-                Place::Data(_) | Place::Unused => data.push((block, all)),
-                // A superblock is one structure: torn or whole is what matters.
-                Place::Superblock => metadata.push(Undecided { block, sector: None, sources: (0..=all).collect() }),
-                Place::Page(_) => {
+                // Each unit of an epoch is there or not, independently of its content.
+                BlockUse::Data(_) if is_unit(cell) => metadata.push(Undecided { block, sector: None, sources: (0..=all).collect() }),
+                BlockUse::Data(_) | BlockUse::Unused => data.push((block, all)),
+                // A superblock is one structure: only torn or whole matters.
+                BlockUse::Superblock => metadata.push(Undecided { block, sector: None, sources: (0..=all).collect() }),
+                BlockUse::Page(_) => {
                     for sector in 0..SECTORS {
                         let sources = differing(cell, sector);
                         if sources.len() > 1 {
@@ -89,7 +89,7 @@ impl Cuts {
             let sources = &mut choice.last_mut().expect("it was pushed").1;
             match undecided.sector {
                 Some(sector) => sources[sector] = source,
-                // One beyond the sources stands for torn.
+                // A number beyond the sources stands for a torn block.
                 None if usize::from(source) == disk.cell(undecided.block).sources() => *sources = torn(source, rng),
                 None => *sources = [source; SECTORS],
             }
@@ -105,7 +105,7 @@ impl Cuts {
         self.build(disk, rng, |_, u| u.sources[other.usize(0..u.sources.len())], any_data)
     }
 
-    /// The states to try: every one of the metadata while there are at most `limit`, else about `limit`.
+    /// Returns the states to try: every metadata state if there are at most `limit`, otherwise about `limit` of them.
     pub fn choices(&self, disk: &SimDisk, limit: u64, rng: &mut Rng) -> Vec<Choice> {
         if self.states <= limit.min(ENUMERATED_MAX) {
             return (0..self.states)
@@ -135,7 +135,7 @@ impl Cuts {
             self.build(disk, rng, |_, _| 0, new),
             self.build(disk, rng, |_, u| newest(u), new),
         ];
-        // Newest first: only what was issued from some operation on survives.
+        // Try the newest first: only what was issued from some operation on survives.
         let mut ios: Vec<u64> = disk.undecided().iter().flat_map(|&b| disk.cell(b).since().iter().map(|v| v.io().0)).collect();
         ios.sort_unstable();
         for _ in 0..2 {
@@ -153,7 +153,7 @@ impl Cuts {
                 |block, all, _| if newer(block, all - 1) { [all - 1; SECTORS] } else { [0; SECTORS] },
             ));
         }
-        // One page torn, the others whole.
+        // One page is torn, the others are whole.
         for _ in 0..2 {
             let torn = self.metadata[rng.usize(0..self.metadata.len())].block;
             let mut other = rng.fork();
@@ -171,7 +171,7 @@ fn torn(all: u8, rng: &mut Rng) -> [u8; SECTORS] {
     std::array::from_fn(|_| rng.u8(0..all))
 }
 
-/// A block of data: old, new, or torn.
+/// Draws the state of a block of data: old, new, or torn.
 fn any_data(_: u64, all: u8, rng: &mut Rng) -> [u8; SECTORS] {
     match rng.u8(0..4) {
         0 => torn(all, rng),
@@ -180,13 +180,13 @@ fn any_data(_: u64, all: u8, rng: &mut Rng) -> [u8; SECTORS] {
     }
 }
 
-/// A name for the state after a cut: the metadata's bytes, and for content that was undecided whether it is old, new or torn.
+/// Returns a name for the state after a power loss: the metadata's bytes and, for undecided content, whether it is old, new or torn.
 #[must_use]
 pub fn state_name(disk: &SimDisk, choice: &Choice, after: &SimDisk, volume: &Volume) -> u64 {
     let mut name = after.media();
     for (block, sources) in choice {
         let class = match volume.place(*block) {
-            Place::Page(_) => continue,
+            BlockUse::Page(_) => continue,
             _ if sources.iter().all(|s| *s == sources[0]) => u64::from(sources[0] > 0),
             _ => 2,
         };

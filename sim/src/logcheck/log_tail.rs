@@ -1,8 +1,8 @@
-//! What the superblocks say, and may say (L3, L8).
+//! The contents of superblocks, and the rules for them (L3, L8).
 
-use super::records::Sum;
-use super::seed::{condensed_changes, each};
-use super::{LogChecker, Place, View};
+use super::records::TotalEffect;
+use super::seed::{compacted_changes, each};
+use super::{BlockUse, LogChecker, View};
 use crate::content::{Content, Shared};
 use crate::disk::{SimDisk, to_index};
 use crate::violation::{Violation, violation};
@@ -13,12 +13,12 @@ use rustc_hash::FxHashSet;
 use std::rc::Rc;
 
 impl LogChecker {
-    /// A copy of the superblock is about to be written: what it leads to is durable.
+    /// Checks a copy of the superblock that is about to be written: what it refers to has to be durable.
     pub(super) fn superblock_written(&self, block: u64, content: &Shared, view: View) -> Result<(), Violation> {
         let places = copies(self.volume.geometry.device_bytes).map(|at| at.get() / BLOCK_BYTES);
         let copy = places.iter().position(|&at| at == block).expect("a copy's place");
         let Some(superblock) = self.volume.superblock(copy, content) else {
-            return Err(violation!("L8: what is written as copy {copy} of the superblock is none"));
+            return Err(violation!("L8: what is written as copy {copy} of the superblock is not a superblock"));
         };
         let pair = pair_of(superblock.generation);
         for (other, &at) in places.iter().enumerate().filter(|(other, _)| !pair.contains(other)) {
@@ -32,66 +32,68 @@ impl LogChecker {
             return Err(violation!("L8: generation {} is written to copy {copy}", superblock.generation));
         }
         let (epoch, sequence) = self.durable;
-        // What lies before the anchor is on pages, or in what was condensed: up to which epoch fingerprints are, and map and refs.
+        // What precedes the log tail is on pages or in compacted units: fingerprints up to one epoch, map and refs up to another.
         let (mut names, mut links) = (epoch, epoch);
         if let Some(anchor) = superblock.anchor.as_ref().filter(|_| superblock.is_log_live()) {
-            self.check_anchor(anchor, &superblock, sequence)?;
-            self.check_condensed(anchor, view.disk)?;
+            self.check_log_tail(anchor, &superblock, sequence)?;
+            self.check_compacted(anchor, view.disk)?;
             (names, links) = (anchor.epoch.get(), anchor.epoch.get());
             if !anchor.condensed.places.is_empty() {
                 let since = anchor.condensed.since;
                 links = *self
                     .ends
                     .get(&since)
-                    .ok_or_else(|| violation!("L8: what was condensed begins behind unit {since}, no epoch's end"))?;
+                    .ok_or_else(|| violation!("L8: the compacted units begin after unit {since}, which ends no epoch"))?;
             }
         } else if self.pending.is_some() {
-            return Err(violation!("L8: the superblock says that the log is empty while an epoch is on its way"));
+            return Err(violation!("L8: the superblock says that the log is empty while an epoch is under way"));
         }
         if let Some(((region, sector), missing)) = self.model.lacking(names, links) {
-            return Err(violation!("L8: the anchor moves behind epoch {names}, and sector {sector} of {} lacks {missing}", region.name()));
+            return Err(violation!("L8: the log tail moves past epoch {names}, but sector {sector} of {} lacks {missing}", region.name()));
         }
         self.check_bits(&superblock, names, links, view.disk)?;
-        let page = |block: &&u64| matches!(self.volume.place(**block), Place::Page(_));
+        let page = |block: &&u64| matches!(self.volume.place(**block), BlockUse::Page(_));
         match view.disk.undecided().iter().find(page) {
-            Some(block) if superblock.clean => Err(violation!("P1: clean is said while {:?} is undecided", self.volume.place(*block))),
+            Some(block) if superblock.clean => {
+                Err(violation!("P1: the superblock says clean while {:?} is undecided", self.volume.place(*block)))
+            }
             _ => Ok(()),
         }
     }
 
-    fn check_anchor(&self, anchor: &Anchor, superblock: &Superblock, flushed: u64) -> Result<(), Violation> {
+    fn check_log_tail(&self, anchor: &Anchor, superblock: &Superblock, flushed: u64) -> Result<(), Violation> {
         let before = anchor.sequence - 1;
         if before > flushed || anchor.flushed_upto > flushed {
             return Err(violation!(
-                "L8: the anchor lies behind unit {before}, says that {} is flushed, and {flushed} is",
+                "L8: the log tail lies after unit {before} and says that {} is flushed, but {flushed} is",
                 anchor.flushed_upto
             ));
         }
         if self.ends.get(&before) != Some(&anchor.epoch.get()) {
-            return Err(violation!("L8: the anchor lies behind unit {before} and epoch {}; ends are {:?}", anchor.epoch.get(), self.ends));
+            return Err(violation!("L8: the log tail lies after unit {before} and epoch {}; ends are {:?}", anchor.epoch.get(), self.ends));
         }
-        let back = self.said.iter().filter_map(|s| s.anchor.as_ref()).find(|said| said.sequence > anchor.sequence);
-        if let Some(said) = back {
-            return Err(violation!("L8: the anchor goes back from unit {} to {}", said.sequence, anchor.sequence));
+        let back = self.superblocks.iter().filter_map(|s| s.anchor.as_ref()).find(|tail| tail.sequence > anchor.sequence);
+        if let Some(tail) = back {
+            return Err(violation!("L8: the log tail moves back from unit {} to {}", tail.sequence, anchor.sequence));
         }
         let behind: Vec<_> = self.units.iter().filter(|unit| unit.sequence >= anchor.sequence).collect();
         let least = behind.first().map_or(superblock.incarnation, |unit| unit.incarnation);
         if anchor.incarnation > least {
-            return Err(violation!("L3: the anchor has incarnation {}, what lies behind it {least}", anchor.incarnation));
+            return Err(violation!("L3: the log tail has incarnation {}, what follows it {least}", anchor.incarnation));
         }
         let known = behind.iter().map(|unit| unit.pbn).chain(self.places.iter().copied());
         if let Some((named, known)) = each(&anchor.places).zip(known).find(|(named, known)| named != known) {
-            return Err(violation!("L8: the anchor names PBN {named} where PBN {known} is a unit or a place"));
+            return Err(violation!("L8: the log tail names PBN {named} where PBN {known} is a unit or a place"));
         }
         if anchor.places.is_empty() {
-            return Err(violation!("L9: the anchor names no place"));
+            return Err(violation!("L9: the log tail names no place"));
         }
-        if anchor.flushed_upto.max(self.told_by_units) < self.told {
+        if anchor.flushed_upto.max(self.told_by_units) < self.reported {
             return Err(violation!(
-                "L7: the anchor says that {} is flushed, units that {} is, and pages rely on it that {} was said to be",
+                "L7: the log tail says that {} is flushed, units that {} is, and pages rely on {}",
                 anchor.flushed_upto,
                 self.told_by_units,
-                self.told
+                self.reported
             ));
         }
         let (behind, named) = (behind.len(), each(&anchor.places).collect::<Vec<_>>());
@@ -99,23 +101,23 @@ impl LogChecker {
         unknown.copied().try_for_each(|pbn| self.must_be_free(pbn, "a place"))
     }
 
-    /// What is condensed is durable, and says what the units did that it stands for.
-    fn check_condensed(&self, anchor: &Anchor, disk: &SimDisk) -> Result<(), Violation> {
+    /// Checks that the compacted units are durable, and have the same effects as the units that they stand for.
+    fn check_compacted(&self, anchor: &Anchor, disk: &SimDisk) -> Result<(), Violation> {
         let mut segment: Vec<Rc<Unit>> = Vec::new();
         for pbn in each(&anchor.condensed.places) {
             let cell = disk.cell(self.volume.block_of(pbn));
             let Some(content) = cell.settled() else {
-                return Err(violation!("L8: the anchor names a condensed unit at PBN {pbn}, which is not durable"));
+                return Err(violation!("L8: the log tail names a compacted unit at PBN {pbn}, which is not durable"));
             };
             if self.copies_known.get(&pbn) == Some(&content.id()) {
                 continue;
             }
             let unit = self.volume.unit(pbn, content).filter(|unit| unit.header.kind == UnitKind::Condensed);
             let Some(unit) = unit else {
-                return Err(violation!("L8: the anchor names a condensed unit at PBN {pbn}, where there is none"));
+                return Err(violation!("L8: the log tail names a compacted unit at PBN {pbn}, where there is none"));
             };
             if unit.header.unit as usize != segment.len() {
-                return Err(violation!("L8: condensed unit {} stands at number {} of its segment", unit.header.unit, segment.len()));
+                return Err(violation!("L8: compacted unit {} is number {} of its segment", unit.header.unit, segment.len()));
             }
             let is_last = unit.header.unit + 1 == unit.header.units;
             segment.push(unit);
@@ -123,46 +125,46 @@ impl LogChecker {
                 self.check_segment(&std::mem::take(&mut segment))?;
             }
         }
-        if segment.is_empty() { Ok(()) } else { Err(violation!("L8: the last segment of what is condensed lacks units")) }
+        if segment.is_empty() { Ok(()) } else { Err(violation!("L8: the last segment of the compacted units lacks units")) }
     }
 
     fn check_segment(&self, segment: &[Rc<Unit>]) -> Result<(), Violation> {
         let header = segment[0].header;
-        let copied: Vec<_> = segment.iter().flat_map(|unit| condensed_changes(unit)).collect();
+        let copied: Vec<_> = segment.iter().flat_map(|unit| compacted_changes(unit)).collect();
         let mut rest = &copied[..];
         for (epoch, changes) in self.history.range(header.flushed_upto + 1..=header.sequence).map(|(_, epoch)| epoch) {
             let (these, others) = rest.split_at(rest.iter().take_while(|(of, _)| of == epoch).count());
-            let (said, did) = (Sum::of(these.iter().map(|(_, change)| change)), Sum::of(changes));
-            if said != did {
-                return Err(violation!("L8: what was condensed of epoch {epoch} says {said:?}, and its units {did:?}"));
+            let (summed, did) = (TotalEffect::of(these.iter().map(|(_, change)| change)), TotalEffect::of(changes));
+            if summed != did {
+                return Err(violation!("L8: the compacted units say of epoch {epoch} {summed:?}, but its units {did:?}"));
             }
             rest = others;
         }
         match rest.first() {
-            Some((epoch, _)) => Err(violation!("L8: what was condensed says something of epoch {epoch}, out of its order")),
+            Some((epoch, _)) => Err(violation!("L8: the compacted units mention epoch {epoch} out of order")),
             None => Ok(()),
         }
     }
 
-    /// Pages that were written have their bit, or live records that touch them.
+    /// Checks that pages that were written have their bit, or live records that change them.
     fn check_bits(&self, superblock: &Superblock, names: u64, links: u64, disk: &SimDisk) -> Result<(), Violation> {
         if superblock.garbage_possible {
             return Ok(());
         }
         let bare = self.without_bit.iter().find(|id| !self.has_bit(**id, disk) && !self.model.is_live(**id, names, links));
         match bare {
-            Some(id) => Err(violation!("L8: the anchor moves behind epoch {names}, and {} page {} has no bit", id.region.name(), id.index)),
+            Some(id) => Err(violation!("L8: the log tail moves past epoch {names}, but {} page {} has no bit", id.region.name(), id.index)),
             None => Ok(()),
         }
     }
 
-    /// Whether the *written* bit of a page is set, whatever happens.
+    /// Returns whether the *written* bit of a page is set in every possible state.
     fn has_bit(&self, id: PageId, disk: &SimDisk) -> bool {
         let (page, bit) = self.volume.geometry.written_of(id);
         disk.cell(self.volume.block_of_page(page)).possible().all(|content| bit_of(content, bit))
     }
 
-    /// A page was written, or found written.
+    /// Notes that a page was written, or was found written.
     pub(super) fn note_bit(&mut self, id: PageId, disk: &SimDisk) {
         let is_written = id.region != Region::Written && disk.cell(self.volume.block_of_page(id)).newest().id() != Content::zero().id();
         if is_written && !self.has_bit(id, disk) {
@@ -170,7 +172,8 @@ impl LogChecker {
         }
     }
 
-    /// A page of *written* bits is about to be written: a bit is new only where no sector of its page can be zero, and none goes (P6).
+    /// Checks a page of *written* bits that is about to be written: a bit is new only if no sector of its page can be zero, and no bit is
+    /// cleared (P6).
     pub(super) fn bits_written(&self, id: PageId, content: &Shared, disk: &SimDisk) -> Result<(), Violation> {
         let before = disk.cell(self.volume.block_of_page(id)).newest();
         for bit in 0..to_index(Region::Written.entries_per_page()) {
@@ -180,7 +183,7 @@ impl LogChecker {
             }
             let page = self.volume.geometry.page_of_written(id, bit);
             let Some(page) = page.filter(|_| now) else {
-                return Err(violation!("P6: written bit {bit} of page {} becomes {now}, which stands for {page:?}", id.index));
+                return Err(violation!("P6: written bit {bit} of page {} becomes {now}; it stands for {page:?}", id.index));
             };
             let may_be_zero = |content: &Shared| (0..8).any(|i| content.sector_id(i) == Content::zero().sector_id(i));
             if disk.cell(self.volume.block_of_page(page)).possible().any(may_be_zero) {
@@ -194,9 +197,9 @@ impl LogChecker {
         Ok(())
     }
 
-    /// What the superblocks on the device may say has changed.
+    /// Reads the superblocks that may be on the device again.
     pub(super) fn read_superblocks(&mut self, disk: &SimDisk) -> Result<(), Violation> {
-        self.said.clear();
+        self.superblocks.clear();
         let mut newest: Option<Rc<Superblock>> = None;
         for (copy, at) in copies(self.volume.geometry.device_bytes).into_iter().enumerate() {
             let cell = disk.cell(at.get() / BLOCK_BYTES);
@@ -205,29 +208,29 @@ impl LogChecker {
                 let older = |s: &&Rc<Superblock>| newest.as_ref().is_none_or(|newest| newest.generation < s.generation);
                 newest = decoded.first().filter(older).cloned().or(newest);
             }
-            self.said.extend(decoded);
+            self.superblocks.extend(decoded);
         }
-        self.said.sort_unstable_by_key(|s| s.generation);
-        self.said.dedup_by_key(|s| s.generation);
+        self.superblocks.sort_unstable_by_key(|s| s.generation);
+        self.superblocks.dedup_by_key(|s| s.generation);
         let Some(newest) = newest else { return Err(violation!("L8: no copy of the superblock is durable")) };
         self.incarnation = newest.incarnation;
-        self.condensed =
-            self.said.iter().filter_map(|s| s.anchor.as_ref()).flat_map(|a| each(&a.condensed.places)).collect::<FxHashSet<_>>();
+        self.compacted =
+            self.superblocks.iter().filter_map(|s| s.anchor.as_ref()).flat_map(|a| each(&a.condensed.places)).collect::<FxHashSet<_>>();
         if let Some(anchor) = &newest.anchor {
             for (sequence, pbn) in (anchor.sequence..).zip(each(&anchor.places)) {
                 if newest.generation > self.generation && sequence == self.next + self.places.len() as u64 {
                     self.add_place(pbn);
                 }
             }
-            self.let_go(anchor.flushed_upto);
+            self.free_held(anchor.flushed_upto);
         }
         self.forget_passed(disk);
         Ok(())
     }
 
-    /// Units before every anchor are nobody's.
+    /// Forgets units that precede every log tail.
     fn forget_passed(&mut self, disk: &SimDisk) {
-        let anchors = self.said.iter().filter_map(|s| s.anchor.as_ref());
+        let anchors = self.superblocks.iter().filter_map(|s| s.anchor.as_ref());
         let first = anchors.clone().map(|anchor| anchor.sequence).min().unwrap_or(self.next);
         while self.units.front().is_some_and(|unit| unit.sequence < first) {
             let unit = self.units.pop_front().expect("it was seen");
@@ -237,13 +240,13 @@ impl LogChecker {
         let oldest = since.unwrap_or(first).min(first - 1);
         self.history = self.history.split_off(&first);
         self.ends = self.ends.split_off(&oldest);
-        let (volume, condensed) = (&self.volume, &self.condensed);
-        for &pbn in condensed {
+        let (volume, compacted) = (&self.volume, &self.compacted);
+        for &pbn in compacted {
             if let Some(content) = disk.cell(volume.block_of(pbn)).settled() {
                 self.copies_known.insert(pbn, content.id());
             }
         }
-        self.copies_known.retain(|pbn, _| condensed.contains(pbn));
+        self.copies_known.retain(|pbn, _| compacted.contains(pbn));
     }
 }
 

@@ -1,15 +1,17 @@
-//! The set checker of the acknowledgement ring: whenever the server is killed, its device holds what standing promises name.
+//! The set checker of the acknowledgement journal: whenever the server is killed, its device holds what the promises in force name.
 //!
-//! 1. When a promise of a block is remembered, that block, or the slot of it, holds the promised content in every state that a kill could leave: what
-//!    was completed last, and all that is under way.
-//! 2. While the promise stands, nothing else is written there, and the block is not discarded; not by the server that recalls it either.
+//! 1. When a promise about a block is remembered, that block, or its slot, holds the promised content in every state that a kill could
+//!    leave: the last completed content, and all that is under way.
+//! 2. While the promise is in force, nothing else is written there, and the block is not discarded; not by the server that replays it
+//!    either.
 //!
-//! It does not look at lives whose device fails or is spoilt, since anything may be missing there (A5); nor at promises that carry their content.
+//! It does not check lives whose device fails or is damaged, since anything may be missing there (A5), or promises that contain their
+//! content.
 
 use crate::content::Shared;
 use crate::disk::{Cell, SimDisk};
 use crate::violation::{Violation, violation};
-use crate::volume::{Place, Volume};
+use crate::volume::{BlockUse, Volume};
 use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::format::unit;
 use onefold_engine::interface::{Promise, Promised};
@@ -17,18 +19,18 @@ use onefold_engine::units::{Epoch, Lbn};
 use rustc_hash::FxHashMap;
 use std::fmt;
 
-/// What a promise names of a block.
+/// The part of a promise that is about a block.
 #[derive(Clone, Copy)]
-struct Named {
-    /// None: the last server's.
+struct NamedBlock {
+    /// The epoch; none for a promise of the last server.
     epoch: Option<Epoch>,
     lbn: Lbn,
     slot: u8,
     proof: Fingerprint,
 }
 
-impl Named {
-    /// Whether a block with this content holds what is promised.
+impl NamedBlock {
+    /// Returns whether a block with this content holds what is promised.
     fn is_in(&self, content: &Shared, volume: &Volume) -> bool {
         match self.slot {
             0 => volume.digest(content) == Digest::Of(self.proof),
@@ -40,20 +42,20 @@ impl Named {
     }
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for NamedBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LBN {} (slot {} with {:?}, epoch {:?})", self.lbn.0, self.slot, self.proof, self.epoch)
     }
 }
 
-/// By block: what standing promises name of it.
+/// The promises in force, by block.
 #[derive(Clone, Default)]
-pub struct RingChecker {
-    named: FxHashMap<u64, Vec<Named>>,
+pub struct AckJournalChecker {
+    named: FxHashMap<u64, Vec<NamedBlock>>,
 }
 
-impl RingChecker {
-    /// What a server has left that was killed: its promises stand until they are durable.
+impl AckJournalChecker {
+    /// Begins with the promises of a server that was killed: they are in force until they are durable.
     #[must_use]
     pub fn taking_over(promises: &[Promised]) -> Self {
         let mut checker = Self::default();
@@ -63,17 +65,17 @@ impl RingChecker {
         checker
     }
 
-    fn note(&mut self, epoch: Option<Epoch>, what: &Promised) -> Option<(u64, Named)> {
+    fn note(&mut self, epoch: Option<Epoch>, what: &Promised) -> Option<(u64, NamedBlock)> {
         let Promised::Link { lbn, pbn, slot, proof } = *what else { return None };
-        let named = Named { epoch, lbn, slot, proof };
+        let named = NamedBlock { epoch, lbn, slot, proof };
         self.named.entry(pbn.0).or_default().push(named);
         Some((pbn.0, named))
     }
 
-    /// Promises are remembered, which nobody has heard of yet.
+    /// Checks promises that are remembered before they are acknowledged.
     ///
     /// # Errors
-    /// When a kill could leave something else where they lead (1).
+    /// Fails if a kill could leave something else in their places (1).
     pub fn remember(&mut self, promises: &[Promise], disk: &SimDisk, volume: &Volume) -> Result<(), Violation> {
         for promise in promises {
             let Some((pbn, named)) = self.note(Some(promise.epoch), &promise.what) else { continue };
@@ -85,13 +87,13 @@ impl RingChecker {
         Ok(())
     }
 
-    /// Epochs up to this one are durable: their promises are gone.
+    /// Forgets the promises of epochs up to this one, which are durable.
     pub fn forget(&mut self, epoch: Epoch) {
         self.retain(|of| of.is_none_or(|of| of > epoch));
     }
 
-    /// What the last server had promised is durable.
-    pub fn recalled(&mut self) {
+    /// Notes that the last server's promises are durable.
+    pub fn replayed(&mut self) {
         self.retain(|of| of.is_some());
     }
 
@@ -102,12 +104,12 @@ impl RingChecker {
         });
     }
 
-    /// A write (or, without content, a discard) of a block is about to be issued.
+    /// Checks a write (or, without content, a discard) of a block that is about to be issued.
     ///
     /// # Errors
-    /// When a standing promise names something else there (2).
+    /// Fails if a promise in force names something else there (2).
     pub fn about_to_change(&self, block: u64, content: Option<&Shared>, volume: &Volume) -> Result<(), Violation> {
-        let Place::Data(pbn) = volume.place(block) else { return Ok(()) };
+        let BlockUse::Data(pbn) = volume.place(block) else { return Ok(()) };
         let of_block = self.named.get(&pbn).map_or(&[][..], Vec::as_slice);
         match of_block.iter().find(|named| content.is_none_or(|content| !named.is_in(content, volume))) {
             Some(named) => Err(violation!("ring: PBN {pbn} is changed to {content:?} while {named} is promised there")),
@@ -116,7 +118,7 @@ impl RingChecker {
     }
 }
 
-/// Every content that a kill could leave in a block, apart from mixtures of their sectors; none where a discard came last.
+/// Lists every content that a kill could leave in a block, apart from mixtures of their sectors; none if a discard came last.
 fn left_by_a_kill(cell: &Cell) -> impl Iterator<Item = Option<&Shared>> {
     let under_way = cell.since().iter().rev().take_while(|version| version.in_flight());
     let completed = cell.since().iter().rev().find(|version| !version.in_flight());

@@ -1,4 +1,4 @@
-//! The power goes at a random moment: what stands on the device is enough for everything that was flushed.
+//! The power is lost at a random moment: the content of the device is enough for everything that was flushed.
 
 use crate::bench::{Bench, Block};
 use crate::client::Client;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 const LOGICAL: u64 = 64;
 
-/// Cuts runs off and hands over the medium, with the machine for its layout.
+/// Interrupts runs and passes the medium to `found`, with the machine for its layout.
 fn cut<M: Baseline>(make: impl Fn(Settings) -> M, found: impl Fn(&M, &HashMap<u64, Block>) -> BTreeMap<u64, u64>) {
     for persistence in [Persistence::Weak, Persistence::Strong] {
         let mut flushed = 0;
@@ -27,7 +27,7 @@ fn cut<M: Baseline>(make: impl Fn(Settings) -> M, found: impl Fn(&M, &HashMap<u6
                 if bench.rng.u8(0..20) == 0 {
                     bench.pass_ms(16_000);
                 }
-                client.hear(&mut bench);
+                client.take_answers(&mut bench);
             }
             flushed += client.durable.iter().filter(|&&version| version > 0).count();
             let medium = bench.cut();
@@ -60,7 +60,7 @@ fn a_shadow_on_the_device_is_a_sound_redb_file_with_all_that_was_flushed() {
 #[test]
 fn a_journal_on_the_device_has_all_that_was_flushed() {
     let replayed = Cell::new(0);
-    // So small a ring goes round, and its commits wait for write-backs.
+    // Such a small ring wraps around, and its commits wait for write-backs.
     cut(
         |settings| journal::machine_with_ring(settings, 8),
         |machine, medium| {

@@ -1,24 +1,24 @@
-//! The set checker of the ring says each thing that it is there to say: promises and writes by hand, right and wrong.
+//! The set checker of the acknowledgement journal reports each violation that it can detect: promises and writes by hand, right and wrong.
 
 use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::interface::{IoId, Promise, Promised};
 use onefold_engine::units::{Epoch, Lbn, Pbn};
+use onefold_sim::ack_journal_check::AckJournalChecker;
 use onefold_sim::content::{Shared, pattern};
-use onefold_sim::disk::{End, SimDisk};
+use onefold_sim::disk::{IoOutcome, SimDisk};
 use onefold_sim::options::Shape;
 use onefold_sim::prepare::Prepared;
-use onefold_sim::ringcheck::RingChecker;
 use onefold_sim::violation::Violation;
 use onefold_sim::volume::Volume;
 use std::rc::Rc;
 
 const PBN: u64 = 5;
 
-/// A device, its checker, and hands that write.
+/// A test bench: a device, its checker, and functions that write.
 struct Bench {
     volume: Rc<Volume>,
     disk: SimDisk,
-    checker: RingChecker,
+    checker: AckJournalChecker,
 }
 
 type Checked = Result<(), Violation>;
@@ -26,14 +26,14 @@ type Checked = Result<(), Violation>;
 impl Bench {
     fn new() -> Self {
         let prepared = Prepared::new(Shape::Tiny, false).expect("a prepared volume");
-        Self { volume: prepared.volume.clone(), disk: prepared.disk.clone(), checker: RingChecker::default() }
+        Self { volume: prepared.volume.clone(), disk: prepared.disk.clone(), checker: AckJournalChecker::default() }
     }
 
     fn block(&self) -> u64 {
         self.volume.block_of(PBN)
     }
 
-    /// A write that is issued, and under way.
+    /// Issues a write that stays under way.
     fn begin(&mut self, io: u64, content: &Shared) -> Checked {
         let block = self.block();
         self.checker.about_to_change(block, Some(content), &self.volume)?;
@@ -42,7 +42,7 @@ impl Bench {
 
     fn write(&mut self, io: u64, content: &Shared) -> Checked {
         self.begin(io, content)?;
-        self.disk.finish(IoId(io), End::Done);
+        self.disk.finish(IoId(io), IoOutcome::Done);
         Ok(())
     }
 
@@ -62,8 +62,8 @@ fn a_block_is_promised_when_its_write_has_completed() {
     bench.begin(1, &content).expect("nothing stands");
     let early = bench.promise(7, bench.link(&content)).expect_err("what was there before may be left");
     assert!(early.to_string().contains("a kill could leave something else"), "{early}");
-    bench.disk.finish(IoId(1), End::Done);
-    bench.checker = RingChecker::default();
+    bench.disk.finish(IoId(1), IoOutcome::Done);
+    bench.checker = AckJournalChecker::default();
     bench.promise(7, bench.link(&content)).expect("it is there");
 }
 
@@ -73,7 +73,7 @@ fn a_discard_that_came_last_leaves_nothing_to_promise() {
     bench.write(1, &content).expect("nothing stands");
     let block = bench.block();
     bench.disk.discard(IoId(2), block, 1).expect("it is on the device");
-    bench.disk.finish(IoId(2), End::Done);
+    bench.disk.finish(IoId(2), IoOutcome::Done);
     bench.promise(7, bench.link(&content)).expect_err("it may be zeros");
 }
 
@@ -94,10 +94,10 @@ fn what_is_promised_stays_until_its_epoch_is_durable() {
 fn what_the_last_server_promised_stays_until_it_is_recalled() {
     let (mut bench, content) = (Bench::new(), pattern("promised"));
     bench.write(1, &content).expect("nothing stands");
-    bench.checker = RingChecker::taking_over(&[bench.link(&content)]);
+    bench.checker = AckJournalChecker::taking_over(&[bench.link(&content)]);
     bench.checker.forget(Epoch(u64::MAX));
-    bench.checker.about_to_change(bench.block(), Some(&pattern("another")), &bench.volume).expect_err("it is being recalled");
-    bench.checker.recalled();
+    bench.checker.about_to_change(bench.block(), Some(&pattern("another")), &bench.volume).expect_err("it is being replayed");
+    bench.checker.replayed();
     bench.write(2, &pattern("another")).expect("it is durable");
 }
 

@@ -1,20 +1,20 @@
-//! What a write changes, in words, for histories.
+//! Descriptions of what a write changes, for histories.
 
 use crate::content::{Content, name};
-use crate::volume::{Place, Volume};
+use crate::volume::{BlockUse, Volume};
 use onefold_engine::format::unit::parse;
 use onefold_engine::format::{FingerprintEntry, MapEntry, Region};
 
-/// Changes of one page that are told one by one.
+/// The largest number of changes of one page that are described individually.
 const WORDS_MAX: usize = 16;
 
-/// What becomes of a block.
+/// Describes the change of a block.
 #[must_use]
 pub fn change(volume: &Volume, block: u64, old: &Content, new: &Content) -> String {
     match volume.place(block) {
-        Place::Superblock => "superblock".to_owned(),
-        Place::Unused => "unused block".to_owned(),
-        Place::Data(pbn) if parse(new.bytes()).is_some() => {
+        BlockUse::Superblock => "superblock".to_owned(),
+        BlockUse::Unused => "unused block".to_owned(),
+        BlockUse::Data(pbn) if parse(new.bytes()).is_some() => {
             let unit = parse(new.bytes()).expect("it is one");
             let h = unit.header;
             format!(
@@ -29,8 +29,8 @@ pub fn change(volume: &Volume, block: u64, old: &Content, new: &Content) -> Stri
                 unit.records
             )
         }
-        Place::Data(pbn) => format!("PBN {pbn} = {}", name(new)),
-        Place::Page(id) => {
+        BlockUse::Data(pbn) => format!("PBN {pbn} = {}", name(new)),
+        BlockUse::Page(id) => {
             let mut words = Vec::new();
             for sector in 0..8 {
                 let (a, b) = (&old.sector(sector)[..500], &new.sector(sector)[..500]);

@@ -1,7 +1,7 @@
-//! Devices that break the assumptions, each named for its sin. They sit between the machine and the simulated device.
+//! Devices that break the assumptions, each named for its fault. They sit between the machine and the simulated device.
 //!
-//! With them the checkers themselves are tested (a forgetful device has to show as lost writes), and the promises about damage (P6): what such
-//! a device spoils is reported or harmless, never served.
+//! They test the checkers themselves (the faults of a forgetful device have to be found as lost writes), and the promises about damage
+//! (P6): what such a device damages is reported or harmless, never served.
 
 use crate::content::{Content, Shared};
 use fastrand::Rng;
@@ -15,51 +15,51 @@ pub enum Call {
     Discard,
 }
 
-/// What becomes of it.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CallOutcome {
     Go,
     Fail,
 }
 
-/// A way in which a device goes wrong. Every method's default is to behave.
-pub trait Sin {
-    /// A call is issued.
-    fn issued(&mut self, _call: Call) -> Verdict {
-        Verdict::Go
+/// A fault of a device. By default every method behaves correctly.
+pub trait DeviceFault {
+    /// Returns the outcome of a call that is issued.
+    fn issued(&mut self, _call: Call) -> CallOutcome {
+        CallOutcome::Go
     }
-    /// A write lands elsewhere.
+    /// Returns the block that a write is misdirected to.
     fn redirect(&mut self, _first: u64, _blocks: u64) -> Option<u64> {
         None
     }
-    /// A flush says that it is done, and did nothing.
+    /// Returns whether a flush reports success without doing anything.
     fn forgets_flush(&mut self) -> bool {
         false
     }
-    /// A read is about to return this.
+    /// Changes what a read is about to return.
     fn found(&mut self, _first: u64, _contents: &mut [Shared], _rng: &mut Rng) {}
 }
 
-/// Acknowledges flushes that it does not do: against A1.
+/// Acknowledges flushes that it does not perform: against A1.
 pub struct ForgetfulDevice;
 
-impl Sin for ForgetfulDevice {
+impl DeviceFault for ForgetfulDevice {
     fn forgets_flush(&mut self) -> bool {
         true
     }
 }
 
-/// Has no room for writes to some blocks, as a thin device or a sparse file on a full file system.
+/// Has no room for writes to some blocks, like a thin device or a sparse file on a full file system.
 pub struct FullDevice {
-    /// Writes from this block on fail.
+    /// The first block whose writes fail.
     pub from: u64,
 }
 
-impl Sin for FullDevice {
-    fn issued(&mut self, call: Call) -> Verdict {
+impl DeviceFault for FullDevice {
+    fn issued(&mut self, call: Call) -> CallOutcome {
         match call {
-            Call::Write { first, blocks } if first + blocks > self.from => Verdict::Fail,
-            _ => Verdict::Go,
+            Call::Write { first, blocks } if first + blocks > self.from => CallOutcome::Fail,
+            _ => CallOutcome::Go,
         }
     }
 }
@@ -70,7 +70,7 @@ pub struct RottenDevice {
     pub blocks: u64,
 }
 
-impl Sin for RottenDevice {
+impl DeviceFault for RottenDevice {
     fn found(&mut self, first: u64, contents: &mut [Shared], rng: &mut Rng) {
         for (block, content) in (first..).zip(contents) {
             if (self.first..self.first + self.blocks).contains(&block) {
@@ -81,13 +81,13 @@ impl Sin for RottenDevice {
     }
 }
 
-/// Returns zeros for some blocks, as cheap flash does for what it lost.
+/// Returns zeros for some blocks, as cheap flash does for data that it lost.
 pub struct BlankDevice {
     pub first: u64,
     pub blocks: u64,
 }
 
-impl Sin for BlankDevice {
+impl DeviceFault for BlankDevice {
     fn found(&mut self, first: u64, contents: &mut [Shared], _rng: &mut Rng) {
         for (block, content) in (first..).zip(contents) {
             if (self.first..self.first + self.blocks).contains(&block) {
@@ -97,14 +97,14 @@ impl Sin for BlankDevice {
     }
 }
 
-/// Puts one write where another belongs.
+/// Misdirects one write to the place of another.
 pub struct MisdirectingDevice {
-    /// Which write goes wrong, counted down.
+    /// The number of writes before the one that goes wrong.
     pub countdown: u64,
     pub to: u64,
 }
 
-impl Sin for MisdirectingDevice {
+impl DeviceFault for MisdirectingDevice {
     fn redirect(&mut self, first: u64, blocks: u64) -> Option<u64> {
         if blocks != 1 || first == self.to {
             return None;

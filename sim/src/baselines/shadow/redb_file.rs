@@ -1,8 +1,8 @@
-//! Which tree a page of a redb file belongs to, read from the pages themselves.
+//! Parsing a redb file, to find the tree that a page belongs to.
 //!
-//! As redb's `docs/design.md` has it (file format 2): a header with two commit slots, of which bit 0 of byte 9 names the newer; a slot holds
-//! the root of the tree of tables; that tree's leaf holds name and root of each table. Trees are copy-on-write: below a page that a commit
-//! did not write lies none that it wrote, so the walk follows written pages only.
+//! As redb's `docs/design.md` describes it (file format 2), the header has two commit slots, of which bit 0 of byte 9 selects the newer; a
+//! slot holds the root of the tree of tables; that tree's leaf holds name and root of each table. Trees are copy-on-write: a page that a
+//! commit did not write has no written page below it, so the search follows written pages only.
 
 use onefold_engine::units::BLOCK_SIZE;
 
@@ -10,13 +10,13 @@ const PAGE: usize = BLOCK_SIZE;
 const LEAF: u8 = 1;
 const BRANCH: u8 = 2;
 const CHECKSUM: usize = 16;
-/// Bytes of a table's definition before its root: its kind, its length, whether it has a root.
+/// The bytes of a table's definition before its root: its kind, its length, whether it has a root.
 const DEFINITION_ROOT: usize = 1 + 8 + 1;
 
-/// A redb file.
-pub struct Walk<'a>(pub &'a [u8]);
+/// The bytes of a redb file.
+pub struct RedbFile<'a>(pub &'a [u8]);
 
-impl Walk<'_> {
+impl RedbFile<'_> {
     fn u16(&self, at: usize) -> usize {
         usize::from(u16::from_le_bytes(self.0[at..at + 2].try_into().expect("two bytes")))
     }
@@ -25,7 +25,7 @@ impl Walk<'_> {
         u32::from_le_bytes(self.0[at..at + 4].try_into().expect("four bytes")) as usize
     }
 
-    /// The byte where a page number points to: order in its upper five bits, then region, then index in pages of that order.
+    /// Returns the byte that a page number refers to: order in its upper five bits, then region, then index among pages of that order.
     fn place(&self, at: usize) -> usize {
         let number = u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight bytes"));
         let (order, region) = (number >> 59, usize::try_from((number >> 20) & 0xf_ffff).expect("twenty bits"));
@@ -34,7 +34,7 @@ impl Walk<'_> {
         PAGE + region * (header_pages + data_pages) * PAGE + header_pages * PAGE + (index << order) * PAGE
     }
 
-    /// Where the newest commit's tree of tables is rooted.
+    /// Returns the root of the newest commit's tree of tables.
     fn tables_root(&self) -> Option<usize> {
         let slot = 64 + 128 * usize::from(self.0[9] & 1);
         (self.0[slot + 1] != 0).then(|| self.place(slot + 8))
@@ -45,10 +45,10 @@ impl Walk<'_> {
         (0..count).map(move |i| self.place(page + 8 + CHECKSUM * count + 8 * i))
     }
 
-    /// Name and root of each table.
+    /// Lists the name and root of each table.
     ///
     /// # Panics
-    /// When there are too many tables for one page: the shadow has four.
+    /// Panics if there are too many tables for one page: the shadow has four.
     #[must_use]
     pub fn tables(&self) -> Vec<(String, Option<usize>)> {
         let Some(leaf) = self.tables_root() else { return Vec::new() };
@@ -66,13 +66,13 @@ impl Walk<'_> {
         (0..count).map(table).collect()
     }
 
-    /// Pages of the tree of tables.
+    /// Returns the page of the tree of tables.
     #[must_use]
     pub fn tables_page(&self) -> Option<usize> {
         self.tables_root()
     }
 
-    /// Calls `found` with each page of a tree that `written` knows.
+    /// Calls `found` with each page of a tree for which `written` is true.
     pub fn written_below(&self, root: usize, written: &impl Fn(usize) -> bool, found: &mut impl FnMut(usize)) {
         if written(root) {
             found(root);
@@ -80,7 +80,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Pages from a root to a leaf, both counted.
+    /// Returns the number of pages from a root to a leaf, including both.
     #[must_use]
     pub fn height(&self, root: usize) -> u64 {
         1 + self.children(root).next().map_or(0, |child| self.height(child))

@@ -1,20 +1,20 @@
-//! Superblocks lead to what is there; and where the checker begins.
+//! Superblocks refer to what is there; and the checker's initial state.
 
-use super::bench::{Bench, PLACES, anchor_behind, block, link, runs, says};
+use super::bench::{Bench, PLACES, block, link, log_tail_behind, runs, says};
 use onefold_engine::format::{Condensed, Record, Region, UnitHeader, UnitKind};
 use onefold_engine::units::{Epoch, Lbn, Pbn};
 
-/// The copy of what [`Bench::with_two_links`] did.
+/// Returns the records that copy the epochs of [`Bench::with_two_links`].
 fn copied(since_epoch: u64) -> Vec<Record> {
     let born = Record::Born { lbn: Lbn(5), to: block(3), old: None };
     assert_eq!(since_epoch, 5);
     vec![born, Record::Later { epochs: 1 }, link(6, block(3), None)]
 }
 
-/// Writes a condensed unit to a block, and flushes where that is wanted; the fingerprints are on their page, with its bit.
+/// Writes a compacted unit to a block, and flushes on request; the fingerprints are on their page, with its bit.
 fn condense(bench: &mut Bench, pbn: u64, records: Vec<Record>, flushes: bool) {
     let name = bench.name("a");
-    bench.vouch().unwrap();
+    bench.confirm().unwrap();
     bench.page(Region::Fingerprints, 6, |page| page.set_fingerprint(3, name)).unwrap();
     bench.flush().unwrap();
     let (_, bit) = bench.volume.geometry.written_of(onefold_engine::format::PageId { region: Region::Fingerprints, index: 0 });
@@ -38,7 +38,7 @@ fn condensed(pbn: u64) -> Condensed {
 fn a_checkpoint_is_in_order() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
-    bench.move_anchor(2, 6, Condensed::default()).unwrap();
+    bench.move_log_tail(2, 6, Condensed::default()).unwrap();
     bench.epoch(vec![link(9, onefold_engine::format::MapEntry::Zero, None)]).unwrap();
     bench.flush().unwrap();
 }
@@ -46,10 +46,10 @@ fn a_checkpoint_is_in_order() {
 #[test]
 fn l8_pages_that_lack_records_before_the_anchor() {
     let mut bench = Bench::with_two_links();
-    says(bench.move_anchor(2, 6, Condensed::default()), "L8: the anchor moves behind epoch 6, and sector 0 of");
+    says(bench.move_log_tail(2, 6, Condensed::default()), "L8: the log tail moves past epoch 6, but sector 0 of");
     let name = bench.name("a");
     let mut bench = Bench::with_two_links();
-    bench.vouch().unwrap();
+    bench.confirm().unwrap();
     bench.page(Region::Refs, 6, |page| page.set_refs(3, 3)).unwrap();
     bench.page(Region::Fingerprints, 6, |page| page.set_fingerprint(3, name)).unwrap();
     bench.flush().unwrap();
@@ -59,13 +59,13 @@ fn l8_pages_that_lack_records_before_the_anchor() {
             page.set_map(6, block(3));
         })
         .unwrap();
-    says(bench.move_anchor(2, 6, Condensed::default()), "sector 0 of map lacks");
+    says(bench.move_log_tail(2, 6, Condensed::default()), "sector 0 of map lacks");
 }
 
 #[test]
 fn l8_bits_behind_the_anchor() {
     let mut bench = Bench::with_two_links();
-    bench.vouch().unwrap();
+    bench.confirm().unwrap();
     let name = bench.name("a");
     bench
         .page(Region::Map, 6, |page| {
@@ -76,7 +76,7 @@ fn l8_bits_behind_the_anchor() {
     bench.page(Region::Refs, 6, |page| page.set_refs(3, 3)).unwrap();
     bench.page(Region::Fingerprints, 6, |page| page.set_fingerprint(3, name)).unwrap();
     bench.flush().unwrap();
-    says(bench.move_anchor(2, 6, Condensed::default()), "has no bit");
+    says(bench.move_log_tail(2, 6, Condensed::default()), "has no bit");
 }
 
 #[test]
@@ -84,22 +84,22 @@ fn l8_an_anchor_behind_what_is_not_flushed() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
     bench.epoch(vec![link(9, onefold_engine::format::MapEntry::Zero, None)]).unwrap();
-    says(bench.move_anchor(3, 7, Condensed::default()), "L8: the anchor lies behind unit 3");
+    says(bench.move_log_tail(3, 7, Condensed::default()), "L8: the log tail lies after unit 3");
 }
 
 #[test]
 fn l8_an_anchor_at_no_epochs_end_or_with_a_wrong_epoch() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
-    says(bench.move_anchor(2, 5, Condensed::default()), "L8: the anchor lies behind unit 2 and epoch");
+    says(bench.move_log_tail(2, 5, Condensed::default()), "L8: the log tail lies after unit 2 and epoch");
 }
 
 #[test]
 fn l8_an_anchor_that_goes_back() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
-    bench.move_anchor(2, 6, Condensed::default()).unwrap();
-    says(bench.move_anchor(1, 5, Condensed::default()), "L8: the anchor goes back from unit 3 to 2");
+    bench.move_log_tail(2, 6, Condensed::default()).unwrap();
+    says(bench.move_log_tail(1, 5, Condensed::default()), "L8: the log tail moves back from unit 3 to 2");
 }
 
 #[test]
@@ -108,13 +108,13 @@ fn l8_an_anchor_with_other_places() {
     bench.pages().unwrap();
     let other = |places: &'static [u64]| {
         move |s: &mut onefold_engine::format::Superblock| {
-            s.anchor = Some(anchor_behind(2, 6, places, Condensed::default()));
+            s.anchor = Some(log_tail_behind(2, 6, places, Condensed::default()));
         }
     };
-    says(bench.say(other(&[30])), "L8: the anchor names PBN 30 where PBN 22");
+    says(bench.say(other(&[30])), "L8: the log tail names PBN 30 where PBN 22");
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
-    says(bench.say(other(&[])), "L9: the anchor names no place");
+    says(bench.say(other(&[])), "L9: the log tail names no place");
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
     says(bench.say(other(&[22, 23, 3])), "R4: a place at PBN 3");
@@ -125,18 +125,18 @@ fn l3_an_anchor_with_a_later_incarnation() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
     let later = |s: &mut onefold_engine::format::Superblock| {
-        let mut anchor = anchor_behind(1, 5, &PLACES[1..2], Condensed::default());
+        let mut anchor = log_tail_behind(1, 5, &PLACES[1..2], Condensed::default());
         anchor.incarnation = 3;
         (s.incarnation, s.anchor) = (3, Some(anchor));
     };
-    says(bench.say(later), "L3: the anchor has incarnation 3");
+    says(bench.say(later), "L3: the log tail has incarnation 3");
 }
 
 #[test]
 fn condensing_is_in_order() {
     let mut bench = Bench::with_two_links();
     condense(&mut bench, 30, copied(5), true);
-    bench.move_anchor(2, 6, condensed(30)).unwrap();
+    bench.move_log_tail(2, 6, condensed(30)).unwrap();
     says(bench.discard(30), "L8: a discard at PBN 30");
 }
 
@@ -144,7 +144,7 @@ fn condensing_is_in_order() {
 fn l8_condensed_units_that_are_not_durable() {
     let mut bench = Bench::with_two_links();
     condense(&mut bench, 30, copied(5), false);
-    says(bench.move_anchor(2, 6, condensed(30)), "L8: the anchor names a condensed unit at PBN 30, which is not durable");
+    says(bench.move_log_tail(2, 6, condensed(30)), "L8: the log tail names a compacted unit at PBN 30, which is not durable");
 }
 
 #[test]
@@ -154,15 +154,15 @@ fn l8_condensed_units_that_say_something_else() {
     let no_birth = vec![link(5, block(3), None), copied(5)[1].clone(), copied(5)[2].clone()];
     let all_of_one_epoch = vec![copied(5)[0].clone(), copied(5)[2].clone()];
     for (records, words) in [
-        (lacks_one, "L8: what was condensed of epoch 6"),
-        (other_old, "L8: what was condensed of epoch 5"),
-        (no_birth, "L8: what was condensed of epoch 5"),
-        (all_of_one_epoch, "L8: what was condensed of epoch 5"),
-        ([copied(5), vec![Record::Later { epochs: 9 }, link(7, block(3), None)]].concat(), "something of epoch 15"),
+        (lacks_one, "L8: the compacted units say of epoch 6"),
+        (other_old, "L8: the compacted units say of epoch 5"),
+        (no_birth, "L8: the compacted units say of epoch 5"),
+        (all_of_one_epoch, "L8: the compacted units say of epoch 5"),
+        ([copied(5), vec![Record::Later { epochs: 9 }, link(7, block(3), None)]].concat(), "the compacted units mention epoch 15"),
     ] {
         let mut bench = Bench::with_two_links();
         condense(&mut bench, 30, records, true);
-        says(bench.move_anchor(2, 6, condensed(30)), words);
+        says(bench.move_log_tail(2, 6, condensed(30)), words);
     }
 }
 
@@ -170,20 +170,20 @@ fn l8_condensed_units_that_say_something_else() {
 fn l8_condensed_units_that_are_none_or_not_all() {
     let mut bench = Bench::with_two_links();
     condense(&mut bench, 30, copied(5), true);
-    says(bench.move_anchor(2, 6, condensed(31)), "where there is none");
+    says(bench.move_log_tail(2, 6, condensed(31)), "where there is none");
     let mut bench = Bench::with_two_links();
     bench.header.units = 2;
     condense(&mut bench, 30, copied(5), true);
-    says(bench.move_anchor(2, 6, condensed(30)), "lacks units");
+    says(bench.move_log_tail(2, 6, condensed(30)), "lacks units");
     let mut bench = Bench::with_two_links();
     (bench.header.unit, bench.header.units) = (1, 2);
     condense(&mut bench, 30, copied(5), true);
-    says(bench.move_anchor(2, 6, condensed(30)), "stands at number 0");
+    says(bench.move_log_tail(2, 6, condensed(30)), "is number 0");
     let mut bench = Bench::with_two_links();
     condense(&mut bench, 30, copied(5), true);
     let since = Condensed { since: 1, ..condensed(30) };
-    // Epoch 5 is neither on pages nor said to be copied.
-    says(bench.move_anchor(2, 6, since), "sector 0 of");
+    // Epoch 5 is neither on pages nor in the copied records.
+    says(bench.move_log_tail(2, 6, since), "sector 0 of");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn l8_fingerprints_of_what_is_condensed() {
     let unit = bench.unit(&header, 30, &[], copied(5));
     bench.data(30, &unit).unwrap();
     bench.flush().unwrap();
-    says(bench.move_anchor(2, 6, condensed(30)), "sector 0 of fingerprints lacks 5");
+    says(bench.move_log_tail(2, 6, condensed(30)), "sector 0 of fingerprints lacks 5");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn l8_one_pair_of_copies_at_a_time() {
     bench.flush().unwrap();
     bench.superblock.generation += 1;
     says(bench.copy(other), "L8: generation");
-    says(bench.write(0, &onefold_sim::content::pattern("x")), "L8: what is written as copy 0 of the superblock is none");
+    says(bench.write(0, &onefold_sim::content::pattern("x")), "L8: what is written as copy 0 of the superblock is not a superblock");
 }
 
 #[test]
@@ -217,20 +217,20 @@ fn an_end_that_is_not_one() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
     bench.epoch(vec![link(9, onefold_engine::format::MapEntry::Zero, None)]).unwrap();
-    says(bench.say(|s| s.set_log_live(false)), "the log is empty while an epoch is on its way");
+    says(bench.say(|s| s.set_log_live(false)), "the log is empty while an epoch is under way");
     let mut bench = Bench::with_two_links();
-    says(bench.say(|s| s.set_log_live(false)), "L8: the anchor moves behind epoch 6");
+    says(bench.say(|s| s.set_log_live(false)), "L8: the log tail moves past epoch 6");
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
     bench.page(Region::Map, 6, |_| {}).unwrap();
-    says(bench.say(|s| s.clean = true), "P1: clean is said while Page");
+    says(bench.say(|s| s.clean = true), "P1: the superblock says clean while Page");
 }
 
 #[test]
 fn it_begins_where_the_log_is_whole() {
     let (volume, disk, oracle, superblock) =
-        Bench::medium(&mut |s| s.anchor = Some(anchor_behind(2, 6, &PLACES[2..3], Condensed { since: 0, places: runs(&[30]) })));
-    says(Bench::over(volume, disk, oracle, superblock).map(|_| ()), "L2: condensed unit 0, at PBN 30, is not there");
+        Bench::medium(&mut |s| s.anchor = Some(log_tail_behind(2, 6, &PLACES[2..3], Condensed { since: 0, places: runs(&[30]) })));
+    says(Bench::over(volume, disk, oracle, superblock).map(|_| ()), "L2: compacted unit 0, at PBN 30, is not there");
 
     let bench = Bench::with_two_links();
     let (volume, disk, superblock) = (bench.volume.clone(), bench.disk.clone(), bench.superblock.clone());
@@ -240,7 +240,7 @@ fn it_begins_where_the_log_is_whole() {
     says(again.discard(20), "L8: a discard at PBN 20");
     again.epoch(vec![link(9, onefold_engine::format::MapEntry::Zero, None)]).unwrap();
 
-    // Records name what is not there.
+    // Records refer to something that is not there.
     let (mut other, mut oracle) = (disk, bench.oracle.clone());
     let header = UnitHeader { flushed_upto: 0, sequence: 1, epoch: Epoch(5), ..bench.header };
     let head = bench.unit(&header, 20, &[21], vec![bench.new_block(5, 4, "a", None)]);
@@ -254,10 +254,10 @@ fn it_begins_where_the_log_is_whole() {
 fn l8_the_older_pair_leads_to_the_same_end() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
-    bench.move_anchor(2, 6, Condensed::default()).unwrap();
+    bench.move_log_tail(2, 6, Condensed::default()).unwrap();
     let over = |disk| Bench::over(bench.volume.clone(), disk, bench.oracle.clone(), bench.superblock.clone());
     says(over(bench.disk.clone()).unwrap().discard(20), "L8: a discard at PBN 20");
     let mut gone = bench.disk.clone();
     gone.plant(bench.volume.block_of(20), onefold_sim::content::Content::zero());
-    says(over(gone).map(|_| ()), "L8: the older pair's walk from unit 1 comes to 1, not 3");
+    says(over(gone).map(|_| ()), "L8: the older pair's scan from unit 1 reaches 1, not 3");
 }
