@@ -152,18 +152,18 @@ impl LogChecker {
                     }
                     pending.means.insert(lbn, to.pbn().map(|pbn| pbn.get()));
                 }
-                Change::NewEntry { pbn: new_entries, .. } => {
-                    if self.model.links(new_entries) > 0 || self.held.contains_key(&new_entries) {
+                Change::NewEntry { pbn: new_pbn, .. } => {
+                    if self.model.links(new_pbn) > 0 || self.held.contains_key(&new_pbn) {
                         return Err(violation!(
-                            "R4: epoch {epoch} gives PBN {new_entries} an entry, but it is in use: {}",
-                            self.users(new_entries)
+                            "R4: epoch {epoch} gives PBN {new_pbn} an entry, but it is in use: {}",
+                            self.users(new_pbn)
                         ));
                     }
-                    let cell = view.disk.cell(self.volume.block_of(new_entries));
-                    if unit.header.content_flushed && new_entries != pbn && cell.settled().is_none() {
-                        return Err(violation!("R1: large epoch {epoch} names PBN {new_entries}, whose content is not durable"));
+                    let cell = view.disk.cell(self.volume.block_of(new_pbn));
+                    if unit.header.content_flushed && new_pbn != pbn && cell.settled().is_none() {
+                        return Err(violation!("R1: large epoch {epoch} names PBN {new_pbn}, whose content is not durable"));
                     }
-                    pending.new_entries.insert(new_entries);
+                    pending.new_entries.insert(new_pbn);
                 }
                 Change::Removed { .. } => {}
             }

@@ -230,16 +230,16 @@ impl LogChecker {
     /// Describes what refers to a block.
     fn users(&self, pbn: u64) -> String {
         let links = self.model.links(pbn);
-        let new_entries = self.pending.as_ref().is_some_and(|pending| pending.new_entries.contains(&pbn));
+        let is_new = self.pending.as_ref().is_some_and(|pending| pending.new_entries.contains(&pbn));
         let held = self.held.contains_key(&pbn);
         let (unit, place) = (self.unit_blocks.contains(&pbn), self.place_blocks.contains(&pbn));
         let compacted = self.compacted.contains(&pbn);
-        if links == 0 && !(new_entries || held || unit || place || compacted) {
+        if links == 0 && !(is_new || held || unit || place || compacted) {
             return String::new();
         }
         let mut users = if links > 0 { vec![format!("{links} links")] } else { Vec::new() };
         let words = [
-            (new_entries, "new in the epoch under way"),
+            (is_new, "new in the epoch under way"),
             (held, "held since it was unlinked"),
             (unit, "a unit of the log"),
             (place, "a place of a coming unit"),

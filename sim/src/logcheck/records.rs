@@ -27,34 +27,34 @@ pub(super) enum Change {
 /// Returns the changes of one record, in order.
 pub(super) fn changes_of(record: &Record) -> Vec<Change> {
     let link = |lbn: u64, to: MapEntry, old: &Option<Pbn>| Change::Link { lbn, to, old: old.map(Pbn::get) };
-    let birth = |pbn: Pbn, name| Change::NewEntry { pbn: pbn.get(), name };
+    let entry = |pbn: Pbn, name| Change::NewEntry { pbn: pbn.get(), name };
     match record {
         Record::New { lbn, pbn, old, name } => {
-            vec![link(lbn.get(), MapEntry::Block { pbn: *pbn, slot: 0 }, old), birth(*pbn, Some(*name))]
+            vec![link(lbn.get(), MapEntry::Block { pbn: *pbn, slot: 0 }, old), entry(*pbn, Some(*name))]
         }
         Record::Link { lbn, to, old } => vec![link(lbn.get(), *to, old)],
         Record::Extent { lbn, pbn, olds, shorts } => {
             let one = |(i, (old, short)): (u64, (Option<Pbn>, &u32))| {
                 let pbn = *pbn + i;
-                [link(lbn.get() + i, MapEntry::Block { pbn, slot: 0 }, &old), birth(pbn, Some(short_entry(*short)))]
+                [link(lbn.get() + i, MapEntry::Block { pbn, slot: 0 }, &old), entry(pbn, Some(short_entry(*short)))]
             };
             (0..).zip(each(olds).zip(shorts)).flat_map(one).collect()
         }
         Record::BornRun { lbn, pbn, olds } => {
             let one = |(i, old): (u64, Option<Pbn>)| {
                 let pbn = *pbn + i;
-                [link(lbn.get() + i, MapEntry::Block { pbn, slot: 0 }, &old), birth(pbn, None)]
+                [link(lbn.get() + i, MapEntry::Block { pbn, slot: 0 }, &old), entry(pbn, None)]
             };
             (0..).zip(each(olds)).flat_map(one).collect()
         }
         Record::Clear { lbn, to, olds } => (lbn.get()..).zip(each(olds)).map(|(lbn, old)| link(lbn, *to, &old)).collect(),
         Record::Removed { pbn, blocks } => (0..*blocks).map(|i| Change::Removed { pbn: (*pbn + i).get() }).collect(),
         Record::Carrier { pbn, authenticator } => {
-            vec![birth(*pbn, Some(FingerprintEntry { kind: Kind::Carrier, value: *authenticator }))]
+            vec![entry(*pbn, Some(FingerprintEntry { kind: Kind::Carrier, value: *authenticator }))]
         }
         Record::Born { lbn, to, old } => {
-            let new_entries = to.pbn().map(|pbn| birth(pbn, None));
-            std::iter::once(link(lbn.get(), *to, old)).chain(new_entries).collect()
+            let new_entry = to.pbn().map(|pbn| entry(pbn, None));
+            std::iter::once(link(lbn.get(), *to, old)).chain(new_entry).collect()
         }
         Record::Closing { .. } | Record::Later { .. } => Vec::new(),
     }

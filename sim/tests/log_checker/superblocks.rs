@@ -151,12 +151,12 @@ fn l8_condensed_units_that_are_not_durable() {
 fn l8_condensed_units_that_say_something_else() {
     let lacks_one = copied(5)[..1].to_vec();
     let other_old = vec![Record::Born { lbn: Lbn(5), to: block(3), old: Some(Pbn(9)) }, copied(5)[1].clone(), copied(5)[2].clone()];
-    let no_birth = vec![link(5, block(3), None), copied(5)[1].clone(), copied(5)[2].clone()];
+    let no_entry = vec![link(5, block(3), None), copied(5)[1].clone(), copied(5)[2].clone()];
     let all_of_one_epoch = vec![copied(5)[0].clone(), copied(5)[2].clone()];
     for (records, words) in [
         (lacks_one, "L8: the compacted units say of epoch 6"),
         (other_old, "L8: the compacted units say of epoch 5"),
-        (no_birth, "L8: the compacted units say of epoch 5"),
+        (no_entry, "L8: the compacted units say of epoch 5"),
         (all_of_one_epoch, "L8: the compacted units say of epoch 5"),
         ([copied(5), vec![Record::Later { epochs: 9 }, link(7, block(3), None)]].concat(), "the compacted units mention epoch 15"),
     ] {

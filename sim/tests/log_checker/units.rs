@@ -172,7 +172,7 @@ fn p2_anothers_content() {
 }
 
 #[test]
-fn r4_a_birth_over_what_is_in_use() {
+fn r4_an_entry_over_what_is_in_use() {
     let mut bench = Bench::with_two_links();
     let new = bench.new_block(9, 3, "a", None);
     says(bench.epoch(vec![new]), "R4: epoch 7 gives PBN 3 an entry");

@@ -337,7 +337,7 @@ mod tests {
             (json.replace("\"blocks\": 28", "\"blocks\": 29"), "28"),
             (json.replace("\"version\": 1", "\"version\": 2"), "version 2"),
             (json.replace("trace-scan", "trace-info"), "trace-info"),
-            (json.replace("\"times\": 7", "\"times\": 2"), "rise"),
+            (json.replace("\"times\": 7", "\"times\": 2"), "ascend"),
             (json.replace("4096,", "512,"), "512"),
             (csv.replace("contents=14", "contents=15"), "15"),
             (csv.replace("contents=14", ""), "contents=NUMBER"),
