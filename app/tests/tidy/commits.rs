@@ -10,7 +10,7 @@ use std::process::Command;
 const SINCE: &str = "64f816e4e6b48da4d0ead7f5f526225afc047e2e";
 const SUBJECT_COLUMNS_MAX: usize = 72;
 /// First words that are no imperative, and do not show it by their ending.
-const NO_IMPERATIVES: [&str; 48] = [
+const NO_IMPERATIVES: [&str; 47] = [
     "a", "an", "the", "this", "that", "these", "it", "we", "i", "no", "not", "now", // of a statement
     "was", "were", "did", "had", "made", "wrote", "went", "got", "took", "gave", "found", "kept", "said", "left", "sent", "built", "began",
     "broke", "brought", "chose", "came", "held", "knew", "lost", "ran", "showed", // past
