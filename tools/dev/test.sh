@@ -47,6 +47,8 @@ finish() { # NAME SECONDS VERDICT
 show_log() {
     printf -- '---- %s, the end of %s\n' "$1" "$logs/$1.log"
     tail -n 200 "$logs/$1.log"
+    # Tests that failed earlier than the end, and their messages.
+    grep -hE -A 2 '^test .* \.\.\. FAILED$|panicked at ' "$logs/$1.log" || true
     printf -- '----\n'
 }
 
