@@ -17,8 +17,8 @@ fn faults_of_goal(cells: &[&str], newest: &BTreeMap<String, Row>) -> Vec<String>
         return vec![format!("{} cells, not number, goal, state, command, figure, note", cells.len())];
     };
     let mut faults = Vec::new();
-    if !["holds", "held", "missed"].contains(state) {
-        faults.push(format!("the state '{state}' is none of holds, held and missed"));
+    if !["holds", "held", "missed", "open"].contains(state) {
+        faults.push(format!("the state '{state}' is none of holds, held, missed and open"));
     }
     let quotes = figures_of(figure);
     if *figure != "–" && quotes.len() != 1 {
