@@ -4,7 +4,7 @@ use crate::content::Content;
 use crate::violation::{Violation, violation};
 use crate::volume::Volume;
 use onefold_engine::format::{FingerprintEntry, MapEntry, REFS_UNKNOWN, Region};
-use onefold_engine::format::{codec, page, unit};
+use onefold_engine::format::{page, unit};
 use onefold_engine::units::BLOCK_SIZE;
 
 /// The number of entries of a map sector.
@@ -124,5 +124,5 @@ pub fn in_slot(carrier: &Content, slot: u8) -> Option<u64> {
     let slots = unit::slots(carrier.bytes())?;
     let slot = slots.get(usize::from(slot) - 1)?;
     let mut content = [0; BLOCK_SIZE];
-    codec::decompress(&carrier.bytes()[slot.at.clone()], &mut content).then(|| Content::of(&content).id())
+    slot.codec.decompress(&carrier.bytes()[slot.at.clone()], &mut content).then(|| Content::of(&content).id())
 }

@@ -7,7 +7,7 @@ use super::tell::Teller;
 use crate::buffer::BufferMut;
 use crate::fingerprint::{Digest, Fingerprinter};
 use crate::format::authenticator::Authenticator;
-use crate::format::{FingerprintEntry, Geometry, Kind, Superblock, codec, unit};
+use crate::format::{FingerprintEntry, Geometry, Kind, Superblock, unit};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Pbn, count, index};
 
 /// Blocks to be compared, in the order of their numbers, and the memory to read them into.
@@ -71,9 +71,8 @@ impl Content {
             return false;
         }
         let mut content = [0; BLOCK_SIZE];
-        let mut is_right = |slot: &unit::Slot| {
-            codec::decompress(&block[slot.at.clone()], &mut content) && self.fingerprinter.digest(&content) == Digest::Of(slot.fingerprint)
-        };
+        let mut is_right =
+            |slot: &unit::Slot| slot.unpack(block, &mut content) && self.fingerprinter.digest(&content) == Digest::Of(slot.fingerprint);
         unit::slots(block).is_some_and(|slots| slots.len() >= usize::from(slot_max) && slots.iter().all(&mut is_right))
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! 1. What is written reads back to the same block, whatever its content.
 //! 2. No input makes the decoder panic; what is not exactly one block is refused.
-//! 3. What a block is brought to depends on the block alone. Another writer, or another level, may bring it to other bytes: only reading is
+//! 3. The unit that holds slots names their codec, so that another one can be added beside this one.
+//! 4. What a block is brought to depends on the block alone. Another writer, or another level, may bring it to other bytes: only reading is
 //!    part of the format.
 
 use crate::units::BLOCK_SIZE;
@@ -22,6 +23,42 @@ const SAMPLES: u32 = 1024;
 const NOISE: u32 = SAMPLES + SAMPLES * (SAMPLES - 1) / 256;
 /// The excess over that average which one block of noise in a thousand has.
 const NOISE_SPREAD: u32 = 280;
+
+/// A codec of slots, as a unit names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Codec {
+    #[default]
+    Zstd,
+}
+
+impl Codec {
+    const ALL: [Self; 1] = [Self::Zstd];
+
+    /// The number by which a unit names it.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        match self {
+            Self::Zstd => 0,
+        }
+    }
+
+    /// The codec of this number, if there is one.
+    #[must_use]
+    pub fn of(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|codec| codec.number() == number)
+    }
+
+    /// Unpacks `data` into one block. False where they are anything else than one block; `out` is undefined then.
+    ///
+    /// # Panics
+    /// When there is no memory.
+    #[must_use]
+    pub fn decompress(self, data: &[u8], out: &mut [u8; BLOCK_SIZE]) -> bool {
+        match self {
+            Self::Zstd => decompress(data, out),
+        }
+    }
+}
 
 thread_local! {
     // Memory that lasts, 74 and 96 KB a thread. Nothing of a block outlives its call.

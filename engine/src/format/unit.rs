@@ -10,13 +10,14 @@ pub mod authenticator;
 mod fields;
 mod writer;
 
+use super::codec::Codec;
 use super::counter::COUNTER_MAX;
 use super::places::{self, PLACES_BYTES, PLACES_MAX, Places};
 use super::record::{Coder, Record};
 use crate::fingerprint::Fingerprint;
 use crate::units::{BLOCK_SIZE, Epoch, Pbn, count, index};
 use authenticator::Authenticator;
-use fields::FLAG_CONTENT_FLUSHED;
+use fields::read_flags;
 use std::ops::Range;
 
 pub use fields::{
@@ -105,6 +106,16 @@ pub struct Slot {
     pub fingerprint: Fingerprint,
     /// The bytes of the unit that hold it.
     pub at: Range<usize>,
+    /// The codec that the unit names for all its slots.
+    pub codec: Codec,
+}
+
+impl Slot {
+    /// Unpacks the block from the unit whose slot it is. False where its data are not one block; `out` is undefined then.
+    #[must_use]
+    pub fn unpack(&self, unit: &[u8; BLOCK_SIZE], out: &mut [u8; BLOCK_SIZE]) -> bool {
+        self.codec.decompress(&unit[self.at.clone()], out)
+    }
 }
 
 /// A unit that was read.
@@ -130,9 +141,10 @@ pub fn open(authenticator: &Authenticator, pbn: Pbn, bytes: &[u8; BLOCK_SIZE]) -
 /// Reads a unit as [`open`] does, but believes its authenticator: for tests of what lies behind it.
 #[must_use]
 pub fn parse(bytes: &[u8; BLOCK_SIZE]) -> Option<Unit> {
-    if at::MAGIC.of(bytes) != MAGIC || at::FLAGS.get(bytes) & !FLAG_CONTENT_FLUSHED != 0 {
+    if at::MAGIC.of(bytes) != MAGIC {
         return None;
     }
+    let (content_flushed, codec) = read_flags(at::FLAGS.get(bytes))?;
     let kind = UnitKind::ALL.into_iter().find(|kind| kind.number() == at::KIND.get(bytes))?;
     let header = UnitHeader {
         kind,
@@ -142,7 +154,7 @@ pub fn parse(bytes: &[u8; BLOCK_SIZE]) -> Option<Unit> {
         unit: at::UNIT.word(bytes),
         units: at::UNITS.word(bytes),
         flushed_upto: at::FLUSHED_UPTO.get(bytes),
-        content_flushed: at::FLAGS.get(bytes) & FLAG_CONTENT_FLUSHED != 0,
+        content_flushed,
     };
     let runs = index(at::PLACES_COUNT.get(bytes));
     let slots = index(at::SLOT_COUNT.get(bytes));
@@ -153,7 +165,7 @@ pub fn parse(bytes: &[u8; BLOCK_SIZE]) -> Option<Unit> {
     let (places, rest) = bytes[at::LAYOUT.bytes..].split_at_checked(runs * PLACES_BYTES)?;
     let (table, rest) = rest.split_at_checked(slots * SLOT_BYTES)?;
     let (records, rest) = rest.split_at_checked(record_bytes)?;
-    let slots = decode_slots(table)?;
+    let slots = decode_slots(table, codec)?;
     let data_bytes = slots.last().map_or(0, |slot| BLOCK_SIZE - slot.at.start);
     let (padding, _) = rest.split_at(rest.len().checked_sub(data_bytes)?);
     // Not the first that is not zero: the loop over all of them is the faster one.
@@ -171,7 +183,8 @@ pub fn slots(bytes: &[u8; BLOCK_SIZE]) -> Option<Vec<Slot>> {
     let (runs, slots) = (index(at::PLACES_COUNT.get(bytes)), index(at::SLOT_COUNT.get(bytes)));
     let table = at::LAYOUT.bytes + runs * PLACES_BYTES;
     let is_unit = at::MAGIC.of(bytes) == MAGIC && slots <= SLOTS_MAX;
-    if is_unit { decode_slots(bytes.get(table..table + slots * SLOT_BYTES)?) } else { None }
+    let (_, codec) = read_flags(at::FLAGS.get(bytes)).filter(|_| is_unit)?;
+    decode_slots(bytes.get(table..table + slots * SLOT_BYTES)?, codec)
 }
 
 /// Whether these bytes say that they are a condensed unit. They may be none.
@@ -193,7 +206,7 @@ pub fn is_authentic(authenticator: &Authenticator, pbn: Pbn, bytes: &[u8; BLOCK_
     at::MAGIC.of(bytes) == MAGIC && authenticator.knows(pbn, bytes)
 }
 
-fn decode_slots(table: &[u8]) -> Option<Vec<Slot>> {
+fn decode_slots(table: &[u8], codec: Codec) -> Option<Vec<Slot>> {
     let mut end = count(BLOCK_SIZE);
     let slot = |bytes: &[u8]| {
         let (offset, length) = (at_slot::OFFSET.get(bytes), at_slot::LENGTH.get(bytes));
@@ -201,7 +214,7 @@ fn decode_slots(table: &[u8]) -> Option<Vec<Slot>> {
         end = offset;
         let fingerprint = Fingerprint(at_slot::FINGERPRINT.array(bytes));
         let sound = follows && fingerprint == Fingerprint::of_digest(&fingerprint.0);
-        sound.then(|| Slot { fingerprint, at: index(offset)..index(offset + length) })
+        sound.then(|| Slot { fingerprint, at: index(offset)..index(offset + length), codec })
     };
     table.chunks_exact(SLOT_BYTES).map(slot).collect()
 }

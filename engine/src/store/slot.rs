@@ -9,7 +9,6 @@
 use super::Store;
 use crate::buffer::{BufferMut, Slice};
 use crate::fingerprint::{Digest, Fingerprint};
-use crate::format::codec;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit::{self, Slot};
 use crate::interface::Notice;
@@ -26,7 +25,7 @@ pub fn in_slot(block: &Slice, slot: u8) -> Option<Slice> {
 
 fn unpack(block: &[u8; BLOCK_SIZE], slot: &Slot) -> Option<Slice> {
     let mut content = BufferMut::zeroed(1);
-    codec::decompress(&block[slot.at.clone()], content.block_mut(0)).then(|| content.freeze().slice(0, 1))
+    slot.unpack(block, content.block_mut(0)).then(|| content.freeze().slice(0, 1))
 }
 
 /// The slot of a carrier that is known to be right, where content with this fingerprint lies.

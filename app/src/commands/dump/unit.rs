@@ -2,7 +2,7 @@
 
 use crate::output::table::Table;
 use onefold_engine::fingerprint::Digest;
-use onefold_engine::format::{Kind, MapEntry, OldRun, Record, Slot, Superblock, UnitKind, codec, unit};
+use onefold_engine::format::{Kind, MapEntry, OldRun, Record, Slot, Superblock, UnitKind, unit};
 use onefold_engine::units::{BLOCK_SIZE, Pbn};
 use serde::Serialize;
 
@@ -99,8 +99,7 @@ impl UnitStory {
 impl SlotStory {
     fn of(superblock: &Superblock, bytes: &[u8; BLOCK_SIZE], slot: &Slot, number: u8) -> Self {
         let mut content = [0; BLOCK_SIZE];
-        let is_right = codec::decompress(&bytes[slot.at.clone()], &mut content)
-            && superblock.fingerprinter().digest(&content) == Digest::Of(slot.fingerprint);
+        let is_right = slot.unpack(bytes, &mut content) && superblock.fingerprinter().digest(&content) == Digest::Of(slot.fingerprint);
         Self {
             slot: number,
             fingerprint: format!("{:?}", slot.fingerprint),
@@ -168,6 +167,7 @@ fn meaning(entry: MapEntry) -> String {
 mod tests {
     use super::*;
     use onefold_engine::fingerprint::{Algorithm, Fingerprint};
+    use onefold_engine::format::codec;
     use onefold_engine::format::{FingerprintEntry, Geometry, Places, UnitHeader, UnitWriter, Wish};
     use onefold_engine::settings::Settings;
     use onefold_engine::units::{Bytes, Epoch, Lbn};

@@ -1,5 +1,6 @@
 //! The fields of a unit, and how much room it has.
 
+use crate::format::codec::Codec;
 use crate::format::layout::layout;
 use crate::format::places::PLACES_BYTES;
 use crate::format::record::LINK_BYTES_MAX;
@@ -50,7 +51,21 @@ layout! {
 }
 
 /// The flag of [`UnitHeader::content_flushed`](super::UnitHeader::content_flushed).
-pub(super) const FLAG_CONTENT_FLUSHED: u64 = 1;
+const FLAG_CONTENT_FLUSHED: u64 = 1;
+/// The lowest of the flags' four bits that name the codec of the slots.
+const CODEC_SHIFT: u32 = 4;
+
+/// The flags of a unit.
+pub(super) fn flags_of(content_flushed: bool, codec: Codec) -> u64 {
+    (codec.number() << CODEC_SHIFT) | if content_flushed { FLAG_CONTENT_FLUSHED } else { 0 }
+}
+
+/// Whether the content was flushed, and the codec, as flags say it. None where they have a bit that means nothing, or name no codec.
+pub(super) fn read_flags(flags: u64) -> Option<(bool, Codec)> {
+    let codec = Codec::of(flags >> CODEC_SHIFT)?;
+    let content_flushed = flags & FLAG_CONTENT_FLUSHED != 0;
+    (flags == flags_of(content_flushed, codec)).then_some((content_flushed, codec))
+}
 
 // The table of slots and every offset in a unit fit their fields, and a plain unit with one run of places has room for 100 new blocks.
 const _: () = assert!(BLOCK_SIZE <= u16::MAX as usize && UNIT_ROOM_BYTES - PLACES_BYTES >= 3950);

@@ -1,9 +1,10 @@
 //! The writer of units: fills a unit, record by record.
 
 use super::authenticator::Authenticator;
-use super::fields::{FLAG_CONTENT_FLUSHED, MAGIC, SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, at, at_slot};
+use super::fields::{MAGIC, SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, at, at_slot, flags_of};
 use super::{Slot, UnitHeader};
 use crate::fingerprint::Fingerprint;
+use crate::format::codec::Codec;
 use crate::format::places::{self, PLACES_BYTES, PLACES_MAX, Places};
 use crate::format::record::{Coder, Record};
 use crate::units::{BLOCK_SIZE, Pbn, count};
@@ -58,7 +59,7 @@ impl UnitWriter {
             return None;
         }
         let end = BLOCK_SIZE - self.data.len();
-        self.slots.push(Slot { fingerprint, at: end - data.len()..end });
+        self.slots.push(Slot { fingerprint, at: end - data.len()..end, codec: Codec::default() });
         self.data.extend_from_slice(data);
         u8::try_from(self.slots.len()).ok()
     }
@@ -106,7 +107,7 @@ impl UnitWriter {
         at::FLUSHED_UPTO.set(out, header.flushed_upto);
         at::UNIT.set(out, u64::from(header.unit));
         at::UNITS.set(out, u64::from(header.units));
-        at::FLAGS.set(out, if header.content_flushed { FLAG_CONTENT_FLUSHED } else { 0 });
+        at::FLAGS.set(out, flags_of(header.content_flushed, Codec::default()));
         let (places, rest) = out[at::LAYOUT.bytes..].split_at_mut(PLACES_BYTES * self.places.len());
         places::encode(&self.places, places);
         let (table, rest) = rest.split_at_mut(SLOT_BYTES * self.slots.len());
