@@ -19,7 +19,7 @@ mod write_back;
 pub(crate) use beside::CountsBeside;
 pub(crate) use epoch::{Epoch, RECORD_COST_BYTES, Wanted};
 pub(crate) use live::{Live, Unchained};
-pub(crate) use pages::{Got, Pages};
+pub(crate) use pages::{Access, Page, Pages};
 pub(crate) use parts::Parts;
 pub(crate) use settle::Settle;
 pub(crate) use window::Window;
@@ -163,9 +163,12 @@ impl Tables {
         }
         let (page, at) = self.geometry.map_of(lbn);
         match self.ensure(io, page) {
-            Got::Ready => Ok(Some(self.geometry.known(self.pages.expect(page).content.map(at)))),
-            Got::Wait => Err(page),
-            Got::Unreadable => Ok(None),
+            Access::Ready(resident) => {
+                let entry = resident.page().content.map(at);
+                Ok(Some(self.geometry.known(entry)))
+            }
+            Access::Loading => Err(page),
+            Access::Unreadable => Ok(None),
         }
     }
 

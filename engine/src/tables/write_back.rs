@@ -4,7 +4,7 @@
 //! 2. Where records may stand in no page, a page is written only while all that it holds is vouched for ([`Committed::vouched`]).
 
 use super::Tables;
-use super::pages::Got;
+use super::pages::Access;
 use crate::format::page::{self, PageId, Region};
 use crate::interface::IoFailure;
 use crate::io::{Io, IoFor};
@@ -81,11 +81,12 @@ impl Tables {
         while let Some(&id) = io.durability.bits_ready.front() {
             let (bits, at) = self.geometry.written_of(id);
             match self.ensure(io, bits) {
-                Got::Wait => return self.wait(io, bits, Task::Bits),
-                Got::Unreadable => {}
-                Got::Ready => {
-                    if !self.pages.expect(bits).content.bit(at) {
-                        self.pages.expect(bits).content.set_bit(at, true);
+                Access::Loading => return self.wait(io, bits, Task::Bits),
+                Access::Unreadable => {}
+                Access::Ready(resident) => {
+                    let content = &mut resident.page().content;
+                    if !content.bit(at) {
+                        content.set_bit(at, true);
                         self.pages.touch(bits, io.now);
                     }
                 }
