@@ -187,10 +187,10 @@ impl Tables {
         u8::try_from(i16::from(committed).saturating_add(self.beside.get(pbn))).unwrap_or(REFS_UNKNOWN)
     }
 
-    /// The counts of blocks whose refs page is in memory, from entry `at` on.
+    /// The counts of blocks, from entry `at` of their refs page on. None where that is not in memory.
     pub fn counts(&mut self, refs: PageId, at: usize, first: Pbn, blocks: u64) -> Vec<(Pbn, u8)> {
-        let content = &self.pages.expect(refs).content;
-        let committed: Vec<u8> = (0..blocks).map(|i| content.refs(at + index(i))).collect();
+        let Some(page) = self.pages.get(refs) else { return Vec::new() };
+        let committed: Vec<u8> = (0..blocks).map(|i| page.content.refs(at + index(i))).collect();
         committed.into_iter().zip(first.0..).map(|(refs, pbn)| (Pbn(pbn), self.with_pending(Pbn(pbn), refs))).collect()
     }
 

@@ -178,8 +178,7 @@ impl Pages {
 
     /// Marks a page as changed, to be written with or without delay. Map pages that a commit composes are written by it at once.
     pub fn touch(&mut self, id: PageId, now: Time) {
-        let page = self.get(id).expect("only a page in memory changes");
-        if page.dirty.is_none() {
+        if let Some(page) = self.get(id).filter(|page| page.dirty.is_none()) {
             page.dirty = Some(now);
             self.dirty.insert(id);
         }
