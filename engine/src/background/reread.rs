@@ -42,7 +42,7 @@ impl Refill {
             cost += 1 + (blocks - 1) / RUN_BLOCKS_A_READ;
             (0..blocks).for_each(|i| store.space.pin(first + i));
             let at = store.geometry.block_at(first);
-            store.io.read(IoFor::ReadForName { first }, at, index(blocks), true, Class::Data);
+            store.io.read(IoFor::ReadForFingerprint { first }, at, index(blocks), true, Class::Data);
         }
         while let (Some(&pbn), true) = (self.rereading.carriers.last(), asked < READS_AT_ONCE) {
             let (id, at) = store.geometry.fingerprint_of(pbn);

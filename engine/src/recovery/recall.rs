@@ -227,7 +227,7 @@ fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answer
 fn recall_copy(store: &mut Store, answers: &mut Answers, lbn: Lbn, pbn: Pbn, slot: u8) {
     if !answers.is_recalling() {
         answers.begin_recalled();
-        store.io.read(IoFor::ReadForRecall { pbn, slot, lbn }, store.geometry.block_at(pbn), 1, true, Class::Data);
+        store.io.read(IoFor::ReadForReplay { pbn, slot, lbn }, store.geometry.block_at(pbn), 1, true, Class::Data);
     }
 }
 

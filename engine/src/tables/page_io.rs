@@ -37,7 +37,7 @@ impl Tables {
 
     /// Whether a page is known, without any I/O, never to have been written.
     pub fn is_blank(&mut self, io: &mut Io, id: PageId) -> bool {
-        if !self.bits_exact || self.pages.holds(id) || self.pages.unbitted.contains(&id) || self.is_touched(id) {
+        if !self.bits_exact || self.pages.holds(id) || self.pages.bit_pending.contains(&id) || self.is_touched(id) {
             return false;
         }
         let (bits, at) = self.geometry.written_of(id);
@@ -66,7 +66,7 @@ impl Tables {
                 }
                 // Not knowing, no zero sector is trusted.
                 Access::Unreadable => {}
-                Access::Ready(bits) => written = bits.page().content.bit(at) || self.pages.unbitted.contains(&id),
+                Access::Ready(bits) => written = bits.page().content.bit(at) || self.pages.bit_pending.contains(&id),
             }
         }
         if !written && self.knows_unwritten(id) {
@@ -96,7 +96,7 @@ impl Tables {
         let bit = match self.ensure(io, bits) {
             Access::Loading => return self.wait(io, bits, Task::Load(id)),
             Access::Unreadable => true,
-            Access::Ready(bits) => bits.page().content.bit(at) || self.pages.unbitted.contains(&id),
+            Access::Ready(bits) => bits.page().content.bit(at) || self.pages.bit_pending.contains(&id),
         };
         let exact = self.knows_unwritten(id);
         let Some(Slot::Loading { written, waiters, .. }) = self.pages.slot_mut(id) else { return };
@@ -148,7 +148,7 @@ impl Tables {
         // A crash came between its first write, or parts of it, and its bit. Where records touch it, a checkpoint is to come that writes it
         // anyway.
         let is_late = !written && !opened.blank && !io.read_only && !self.is_touched(id);
-        let bit = written && !self.pages.unbitted.contains(&id);
+        let bit = written && !self.pages.bit_pending.contains(&id);
         // It may have been written, have left the memory and come back, with no flush since: a commit that relies on it has to know.
         let stamp = io.durability.refs;
         let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, unsaved, stamp, bit };

@@ -95,7 +95,7 @@ pub(crate) struct Pages {
     /// Dirty refs, fingerprint and *written* pages: what waits to be written.
     pub dirty: BTreeSet<PageId>,
     /// Pages first written in this run whose bit is not set yet.
-    pub unbitted: BTreeSet<PageId>,
+    pub bit_pending: BTreeSet<PageId>,
 }
 
 impl Pages {
@@ -107,7 +107,7 @@ impl Pages {
             hand: 0,
             accountant,
             dirty: BTreeSet::new(),
-            unbitted: BTreeSet::new(),
+            bit_pending: BTreeSet::new(),
         }
     }
 
@@ -195,22 +195,22 @@ impl Pages {
             self.hand = (self.hand + 1) % self.slots.len();
             let leaves = self.slots[self.hand].as_mut().is_some_and(|place| place.is_idle() && !std::mem::take(&mut place.used));
             if leaves {
-                self.leave(self.hand);
+                self.evict(self.hand);
             }
         }
         true
     }
 
     /// Lets go of all that is as the medium has it, and of what could not be read.
-    pub fn let_go(&mut self) {
+    pub fn evict_clean(&mut self) {
         for i in 0..self.slots.len() {
             if self.slots[i].as_ref().is_some_and(Place::is_idle) {
-                self.leave(i);
+                self.evict(i);
             }
         }
     }
 
-    fn leave(&mut self, i: usize) {
+    fn evict(&mut self, i: usize) {
         let Some(place) = self.slots[i].take() else { return };
         self.places.remove(&place.id);
         self.vacant.push(i);
@@ -228,7 +228,7 @@ impl Pages {
     }
 
     /// Pages, but for those of *written*, that differ from what is on the medium for certain.
-    pub fn unsettled(&self) -> impl Iterator<Item = PageId> + '_ {
+    pub fn unwritten(&self) -> impl Iterator<Item = PageId> + '_ {
         let is_so = |place: &&Place| matches!(&place.slot, Slot::Ready(page) if page.dirty.is_some() || page.writing);
         self.slots.iter().flatten().filter(is_so).map(|place| place.id).filter(|id| id.region != Region::Written)
     }

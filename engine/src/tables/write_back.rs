@@ -38,7 +38,7 @@ impl Tables {
         page::seal(&self.uuid, id, &mut page.content, sealed.block_mut(0));
         self.pages.dirty.remove(&id);
         if !bit && id.region != Region::Written {
-            self.pages.unbitted.insert(id);
+            self.pages.bit_pending.insert(id);
         }
         io.durability.bits_in_flight += u32::from(id.region == Region::Written);
         let removed = self.removals.unsent.remove(&id).unwrap_or_default();
@@ -93,7 +93,7 @@ impl Tables {
                 }
             }
             io.durability.bits_ready.pop_front();
-            self.pages.unbitted.remove(&id);
+            self.pages.bit_pending.remove(&id);
             if let Some(page) = self.pages.get(id) {
                 page.bit = true;
             }

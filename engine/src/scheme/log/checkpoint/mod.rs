@@ -80,7 +80,7 @@ impl Log {
         let Committed { records, epoch, .. } = store.tables.committed();
         let (mut due, epoch): (VecDeque<PageId>, _) = (records.pages(*epoch).collect(), *epoch);
         if ends_recount {
-            due.extend(store.tables.pages.unsettled());
+            due.extend(store.tables.pages.unwritten());
         }
         self.checkpoint = Some(Checkpoint { ends_recount, ..Checkpoint::new(epoch, self.flushed, due, None) });
         store.io.schedule.push(Task::Checkpoint);
