@@ -20,7 +20,7 @@ use crate::memory::Part;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
 use crate::store::Store;
-use crate::tables::{Epoch, Got, Tables};
+use crate::tables::{Access, Epoch, Tables};
 use crate::units::{Pbn, Time, index};
 
 /// Pages walked at one go.
@@ -118,7 +118,7 @@ impl Recount {
                 tables.window.count_page(geometry, None);
             } else {
                 match tables.ensure(io, id) {
-                    Got::Wait => {
+                    Access::Loading => {
                         (1..PAGES_AHEAD.min(tables.pages.ahead_max()).min(pages - next)).for_each(|i| {
                             let ahead = PageId { region: Region::Map, index: next + i };
                             if !tables.is_blank(io, ahead) {
@@ -128,15 +128,15 @@ impl Recount {
                         self.waits = true;
                         return tables.wait(io, id, Task::Recount);
                     }
-                    Got::Unreadable => return self.goes_blind(store),
-                    Got::Ready => {}
+                    Access::Unreadable => return self.goes_blind(store),
+                    Access::Ready(resident) => {
+                        if resident.page().damaged != 0 {
+                            return self.goes_blind(store);
+                        }
+                    }
                 }
                 let Tables { pages, window, .. } = tables;
-                let page = pages.expect(id);
-                if page.damaged != 0 {
-                    return self.goes_blind(store);
-                }
-                window.count_page(geometry, Some(&page.content));
+                window.count_page(geometry, pages.peek(id));
             }
             next += 1;
             self.walk = Walk::Map(next);
@@ -165,13 +165,16 @@ impl Recount {
         let (refs, at) = geometry.refs_of(first);
         for id in [names, refs] {
             match tables.ensure(io, id) {
-                Got::Wait => {
+                Access::Loading => {
                     self.waits = true;
                     return tables.wait(io, id, Task::Recount);
                 }
-                Got::Unreadable => return self.goes_blind(store),
-                Got::Ready if tables.pages.expect(id).damaged != 0 => return self.goes_blind(store),
-                Got::Ready => {}
+                Access::Unreadable => return self.goes_blind(store),
+                Access::Ready(resident) => {
+                    if resident.page().damaged != 0 {
+                        return self.goes_blind(store);
+                    }
+                }
             }
         }
         let end = Pbn((first.0 + GRANULE_BLOCKS).min(window_end.0));

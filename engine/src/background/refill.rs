@@ -13,7 +13,7 @@ use crate::io::Stage;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
 use crate::store::Store;
-use crate::tables::Got;
+use crate::tables::Access;
 use crate::units::{Pbn, Time, count, index};
 
 /// Pages taken in one step.
@@ -104,13 +104,13 @@ impl Refill {
                 continue;
             }
             match store.tables.ensure(&mut store.io, id) {
-                Got::Wait => {
+                Access::Loading => {
                     self.ask_ahead(store);
                     self.waits = true;
                     return store.tables.wait(&mut store.io, id, Task::Refill);
                 }
-                Got::Unreadable => store.space.carriers.saw(0, true),
-                Got::Ready => match store.unnamed_on(id) {
+                Access::Unreadable => store.space.carriers.saw(0, true),
+                Access::Ready(_) => match store.unnamed_on(id) {
                     Ok(unnamed) => self.offer_page(store, id, unnamed),
                     Err(counts) => {
                         self.waits = true;

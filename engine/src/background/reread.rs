@@ -12,7 +12,7 @@ use crate::interface::Class;
 use crate::io::{Arrived, IoFor};
 use crate::schedule::Task;
 use crate::store::Store;
-use crate::tables::Got;
+use crate::tables::Access;
 use crate::units::{Pbn, count, index};
 
 /// Reads under way at once.
@@ -42,18 +42,18 @@ impl Refill {
             cost += 1 + (blocks - 1) / RUN_BLOCKS_A_READ;
             (0..blocks).for_each(|i| store.space.pin(first + i));
             let at = store.geometry.block_at(first);
-            store.io.read(IoFor::ReadForName { first }, at, index(blocks), true, Class::Data);
+            store.io.read(IoFor::ReadForFingerprint { first }, at, index(blocks), true, Class::Data);
         }
         while let (Some(&pbn), true) = (self.rereading.carriers.last(), asked < READS_AT_ONCE) {
             let (id, at) = store.geometry.fingerprint_of(pbn);
             let entry = match store.tables.ensure(&mut store.io, id) {
-                Got::Wait if asked > 0 => break,
-                Got::Wait => {
+                Access::Loading if asked > 0 => break,
+                Access::Loading => {
                     self.waits = true;
                     return store.tables.wait(&mut store.io, id, Task::Refill);
                 }
-                Got::Unreadable => None,
-                Got::Ready => Some(store.tables.pages.expect(id).content.fingerprint(at)),
+                Access::Unreadable => None,
+                Access::Ready(resident) => Some(resident.page().content.fingerprint(at)),
             };
             self.rereading.carriers.pop();
             let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !store.tables.is_losing_its_name(pbn)) else {

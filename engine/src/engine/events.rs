@@ -22,10 +22,10 @@ impl Engine {
                 Recovery::proof_arrived(store, answers, first, arrived);
                 self.go_on_recalling();
             }
-            Some(IoFor::ReadForRecall { pbn, slot, lbn }) => Recovery::copy_arrived(store, answers, requests, lbn, (pbn, slot), arrived),
-            Some(IoFor::ReadForName { first }) => background.refill.unnamed_arrived(store, first, &arrived),
+            Some(IoFor::ReadForReplay { pbn, slot, lbn }) => Recovery::copy_arrived(store, answers, requests, lbn, (pbn, slot), arrived),
+            Some(IoFor::ReadForFingerprint { first }) => background.refill.unnamed_arrived(store, first, &arrived),
             Some(IoFor::ReadForIndex { pbn, authenticator }) => background.refill.carrier_arrived(store, pbn, authenticator, &arrived),
-            Some(what @ (IoFor::WalkRead { .. } | IoFor::DoubtRead { .. } | IoFor::WitnessRead(_))) => {
+            Some(what @ (IoFor::ReadForScan { .. } | IoFor::ReadForVerification { .. } | IoFor::PageForVerification(_))) => {
                 let step = recovery.log_read_arrived(store, scheme, answers, what, arrived);
                 self.go_on_opening(step);
             }
@@ -43,7 +43,7 @@ impl Engine {
             self.fail(match &what {
                 IoFor::Content { .. } | IoFor::ProvedContent(_) => "a write of data",
                 IoFor::Superblock => "a write of the superblock",
-                IoFor::Units { .. } | IoFor::CondensedUnits { .. } => "a write of the log",
+                IoFor::Units { .. } | IoFor::CompactedUnits { .. } => "a write of the log",
                 _ => "a write of metadata",
             });
         }
@@ -66,7 +66,7 @@ impl Engine {
                 let then = recovery.units_written(store, scheme, answers, units);
                 self.go_on_opening(Ok(then));
             }
-            IoFor::CondensedUnits { units } => scheme.copies_written(store, units),
+            IoFor::CompactedUnits { units } => scheme.copies_written(store, units),
             IoFor::Superblock => self.superblock_copy_written(),
             _ => debug_assert!(false, "the end of a write names something else"),
         }

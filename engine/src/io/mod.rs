@@ -9,7 +9,7 @@ mod purpose;
 mod stage;
 
 pub(crate) use durability::Durability;
-pub(crate) use purpose::{FlushFor, IoFor, Which};
+pub(crate) use purpose::{FlushFor, IoFor, LogUnit};
 pub(crate) use stage::Stage;
 
 use crate::buffer::{BufferMut, Home, Slice};

@@ -31,7 +31,7 @@ pub(crate) enum IoFor {
         authenticator: Fingerprint,
     },
     /// Of blocks that lack a whole name.
-    ReadForName {
+    ReadForFingerprint {
         first: Pbn,
     },
     DigestForWrite {
@@ -44,7 +44,7 @@ pub(crate) enum IoFor {
     /// Writes this many such blocks again, as they were found.
     ProvedContent(u64),
     /// Reads a block that a recalled promise names and that takes no more links, to write its content again.
-    ReadForRecall {
+    ReadForReplay {
         pbn: Pbn,
         slot: u8,
         lbn: Lbn,
@@ -71,21 +71,21 @@ pub(crate) enum IoFor {
         fua: bool,
     },
     /// What lies at the place of a unit.
-    WalkRead {
-        which: Which,
+    ReadForScan {
+        unit: LogUnit,
         pbn: Pbn,
     },
     /// So many units of what is condensed, side by side.
-    CondensedUnits {
+    CompactedUnits {
         units: usize,
     },
     /// Content that may not have been flushed, and what it should be.
-    DoubtRead {
+    ReadForVerification {
         pbn: Pbn,
         name: FingerprintEntry,
     },
     /// A page that may hold the epoch of such content.
-    WitnessRead(PageId),
+    PageForVerification(PageId),
 }
 
 /// Who asked for a flush.
@@ -105,9 +105,9 @@ pub(crate) enum FlushFor {
 
 /// Which unit is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum LogUnit {
     /// A condensed one, counted from the first.
-    Condensed(usize),
+    Compacted(usize),
     /// A unit of the walk, by its sequence.
-    Log(u64),
+    Tail(u64),
 }

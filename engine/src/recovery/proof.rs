@@ -16,7 +16,7 @@ use crate::interface::{Action, Class, Trace};
 use crate::io::{Arrived, FlushFor, IoFor, Stage};
 use crate::schedule::Task;
 use crate::store::Store;
-use crate::tables::Got;
+use crate::tables::Access;
 use crate::units::{Pbn, count, index};
 
 /// Blocks whose reads are under way at once.
@@ -60,9 +60,9 @@ fn map_sum(store: &mut Store, sector: u64) -> Result<Option<u32>, PageId> {
         return Ok(None);
     }
     match store.tables.ensure(&mut store.io, id) {
-        Got::Wait => Err(id),
-        Got::Unreadable => Ok(None),
-        Got::Ready => Ok(Some(store.tables.pages.expect(id).content.sum(index(sector % count(SECTORS))))),
+        Access::Loading => Err(id),
+        Access::Unreadable => Ok(None),
+        Access::Ready(resident) => Ok(Some(resident.page().content.sum(index(sector % count(SECTORS))))),
     }
 }
 
@@ -99,14 +99,14 @@ fn known_of(store: &mut Store, pbn: Pbn) -> Result<InTables, PageId> {
     let Store { io, tables, geometry, medium, .. } = store;
     let ((names, at), (counts, _)) = (geometry.fingerprint_of(pbn), geometry.refs_of(pbn));
     let entry = match tables.ensure(io, names) {
-        Got::Wait => return Err(names),
-        Got::Unreadable => FingerprintEntry::default(),
-        Got::Ready => tables.pages.expect(names).content.fingerprint(at),
+        Access::Loading => return Err(names),
+        Access::Unreadable => FingerprintEntry::default(),
+        Access::Ready(resident) => resident.page().content.fingerprint(at),
     };
     let is_counted = match tables.ensure(io, counts) {
-        Got::Wait => return Err(counts),
-        Got::Unreadable => false,
-        Got::Ready => tables.refs_now(pbn) > 0,
+        Access::Loading => return Err(counts),
+        Access::Unreadable => false,
+        Access::Ready(_) => tables.refs_now(pbn) > 0,
     };
     // Where garbage is possible, a count may stand for links that were lost; and their content with them.
     Ok(InTables { entry, is_linked: is_counted && tables.has_records() && !medium.superblock.garbage_possible })

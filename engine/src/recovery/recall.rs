@@ -23,7 +23,7 @@ use crate::schedule::Task;
 use crate::scheme::Scheme;
 use crate::space::Fresh;
 use crate::store::{Store, in_slot};
-use crate::tables::Got;
+use crate::tables::Access;
 use crate::units::{Lbn, Pbn};
 
 impl Recovery {
@@ -173,10 +173,10 @@ fn recall_link(
     }
     let (page, _) = store.geometry.refs_of(pbn);
     let takes_link = match store.tables.ensure(&mut store.io, page) {
-        Got::Wait => Err(page),
-        Got::Unreadable => Ok(false),
-        Got::Ready if store.tables.refs_now(pbn) >= store.space.link_limit(&store.tables) => Ok(false),
-        Got::Ready => is_carrier_known(store, scheme, answers, pbn, slot),
+        Access::Loading => Err(page),
+        Access::Unreadable => Ok(false),
+        Access::Ready(_) if store.tables.refs_now(pbn) >= store.space.link_limit(&store.tables) => Ok(false),
+        Access::Ready(_) => is_carrier_known(store, scheme, answers, pbn, slot),
     };
     match takes_link {
         Err(page) => {
@@ -205,9 +205,9 @@ fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answer
     }
     let (page, at) = store.geometry.fingerprint_of(pbn);
     let entry = match store.tables.ensure(&mut store.io, page) {
-        Got::Wait => return Err(page),
-        Got::Unreadable => return Ok(false),
-        Got::Ready => store.tables.pages.expect(page).content.fingerprint(at),
+        Access::Loading => return Err(page),
+        Access::Unreadable => return Ok(false),
+        Access::Ready(resident) => resident.page().content.fingerprint(at),
     };
     if entry.kind == Kind::Carrier && entry.value == authenticator && !store.tables.is_losing_its_name(pbn) {
         return Ok(true);
@@ -227,7 +227,7 @@ fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answer
 fn recall_copy(store: &mut Store, answers: &mut Answers, lbn: Lbn, pbn: Pbn, slot: u8) {
     if !answers.is_recalling() {
         answers.begin_recalled();
-        store.io.read(IoFor::ReadForRecall { pbn, slot, lbn }, store.geometry.block_at(pbn), 1, true, Class::Data);
+        store.io.read(IoFor::ReadForReplay { pbn, slot, lbn }, store.geometry.block_at(pbn), 1, true, Class::Data);
     }
 }
 

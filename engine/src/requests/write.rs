@@ -163,10 +163,10 @@ impl Requests {
         let write = &self.writes[op];
         let (Some(base), lbn) = (write.base, write.lbn) else { return Some(true) };
         match store.tables.lookup(&mut store.io, lbn) {
-            Ok(Some(entry)) if entry == base && !store.tables.parts.is_overtaken(lbn, op) => Some(true),
+            Ok(Some(entry)) if entry == base && !store.tables.partial_writes.is_overtaken(lbn, op) => Some(true),
             Ok(Some(_)) => {
                 self.unpin_for(store, op);
-                store.tables.parts.end(lbn, op);
+                store.tables.partial_writes.end(lbn, op);
                 let write = &mut self.writes[op];
                 write.whole = None;
                 write.base = None;
@@ -194,7 +194,7 @@ impl Requests {
             Err(page) => return store.tables.wait(&mut store.io, page, Task::Write(op)),
         };
         self.writes[op].base = Some(entry);
-        store.tables.parts.begin(lbn, op);
+        store.tables.partial_writes.begin(lbn, op);
         match entry {
             MapEntry::Unmapped | MapEntry::Zero => self.merge(store, op, None),
             MapEntry::Lost => self.end_write(store, answers, op, Some(Failure::Io)),
@@ -369,7 +369,7 @@ impl Requests {
     fn end_write(&mut self, store: &mut Store, answers: &mut Answers, op: usize, failure: Option<Failure>) {
         self.unpin_for(store, op);
         let write = self.writes.remove(op);
-        store.tables.parts.end(write.lbn, op);
+        store.tables.partial_writes.end(write.lbn, op);
         answers.finish_part(store, write.request, failure);
     }
 }

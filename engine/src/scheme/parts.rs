@@ -4,7 +4,7 @@ use crate::format::page::{PageId, Region};
 use crate::interface::IoId;
 use crate::schedule::Task;
 use crate::store::Store;
-use crate::tables::Got;
+use crate::tables::Access;
 use std::collections::VecDeque;
 
 /// The most map pages loading, and the most being written, at once.
@@ -88,9 +88,9 @@ impl MapPages {
         while let Some(number) = self.again.pop().or_else(|| self.due.pop_front()) {
             let id = PageId { region: Region::Map, index: number };
             match store.tables.ensure(&mut store.io, id) {
-                Got::Ready => return Ok(Some(id)),
-                Got::Unreadable => return Err("a read of a map page that has to change"),
-                Got::Wait => {
+                Access::Ready(_) => return Ok(Some(id)),
+                Access::Unreadable => return Err("a read of a map page that has to change"),
+                Access::Loading => {
                     store.tables.wait(&mut store.io, id, Task::Commit);
                     self.loading.push(number);
                     if self.loading.len() >= most {

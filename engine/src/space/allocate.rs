@@ -7,7 +7,7 @@ use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::io::{Io, Stage};
 use crate::schedule::{Blocked, Task};
-use crate::tables::{Got, Tables};
+use crate::tables::{Access, Tables};
 use crate::units::{Lbn, Pbn, index};
 
 /// Free blocks that are kept ready.
@@ -40,12 +40,12 @@ impl Space {
             let pbn = *self.ready.front().expect("it was counted");
             let (page, _) = self.geometry.refs_of(pbn);
             match tables.ensure(io, page) {
-                Got::Wait => return Err(page),
-                Got::Unreadable => {
+                Access::Loading => return Err(page),
+                Access::Unreadable => {
                     self.ready.pop_front();
                     continue;
                 }
-                Got::Ready => {}
+                Access::Ready(_) => {}
             }
             self.ready.pop_front();
             if tables.refs_now(pbn) != 0 {
@@ -113,12 +113,12 @@ impl Space {
         let first = Pbn(granule * GRANULE_BLOCKS);
         let (refs, at) = self.geometry.refs_of(first);
         match tables.ensure(io, refs) {
-            Got::Wait => {
+            Access::Loading => {
                 tables.wait(io, refs, Task::Allocate);
                 return false;
             }
-            Got::Unreadable => return true,
-            Got::Ready => {}
+            Access::Unreadable => return true,
+            Access::Ready(_) => {}
         }
         let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
         let counts = tables.counts(refs, at, first, blocks);
@@ -128,12 +128,12 @@ impl Space {
         }
         let names = PageId { region: Region::Fingerprints, index: granule };
         match tables.ensure(io, names) {
-            Got::Wait => {
+            Access::Loading => {
                 tables.wait(io, names, Task::Allocate);
                 return false;
             }
-            Got::Unreadable => return true,
-            Got::Ready => {}
+            Access::Unreadable => return true,
+            Access::Ready(_) => {}
         }
         // Few are ready already, if any: a granule comes round again only when the volume is nearly full.
         let ready: Vec<Pbn> = self.ready.iter().copied().filter(|pbn| pbn.0 / GRANULE_BLOCKS == granule).collect();

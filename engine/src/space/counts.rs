@@ -22,7 +22,7 @@ impl Space {
         let before = tables.refs_now(pbn);
         let stands_beside = tables.committed.is_some();
         if stands_beside {
-            tables.beside.add(pbn, 1, by);
+            tables.pending_counts.add(pbn, 1, by);
         }
         if before == REFS_UNKNOWN {
             return;

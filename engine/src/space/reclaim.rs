@@ -12,7 +12,7 @@ use crate::format::page::{PageId, Region};
 use crate::index::Index;
 use crate::io::Io;
 use crate::schedule::Task;
-use crate::tables::{Got, Removals, Tables};
+use crate::tables::{Access, Removals, Tables};
 use crate::units::{Pbn, count, index};
 
 /// The most fingerprint pages that one commit takes along.
@@ -88,7 +88,7 @@ impl Space {
             let first = Pbn(granule * GRANULE_BLOCKS);
             let names = PageId { region: Region::Fingerprints, index: granule };
             let (refs, at) = self.geometry.refs_of(first);
-            let missing = [names, refs].into_iter().find(|&id| tables.ensure(io, id) == Got::Wait);
+            let missing = [names, refs].into_iter().find(|&id| matches!(tables.ensure(io, id), Access::Loading));
             if let Some(id) = missing {
                 tables.wait(io, id, Task::Reclaim);
                 self.chosen.push(granule);

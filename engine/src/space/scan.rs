@@ -6,7 +6,7 @@ use crate::format::unit::SLOTS_MAX;
 use crate::interface::{Notice, Unpacked};
 use crate::io::Io;
 use crate::schedule::Task;
-use crate::tables::{Got, Tables};
+use crate::tables::{Access, Tables};
 use crate::units::count;
 
 /// Pages counted in one step, before the engine attends to other things.
@@ -22,16 +22,16 @@ impl Space {
             let Some(number) = self.scan_next() else { return };
             let id = PageId { region: Region::Refs, index: number };
             match tables.ensure(io, id) {
-                Got::Wait => {
+                Access::Loading => {
                     tables.wait(io, id, Task::Scan);
                     self.scan_waits = true;
                     return;
                 }
-                Got::Unreadable => {
+                Access::Unreadable => {
                     self.scan_blind = true;
                     self.scanned_page(number, &[]);
                 }
-                Got::Ready => {
+                Access::Ready(_) => {
                     let first = self.geometry.first_pbn(id);
                     let blocks = Region::Refs.entries_per_page().min(self.geometry.data_blocks - first.0);
                     self.scanned_page(number, &tables.counts(id, 0, first, blocks));

@@ -10,7 +10,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
 use crate::interface::Notice;
 use crate::schedule::Blocked;
-use crate::tables::Got;
+use crate::tables::Access;
 use crate::units::{Epoch, Lbn, Pbn};
 
 /// What a byte-by-byte comparison has shown so far.
@@ -56,9 +56,9 @@ impl Store {
         }
         let (page, _) = self.geometry.refs_of(pbn);
         match self.tables.ensure(&mut self.io, page) {
-            Got::Wait => return Err(Blocked::Page(page)),
-            Got::Unreadable => return Ok(Known::New),
-            Got::Ready => {}
+            Access::Loading => return Err(Blocked::Page(page)),
+            Access::Unreadable => return Ok(Known::New),
+            Access::Ready(_) => {}
         }
         let refs = self.tables.refs_now(pbn);
         if refs == 0 {
@@ -94,9 +94,9 @@ impl Store {
             None => {
                 let (page, at) = self.geometry.fingerprint_of(pbn);
                 match self.tables.ensure(&mut self.io, page) {
-                    Got::Wait => return Err(Blocked::Page(page)),
-                    Got::Unreadable => return Ok(None),
-                    Got::Ready => self.tables.pages.expect(page).content.fingerprint(at),
+                    Access::Loading => return Err(Blocked::Page(page)),
+                    Access::Unreadable => return Ok(None),
+                    Access::Ready(resident) => resident.page().content.fingerprint(at),
                 }
             }
         };

@@ -20,7 +20,7 @@ impl Store {
     /// From the open epoch on, `lbn` means `entry`.
     pub fn set_point(&mut self, lbn: Lbn, entry: MapEntry) {
         self.tables.open.opened.get_or_insert(self.io.now);
-        self.tables.parts.overtake(lbn, lbn + 1);
+        self.tables.partial_writes.overtake(lbn, lbn + 1);
         if let Some(MapEntry::Block { pbn, .. }) = self.tables.open.points.insert(lbn, entry) {
             self.cancel(pbn);
         }
@@ -29,7 +29,7 @@ impl Store {
     /// Unmaps a range, from the open epoch on. The LBNs that this epoch gave a meaning before.
     pub fn unmap(&mut self, first: Lbn, end: Lbn) -> Vec<Lbn> {
         self.tables.open.opened.get_or_insert(self.io.now);
-        self.tables.parts.overtake(first, end);
+        self.tables.partial_writes.overtake(first, end);
         let points = self.tables.open.unmap(first, end);
         points.iter().filter_map(|(_, entry)| entry.pbn()).for_each(|pbn| self.cancel(pbn));
         points.into_iter().map(|(lbn, _)| lbn).collect()

@@ -14,8 +14,8 @@ use crate::format::entry::FingerprintEntry;
 use crate::format::page::PageId;
 use crate::io::Stage;
 use crate::space::GRANULE_BLOCKS;
+use crate::tables::Access;
 use crate::tables::Epoch;
-use crate::tables::Got;
 use crate::units::{Pbn, index};
 
 impl Store {
@@ -43,7 +43,7 @@ impl Store {
         let wanting = entries.filter(|(_, entry)| entry.short().is_some() || is_nameless && entry.is_none());
         let mut wanting: Vec<(Pbn, FingerprintEntry)> = wanting.collect();
         let (counts, _) = self.geometry.refs_of(first);
-        if wanting.iter().any(|(_, entry)| entry.is_none()) && self.tables.ensure(&mut self.io, counts) == Got::Wait {
+        if wanting.iter().any(|(_, entry)| entry.is_none()) && matches!(self.tables.ensure(&mut self.io, counts), Access::Loading) {
             return Err(counts);
         }
         wanting.retain(|&(pbn, entry)| (entry.short().is_some() || self.tables.is_linked(pbn)) && self.may_be_named(pbn));

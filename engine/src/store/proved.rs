@@ -11,7 +11,7 @@ use super::Store;
 use super::verify::Expect;
 use crate::fingerprint::Digest;
 use crate::format::page::PageId;
-use crate::tables::Got;
+use crate::tables::Access;
 use crate::units::{BLOCK_SIZE, Epoch, Lbn, Pbn, count, index};
 
 impl Store {
@@ -33,9 +33,9 @@ impl Store {
     fn age(&mut self, (page, entry): (PageId, usize), last: Epoch) -> Result<Option<Epoch>, PageId> {
         let sector = index(count(entry) / page.region.entries_per_sector());
         match self.tables.ensure(&mut self.io, page) {
-            Got::Wait => Err(page),
-            Got::Unreadable => Ok(None),
-            Got::Ready => Ok(Some(last.max(Epoch(self.tables.pages.expect(page).content.tag(sector))))),
+            Access::Loading => Err(page),
+            Access::Unreadable => Ok(None),
+            Access::Ready(resident) => Ok(Some(last.max(Epoch(resident.page().content.tag(sector))))),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::schedule::Task;
-use crate::tables::Got;
+use crate::tables::Access;
 use crate::units::{Pbn, index};
 
 /// One link more than a block can have. Taking this many makes any count unknown.
@@ -42,14 +42,14 @@ impl Store {
             let (id, _) = self.geometry.refs_of(pbn);
             from = self.geometry.first_pbn(id) + Region::Refs.entries_per_page();
             match self.tables.ensure(&mut self.io, id) {
-                Got::Wait => {
+                Access::Loading => {
                     self.tables.wait(&mut self.io, id, Task::Settle);
                     waiting += 1;
                     if waiting >= self.tables.pages.waiting_max() {
                         return;
                     }
                 }
-                Got::Ready => {
+                Access::Ready(_) => {
                     for (pbn, times) in self.take_unlinked(pbn, from) {
                         if times > 0 {
                             // More than this cannot be taken from any valid count.
@@ -63,7 +63,7 @@ impl Store {
                         self.space.let_leave_scheme(&mut self.tables, pbn);
                     }
                 }
-                Got::Unreadable => {
+                Access::Unreadable => {
                     self.take_unlinked(pbn, from);
                     self.io.notice(Notice::Damage { what: "a refs page that cannot be read keeps its counts", at: id.index });
                 }
@@ -98,7 +98,7 @@ impl Store {
             let (id, at) = self.geometry.fingerprint_of(pbn);
             from = pbn + 1;
             match self.tables.ensure(&mut self.io, id) {
-                Got::Wait => {
+                Access::Loading => {
                     self.tables.wait(&mut self.io, id, Task::Settle);
                     from = self.geometry.first_pbn(id) + Region::Fingerprints.entries_per_page();
                     waiting += 1;
@@ -107,11 +107,11 @@ impl Store {
                     }
                     continue;
                 }
-                Got::Ready => {
+                Access::Ready(_) => {
                     let next = self.settle.births.range(from..).next().map(|(&next, _)| next);
                     self.let_birth_in(id, at, (pbn, epoch), next);
                 }
-                Got::Unreadable => {
+                Access::Unreadable => {
                     self.io.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
                     self.end_fresh(pbn, epoch);
                 }
@@ -124,11 +124,11 @@ impl Store {
         for (pbn, fingerprint) in std::mem::take(&mut self.settle.named) {
             let (id, _) = self.geometry.fingerprint_of(pbn);
             match self.tables.ensure(&mut self.io, id) {
-                Got::Ready => self.enter_name(pbn, fingerprint),
-                Got::Unreadable => {
+                Access::Ready(_) => self.enter_name(pbn, fingerprint),
+                Access::Unreadable => {
                     self.io.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
                 }
-                Got::Wait => {
+                Access::Loading => {
                     self.settle.named.insert(pbn, fingerprint);
                     self.tables.wait(&mut self.io, id, Task::Settle);
                 }

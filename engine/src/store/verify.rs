@@ -7,7 +7,7 @@ use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::PageId;
 use crate::interface::Notice;
-use crate::tables::Got;
+use crate::tables::Access;
 use crate::units::{BLOCK_SIZE, Pbn};
 
 /// What a block's content should be.
@@ -32,10 +32,10 @@ impl Store {
             None => {
                 let (page, at) = self.geometry.fingerprint_of(pbn);
                 match self.tables.ensure(&mut self.io, page) {
-                    Got::Wait => return Expect::Page(page),
-                    Got::Unreadable => return Expect::Unknown,
-                    Got::Ready => {
-                        let entry = self.tables.pages.expect(page).content.fingerprint(at);
+                    Access::Loading => return Expect::Page(page),
+                    Access::Unreadable => return Expect::Unknown,
+                    Access::Ready(resident) => {
+                        let entry = resident.page().content.fingerprint(at);
                         (entry.kind, entry.value)
                     }
                 }

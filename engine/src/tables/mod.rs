@@ -5,22 +5,22 @@
 //! 2. What an LBN means is what the open epoch says, else the committing one, else the map.
 //! 3. Of what is committed, some may stand in no page on the medium yet ([`Committed`]): a page that is loaded is put right by it.
 
-mod beside;
 pub(crate) mod effect;
 mod epoch;
 mod live;
 mod page_io;
 mod pages;
-mod parts;
+mod partial_writes;
+mod pending_counts;
 mod settle;
 mod window;
 mod write_back;
 
-pub(crate) use beside::CountsBeside;
 pub(crate) use epoch::{Epoch, RECORD_COST_BYTES, Wanted};
 pub(crate) use live::{Live, Unchained};
-pub(crate) use pages::{Got, Pages};
-pub(crate) use parts::Parts;
+pub(crate) use pages::{Access, Page, Pages};
+pub(crate) use partial_writes::PartialWrites;
+pub(crate) use pending_counts::PendingCounts;
 pub(crate) use settle::Settle;
 pub(crate) use window::Window;
 
@@ -64,13 +64,13 @@ pub(crate) struct Tables {
     /// The epoch that commits.
     pub committing: Option<Epoch>,
     /// What epochs in memory add to the counts on the pages, where pages hold nothing that is not committed.
-    pub beside: CountsBeside,
+    pub pending_counts: PendingCounts,
     /// Where pages hold all that is committed, and may leave memory unwritten.
     pub committed: Option<Committed>,
     /// Records that were flushed are not there: only what is proved is served, and records count up to this epoch.
     pub proved_only: Option<Number>,
     /// Writes of parts of blocks.
-    pub parts: Parts,
+    pub partial_writes: PartialWrites,
     /// What a recount sees of the map.
     pub window: Window,
     pub removals: Removals,
@@ -111,10 +111,10 @@ impl Tables {
             bits_exact: false,
             open: Epoch::new(next),
             committing: None,
-            beside: CountsBeside::default(),
+            pending_counts: PendingCounts::default(),
             committed: None,
             proved_only: None,
-            parts: Parts::default(),
+            partial_writes: PartialWrites::default(),
             window: Window::default(),
             removals: Removals::default(),
         }
@@ -163,9 +163,12 @@ impl Tables {
         }
         let (page, at) = self.geometry.map_of(lbn);
         match self.ensure(io, page) {
-            Got::Ready => Ok(Some(self.geometry.known(self.pages.expect(page).content.map(at)))),
-            Got::Wait => Err(page),
-            Got::Unreadable => Ok(None),
+            Access::Ready(resident) => {
+                let entry = resident.page().content.map(at);
+                Ok(Some(self.geometry.known(entry)))
+            }
+            Access::Loading => Err(page),
+            Access::Unreadable => Ok(None),
         }
     }
 
@@ -181,13 +184,13 @@ impl Tables {
         if committed == REFS_UNKNOWN {
             return committed;
         }
-        u8::try_from(i16::from(committed).saturating_add(self.beside.get(pbn))).unwrap_or(REFS_UNKNOWN)
+        u8::try_from(i16::from(committed).saturating_add(self.pending_counts.get(pbn))).unwrap_or(REFS_UNKNOWN)
     }
 
-    /// The counts of blocks whose refs page is in memory, from entry `at` on.
+    /// The counts of blocks, from entry `at` of their refs page on. None where that is not in memory.
     pub fn counts(&mut self, refs: PageId, at: usize, first: Pbn, blocks: u64) -> Vec<(Pbn, u8)> {
-        let content = &self.pages.expect(refs).content;
-        let committed: Vec<u8> = (0..blocks).map(|i| content.refs(at + index(i))).collect();
+        let Some(page) = self.pages.get(refs) else { return Vec::new() };
+        let committed: Vec<u8> = (0..blocks).map(|i| page.content.refs(at + index(i))).collect();
         committed.into_iter().zip(first.0..).map(|(refs, pbn)| (Pbn(pbn), self.with_pending(Pbn(pbn), refs))).collect()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! 1. An all-zero sector means "empty" only while its page's bit is clear. The bit is set after a flush has covered the page's first write.
 
-use super::pages::{Got, Page, Slot};
+use super::pages::{Access, Page, Slot};
 use super::{Committed, Tables};
 use crate::buffer::BufferMut;
 use crate::format::page::{self, PageContent, PageId, Region};
@@ -16,13 +16,11 @@ const READ_RETRIES: u8 = 2;
 
 impl Tables {
     /// Makes sure of a page: it is in memory, or on its way.
-    pub fn ensure(&mut self, io: &mut Io, id: PageId) -> Got {
-        match self.pages.slot_mut(id) {
-            Some(Slot::Ready(_)) => Got::Ready,
-            Some(Slot::Loading { .. }) => Got::Wait,
-            Some(Slot::Unreadable) => Got::Unreadable,
-            Some(Slot::Vacant) | None => self.begin_load(io, id),
+    pub fn ensure(&mut self, io: &mut Io, id: PageId) -> Access<'_> {
+        if !self.pages.holds(id) {
+            self.begin_load(io, id);
         }
+        self.pages.access(id)
     }
 
     /// Calls a task when a page that is on its way has come, or has been found unreadable.
@@ -39,7 +37,7 @@ impl Tables {
 
     /// Whether a page is known, without any I/O, never to have been written.
     pub fn is_blank(&mut self, io: &mut Io, id: PageId) -> bool {
-        if !self.bits_exact || self.pages.holds(id) || self.pages.unbitted.contains(&id) || self.is_touched(id) {
+        if !self.bits_exact || self.pages.holds(id) || self.pages.bit_pending.contains(&id) || self.is_touched(id) {
             return false;
         }
         let (bits, at) = self.geometry.written_of(id);
@@ -57,28 +55,25 @@ impl Tables {
         self.committed.as_ref().is_some_and(|committed| committed.records.touches(id))
     }
 
-    fn begin_load(&mut self, io: &mut Io, id: PageId) -> Got {
+    fn begin_load(&mut self, io: &mut Io, id: PageId) {
         let mut written = true;
         if id.region != Region::Written {
             let (bits, at) = self.geometry.written_of(id);
             match self.ensure(io, bits) {
-                Got::Wait => {
+                Access::Loading => {
                     self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
-                    self.wait(io, bits, Task::Load(id));
-                    return Got::Wait;
+                    return self.wait(io, bits, Task::Load(id));
                 }
                 // Not knowing, no zero sector is trusted.
-                Got::Unreadable => {}
-                Got::Ready => written = self.pages.expect(bits).content.bit(at) || self.pages.unbitted.contains(&id),
+                Access::Unreadable => {}
+                Access::Ready(bits) => written = bits.page().content.bit(at) || self.pages.bit_pending.contains(&id),
             }
         }
         if !written && self.knows_unwritten(id) {
-            self.put_blank(id);
-            return Got::Ready;
+            return self.put_blank(id);
         }
         self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
         self.read_page(io, id);
-        Got::Wait
     }
 
     /// Whether a clear bit says for certain that a page was never written. Not where live records touch it: a checkpoint may have been cut
@@ -99,9 +94,9 @@ impl Tables {
     pub fn load_page(&mut self, io: &mut Io, id: PageId) {
         let (bits, at) = self.geometry.written_of(id);
         let bit = match self.ensure(io, bits) {
-            Got::Wait => return self.wait(io, bits, Task::Load(id)),
-            Got::Unreadable => true,
-            Got::Ready => self.pages.expect(bits).content.bit(at) || self.pages.unbitted.contains(&id),
+            Access::Loading => return self.wait(io, bits, Task::Load(id)),
+            Access::Unreadable => true,
+            Access::Ready(bits) => bits.page().content.bit(at) || self.pages.bit_pending.contains(&id),
         };
         let exact = self.knows_unwritten(id);
         let Some(Slot::Loading { written, waiters, .. }) = self.pages.slot_mut(id) else { return };
@@ -153,7 +148,7 @@ impl Tables {
         // A crash came between its first write, or parts of it, and its bit. Where records touch it, a checkpoint is to come that writes it
         // anyway.
         let is_late = !written && !opened.blank && !io.read_only && !self.is_touched(id);
-        let bit = written && !self.pages.unbitted.contains(&id);
+        let bit = written && !self.pages.bit_pending.contains(&id);
         // It may have been written, have left the memory and come back, with no flush since: a commit that relies on it has to know.
         let stamp = io.durability.refs;
         let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, unsaved, stamp, bit };

@@ -34,8 +34,8 @@ pub(crate) struct Page {
     pub bit: bool,
 }
 
+/// What is known of a page here.
 pub(crate) enum Slot {
-    Vacant,
     /// With whether it has been written before, and how often the device has failed to read it.
     Loading {
         waiters: Vec<Task>,
@@ -47,32 +47,55 @@ pub(crate) enum Slot {
     Unreadable,
 }
 
-/// Whether a page can be used now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Got {
-    Ready,
-    /// It was asked for; the task will be called.
-    Wait,
+/// A page that was asked for, as far as it can be used now.
+pub(crate) enum Access<'a> {
+    Ready(Resident<'a>),
+    /// It is not there yet; [`super::Tables::wait`] calls a task when it has come.
+    Loading,
     Unreadable,
 }
 
+/// A page in memory. Taking it counts as a use of it, so that it stays longer.
+pub(crate) struct Resident<'a> {
+    page: &'a mut Page,
+    used: &'a mut bool,
+}
+
+impl<'a> Resident<'a> {
+    pub fn page(self) -> &'a mut Page {
+        *self.used = true;
+        self.page
+    }
+}
+
 struct Place {
-    id: Option<PageId>,
+    id: PageId,
     used: bool,
     slot: Slot,
 }
 
+impl Place {
+    /// Whether it may be given up: it is as the medium has it, or could not be read.
+    fn is_idle(&self) -> bool {
+        match &self.slot {
+            Slot::Ready(page) => page.dirty.is_none() && !page.writing,
+            Slot::Unreadable => true,
+            Slot::Loading { .. } => false,
+        }
+    }
+}
+
 /// The page cache.
 pub(crate) struct Pages {
-    places: Map<PageId, u32>,
-    slots: Vec<Place>,
-    vacant: Vec<u32>,
+    places: Map<PageId, usize>,
+    slots: Vec<Option<Place>>,
+    vacant: Vec<usize>,
     hand: usize,
     accountant: Arc<Accountant>,
     /// Dirty refs, fingerprint and *written* pages: what waits to be written.
     pub dirty: BTreeSet<PageId>,
     /// Pages first written in this run whose bit is not set yet.
-    pub unbitted: BTreeSet<PageId>,
+    pub bit_pending: BTreeSet<PageId>,
 }
 
 impl Pages {
@@ -84,27 +107,40 @@ impl Pages {
             hand: 0,
             accountant,
             dirty: BTreeSet::new(),
-            unbitted: BTreeSet::new(),
+            bit_pending: BTreeSet::new(),
+        }
+    }
+
+    fn place(&self, id: PageId) -> Option<&Place> {
+        self.slots[*self.places.get(&id)?].as_ref()
+    }
+
+    fn place_mut(&mut self, id: PageId) -> Option<&mut Place> {
+        self.slots[*self.places.get(&id)?].as_mut()
+    }
+
+    /// The page as far as it can be used.
+    pub fn access(&mut self, id: PageId) -> Access<'_> {
+        match self.place_mut(id) {
+            Some(Place { used, slot: Slot::Ready(page), .. }) => Access::Ready(Resident { page, used }),
+            Some(Place { slot: Slot::Loading { .. }, .. }) | None => Access::Loading,
+            Some(Place { slot: Slot::Unreadable, .. }) => Access::Unreadable,
         }
     }
 
     /// The page, if it is in memory.
     pub fn get(&mut self, id: PageId) -> Option<&mut Page> {
-        let place = &mut self.slots[*self.places.get(&id)? as usize];
-        match &mut place.slot {
-            Slot::Ready(page) => {
-                place.used = true;
-                Some(page)
-            }
-            _ => None,
+        match self.access(id) {
+            Access::Ready(resident) => Some(resident.page()),
+            Access::Loading | Access::Unreadable => None,
         }
     }
 
     /// What the page holds, if it is in memory. That is no use of it: it may leave as soon as before.
     pub fn peek(&self, id: PageId) -> Option<&PageContent> {
-        match &self.slots[*self.places.get(&id)? as usize].slot {
+        match &self.place(id)?.slot {
             Slot::Ready(page) => Some(&page.content),
-            _ => None,
+            Slot::Loading { .. } | Slot::Unreadable => None,
         }
     }
 
@@ -114,8 +150,7 @@ impl Pages {
     }
 
     pub fn slot_mut(&mut self, id: PageId) -> Option<&mut Slot> {
-        let place = *self.places.get(&id)?;
-        Some(&mut self.slots[place as usize].slot)
+        self.place_mut(id).map(|place| &mut place.slot)
     }
 
     /// Whether anything is known of the page here: in memory, on its way, or unreadable.
@@ -125,26 +160,25 @@ impl Pages {
 
     /// Puts something into a place of its own, or into the place it has.
     pub fn put(&mut self, id: PageId, slot: Slot) {
+        let new = Some(Place { id, used: true, slot });
         if let Some(&place) = self.places.get(&id) {
-            self.slots[place as usize] = Place { id: Some(id), used: true, slot };
+            self.slots[place] = new;
             return;
         }
         self.accountant.take(Part::Pages, PAGE_COST_BYTES);
-        let new = Place { id: Some(id), used: true, slot };
         let place = if let Some(place) = self.vacant.pop() {
-            self.slots[place as usize] = new;
+            self.slots[place] = new;
             place
         } else {
             self.slots.push(new);
-            u32::try_from(self.slots.len() - 1).expect("pages in memory are bounded by the budget")
+            self.slots.len() - 1
         };
         self.places.insert(id, place);
     }
 
     /// Marks a page as changed, to be written with or without delay. Map pages that a commit composes are written by it at once.
     pub fn touch(&mut self, id: PageId, now: Time) {
-        let page = self.get(id).expect("only a page in memory changes");
-        if page.dirty.is_none() {
+        if let Some(page) = self.get(id).filter(|page| page.dirty.is_none()) {
             page.dirty = Some(now);
             self.dirty.insert(id);
         }
@@ -159,36 +193,27 @@ impl Pages {
             }
             looked += 1;
             self.hand = (self.hand + 1) % self.slots.len();
-            if self.is_idle(self.hand) && !std::mem::take(&mut self.slots[self.hand].used) {
-                self.leave(self.hand);
+            let leaves = self.slots[self.hand].as_mut().is_some_and(|place| place.is_idle() && !std::mem::take(&mut place.used));
+            if leaves {
+                self.evict(self.hand);
             }
         }
         true
     }
 
     /// Lets go of all that is as the medium has it, and of what could not be read.
-    pub fn let_go(&mut self) {
+    pub fn evict_clean(&mut self) {
         for i in 0..self.slots.len() {
-            if self.is_idle(i) {
-                self.leave(i);
+            if self.slots[i].as_ref().is_some_and(Place::is_idle) {
+                self.evict(i);
             }
         }
     }
 
-    fn is_idle(&self, i: usize) -> bool {
-        match &self.slots[i].slot {
-            Slot::Ready(page) => page.dirty.is_none() && !page.writing,
-            Slot::Unreadable => true,
-            Slot::Vacant | Slot::Loading { .. } => false,
-        }
-    }
-
-    fn leave(&mut self, i: usize) {
-        let place = &mut self.slots[i];
-        let id = place.id.take().expect("a page in memory has a name");
-        place.slot = Slot::Vacant;
-        self.places.remove(&id);
-        self.vacant.push(u32::try_from(i).expect("pages in memory are bounded by the budget"));
+    fn evict(&mut self, i: usize) {
+        let Some(place) = self.slots[i].take() else { return };
+        self.places.remove(&place.id);
+        self.vacant.push(i);
         self.accountant.give(Part::Pages, PAGE_COST_BYTES);
     }
 
@@ -203,9 +228,9 @@ impl Pages {
     }
 
     /// Pages, but for those of *written*, that differ from what is on the medium for certain.
-    pub fn unsettled(&self) -> impl Iterator<Item = PageId> + '_ {
+    pub fn unwritten(&self) -> impl Iterator<Item = PageId> + '_ {
         let is_so = |place: &&Place| matches!(&place.slot, Slot::Ready(page) if page.dirty.is_some() || page.writing);
-        self.slots.iter().filter(is_so).filter_map(|place| place.id).filter(|id| id.region != Region::Written)
+        self.slots.iter().flatten().filter(is_so).map(|place| place.id).filter(|id| id.region != Region::Written)
     }
 
     /// Half of what fits may be dirty; beyond it, pages are written early.

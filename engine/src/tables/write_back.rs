@@ -4,7 +4,7 @@
 //! 2. Where records may stand in no page, a page is written only while all that it holds is vouched for ([`Committed::vouched`]).
 
 use super::Tables;
-use super::pages::Got;
+use super::pages::Access;
 use crate::format::page::{self, PageId, Region};
 use crate::interface::IoFailure;
 use crate::io::{Io, IoFor};
@@ -38,7 +38,7 @@ impl Tables {
         page::seal(&self.uuid, id, &mut page.content, sealed.block_mut(0));
         self.pages.dirty.remove(&id);
         if !bit && id.region != Region::Written {
-            self.pages.unbitted.insert(id);
+            self.pages.bit_pending.insert(id);
         }
         io.durability.bits_in_flight += u32::from(id.region == Region::Written);
         let removed = self.removals.unsent.remove(&id).unwrap_or_default();
@@ -51,7 +51,8 @@ impl Tables {
     /// A page's write has ended. Whether it went well.
     pub fn page_written(&mut self, io: &mut Io, id: PageId, removed: Vec<Pbn>, stamp: u64, result: Result<(), IoFailure>) -> bool {
         self.page_writes -= 1;
-        let page = self.pages.expect(id);
+        // A page that is being written stays in memory.
+        let Some(page) = self.pages.get(id) else { return false };
         page.writing = false;
         if result.is_err() {
             // What it holds is nowhere else: it stays.
@@ -81,17 +82,18 @@ impl Tables {
         while let Some(&id) = io.durability.bits_ready.front() {
             let (bits, at) = self.geometry.written_of(id);
             match self.ensure(io, bits) {
-                Got::Wait => return self.wait(io, bits, Task::Bits),
-                Got::Unreadable => {}
-                Got::Ready => {
-                    if !self.pages.expect(bits).content.bit(at) {
-                        self.pages.expect(bits).content.set_bit(at, true);
+                Access::Loading => return self.wait(io, bits, Task::Bits),
+                Access::Unreadable => {}
+                Access::Ready(resident) => {
+                    let content = &mut resident.page().content;
+                    if !content.bit(at) {
+                        content.set_bit(at, true);
                         self.pages.touch(bits, io.now);
                     }
                 }
             }
             io.durability.bits_ready.pop_front();
-            self.pages.unbitted.remove(&id);
+            self.pages.bit_pending.remove(&id);
             if let Some(page) = self.pages.get(id) {
                 page.bit = true;
             }
@@ -107,7 +109,7 @@ impl Tables {
         let ids: Vec<PageId> = self.pages.dirty.iter().copied().collect();
         let mut next = io.now.plus_ms(self.delay_ms.max(1));
         for id in ids {
-            let page = self.pages.expect(id);
+            let Some(page) = self.pages.get(id) else { continue };
             let (due, is_writing) = (page.dirty.map_or(Time(u64::MAX), |since| since.plus_ms(self.delay_ms)), page.writing);
             if due > io.now {
                 next = next.min(due);
@@ -148,7 +150,7 @@ impl Tables {
         let ids: Vec<PageId> = self.pages.dirty.iter().copied().take(most.saturating_mul(2).max(1)).collect();
         let (mut sent, mut waits) = (0, false);
         for id in ids {
-            if sent >= most || self.pages.expect(id).writing {
+            if sent >= most || self.pages.get(id).is_none_or(|page| page.writing) {
                 continue;
             }
             if self.may_be_written(id) {

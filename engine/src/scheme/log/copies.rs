@@ -66,6 +66,6 @@ impl Copies {
             let (block, _) = sealed(store, writer, &header, pbn);
             blocks.push((pbn, block));
         }
-        store.write_blocks(blocks, Class::Log, |_, _, units| IoFor::CondensedUnits { units });
+        store.write_blocks(blocks, Class::Log, |_, _, units| IoFor::CompactedUnits { units });
     }
 }

@@ -27,7 +27,7 @@ use crate::schedule::Task;
 use crate::scheme::parts::{Reached, Step};
 use crate::space::Use;
 use crate::store::Store;
-use crate::tables::{Committed, Got, Live};
+use crate::tables::{Access, Committed, Live, Page};
 use crate::units::{Epoch, Pbn, count, index};
 use std::collections::VecDeque;
 
@@ -80,7 +80,7 @@ impl Log {
         let Committed { records, epoch, .. } = store.tables.committed();
         let (mut due, epoch): (VecDeque<PageId>, _) = (records.pages(*epoch).collect(), *epoch);
         if ends_recount {
-            due.extend(store.tables.pages.unsettled());
+            due.extend(store.tables.pages.unwritten());
         }
         self.checkpoint = Some(Checkpoint { ends_recount, ..Checkpoint::new(epoch, self.flushed, due, None) });
         store.io.schedule.push(Task::Checkpoint);
@@ -294,18 +294,23 @@ impl Checkpoint {
         while self.writing.len() < most && again.len() < most && self.not_yet.len() < most {
             let Some(id) = loading.pop().or_else(|| self.due.pop_front()) else { break };
             match tables.ensure(io, id) {
-                // It is asked again when that write is over.
-                Got::Ready if tables.pages.expect(id).writing => again.push(id),
-                // Somebody sent it since its last record.
-                Got::Ready if !tables.pages.expect(id).unsaved && tables.pages.expect(id).dirty.is_none() => {}
-                Got::Ready if !tables.may_be_written(id) => self.not_yet.push(id),
-                Got::Ready => {
-                    tables.write_page(io, id);
-                    self.writing.insert(id);
+                Access::Ready(resident) => {
+                    let Page { writing, unsaved, dirty, .. } = *resident.page();
+                    match (writing, unsaved || dirty.is_some()) {
+                        // It is asked again when that write is over.
+                        (true, _) => again.push(id),
+                        // Somebody sent it since its last record.
+                        (false, false) => {}
+                        _ if !tables.may_be_written(id) => self.not_yet.push(id),
+                        _ => {
+                            tables.write_page(io, id);
+                            self.writing.insert(id);
+                        }
+                    }
                 }
-                Got::Unreadable if self.is_spill => self.lacks_page = true,
-                Got::Unreadable => return Err("a read of a page that has to change"),
-                Got::Wait => {
+                Access::Unreadable if self.is_spill => self.lacks_page = true,
+                Access::Unreadable => return Err("a read of a page that has to change"),
+                Access::Loading => {
                     tables.wait(io, id, Task::Checkpoint);
                     again.push(id);
                 }

@@ -72,7 +72,7 @@ fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limits: Limits) -> 
 pub fn plan_carriers(store: &Store, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
     let candidates = store.contents.held.of(epoch).filter_map(|(pbn, held)| match &held.state {
         Holding::Small(data) => {
-            let counts = store.tables.beside.get(pbn);
+            let counts = store.tables.pending_counts.get(pbn);
             Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
         }
         Holding::Asked(_) | Holding::Loose | Holding::Noise => None,
@@ -125,7 +125,7 @@ pub(super) fn take_away(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) ->
 
 /// A block that nothing named counts so much now.
 pub(super) fn counts_now(store: &mut Store, pbn: Pbn, counts: i16, is_of_scheme: bool) {
-    store.tables.beside.add(pbn, 1, counts);
+    store.tables.pending_counts.add(pbn, 1, counts);
     let counts = u8::try_from(counts).expect("what is packed together is bounded by a count");
     store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, 0, counts, is_of_scheme);
 }
@@ -139,7 +139,7 @@ pub(super) fn free_unwritten(store: &mut Store, mut blocks: Vec<Pbn>) {
 
 /// A block that no page names counts nothing any more. What it counted.
 fn empty(store: &mut Store, pbn: Pbn) -> i16 {
-    let counts = store.tables.beside.take(pbn);
+    let counts = store.tables.pending_counts.take(pbn);
     assert!(counts > 0, "a new block counts");
     let before = u8::try_from(counts).expect("a count stays within its byte");
     store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, before, 0, false);

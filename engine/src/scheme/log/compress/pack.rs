@@ -145,7 +145,8 @@ impl Log {
             lbns.sort_unstable();
             lbns.dedup();
             // Their links and the fingerprint's. What is pinned stays, too: its place is not for other content (R7).
-            let are_all = !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| store.tables.beside.get(pbn) == links + 1);
+            let are_all =
+                !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| store.tables.pending_counts.get(pbn) == links + 1);
             let is_known = are_all && !store.space.pins.contains_key(&pbn);
             let block = Meant { lbns, pbn };
             match &held.state {

@@ -50,7 +50,7 @@ impl Doubting {
             let Some((pbn, name)) = self.doubts.pop() else { break };
             self.reads += 1;
             let at = store.geometry.block_at(pbn);
-            store.io.read(IoFor::DoubtRead { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
+            store.io.read(IoFor::ReadForVerification { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
         }
         if self.reads > 0 && self.witnesses.is_none() {
             return false;
@@ -59,7 +59,7 @@ impl Doubting {
         while self.reads < READS_MAX {
             let Some(id) = witnesses.pop() else { break };
             self.reads += 1;
-            store.io.read(IoFor::WitnessRead(id), store.geometry.page_at(id), 1, false, id.region.into());
+            store.io.read(IoFor::PageForVerification(id), store.geometry.page_at(id), 1, false, id.region.into());
         }
         self.reads == 0
     }

@@ -138,13 +138,13 @@ impl Opening {
             return self.read_again(store, what);
         }
         match (&mut self.state, what) {
-            (State::Reading(reading), IoFor::WalkRead { which, pbn }) => {
+            (State::Reading(reading), IoFor::ReadForScan { unit: which, pbn }) => {
                 reading.arrived(store, which, pbn, arrived.buffer);
                 self.units_read += 1;
                 self.tell_progress(store);
             }
-            (State::Doubting(doubting), IoFor::DoubtRead { pbn, name }) => doubting.content_arrived(store, pbn, name, arrived),
-            (State::Doubting(doubting), IoFor::WitnessRead(id)) => doubting.page_arrived(store, id, &arrived.buffer),
+            (State::Doubting(doubting), IoFor::ReadForVerification { pbn, name }) => doubting.content_arrived(store, pbn, name, arrived),
+            (State::Doubting(doubting), IoFor::PageForVerification(id)) => doubting.page_arrived(store, id, &arrived.buffer),
             _ => {}
         }
         self.go_on(store)
@@ -153,9 +153,9 @@ impl Opening {
     /// A read failed: it is tried again, twice for each block. What cannot be read may be what was acknowledged last, so it is no end.
     fn read_again(&mut self, store: &mut Store, what: IoFor) -> Opened {
         let (at, digest, class) = match &what {
-            IoFor::WalkRead { pbn, .. } => (store.geometry.block_at(*pbn), false, Class::Log),
-            IoFor::DoubtRead { pbn, name } => (store.geometry.block_at(*pbn), name.kind == Kind::Fingerprint, Class::Data),
-            IoFor::WitnessRead(id) => (store.geometry.page_at(*id), false, id.region.into()),
+            IoFor::ReadForScan { pbn, .. } => (store.geometry.block_at(*pbn), false, Class::Log),
+            IoFor::ReadForVerification { pbn, name } => (store.geometry.block_at(*pbn), name.kind == Kind::Fingerprint, Class::Data),
+            IoFor::PageForVerification(id) => (store.geometry.page_at(*id), false, id.region.into()),
             _ => return Ok(Found::Nothing),
         };
         let failures = self.failures.entry(at).or_default();

@@ -4,7 +4,7 @@ use super::walk::Walk;
 use crate::buffer::{BufferMut, Slice};
 use crate::format::unit::{UnitKind, open};
 use crate::interface::Class;
-use crate::io::{IoFor, Which};
+use crate::io::{IoFor, LogUnit};
 use crate::scheme::log::checkpoint::are_too_many;
 use crate::store::Store;
 use crate::tables::Unchained;
@@ -48,7 +48,7 @@ impl Reading {
         while self.reads < READS_MAX && !is_full {
             let Some((which, pbn)) = self.walk.ask() else { break };
             self.reads += 1;
-            store.io.read(IoFor::WalkRead { which, pbn }, store.geometry.block_at(pbn), 1, false, Class::Log);
+            store.io.read(IoFor::ReadForScan { unit: which, pbn }, store.geometry.block_at(pbn), 1, false, Class::Log);
         }
         match (self.reads, is_full) {
             (1.., _) => Read::Waits,
@@ -59,10 +59,10 @@ impl Reading {
     }
 
     /// What lies at the place of a unit has arrived.
-    pub fn arrived(&mut self, store: &Store, which: Which, pbn: Pbn, buffer: BufferMut) {
+    pub fn arrived(&mut self, store: &Store, which: LogUnit, pbn: Pbn, buffer: BufferMut) {
         let unit = open(&store.keys.authenticator, pbn, buffer.block(0));
         self.reads -= 1;
-        if let (Which::Log(sequence), Some(unit)) = (which, unit.as_ref().filter(|unit| unit.header.kind == UnitKind::Log)) {
+        if let (LogUnit::Tail(sequence), Some(unit)) = (which, unit.as_ref().filter(|unit| unit.header.kind == UnitKind::Log)) {
             let flushed_upto = unit.header.flushed_upto;
             self.units.insert(sequence, (pbn, buffer.freeze().slice(0, 1)));
             self.units.retain(|&sequence, _| sequence > flushed_upto);

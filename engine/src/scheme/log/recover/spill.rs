@@ -46,7 +46,7 @@ impl Opening {
         if is_whole {
             records.forget_upto(cut);
         }
-        store.tables.pages.let_go();
+        store.tables.pages.evict_clean();
         self.spilled += before - records.len();
         reading.records_left = if is_whole { records.len() } else { u64::MAX };
         reading.live = Unchained::of(records);

@@ -26,7 +26,7 @@ use crate::format::entry::FingerprintEntry;
 use crate::format::page::PageId;
 use crate::format::record::Record;
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
-use crate::io::Which;
+use crate::io::LogUnit;
 use crate::scheme::log::records::effects_of;
 use crate::tables::effect::Effect;
 use crate::units::{Epoch, Pbn, count, index};
@@ -135,21 +135,21 @@ impl Walk {
     }
 
     /// A unit that has not been asked for, and its place.
-    pub fn ask(&mut self) -> Option<(Which, Pbn)> {
+    pub fn ask(&mut self) -> Option<(LogUnit, Pbn)> {
         if let Some((number, pbn)) = self.condensed.ask() {
-            return Some((Which::Condensed(number), pbn));
+            return Some((LogUnit::Compacted(number), pbn));
         }
         let (&sequence, &pbn) = self.places.iter().find(|(sequence, _)| !self.asked.contains(sequence))?;
         self.asked.insert(sequence);
-        Some((Which::Log(sequence), pbn))
+        Some((LogUnit::Tail(sequence), pbn))
     }
 
     /// What lies at the place of a unit. What is known to count is handed on, in order; what is left in the end, [`Ended::replay`] says.
-    pub fn arrived(&mut self, which: Which, pbn: Pbn, unit: Option<Unit>, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
+    pub fn arrived(&mut self, which: LogUnit, pbn: Pbn, unit: Option<Unit>, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         match which {
-            Which::Condensed(number) => self.condensed.arrived(number, unit, self.limits, push),
-            Which::Log(sequence) if self.places.get(&sequence) == Some(&pbn) => self.unit_arrived(sequence, unit),
-            Which::Log(_) => {}
+            LogUnit::Compacted(number) => self.condensed.arrived(number, unit, self.limits, push),
+            LogUnit::Tail(sequence) if self.places.get(&sequence) == Some(&pbn) => self.unit_arrived(sequence, unit),
+            LogUnit::Tail(_) => {}
         }
         if self.condensed.is_done() {
             self.hand_on(push);

@@ -12,7 +12,7 @@ use crate::format::entry::{FingerprintEntry, MapEntry};
 use crate::format::places::Places;
 use crate::format::record::{OldRun, Record};
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
-use crate::io::Which;
+use crate::io::LogUnit;
 use crate::scheme::log::places::runs;
 use crate::tables::effect::{Effect, Name};
 use crate::units::{Epoch, Lbn, Pbn};
@@ -352,7 +352,7 @@ fn certain_is_what_a_flushed_unit_says_was_flushed() {
     let certain = |units: u64| {
         let mut walk = Walk::new(anchor(), LIMITS);
         for sequence in FIRST..FIRST + units {
-            walk.arrived(Which::Log(sequence), place(sequence), Some(unit(sequence, Vec::new())), &mut |_, _| ());
+            walk.arrived(LogUnit::Tail(sequence), place(sequence), Some(unit(sequence, Vec::new())), &mut |_, _| ());
         }
         walk.certain().get()
     };

@@ -48,10 +48,10 @@ fn commit_effect(store: &mut Store, epoch: Epoch, effect: &Effect<'_>, unlinked:
         }
     }
     if let Some(first) = effect.to.pbn() {
-        tables.beside.add(first, effect.blocks, -effect.gains());
+        tables.pending_counts.add(first, effect.blocks, -effect.gains());
     }
     if let Some(old) = effect.old {
-        tables.beside.add(old, effect.blocks, 1);
+        tables.pending_counts.add(old, effect.blocks, 1);
         unlinked.extend((0..effect.blocks).map(|i| old + i));
     }
     if let Some(lbn) = effect.lbn.filter(|_| tables.window.is_counting()) {

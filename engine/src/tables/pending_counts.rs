@@ -12,7 +12,7 @@ type Group = [i16; 16];
 
 /// By block, what is to be added to its count on its page.
 #[derive(Default)]
-pub(crate) struct CountsBeside {
+pub(crate) struct PendingCounts {
     /// Groups with a block to whose count something is to be added.
     groups: Map<u64, Group>,
 }
@@ -22,7 +22,7 @@ fn group_of(pbn: Pbn) -> (u64, usize) {
     (pbn.get() / GROUP_BLOCKS, index(pbn.get() % GROUP_BLOCKS))
 }
 
-impl CountsBeside {
+impl PendingCounts {
     /// What is to be added to the count of a block.
     pub fn get(&self, pbn: Pbn) -> i16 {
         let (group, at) = group_of(pbn);
@@ -63,19 +63,19 @@ mod tests {
     proptest! {
         #[test]
         fn each_block_has_its_own(added in vec((0..90u64, 1..40u64, -2..=2i16), 0..60), taken in vec(0..130u64, 0..20)) {
-            let (mut beside, mut model) = (CountsBeside::default(), BTreeMap::new());
+            let (mut pending, mut model) = (PendingCounts::default(), BTreeMap::new());
             for (first, blocks, by) in added {
-                beside.add(Pbn(first), blocks, by);
+                pending.add(Pbn(first), blocks, by);
                 (first..first + blocks).for_each(|pbn| *model.entry(pbn).or_insert(0) += by);
             }
             for pbn in taken {
-                prop_assert_eq!(beside.take(Pbn(pbn)), model.remove(&pbn).unwrap_or(0));
+                prop_assert_eq!(pending.take(Pbn(pbn)), model.remove(&pbn).unwrap_or(0));
             }
             for pbn in 0..130 {
-                prop_assert_eq!(beside.get(Pbn(pbn)), model.get(&pbn).copied().unwrap_or(0));
+                prop_assert_eq!(pending.get(Pbn(pbn)), model.get(&pbn).copied().unwrap_or(0));
             }
             let groups: std::collections::BTreeSet<u64> = model.iter().filter(|(_, by)| **by != 0).map(|(pbn, _)| pbn / GROUP_BLOCKS).collect();
-            prop_assert_eq!(beside.groups.len(), groups.len(), "nothing is kept of what adds nothing");
+            prop_assert_eq!(pending.groups.len(), groups.len(), "nothing is kept of what adds nothing");
         }
     }
 }

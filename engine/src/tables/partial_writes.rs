@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 
 /// Such writes, by LBN.
 #[derive(Default)]
-pub(crate) struct Parts {
-    writes: BTreeMap<Lbn, Vec<Part>>,
+pub(crate) struct PartialWrites {
+    writes: BTreeMap<Lbn, Vec<PartialWrite>>,
 }
 
-struct Part {
+struct PartialWrite {
     op: usize,
     is_overtaken: bool,
 }
 
-impl Parts {
+impl PartialWrites {
     /// This write goes by what the LBN means now.
     pub fn begin(&mut self, lbn: Lbn, op: usize) {
-        self.writes.entry(lbn).or_default().push(Part { op, is_overtaken: false });
+        self.writes.entry(lbn).or_default().push(PartialWrite { op, is_overtaken: false });
     }
 
     /// This write has ended, or begins again.
