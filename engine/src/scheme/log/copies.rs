@@ -3,7 +3,7 @@
 use crate::class::Class;
 use crate::format::unit::{UnitHeader, UnitKind, UnitWriter};
 use crate::io::IoFor;
-use crate::scheme::log::sealed::sealed;
+use crate::scheme::log::sealed::{number_of, sealed};
 use crate::store::Store;
 use crate::units::{Epoch, Pbn};
 use std::collections::VecDeque;
@@ -57,7 +57,7 @@ impl Copies {
     pub fn send(&mut self, store: &mut Store, cut: u64, before: u64) {
         let (writers, places) = (std::mem::take(&mut self.units), self.places.clone());
         self.blocks_left = writers.len();
-        let units = u32::try_from(writers.len()).expect("a segment is short");
+        let units = number_of(&writers);
         let mut blocks = Vec::with_capacity(writers.len());
         for (((epoch, writer), pbn), unit) in writers.into_iter().zip(places).zip(0..) {
             let (kind, incarnation) = (UnitKind::Condensed, store.medium.superblock.incarnation);

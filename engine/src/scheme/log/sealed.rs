@@ -6,6 +6,11 @@ use crate::format::unit::{UnitHeader, UnitWriter};
 use crate::store::Store;
 use crate::units::Pbn;
 
+/// How many units an epoch, or a segment, has, as their headers say it.
+pub fn number_of<T>(units: &[T]) -> u32 {
+    u32::try_from(units.len()).expect("units that are composed at once are bounded by memory")
+}
+
 /// A unit as it is to lie at this place, and its authenticator.
 pub fn sealed(store: &Store, writer: UnitWriter, header: &UnitHeader, pbn: Pbn) -> (Slice, Fingerprint) {
     let mut block = store.io.buffer(1);

@@ -80,16 +80,23 @@ impl Log {
 
 /// Adds a copy to the last of the units, or to another one; `last` is the epoch of the copy before.
 fn push(units: &mut Vec<(Epoch, UnitWriter)>, last: Epoch, epoch: Epoch, record: Record) {
-    if units.last().is_none_or(|(_, writer)| writer.room_left() < COPY_BYTES_MAX) {
-        units.push((epoch, UnitWriter::new(Vec::new())));
-    } else if epoch > last {
-        let (_, writer) = units.last_mut().expect("it was seen");
-        let rest = writer.push(Record::Later { epochs: epoch - last });
-        debug_assert!(rest.is_none(), "there was room");
+    let add = |writer: &mut UnitWriter, record| {
+        let rest = writer.push(record);
+        assert!(rest.is_none(), "a record of one part has a limit");
+    };
+    match units.last_mut().filter(|(_, writer)| writer.room_left() >= COPY_BYTES_MAX) {
+        Some((_, writer)) => {
+            if epoch > last {
+                add(writer, Record::Later { epochs: epoch - last });
+            }
+            add(writer, record);
+        }
+        None => {
+            let mut writer = UnitWriter::new(Vec::new());
+            add(&mut writer, record);
+            units.push((epoch, writer));
+        }
     }
-    let (_, writer) = units.last_mut().expect("there is one");
-    let rest = writer.push(record);
-    assert!(rest.is_none(), "a record of one part has a limit");
 }
 
 impl Log {

@@ -7,6 +7,7 @@
 //! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
 
 use super::rider::Rider;
+use crate::buffer::Slice;
 use crate::contents::{Held, Holding};
 use crate::format::entry::MapEntry;
 use crate::format::record::Record;
@@ -25,19 +26,19 @@ struct Candidate {
     pbn: Pbn,
     bytes: usize,
     /// Links to it.
-    links: u16,
+    links: i16,
 }
 
 struct Bin {
     room: usize,
-    counts: u16,
+    counts: i16,
     blocks: Vec<Pbn>,
 }
 
 impl Bin {
     fn takes(&self, candidate: &Candidate, limits: Limits) -> bool {
         let fits = SLOT_BYTES + candidate.bytes <= self.room && self.blocks.len() < limits.slots;
-        fits && self.counts + candidate.links <= u16::from(limits.counts)
+        fits && self.counts + candidate.links <= i16::from(limits.counts)
     }
 }
 
@@ -71,10 +72,8 @@ fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limits: Limits) -> 
 /// The blocks of each carrier of the committing epoch, whose records take so many bytes.
 pub fn plan_carriers(store: &Store, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
     let candidates = store.contents.held.of(epoch).filter_map(|(pbn, held)| match &held.state {
-        Holding::Small(data) => {
-            let counts = store.tables.pending_counts.get(pbn);
-            Some(Candidate { pbn, bytes: data.len(), links: u16::try_from(counts - 1).expect("its fingerprint is counted too") })
-        }
+        // Its fingerprint is counted too.
+        Holding::Small(data) => Some(Candidate { pbn, bytes: data.len(), links: store.tables.pending_counts.get(pbn) - 1 }),
         Holding::Asked(_) | Holding::Loose | Holding::Noise => None,
     });
     let limits = Limits { slots: store.settings.carrier_slots_max, counts: store.space.link_limit(&store.tables) };
@@ -109,25 +108,34 @@ impl Log {
 
 /// Takes a held block to where it is packed. With what it counted.
 pub(super) fn take_rider(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> (Rider, i16) {
-    let (fresh, held, counted) = take_away(store, epoch, block, to);
-    let Holding::Small(data) = held.state else { unreachable!("only what compresses is packed") };
-    (Rider { fresh, data }, counted)
+    let Moving { state, fresh, counted, .. } = take_away(store, epoch, block, to);
+    let Holding::Small(data) = state else { unreachable!("only what compresses is packed") };
+    (Rider { fingerprint: fresh.fingerprint, data }, counted)
 }
 
-/// Takes a held block to another place: the index names it there, and its own block counts nothing any more. With what it counted.
-pub(super) fn take_away(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> (Fresh, Held, i16) {
-    let held = store.contents.held.remove(epoch, block).expect("what is moved is held back");
-    let fresh = store.space.fresh.remove(block).expect("what is held back is fresh");
+/// A held block that has left its own block, and does not lie anywhere yet.
+pub(super) struct Moving {
+    pub state: Holding,
+    pub fresh: Fresh,
+    pub content: Slice,
+    /// What its own block counted.
+    pub counted: i16,
+}
+
+/// Takes a held block to another place: the index names it there, and its own block counts nothing any more.
+pub(super) fn take_away(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> Moving {
+    let fresh = store.space.fresh.remove(block).and_then(|fresh| Some((fresh.held.clone()?, fresh)));
+    let held = store.contents.held.remove(epoch, block).zip(fresh);
+    let (Held { state, .. }, (content, fresh)) = held.expect("what is held back is fresh, and has its content");
     store.index.remove(&fresh.fingerprint, block);
     store.index.insert(&fresh.fingerprint, to);
-    (fresh, held, empty(store, block))
+    Moving { state, fresh, content, counted: empty(store, block) }
 }
 
 /// A block that nothing named counts so much now.
 pub(super) fn counts_now(store: &mut Store, pbn: Pbn, counts: i16, is_of_scheme: bool) {
     store.tables.pending_counts.add(pbn, 1, counts);
-    let counts = u8::try_from(counts).expect("what is packed together is bounded by a count");
-    store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, 0, counts, is_of_scheme);
+    store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, 0, byte_of(counts), is_of_scheme);
 }
 
 /// Blocks of what was packed are free again, in their order: the next new ones go there.
@@ -141,9 +149,12 @@ pub(super) fn free_unwritten(store: &mut Store, mut blocks: Vec<Pbn>) {
 fn empty(store: &mut Store, pbn: Pbn) -> i16 {
     let counts = store.tables.pending_counts.take(pbn);
     assert!(counts > 0, "a new block counts");
-    let before = u8::try_from(counts).expect("a count stays within its byte");
-    store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, before, 0, false);
+    store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, byte_of(counts), 0, false);
     counts
+}
+
+fn byte_of(counts: i16) -> u8 {
+    u8::try_from(counts).expect("a count stays within its byte, and what is packed together within one count")
 }
 
 /// Whoever names a block that has moved names where it is now.

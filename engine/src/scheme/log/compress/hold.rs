@@ -10,7 +10,7 @@
 
 use crate::answers::{Answers, Journal, Lies};
 use crate::buffer::Slice;
-use crate::contents::Holding;
+use crate::contents::{Held, Holding};
 use crate::format::codec::looks_random;
 use crate::format::entry::Kind;
 use crate::interface::{Action, IoId};
@@ -123,9 +123,9 @@ pub fn send_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, wants: 
 
 /// What an epoch holds back no more, because it goes to its own block.
 pub(super) fn take_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn) -> Slice {
-    let held = store.contents.held.remove(epoch, pbn).expect("what goes was held back");
-    let fresh = store.space.fresh.get(pbn).expect("what is held back is fresh");
-    let (content, fingerprint) = (fresh.held.clone().expect("what is held back has its content"), fresh.fingerprint);
-    journal.content_goes_to(store, pbn, held.lbns.into_iter().map(|lbn| Lies { lbn, slot: 0, fingerprint }).collect());
+    let fresh = store.space.fresh.get(pbn).and_then(|fresh| Some((fresh.held.clone()?, fresh.fingerprint)));
+    let held = store.contents.held.remove(epoch, pbn).zip(fresh);
+    let (Held { lbns, .. }, (content, fingerprint)) = held.expect("what is held back is fresh, and has its content");
+    journal.content_goes_to(store, pbn, lbns.into_iter().map(|lbn| Lies { lbn, slot: 0, fingerprint }).collect());
     content
 }

@@ -8,7 +8,7 @@
 //! 3. Only what LBNs of its epoch mean, all of which are known, and nothing in flight has pinned, is packed or moved: every name goes with
 //!    it. A pack has no more links than slots.
 
-use super::carry::{counts_now, free_unwritten, take_away, take_rider};
+use super::carry::{Moving, counts_now, free_unwritten, take_away, take_rider};
 use super::hold::{held_blocks_max, take_held};
 use super::rider::Rider;
 use crate::answers::{Answers, Journal, Lies};
@@ -181,15 +181,15 @@ fn place(store: &mut Store, journal: &mut Journal, epoch: Epoch, packs: Vec<Vec<
     let packs: Vec<_> = packs.into_iter().zip(&mut vacant).map(|(pack, to)| (to, take_riders(store, epoch, pack, to))).collect();
     let moves: Vec<_> = moves.into_iter().zip(vacant).map(|(block, to)| (to, block.lbns, take_away(store, epoch, block.pbn, to))).collect();
     let mut contents: Vec<_> = packs.into_iter().map(|(pbn, riders)| (pbn, make_pack(store, journal, epoch, pbn, riders))).collect();
-    contents.extend(moves.into_iter().map(|(pbn, lbns, (fresh, _, counted))| (pbn, lay(store, journal, lbns, pbn, fresh, counted))));
+    contents.extend(moves.into_iter().map(|(pbn, lbns, moving)| (pbn, lay(store, journal, lbns, pbn, moving))));
     contents.extend(stays.into_iter().map(|block| (block.pbn, take_held(store, journal, epoch, block.pbn))));
     free_unwritten(store, rest);
     contents
 }
 
 /// A block that was held back lies here now. Its content.
-fn lay(store: &mut Store, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, fresh: Fresh, counted: i16) -> Slice {
-    let content = fresh.held.clone().expect("what is held back has its content");
+fn lay(store: &mut Store, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, moving: Moving) -> Slice {
+    let Moving { fresh, content, counted, .. } = moving;
     counts_now(store, pbn, counted, false);
     let lies = lies_now(store, lbns, (pbn, 0), fresh.fingerprint);
     journal.content_goes_to(store, pbn, lies);
@@ -217,9 +217,9 @@ fn make_pack(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn, r
     let mut lies = Vec::with_capacity(riders.len());
     for (Taken { lbns, rider, counted }, slot) in riders.into_iter().zip(1..) {
         counts += counted - 1;
-        let pushed = writer.push_slot(rider.fresh.fingerprint, &rider.data);
+        let pushed = writer.push_slot(rider.fingerprint, &rider.data);
         assert_eq!(pushed, Some(slot), "a pack was measured");
-        lies.extend(lies_now(store, lbns, (pbn, slot), rider.fresh.fingerprint));
+        lies.extend(lies_now(store, lbns, (pbn, slot), rider.fingerprint));
     }
     counts_now(store, pbn, counts, false);
     journal.content_goes_to(store, pbn, lies);

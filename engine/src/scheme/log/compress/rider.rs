@@ -1,9 +1,9 @@
 //! A client block that rides in a unit, or lies in a pack.
 
-use crate::space::Fresh;
+use crate::fingerprint::Fingerprint;
 
 /// A client block in a slot.
 pub struct Rider {
-    pub fresh: Fresh,
+    pub fingerprint: Fingerprint,
     pub data: Vec<u8>,
 }

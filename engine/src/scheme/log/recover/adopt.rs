@@ -16,9 +16,8 @@ use std::collections::BTreeSet;
 
 impl Opening {
     /// All is compared: what the walk found is the log, but for what was lost.
-    pub(super) fn doubts_are_over(&mut self, store: &mut Store) -> Box<Log> {
-        let before = std::mem::replace(&mut self.state, State::Settling(Default::default()));
-        let State::Doubting(Doubting { ended, live, units, right: mut again, wrong, .. }) = before else { unreachable!("it was doubting") };
+    pub(super) fn doubts_are_over(&mut self, store: &mut Store, doubting: Doubting) -> Box<Log> {
+        let Doubting { ended, live, units, right: mut again, wrong, .. } = doubting;
         again.extend(units);
         self.adopt(store, ended, live, &wrong, again, true)
     }

@@ -76,6 +76,7 @@ pub(crate) struct Opening {
     failures: BTreeMap<Bytes, u8>,
 }
 
+/// Each state is consumed by the step that ends it.
 enum State {
     Reading(Reading),
     /// The walk stands still, while pages are written.
@@ -85,6 +86,12 @@ enum State {
     Settling(Settling),
 }
 
+impl Default for State {
+    fn default() -> Self {
+        Self::Settling(Settling::default())
+    }
+}
+
 impl Opening {
     fn new(state: State, now: Time) -> Self {
         Self { state, units_read: 0, telling: Telling::from(now), spilled: 0, failures: BTreeMap::new() }
@@ -92,7 +99,7 @@ impl Opening {
 
     /// Of a volume without a log that could hold anything.
     pub fn without_log(store: &Store) -> Self {
-        Self::new(State::Settling(Settling::default()), store.io.now)
+        Self::new(State::default(), store.io.now)
     }
 
     /// Of a live log, from this anchor on.
@@ -114,18 +121,24 @@ impl Opening {
     /// # Errors
     /// When the log is damaged.
     pub fn go_on(&mut self, store: &mut Store) -> Opened {
-        match &mut self.state {
-            State::Reading(reading) => match reading.go_on(store) {
-                Read::Waits => Ok(Found::Nothing),
-                Read::Full => Ok(Found::Log(self.begin_spill(store))),
-                Read::End => self.walk_is_read(store),
+        match std::mem::take(&mut self.state) {
+            State::Reading(mut reading) => match reading.go_on(store) {
+                Read::Waits => Ok(self.wait(State::Reading(reading))),
+                Read::Full => Ok(Found::Log(self.begin_spill(store, reading))),
+                Read::End => self.walk_is_read(store, reading),
             },
-            State::Doubting(doubting) => {
+            State::Doubting(mut doubting) => {
                 let is_done = doubting.is_done(store);
-                Ok(if is_done { Found::Log(self.doubts_are_over(store)) } else { Found::Nothing })
+                Ok(if is_done { Found::Log(self.doubts_are_over(store, doubting)) } else { self.wait(State::Doubting(doubting)) })
             }
-            State::Spilling(_) | State::Settling(_) => Ok(Found::Nothing),
+            state @ (State::Spilling(_) | State::Settling(_)) => Ok(self.wait(state)),
         }
+    }
+
+    /// It goes on when something has ended.
+    fn wait(&mut self, state: State) -> Found {
+        self.state = state;
+        Found::Nothing
     }
 
     /// A block that was asked for has arrived: a unit, content that may not have been flushed, or a page that may hold the epoch of such

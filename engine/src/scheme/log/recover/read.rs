@@ -12,9 +12,8 @@ use std::collections::BTreeSet;
 
 impl Opening {
     /// The walk is read: what of it may not have been flushed comes next.
-    pub(super) fn walk_is_read(&mut self, store: &mut Store) -> Opened {
-        let before = std::mem::replace(&mut self.state, State::Settling(Default::default()));
-        let State::Reading(Reading { walk, live, units, .. }) = before else { unreachable!("the walk was read") };
+    pub(super) fn walk_is_read(&mut self, store: &mut Store, reading: Reading) -> Opened {
+        let Reading { walk, live, units, .. } = reading;
         let ended = walk.end();
         if let Some(found) = damage_of(&ended) {
             store.io.notice(found);

@@ -10,6 +10,7 @@
 //! 5. A checkpoint follows as soon as the volume serves: a condensing would leave out what only pages say.
 //! 6. All records stay in memory where the volume is read-only, where a page cannot be read, and where they belong to the last two epochs.
 
+use super::reading::Reading;
 use super::{Opening, State};
 use crate::schedule::Task;
 use crate::scheme::log::Log;
@@ -20,9 +21,7 @@ use std::collections::VecDeque;
 
 impl Opening {
     /// Nothing of the log is being read: a checkpoint of what was read begins, with this log.
-    pub(super) fn begin_spill(&mut self, store: &mut Store) -> Box<Log> {
-        let before = std::mem::replace(&mut self.state, State::Settling(Default::default()));
-        let State::Reading(mut reading) = before else { unreachable!("a spill is the reading's") };
+    pub(super) fn begin_spill(&mut self, store: &mut Store, mut reading: Reading) -> Box<Log> {
         let cut = reading.walk.certain();
         let live = std::mem::take(&mut reading.live).chained();
         self.state = State::Spilling(reading);
@@ -36,11 +35,15 @@ impl Opening {
 
     /// The pages, and their bits, are flushed; or one of them cannot be read, and all records stay.
     pub fn end_spill(&mut self, store: &mut Store, log: Log) {
-        let before = std::mem::replace(&mut self.state, State::Settling(Default::default()));
-        let (State::Spilling(mut reading), Some(committed)) = (before, store.tables.committed.take()) else {
-            unreachable!("the pages were a spill's")
-        };
-        let Committed { mut records, epoch: cut, .. } = committed;
+        let (mut reading, Committed { mut records, epoch: cut, .. }) =
+            match (std::mem::take(&mut self.state), store.tables.committed.take()) {
+                (State::Spilling(reading), Some(committed)) => (reading, committed),
+                // No spill is under way.
+                (state, committed) => {
+                    (self.state, store.tables.committed) = (state, committed);
+                    return;
+                }
+            };
         let is_whole = log.checkpoint.is_some_and(|spill| !spill.lacks_page);
         let before = records.len();
         if is_whole {

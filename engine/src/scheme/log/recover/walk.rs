@@ -40,8 +40,8 @@ pub(crate) struct Walk {
     /// Where the unit of each sequence that is to be taken should lie, as the anchor and the units before it say.
     places: BTreeMap<u64, Pbn>,
     asked: BTreeSet<u64>,
-    /// Arrived, and not yet taken in order.
-    arrived: BTreeMap<u64, Option<Unit>>,
+    /// What has arrived, and from where, and is not yet taken in order.
+    arrived: BTreeMap<u64, (Pbn, Option<Unit>)>,
     /// Those up to the first hole, in order.
     taken: Vec<Taken>,
     /// The last of them, which may not count, or not all that they say.
@@ -148,7 +148,7 @@ impl Walk {
     pub fn arrived(&mut self, which: LogUnit, pbn: Pbn, unit: Option<Unit>, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         match which {
             LogUnit::Compacted(number) => self.condensed.arrived(number, unit, self.limits, push),
-            LogUnit::Tail(sequence) if self.places.get(&sequence) == Some(&pbn) => self.unit_arrived(sequence, unit),
+            LogUnit::Tail(sequence) if self.places.get(&sequence) == Some(&pbn) => self.unit_arrived(sequence, pbn, unit),
             LogUnit::Tail(_) => {}
         }
         if self.condensed.is_done() {
@@ -156,14 +156,14 @@ impl Walk {
         }
     }
 
-    fn unit_arrived(&mut self, sequence: u64, unit: Option<Unit>) {
+    fn unit_arrived(&mut self, sequence: u64, pbn: Pbn, unit: Option<Unit>) {
         let is_it = |unit: &Unit| unit.header.kind == UnitKind::Log && unit.header.sequence == sequence;
-        self.arrived.insert(sequence, unit.filter(is_it));
-        while let Some(unit) = self.arrived.remove(&self.next) {
+        self.arrived.insert(sequence, (pbn, unit.filter(is_it)));
+        while let Some((pbn, unit)) = self.arrived.remove(&self.next) {
             let sequence = self.next;
             self.next += 1;
             self.asked.remove(&sequence);
-            let pbn = self.places.remove(&sequence).expect("it was asked for");
+            self.places.remove(&sequence);
             let barrier = self.anchor.barrier.filter(|barrier| sequence > barrier.sequence).map_or(0, |barrier| barrier.incarnation);
             let incarnations = self.incarnation.max(barrier)..=self.limits.incarnation;
             let follows = |unit: &Unit| incarnations.contains(&unit.header.incarnation) && unit.header.epoch >= self.epoch;
@@ -192,8 +192,8 @@ impl Walk {
     fn hand_on(&mut self, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         let Some(last) = self.pending.back() else { return };
         let flushed = last.header.flushed_upto;
-        while self.pending.front().is_some_and(|unit| unit.header.sequence <= flushed) {
-            let unit = self.pending.pop_front().expect("it was seen");
+        let known = self.pending.partition_point(|unit| unit.header.sequence <= flushed);
+        for unit in self.pending.drain(..known) {
             let pbn = self.taken[index(unit.header.sequence - self.anchor.sequence)].pbn;
             if !self.limits.hold(&unit) {
                 self.replay.outside.get_or_insert(unit.header.sequence);

@@ -15,6 +15,7 @@ use crate::scheme::log::Log;
 use crate::scheme::log::commit::Commit;
 use crate::scheme::log::compress::Rider;
 use crate::scheme::log::places::runs;
+use crate::scheme::log::sealed::number_of;
 use crate::space::Fresh;
 use crate::store::Store;
 use crate::units::{Pbn, count};
@@ -23,11 +24,10 @@ impl Log {
     /// Composes the units of the committing epoch and sends them to the next places.
     pub(super) fn send_units(&mut self, commit: &mut Commit, store: &mut Store, riders: Vec<Vec<Rider>>) {
         let writers = self.compose_units(commit, riders);
-        let sent = writers.len();
+        let (sent, units) = (writers.len(), number_of(&writers));
         commit.sent(sent, self.flushed);
         let fua = sent == 1 && commit.fua_is_enough(store);
         commit.counts.by_fua = fua;
-        let units = u32::try_from(sent).expect("an epoch's units are bounded by memory");
         let (epoch, content_flushed) = (store.tables.committing().number, commit.is_large);
         let mut blocks = Vec::with_capacity(sent);
         for (unit, (writer, is_carrier)) in (0..units).zip(writers) {
@@ -57,7 +57,7 @@ impl Log {
             }
             let mut writer = UnitWriter::new(self.places_behind(writers.len(), these.is_some()));
             for rider in these.iter().flatten() {
-                let slot = writer.push_slot(rider.fresh.fingerprint, &rider.data);
+                let slot = writer.push_slot(rider.fingerprint, &rider.data);
                 assert!(slot.is_some(), "the plan left room for every slot");
             }
             rest = fill(&mut writer, rest, &mut records);
@@ -77,14 +77,14 @@ impl Log {
     /// Units at neighbouring places are on the device, if `good`.
     pub fn units_written(&mut self, store: &mut Store, units: usize, carriers: Vec<Pbn>, good: bool) {
         for pbn in carriers {
-            let fresh = store.space.fresh.get_mut(pbn).expect("a carrier in flight is fresh");
-            let content = fresh.held.take().expect("a carrier in flight is held");
+            let in_flight = store.space.fresh.get_mut(pbn).and_then(|fresh| Some((fresh.held.take()?, fresh.waits)));
+            let (content, waits) = in_flight.expect("a carrier in flight is fresh, and its content is held");
             if !good {
                 continue;
             }
             // A duplicate of what rides in it would else read it back.
             store.contents.cache.fill_written(pbn, content.block(0));
-            if !fresh.waits {
+            if !waits {
                 store.space.forget_fresh(pbn);
             }
         }

@@ -86,13 +86,11 @@ impl Commit {
             }
             // Where a damaged map has linked to a block that was free, that link was never counted.
             let old = old.pbn().filter(|&old| newborn != Some(old));
-            if let Some(authenticator) = newborn.and_then(|pbn| store.space.fresh.get(pbn)).filter(|fresh| fresh.kind == Kind::Carrier) {
-                let (pbn, authenticator) = (to.pbn().expect("it was just born"), authenticator.fingerprint);
-                self.records.push(Record::Carrier { pbn, authenticator });
-                self.records.push(Record::Link { lbn, to, old });
-                continue;
-            }
             let record = match newborn.and_then(|pbn| Some((pbn, store.space.fresh.get(pbn)?))) {
+                Some((pbn, fresh)) if fresh.kind == Kind::Carrier => {
+                    self.records.push(Record::Carrier { pbn, authenticator: fresh.fingerprint });
+                    Record::Link { lbn, to, old }
+                }
                 Some((pbn, fresh)) if self.is_large && fresh.kind == Kind::Fingerprint => {
                     add_to_extent(self, lbn, (pbn, fresh.fingerprint.short()), old);
                     continue;
