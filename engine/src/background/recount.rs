@@ -185,14 +185,13 @@ impl Recount {
             let named = u16::from(!tables.pages.expect(names).content.fingerprint(i).is_none());
             let waits = u16::from(!is_apart && space.fresh.get(pbn).is_some_and(|f| f.waits));
             let links = tables.window.links(pbn) + open[i] + named + waits;
-            match i16::try_from(i32::from(count) - i32::from(links)).expect("both are small") {
-                0 => {}
-                excess if excess > 0 => {
-                    let excess = u8::try_from(excess).expect("it is part of a count");
+            match u8::try_from(links).ok().and_then(|links| count.checked_sub(links)) {
+                Some(0) => {}
+                Some(excess) => {
                     self.returned += u64::from(excess);
                     space.return_excess(io, tables, pbn, excess);
                 }
-                _ => io.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
+                None => io.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
             }
         }
         self.walk = Walk::Compare(granule + 1);

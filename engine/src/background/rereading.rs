@@ -33,8 +33,12 @@ impl Rereading {
     pub fn take_run(&mut self) -> Option<(Pbn, u64)> {
         let mut first = self.unnamed.pop()?;
         let mut blocks = 1;
-        while blocks < RUN_BLOCKS_MAX && self.unnamed.last().is_some_and(|&before| before + 1 == first) {
-            first = self.unnamed.pop().expect("it was just there");
+        while let Some(&before) = self.unnamed.last() {
+            if blocks == RUN_BLOCKS_MAX || before + 1 != first {
+                break;
+            }
+            self.unnamed.pop();
+            first = before;
             blocks += 1;
         }
         Some((first, blocks))

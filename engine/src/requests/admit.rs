@@ -35,7 +35,7 @@ impl Requests {
             if changes(request.op) && !store.io.failed && self.backlogged(store, scheme, answers) {
                 return;
             }
-            let request = self.admission.pop_front().expect("it was seen in front");
+            let Some(request) = self.admission.pop_front() else { return };
             self.dispatch(store, scheme, answers, request);
         }
     }
@@ -47,11 +47,10 @@ impl Requests {
         }
         let mut at = 0;
         while at < self.admission.len() && !self.lacks_room_for_records(store, scheme, answers) {
-            if self.admission[at].op == Op::Discard {
-                let request = self.admission.remove(at).expect("it was counted");
-                self.dispatch(store, scheme, answers, request);
-            } else {
+            if self.admission[at].op != Op::Discard {
                 at += 1;
+            } else if let Some(request) = self.admission.remove(at) {
+                self.dispatch(store, scheme, answers, request);
             }
         }
     }
