@@ -7,6 +7,7 @@
 //! 3. A failed write or flush is sticky (A5): no write of any kind is issued after it.
 
 mod events;
+mod jobs;
 mod life;
 mod report;
 mod turn;

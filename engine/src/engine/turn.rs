@@ -1,10 +1,12 @@
 //! Whose turn it is: tasks that can go on, work that nobody waits for, a little at each step; and when the engine wants to be called.
 
 use super::Engine;
+use super::jobs::JOBS;
 use crate::interface::Action;
 use crate::io::Stage;
 use crate::memory::Part;
 use crate::schedule::Task;
+use crate::store::Store;
 use crate::tables::{Epoch, RECORD_COST_BYTES, Wanted};
 use crate::units::{Time, count};
 
@@ -64,7 +66,7 @@ impl Engine {
             Task::Recount => self.recount(),
             Task::Scan => {
                 store.space.scan_waits = false;
-                store.space.scan_refs(&mut store.io, &mut store.tables);
+                self.scan_refs();
             }
             Task::Bits => store.tables.set_written_bits(&mut store.io),
             Task::Load(id) => store.tables.load_page(&mut store.io, id),
@@ -92,40 +94,39 @@ impl Engine {
     }
 
     /// Does a little of everything that nobody waits for. What could go on at once asks to be woken at once.
-    fn background(&mut self) {
-        let Self { store, requests, background, .. } = self;
+    pub(super) fn background(&mut self) {
+        let Self { store, requests, .. } = self;
         store.io.schedule.more_background = false;
-        let serves = store.io.stage == Stage::Serving;
-        if !(serves || store.io.stage == Stage::Recalling) || store.io.failed {
+        let stage = store.io.stage;
+        if !matches!(stage, Stage::Serving | Stage::Recalling) || store.io.failed {
             return;
         }
         let clients_wait = requests.are_under_way() || store.tables.committing.is_some();
         if clients_wait && !store.memory.accountant.within(Part::Pages) {
             return;
         }
-        if !store.space.scan_waits {
-            store.space.scan_refs(&mut store.io, &mut store.tables);
+        for job in JOBS {
+            if job.has_turn(self) {
+                (job.go_on)(self);
+                debug_assert!(self.store.io.stage == stage, "{} has changed the stage of the volume", job.name);
+            }
         }
-        let (refill_waits, recount_waits) = (background.refill.waits, background.recount.waits);
-        if serves && !refill_waits {
-            self.refill_index();
-        }
-        if !recount_waits {
-            self.recount();
-        }
-        self.give_back();
-        // What is recalled may need a block too.
-        self.find_space_for_waiters();
+    }
+
+    /// Counts refs pages, until all free blocks are known.
+    pub(super) fn scan_refs(&mut self) {
+        let Store { space, io, tables, .. } = &mut self.store;
+        space.scan_refs(io, tables);
     }
 
     /// Fills the index.
-    fn refill_index(&mut self) {
+    pub(super) fn refill_index(&mut self) {
         let Self { store, background, .. } = self;
         background.refill.go_on(store, background.recount.running());
     }
 
     /// Counts links, and returns what counts exceed them by.
-    fn recount(&mut self) {
+    pub(super) fn recount(&mut self) {
         let Self { store, scheme, background, .. } = self;
         if background.recount.go_on(store) && !scheme.recounted(store) {
             background.refill.go_again(store);
@@ -158,7 +159,7 @@ impl Engine {
     }
 
     /// Gives back to the store what is due.
-    fn give_back(&mut self) {
+    pub(super) fn give_back(&mut self) {
         let Self { store, scheme, .. } = self;
         let has_unlinked = scheme.unlinked().next().is_some();
         if !store.space.is_giving_due(&store.io, has_unlinked) {
@@ -173,7 +174,7 @@ impl Engine {
 
     /// Writers wait for a block: first blocks that are free but not ready, then what a commit frees, then what is kept for dedup alone.
     /// When nothing of that is left, they get ENOSPC.
-    fn find_space_for_waiters(&mut self) {
+    pub(super) fn find_space_for_waiters(&mut self) {
         let Self { store, requests, answers, scheme, background, .. } = self;
         if store.space.waiters.is_empty() || store.space.store_may_have_more(store.io.stage) {
             return;
