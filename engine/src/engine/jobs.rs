@@ -22,7 +22,7 @@ pub(super) const JOBS: [Job; 5] = [
     Job { name: "index rebuild", needs_service: true, waits: |engine| engine.background.refill.waits, go_on: Engine::refill_index },
     Job { name: "recount", needs_service: false, waits: |engine| engine.background.recount.waits, go_on: Engine::recount },
     Job { name: "giving back", needs_service: false, waits: |_| false, go_on: Engine::give_back },
-    // What is recalled may need a block too.
+    // A replayed acknowledgement may need a block, too.
     Job { name: "blocks for those that wait", needs_service: false, waits: |_| false, go_on: Engine::find_space_for_waiters },
 ];
 

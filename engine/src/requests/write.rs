@@ -1,10 +1,9 @@
-//! Requests come in: they are checked, split into blocks, held back while memory is short, and answered.
+//! Writes: a request is split into blocks, and each block is placed.
 //!
-//! 1. A request is answered once, when its last part is in its place and, where it asked for that (FUA, strong), durable.
-//! 2. Requests that have not been answered have no order between them; what was answered is seen by everything that comes later.
-//! 3. A write of part of a block reads the block, lays its bytes over it, and takes its place only if nothing has changed the LBN since,
-//!    and it still means what was read; else it begins again. So sub-block writes to one LBN never lose each other's bytes. The block's
-//!    number alone does not tell: other content, which the LBN means by then, may have come to lie there.
+//! 1. A request is answered once, when its last part has its place and, where it asked for that (FUA, strong), is durable.
+//! 2. A write of part of a block reads the block and lays its bytes over it. It is placed only if no other request has changed the LBN
+//!    since, and the LBN still means what was read; otherwise it begins again. So sub-block writes to one LBN never lose each other's
+//!    bytes. The number of the block is not enough to tell: other content, which the LBN means by then, may lie in that block.
 
 use super::Requests;
 use super::place::{Written, link};
@@ -22,11 +21,11 @@ use crate::store::{Compared, Expect, Store, in_slot, slot_of};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 use std::ops::Range;
 
-/// What a request writes of one block.
+/// The part of one block that a request writes.
 pub(super) struct Block {
     pub request: RequestId,
     pub lbn: Lbn,
-    /// The bytes, and their digest where they are a whole block.
+    /// The bytes, and their digest if they are a whole block.
     pub sent: Slice,
     pub digest: Digest,
     /// Which bytes of the block they are.
@@ -62,7 +61,7 @@ impl Requests {
         answers.finish_part(store, request.id, None);
     }
 
-    /// Places one block of a request, or starts an operation that will.
+    /// Places one block of a request at once, or begins an operation that will.
     pub(super) fn write_block(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, block: Block) {
         let Block { request, lbn, sent, digest, covers } = block;
         let whole = covers == (0..BLOCK_SIZE) && digest != Digest::Partial;
@@ -86,7 +85,7 @@ impl Requests {
         }
     }
 
-    /// Begins to write content that the last server had acknowledged, over what the LBN means.
+    /// Begins to write content that the last server had acknowledged. `base` is what the LBN means now.
     pub fn write_recalled(&mut self, store: &mut Store, lbn: Lbn, content: Slice, base: Option<MapEntry>) {
         let op = self.writes.insert(WriteOp {
             request: RECALLED,
@@ -98,12 +97,12 @@ impl Requests {
         store.io.digest(IoFor::DigestForWrite { op }, content);
     }
 
-    /// Goes on with a block's write as far as it gets.
+    /// Goes on with the write of a block as far as possible.
     pub fn go_on_writing(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize) {
         loop {
             let Some(write) = self.writes.get(op) else { return };
             let base = match &write.stage {
-                // Its event has yet to come.
+                // It waits for an event.
                 WriteStage::ReadingBase { .. } | WriteStage::Digesting { .. } | WriteStage::Comparing { .. } => return,
                 _ if store.io.failed => return self.end_write(store, answers, op, Some(Failure::ReadOnly)),
                 WriteStage::FindBase => return self.find_base(store, answers, op),
@@ -140,7 +139,7 @@ impl Requests {
                 *stage = WriteStage::Comparing { whole, pbn, in_slots: matches!(why, Blocked::Carrier(_)) };
                 let waiting = store.contents.comparing.entry(pbn).or_default();
                 waiting.push(op);
-                // Slots of one carrier are often sought together: one read is enough for all.
+                // Several writes often need slots of one carrier: one read is enough for all.
                 if waiting.len() == 1 {
                     let at = store.geometry.block_at(pbn);
                     store.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
@@ -149,7 +148,7 @@ impl Requests {
         }
     }
 
-    /// Whether the LBN still means what was read. `Some(false)`: the write begins again; `None`: it waits for a map page, or has ended.
+    /// Whether the LBN still means what was read. `Some(false)`: the write begins again. `None`: it waits for a map page, or has failed.
     fn base_still_holds(&mut self, store: &mut Store, answers: &mut Answers, op: usize, base: MapEntry) -> Option<bool> {
         let lbn = self.writes[op].lbn;
         match store.tables.lookup(&mut store.io, lbn) {
@@ -172,7 +171,7 @@ impl Requests {
         }
     }
 
-    /// Finds the block that a partial write lies over.
+    /// Finds the content that a write of a part is laid over.
     fn find_base(&mut self, store: &mut Store, answers: &mut Answers, op: usize) {
         let lbn = self.writes[op].lbn;
         let entry = match store.tables.lookup(&mut store.io, lbn) {
@@ -197,7 +196,7 @@ impl Requests {
         }
     }
 
-    /// The block under a partial write, or the possible duplicate of a whole one, has arrived.
+    /// Goes on when a block has been read: the one below a write of a part, or a possible duplicate of a whole block.
     pub fn write_base_arrived(
         &mut self,
         store: &mut Store,
@@ -220,13 +219,13 @@ impl Requests {
         self.go_on_writing(store, scheme, answers, op);
     }
 
-    /// A possible duplicate of a whole block has arrived, if it could be read.
+    /// Goes on when a possible duplicate of a whole block has been read. `stored` is none if that failed.
     fn other_arrived(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, stored: Option<&Slice>) {
         let stage = &mut self.writes[op].stage;
         let WriteStage::Comparing { whole, pbn, in_slots } = std::mem::take(stage) else { return };
         let compared = stored.and_then(|stored| compare_stored(store, &whole, pbn, in_slots, stored));
         if let (Some(stored), Some(Compared::SameSlot(_, _, authenticator))) = (stored, compared) {
-            // The next duplicate of one of its slots need not read it.
+            // So the next duplicate of one of its slots need not read it.
             if matches!(store.expect_content(pbn), Expect::Carrier(value) if value == authenticator)
                 && !store.contents.suspects.contains(&pbn)
             {
@@ -256,7 +255,7 @@ impl Requests {
         }
     }
 
-    /// Lays the client's bytes over the block and has the whole fingerprinted.
+    /// Lays the client's bytes over the block, and asks for the digest of the whole.
     fn merge(&mut self, store: &mut Store, op: usize, base: Base, below: Option<&Slice>) {
         let mut merged = store.io.buffer(1);
         match below {
@@ -270,12 +269,13 @@ impl Requests {
         write.stage = WriteStage::Digesting { content, base: Some(base) };
     }
 
+    /// Goes on when the digest of a merged block has arrived.
     pub fn write_digested(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, digest: Digest) {
         let write = &mut self.writes[op];
         let WriteStage::Digesting { content, base } = std::mem::take(&mut write.stage) else { return };
         write.stage = WriteStage::Placing(WholeBlock { content, digest, base, compared: Compared::Nothing });
         if write.request == RECALLED {
-            // It may be where its LBN points to already: the index, which is empty as yet, is told to look there.
+            // The block that the LBN means may hold this content already. The index is still empty, so it is told.
             if let (Some(pbn), Digest::Of(fingerprint)) = (base.and_then(|base| base.entry.pbn()), digest) {
                 store.index.insert(&fingerprint, pbn);
             }
@@ -283,25 +283,25 @@ impl Requests {
         self.go_on_writing(store, scheme, answers, op);
     }
 
-    /// No block is left for those who wait for one.
+    /// Fails all writes that wait for a block, since there is none.
     pub fn go_without_space(&mut self, store: &mut Store, answers: &mut Answers, failure: Failure) {
         while let Some(op) = store.space.waiters.pop_front() {
             if self.writes.contains(op) {
                 self.end_write(store, answers, op, Some(failure));
             }
         }
-        // Their places are free for those who were not let in yet, and nothing else may come to tell.
+        // Requests that wait for admission can go on, and there may be no other event that lets them.
         store.io.schedule.push(Task::Admit);
     }
 
-    /// Whether anything but writes that wait for a block holds on to blocks: it may yet free one, or let a free one be used.
+    /// Whether blocks are pinned by others than the writes that wait for a block. Unpinned, such a block may become free, or usable.
     pub fn do_others_pin(&self, space: &Space) -> bool {
         let by_waiters: usize = space.waiters.iter().filter_map(|&op| self.writes.get(op)).map(WriteOp::pins).sum();
         let pins: u32 = space.pins.values().sum();
         count(by_waiters) < u64::from(pins)
     }
 
-    /// The volume has failed: each write that can hear of it does, and none waits for a block any more.
+    /// Lets all writes go on that can, after the volume has failed. They fail, and none waits for a block any more.
     pub fn fail_writes(&self, store: &mut Store) {
         store.space.waiters.clear();
         store.io.schedule.ready.extend(self.writes.iter().map(|(op, _)| Task::Write(op)));
@@ -315,7 +315,7 @@ impl Requests {
     }
 }
 
-/// What the comparison of a written block with a stored one, as a whole or by its slots, has found; none where they differ.
+/// Compares a written block with a stored one, or with a slot of it. None: they differ.
 fn compare_stored(store: &mut Store, whole: &WholeBlock, pbn: Pbn, in_slots: bool, stored: &Slice) -> Option<Compared> {
     let content = whole.content.block(0);
     if !in_slots {
