@@ -1,8 +1,8 @@
-//! What goes into the engine and what comes out: events in, actions out, and nothing else.
+//! The interface of the engine: events go in, actions come out, and nothing else.
 //!
 //! 1. Each request gets exactly one [`Reply`]; each I/O action exactly one event with its [`IoId`].
-//! 2. The runtime may carry out the actions of a step in any order and complete them in any order; where order matters, the engine waits
-//!    for a completion before it asks for more (R1 to R5).
+//! 2. The runtime may carry out and complete the actions of a step in any order. Where order matters, the engine waits for a completion
+//!    before it asks for more (R1 to R5).
 //! 3. Fingerprints are computed outside, on the thread that received the bytes.
 
 pub use crate::class::Class;
@@ -19,7 +19,7 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoId(pub u64);
 
-/// What a client asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     Read,
@@ -29,7 +29,7 @@ pub enum Op {
     WriteZeroes,
 }
 
-/// What a client says of the data (Using Hints, section 3). None acts yet.
+/// A client's hint about the data (Using Hints, section 3). No hint has an effect yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hint {
     #[default]
@@ -45,30 +45,30 @@ pub struct Request {
     pub op: Op,
     /// First byte; a multiple of 512.
     pub offset: Bytes,
-    /// A multiple of 512; 0 for a flush only.
+    /// A multiple of 512. Only a flush has 0.
     pub length: Bytes,
-    /// What a write brings.
+    /// The bytes of a write.
     pub payload: Option<Payload>,
-    /// Reply only when this request is durable.
+    /// The reply waits until this request is durable.
     pub fua: bool,
     pub hint: Hint,
 }
 
-/// The bytes of a write, laid out as the volume's blocks: byte k of frame j is byte k of block `offset / 4096 + j`.
-/// A write that begins inside a block leaves the first bytes of frame 0 unused.
+/// The bytes of a write in the layout of the volume's blocks: byte k of frame j is byte k of block `offset / 4096 + j`.
+/// If a write begins inside a block, the first bytes of frame 0 are unused.
 #[derive(Clone, Debug)]
 pub struct Payload {
     pub buffer: Buffer,
-    /// One for each frame; [`Digest::Partial`] where the write does not cover the whole block.
+    /// One for each frame: [`Digest::Partial`] if the write does not cover the whole block.
     pub digests: Vec<Digest>,
 }
 
 /// The answer to a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// A write, flush, discard or write-zeroes is done, as durable as it was asked to be.
+    /// A write, flush, discard or write-zeroes is done, and as durable as was asked for.
     Done,
-    /// What a read found: its bytes, in order.
+    /// The bytes of a read, in order.
     Data(Vec<Segment>),
     Failed(Failure),
 }
@@ -80,19 +80,19 @@ pub enum Segment {
     Data { slice: Slice, start: usize, bytes: usize },
 }
 
-/// Why a request failed, as a front-end passes it on.
+/// The reason why a request failed, for the front-end to pass on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The device failed, or the content is known to be damaged (EIO).
     Io,
     /// No free block is left and none can be made (ENOSPC).
     NoSpace,
-    /// No free block is left now: the request is to be sent again after [`Action::Retry`]. Only where the front-end said that it can
+    /// No free block is left now. The front-end sends the request again after [`Action::Retry`]. Only used if it can do so
     /// ([`retries_when_full`](crate::settings::Settings::retries_when_full)).
     Full,
-    /// The volume went read-only after a failed write or flush (A5), or was opened so (EROFS).
+    /// The volume is read-only, after a failed write or flush (A5) or because it was opened so (EROFS).
     ReadOnly,
-    /// Out of range or misaligned (EINVAL).
+    /// The request is out of range or misaligned (EINVAL).
     Invalid,
 }
 
@@ -100,11 +100,10 @@ pub enum Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoFailure;
 
-/// What the engine wants done.
+/// An instruction of the engine to the runtime.
 #[derive(Debug)]
 pub enum Action {
-    /// Fill `buffer` from the device at `at` (both multiples of 4096). With `digest`, the digests of its frames come along with the
-    /// completion.
+    /// Fill `buffer` from the device at `at` (both multiples of 4096). With `digest`, the completion has the digests of its frames.
     Read {
         io: IoId,
         at: Bytes,
@@ -112,7 +111,7 @@ pub enum Action {
         digest: bool,
         class: Class,
     },
-    /// Write the slices one behind the other at `at`. With `fua` these bytes, and nothing else, are durable when it has completed: asked of
+    /// Write the slices one after the other at `at`. With `fua` these bytes, and no others, are durable on completion: only used for
     /// devices that take it ([`device_takes_fua`](crate::settings::Settings::device_takes_fua)).
     Write {
         io: IoId,
@@ -124,13 +123,13 @@ pub enum Action {
     Flush {
         io: IoId,
     },
-    /// Tell the device that it may forget these bytes. Whether it does is its own affair.
+    /// Tell the device that these bytes are unused. The device may ignore it.
     Discard {
         io: IoId,
         at: Bytes,
         length: Bytes,
     },
-    /// Compute the digest of one block that the engine put together.
+    /// Compute the digest of one block that the engine merged.
     Digest {
         io: IoId,
         block: Slice,
@@ -145,33 +144,33 @@ pub enum Action {
         request: RequestId,
         reply: Reply,
     },
-    /// Send [`Event::Tick`] at that time. A later `Wake` replaces an earlier one.
+    /// Send [`Event::Tick`] at this time. A later `Wake` replaces an earlier one.
     Wake {
         at: Time,
     },
     Notice(Notice),
-    /// Requests that were answered [`Failure::Full`] may find room now, or have waited long enough: they are to be sent again.
+    /// Send all requests again that were answered [`Failure::Full`]: there may be room now, or they have waited long enough.
     Retry,
-    /// Put these into the ring, in order, before any later action (`promise.rs`).
+    /// Append these to the acknowledgement journal, in order, before any later action (`promise.rs`).
     Remember(Vec<Promise>),
-    /// Everything up to this epoch is durable: drop its promises before any later action, and keep these traces of it.
+    /// Drop the entries of the journal up to this epoch, which is durable, before any later action, and keep these traces of it.
     Forget {
         epoch: Epoch,
         traces: Traces,
     },
-    /// What the last server had promised, if anything, is durable: its ring may go, a new one begins.
+    /// Drop the journal of the last server, since its entries are durable. A new journal begins.
     Recalled,
-    /// The answer to [`Event::Close`]: everything is durable and the volume marked clean (or, after a failure, as good as it gets).
+    /// The answer to [`Event::Close`]. `clean`: everything is durable and the volume marked clean. Otherwise something has failed.
     Closed {
         clean: bool,
     },
 }
 
-/// What happened.
+/// An event that the runtime reports to the engine.
 #[derive(Debug)]
 pub enum Event {
     Request(Request),
-    /// A read ended; the buffer comes back, with digests where they were asked for.
+    /// A read has ended. The buffer comes back, with digests if they were asked for.
     Read {
         io: IoId,
         buffer: BufferMut,
@@ -194,133 +193,134 @@ pub enum Event {
         io: IoId,
         digest: Digest,
     },
-    /// None where the block does not come to so few bytes.
+    /// `data` is none if the block does not compress to so few bytes.
     Compressed {
         io: IoId,
         data: Option<Vec<u8>>,
     },
     /// Time has passed.
     Tick,
-    /// What room the store's file system has, where the store is a file with holes; told again and again.
+    /// The room in the store's file system, if the store is a sparse file. The runtime reports it repeatedly.
     StoreRoom(StoreRoom),
-    /// Another server has claimed the volume (decision 0086): this one fails for good, as by A5, and writes nothing more.
+    /// Another server has claimed the volume (decision 0086): this one goes read-only for good, as by A5, and writes nothing more.
     Ousted,
-    /// The guard block could not be read or written: as any failed operation of the device (A5).
+    /// The guard block could not be read or written. It counts as a failed operation of the device (A5).
     GuardFailed,
-    /// The volume is about to be detached: writes that wait for room fail at once, and so does each further one that finds none.
+    /// The volume will be detached soon: writes that wait for room fail at once, and so do further ones that find none.
     EndWaiting,
-    /// Commit everything, mark the volume clean, then [`Action::Closed`]. No request comes after it.
+    /// The volume is to be closed: the engine commits everything, marks it clean, and answers [`Action::Closed`]. No request follows.
     Close,
 }
 
-/// The room below a store that takes its space as it is written to.
+/// The room in the file system of a store that is a sparse file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreRoom {
-    /// Little is left: what nobody uses is given back.
+    /// Little room is left: unused blocks are given back.
     pub is_short: bool,
-    /// So many new blocks of clients may be written until the next word, which comes soon. 0: none, so that what is under way has room.
+    /// The number of new blocks that clients may write until the next report. 0: none, so that blocks under way have room.
     pub blocks: u64,
 }
 
 impl Default for StoreRoom {
-    /// As though there were no end of it.
+    /// Unlimited room.
     fn default() -> Self {
         Self { is_short: false, blocks: u64::MAX }
     }
 }
 
-/// What an acknowledged weak operation means.
+/// The effect of a weak operation that was acknowledged.
 #[derive(Clone, Debug)]
 pub enum Promised {
-    /// The LBN holds the content of this block, which is on the device; or, of a carrier, that of this slot. `proof` is its fingerprint: a
-    /// device that has failed since may hold something else there.
+    /// The LBN means the content of this block, or of this slot of a carrier, which is on the device. `proof` is its fingerprint: a device
+    /// that has failed since may hold something else there.
     Link { lbn: Lbn, pbn: Pbn, slot: u8, proof: Fingerprint },
-    /// The LBN holds this block, which may be nowhere else.
+    /// The LBN means this content, which may be stored nowhere else.
     Content { lbn: Lbn, content: Slice },
-    /// The LBN holds zeros.
+    /// The LBN means zeros.
     Zero { lbn: Lbn },
     /// `first..end` is unmapped.
     Unmap { first: Lbn, end: Lbn },
 }
 
-/// A promise, and the epoch that makes it good.
+/// An entry of the acknowledgement journal, and the epoch that makes it durable.
 #[derive(Clone, Debug)]
 pub struct Promise {
     pub epoch: Epoch,
     pub what: Promised,
 }
 
-/// What a durable epoch left on the medium. A store that was set back to an older copy of itself does not have it.
+/// A trace that a durable epoch left on the medium. A store that was set back to an older copy of itself lacks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trace {
-    /// The log reaches this sequence.
+    /// The log has a unit of this sequence number.
     Log { sequence: u64 },
-    /// A sector of the map, counted from the region's first, has this sum.
+    /// This sector of the map, counted from the first of the region, has this sum.
     Map { sector: u64, sum: u32 },
 }
 
-/// The traces of the last durable epoch: the medium has one of them. None: it left none since the volume was opened.
+/// The traces of the last durable epoch: the medium has at least one of them. Both are none if no epoch became durable yet.
 pub type Traces = [Option<Trace>; 2];
 
-/// What a server leaves to the next one, where the device that clients hold outlives it.
+/// The state that a server leaves to the next one, if the device that clients hold outlives it.
 #[derive(Clone, Debug, Default)]
 pub struct Legacy {
-    /// What it had acknowledged and is not known to be durable, in order.
+    /// Acknowledged operations that are not known to be durable, in order.
     pub promises: Vec<Promised>,
     pub traces: Traces,
 }
 
-/// Something that its owner should hear of.
+/// A report to the owner of the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A write or flush failed: read-only from here on (A5).
     WentReadOnly { what: &'static str },
-    /// Another server has written a superblock, of this generation and opening: read-only from here on. It may have formatted the store.
+    /// Another server has written a superblock, of this generation and incarnation: read-only from here on. It may have formatted the
+    /// store.
     OtherServer { generation: u64, incarnation: u64, is_formatted: bool },
     /// A server of another host has claimed the volume: read-only from here on.
     Ousted,
-    /// A counter of the volume has come to its end: read-only from here on (`counters.rs`).
+    /// A counter of the volume has reached its maximum: read-only from here on (`counters.rs`).
     CountersUsedUp,
-    /// Damage that no crash explains (P6).
+    /// There is damage that no crash explains (P6).
     Damage { what: &'static str, at: u64 },
-    /// A thin volume fills: percent of the data blocks in use, at 80 and every 5 above.
+    /// A thin volume fills: this percentage of its data blocks is in use. It is reported at 80 and every 5 above.
     Filling { percent: u64, unpacked: Option<Unpacked> },
-    /// A write finds no room: writes that need some wait as long as this, or fail at once (0).
+    /// A write finds no room. Writes that need some wait for this time, or fail at once (0).
     Full { wait_ms: u64 },
-    /// They have waited long enough: such writes fail (ENOSPC) from here on.
+    /// Writes have waited for room this long, and fail (ENOSPC) from here on.
     NoSpace { waited_ms: u64 },
     /// There is room again.
     RoomAgain,
-    /// The log is being read, and that takes long: now and then.
+    /// The log is still being read. This is reported repeatedly while an opening takes long.
     Opening(Progress),
-    /// Serving: reads are answered from now on.
+    /// The volume serves: reads are answered from now on.
     Serving,
-    /// The index holds again what the fingerprint table names (or as much as fits): so many entries. So many blocks that a crash had left
-    /// without a whole name have it again, and so many were seen that still have none; where it goes on, the rest is named behind the
-    /// recount.
+    /// The index is rebuilt from the fingerprint table, and has this number of entries. `named` blocks that a crash had left without a
+    /// whole fingerprint have it again, and `unnamed` blocks still have none. `goes_on`: a second pass after the recount gives it to the
+    /// rest.
     IndexRefilled { entries: u64, named: u64, unnamed: u64, goes_on: bool },
-    /// Mode `log` was asked for, and there is no free block for it: mode `ordered` until the next opening.
+    /// Mode `log` was asked for, but there is no free block for a log: the mode is `ordered` until the next opening.
     NoRoomForLog,
-    /// This many acknowledged writes of the last server are lost: nothing on the device proves them, or they cannot be kept.
+    /// This number of acknowledged writes of the last server is lost: nothing on the device proves them, or they cannot be kept.
     AcknowledgedLost { writes: u64 },
-    /// The store lacks what the last server had made durable: it was set back to an older copy, or has lost it.
+    /// The store lacks data that the last server had made durable: it was set back to an older copy, or has lost them.
     SetBack,
-    /// Excess counts left by a crash were returned.
+    /// Excess counts of this number of links were returned, which a crash had left.
     Recounted { blocks: u64 },
 }
 
-/// How far the reading of a log is.
+/// The progress of an opening that reads a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Units of the log that were read, and how many there are at the most as far as is known: only the last one tells which is the last.
+    /// Units of the log that were read, and the most that there may be: only the last unit shows that it is the last.
     pub units: u64,
     pub units_most: u64,
-    /// What their records do, counted by runs; and how many of these are on pages already, because memory is meant for fewer.
+    /// Changes by their records, counted by runs, and how many of these were written to pages already, to free memory.
     pub records: u64,
     pub records_on_pages: u64,
 }
 
-/// Blocks that clients' content would take if none lay in slots: at least and at most; of so many.
+/// The number of blocks, at least and at most, that clients' content would take if none lay in slots; `of` is the number of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpacked {
     pub least: u64,

@@ -13,7 +13,7 @@ pub struct Count {
     pub units: u64,
 }
 
-/// Everything since the volume was opened.
+/// All counts since the volume was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Writes by [`Class`].
@@ -21,11 +21,11 @@ pub struct Ledger {
     /// Reads by [`Class`].
     pub read: [Count; 7],
     pub device_flushes: u64,
-    /// Of the writes, those that were durable when they had completed, with no flush.
+    /// The writes that were durable on completion, without a flush.
     pub device_fua_writes: u64,
     pub device_discards: u64,
     pub device_discarded_bytes: u64,
-    /// 4 KiB units that clients wrote, and the bytes and requests.
+    /// 4 KiB units, bytes and requests that clients wrote.
     pub client_units: u64,
     pub client_bytes: u64,
     pub client_writes: u64,
@@ -33,19 +33,19 @@ pub struct Ledger {
     pub client_reads: u64,
     pub client_flushes: u64,
     pub client_discards: u64,
-    /// Of the client units: found as duplicates; all zero; stored as new blocks; unchanged (the LBN already held it).
+    /// Client units by their content: duplicates, all zero, new blocks, and unchanged (the LBN held it already).
     pub duplicates: u64,
     pub zeroes: u64,
     pub new_blocks: u64,
     pub unchanged: u64,
-    /// Epochs by what sealed them: whoever first waited for it (a flush, a FUA request, a request under strong persistence), the timer,
-    /// memory or space.
+    /// Epochs by what sealed them: the first request that waited (a flush, a FUA request, a request under strong persistence), the timer,
+    /// or a lack of memory or space.
     pub epochs_flush: u64,
     pub epochs_fua: u64,
     pub epochs_strong: u64,
     pub epochs_timer: u64,
     pub epochs_pressure: u64,
-    /// Contents whose block had reached its limit of links.
+    /// Duplicates whose block had reached its limit of links.
     pub overflows: u64,
     pub reclaimed_blocks: u64,
     pub cache_hits: u64,
@@ -53,38 +53,38 @@ pub struct Ledger {
     pub log_epochs: LogEpochs,
 }
 
-/// The log's epochs that wrote units, by what could ride in them.
+/// The log's epochs that wrote units, by the content that could lie in these units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogEpochs {
-    /// Of up to 64 new blocks, one of which at least came to [`RIDES_BYTES_MAX`] or less.
+    /// Epochs of up to 64 new blocks, at least one of which compresses to [`RIDES_BYTES_MAX`] or less.
     pub riding: EpochCounts,
-    /// Of up to 64 new blocks, none of which did, or none at all.
+    /// Epochs of up to 64 new blocks, none of which does, or of no new block.
     pub bare: EpochCounts,
-    /// Of more than 64.
+    /// Epochs of more than 64 new blocks.
     pub large: EpochCounts,
-    /// Of no client: fingerprints went.
+    /// Epochs without writes of clients: fingerprints were removed.
     pub removals: EpochCounts,
 }
 
-/// A block that comes to so few bytes finds room in a carrier beside its epoch's records, unless they are many.
+/// A block that compresses to this or less has room in a carrier beside its epoch's records, unless these are many.
 pub const RIDES_BYTES_MAX: usize = 3500;
 
-/// What the epochs of one kind were and sent.
+/// Counts of the epochs of one kind, and of what they wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochCounts {
     pub epochs: u64,
-    /// Blocks born in them, and how many of those lay in slots of their units.
+    /// Their new blocks, and how many of these lie in slots of their units.
     pub new_blocks: u64,
     pub riders: u64,
     pub plain: u64,
     pub carriers: u64,
-    /// Those that stand between their content, their units and their durability.
+    /// Flushes that they waited for, after their content or their units.
     pub flushes: u64,
     /// Epochs that one FUA write made durable, and no flush.
     pub by_fua: u64,
 }
 
-/// What the units hold that the log's epochs were written in, packs among them. Units that an opening writes are not.
+/// Counts of the units that epochs of the log were written in, including packs. Units that an opening writes do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Units {
     /// Without slots.
@@ -93,15 +93,15 @@ pub struct Units {
     pub carriers: u64,
     /// Slots only, of large epochs.
     pub packs: u64,
-    /// Blocks of clients in the slots, and the bytes that they come to there.
+    /// Blocks of clients in the slots, and their bytes there.
     pub packed_blocks: u64,
     pub packed_bytes: u64,
-    /// Bytes of all these units that hold nothing.
+    /// Unused bytes of all these units.
     pub padding_bytes: u64,
 }
 
 impl Units {
-    /// A unit is filled.
+    /// Counts a unit that is filled.
     pub(crate) fn filled(&mut self, kind: UnitKind, writer: &UnitWriter) {
         let (slots, bytes) = writer.packed();
         let units = match (kind, slots) {
@@ -133,19 +133,19 @@ impl Ledger {
         c.units += blocks;
     }
 
-    /// Epochs that someone waited for.
+    /// The epochs that a request waited for.
     #[must_use]
     pub fn epochs_wanted(&self) -> u64 {
         self.epochs_flush + self.epochs_fua + self.epochs_strong
     }
 
-    /// All epochs.
+    /// The number of all epochs.
     #[must_use]
     pub fn epochs(&self) -> u64 {
         self.epochs_wanted() + self.epochs_timer + self.epochs_pressure
     }
 
-    /// All units written to the device.
+    /// The number of all units written to the device.
     #[must_use]
     pub fn device_units(&self) -> u64 {
         self.written.iter().map(|c| c.units).sum()

@@ -1,88 +1,87 @@
-//! The settings of an engine: what may be switched, for users and for the papers' ablations.
+//! The settings of an engine, for users and for the papers' ablations.
 
 pub use crate::format::superblock::Persistence;
 
 use crate::format::superblock::{CommitMode, StartSettings};
 use crate::format::unit::SLOTS_MAX;
 
-/// Which blocks the log compresses.
+/// The blocks that the log compresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// None: every unit is plain.
     Off,
     /// New blocks of small epochs, into the units that record them.
     Carriers,
-    /// And those of large epochs, several in one block.
+    /// These, and the new blocks of large epochs, several in one block.
     #[default]
     All,
 }
 
-/// Units that clients write until the superblock is written again for its ledger: 64 MiB. A flush and two blocks each time are little
-/// beside them.
+/// After this number of units that clients write, 64 MiB, the superblock is written again for its ledger. A flush and two blocks are a
+/// small cost beside them.
 pub const LEDGER_UNITS_MAX: u64 = 16_384;
 
 /// Settings of one opening of a volume.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What makes epochs durable.
+    /// How epochs become durable.
     pub commit_mode: CommitMode,
     pub compression: Compression,
-    /// The most client blocks in one carrier: as many as the format has slots, or fewer, to see what several bring.
+    /// The most client blocks in one carrier: the number of slots in the format, or fewer, to measure what several are worth.
     pub carrier_slots_max: usize,
     pub persistence: Persistence,
-    /// Decrements and fingerprint inserts wait this long for a page write to join; 0 writes them right after their commit.
+    /// Decrements and fingerprints wait this long for a page write that they can join. 0 writes them right after their commit.
     pub noncritical_delay_ms: u64,
     /// An epoch is sealed at the latest this long after its first write.
     pub commit_period_ms: u64,
-    /// Sealing may wait this long for further writes; 0 turns anticipation off.
+    /// Sealing may wait this long for further writes. 0 turns anticipation off.
     pub anticipation_ms: u64,
-    /// Compare what is read with its fingerprint.
+    /// Compares content that is read with its fingerprint.
     pub verify_reads: bool,
-    /// Compare a duplicate with the stored block byte by byte before linking to it.
+    /// Compares a duplicate with the stored block byte by byte before it is linked to.
     pub verify_duplicates: bool,
-    /// Tell the device of freed blocks.
+    /// Discards freed blocks on the device.
     pub discard_freed: bool,
-    /// Freed blocks that make a batch of discards worth sending.
+    /// The number of freed blocks that is worth a batch of discards.
     pub discard_batch_blocks: u64,
-    /// The most links that a block may have, its fingerprint included. 254 on real volumes; less in simulation, to reach the overflow.
+    /// The most links of a block, including that of its fingerprint. It is 254 on real volumes; a simulation has less, to reach the limit.
     pub refs_limit: u8,
-    /// Memory for everything, in bytes.
+    /// The memory of the whole engine, in bytes.
     pub memory_bytes: u64,
-    /// Blocks of the count window of a recount pass; bounded by memory besides.
+    /// Blocks in one window of a recount. Memory is another bound.
     pub recount_window_blocks: u64,
-    /// Map pages that a recount reads a second.
+    /// Map pages that a recount reads in a second.
     pub recount_pages_per_second: u64,
-    /// Reads a second by which the index is filled: a carrier is one, eight blocks without a name are one; 0: none.
+    /// Reads in a second for the index rebuild: one for a carrier, one for eight blocks without a fingerprint. 0 turns these reads off.
     pub refill_reads_per_second: u64,
-    /// Units of the log's walk beyond which it is condensed, but for the newest ones.
+    /// If the log tail has more units, the log is compacted, except for the newest units.
     pub condense_beyond: u64,
-    /// Units of the walk, condensed ones included, beyond which a checkpoint empties the log: the next opening has to read them.
+    /// If the log has more units, compacted ones included, a checkpoint empties it, since the next opening has to read them.
     pub checkpoint_beyond: u64,
-    /// Live records beyond which a checkpoint begins, and an opening writes pages before it reads on; bounded by memory besides.
+    /// With more live records a checkpoint begins, and an opening writes pages before it reads on. Memory is another bound.
     pub live_records_max: u64,
-    /// Units that clients write until the superblock is written again, for its lifetime ledger: a crash takes no more of that, or little
-    /// more.
+    /// After this number of units that clients write, the superblock is written again for its lifetime ledger. A crash loses about as much
+    /// of that ledger at the most.
     pub ledger_units_max: u64,
-    /// The device takes writes that are durable when they have completed (FUA): an epoch that is one unit of the log alone goes by one.
+    /// The device takes writes that are durable on completion (FUA). An epoch that is a single log unit is then one such write.
     pub device_takes_fua: bool,
-    /// The device that clients hold outlives the server, and a ring keeps its acknowledgements: a weak write is acknowledged when its
-    /// content is on the device, or in the ring.
+    /// The device that clients hold outlives the server, and the acknowledgement journal is kept: a weak write is acknowledged when its
+    /// content is on the device, or in the journal.
     pub keeps_promises: bool,
-    /// Records that the ring has room for.
+    /// The number of records that the acknowledgement journal has room for.
     pub ring_records_max: u64,
-    /// Contents of blocks that it has room for, besides.
+    /// The number of blocks whose content it also has room for.
     pub ring_contents_max: u64,
-    /// The last server's acknowledgements are lost although its device lives on: the first flush or FUA answers with an error.
+    /// The journal of the last server is lost although its device lives on: the first flush or FUA request fails.
     pub promises_lost: bool,
-    /// Blocks that only their fingerprint holds are given back when nothing has been done near them for this long; 0: only when they are
-    /// needed.
+    /// Blocks that only their fingerprint holds are given back after this time without activity near them. 0: only when they are needed.
     pub keep_ms: u64,
-    /// How long after the volume became full a write that finds no room waits for some; 0: not at all.
+    /// A write that finds no room waits until this time after the volume became full. 0: it does not wait.
     pub full_wait_ms: u64,
-    /// The front-end can send such a write again, and holds nothing of it meanwhile: it is answered
+    /// The front-end can send such a write again, and holds nothing of it meanwhile. It gets the answer
     /// [`Full`](crate::interface::Failure::Full).
     pub retries_when_full: bool,
-    /// Refuse all writes.
+    /// Refuses all writes.
     pub read_only: bool,
 }
 
@@ -122,7 +121,7 @@ impl Default for Settings {
     }
 }
 
-/// What the superblock keeps of settings.
+/// The settings that the superblock keeps.
 impl From<&Settings> for StartSettings {
     fn from(settings: &Settings) -> Self {
         Self {
@@ -138,7 +137,7 @@ impl From<&Settings> for StartSettings {
     }
 }
 
-/// The settings of an opening; what the superblock does not keep has its default.
+/// The settings of an opening. Those that the superblock does not keep have their defaults.
 impl From<&StartSettings> for Settings {
     fn from(start: &StartSettings) -> Self {
         Self {

@@ -5,56 +5,56 @@ pub use crate::interface::{Progress, Unpacked};
 pub use crate::ledger::{Count, EpochCounts, Ledger, LogEpochs, RIDES_BYTES_MAX, Units};
 pub use crate::space::Gone;
 
-/// Blocks that the log keeps for itself.
+/// The blocks that the log uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogBlocks {
-    /// Units without slots, those of the older pair of superblock copies too.
+    /// Units without slots, including those that the older pair of superblock copies needs.
     pub plain: u64,
-    /// Places of coming units.
+    /// Places for coming units.
     pub places: u64,
-    /// Units that an opening reads, with slots or without: those of the walk, and condensed ones.
+    /// Units that an opening reads, with slots or without: those of the log tail, and compacted ones.
     pub walk: u64,
     pub condensed: u64,
 }
 
-/// A snapshot for reports.
+/// A snapshot of all counts.
 #[derive(Clone, Debug)]
 pub struct Stats {
     pub ledger: Ledger,
     pub phase: &'static str,
-    /// Of an opening that reads a log: how far it is.
+    /// The progress of an opening that reads a log.
     pub opening: Option<Progress>,
     pub read_only: bool,
-    /// Writes that need a new block find none.
+    /// There is no block for writes that need a new one.
     pub full: bool,
     pub data_blocks: u64,
     pub logical_blocks: u64,
     pub reserve_blocks: u64,
-    /// Free blocks counted so far, and whether the count is complete.
+    /// The free blocks counted so far. `free_complete` says whether the count is complete.
     pub free_blocks: u64,
-    /// Blocks with exactly one link that is (as far as is known) their fingerprint's: kept for dedup alone.
+    /// Blocks whose only link is, as far as is known, that of their fingerprint: they are kept for deduplication alone.
     pub kept_blocks: u64,
     /// Blocks with one link from the map, or with more than one.
     pub unique_blocks: u64,
     pub shared_blocks: u64,
     pub free_complete: bool,
-    /// Blocks of clients' content, each LBN once, zeros aside: links from the map. None where a count is not known.
+    /// Links from the map: each LBN with content counts once, except zeros. None if a count is not known.
     pub map_links: Option<u64>,
-    /// Of all these, what is gone and counts until a later commit lets go of it.
+    /// The part of these counts that is unlinked already, and that a later commit frees.
     pub gone: Gone,
     /// Everything since the volume was created.
     pub lifetime: Lifetime,
-    /// The volume may hold slots. If so, carriers and packs: blocks that have some; none where not all fingerprint pages were seen yet, or
-    /// could be.
+    /// Whether the volume may hold slots. If so, `carriers` counts the blocks that have some: carriers and packs. It is none unless all
+    /// fingerprint pages were seen.
     pub has_slots: bool,
     pub carriers: Option<u64>,
     pub unpacked: Option<Unpacked>,
-    /// None where there is no log.
+    /// None if there is no log.
     pub log: Option<LogBlocks>,
     pub index_entries: u64,
     pub index_capacity: u64,
     pub garbage_possible: bool,
     pub recount_running: bool,
-    /// Part, bytes now, most ever, limit.
+    /// For each part of memory: its name, bytes now, the most bytes ever, and the limit.
     pub memory: Vec<(&'static str, u64, u64, u64)>,
 }

@@ -1,5 +1,5 @@
-//! After an opening, in the background: the index is filled again, what a crash left without a whole name is named, excess counts are
-//! returned.
+//! Work after an opening, in the background: the index is rebuilt, blocks that a crash left without a fingerprint get it again, and excess
+//! counts are returned.
 
 mod recount;
 mod refill;
@@ -9,7 +9,7 @@ mod rereading;
 pub(crate) use recount::Recount;
 pub(crate) use refill::Refill;
 
-/// Work that nobody waits for.
+/// Work that no request waits for.
 pub(crate) struct Background {
     pub refill: Refill,
     pub recount: Recount,

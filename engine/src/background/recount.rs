@@ -1,16 +1,16 @@
-//! The recount: after a crash some blocks' counts are higher than their links (P5); it finds the excess and returns it, online.
+//! The recount: after a crash the counts of some blocks are higher than their links (P5). It finds the excess and returns it, online.
 //!
-//! 1. It goes by windows of PBNs. For each window the whole map is walked once and its links are counted, while commits go on: a change to
-//!    a map page that was walked already changes the counts with it ([`Window`](crate::tables::Window)), so they are always those of the
-//!    walked pages as they are now.
-//! 2. Then each granule of the window is compared, at a moment when no commit, decrement or reclaim is under way: what the count on the
-//!    refs page exceeds its links, its fingerprint and the open epoch's links by, is excess, and the count *falls by it*; nothing is ever
-//!    set. In the log's mode any moment will do: pages in memory hold what is committed, and nothing else.
-//! 3. Less than its links is damage. If any page of the walk could not be read whole, nothing is lowered.
-//! 4. Only a finished recount clears *garbage possible*. In the log's mode, where no crash sets it again, it goes when the lowered pages,
+//! 1. It goes by windows of PBNs. For each window it passes over the whole map once and counts the links, while commits go on. A change to
+//!    a map page that was counted changes the counts too ([`Window`](crate::tables::Window)), so they are always those of the counted pages
+//!    as they are now.
+//! 2. Then it compares each granule of the window, when no commit, decrement or reclaim is under way. A count on the refs page may exceed
+//!    the sum of its links, its fingerprint and the links of the open epoch. The difference is excess, and is subtracted from the count; a
+//!    count is never set. In mode `log` any time will do, since pages in memory hold exactly what is committed.
+//! 3. A count below its links is damage. If some page could not be read whole, no count is lowered.
+//! 4. Only a finished recount clears *garbage possible*. In mode `log`, where no crash sets it again, it is cleared when the lowered pages,
 //!    and the bits that a crash had taken, are durable: with a checkpoint that began after the recount, or with a clean close.
-//! 5. Until then a crash may bring back the excess of a page, and what the log's records count is added to it. So what was returned is no
-//!    room for links yet (`space/returned.rs`), and a block without room for a new one is kept out of use.
+//! 5. Until then a crash may bring back the excess of a page, and records of the log add to it. So what was returned is no room for links
+//!    yet (`space/returned.rs`), and a block that has no room for another link is kept out of use.
 
 use crate::format::entry::REFS_UNKNOWN;
 use crate::format::page::{PageId, Region};
@@ -23,14 +23,14 @@ use crate::store::Store;
 use crate::tables::{Access, Epoch, Tables};
 use crate::units::{Pbn, Time, index};
 
-/// Pages walked at one go.
+/// Pages that one turn counts.
 const PAGES_A_STEP: u64 = 64;
-/// Pages asked for ahead.
+/// Pages that are loaded ahead.
 const PAGES_AHEAD: u64 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Walk {
-    /// Nothing to do, or not begun.
+    /// There is nothing to do, or the window has not begun.
     Idle,
     /// The next map page.
     Map(u64),
@@ -38,21 +38,21 @@ enum Walk {
     Compare(u64),
 }
 
-/// A recount in progress.
+/// A recount, and how far it has come.
 pub(crate) struct Recount {
     needed: bool,
     walk: Walk,
     window: Pbn,
-    /// Something could not be read: nothing may be lowered.
+    /// A page could not be read: no count may be lowered.
     blind: bool,
     returned: u64,
     pub waits: bool,
-    /// Not before that, so that clients keep the device.
+    /// It pauses until this time, so that clients keep the device.
     pause: Option<Time>,
 }
 
 impl Recount {
-    /// `needed` where garbage is possible; `from` is where a clean detach had interrupted it.
+    /// `needed`: garbage is possible. `from`: where a clean detach interrupted the last recount.
     pub fn new(needed: bool, from: Pbn) -> Self {
         Self { needed, walk: Walk::Idle, window: from, blind: false, returned: 0, waits: false, pause: None }
     }
@@ -61,21 +61,22 @@ impl Recount {
         self.needed && !self.blind
     }
 
-    /// The window to begin with next time.
+    /// The window that the next opening begins with.
     pub fn position(&self) -> Pbn {
         self.window
     }
 
+    /// The time at which it goes on, if only time makes it wait.
     pub fn next_at(&self) -> Option<Time> {
         if self.running() && !self.waits { self.pause } else { None }
     }
 
-    /// Does a little of the recount, if one is due. Whether it has just ended: the superblock is to say so.
+    /// Does a little of the recount, if one is due. Returns whether it has just ended: the superblock then has to say so.
     #[must_use]
     pub fn go_on(&mut self, store: &mut Store) -> bool {
         self.waits = false;
         let (stage, has_waiters) = (store.io.stage, !store.space.waiters.is_empty());
-        // What is recalled may need a block that only this gives back.
+        // A replayed acknowledgement may need a block that only the recount frees.
         let is_time = stage == Stage::Serving || stage == Stage::Recalling && has_waiters;
         if !self.running() || !is_time || store.io.failed || store.io.read_only {
             return false;
@@ -145,7 +146,7 @@ impl Recount {
         self.pause = Some(io.now.plus_ms(ms));
     }
 
-    /// Compares granules, one at each moment at which that is exact.
+    /// Compares a granule, if the comparison is exact now.
     fn compare(&mut self, store: &mut Store, granule: u64) {
         let Store { io, tables, space, settle, geometry, .. } = store;
         let is_apart = tables.has_records();
@@ -188,14 +189,13 @@ impl Recount {
             let named = u16::from(!tables.pages.expect(names).content.fingerprint(i).is_none());
             let waits = u16::from(!is_apart && space.fresh.get(pbn).is_some_and(|f| f.waits));
             let links = tables.window.links(pbn) + open[i] + named + waits;
-            match i16::try_from(i32::from(count) - i32::from(links)).expect("both are small") {
-                0 => {}
-                excess if excess > 0 => {
-                    let excess = u8::try_from(excess).expect("it is part of a count");
+            match u8::try_from(links).ok().and_then(|links| count.checked_sub(links)) {
+                Some(0) => {}
+                Some(excess) => {
                     self.returned += u64::from(excess);
                     space.return_excess(io, tables, pbn, excess);
                 }
-                _ => io.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
+                None => io.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
             }
         }
         self.walk = Walk::Compare(granule + 1);
@@ -210,7 +210,7 @@ impl Recount {
         store.io.notice(Notice::Damage { what, at: self.window.0 });
     }
 
-    /// All windows were compared. Whether the superblock can say so now.
+    /// Ends the recount after the last window. Returns whether the superblock can say so now.
     fn end(&mut self, store: &mut Store) -> bool {
         let is_apart = store.tables.has_records();
         if store.medium.is_busy && !is_apart {
@@ -232,7 +232,7 @@ impl Recount {
     }
 }
 
-/// What the open epoch adds to the counts of these blocks.
+/// The links that the open epoch adds to the counts of these blocks.
 fn opened(epoch: &Epoch, first: Pbn, end: Pbn) -> Vec<u16> {
     let mut added = vec![0; index(end - first)];
     let linked = epoch.points.values().filter_map(|entry| entry.pbn());
@@ -245,7 +245,7 @@ fn opened(epoch: &Epoch, first: Pbn, end: Pbn) -> Vec<u16> {
 mod tests {
     use super::*;
 
-    /// What a clean detach writes down is what the next opening is given.
+    /// The next opening goes on with the window that a clean detach recorded.
     #[test]
     fn an_interrupted_recount_goes_on_with_its_window() {
         let from = Pbn(3 << 20);

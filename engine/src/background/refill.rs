@@ -1,9 +1,9 @@
-//! Filling the index from the fingerprint table, newest allocation first, until all is in or the index is full.
+//! Rebuilds the index from the fingerprint table, newest allocation first, until all entries are in or the index is full.
 //!
-//! 1. Blocks that have to be read (`reread.rs`) are read a page's at a time, before the next page.
-//! 2. On its way the refill counts carriers. A page that it came by is counted from then on by who changes it.
-//! 3. In mode `ordered` a crash may leave blocks without any name, and counts that are too high. Which of them have links only a recount
-//!    knows: behind it the refill goes by all pages once more.
+//! 1. Blocks of a page that have to be read (`reread.rs`) are read before the next page.
+//! 2. The rebuild also counts carriers. Once it has passed a page, each change of the page keeps the count.
+//! 3. In mode `ordered` a crash may leave blocks without a fingerprint, and counts that are too high. Only a recount knows which of these
+//!    blocks have links: after it the rebuild goes through all pages once more.
 
 use super::rereading::Rereading;
 use crate::format::entry::Kind;
@@ -16,24 +16,24 @@ use crate::store::Store;
 use crate::tables::Access;
 use crate::units::{Pbn, Time, count, index};
 
-/// Pages taken in one step.
+/// Pages that one turn takes.
 const PAGES_A_STEP: u64 = 16;
-/// Pages asked for ahead.
+/// Pages that are loaded ahead.
 const PAGES_AHEAD: u64 = 8;
 
-/// How far the refill has come.
+/// The rebuild of the index, and how far it has come.
 pub(crate) struct Refill {
     newest: u64,
     pages: u64,
     /// Pages seen, counted backwards from the newest.
     done: u64,
     pub(super) entries: u64,
-    /// Blocks without a whole fingerprint on the pages seen; how many of them have got it again.
+    /// Blocks without a whole fingerprint on the pages seen, and how many of them have it again.
     unnamed: u64,
     pub(super) named: u64,
     pub waits: bool,
     finished: bool,
-    /// All pages are to be gone by once more, for blocks without a name; this is that time.
+    /// A second pass over all pages is due, for blocks without a fingerprint; and this is that pass.
     goes_again: bool,
     is_second: bool,
     pub(super) rereading: Rereading,
@@ -64,13 +64,13 @@ impl Refill {
         self.rereading.pause.filter(|_| !self.waits && !self.finished)
     }
 
-    /// The page that comes after so many.
+    /// The page that comes after this number of pages.
     fn page(&self, back: u64) -> PageId {
         let number = (self.newest + self.pages - back % self.pages) % self.pages;
         PageId { region: Region::Fingerprints, index: number }
     }
 
-    /// A recount has shown which counts are links: blocks without a name can be named.
+    /// Begins a second pass after a recount: it has shown which blocks have links, so those without a fingerprint can get it.
     pub fn go_again(&mut self, store: &mut Store) {
         self.goes_again = true;
         self.begin_again(store);
@@ -85,7 +85,7 @@ impl Refill {
         }
     }
 
-    /// Does a little of it. `is_recounting`: blocks without a name will be known by a recount, and are not yet.
+    /// Does a little of it. `is_recounting`: a recount is still to show which blocks without a fingerprint have links.
     pub fn go_on(&mut self, store: &mut Store, is_recounting: bool) {
         self.waits = false;
         if self.finished || store.io.stage != Stage::Serving {
@@ -128,7 +128,7 @@ impl Refill {
         store.space.carriers.saw_page();
     }
 
-    /// Asks for the pages that come next.
+    /// Loads the pages that come next.
     fn ask_ahead(&self, store: &mut Store) {
         let Store { io, tables, .. } = store;
         let ahead = PAGES_AHEAD.min(tables.pages.ahead_max()).min(self.pages - self.done);
@@ -139,10 +139,10 @@ impl Refill {
         }
     }
 
-    /// All that there is room for is in.
+    /// Ends the pass: all entries that there is room for are in.
     fn end(&mut self, store: &mut Store, is_recounting: bool) {
         if store.names_are_on_their_way() {
-            // They are found when they are in, which a commit sees to.
+            // These entries are found once a commit has settled them.
             self.rereading.pause = None;
             return;
         }
@@ -175,7 +175,7 @@ impl Refill {
         }
         space.carriers.saw(count(carriers.len()), tables.pages.expect(id).damaged != 0);
         self.unnamed += count(unnamed.len());
-        // Nobody links to slots where promises name whole blocks.
+        // A rate of 0 turns these reads off.
         if settings.refill_reads_per_second > 0 {
             self.rereading.ask(if self.is_second { Vec::new() } else { carriers }, unnamed);
         }

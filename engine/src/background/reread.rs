@@ -1,8 +1,8 @@
-//! Blocks that are read to fill the index: carriers, whose slots' fingerprints stand in themselves alone, and blocks that a crash has left
-//! without a whole name.
+//! Reads blocks to rebuild the index: carriers, since only they hold the fingerprints of their slots, and blocks that a crash has left
+//! without a whole fingerprint.
 //!
-//! 1. They are read a few at a time, and so many a second: clients keep the device.
-//! 2. A block is pinned while it is read (R7), so what arrives is compared with the entry that asked for it.
+//! 1. Only a few reads are under way at once, and their rate is limited, so that clients keep the device.
+//! 2. A block is pinned while it is read (R7), so the content that arrives belongs to the entry that asked for it.
 
 use super::Refill;
 use crate::fingerprint::{Digest, Fingerprint};
@@ -17,11 +17,11 @@ use crate::units::{Pbn, count, index};
 
 /// Reads under way at once.
 const READS_AT_ONCE: u64 = 8;
-/// So many further blocks of a run take as long as a read of their own.
+/// This number of further blocks in a run takes as long as another read.
 const RUN_BLOCKS_A_READ: u64 = 8;
 
 impl Refill {
-    /// Reads the next blocks that the page seen last has asked for.
+    /// Reads the next blocks for the page that was seen last.
     pub(super) fn reread(&mut self, store: &mut Store) {
         if self.rereading.reading > 0 {
             self.waits = true;
@@ -31,7 +31,7 @@ impl Refill {
             return;
         }
         self.rereading.pause = None;
-        // Most slots find their bucket filled when so much of the index is.
+        // In an index that is this full most slots find their bucket filled.
         if store.index.len() >= store.index.capacity() / 8 * 7 {
             self.rereading.carriers.clear();
         }
@@ -79,7 +79,7 @@ impl Refill {
         }
     }
 
-    /// A carrier has arrived. One that is not what its entry says is left to whoever reads it.
+    /// Enters the slots of a carrier that has been read. A carrier that does not match its entry is left to the next read of a client.
     pub fn carrier_arrived(&mut self, store: &mut Store, pbn: Pbn, authenticator: Fingerprint, arrived: &Arrived) {
         let block = arrived.buffer.block(0);
         if arrived.result.is_ok() && unit::claims(block) == authenticator && store.authentic(pbn, block).is_some() {
@@ -89,7 +89,7 @@ impl Refill {
         self.reread_one(store);
     }
 
-    /// Blocks without a whole name have arrived.
+    /// Gives blocks that have been read their fingerprints again.
     pub fn unnamed_arrived(&mut self, store: &mut Store, first: Pbn, arrived: &Arrived) {
         let Arrived { buffer, digests, result } = arrived;
         for i in 0..buffer.blocks() {

@@ -1,22 +1,23 @@
-//! What a page of fingerprints asks to be read, for the index.
+//! The blocks that have to be read for one page of fingerprints, so that the index is complete.
 
 use crate::units::{Pbn, Time};
 
-/// The most blocks without a name in one read.
+/// The most blocks without a fingerprint in one read.
 const RUN_BLOCKS_MAX: u64 = 16;
-/// What one page of fingerprints asks to be read.
+
+/// The blocks that have to be read for one page of fingerprints.
 #[derive(Default)]
 pub(crate) struct Rereading {
-    /// Still to be read, the newest at the end.
+    /// Blocks that are still to be read, the newest at the end.
     pub carriers: Vec<Pbn>,
     pub unnamed: Vec<Pbn>,
-    /// Reads under way, and when the next ones may follow.
+    /// Reads under way, and the time of the next ones.
     pub reading: u64,
     pub pause: Option<Time>,
 }
 
 impl Rereading {
-    /// Both ascend.
+    /// Takes the blocks of a page. Both lists ascend.
     pub fn ask(&mut self, carriers: Vec<Pbn>, unnamed: Vec<Pbn>) {
         (self.carriers, self.unnamed) = (carriers, unnamed);
     }
@@ -29,12 +30,16 @@ impl Rereading {
         !self.is_empty() || self.reading > 0
     }
 
-    /// The newest neighbours among the blocks without a name, as one run.
+    /// Takes the newest run of neighbours among the blocks without a fingerprint.
     pub fn take_run(&mut self) -> Option<(Pbn, u64)> {
         let mut first = self.unnamed.pop()?;
         let mut blocks = 1;
-        while blocks < RUN_BLOCKS_MAX && self.unnamed.last().is_some_and(|&before| before + 1 == first) {
-            first = self.unnamed.pop().expect("it was just there");
+        while let Some(&before) = self.unnamed.last() {
+            if blocks == RUN_BLOCKS_MAX || before + 1 != first {
+                break;
+            }
+            self.unnamed.pop();
+            first = before;
             blocks += 1;
         }
         Some((first, blocks))

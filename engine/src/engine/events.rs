@@ -1,4 +1,4 @@
-//! Operations of the device have ended: by what each was for, whoever waits goes on.
+//! Completions of device operations: each goes to the component that asked for the operation.
 
 use super::Engine;
 use crate::interface::{IoFailure, IoId};
@@ -72,7 +72,7 @@ impl Engine {
         }
     }
 
-    /// New content is on the device, if it is good.
+    /// Goes on when a write of new content has ended.
     fn content_written(&mut self, io: IoId, (first, blocks): (Pbn, u64), stamp: u64, is_good: bool) {
         let Self { store, answers, scheme, .. } = self;
         store.contents.in_flight -= 1;
@@ -80,7 +80,7 @@ impl Engine {
         store.io.durability.content = stamp;
         for pbn in (0..blocks).map(|i| first + i) {
             let fresh = store.space.fresh.get_mut(pbn).expect("content in flight is fresh");
-            // Where it failed, too: see `release_unsent_content`.
+            // After a failure, too: see `release_unsent_content`.
             fresh.held = None;
             if is_good && !fresh.waits {
                 store.space.forget_fresh(pbn);
@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// What any flush allows.
+    /// Goes on with what any flush allows.
     fn after_any_flush(&mut self) {
         let store = &mut self.store;
         let mark = store.io.durability.mark;
@@ -151,14 +151,14 @@ impl Engine {
     }
 
     pub(super) fn on_discarded(&mut self, io: IoId) {
-        // A discard that failed has discarded nothing: that is allowed.
+        // A discard may fail: then it has discarded nothing.
         if let Some(IoFor::Discard { first, blocks }) = self.store.io.end(io) {
             self.store.space.discards -= 1;
             (0..blocks).for_each(|i| self.store.space.unpin(first + i));
         }
     }
 
-    /// Goes on with what the last server had promised.
+    /// Goes on with the replay of the acknowledgement journal.
     pub(super) fn go_on_recalling(&mut self) {
         let Self { store, requests, answers, scheme, .. } = self;
         if store.io.stage == Stage::Recalling {

@@ -1,8 +1,7 @@
-//! The life of an open volume: it opens, serves, fails perhaps, and closes.
+//! The life of an open volume: it opens, serves, may fail, and closes.
 //!
 //! 1. Closing writes all pages, flushes, sets the *written* bits that are due, writes their pages, flushes, and only then writes and
-//!    flushes
-//!    *clean*: a volume that says so has nothing but exact pages.
+//!    flushes *clean*: a volume that says so has exact pages only.
 //! 2. After a failure nothing more is written, *clean* least of all (A5).
 
 use super::Engine;
@@ -15,7 +14,7 @@ use crate::scheme::{Progress, Reached};
 use crate::units::Epoch;
 
 impl Engine {
-    /// A step of the opening has been made.
+    /// Does what a step of the opening says is next.
     pub(super) fn go_on_opening(&mut self, step: Step) {
         match step {
             Ok(Then::Wait) => {}
@@ -25,8 +24,8 @@ impl Engine {
         }
     }
 
-    /// Records that were flushed are not there: they count up to this epoch, and only what is proved is served. It may show as the volume
-    /// opens, or later, when a page comes.
+    /// Goes read-only since flushed records are missing. Records count up to epoch `last`, and only proved content is served. This may be
+    /// found while the volume opens, or later, when a page is loaded.
     pub(super) fn log_is_damaged(&mut self, last: Epoch) {
         let store = &mut self.store;
         store.tables.proved_only = Some(last);
@@ -37,21 +36,21 @@ impl Engine {
         self.serve();
     }
 
-    /// Serves once everything recalled is durable.
+    /// Serves once everything that was replayed is durable.
     pub(super) fn serve_when_recalled(&mut self) {
         if Recovery::is_recalled(&mut self.store, &mut self.answers) {
             self.serve();
         }
     }
 
-    /// Answers reads from now on, and, where nothing has failed, writes.
+    /// Answers reads from now on, and, if nothing has failed, writes.
     pub(super) fn serve(&mut self) {
         let Self { store, scheme, .. } = self;
         if matches!(store.io.stage, Stage::Opening | Stage::Recalling) {
             store.io.stage = Stage::Serving;
             store.io.notice(Notice::Serving);
             store.io.schedule.push(Task::Admit);
-            // What an opening found may be more than memory is meant for, and nobody need write for a long time.
+            // The opening may have found more than memory is meant for, and the next write may be far off.
             if !store.io.failed && !store.io.read_only {
                 scheme.serves(store);
             }
@@ -63,7 +62,7 @@ impl Engine {
         self.fail_with(Notice::WentReadOnly { what });
     }
 
-    /// Goes read-only for the reason that the notice gives. Whoever waits for durability hears of it (A5).
+    /// Goes read-only for the reason that the notice gives. Requests that wait for durability fail (A5).
     pub(super) fn fail_with(&mut self, notice: Notice) {
         let Self { store, requests, answers, .. } = self;
         if store.io.failed {
@@ -75,11 +74,11 @@ impl Engine {
         answers.fail_waiters(store);
         requests.fail_writes(store);
         answers.fail_content_waiters(store);
-        // An opening may wait for it.
+        // An opening may wait for a checkpoint.
         store.io.schedule.push(Task::Checkpoint);
     }
 
-    /// A commit has come so far: perhaps to its end, and its epoch is durable.
+    /// Acts on the progress of a commit. At its end the epoch is durable.
     pub(super) fn commit_has_come(&mut self, progress: Progress) {
         match progress {
             Ok(false) => {}
@@ -119,7 +118,7 @@ impl Engine {
         self.checkpoint_has_come(reached);
     }
 
-    /// A checkpoint has come so far.
+    /// Acts on the progress of a checkpoint.
     pub(super) fn checkpoint_has_come(&mut self, reached: Result<Reached, &'static str>) {
         let Self { store, answers, scheme, recovery, .. } = self;
         match reached {
@@ -137,7 +136,7 @@ impl Engine {
         }
     }
 
-    /// The front copies of the superblock have been read: the update is written, unless they are another server's.
+    /// Writes the superblock update when the front copies have been read, unless another server wrote them.
     pub(super) fn superblock_read(&mut self, front: &BufferMut, result: Result<(), IoFailure>) {
         if let Some(notice) = self.store.other_server(front, result) {
             self.fail_with(notice);
@@ -149,7 +148,7 @@ impl Engine {
         self.store.send_superblock();
     }
 
-    /// A copy has come down: when both have, they are flushed.
+    /// Flushes once both copies of the superblock are written.
     pub(super) fn superblock_copy_written(&mut self) {
         let store = &mut self.store;
         store.medium.writes_left -= 1;
@@ -161,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// A superblock update is durable (or the volume has failed).
+    /// Goes on when a superblock update is durable (or the volume has failed).
     pub(super) fn superblock_flushed(&mut self) {
         self.store.medium.is_busy = false;
         let reached = self.scheme.superblock_written(&mut self.store);
@@ -181,7 +180,7 @@ impl Engine {
         }
     }
 
-    /// Begins to close when that was asked for and nobody waits for an answer any more; goes on with it.
+    /// Begins to close when that was asked for and no request waits for an answer any more; goes on with closing.
     pub(super) fn close_if_asked(&mut self) {
         if !self.close_asked || self.store.io.stage.is_before_service() {
             return;
@@ -192,7 +191,7 @@ impl Engine {
         self.go_on_closing();
     }
 
-    /// Goes on with closing, where that has begun.
+    /// Goes on with closing, if that has begun.
     pub(super) fn go_on_closing_if_begun(&mut self) {
         if self.store.io.stage.is_closing() {
             self.go_on_closing();
@@ -210,7 +209,7 @@ impl Engine {
                 if idle && store.io.read_only {
                     self.closed();
                 } else if idle && scheme.owes(store) {
-                    // An empty log: all that it says is on the pages.
+                    // It waits until the log is empty: then all that it says is on the pages.
                 } else if idle && !store.medium.is_busy {
                     store.space.discard_freed(&mut store.io, &mut store.tables, true);
                     store.io.stage = Stage::ClosingPages;
@@ -225,7 +224,7 @@ impl Engine {
         }
     }
 
-    /// Sends the pages that wait to be written; when none does any more, flushes.
+    /// Sends the pages that wait to be written; flushes when none is under way any more.
     fn flush_when_sent(&mut self, next: Stage) {
         self.write_all_dirty();
         if !self.store.tables.are_pages_under_way() {
@@ -242,6 +241,7 @@ impl Engine {
         }
     }
 
+    /// Goes on with closing after a flush.
     pub(super) fn closing_flushed(&mut self) {
         let Self { store, scheme, background, .. } = self;
         if store.io.failed {
@@ -257,7 +257,7 @@ impl Engine {
                 store.io.stage = Stage::ClosingSuperblock;
                 store.medium.superblock.clean = true;
                 scheme.close_superblock(store);
-                // What the superblock remembers from one opening to the next.
+                // The next opening goes on with these.
                 store.medium.superblock.recount_position = background.recount.position();
                 store.medium.superblock.garbage_possible &= !store.space.returned.is_unsaid;
                 store.write_superblock();

@@ -1,12 +1,12 @@
 //! The state machine: one [`Engine`] for an open volume, fed with events, giving actions.
 //!
-//! 1. [`Engine::step`] is the only way in. A step runs until everything that can go on has gone on.
+//! 1. [`Engine::step`] is the only way in. A step runs until nothing can go on without another event.
 //! 2. The engine routes: it hands each event to the component that waits for it (`events.rs`), calls the tasks whose turn it is
-//!    (`turn.rs`), and leads the volume through opening, service and closing (`life.rs`). What the components do, they do to what a call
-//!    hands them.
+//!    (`turn.rs`), and leads the volume through opening, service and closing (`life.rs`). A component works on what a call hands it.
 //! 3. A failed write or flush is sticky (A5): no write of any kind is issued after it.
 
 mod events;
+mod jobs;
 mod life;
 mod report;
 mod turn;
@@ -27,7 +27,7 @@ use crate::store::Store;
 use crate::units::{Pbn, Time};
 use std::sync::Arc;
 
-/// A deduplicating volume, open.
+/// An open deduplicating volume.
 pub struct Engine {
     store: Store,
     requests: Requests,
@@ -35,7 +35,7 @@ pub struct Engine {
     scheme: Scheme,
     recovery: Recovery,
     background: Background,
-    /// The volume is to be closed when nobody waits for an answer any more.
+    /// The volume is to be closed when no request waits for an answer any more.
     close_asked: bool,
 }
 
@@ -58,12 +58,12 @@ impl Engine {
         }
     }
 
-    /// Hands over what the last server has left, before the first event.
+    /// Takes over what the last server has left, before the first event.
     pub fn recall(&mut self, legacy: Legacy) {
         Recovery::take_over(&mut self.store, &mut self.answers, legacy);
     }
 
-    /// Takes in one event and appends what is to be done to `out`.
+    /// Takes one event, and appends the actions that follow from it to `out`.
     pub fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         let Self { store, requests, answers, scheme, .. } = self;
         store.io.now = store.io.now.max(now);

@@ -1,4 +1,4 @@
-//! What can be told of an open volume without any I/O.
+//! Reports about an open volume that need no I/O.
 
 use super::Engine;
 use crate::format::geometry::Geometry;
@@ -42,13 +42,13 @@ impl Engine {
         }
     }
 
-    /// What was counted since the volume was opened.
+    /// The counts since the volume was opened.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.store.io.ledger
     }
 
-    /// What the volume is doing for its own consistency, in one word: for reports, and for the explorer's table.
+    /// The volume's work for its own consistency, in one word: for reports, and for the explorer's table.
     #[must_use]
     pub fn phase(&self) -> &'static str {
         self.store.io.stage.name().or_else(|| self.scheme.phase()).unwrap_or("idle")
@@ -60,13 +60,13 @@ impl Engine {
         &self.store.geometry
     }
 
-    /// How far an opening is that reads a log; none where the volume serves, or there is none to be read.
+    /// The progress of an opening that reads a log. None if the volume serves, or has no log to read.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
         self.recovery.progress(&self.store)
     }
 
-    /// Whether pages are being written before the end of the log is known.
+    /// Whether the opening is writing pages before it knows the end of the log.
     #[must_use]
     pub fn spills(&self) -> bool {
         self.recovery.spills(&self.scheme)

@@ -1,15 +1,17 @@
-//! Whose turn it is: tasks that can go on, work that nobody waits for, a little at each step; and when the engine wants to be called.
+//! Turns: each step runs the tasks that can go on, then some background work, and sets the time of the next call.
 
 use super::Engine;
+use super::jobs::JOBS;
 use crate::interface::Action;
 use crate::io::Stage;
 use crate::memory::Part;
 use crate::schedule::Task;
+use crate::store::Store;
 use crate::tables::{Epoch, RECORD_COST_BYTES, Wanted};
 use crate::units::{Time, count};
 
 impl Engine {
-    /// Goes on with everything that can go on.
+    /// Goes on with everything that can.
     pub(super) fn run(&mut self) {
         let mut background = true;
         loop {
@@ -64,7 +66,7 @@ impl Engine {
             Task::Recount => self.recount(),
             Task::Scan => {
                 store.space.scan_waits = false;
-                store.space.scan_refs(&mut store.io, &mut store.tables);
+                self.scan_refs();
             }
             Task::Bits => store.tables.set_written_bits(&mut store.io),
             Task::Load(id) => store.tables.load_page(&mut store.io, id),
@@ -91,48 +93,47 @@ impl Engine {
         }
     }
 
-    /// Does a little of everything that nobody waits for. What could go on at once asks to be woken at once.
-    fn background(&mut self) {
-        let Self { store, requests, background, .. } = self;
+    /// Gives each job of the background its turn. A job that could go on at once asks for a call at once.
+    pub(super) fn background(&mut self) {
+        let Self { store, requests, .. } = self;
         store.io.schedule.more_background = false;
-        let serves = store.io.stage == Stage::Serving;
-        if !(serves || store.io.stage == Stage::Recalling) || store.io.failed {
+        let stage = store.io.stage;
+        if !matches!(stage, Stage::Serving | Stage::Recalling) || store.io.failed {
             return;
         }
         let clients_wait = requests.are_under_way() || store.tables.committing.is_some();
         if clients_wait && !store.memory.accountant.within(Part::Pages) {
             return;
         }
-        if !store.space.scan_waits {
-            store.space.scan_refs(&mut store.io, &mut store.tables);
+        for job in JOBS {
+            if job.has_turn(self) {
+                (job.go_on)(self);
+                debug_assert!(self.store.io.stage == stage, "{} has changed the stage of the volume", job.name);
+            }
         }
-        let (refill_waits, recount_waits) = (background.refill.waits, background.recount.waits);
-        if serves && !refill_waits {
-            self.refill_index();
-        }
-        if !recount_waits {
-            self.recount();
-        }
-        self.give_back();
-        // What is recalled may need a block too.
-        self.find_space_for_waiters();
     }
 
-    /// Fills the index.
-    fn refill_index(&mut self) {
+    /// Counts refs pages, until all free blocks are known.
+    pub(super) fn scan_refs(&mut self) {
+        let Store { space, io, tables, .. } = &mut self.store;
+        space.scan_refs(io, tables);
+    }
+
+    /// Rebuilds the index.
+    pub(super) fn refill_index(&mut self) {
         let Self { store, background, .. } = self;
         background.refill.go_on(store, background.recount.running());
     }
 
-    /// Counts links, and returns what counts exceed them by.
-    fn recount(&mut self) {
+    /// Recounts links, and returns the excess of counts.
+    pub(super) fn recount(&mut self) {
         let Self { store, scheme, background, .. } = self;
         if background.recount.go_on(store) && !scheme.recounted(store) {
             background.refill.go_again(store);
         }
     }
 
-    /// Decrements and fingerprints enter their pages, as far as these are in memory.
+    /// Enters decrements and fingerprints in their pages, as far as these are in memory.
     fn settle(&mut self) {
         if self.store.io.failed {
             return;
@@ -148,7 +149,7 @@ impl Engine {
         }
     }
 
-    /// Takes away the fingerprints of chosen blocks that nothing else holds.
+    /// Removes the fingerprints of chosen blocks that only these fingerprints hold.
     fn reclaim(&mut self) {
         let Self { store, scheme, .. } = self;
         store.reclaim(scheme.room_for_records(store));
@@ -157,23 +158,23 @@ impl Engine {
         }
     }
 
-    /// Gives back to the store what is due.
-    fn give_back(&mut self) {
+    /// Gives blocks back to the store that are due.
+    pub(super) fn give_back(&mut self) {
         let Self { store, scheme, .. } = self;
         let has_unlinked = scheme.unlinked().next().is_some();
         if !store.space.is_giving_due(&store.io, has_unlinked) {
             return;
         }
         if store.tables.open.is_empty() && store.tables.committing.is_none() {
-            // What the last epoch unlinked counts until something vouches for it, and no other epoch does.
+            // The blocks that the last epoch unlinked stay in use until it is confirmed, and no further epoch will confirm it.
             scheme.vouch(store);
         }
         store.space.give_back(&mut store.io, &mut store.tables);
     }
 
-    /// Writers wait for a block: first blocks that are free but not ready, then what a commit frees, then what is kept for dedup alone.
-    /// When nothing of that is left, they get ENOSPC.
-    fn find_space_for_waiters(&mut self) {
+    /// Finds blocks for the writes that wait for one: first those that are free but not ready, then those that a commit frees, then those
+    /// that are kept for deduplication alone. When none of these is left, the writes get ENOSPC.
+    pub(super) fn find_space_for_waiters(&mut self) {
         let Self { store, requests, answers, scheme, background, .. } = self;
         if store.space.waiters.is_empty() || store.space.store_may_have_more(store.io.stage) {
             return;
@@ -205,7 +206,7 @@ impl Engine {
         if !space.fresh.is_empty() || requests.do_others_pin(space) {
             return;
         }
-        // One last try for all: what lies under a partial write may have changed since it began, and with it what the write holds on to.
+        // All try once more: the block below a write of a part may have changed since, and then that write unpins it.
         if space.last_try != space.changes {
             space.changes += 1;
             space.last_try = space.changes;
@@ -216,14 +217,14 @@ impl Engine {
         }
     }
 
-    /// Charges what is counted anew at the end of each step.
+    /// Charges memory that is counted anew at the end of each step.
     fn charge(&mut self) {
         let Self { store, scheme, recovery, .. } = self;
         let committing = store.tables.committing.as_ref().map_or(0, Epoch::records);
         let records = committing + store.settle.records() + scheme.held_records();
         let dirty = store.open_bytes() + count(records) * RECORD_COST_BYTES;
         let live = recovery.bytes() + store.tables.committed.as_ref().map_or(0, |committed| committed.records.bytes());
-        // Held content is what requests brought: among the records it would hold back writes, and nobody would seal for its sake.
+        // Requests brought the held content. Charged as records it would hold back writes, and no write would cause a seal.
         let held = scheme.held_bytes(store);
         store.memory.charge(dirty, held, live);
     }
@@ -237,7 +238,7 @@ impl Engine {
         }
     }
 
-    /// When time alone makes something due.
+    /// The next time at which something is due by time alone.
     fn next_deadline(&self) -> Option<Time> {
         let Self { store, answers, scheme, background, .. } = self;
         let (io, now) = (&store.io, store.io.now);
@@ -248,7 +249,7 @@ impl Engine {
             return None;
         }
         let open = &store.tables.open;
-        // While a commit waits for packs, or for the pages of those before, time does not bring it on.
+        // While a commit waits for packs, or for pages of earlier epochs, no timer makes it go on.
         let fills = store.tables.committing.is_none() && !open.is_empty() && !open.is_due && !store.is_behind();
         let timer = open.opened.filter(|_| fills).map(|opened| opened.plus_ms(store.settings.commit_period_ms));
         let anticipated = answers.anticipation.until.filter(|_| fills && open.wanted.is_some());

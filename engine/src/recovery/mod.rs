@@ -1,12 +1,12 @@
-//! Recovery: from the superblock that was chosen to a volume that serves, step by step.
+//! Recovery: the steps from the superblock that was chosen to a volume that serves.
 //!
 //! 1. The device is flushed before anything is decided from what was read (R8).
-//! 2. The log is read, where there is a live one, and goes on behind what was found (`scheme/log/recover/mod.rs`, steps 3 to 6 there). With
-//!    that the commit scheme is chosen.
+//! 2. The log is read, where there is a live one, and continues after the last unit found (`scheme/log/recover/mod.rs`, steps 3 to 6
+//!    there). With that the commit scheme is chosen.
 //! 3. Places are chosen for the log's next units.
 //! 4. *Not clean* and the new incarnation are durable, in both pairs of superblock copies, before any other write.
-//! 5. Where the log ends becomes durable. A log that the volume is not to have is emptied, and left.
-//! 6. What the last server had promised is proved, applied and committed (`recall.rs`); then the volume serves.
+//! 5. The end of the log becomes durable. In mode `ordered` the log is then emptied, and left.
+//! 6. The acknowledgement journal of the last server is proved, replayed and committed (`recall.rs`); then the volume serves.
 
 mod proof;
 mod recall;
@@ -23,28 +23,28 @@ use crate::store::Store;
 use crate::tables::{Committed, Live};
 use crate::units::{Epoch, Pbn};
 
-/// What has to be done in both pairs of superblock copies takes so many updates.
+/// An update that has to be in both pairs of superblock copies is written this number of times.
 const UPDATES: u8 = 2;
 
 /// The opening of a volume, until it serves.
 #[derive(Default)]
 pub(crate) struct Recovery {
     opening: Option<Opening>,
-    /// Updates of the superblock that it has begun.
+    /// Updates of the superblock that were begun.
     updates: u8,
 }
 
-/// How far a step has come; or that the log is damaged, whose records count up to this epoch.
+/// What follows a step; or, if the log is damaged, the last epoch whose records count.
 pub(crate) type Step = Result<Then, Epoch>;
 
-/// What comes next.
+/// What follows a step of the opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// Something has to end first.
+    /// The opening waits for an event.
     Wait,
-    /// Reads are answered from now on, and, where nothing has failed, writes.
+    /// Reads are answered from now on, and, if nothing has failed, writes.
     Serve,
-    /// Promises of the last server are recalled.
+    /// The acknowledgement journal of the last server is replayed.
     Recall,
 }
 
@@ -56,12 +56,12 @@ impl Recovery {
         store.io.flush(FlushFor::Opening);
     }
 
-    /// Step 1 is over: the device's cache holds nothing any more that no flush has covered. Step 2 begins.
+    /// Ends step 1: a flush has covered everything in the device's cache. Step 2 begins.
     ///
     /// # Errors
     /// When the log is damaged.
     pub fn device_flushed(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> Step {
-        // What lies in the device's cache may yet be lost: nothing that was read from it may be given out (R8).
+        // Without that flush the cache may still be lost: nothing that was read may be given out (R8).
         store.io.unflushed = store.io.failed;
         if store.io.failed {
             return Ok(Then::Serve);
@@ -101,7 +101,7 @@ impl Recovery {
         });
         let Found::Log(log) = found? else { return Ok(Then::Wait) };
         if !self.is_end_of_log_known() {
-            // For the time of a spill.
+            // It commits nothing, but holds the log while pages are written.
             *scheme = Scheme::Log(log);
             return Ok(Then::Wait);
         }
@@ -109,7 +109,7 @@ impl Recovery {
         Ok(self.log_is_read(store, scheme, answers, Some(log)))
     }
 
-    /// The pages of a spill are written: step 2 goes on.
+    /// Goes on with step 2 when records of the log have been written to pages, to free memory.
     ///
     /// # Errors
     /// When the log is damaged.
@@ -120,7 +120,7 @@ impl Recovery {
         self.read_log(store, scheme, answers)
     }
 
-    /// A block that step 2 has asked for has arrived.
+    /// Goes on with step 2 when a block that it asked for has arrived.
     ///
     /// # Errors
     /// When the log is damaged.
@@ -137,7 +137,7 @@ impl Recovery {
         self.has_read(store, scheme, answers, found)
     }
 
-    /// Step 2 is over, and the scheme known. Step 3 begins.
+    /// Ends step 2: the scheme is known. Step 3 begins.
     fn log_is_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers, log: Option<Box<Log>>) -> Then {
         *scheme = log.map_or_else(Scheme::default, Scheme::Log);
         store.look_at_counters(scheme.last_sequence());
@@ -150,7 +150,7 @@ impl Recovery {
         Then::Wait
     }
 
-    /// Step 3: places for the coming units. The superblock names them where no unit does.
+    /// Step 3: chooses places for the coming units. The superblock names those that no unit names.
     pub fn choose_places(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) {
         let Some(settling) = self.opening.as_mut().and_then(Opening::settling).filter(|settling| !settling.is_ready) else { return };
         let least = PLACES_LEFT_MIN + answers.journal.recalled.len().div_ceil(RECORDS_A_UNIT).max(1);
@@ -160,8 +160,8 @@ impl Recovery {
             Reserved::Waits => return,
             Reserved::Lacks if store.space.preparing.is_some() => return,
             Reserved::Lacks if store.space.fruitless <= store.space.granules() => return store.io.schedule.push(Task::OpenLog),
-            // A full volume. One place is enough to close a log, and checkpoints then free others; an empty log has nothing that they could
-            // free.
+            // The volume is full. To close a log one place is enough, and checkpoints then free others. For an empty log they could free
+            // nothing.
             Reserved::Lacks if !store.medium.superblock.is_log_live() => {
                 forget_log(store, scheme);
                 store.io.notice(Notice::NoRoomForLog);
@@ -173,12 +173,12 @@ impl Recovery {
         self.say_opened(store, scheme, is_closed);
     }
 
-    /// Step 4.
+    /// Step 4: makes *not clean* and the new incarnation durable.
     fn say_opened(&mut self, store: &mut Store, scheme: &mut Scheme, is_closed: bool) {
         let superblock = &mut store.medium.superblock;
         if !superblock.clean && !superblock.is_log_live() {
             superblock.garbage_possible = true;
-            // Where another recount had come to, there may be new garbage before it.
+            // There may be new garbage in the windows that an earlier recount has passed.
             superblock.recount_position = Pbn(0);
         }
         superblock.clean = false;
@@ -191,14 +191,14 @@ impl Recovery {
         self.update_superblock(store);
     }
 
-    /// Writes one pair of copies, and then the other: were the newest pair lost, or destroyed by a format that is cut off, the older one
-    /// would else pass for a clean volume.
+    /// Writes one pair of copies; a second call writes the other. Otherwise, if the newest pair were lost, or destroyed by a format that a
+    /// power loss interrupts, the older one would pass for a clean volume.
     fn update_superblock(&mut self, store: &mut Store) {
         self.updates += 1;
         store.write_superblock();
     }
 
-    /// A superblock update is durable (or the volume has failed): step 4 goes on, or 5 begins.
+    /// Goes on with step 4, or begins step 5, when a superblock update is durable (or the volume has failed).
     pub fn superblock_written(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> Then {
         if store.io.failed {
             return self.fail(store, scheme, answers);
@@ -210,14 +210,14 @@ impl Recovery {
         self.settle_end(store, scheme, answers)
     }
 
-    /// Step 5: what may not have been flushed is written again, and the log closed after a crash.
+    /// Step 5: writes units again that may not have been flushed, and closes the log after a crash.
     fn settle_end(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> Then {
         let Some(settling) = self.opening.as_mut().and_then(Opening::settling) else { return Then::Wait };
         let log = if let Scheme::Log(log) = scheme { Some(&mut **log) } else { None };
         if settling.go_on(store, log) { self.log_is_open(store, scheme, answers) } else { Then::Wait }
     }
 
-    /// Some of that is on the device.
+    /// Notes that some units of step 5 are on the device.
     pub fn units_written(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers, units: usize) -> Then {
         if store.io.failed && store.io.stage == Stage::Opening {
             return self.fail(store, scheme, answers);
@@ -226,7 +226,7 @@ impl Recovery {
         Then::Wait
     }
 
-    /// And flushed.
+    /// Goes on with step 5 when these units are flushed.
     pub fn units_flushed(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> Then {
         if store.io.failed {
             return self.fail(store, scheme, answers);
@@ -237,8 +237,8 @@ impl Recovery {
         self.settle_end(store, scheme, answers)
     }
 
-    /// The log is as it should be. In mode `ordered` it is emptied now. Where it has no place left for another unit, checkpoints give it
-    /// some.
+    /// Ends step 5, since the end of the log is durable. In mode `ordered` the log is emptied first. If it has no place left for another
+    /// unit, checkpoints free some.
     fn log_is_open(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> Then {
         if store.io.failed {
             return self.fail(store, scheme, answers);
@@ -264,14 +264,14 @@ impl Recovery {
         Then::Recall
     }
 
-    /// A checkpoint has ended: step 5 may have waited for it.
+    /// Goes on with step 5 if it has waited for a checkpoint, which has ended.
     pub fn checkpoint_ended(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> Then {
         let waits = self.opening.as_mut().is_some_and(Opening::is_ready) && store.io.stage == Stage::Opening;
         if waits { self.log_is_open(store, scheme, answers) } else { Then::Wait }
     }
 
-    /// The volume opens read-only. Where its log ends may not be settled, and what was promised is not there: no answer that the next
-    /// opening might contradict (P7).
+    /// Lets the volume serve read-only after a failure. The end of its log may not be durable, and acknowledged writes may be missing: it
+    /// gives no answer that the next opening might contradict (P7).
     pub fn fail(&mut self, store: &mut Store, scheme: &Scheme, answers: &Answers) -> Then {
         let is_settled = self.opening.as_mut().and_then(Opening::settling).map(|settling| settling.is_settled);
         let is_log_open = self.opening.is_none() || is_settled == Some(true);
@@ -280,12 +280,12 @@ impl Recovery {
         Then::Serve
     }
 
-    /// The log is damaged: nothing more of it is read.
+    /// Stops reading the log, since it is damaged.
     pub fn give_up(&mut self) {
         self.opening = None;
     }
 
-    /// Whether no unit is left to be found that could say more.
+    /// Whether the last unit of the log has been found.
     fn is_end_of_log_known(&self) -> bool {
         self.opening.as_ref().is_none_or(Opening::is_end_known)
     }
@@ -295,25 +295,25 @@ impl Recovery {
         matches!(scheme, Scheme::Log(_)) && !self.is_end_of_log_known()
     }
 
-    /// How far an opening is that reads a log.
+    /// The progress of an opening that reads a log.
     pub fn progress(&self, store: &Store) -> Option<Progress> {
         self.opening.as_ref()?.progress(store)
     }
 
-    /// Bytes of records that it holds, for the account of memory.
+    /// The bytes of records that it holds, for the accountant.
     pub fn bytes(&self) -> u64 {
         self.opening.as_ref().map_or(0, Opening::bytes)
     }
 }
 
-/// A log that holds nothing yet.
+/// Begins a log that holds nothing yet.
 fn begin_log(store: &mut Store) -> Box<Log> {
     let (next, epoch) = (store.medium.superblock.last_log_sequence + 1, store.medium.superblock.last_epoch);
     store.tables.committed = Some(Committed::new(Live::new(0), epoch, epoch));
     Box::new(Log::new(next))
 }
 
-/// No superblock leads to the log any more.
+/// Drops the log: no superblock leads to it any more.
 fn forget_log(store: &mut Store, scheme: &mut Scheme) {
     *scheme = Scheme::default();
     store.tables.committed = None;

@@ -1,12 +1,11 @@
-//! What recalled promises say is proved before it is believed: a device that failed, or a store that was set back to an older copy, need
-//! not hold it.
+//! Proves the entries of the acknowledgement journal before they are applied: a device that failed, or a store that was set back to an
+//! older copy, may lack the content that they name.
 //!
-//! 1. A store that lacks every trace of the last durable epoch is not the one that the last server left: none of its promises counts.
-//! 2. The content that a promise names is read, behind the flush of the opening (R8), and compared with the promise's fingerprint; of a
-//!    slot, the carrier has to be authentic. What differs, or cannot be read, is no proof.
-//! 3. What is there need not be there for good: a block that the device was told to discard, and whose later write was lost, may read as
-//!    that write and as something else the next time (decision 0071, 8). What was right is written again, and flushed, unless the tables
-//!    show it to be durable.
+//! 1. A store that lacks every trace of the last durable epoch is not the one that the last server left: none of its entries counts.
+//! 2. The content that an entry names is read, after the flush of the opening (R8), and compared with the entry's fingerprint. For a slot,
+//!    the carrier has to be authentic. Content that differs, or cannot be read, proves nothing.
+//! 3. Content that is right may still be lost: a block that was discarded, and whose later write was lost, may read as that write once and
+//!    as something else the next time (decision 0071, 8). So it is written again, and flushed, unless the tables show that it is durable.
 
 use super::Recovery;
 use crate::answers::{Answers, InTables, Journal};
@@ -22,7 +21,7 @@ use crate::units::{Pbn, count, index};
 /// Blocks whose reads are under way at once.
 const BLOCKS_UNDER_WAY_MAX: u64 = 64;
 
-/// Whether the store has a trace of what the last server had made durable. `Err`: a page has to come first.
+/// Whether the store has a trace of the last durable epoch. `Err`: a page has to be loaded first.
 pub(super) fn is_traced(store: &mut Store, journal: &mut Journal) -> Result<bool, PageId> {
     let traces = journal.traces;
     for trace in traces.into_iter().flatten() {
@@ -31,7 +30,7 @@ pub(super) fn is_traced(store: &mut Store, journal: &mut Journal) -> Result<bool
             Trace::Map { sector, sum } => map_sum(store, sector)? == Some(sum),
         };
         if is_there {
-            // It is by this that the store is known until an epoch of this server is durable.
+            // This trace identifies the store until an epoch of this server is durable.
             journal.trace = Some(trace);
             return Ok(true);
         }
@@ -39,8 +38,8 @@ pub(super) fn is_traced(store: &mut Store, journal: &mut Journal) -> Result<bool
     Ok(traces == [None; 2])
 }
 
-/// The store is the one that was left. With a log it is known by that from now on: units say what a sector of the map means before it is
-/// written.
+/// Replaces the trace of a store that was recognized by a sector of the map. If it has a log, the log identifies it from now on: later
+/// units may change that sector.
 pub(super) fn store_is_known(store: &mut Store, journal: &mut Journal) {
     if matches!(journal.trace, Some(Trace::Map { .. })) && store.tables.has_records() {
         journal.trace = Some(Trace::Log { sequence: log_end(store, journal) });
@@ -53,7 +52,7 @@ fn log_end(store: &Store, journal: &Journal) -> u64 {
     journal.log_end.unwrap_or(store.medium.superblock.last_log_sequence)
 }
 
-/// The sum of a sector of the map; none where it cannot be read, or is not there.
+/// The sum of a sector of the map. None if the sector does not exist or cannot be read.
 fn map_sum(store: &mut Store, sector: u64) -> Result<Option<u32>, PageId> {
     let id = PageId { region: Region::Map, index: sector / count(SECTORS) };
     if id.index >= store.geometry.pages(Region::Map) {
@@ -66,7 +65,7 @@ fn map_sum(store: &mut Store, sector: u64) -> Result<Option<u32>, PageId> {
     }
 }
 
-/// Reads what promises name. Whether all of it has been read, and what is believed of it is durable.
+/// Reads the blocks that the entries name. Returns whether all were read, and those that count are durable.
 pub(super) fn read_proofs(store: &mut Store, journal: &mut Journal) -> bool {
     let proofs = &mut journal.proofs;
     while proofs.blocks_under_way < BLOCKS_UNDER_WAY_MAX {
@@ -94,7 +93,7 @@ pub(super) fn read_proofs(store: &mut Store, journal: &mut Journal) -> bool {
     true
 }
 
-/// What the tables say of a block. `Err`: a page has to come first.
+/// Looks up a block in the tables. `Err`: a page has to be loaded first.
 fn known_of(store: &mut Store, pbn: Pbn) -> Result<InTables, PageId> {
     let Store { io, tables, geometry, medium, .. } = store;
     let ((names, at), (counts, _)) = (geometry.fingerprint_of(pbn), geometry.refs_of(pbn));
@@ -108,12 +107,12 @@ fn known_of(store: &mut Store, pbn: Pbn) -> Result<InTables, PageId> {
         Access::Unreadable => false,
         Access::Ready(_) => tables.refs_now(pbn) > 0,
     };
-    // Where garbage is possible, a count may stand for links that were lost; and their content with them.
+    // If garbage is possible, a count may stand for links that were lost, and so was their content.
     Ok(InTables { entry, is_linked: is_counted && tables.has_records() && !medium.superblock.garbage_possible })
 }
 
 impl Recovery {
-    /// What promises name has arrived. What of it was right is written again, unless it is known to be durable.
+    /// Compares blocks that entries name when they have been read. Right ones are written again, unless they are known to be durable.
     pub fn proof_arrived(store: &mut Store, answers: &mut Answers, first: Pbn, arrived: Arrived) {
         let Arrived { buffer, digests, result } = arrived;
         if store.io.stage != Stage::Recalling {
@@ -141,14 +140,14 @@ impl Recovery {
             }
             proofs.write_again(store, again);
         } else if blocks > 1 {
-            // One of them cannot be read: the others may.
+            // At least one of them cannot be read: each is read by itself.
             proofs.runs.extend((0..blocks).map(|i| (first + i, 1)));
         } else if proofs.is_tried_again(first) {
             proofs.runs.push_back((first, 1));
         }
     }
 
-    /// So many of these blocks are on the device again.
+    /// Notes that this number of blocks has been written again.
     pub fn proved_written(store: &Store, answers: &mut Answers, blocks: u64) {
         if store.io.stage == Stage::Recalling {
             answers.journal.proofs.blocks_under_way -= blocks;
@@ -156,7 +155,7 @@ impl Recovery {
         }
     }
 
-    /// And flushed.
+    /// Notes that they are flushed.
     pub fn proofs_flushed(answers: &mut Answers) {
         answers.journal.proofs.is_flushing = false;
     }

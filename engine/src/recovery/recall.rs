@@ -1,13 +1,14 @@
-//! What the last server had promised is applied, in order, before the first request: by the same way as writes, and committed.
+//! Replay of the acknowledgement journal: the entries that the last server left are applied in order, in the same way as writes, and
+//! committed before the first request.
 //!
-//! 1. One after the other: of two promises for one LBN the later one counts.
-//! 2. The epoch of a promise may be durable although its server did not live to say so. What an LBN means already stays.
-//! 3. A promise of a block counts if its content is proved (`proof.rs`): else the LBN stays as it is on the medium.
-//! 4. The count of a block may be at its limit because the dead server's increments reached the medium and its links did not. Then its
+//! 1. Entries are applied one after the other: of two entries for one LBN the later one counts.
+//! 2. The epoch of an entry may be durable although its server could not record that. Then the LBN means the content already, and stays.
+//! 3. An entry that names a block counts if its content is proved (`proof.rs`). Otherwise the LBN stays as it is on the medium.
+//! 4. The count of a block may be at its limit because the dead server's increments reached the medium and its links did not. Then the
 //!    content is written again.
-//! 5. A pack that a promise names and no table is born again, in the epoch that recalls it. Mode `ordered` makes no packs: what it finds in
-//!    such a one is written again.
-//! 6. A promise that cannot be kept is reported by the next flush.
+//! 5. A pack that an entry names, but no table, becomes a pending block of the epoch that replays the entry. Mode `ordered` makes no packs:
+//!    it writes the content again.
+//! 6. If an entry cannot be kept, the next flush reports it.
 
 use super::Recovery;
 use super::proof::{is_traced, read_proofs, store_is_known};
@@ -27,7 +28,7 @@ use crate::tables::Access;
 use crate::units::{Lbn, Pbn};
 
 impl Recovery {
-    /// Takes over what the last server has left, before the first event.
+    /// Takes over the journal that the last server has left, before the first event.
     pub fn take_over(store: &mut Store, answers: &mut Answers, legacy: Legacy) {
         debug_assert!(store.io.stage == Stage::Created, "promises are recalled before anything else");
         let Legacy { promises, traces } = legacy;
@@ -38,7 +39,7 @@ impl Recovery {
         answers.journal.recalled = promises.into();
     }
 
-    /// Proves recalled promises, then applies them, as far as pages in memory allow.
+    /// Proves the entries, then applies them, as far as pages in memory allow.
     pub fn go_on_recalling(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, requests: &mut Requests) {
         if store.io.stage != Stage::Recalling {
             return;
@@ -48,7 +49,7 @@ impl Recovery {
         }
         match is_traced(store, &mut answers.journal) {
             Err(page) => return store.tables.wait(&mut store.io, page, Task::Recall),
-            // Once: what is recalled changes the sector that is the trace.
+            // This is done once: the replay changes the sector that is the trace.
             Ok(true) => {
                 answers.journal.traces = [None; 2];
                 store_is_known(store, &mut answers.journal);
@@ -79,7 +80,7 @@ impl Recovery {
         }
     }
 
-    /// A block that takes no link any more has been read, for its content to be written again.
+    /// Writes the content of a block again that takes no link any more, when it has been read.
     pub fn copy_arrived(
         store: &mut Store,
         answers: &mut Answers,
@@ -108,7 +109,7 @@ impl Recovery {
         }
     }
 
-    /// Whether everything recalled is durable, or never will be: then the volume is to serve.
+    /// Whether everything that was replayed is durable, or never will be. Then the volume has to serve.
     #[must_use]
     pub fn is_recalled(store: &mut Store, answers: &mut Answers) -> bool {
         let journal = &mut answers.journal;
@@ -123,12 +124,12 @@ impl Recovery {
             store.io.notice(Notice::AcknowledgedLost { writes });
         }
         if store.io.failed {
-            // What was applied may not be durable: no answer that the next opening might contradict (P7). The promises stand.
+            // Applied entries may not be durable: no answer may contradict the next opening (P7). The journal stays.
             store.io.unflushed = true;
         } else {
             store.io.out.push(Action::Recalled);
             if journal.is_set_back {
-                // The next server is not to look for what this store lacks.
+                // The next server must not look for traces that this store lacks.
                 store.io.out.push(Action::Forget { epoch: store.medium.superblock.last_epoch, traces: [None; 2] });
             }
         }
@@ -138,7 +139,7 @@ impl Recovery {
     }
 }
 
-/// The store is not the one that the last server left.
+/// Drops all entries: the store is not the one that the last server left.
 fn refuse_promises(store: &mut Store, answers: &mut Answers) {
     let journal = &mut answers.journal;
     journal.lost = true;
@@ -149,7 +150,7 @@ fn refuse_promises(store: &mut Store, answers: &mut Answers) {
     store.io.notice(Notice::SetBack);
 }
 
-/// False: something has to come first.
+/// Links an LBN to the block that an entry names. False: it waits for something.
 fn recall_link(
     store: &mut Store,
     scheme: &mut Scheme,
@@ -196,8 +197,8 @@ fn recall_link(
     }
 }
 
-/// Whether a slot of a block can be linked to: its carrier is in the tables, or is a pack that is born here and now. `Err`: a page has to
-/// come first.
+/// Whether a slot of a block can be linked to: its carrier is in the tables, or is a pack that becomes a pending block now. `Err`: a page
+/// has to be loaded first.
 fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
     let Some(authenticator) = answers.journal.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
     if store.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits) {
@@ -223,7 +224,7 @@ fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answer
     Ok(true)
 }
 
-/// A block takes no link any more: what it holds is read, to be written again.
+/// Reads a block that takes no link any more, so that its content is written again.
 fn recall_copy(store: &mut Store, answers: &mut Answers, lbn: Lbn, pbn: Pbn, slot: u8) {
     if !answers.is_recalling() {
         answers.begin_recalled();
@@ -231,7 +232,7 @@ fn recall_copy(store: &mut Store, answers: &mut Answers, lbn: Lbn, pbn: Pbn, slo
     }
 }
 
-/// Begins to write what was acknowledged. The next promise follows when it has found its place.
+/// Begins to write acknowledged content. The next entry follows when the content has its place.
 fn recall_content(store: &mut Store, answers: &mut Answers, requests: &mut Requests, lbn: Lbn, content: Slice) {
     if answers.is_recalling() {
         return;
@@ -245,10 +246,10 @@ fn recall_content(store: &mut Store, answers: &mut Answers, requests: &mut Reque
     }
 }
 
-/// Recalled content has found its place, or never will.
+/// Goes on when replayed content has its place, or failed to get one.
 fn content_is_recalled(store: &mut Store, answers: &mut Answers, good: bool) {
     if !good && !store.io.failed {
-        // There was no block for a copy; but what made room for others, a recount, may have made room for a link.
+        // There was no block for a copy. But a recount may have made room for a link meanwhile.
         if takes_link_now(store, answers) {
             return;
         }
@@ -257,7 +258,7 @@ fn content_is_recalled(store: &mut Store, answers: &mut Answers, good: bool) {
     answers.journal.recalled.pop_front();
 }
 
-/// Whether the next promise names a block whose count was at its limit, and is not any more.
+/// Whether the next entry names a block whose count was at its limit, but is no longer.
 fn takes_link_now(store: &mut Store, answers: &Answers) -> bool {
     let Some(&Promised::Link { pbn, .. }) = answers.journal.recalled.front() else { return false };
     let (page, _) = store.geometry.refs_of(pbn);

@@ -1,6 +1,7 @@
-//! Requests come in: they are checked, and held back while memory is short.
+//! Admission: requests are checked, and held back while memory is short.
 //!
-//! 1. Requests that have not been answered have no order between them; what was answered is seen by everything that comes later.
+//! 1. Requests that have not been answered have no order between them. A request sees the effects of all that were answered before it
+//!    arrived.
 
 use super::Requests;
 use crate::answers::Answers;
@@ -10,13 +11,13 @@ use crate::scheme::Scheme;
 use crate::store::Store;
 use crate::units::SECTOR_BYTES;
 
-/// Whether such a request changes what LBNs mean: it takes records, which memory has to have room for.
+/// Whether such a request changes what LBNs mean. It then takes records, which need room in memory.
 fn changes(op: Op) -> bool {
     matches!(op, Op::Write | Op::Discard | Op::WriteZeroes)
 }
 
 impl Requests {
-    /// Takes in a request. Everything waits until the volume is open.
+    /// Takes in a request. All requests wait until the volume serves.
     pub fn admit(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: Request) {
         if store.io.stage.is_before_service() {
             self.admission.push_back(request);
@@ -25,7 +26,7 @@ impl Requests {
         if changes(request.op) { self.admission.push_back(request) } else { self.dispatch(store, scheme, answers, request) }
     }
 
-    /// Lets in what memory allows.
+    /// Admits the requests that memory has room for.
     pub fn drain_admission(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
         if store.io.stage.is_before_service() {
             return;
@@ -35,35 +36,34 @@ impl Requests {
             if changes(request.op) && !store.io.failed && self.backlogged(store, scheme, answers) {
                 return;
             }
-            let request = self.admission.pop_front().expect("it was seen in front");
+            let Some(request) = self.admission.pop_front() else { return };
             self.dispatch(store, scheme, answers, request);
         }
     }
 
-    /// Discards pass by the writes that wait for the room which only they may bring.
+    /// Admits discards before the writes that wait for space, since only discards may bring some.
     fn admit_discards_when_full(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
         if !store.space.is_full() {
             return;
         }
         let mut at = 0;
         while at < self.admission.len() && !self.lacks_room_for_records(store, scheme, answers) {
-            if self.admission[at].op == Op::Discard {
-                let request = self.admission.remove(at).expect("it was counted");
-                self.dispatch(store, scheme, answers, request);
-            } else {
+            if self.admission[at].op != Op::Discard {
                 at += 1;
+            } else if let Some(request) = self.admission.remove(at) {
+                self.dispatch(store, scheme, answers, request);
             }
         }
     }
 
-    /// Whether a further write has to wait: for room for its records, or for those that wait already. Those that wait for a block hold back
-    /// none that may need no new one; what they hold besides is bounded by what requests may bring.
+    /// Whether a further write has to wait, for room for its records or for the writes that wait already. Writes that wait for a block do
+    /// not count, since a further write may need no new block; their memory is bounded by that of requests.
     fn backlogged(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> bool {
         let waiting = if store.space.is_full() { self.writes.len() - store.space.waiters.len() } else { self.writes.len() };
         waiting >= store.tables.pages.waiting_max() || self.lacks_room_for_records(store, scheme, answers)
     }
 
-    /// Whether a further write, or discard, has to wait for records to be committed.
+    /// Whether a further write or discard has to wait until records are committed.
     fn lacks_room_for_records(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> bool {
         (store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / 2 || !store.memory.accountant.within(Part::Dirty))
             && (store.tables.committing.is_some() || !store.tables.open.is_empty())

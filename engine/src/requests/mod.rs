@@ -1,4 +1,4 @@
-//! The requests of clients that are not answered yet, and the operations on single blocks that they consist of.
+//! Requests of clients that are under way, and the operations on single blocks that they consist of.
 
 mod admit;
 mod place;
@@ -15,19 +15,19 @@ use crate::interface::Request;
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// Requests under way.
+/// The requests of clients that are under way.
 #[derive(Default)]
 pub(crate) struct Requests {
     admission: VecDeque<Request>,
     writes: Slab<WriteOp>,
     reads: Slab<ReadOp>,
     reads_queued: VecDeque<Request>,
-    /// Bytes of the reads in progress.
+    /// Bytes of the reads under way.
     reads_bytes: u64,
 }
 
 impl Requests {
-    /// Whether none waits for its answer, but for those that wait for a commit.
+    /// Whether no request waits for its answer. Requests that wait for a commit do not count.
     pub fn are_none(&self) -> bool {
         self.admission.is_empty() && !self.are_under_way()
     }

@@ -1,9 +1,9 @@
-//! A block's content finds its place: duplicate of a known block, or a new block; and an LBN comes to mean it.
+//! Places the content of a block: in a block that holds it already, or in a new one. Then the LBN means that block.
 //!
-//! 1. Increments enter the refs page in memory here and now; the commit writes the page before it writes the link (R2). In the log's mode
-//!    they stand beside it until their commit.
-//! 2. A block is linked to only when the fingerprint table, or a birth that waits to enter it, confirms what the index says.
-//! 3. Nothing here waits: what is missing is named ([`Blocked`]), and the caller comes again.
+//! 1. Increments enter the refs page in memory at once; the commit writes the page before it writes the link (R2). In mode `log` they are
+//!    kept beside the page until their commit.
+//! 2. A block is linked to only if the fingerprint table, or a pending block, confirms what the index says.
+//! 3. Nothing here waits: the error says what is missing ([`Blocked`]), and the caller calls again.
 
 use crate::answers::{Answers, Named};
 use crate::buffer::Slice;
@@ -16,7 +16,7 @@ use crate::space::Fresh;
 use crate::store::{Compared, Known, Since, Store};
 use crate::units::{Lbn, Pbn};
 
-/// A whole block of a request, that looks for its place.
+/// A whole block of a request that needs a place.
 pub(super) struct Written<'a> {
     pub request: RequestId,
     pub lbn: Lbn,
@@ -25,7 +25,7 @@ pub(super) struct Written<'a> {
     pub compared: Compared,
 }
 
-/// Gives an LBN the content that was written.
+/// Makes the LBN mean the content that was written.
 pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, written: &Written<'_>) -> Result<(), Blocked> {
     scheme.admit_records(store, 1)?;
     let &Written { request, lbn, slice, digest, compared } = written;
@@ -77,7 +77,7 @@ fn link_duplicate(
     scheme.pack_if_large(store, answers);
 }
 
-/// Stores the content in a new block. Its count begins at two: the LBN's link and the fingerprint's (section 2.1).
+/// Stores the content in a new block. Its count begins at two: one link of the LBN, and one of the fingerprint (section 2.1).
 fn link_new(
     store: &mut Store,
     scheme: &mut Scheme,

@@ -1,9 +1,9 @@
-//! Reads: what each LBN means → held content, read cache, device → verified → answered.
+//! Reads: look up each LBN, take its content from memory or from the device, verify it, and answer.
 //!
-//! 1. A block is pinned while its content is on the way (R7): it is not reused, so what arrives is what the LBN meant.
-//! 2. With `verify_reads`, content that has a fingerprint or checksum is compared before anyone gets it (P6).
-//!    Where that has been forgotten since, the LBN means something else: the read begins again.
-//! 3. A block whose content was found wrong leaves the index at once, so that a rewrite heals it.
+//! 1. A block is pinned while its content is being read (R7): it is not reused, so the content that arrives is what the LBN meant.
+//! 2. With `verify_reads`, content that has a fingerprint or checksum is compared with it before it is given out (P6).
+//!    If the table no longer has that entry, the LBN means something else, and the read begins again.
+//! 3. A block with wrong content leaves the index at once, so that a rewrite repairs it.
 
 use super::Requests;
 use super::read_op::{FromRun, Piece, ReadOp, RunRead};
@@ -45,7 +45,7 @@ impl Requests {
         }
     }
 
-    /// Finds out what each LBN means, and sends for what is not here. False: a page has to come first.
+    /// Looks up what each LBN means, and reads what is not in memory. False: it waits for a map page.
     fn resolve(&mut self, store: &mut Store, op: usize) -> bool {
         let (offset, length) = (self.reads[op].request.offset.0, self.reads[op].request.length.0);
         let first = offset / BLOCK_BYTES;
@@ -67,10 +67,10 @@ impl Requests {
         true
     }
 
-    /// Takes a block's content where it is in memory, else pins the block, for a run.
+    /// Takes the content of a block if it is in memory. Otherwise pins the block, which becomes part of a run.
     fn take_block(&mut self, store: &mut Store, op: usize, pbn: Pbn, slot: u8) {
         let held = store.space.fresh.get(pbn).and_then(|f| f.held.clone());
-        // What a damaged log leaves has to be proved anew for each LBN.
+        // After a damaged log the content has to be proved for each LBN.
         let is_trusted = store.tables.proved_only.is_none();
         if let Some(here) = held.or_else(|| if is_trusted { self.cached(store, pbn) } else { None }) {
             match in_slot(&here, slot) {
@@ -90,7 +90,7 @@ impl Requests {
         cached
     }
 
-    /// Reads the runs from the device. The fingerprints come along while the content does.
+    /// Reads the runs from the device, and meanwhile loads the pages with their fingerprints.
     fn send_for(&mut self, store: &mut Store, op: usize) {
         let read = &mut self.reads[op];
         read.sent = true;
@@ -127,10 +127,10 @@ impl Requests {
             self.reads[op].bad = true;
         }
         let pieces: Vec<(usize, FromRun)> = if self.reads[op].bad { Vec::new() } else { self.reads[op].device_pieces().collect() };
-        // Slots of one block mostly follow each other: it is judged once for all of them.
+        // Slots of one block mostly follow each other: the block is verified once for all of them.
         let mut judged: Option<((usize, usize), Judged)> = None;
         for (piece, from) in pieces {
-            // Whole blocks that nobody verifies are answered as they came.
+            // Without verification whole blocks are answered as they came.
             if piece < self.reads[op].verified || (from.slot == 0 && !store.settings.verify_reads) {
                 continue;
             }
@@ -146,7 +146,7 @@ impl Requests {
                     Ok(_) => return self.read_again(store, op),
                 }
             }
-            let (slice, digests) = self.reads[op].runs[from.run].arrived.as_ref().expect("every run has arrived");
+            let Some((slice, digests)) = &self.reads[op].runs[from.run].arrived else { return };
             let (block, digest) = (slice.nth(from.at), digests.get(from.at).copied().unwrap_or(Digest::Partial));
             match store.is_proved(self.reads[op].lbn(piece), pbn, &expect, digest, block.block(0)) {
                 Ok(true) => {}
@@ -174,7 +174,7 @@ impl Requests {
         self.end_read(store, op);
     }
 
-    /// A whole block that a client reads, and that nothing but a crash has left without a whole name, gets it.
+    /// Gives a whole block its fingerprint again, where a crash took it.
     fn name_what_was_read(&mut self, store: &mut Store, lbn: Lbn, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest) {
         let is_nameless = match expect {
             Expect::Short(_) => true,
@@ -186,8 +186,8 @@ impl Requests {
         }
     }
 
-    /// A block was overwritten while its content was on the way, and what that should be is forgotten: what the LBN means now is as good an
-    /// answer, and can be verified.
+    /// Begins a read again whose block was overwritten while it was read, and has no entry any more to verify it by. What the LBN means now
+    /// is as good an answer, and can be verified.
     fn read_again(&mut self, store: &mut Store, op: usize) {
         let read = &mut self.reads[op];
         (read.sent, read.verified) = (false, 0);
@@ -197,8 +197,8 @@ impl Requests {
         self.go_on_reading(store, op);
     }
 
-    /// Whether something of it is not in memory, and stands behind what no commit has made durable: after a failure neither that nor what
-    /// the device holds for it is to be trusted (A5).
+    /// Whether it needs content from the device for an LBN that was changed since the last commit. After a failure that content is not to
+    /// be trusted (A5).
     fn reads_uncommitted(&self, store: &mut Store, op: usize) -> bool {
         let read = &self.reads[op];
         let mut pieces = read.pieces.iter().enumerate();
@@ -218,16 +218,16 @@ impl Requests {
                 store.space.unpin(pbn);
             }
         }
-        let reply = if read.bad { Reply::Failed(Failure::Io) } else { Reply::Data(segments(&request, &read.pieces, &read.runs)) };
-        store.io.reply(request.id, reply);
+        let found = if read.bad { None } else { segments(&request, &read.pieces, &read.runs) };
+        store.io.reply(request.id, found.map_or(Reply::Failed(Failure::Io), Reply::Data));
         if let Some(next) = self.reads_queued.pop_front() {
             self.begin_read(store, next);
         }
     }
 }
 
-/// The bytes that were asked for, in order.
-fn segments(request: &Request, pieces: &[Piece], runs: &[RunRead]) -> Vec<Segment> {
+/// The bytes that were asked for, in order; none where a run has not arrived.
+fn segments(request: &Request, pieces: &[Piece], runs: &[RunRead]) -> Option<Vec<Segment>> {
     let mut segments: Vec<Segment> = Vec::new();
     let (begin, end) = (request.offset.0, request.offset.0 + request.length.0);
     let first = begin / BLOCK_BYTES;
@@ -245,7 +245,7 @@ fn segments(request: &Request, pieces: &[Piece], runs: &[RunRead]) -> Vec<Segmen
                 continue;
             }
             Piece::Here(slice) => slice.clone(),
-            Piece::Run(from) => runs[from.run].arrived.as_ref().expect("every run has arrived").0.nth(from.at),
+            Piece::Run(from) => runs[from.run].arrived.as_ref()?.0.nth(from.at),
         };
         if let Some(Segment::Data { slice: before, start, bytes: so_far }) = segments.last_mut() {
             if *start + *so_far == before.blocks() * BLOCK_SIZE && from == 0 {
@@ -258,5 +258,5 @@ fn segments(request: &Request, pieces: &[Piece], runs: &[RunRead]) -> Vec<Segmen
         }
         segments.push(Segment::Data { slice, start: index(from), bytes: index(bytes) });
     }
-    segments
+    Some(segments)
 }

@@ -1,18 +1,21 @@
-//! A read in progress.
+//! A read that is under way.
 
 use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::interface::Request;
 use crate::units::{BLOCK_BYTES, Lbn, Pbn, count};
 
+/// Where the content of one block of a read is.
 #[derive(Clone)]
 pub(super) enum Piece {
     Zeroes,
+    /// In memory.
     Here(Slice),
+    /// On the device.
     Run(FromRun),
 }
 
-/// Block `at` of a run that comes from the device, or what lies in a slot of it.
+/// Block `at` of a run that is read from the device, or a slot of that block.
 #[derive(Clone, Copy)]
 pub(super) struct FromRun {
     pub run: usize,
@@ -20,24 +23,25 @@ pub(super) struct FromRun {
     pub slot: u8,
 }
 
+/// Consecutive blocks that one command reads.
 pub(super) struct RunRead {
     pub first: Pbn,
     pub blocks: usize,
-    /// Whether some LBN means a whole block of it, which is verified by its digest; slots are by their carrier's authenticator.
+    /// Whether the read needs a whole block of the run. A whole block is verified by its digest, a slot by its carrier's authenticator.
     pub has_whole: bool,
     pub arrived: Option<(Slice, Vec<Digest>)>,
 }
 
-/// A read in progress.
+/// A read that is under way.
 pub(crate) struct ReadOp {
     pub request: Request,
-    /// One for each block so far: a block is pinned, or its content taken, as soon as its meaning is known, so that a read that needs many
-    /// pages gets on with each of them, however few fit into memory.
+    /// One for each block that was looked up so far. A block is pinned, or its content taken, as soon as it is known. So a read that needs
+    /// many map pages makes progress with each, even if few of them fit into memory.
     pub pieces: Vec<Piece>,
     pub runs: Vec<RunRead>,
     pub runs_left: usize,
     pub sent: bool,
-    /// Pieces up to this one were verified, where they came from the device.
+    /// The pieces before this one were verified, where they came from the device.
     pub verified: usize,
     pub bad: bool,
 }
@@ -48,12 +52,12 @@ impl ReadOp {
         Lbn(self.request.offset.0 / BLOCK_BYTES + count(piece))
     }
 
-    /// What comes from the device: the number of each piece, and where it is.
+    /// The pieces that come from the device: the number of each, and where it is.
     pub fn device_pieces(&self) -> impl Iterator<Item = (usize, FromRun)> + '_ {
         self.pieces.iter().enumerate().filter_map(|(i, piece)| if let Piece::Run(from) = piece { Some((i, *from)) } else { None })
     }
 
-    /// Sees to it that a block comes from the device. Whether no piece of the request has asked for it just before.
+    /// Adds a block to those that are read from the device. Returns whether it is new: the piece before may have asked for the same block.
     pub fn ask(&mut self, pbn: Pbn, slot: u8) -> bool {
         let last = self.runs.len().wrapping_sub(1);
         if let Some(run) = self.runs.last_mut() {

@@ -1,4 +1,4 @@
-//! Requests that take content away: discards and write-zeroes.
+//! Requests that remove content: discards and write-zeroes.
 
 use super::Requests;
 use super::write::Block;
@@ -11,7 +11,7 @@ use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Lbn, index};
 
 impl Requests {
-    /// A discard takes whole blocks; what it touches of others stays.
+    /// Unmaps whole blocks. Blocks that the discard covers in part stay as they are.
     pub fn begin_discard(&mut self, store: &mut Store, answers: &mut Answers, request: &Request) {
         store.io.ledger.client_discards += 1;
         answers.begin(store, request);
@@ -19,7 +19,7 @@ impl Requests {
         answers.finish_part(store, request.id, None);
     }
 
-    /// Zeroes are exact: whole blocks are unmapped, the parts of blocks at both ends are written.
+    /// Unmaps whole blocks, and writes zeroes to the parts of blocks at both ends: the result is exact.
     pub fn begin_write_zeroes(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: &Request) {
         store.io.ledger.client_discards += 1;
         let end_byte = request.offset.0 + request.length.0;

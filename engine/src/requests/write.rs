@@ -1,14 +1,13 @@
-//! Requests come in: they are checked, split into blocks, held back while memory is short, and answered.
+//! Writes: a request is split into blocks, and each block is placed.
 //!
-//! 1. A request is answered once, when its last part is in its place and, where it asked for that (FUA, strong), durable.
-//! 2. Requests that have not been answered have no order between them; what was answered is seen by everything that comes later.
-//! 3. A write of part of a block reads the block, lays its bytes over it, and takes its place only if nothing has changed the LBN since,
-//!    and it still means what was read; else it begins again. So sub-block writes to one LBN never lose each other's bytes. The block's
-//!    number alone does not tell: other content, which the LBN means by then, may have come to lie there.
+//! 1. A request is answered once, when its last part has its place and, where it asked for that (FUA, strong), is durable.
+//! 2. A write of part of a block reads the block and lays its bytes over it. It is placed only if no other request has changed the LBN
+//!    since, and the LBN still means what was read; otherwise it begins again. So sub-block writes to one LBN never lose each other's
+//!    bytes. The number of the block is not enough to tell: other content, which the LBN means by then, may lie in that block.
 
 use super::Requests;
 use super::place::{Written, link};
-use super::write_op::{WriteOp, WriteStage};
+use super::write_op::{Base, WholeBlock, WriteOp, WriteStage};
 use crate::answers::{Answers, RECALLED};
 use crate::buffer::Slice;
 use crate::fingerprint::Digest;
@@ -22,11 +21,11 @@ use crate::store::{Compared, Expect, Store, in_slot, slot_of};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 use std::ops::Range;
 
-/// What a request writes of one block.
+/// The part of one block that a request writes.
 pub(super) struct Block {
     pub request: RequestId,
     pub lbn: Lbn,
-    /// The bytes, and their digest where they are a whole block.
+    /// The bytes, and their digest if they are a whole block.
     pub sent: Slice,
     pub digest: Digest,
     /// Which bytes of the block they are.
@@ -62,7 +61,7 @@ impl Requests {
         answers.finish_part(store, request.id, None);
     }
 
-    /// Places one block of a request, or starts an operation that will.
+    /// Places one block of a request at once, or begins an operation that will.
     pub(super) fn write_block(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, block: Block) {
         let Block { request, lbn, sent, digest, covers } = block;
         let whole = covers == (0..BLOCK_SIZE) && digest != Digest::Partial;
@@ -74,62 +73,50 @@ impl Requests {
             }
         }
         answers.add_part(request);
-        let op = self.writes.insert(WriteOp {
-            request,
-            lbn,
-            whole: whole.then(|| (sent.clone(), digest)),
-            sent,
-            covers,
-            base: None,
-            pinned: None,
-            pinned_other: None,
-            compared: Compared::Nothing,
-            stage: if whole { WriteStage::Place } else { WriteStage::Base },
-        });
+        let stage = if whole {
+            WriteStage::Placing(WholeBlock { content: sent.clone(), digest, base: None, compared: Compared::Nothing })
+        } else {
+            WriteStage::FindBase
+        };
+        let op = self.writes.insert(WriteOp { request, lbn, sent, covers, stage });
         match blocked {
             Some(why) => self.write_blocked(store, answers, op, why),
             None => store.io.schedule.push(Task::Write(op)),
         }
     }
 
-    /// Begins to write content that the last server had acknowledged, over what the LBN means.
+    /// Begins to write content that the last server had acknowledged. `base` is what the LBN means now.
     pub fn write_recalled(&mut self, store: &mut Store, lbn: Lbn, content: Slice, base: Option<MapEntry>) {
         let op = self.writes.insert(WriteOp {
             request: RECALLED,
             lbn,
             sent: content.clone(),
             covers: 0..BLOCK_SIZE,
-            whole: Some((content.clone(), Digest::Partial)),
-            base,
-            pinned: None,
-            pinned_other: None,
-            compared: Compared::Nothing,
-            stage: WriteStage::Digesting,
+            stage: WriteStage::Digesting { content: content.clone(), base: base.map(|entry| Base { entry, is_pinned: false }) },
         });
         store.io.digest(IoFor::DigestForWrite { op }, content);
     }
 
-    /// Goes on with a block's write as far as it gets.
+    /// Goes on with the write of a block as far as possible.
     pub fn go_on_writing(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize) {
         loop {
             let Some(write) = self.writes.get(op) else { return };
-            match write.stage {
-                // Its event has yet to come.
-                WriteStage::Reading | WriteStage::Digesting | WriteStage::Comparing { .. } => return,
+            let base = match &write.stage {
+                // It waits for an event.
+                WriteStage::ReadingBase { .. } | WriteStage::Digesting { .. } | WriteStage::Comparing { .. } => return,
                 _ if store.io.failed => return self.end_write(store, answers, op, Some(Failure::ReadOnly)),
-                WriteStage::Base => return self.find_base(store, answers, op),
-                WriteStage::Verifying { .. } => return self.verify_base(store, answers, op),
-                WriteStage::Place => {}
-            }
-            match self.base_still_holds(store, answers, op) {
+                WriteStage::FindBase => return self.find_base(store, answers, op),
+                WriteStage::VerifyingBase { .. } => return self.verify_base(store, answers, op),
+                WriteStage::Placing(whole) => whole.base,
+            };
+            match base.map_or(Some(true), |base| self.base_still_holds(store, answers, op, base.entry)) {
                 Some(true) => {}
                 Some(false) => continue,
                 None => return,
             }
-            let write = &self.writes[op];
-            let (slice, digest) = write.whole.clone().expect("a block that looks for its place is whole");
-            let (request, lbn, compared) = (write.request, write.lbn, write.compared);
-            match link(store, scheme, answers, &Written { request, lbn, slice: &slice, digest, compared }) {
+            let WriteOp { request, lbn, stage: WriteStage::Placing(whole), .. } = &self.writes[op] else { return };
+            let written = Written { request: *request, lbn: *lbn, slice: &whole.content, digest: whole.digest, compared: whole.compared };
+            match link(store, scheme, answers, &written) {
                 Ok(()) => {
                     store.send_run();
                     return self.end_write(store, answers, op, None);
@@ -145,11 +132,14 @@ impl Requests {
             Blocked::Space => store.space.waiters.push_back(op),
             Blocked::Failed(failure) => self.end_write(store, answers, op, Some(failure)),
             Blocked::Compare(pbn) | Blocked::Carrier(pbn) => {
-                self.pin_other_for(store, op, pbn);
-                self.writes[op].stage = WriteStage::Comparing { in_slots: matches!(why, Blocked::Carrier(_)) };
+                let stage = &mut self.writes[op].stage;
+                let WriteStage::Placing(whole) = std::mem::take(stage) else { return };
+                store.space.pin(pbn);
+                whole.compared_with().into_iter().for_each(|before| store.space.unpin(before));
+                *stage = WriteStage::Comparing { whole, pbn, in_slots: matches!(why, Blocked::Carrier(_)) };
                 let waiting = store.contents.comparing.entry(pbn).or_default();
                 waiting.push(op);
-                // Slots of one carrier are often sought together: one read is enough for all.
+                // Several writes often need slots of one carrier: one read is enough for all.
                 if waiting.len() == 1 {
                     let at = store.geometry.block_at(pbn);
                     store.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
@@ -158,20 +148,16 @@ impl Requests {
         }
     }
 
-    /// Whether the LBN still means what was read. `Some(false)`: the write begins again; `None`: it waits for a map page, or has ended.
-    fn base_still_holds(&mut self, store: &mut Store, answers: &mut Answers, op: usize) -> Option<bool> {
-        let write = &self.writes[op];
-        let (Some(base), lbn) = (write.base, write.lbn) else { return Some(true) };
+    /// Whether the LBN still means what was read. `Some(false)`: the write begins again. `None`: it waits for a map page, or has failed.
+    fn base_still_holds(&mut self, store: &mut Store, answers: &mut Answers, op: usize, base: MapEntry) -> Option<bool> {
+        let lbn = self.writes[op].lbn;
         match store.tables.lookup(&mut store.io, lbn) {
             Ok(Some(entry)) if entry == base && !store.tables.partial_writes.is_overtaken(lbn, op) => Some(true),
             Ok(Some(_)) => {
-                self.unpin_for(store, op);
-                store.tables.partial_writes.end(lbn, op);
                 let write = &mut self.writes[op];
-                write.whole = None;
-                write.base = None;
-                write.compared = Compared::Nothing;
-                write.stage = WriteStage::Base;
+                write.unpin(&mut store.space);
+                store.tables.partial_writes.end(lbn, op);
+                write.stage = WriteStage::FindBase;
                 Some(false)
             }
             Ok(None) => {
@@ -185,7 +171,7 @@ impl Requests {
         }
     }
 
-    /// Finds the block that a partial write lies over.
+    /// Finds the content that a write of a part is laid over.
     fn find_base(&mut self, store: &mut Store, answers: &mut Answers, op: usize) {
         let lbn = self.writes[op].lbn;
         let entry = match store.tables.lookup(&mut store.io, lbn) {
@@ -193,17 +179,16 @@ impl Requests {
             Ok(None) => return self.end_write(store, answers, op, Some(Failure::Io)),
             Err(page) => return store.tables.wait(&mut store.io, page, Task::Write(op)),
         };
-        self.writes[op].base = Some(entry);
         store.tables.partial_writes.begin(lbn, op);
         match entry {
-            MapEntry::Unmapped | MapEntry::Zero => self.merge(store, op, None),
+            MapEntry::Unmapped | MapEntry::Zero => self.merge(store, op, Base { entry, is_pinned: false }, None),
             MapEntry::Lost => self.end_write(store, answers, op, Some(Failure::Io)),
             MapEntry::Block { pbn, slot } => {
-                self.pin_for(store, op, pbn);
+                store.space.pin(pbn);
                 if let Some(here) = store.in_memory(pbn).and_then(|block| in_slot(&block, slot)) {
-                    self.merge(store, op, Some(&here));
+                    self.merge(store, op, Base { entry, is_pinned: true }, Some(&here));
                 } else {
-                    self.writes[op].stage = WriteStage::Reading;
+                    self.writes[op].stage = WriteStage::ReadingBase { slot, pbn };
                     let at = store.geometry.block_at(pbn);
                     store.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, store.settings.verify_reads, Class::Data);
                 }
@@ -211,7 +196,7 @@ impl Requests {
         }
     }
 
-    /// The block under a partial write, or the possible duplicate of a whole one, has arrived.
+    /// Goes on when a block has been read: the one below a write of a part, or a possible duplicate of a whole block.
     pub fn write_base_arrived(
         &mut self,
         store: &mut Store,
@@ -223,69 +208,46 @@ impl Requests {
     ) {
         let (digest, result) = (arrived.digest(0), arrived.result);
         let slice = arrived.buffer.freeze().slice(0, 1);
-        if matches!(self.writes[op].stage, WriteStage::Comparing { .. }) {
-            let waiting = store.contents.comparing.remove(&pbn).expect("who compares has asked");
-            return waiting
-                .into_iter()
-                .for_each(|op| self.other_arrived(store, scheme, answers, op, pbn, result.is_ok().then_some(&slice)));
-        }
+        let WriteStage::ReadingBase { slot, .. } = self.writes[op].stage else {
+            let waiting = store.contents.comparing.remove(&pbn).into_iter().flatten();
+            return waiting.for_each(|op| self.other_arrived(store, scheme, answers, op, result.is_ok().then_some(&slice)));
+        };
         if result.is_err() {
             return self.end_write(store, answers, op, Some(Failure::Io));
         }
-        let write = &mut self.writes[op];
-        write.stage = WriteStage::Verifying { buffer: slice, digest, pbn };
+        self.writes[op].stage = WriteStage::VerifyingBase { slot, pbn, buffer: slice, digest };
         self.go_on_writing(store, scheme, answers, op);
     }
 
-    /// A possible duplicate of a whole block has arrived, if it could be read.
-    fn other_arrived(
-        &mut self,
-        store: &mut Store,
-        scheme: &mut Scheme,
-        answers: &mut Answers,
-        op: usize,
-        pbn: Pbn,
-        stored: Option<&Slice>,
-    ) {
-        let WriteStage::Comparing { in_slots } = self.writes[op].stage else { unreachable!("it waits for that block") };
-        let compared = stored.and_then(|stored| self.compare_stored(store, op, pbn, in_slots, stored));
+    /// Goes on when a possible duplicate of a whole block has been read. `stored` is none if that failed.
+    fn other_arrived(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, stored: Option<&Slice>) {
+        let stage = &mut self.writes[op].stage;
+        let WriteStage::Comparing { whole, pbn, in_slots } = std::mem::take(stage) else { return };
+        let compared = stored.and_then(|stored| compare_stored(store, &whole, pbn, in_slots, stored));
         if let (Some(stored), Some(Compared::SameSlot(_, _, authenticator))) = (stored, compared) {
-            // The next duplicate of one of its slots need not read it.
+            // So the next duplicate of one of its slots need not read it.
             if matches!(store.expect_content(pbn), Expect::Carrier(value) if value == authenticator)
                 && !store.contents.suspects.contains(&pbn)
             {
                 store.contents.cache.fill(pbn, stored.block(0));
             }
         }
-        let write = &mut self.writes[op];
-        write.compared = compared.unwrap_or(Compared::Differs(pbn));
-        write.stage = WriteStage::Place;
+        *stage = WriteStage::Placing(WholeBlock { compared: compared.unwrap_or(Compared::Differs(pbn)), ..whole });
         self.go_on_writing(store, scheme, answers, op);
     }
 
-    /// Whether a block that came from the device holds what is written, as a whole or in a slot.
-    fn compare_stored(&self, store: &mut Store, op: usize, pbn: Pbn, in_slots: bool, stored: &Slice) -> Option<Compared> {
-        let (whole, digest) = self.writes[op].whole.as_ref().expect("only whole blocks are compared");
-        if !in_slots {
-            return (whole.block(0) == stored.block(0)).then_some(Compared::Same(pbn));
-        }
-        let Digest::Of(fingerprint) = digest else { return None };
-        let authenticator = store.authentic(pbn, stored.block(0))?;
-        let slot = slot_of(stored.block(0), fingerprint)?;
-        let same = in_slot(stored, slot)?.block(0) == whole.block(0);
-        same.then_some(Compared::SameSlot(pbn, slot, authenticator))
-    }
-
     fn verify_base(&mut self, store: &mut Store, answers: &mut Answers, op: usize) {
-        let WriteStage::Verifying { buffer, digest, pbn } = &self.writes[op].stage else { return };
-        let (buffer, digest, pbn) = (buffer.clone(), *digest, *pbn);
-        let Some(MapEntry::Block { slot, .. }) = self.writes[op].base else { return };
+        let WriteStage::VerifyingBase { slot, pbn, buffer, digest } = &self.writes[op].stage else { return };
+        let (slot, pbn, digest) = (*slot, *pbn, *digest);
         let expect = if store.settings.verify_reads { store.expect_content(pbn) } else { Expect::Unknown };
         if let Expect::Page(id) = expect {
             return store.tables.wait(&mut store.io, id, Task::Write(op));
         }
-        match store.verified(pbn, slot, &expect, digest, &buffer) {
-            Some(content) => self.merge(store, op, Some(&content)),
+        match store.verified(pbn, slot, &expect, digest, buffer) {
+            Some(content) => {
+                let entry = MapEntry::Block { pbn, slot };
+                self.merge(store, op, Base { entry, is_pinned: true }, Some(&content));
+            }
             None => {
                 store.content_damaged(pbn);
                 self.end_write(store, answers, op, Some(Failure::Io));
@@ -293,83 +255,75 @@ impl Requests {
         }
     }
 
-    /// Lays the client's bytes over the block and has the whole fingerprinted.
-    fn merge(&mut self, store: &mut Store, op: usize, base: Option<&Slice>) {
+    /// Lays the client's bytes over the block, and asks for the digest of the whole.
+    fn merge(&mut self, store: &mut Store, op: usize, base: Base, below: Option<&Slice>) {
         let mut merged = store.io.buffer(1);
-        match base {
+        match below {
             Some(slice) => merged.block_mut(0).copy_from_slice(slice.block(0)),
             None => merged.block_mut(0).fill(0),
         }
-        let write = &self.writes[op];
-        merged.block_mut(0)[write.covers.clone()].copy_from_slice(&write.sent.block(0)[write.covers.clone()]);
-        let merged = merged.freeze().slice(0, 1);
-        store.io.digest(IoFor::DigestForWrite { op }, merged.clone());
         let write = &mut self.writes[op];
-        write.whole = Some((merged, Digest::Partial));
-        write.stage = WriteStage::Digesting;
+        merged.block_mut(0)[write.covers.clone()].copy_from_slice(&write.sent.block(0)[write.covers.clone()]);
+        let content = merged.freeze().slice(0, 1);
+        store.io.digest(IoFor::DigestForWrite { op }, content.clone());
+        write.stage = WriteStage::Digesting { content, base: Some(base) };
     }
 
+    /// Goes on when the digest of a merged block has arrived.
     pub fn write_digested(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, digest: Digest) {
         let write = &mut self.writes[op];
-        write.whole.as_mut().expect("what was digested was merged").1 = digest;
-        write.stage = WriteStage::Place;
+        let WriteStage::Digesting { content, base } = std::mem::take(&mut write.stage) else { return };
+        write.stage = WriteStage::Placing(WholeBlock { content, digest, base, compared: Compared::Nothing });
         if write.request == RECALLED {
-            // It may be where its LBN points to already: the index, which is empty as yet, is told to look there.
-            if let (Some(MapEntry::Block { pbn, .. }), Digest::Of(fingerprint)) = (write.base, digest) {
+            // The block that the LBN means may hold this content already. The index is still empty, so it is told.
+            if let (Some(pbn), Digest::Of(fingerprint)) = (base.and_then(|base| base.entry.pbn()), digest) {
                 store.index.insert(&fingerprint, pbn);
             }
         }
         self.go_on_writing(store, scheme, answers, op);
     }
 
-    fn pin_for(&mut self, store: &mut Store, op: usize, pbn: Pbn) {
-        self.unpin_for(store, op);
-        store.space.pin(pbn);
-        self.writes[op].pinned = Some(pbn);
-    }
-
-    fn pin_other_for(&mut self, store: &mut Store, op: usize, pbn: Pbn) {
-        store.space.pin(pbn);
-        if let Some(before) = self.writes[op].pinned_other.replace(pbn) {
-            store.space.unpin(before);
-        }
-    }
-
-    fn unpin_for(&mut self, store: &mut Store, op: usize) {
-        let write = &mut self.writes[op];
-        let pinned = [write.pinned.take(), write.pinned_other.take()];
-        pinned.into_iter().flatten().for_each(|pbn| store.space.unpin(pbn));
-    }
-
-    /// No block is left for those who wait for one.
+    /// Fails all writes that wait for a block, since there is none.
     pub fn go_without_space(&mut self, store: &mut Store, answers: &mut Answers, failure: Failure) {
         while let Some(op) = store.space.waiters.pop_front() {
             if self.writes.contains(op) {
                 self.end_write(store, answers, op, Some(failure));
             }
         }
-        // Their places are free for those who were not let in yet, and nothing else may come to tell.
+        // Requests that wait for admission can go on, and there may be no other event that lets them.
         store.io.schedule.push(Task::Admit);
     }
 
-    /// Whether anything but writes that wait for a block holds on to blocks: it may yet free one, or let a free one be used.
+    /// Whether blocks are pinned by others than the writes that wait for a block. Unpinned, such a block may become free, or usable.
     pub fn do_others_pin(&self, space: &Space) -> bool {
-        let pinned_by = |w: &WriteOp| usize::from(w.pinned.is_some()) + usize::from(w.pinned_other.is_some());
-        let by_waiters: usize = space.waiters.iter().filter_map(|&op| self.writes.get(op)).map(pinned_by).sum();
+        let by_waiters: usize = space.waiters.iter().filter_map(|&op| self.writes.get(op)).map(WriteOp::pins).sum();
         let pins: u32 = space.pins.values().sum();
         count(by_waiters) < u64::from(pins)
     }
 
-    /// The volume has failed: each write that can hear of it does, and none waits for a block any more.
+    /// Lets all writes go on that can, after the volume has failed. They fail, and none waits for a block any more.
     pub fn fail_writes(&self, store: &mut Store) {
         store.space.waiters.clear();
         store.io.schedule.ready.extend(self.writes.iter().map(|(op, _)| Task::Write(op)));
     }
 
     fn end_write(&mut self, store: &mut Store, answers: &mut Answers, op: usize, failure: Option<Failure>) {
-        self.unpin_for(store, op);
         let write = self.writes.remove(op);
+        write.unpin(&mut store.space);
         store.tables.partial_writes.end(write.lbn, op);
         answers.finish_part(store, write.request, failure);
     }
+}
+
+/// Compares a written block with a stored one, or with a slot of it. None: they differ.
+fn compare_stored(store: &mut Store, whole: &WholeBlock, pbn: Pbn, in_slots: bool, stored: &Slice) -> Option<Compared> {
+    let content = whole.content.block(0);
+    if !in_slots {
+        return (content == stored.block(0)).then_some(Compared::Same(pbn));
+    }
+    let Digest::Of(fingerprint) = &whole.digest else { return None };
+    let authenticator = store.authentic(pbn, stored.block(0))?;
+    let slot = slot_of(stored.block(0), fingerprint)?;
+    let same = in_slot(stored, slot)?.block(0) == content;
+    same.then_some(Compared::SameSlot(pbn, slot, authenticator))
 }

@@ -4,29 +4,61 @@ use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::interface::RequestId;
+use crate::space::Space;
 use crate::store::Compared;
 use crate::units::{Lbn, Pbn};
 use std::ops::Range;
 
-/// How far a block's write has come.
+/// How far a block's write has come, with what belongs to that stage.
+#[derive(Default)]
 pub(crate) enum WriteStage {
-    /// The rest of the block has to be read first.
-    Base,
-    Reading,
-    /// The block was read and waits to be verified.
-    Verifying {
-        buffer: Slice,
-        digest: Digest,
-        pbn: Pbn,
-    },
-    /// Merged; the digest is on its way.
-    Digesting,
-    /// A whole block that looks for its place.
-    Place,
-    /// The stored block that may be its duplicate, or hold it in a slot, is on its way.
-    Comparing {
-        in_slots: bool,
-    },
+    /// The rest of the block has to be found first.
+    #[default]
+    FindBase,
+    /// The stored block that has the rest is being read. It is pinned.
+    ReadingBase { slot: u8, pbn: Pbn },
+    /// That block was read, is still pinned, and waits to be verified.
+    VerifyingBase { slot: u8, pbn: Pbn, buffer: Slice, digest: Digest },
+    /// The block is whole, and its digest is being computed.
+    Digesting { content: Slice, base: Option<Base> },
+    /// A whole block waits for its place.
+    Placing(WholeBlock),
+    /// A stored block that may be its duplicate, or hold it in a slot, is being read. It is pinned.
+    Comparing { whole: WholeBlock, pbn: Pbn, in_slots: bool },
+}
+
+/// What the LBN meant when the rest of the block was read: it has to mean the same when the block is placed.
+#[derive(Clone, Copy)]
+pub(crate) struct Base {
+    pub entry: MapEntry,
+    /// The block that the entry names is pinned: while it is, the LBN means what was read if it means this block.
+    pub is_pinned: bool,
+}
+
+impl Base {
+    fn pinned(self) -> Option<Pbn> {
+        self.entry.pbn().filter(|_| self.is_pinned)
+    }
+}
+
+/// A whole block that has no place yet.
+pub(crate) struct WholeBlock {
+    pub content: Slice,
+    pub digest: Digest,
+    /// None where the client sent the whole block: then it does not matter what the LBN means.
+    pub base: Option<Base>,
+    /// The block that it was compared with is pinned.
+    pub compared: Compared,
+}
+
+impl WholeBlock {
+    /// The block that it was compared with.
+    pub fn compared_with(&self) -> Option<Pbn> {
+        match self.compared {
+            Compared::Nothing => None,
+            Compared::Same(pbn) | Compared::SameSlot(pbn, ..) | Compared::Differs(pbn) => Some(pbn),
+        }
+    }
 }
 
 /// One block's write that could not be placed at once.
@@ -36,14 +68,28 @@ pub(crate) struct WriteOp {
     /// What the client sent, and which bytes of the block it covers.
     pub sent: Slice,
     pub covers: Range<usize>,
-    /// The whole block, once it is there.
-    pub whole: Option<(Slice, Digest)>,
-    /// What the LBN meant when the rest of the block was read.
-    pub base: Option<MapEntry>,
-    /// The block under a partial write: while it is pinned, the LBN means what was read if it means this block.
-    pub pinned: Option<Pbn>,
-    /// The block that it was compared with, or is being.
-    pub pinned_other: Option<Pbn>,
-    pub compared: Compared,
     pub stage: WriteStage,
+}
+
+impl WriteOp {
+    /// The blocks that it pins: the one below it, and the one that it was compared with, or is being.
+    fn pinned(&self) -> [Option<Pbn>; 2] {
+        match &self.stage {
+            WriteStage::FindBase => [None; 2],
+            WriteStage::ReadingBase { pbn, .. } | WriteStage::VerifyingBase { pbn, .. } => [Some(*pbn), None],
+            WriteStage::Digesting { base, .. } => [base.and_then(Base::pinned), None],
+            WriteStage::Placing(whole) => [whole.base.and_then(Base::pinned), whole.compared_with()],
+            WriteStage::Comparing { whole, pbn, .. } => [whole.base.and_then(Base::pinned), Some(*pbn)],
+        }
+    }
+
+    /// How many blocks it pins.
+    pub fn pins(&self) -> usize {
+        self.pinned().into_iter().flatten().count()
+    }
+
+    /// Unpins its blocks.
+    pub fn unpin(&self, space: &mut Space) {
+        self.pinned().into_iter().flatten().for_each(|pbn| space.unpin(pbn));
+    }
 }
