@@ -84,20 +84,22 @@ impl Answers {
         self.recalled.take()
     }
 
-    /// One more part of a request begins.
-    ///
-    /// # Panics
-    /// When it was not begun.
-    pub fn add_part(&mut self, request: RequestId) {
-        self.pending.get_mut(&request).expect("the request was begun").left += 1;
-    }
-
-    /// One part of a request is in its place (or never will be).
+    /// A request that was begun and has parts left.
     ///
     /// # Panics
     /// When the request was not begun, or has ended.
+    fn pending(&mut self, request: RequestId) -> &mut Pending {
+        self.pending.get_mut(&request).expect("a request is pending from its first part to its last")
+    }
+
+    /// One more part of a request begins.
+    pub fn add_part(&mut self, request: RequestId) {
+        self.pending(request).left += 1;
+    }
+
+    /// One part of a request is in its place (or never will be).
     pub fn finish_part(&mut self, store: &mut Store, request: RequestId, failure: Option<Failure>) {
-        let pending = self.pending.get_mut(&request).expect("a request ends with its last part");
+        let pending = self.pending(request);
         pending.failure = pending.failure.or(failure);
         pending.left -= 1;
         if pending.left > 0 {

@@ -28,7 +28,7 @@ impl Answers {
         let is_in_doubt = Journal::is_in_doubt(store, pbn, slot);
         // The carrier of an epoch that commits may yet fall, and with it the place.
         let has_no_name = is_held_back || is_in_doubt && store.space.is_of_scheme(pbn);
-        let pending = self.pending.get_mut(&request).expect("the request was begun");
+        let pending = self.pending(request);
         if pending.durable.is_some() {
             return;
         }
@@ -45,7 +45,7 @@ impl Answers {
         }
         let standing = self.journal.of(epoch, store.tables.open.number);
         if standing.contents >= contents_max {
-            pending.durable = Some(Wanted::Space);
+            self.pending(request).durable = Some(Wanted::Space);
             return;
         }
         standing.contents += 1;

@@ -37,7 +37,7 @@ impl Space {
             self.prepare_free_blocks(io, tables);
         }
         for _ in 0..self.ready.len() {
-            let pbn = *self.ready.front().expect("it was counted");
+            let Some(&pbn) = self.ready.front() else { break };
             let (page, _) = self.geometry.refs_of(pbn);
             match tables.ensure(io, page) {
                 Got::Wait => return Err(page),

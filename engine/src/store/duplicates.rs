@@ -134,7 +134,7 @@ impl Store {
 
     /// Forgets the fingerprint of a block that never needs to enter the table.
     pub fn end_birth(&mut self, pbn: Pbn) {
-        let fresh = self.space.fresh.get_mut(pbn).expect("only a birth that waits is ended");
+        let Some(fresh) = self.space.fresh.get_mut(pbn) else { return };
         fresh.waits = false;
         let (kind, fingerprint, epoch, done) = (fresh.kind, fresh.fingerprint, fresh.epoch, fresh.held.is_none());
         if self.contents.held.remove(Epoch(epoch), pbn).is_some() || done {

@@ -16,9 +16,11 @@ impl Store {
         if let Some(run) = &mut self.contents.run {
             if run.first + run.blocks == pbn && run.request == request && run.blocks < RUN_BLOCKS_MAX {
                 run.blocks += 1;
-                if let Some(next) = run.data.last_mut().expect("a run has blocks").join(slice) {
-                    run.data.push(next);
-                }
+                let next = match run.data.last_mut() {
+                    Some(last) => last.join(slice),
+                    None => Some(slice),
+                };
+                run.data.extend(next);
                 return;
             }
             self.send_run();

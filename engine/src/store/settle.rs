@@ -11,9 +11,6 @@ use crate::schedule::Task;
 use crate::tables::Got;
 use crate::units::{Pbn, index};
 
-/// One link more than a block can have. Taking this many makes any count unknown.
-const TOO_MANY_LINKS: u32 = 255;
-
 impl Store {
     /// Lets everything in whose page is in memory, and asks for the pages of the rest.
     pub fn settle_all(&mut self) {
@@ -52,13 +49,9 @@ impl Store {
                 Got::Ready => {
                     for (pbn, times) in self.take_unlinked(pbn, from) {
                         if times > 0 {
-                            // More than this cannot be taken from any valid count.
-                            self.space.change_refs(
-                                &mut self.io,
-                                &mut self.tables,
-                                pbn,
-                                -i16::try_from(times.min(TOO_MANY_LINKS)).expect("it is small"),
-                            );
+                            // No valid count has 255 links: to take that many makes any count unknown, as to take more would.
+                            let links = u8::try_from(times).unwrap_or(u8::MAX);
+                            self.space.change_refs(&mut self.io, &mut self.tables, pbn, -i16::from(links));
                         }
                         self.space.let_leave_scheme(&mut self.tables, pbn);
                     }
