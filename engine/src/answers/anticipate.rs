@@ -1,66 +1,66 @@
-//! Anticipation: sealing waits a little longer where further writes are likely to come in that time (section 2.2).
+//! Anticipation: the engine delays sealing a little if further writes are likely in that time (section 2.2).
 //!
-//! 1. The period that is set, where more than one further write has come within it lately. A lone client that waits for its flush sends
-//!    nothing more, and waiting for it would be loss.
-//! 2. Else a quarter of what a commit takes lately, at most the period, where one such wait in four has brought a write; else a sixteenth,
-//!    where one in sixteen has. So all that are in vain together cost as much as the commits that are saved, at the most.
-//! 3. Writes come in patterns: content, then the journal, then the block that commits it. So what is likely is told by what came before:
-//!    whether nothing was asked for since a commit's time, and whether a write followed the last two times.
+//! 1. It waits for the configured period if lately more than one further write came within it. A lone client that waits for its flush sends
+//!    nothing more, so waiting for it would be a loss.
+//! 2. Otherwise it waits for a quarter of a commit's recent duration, at most the period, if one such wait in four has brought a write;
+//!    otherwise for a sixteenth, if one in sixteen has. So all vain waits together cost at most as much as the saved commits.
+//! 3. Writes come in patterns: content, then the journal, then the block that commits it. So the estimate depends on what came before:
+//!    whether there was a pause as long as a commit, and whether a write followed the last two times.
 
 use crate::units::Time;
 
-/// The shares of a commit's time that may be waited: the longer, the more likely a write has to be.
+/// The fractions of a commit's duration that sealing may wait. The longer the wait, the more likely a write has to be.
 const SHARES: [u64; 2] = [4, 16];
-/// One, in moving averages.
+/// The fixed-point value of one in moving averages.
 const ONE: u32 = 256;
-/// Outcomes that tell the next one.
+/// The number of earlier outcomes on which the estimate depends.
 const OUTCOMES: usize = 2;
-/// What may have come before: the outcomes, and whether there was a pause.
+/// The number of contexts. A context is the earlier outcomes, and whether there was a pause.
 const CONTEXTS: usize = 2 << OUTCOMES;
 
-/// A moving average: the newest counts for one of so many parts.
+/// A moving average in which the newest value counts for one of `parts`.
 const fn average(before: u32, newest: u32, parts: u32) -> u32 {
     (before * (parts - 1) + newest * ONE) / parts
 }
 
-/// How many writes come within the period, lately, after an epoch came to be wanted.
+/// The average number of writes that come within the period after a client begins to wait for an epoch.
 #[derive(Debug, Default)]
 struct Followers {
     within_ns: u64,
-    /// Since it was wanted.
+    /// The number of such writes so far in this epoch.
     seen: u32,
     average: u32,
 }
 
-/// Whether a write comes within a share of a commit's time.
+/// The estimate whether a write comes within a share of a commit's duration.
 #[derive(Debug, Default)]
 struct Likely {
     within_ns: u64,
     is_seen: bool,
-    /// By what came before.
+    /// Moving averages by context.
     averages: [u32; CONTEXTS],
 }
 
-/// What the recent past says of further writes.
+/// The estimates, and the wait that follows from them.
 #[derive(Debug, Default)]
 pub(crate) struct Anticipation {
-    /// When an epoch came to be wanted last.
+    /// The time at which a client last began to wait for an epoch.
     since: Option<Time>,
     in_period: Followers,
     in_share: [Likely; SHARES.len()],
-    /// What came before the open epoch was wanted: the newest outcome is the lowest bit, a pause the highest.
+    /// The context of the open epoch: the newest outcome is the lowest bit, a pause the highest.
     context: usize,
-    /// When an epoch was sealed last, and when one was durable.
+    /// The times at which an epoch was last sealed, and last became durable.
     sealed: Time,
     ended: Time,
-    /// What a commit takes: a moving average.
+    /// The moving average of a commit's duration.
     commit_ns: u64,
-    /// Sealing waits until then.
+    /// The time until which sealing waits.
     pub until: Option<Time>,
 }
 
 impl Anticipation {
-    /// A write has come in.
+    /// Notes a write that has come in.
     pub fn arrived(&mut self, now: Time) {
         let Some(since) = self.since else { return };
         self.in_period.seen += u32::from(now - since <= self.in_period.within_ns);
@@ -69,7 +69,7 @@ impl Anticipation {
         }
     }
 
-    /// Somebody waits for the open epoch, the first who does: sealing may wait for so long.
+    /// Decides how long sealing waits, when the first request waits for the open epoch.
     pub fn wanted(&mut self, now: Time, period_ms: u64) {
         if self.since.replace(now).is_some() {
             self.learn();
@@ -90,7 +90,7 @@ impl Anticipation {
         self.until = (wait_ns > 0).then_some(Time(now.0 + wait_ns));
     }
 
-    /// What came since the epoch before was wanted.
+    /// Updates the estimates by the writes since a client began to wait for the previous epoch.
     fn learn(&mut self) {
         let seen = std::mem::take(&mut self.in_period.seen);
         self.in_period.average = average(self.in_period.average, seen, 4);
@@ -102,13 +102,13 @@ impl Anticipation {
         self.context = ((self.context << 1) | usize::from(has_come)) % (1 << OUTCOMES);
     }
 
-    /// The open epoch begins to commit.
+    /// Notes that the open epoch begins to commit.
     pub fn sealed(&mut self, now: Time) {
         self.until = None;
         self.sealed = now;
     }
 
-    /// It is durable.
+    /// Notes that the epoch is durable.
     pub fn durable(&mut self, now: Time) {
         self.ended = now;
         self.commit_ns = (self.commit_ns * 7 + (now - self.sealed)) / 8;
@@ -122,7 +122,7 @@ mod tests {
     const PERIOD_MS: u64 = 1;
     const MS: u64 = 1_000_000;
 
-    /// Epochs that are wanted every second, with writes so many ns later, and committed in so long. How long the last one waited.
+    /// Lets clients wait for an epoch every second; writes and the commit follow after the given times. Returns the wait of the last epoch.
     fn waits(writes_after_ns: &[u64], commit_ns: u64) -> Option<u64> {
         let mut anticipation = Anticipation::default();
         let mut waited = None;
@@ -157,8 +157,8 @@ mod tests {
         assert_eq!(waits(&[20_000], 0), None);
     }
 
-    /// Epochs after each other, every 10 ms, of a commit of 3 ms: what follows each of them so many ns later. How long the last ones
-    /// waited.
+    /// Lets clients wait for an epoch every 10 ms, with a commit of 3 ms; `turn` has the delays of the write that follows each. Returns the
+    /// waits of the `last` epochs.
     fn waits_of(turn: &[Option<u64>], last: usize) -> Vec<Option<u64>> {
         let mut anticipation = Anticipation::default();
         let mut waited = Vec::new();

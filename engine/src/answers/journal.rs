@@ -1,19 +1,20 @@
-//! Journal: acknowledgements of weak writes that outlive the server, where the device that its clients hold does (`docs/ordering.md`).
+//! The acknowledgement journal: acknowledgements of weak writes outlive the server if the device that its clients hold does
+//! (`docs/ordering.md`).
 //!
-//! 1. With `keeps_promises`, a weak write is acknowledged when what it means stands in a ring that the next server finds
-//!    ([`Action::Remember`] goes before the reply): the block, once its content is on the device; or, where that is held back or its
-//!    carrier may not be durable, the content. Content that finds no room there is acknowledged when it is durable. What is unmapped stands
-//!    there as soon as it is applied.
-//! 2. Of two promises for one LBN the one that was applied later counts, whichever was acknowledged first.
-//! 3. An epoch's promises are forgotten when it is durable, before anything that its commit allows ([`Action::Forget`]); so a block that a
-//!    promise names is not reused while the promise stands.
-//! 4. A promise stands only for an epoch that has records: what the medium says already is not promised, and what the committing epoch says
-//!    is promised for that one. So there is always a commit to come that makes room in the ring.
-//! 5. What an epoch puts off to the next is promised again, for that one, before its own promises are forgotten.
-//! 6. A content gives its room in the ring back when a later promise for its LBN stands; so it is promised again by name as soon as it lies
-//!    on the device, in a block of its own or in a pack.
-//! 7. Recalled promises (`recall.rs`) are committed before the first request is served. A promise of a block says by which fingerprint its
-//!    content is proved, and with the end of an epoch goes what it left on the medium (`proof.rs`).
+//! 1. With `keeps_promises`, a weak write is acknowledged when the journal holds a promise of it that the next server finds
+//!    ([`Action::Remember`] precedes the reply). The promise names the block once its content is on the device. If the content is held
+//!    back, or its carrier may not be durable, the promise has the content itself. If the journal has no room for the content, the write is
+//!    acknowledged when it is durable. Unmapped ranges are promised as soon as they are applied.
+//! 2. Of two promises for one LBN the one that was applied later counts, regardless of the order of acknowledgements.
+//! 3. An epoch's promises are forgotten when the epoch is durable ([`Action::Forget`]), before anything that its commit allows. So a block
+//!    is not reused while a promise names it.
+//! 4. Each promise belongs to an epoch that has records: what is durable already is not promised, and what the committing epoch maps is
+//!    promised for that epoch. So a commit that makes room in the journal always follows.
+//! 5. What an epoch defers to the next is promised again, for the next, before the epoch's own promises are forgotten.
+//! 6. A content gives its room in the journal back when a later promise for its LBN is there. So it is promised again by its block as soon
+//!    as it is on the device, in a block of its own or in a pack.
+//! 7. Replayed promises (`recall.rs`) are committed before the first request is served. A promise of a block has the fingerprint that
+//!    proves its content, and the end of an epoch is sent with the trace that the epoch left on the medium (`proof.rs`).
 
 use super::Proofs;
 use crate::buffer::Slice;
@@ -27,48 +28,49 @@ use crate::store::Store;
 use crate::units::{Epoch, Lbn, Pbn, count, index};
 use std::collections::VecDeque;
 
-/// What has been promised, and what is left of the last server's promises.
+/// The promises of this server, and those of the last server that are still to be replayed.
 #[derive(Default)]
 pub(crate) struct Journal {
-    /// Counts the operations in the order in which they were applied.
+    /// The number of operations that were applied, which orders them.
     pub(super) order: u64,
     pub(super) open: Standing,
     committing: Standing,
-    /// Those of the last server, still to be applied.
+    /// Promises of the last server that are still to be applied.
     pub recalled: VecDeque<Promised>,
-    /// What the store has to show before any of them counts; then what proves each.
+    /// Traces of which the store has to show one before any of these promises counts.
     pub traces: Traces,
-    /// It has shown none of them.
+    /// Whether the store has shown none of the traces.
     pub is_set_back: bool,
+    /// The contents that prove single promises.
     pub proofs: Proofs,
-    /// Those that could not be kept.
+    /// The number of promises that could not be kept.
     pub broken: u64,
-    /// What held content is on its way to a block, by block: who meant it, and the slot in which it will lie.
+    /// Held content that is on its way to a block, by block: the LBNs that are mapped to it, and the slots in which it will be.
     on_the_way: Map<Pbn, Vec<Lies>>,
-    /// Where the log was found to end, if one was read.
+    /// The end of the log, if one was read.
     pub log_end: Option<u64>,
-    /// What the last durable epoch left on the medium.
+    /// The trace that the last durable epoch left on the medium.
     pub trace: Option<Trace>,
-    /// Acknowledged writes are lost: the next flush says so.
+    /// Acknowledged writes are lost, and the next flush fails for it.
     pub lost: bool,
 }
 
 /// The promises of one epoch.
 #[derive(Default)]
 pub(super) struct Standing {
-    /// The latest order remembered (or overtaken) for an LBN.
+    /// The order of the latest promise, or of the latest discard, for each LBN.
     pub(super) orders: Map<Lbn, u64>,
-    /// Records in the ring.
+    /// The number of promises in the journal.
     records: u64,
-    /// Contents among them that count, those that are still to be remembered included.
+    /// The number of contents that count among them, including those that are still to be remembered.
     pub(super) contents: u64,
-    /// The LBNs whose content stands in the ring.
+    /// The LBNs whose content is in the journal.
     by_content: Map<Lbn, ()>,
-    /// Records that name a slot of a pack which no durable epoch names yet.
+    /// The number of promises that name a slot of a pack which no durable epoch names yet.
     in_doubt: u64,
 }
 
-/// Where the content of an LBN lies in a block.
+/// The slot of a block that holds the content of an LBN.
 pub(crate) struct Lies {
     pub lbn: Lbn,
     pub slot: u8,
@@ -89,48 +91,48 @@ pub(crate) struct Unspoken {
 }
 
 impl Journal {
-    /// None yet; `lost`: those of the last server are lost.
+    /// An empty journal. `lost`: the promises of the last server are lost.
     pub fn new(lost: bool) -> Self {
         Self { lost, ..Self::default() }
     }
 
-    /// The open epoch was sealed.
+    /// Notes that the open epoch was sealed.
     pub fn sealed(&mut self) {
         self.committing = std::mem::take(&mut self.open);
     }
 
-    /// Those of an epoch in memory.
+    /// The promises of an epoch in memory.
     pub(super) fn of(&mut self, epoch: Epoch, open: Epoch) -> &mut Standing {
         if epoch == open { &mut self.open } else { &mut self.committing }
     }
 
-    /// Records that the ring holds for the open epoch, and for both.
+    /// The numbers of promises in the journal for the open epoch, and for both epochs.
     pub fn records(&self) -> (u64, u64) {
         (self.open.records, self.open.records + self.committing.records)
     }
 }
 
 impl Standing {
-    /// A later promise for an LBN stands: the ring has room for another content, if that of the LBN stood there.
+    /// Frees the room of the content of an LBN, for which there is a later promise.
     fn give_back(&mut self, lbn: Lbn) {
         self.contents -= u64::from(self.by_content.remove(&lbn).is_some());
     }
 }
 
 impl Journal {
-    /// Whether a block is a carrier or pack that no durable epoch names yet, and a slot of it is meant.
+    /// Whether this is a slot of a carrier or pack that no durable epoch names yet.
     pub(super) fn is_in_doubt(store: &Store, pbn: Pbn, slot: u8) -> bool {
         slot > 0 && store.space.fresh.get(pbn).is_some_and(|fresh| fresh.epoch > store.medium.superblock.last_epoch.0)
     }
 
-    /// Content that was held back is on its way to this block, and will lie there like this.
+    /// Notes that held content is on its way to these slots of a block.
     pub fn content_goes_to(&mut self, store: &Store, pbn: Pbn, lies: Vec<Lies>) {
         if store.settings.keeps_promises {
             self.on_the_way.insert(pbn, lies);
         }
     }
 
-    /// What is in this block now, if it is good, is promised by its name, if its content stands in the ring.
+    /// The content of a block is on the device, if `is_good`. Promises that have the content in the journal are made again by the block.
     pub fn content_lies_there(&mut self, store: &mut Store, pbn: Pbn, is_good: bool) {
         let Some(lies) = self.on_the_way.remove(&pbn).filter(|_| is_good) else { return };
         let (epoch, open) = (store.tables.open.number, &self.open);
@@ -143,12 +145,13 @@ impl Journal {
         self.remember(store, by_name);
     }
 
-    /// Whether the ring has so little room for further contents that what is on its way to the device had better arrive first.
+    /// Whether the journal has little room for further contents, and content on its way to the device will free some.
     pub fn ring_waits_for_content(&self, store: &Store) -> bool {
         self.ring_fills(store) && !self.on_the_way.is_empty()
     }
 
-    /// The same, and nothing is on its way: each LBN takes a content, so where many mean one block, few blocks fill the ring.
+    /// Whether the journal has little room for further contents, and no content is on its way. Each LBN has a content of its own in the
+    /// journal, so a few blocks with many LBNs fill it.
     pub fn ring_wants_packs(&self, store: &Store) -> bool {
         self.ring_fills(store) && self.on_the_way.is_empty()
     }
@@ -157,22 +160,22 @@ impl Journal {
         store.settings.keeps_promises && self.open.contents * 4 > self.contents_max(store) * 3
     }
 
-    /// Whether there is a ring that tells the store by its traces: a server that makes no promises has taken over that of the last one,
+    /// Whether there is a journal, whose traces identify the store. A server that makes no promises takes over the journal of the last one
     /// until it closes.
     pub fn has_ring(&self, store: &Store) -> bool {
         store.settings.keeps_promises || self.trace.is_some()
     }
 
-    /// An epoch is durable, and left this on the medium, if anything: its promises go.
+    /// Forgets the promises of an epoch that is durable. `trace`: the trace that the epoch left on the medium, if any.
     pub fn promises_are_kept(&mut self, store: &mut Store, epoch: Epoch, trace: Option<Trace>) {
         self.committing = Standing::default();
         self.trace = trace.or(self.trace);
-        // Blocks were kept for them.
+        // Free blocks were kept for these promises.
         store.space.changes += 1;
         store.io.out.push(Action::Forget { epoch, traces: [self.trace, None] });
     }
 
-    /// A page of the map is about to be written. Where the trace of the last durable epoch changes with it, either will be found there.
+    /// A page of the map is about to be written. If that changes the trace of the last durable epoch, both traces are valid from now on.
     pub fn trace_changes(&self, store: &mut Store, id: PageId) {
         let Some(Trace::Map { sector, .. }) = self.trace else { return };
         if sector / count(SECTORS) == id.index {
@@ -182,13 +185,13 @@ impl Journal {
         }
     }
 
-    /// Whether the ring has room for one more content of the open epoch, where one is kept.
+    /// Whether the journal, if there is one, has room for one more content of the open epoch.
     pub fn may_promise_content(&self, store: &Store) -> bool {
         !store.settings.keeps_promises || self.open.contents < self.contents_max(store) && self.content_has_block(store)
     }
 
-    /// Contents that the ring holds, and those that it names in packs. The next server, whose index is empty, may need a free block for
-    /// each, although it is a duplicate here, or lies in a slot (docs/decisions/0076, 8).
+    /// The number of contents in the journal, and of those that it names in packs. The next server, whose index is empty, may need a free
+    /// block for each, although the content is a duplicate here, or lies in a slot (docs/decisions/0076, 8).
     pub fn contents_promised(&self, store: &Store) -> u64 {
         if store.io.stage == Stage::Recalling {
             return 0;
@@ -198,18 +201,19 @@ impl Journal {
         of_open + if store.tables.committing.is_some() { blocks(&self.committing) } else { 0 }
     }
 
-    /// Whether a content more would find a block when it is recalled.
+    /// Whether one more content would find a block when it is replayed.
     pub(super) fn content_has_block(&self, store: &Store) -> bool {
         store.space.census.free > self.contents_promised(store)
     }
 
-    /// Contents that the ring holds of one epoch: two are in memory at once.
+    /// The most contents in the journal of one epoch; two epochs are in memory at once.
     pub fn contents_max(&self, store: &Store) -> u64 {
         store.settings.ring_contents_max / 2
     }
 
-    /// What the open epoch unmaps was put off from the one that is sealed, whose promises go when it is durable. While promises are
-    /// recalled they all stand until the last is durable; said again, behind promises that are not applied yet, it would undo those.
+    /// Promises the ranges that the sealed epoch has deferred to the open one, since the promises of the sealed epoch are forgotten when it
+    /// is durable. During replay all promises stay until the last is durable; a range promised again would undo promises that are not
+    /// applied yet.
     pub fn promise_again(&mut self, store: &mut Store) {
         if !store.settings.keeps_promises || store.io.stage == Stage::Recalling {
             return;
@@ -220,14 +224,14 @@ impl Journal {
         self.remember(store, promises);
     }
 
-    /// Points that a discard took away, in the open epoch: promises on their way to them have been overtaken.
+    /// A discard in the open epoch has unmapped an LBN: earlier promises for it no longer count.
     pub fn overtake(&mut self, store: &Store, lbn: Lbn) {
         if store.settings.keeps_promises {
             self.open.orders.insert(lbn, self.order);
         }
     }
 
-    /// The request is about to be acknowledged: what it promises goes into the ring first.
+    /// Puts the promises of a request into the journal, before the request is acknowledged.
     pub fn remember(&mut self, store: &mut Store, unspoken: Vec<Unspoken>) {
         let mut promises = Vec::with_capacity(unspoken.len());
         for Unspoken { order, promise } in unspoken {

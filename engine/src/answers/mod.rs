@@ -1,7 +1,7 @@
-//! Requests that are not answered yet: what each of them waits for, and what its acknowledgement promises.
+//! Requests that are not answered yet, with what they wait for and what their acknowledgements promise.
 //!
-//! 1. A request is answered once, when its last part is in its place and, where it asked for that (FUA, strong), durable.
-//! 2. Whoever waits for durability waits for the open epoch, or for the committing one where that holds all that came before.
+//! 1. A request is answered once, when its last part is in its place and, if required (FUA, strong), durable.
+//! 2. A request that waits for durability waits for the open epoch, or for the committing one if the open epoch is empty.
 
 mod anticipate;
 mod journal;
@@ -20,21 +20,21 @@ use crate::store::Store;
 use crate::tables::Wanted;
 use crate::units::Pbn;
 
-/// Stands for whoever wrote what is recalled.
+/// The identifier of the writes that are replayed.
 pub(crate) const RECALLED: RequestId = RequestId(u64::MAX);
 
 /// A request that waits for its parts.
 pub(crate) struct Pending {
     pub left: u64,
     pub failure: Option<Failure>,
-    /// Answered only after a commit (R5), and why.
+    /// The reason why it is answered only after a commit (R5), if it is.
     pub durable: Option<Wanted>,
-    /// What it promises, to be remembered with its acknowledgement.
+    /// The promises that enter the journal when it is acknowledged.
     pub unspoken: Vec<Unspoken>,
 }
 
 impl Pending {
-    /// Of one part so far.
+    /// A request with one part so far.
     fn new(durable: Option<Wanted>) -> Self {
         Self { left: 1, failure: None, durable, unspoken: Vec::new() }
     }
@@ -43,11 +43,11 @@ impl Pending {
 /// All requests that are not answered yet.
 pub(crate) struct Answers {
     pending: Map<RequestId, Pending>,
-    /// Requests answered once the content of a block is on the device (`Settings::keeps_promises`).
+    /// Requests that wait for the content of a block to be on the device (`Settings::keeps_promises`).
     content_waiters: Map<Pbn, Vec<RequestId>>,
     pub anticipation: Anticipation,
     pub journal: Journal,
-    /// What is recalled has found its place (true), or never will.
+    /// The replayed write has ended: true if it is in its place.
     recalled: Option<bool>,
 }
 
@@ -57,47 +57,49 @@ impl Answers {
         Self { pending, content_waiters, anticipation, journal, recalled }
     }
 
-    /// A request begins, with one part: that it was taken in.
+    /// Begins a request, with one part for its admission.
     pub fn begin(&mut self, store: &Store, request: &Request) {
         let strong = store.settings.persistence == Persistence::Strong;
         let durable = if request.fua { Some(Wanted::Fua) } else { strong.then_some(Wanted::Strong) };
         self.pending.insert(request.id, Pending::new(durable));
     }
 
-    /// What was promised by the last server is written, with one part.
+    /// Begins the replay of a promise, with one part.
     pub fn begin_recalled(&mut self) {
         self.pending.insert(RECALLED, Pending::new(None));
     }
 
-    /// Whether that is under way.
+    /// Whether the replay of a promise is under way.
     pub fn is_recalling(&self) -> bool {
         self.pending.contains_key(&RECALLED)
     }
 
-    /// It is not, any more.
+    /// Ends the replay of a promise.
     pub fn end_recalled(&mut self) {
         self.pending.remove(&RECALLED);
     }
 
-    /// How it ended, if it has since this was asked last.
+    /// Takes the outcome of a replay that has ended since the last call.
     pub fn take_recalled(&mut self) -> Option<bool> {
         self.recalled.take()
     }
 
-    /// One more part of a request begins.
-    ///
-    /// # Panics
-    /// When it was not begun.
-    pub fn add_part(&mut self, request: RequestId) {
-        self.pending.get_mut(&request).expect("the request was begun").left += 1;
-    }
-
-    /// One part of a request is in its place (or never will be).
+    /// A request that was begun and has parts left.
     ///
     /// # Panics
     /// When the request was not begun, or has ended.
+    fn pending(&mut self, request: RequestId) -> &mut Pending {
+        self.pending.get_mut(&request).expect("a request is pending from its first part to its last")
+    }
+
+    /// Begins one more part of a request.
+    pub fn add_part(&mut self, request: RequestId) {
+        self.pending(request).left += 1;
+    }
+
+    /// Ends one part of a request, which is in its place unless there is a failure. The last part ends the request.
     pub fn finish_part(&mut self, store: &mut Store, request: RequestId, failure: Option<Failure>) {
-        let pending = self.pending.get_mut(&request).expect("a request ends with its last part");
+        let pending = self.pending(request);
         pending.failure = pending.failure.or(failure);
         pending.left -= 1;
         if pending.left > 0 {
@@ -118,22 +120,23 @@ impl Answers {
         }
     }
 
-    /// The content of a block is on the device, if it is good: those who wait for that go on.
+    /// Ends the parts that wait for the content of a block. `good`: it is on the device.
     pub fn content_arrived(&mut self, store: &mut Store, pbn: Pbn, good: bool) {
         for request in self.content_waiters.remove(&pbn).into_iter().flatten() {
             self.finish_part(store, request, (!good).then_some(Failure::Io));
         }
     }
 
-    /// A client's flush waits for every epoch that holds something acknowledged before it came (R5).
+    /// Lets a client's flush wait for every epoch with writes that were acknowledged before it (R5).
     pub fn flush(&mut self, store: &mut Store, request: RequestId) {
         store.io.ledger.client_flushes += 1;
         self.wait_for_commit(store, request, Wanted::Flush);
     }
 
-    /// Answers a request when all that came before it is durable.
+    /// Answers a request when everything before it is durable.
     fn wait_for_commit(&mut self, store: &mut Store, request: RequestId, why: Wanted) {
-        // A write that only found no room for its promise asks for no more than others do.
+        // A write that waits only because the journal had no room for its promise did not ask for durability, so it does not report the
+        // loss.
         if store.io.failed || why != Wanted::Space && std::mem::take(&mut self.journal.lost) {
             return store.refuse(request, Failure::Io);
         }
@@ -151,7 +154,7 @@ impl Answers {
         }
     }
 
-    /// After a failed write or flush: whoever waits for an epoch hears of it (A5).
+    /// Fails all requests that wait for an epoch, after a failed write or flush (A5).
     pub fn fail_waiters(&mut self, store: &mut Store) {
         let mut waiters = std::mem::take(&mut store.tables.open.waiters);
         if let Some(epoch) = &mut store.tables.committing {
@@ -160,7 +163,7 @@ impl Answers {
         waiters.into_iter().for_each(|request| store.refuse(request, Failure::Io));
     }
 
-    /// The same, for whoever waits for content.
+    /// Fails all parts that wait for content.
     pub fn fail_content_waiters(&mut self, store: &mut Store) {
         let held: Vec<Pbn> = self.content_waiters.keys().copied().collect();
         held.into_iter().for_each(|pbn| self.content_arrived(store, pbn, false));

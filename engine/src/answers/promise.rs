@@ -1,4 +1,4 @@
-//! What requests will promise once they are acknowledged.
+//! The promises that requests make when they are acknowledged.
 
 use super::Answers;
 use super::journal::{Journal, Named, Unspoken};
@@ -9,8 +9,7 @@ use crate::tables::Wanted;
 use crate::units::{Epoch, Lbn, Pbn};
 
 impl Answers {
-    /// Notes what a request will promise of an LBN that means this block, or a slot of it, from this epoch on: the content with that
-    /// fingerprint.
+    /// Notes the promise of a request that maps an LBN to this slot of a block, from this epoch on.
     pub fn promise_block(
         &mut self,
         store: &mut Store,
@@ -26,9 +25,9 @@ impl Answers {
         let (is_held_back, has_block, contents_max) =
             (store.is_held_back(pbn), self.journal.content_has_block(store), self.journal.contents_max(store));
         let is_in_doubt = Journal::is_in_doubt(store, pbn, slot);
-        // The carrier of an epoch that commits may yet fall, and with it the place.
+        // The carrier of a committing epoch may not become durable, so the promise cannot name it.
         let has_no_name = is_held_back || is_in_doubt && store.space.is_of_scheme(pbn);
-        let pending = self.pending.get_mut(&request).expect("the request was begun");
+        let pending = self.pending(request);
         if pending.durable.is_some() {
             return;
         }
@@ -45,14 +44,14 @@ impl Answers {
         }
         let standing = self.journal.of(epoch, store.tables.open.number);
         if standing.contents >= contents_max {
-            pending.durable = Some(Wanted::Space);
+            self.pending(request).durable = Some(Wanted::Space);
             return;
         }
         standing.contents += 1;
         self.promise(store, request, epoch, Promised::Content { lbn, content: content.slice.clone() });
     }
 
-    /// Notes what a request will promise once it is acknowledged: what this epoch, open or committing, makes durable.
+    /// Notes a promise of a request, which the commit of this epoch will make durable.
     pub fn promise(&mut self, store: &mut Store, request: RequestId, epoch: Epoch, what: Promised) {
         if !store.settings.keeps_promises {
             return;
@@ -60,8 +59,8 @@ impl Answers {
         self.journal.order += 1;
         let order = self.journal.order;
         if let Promised::Unmap { first, end } = what {
-            // What is still on its way to these LBNs has been overtaken, and when it is acknowledged it is for this to say what they are.
-            // So this stands in the ring from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
+            // Writes to these LBNs that are not acknowledged yet are older, and their promises no longer count. So this promise has to be
+            // in the journal from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
             let committing = store.tables.committing.iter().flat_map(|epoch| epoch.points.range(first..end));
             let overtaken: Vec<Lbn> = committing.map(|(&lbn, _)| lbn).collect();
             overtaken.into_iter().for_each(|lbn| {

@@ -1,4 +1,4 @@
-//! What is known of the contents that recalled promises name (`recovery/proof.rs`).
+//! The contents that replayed promises name, and whether they were found (`recovery/proof.rs`).
 
 use crate::buffer::Slice;
 use crate::fingerprint::{Digest, Fingerprint};
@@ -11,30 +11,31 @@ use crate::store::Store;
 use crate::units::{BLOCK_SIZE, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Blocks in one read.
+/// The most blocks in one read.
 const RUN_BLOCKS_MAX: u64 = 16;
-/// What is known of the contents that recalled promises name.
+
+/// The contents that replayed promises name, and whether they were found.
 #[derive(Default)]
 pub(crate) struct Proofs {
-    /// Blocks and slots that are named, with the fingerprints of what they should hold.
+    /// Blocks and slots that promises name, with the expected fingerprints.
     pub wanted: BTreeSet<(Pbn, u8, Fingerprint)>,
     /// Runs of blocks that are still to be read.
     pub runs: VecDeque<(Pbn, u64)>,
     pub blocks_under_way: u64,
-    /// What the tables said of the blocks of each read under way, by its first block.
+    /// The entries of the tables for the blocks of each read under way, by its first block.
     pub known: Map<Pbn, Vec<InTables>>,
-    /// Failed reads, by block.
+    /// The number of failed reads, by block.
     pub failures: Map<Pbn, u8>,
-    /// Packs that hold something wanted and that no table named, with their authenticators: their epoch did not become durable.
+    /// Packs with wanted content that no table named, with their authenticators. Their epoch did not become durable.
     pub unnamed: Map<Pbn, Fingerprint>,
-    /// Those of the wanted that were found.
+    /// The wanted contents that were found.
     pub found: BTreeSet<(Pbn, u8, Fingerprint)>,
-    /// Some of what was found has been written again, and not been flushed.
+    /// Whether found content was written again and not flushed yet.
     pub is_unflushed: bool,
     pub is_flushing: bool,
 }
 
-/// What the tables say of a block that is read: its fingerprint's entry, and whether it is linked for certain.
+/// The entries of the tables for a block: its fingerprint entry, and whether it is linked for certain.
 pub(crate) struct InTables {
     pub entry: FingerprintEntry,
     pub is_linked: bool,
@@ -58,7 +59,7 @@ impl Proofs {
         Self { wanted, runs, ..Self::default() }
     }
 
-    /// A block could not be read: whether it is tried again, as what an opening reads of the log is.
+    /// A block could not be read. Whether the read is retried, as reads of the log are.
     pub fn is_tried_again(&mut self, pbn: Pbn) -> bool {
         let failures = self.failures.entry(pbn).or_default();
         *failures = failures.saturating_add(1);
@@ -70,14 +71,14 @@ impl Proofs {
         self.unnamed.get(&pbn).copied()
     }
 
-    /// Whether the content of a block or slot was found to be this.
+    /// Whether a block or slot was found to hold the content with this fingerprint.
     pub fn has(&self, pbn: Pbn, slot: u8, proof: &Fingerprint) -> bool {
         self.found.contains(&(pbn, slot, *proof))
     }
 }
 
 impl Proofs {
-    /// Notes what a block was found to hold. Whether a promise asks for any of it.
+    /// Notes the contents found in a block. Whether a promise names one of them.
     pub fn note_content(&mut self, store: &Store, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
         let authentic = store.authentic(pbn, block).is_some();
         let slots = if authentic { unit::slots(block).unwrap_or_default() } else { Vec::new() };
@@ -92,7 +93,7 @@ impl Proofs {
         is_any
     }
 
-    /// Writes blocks as they were found.
+    /// Writes blocks again with the content that was found.
     pub fn write_again(&mut self, store: &mut Store, blocks: Vec<(Pbn, Slice)>) {
         if !store.io.failed {
             self.blocks_under_way += count(blocks.len());
@@ -102,8 +103,8 @@ impl Proofs {
 }
 
 impl InTables {
-    /// Whether the tables show that this content of a block is durable: a name enters them after what it names (R1), a link of the log with
-    /// it.
+    /// Whether the tables show that this content of a block is durable: a fingerprint enters them after its content is durable (R1), and a
+    /// link of the log with its content.
     pub fn is_durable(&self, store: &Store, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
         match self.entry.kind {
             Kind::None => self.is_linked,

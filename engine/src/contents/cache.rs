@@ -1,11 +1,10 @@
-//! The read cache: blocks by PBN, so that what many LBNs share is kept once (SmartDedup section 3.4).
+//! The read cache. It has blocks by PBN, so content that many LBNs share is kept once (SmartDedup section 3.4).
 //!
-//! 1. A block's entry goes when the block is freed; a read that began before that does not fill the cache (R7, `read.rs`).
-//! 2. The clock's hand takes the entries not used since its last round.
-//! 3. A full cache takes in only what it has not long ago let pass: a stream that reads everything once neither costs copies nor drives out
-//!    what is used (Johnson and Shasha's 2Q).
-//! 4. A quarter of it holds the newest of the blocks that were just written. Such a block stays when it has been used by the time that
-//!    newer ones push it out.
+//! 1. A block's entry is removed when the block is freed. A read that began before does not fill the cache (R7, `read.rs`).
+//! 2. The clock's hand evicts the entries that were not used since its last round.
+//! 3. A full cache takes in a block only when it sees the block for the second time within a while. So a stream that reads everything once
+//!    costs no copies and evicts nothing that is used (Johnson and Shasha's 2Q).
+//! 4. A quarter of the cache holds the newest written blocks. Newer ones push such a block out, unless it was used meanwhile.
 
 use crate::buffer::{BufferMut, Slice};
 use crate::map::Map;
@@ -23,22 +22,22 @@ pub(crate) struct ReadCache {
     vacant: Vec<usize>,
     hand: usize,
     passed: Passed,
-    /// The blocks that were taken in as they were written, the oldest first. Some may have been forgotten since, and hold other content by
-    /// now.
+    /// The blocks that were taken in when they were written, the oldest first. Some may have been forgotten since then, and may hold other
+    /// content now.
     written: VecDeque<Pbn>,
-    /// The most of them.
+    /// The most such blocks.
     written_max: usize,
     accountant: Arc<Accountant>,
 }
 
-/// The blocks that a full cache let pass, some time back: each place remembers the last of those that share it.
+/// The blocks that a full cache did not take in lately. Of all blocks that share an entry, it has the last.
 struct Passed {
-    /// For each place PBN ÷ places + 1 of the block whose PBN modulo places it is; 0 is none. A power of two of places.
+    /// An entry is a block's PBN ÷ length + 1, at the block's PBN modulo length; 0 is none. The length is a power of two.
     places: Box<[u32]>,
 }
 
 impl Passed {
-    /// Remembers twice as many blocks as the cache holds.
+    /// Has twice as many entries as the cache has blocks.
     fn new(blocks: u64) -> Self {
         let places = index(blocks.saturating_mul(2)).next_power_of_two();
         Self { places: vec![0; places].into_boxed_slice() }
@@ -48,11 +47,11 @@ impl Passed {
         count(size_of_val(&*self.places))
     }
 
-    /// Whether the block passed not long ago; if not, it does now.
+    /// Whether the block passed lately. Notes that it passes now.
     fn again(&mut self, pbn: Pbn) -> bool {
         let places = count(self.places.len());
         let place = &mut self.places[index(pbn.0 % places)];
-        // Where there are so many blocks that this wraps round, two would be taken for one: no more than a needless copy.
+        // On a volume so large that this wraps round, two blocks may be taken for one, which costs only a needless copy.
         let [a, b, c, d, ..] = (pbn.0 / places + 1).to_le_bytes();
         let name = u32::from_le_bytes([a, b, c, d]);
         std::mem::replace(place, name) == name
@@ -74,8 +73,8 @@ impl ReadCache {
         Some(slot.1.clone())
     }
 
-    /// Takes a block in where there is room, or where it came by before. Keeps a copy, so that one block does not keep the buffer of the
-    /// whole request alive.
+    /// Takes a block in if there is room or the block passed lately. Keeps a copy, so that one block does not keep the buffer of the whole
+    /// request alive.
     pub fn fill(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) {
         if self.places.contains_key(&pbn) {
             return;
@@ -90,7 +89,7 @@ impl ReadCache {
         self.insert(pbn, block);
     }
 
-    /// Takes in a block that was just written: a write of the same content that follows soon finds it here.
+    /// Takes in a block that was just written, so that a write of the same content that follows soon finds it.
     pub fn fill_written(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) {
         self.forget(pbn);
         if self.written.len() >= self.written_max {

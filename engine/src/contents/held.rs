@@ -1,17 +1,17 @@
-//! New content that is held back until its epoch is sealed, and how much of it is being compressed.
+//! New content that is held back until its epoch is sealed, and the progress of its compression.
 
 use crate::format::unit::SLOTS_MAX;
 use crate::interface::IoId;
 use crate::units::{Epoch, Lbn, Pbn};
 use std::collections::BTreeMap;
 
-/// The most LBNs that are remembered of a held block: a pack has no room for more links.
+/// The most LBNs that are noted for a held block: a pack has no room for more links.
 const LBNS_MAX: usize = 2 * SLOTS_MAX;
 
 /// A held block.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// The LBNs of the write that brought it, and of those that brought the same since.
+    /// The LBNs of the writes with this content, the first write first.
     pub lbns: Vec<Lbn>,
     pub state: Holding,
 }
@@ -24,7 +24,7 @@ pub(crate) enum Holding {
     Small(Vec<u8>),
     /// It does not compress.
     Loose,
-    /// It looks so much like noise that nobody asked; it waits for its neighbours.
+    /// Its bytes look like noise, so it is not compressed; it is held back so that it is written together with its neighbours.
     Noise,
 }
 
@@ -34,11 +34,11 @@ pub(crate) struct Counts {
     pub held: usize,
     /// The number of these that are being compressed.
     pub asked: usize,
-    /// Compressed, or known not to compress, since the caller saw last what could be packed.
+    /// The number that were compressed, or found not to compress, since the caller last looked for blocks to pack.
     pub fresh: usize,
 }
 
-/// The held blocks of one epoch: never none.
+/// The held blocks of one epoch, of which there is at least one.
 #[derive(Default)]
 struct HeldInEpoch {
     blocks: BTreeMap<Pbn, Held>,
@@ -49,7 +49,7 @@ struct HeldInEpoch {
 /// All held blocks.
 #[derive(Default)]
 pub(crate) struct Holds {
-    /// Two epochs at the most: one fills, one commits.
+    /// At most two epochs: one fills, one commits.
     epochs: BTreeMap<Epoch, HeldInEpoch>,
 }
 
@@ -76,17 +76,17 @@ impl Holds {
         self.epochs.values().flat_map(|of| of.blocks.keys().copied())
     }
 
-    /// Those of an epoch, by block.
+    /// The held blocks of an epoch, in their order.
     pub fn of(&self, epoch: Epoch) -> impl Iterator<Item = (Pbn, &Held)> {
         self.epochs.get(&epoch).into_iter().flat_map(|of| of.blocks.iter().map(|(&pbn, held)| (pbn, held)))
     }
 
-    /// Those of an epoch, by block, up to the first that is being compressed.
+    /// The held blocks of an epoch, in their order, up to the first that is being compressed.
     pub fn answered(&self, epoch: Epoch) -> impl Iterator<Item = (Pbn, &Held)> {
         self.of(epoch).take_while(|(_, held)| !matches!(held.state, Holding::Asked(_)))
     }
 
-    /// Adds a block that is held back: it is being compressed, or it looks like noise, and is held back for its neighbours' sake.
+    /// Holds a block back. `asked`: the compression that is under way; none if the block looks like noise.
     pub fn add(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn, asked: Option<IoId>) {
         let of = self.epochs.entry(epoch).or_default();
         of.blocks.insert(pbn, Held { lbns: vec![lbn], state: asked.map_or(Holding::Noise, Holding::Asked) });
@@ -94,7 +94,7 @@ impl Holds {
         of.fresh += usize::from(asked.is_none());
     }
 
-    /// Another LBN means a block, if it is held.
+    /// Notes that another LBN is mapped to a block, if it is held.
     pub fn means_too(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn) {
         let held = self.epochs.get_mut(&epoch).and_then(|of| of.blocks.get_mut(&pbn));
         if let Some(held) = held.filter(|held| held.lbns.len() < LBNS_MAX) {
@@ -102,8 +102,8 @@ impl Holds {
         }
     }
 
-    /// Takes the answer for a block that was compressed, if it could be. Returns its epoch; none where it is held no more: it may have
-    /// died, and been born again in a later epoch.
+    /// Takes the result of a compression; `data` is none if the block does not compress. Returns the epoch of the block; none if this block
+    /// is no longer held: it may have lost its links and been allocated again in a later epoch.
     pub fn answer(&mut self, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) -> Option<Epoch> {
         let is_it = |held: &Held| matches!(held.state, Holding::Asked(asked) if asked == io);
         let (&epoch, of) = self.epochs.iter_mut().find(|(_, of)| of.blocks.get(&pbn).is_some_and(is_it))?;
@@ -123,7 +123,7 @@ impl Holds {
         Some(held)
     }
 
-    /// Nothing is fresh any more: the caller has seen what could be packed.
+    /// Notes that the caller has looked for blocks to pack.
     pub fn looked_at(&mut self, epoch: Epoch) {
         if let Some(of) = self.epochs.get_mut(&epoch) {
             of.fresh = 0;

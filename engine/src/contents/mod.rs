@@ -1,5 +1,5 @@
-//! Content in memory, and on its way: the read cache, the blocks that are gathered for the next write, and the requests that wait for a
-//! block.
+//! Content in memory and on its way to the device: the read cache, the blocks that are gathered for the next write, and the requests that
+//! wait for a block.
 
 mod cache;
 mod held;
@@ -15,7 +15,7 @@ use crate::units::Pbn;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// New blocks with neighbouring PBNs, on their way out in one command.
+/// New blocks with neighbouring PBNs that one command writes.
 pub(crate) struct Run {
     pub first: Pbn,
     pub blocks: u64,
@@ -26,15 +26,15 @@ pub(crate) struct Run {
 /// Content of blocks.
 pub(crate) struct Contents {
     pub cache: ReadCache,
-    /// Blocks whose content was found wrong in this run: never linked to again.
+    /// Blocks whose content was found damaged since the volume was opened. No write links to them.
     pub suspects: BTreeSet<Pbn>,
-    /// Those that wait for a stored block to be compared with, by block: one read is under way for all of them.
+    /// Writes that wait to be compared with a stored block, by block. One read is under way for all of them.
     pub comparing: Map<Pbn, Vec<usize>>,
     /// The blocks that are gathered for the next write of content.
     pub run: Option<Run>,
     /// Content that is held back.
     pub held: Holds,
-    /// Writes of content under way.
+    /// The number of writes of content under way.
     pub in_flight: u64,
 }
 

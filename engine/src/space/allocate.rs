@@ -1,4 +1,4 @@
-//! Handing out free blocks.
+//! Allocation of free blocks.
 
 use super::Space;
 use super::granules::GRANULE_BLOCKS;
@@ -10,18 +10,18 @@ use crate::schedule::{Blocked, Task};
 use crate::tables::{Access, Tables};
 use crate::units::{Lbn, Pbn, index};
 
-/// Free blocks that are kept ready.
+/// The number of free blocks that are kept ready.
 const READY_BLOCKS: usize = 512;
-/// Granules looked at in one step before the engine attends to other things.
+/// The number of granules that one step examines before the engine attends to other things.
 const GRANULES_A_STEP: u64 = 64;
 
 impl Space {
-    /// A free block for new content of `lbn`, where so many free blocks are promised to others. Its refs page is in memory.
+    /// Allocates a block for new content of `lbn`; `promised` free blocks are kept for others. The refs page of the block is in memory.
     pub fn allocate(&mut self, io: &mut Io, tables: &mut Tables, cache: &mut ReadCache, lbn: Lbn, promised: u64) -> Result<Pbn, Blocked> {
         if self.store_is_out(io.stage) || !self.may_take_from_reserve(io, tables, lbn)? {
             return Err(Blocked::Space);
         }
-        // A commit comes first: with it the promises go.
+        // A commit ends the promises, so it comes first.
         if promised > 0 && self.census.free <= promised {
             return Err(Blocked::Space);
         }
@@ -31,13 +31,13 @@ impl Space {
         Ok(pbn)
     }
 
-    /// A free block, if one is ready; its refs page is in memory. `Err`: that page has to come first.
+    /// Takes a free block if one is ready; its refs page is in memory. `Err`: that page has to be loaded first.
     pub fn take_free_block(&mut self, io: &mut Io, tables: &mut Tables, cache: &mut ReadCache) -> Result<Option<Pbn>, PageId> {
         if self.ready.len() < READY_BLOCKS / 2 {
             self.prepare_free_blocks(io, tables);
         }
         for _ in 0..self.ready.len() {
-            let pbn = *self.ready.front().expect("it was counted");
+            let Some(&pbn) = self.ready.front() else { break };
             let (page, _) = self.geometry.refs_of(pbn);
             match tables.ensure(io, page) {
                 Access::Loading => return Err(page),
@@ -55,7 +55,7 @@ impl Space {
                 self.ready.push_back(pbn);
                 continue;
             }
-            // Reads of what it held are over, for it is not pinned.
+            // The block is not pinned, so reads of its former content are over.
             cache.forget(pbn);
             self.newest = pbn;
             return Ok(Some(pbn));
@@ -63,10 +63,11 @@ impl Space {
         Ok(None)
     }
 
-    /// The last blocks of a thin volume are for overwrites: they give back what they take, once committed.
+    /// Whether `lbn` may take a block of the reserve. The last blocks of a thin volume are for overwrites, which free as much as they take
+    /// once they are committed.
     fn may_take_from_reserve(&mut self, io: &mut Io, tables: &mut Tables, lbn: Lbn) -> Result<bool, Blocked> {
         if io.stage == Stage::Recalling {
-            // What is recalled was let in before, when there was room.
+            // Replayed writes were admitted before, when there was room.
             return Ok(true);
         }
         if self.has_more_than_reserve() {
@@ -78,7 +79,7 @@ impl Space {
         }
     }
 
-    /// Fills the list of free blocks, as far as pages in memory allow.
+    /// Fills the list of ready blocks, as far as pages in memory allow.
     pub fn prepare_free_blocks(&mut self, io: &mut Io, tables: &mut Tables) {
         let mut looked = 0;
         while self.ready.len() < READY_BLOCKS && self.fruitless <= self.granules() {
@@ -108,7 +109,7 @@ impl Space {
         self.wake_waiters(io);
     }
 
-    /// Takes the free blocks of a granule. False: a page has to come first.
+    /// Adds the free blocks of a granule to the ready ones. False: a page has to be loaded first.
     fn look_at_granule(&mut self, io: &mut Io, tables: &mut Tables, granule: u64) -> bool {
         let first = Pbn(granule * GRANULE_BLOCKS);
         let (refs, at) = self.geometry.refs_of(first);
@@ -135,7 +136,7 @@ impl Space {
             Access::Unreadable => return true,
             Access::Ready(_) => {}
         }
-        // Few are ready already, if any: a granule comes round again only when the volume is nearly full.
+        // A granule comes round again only when the volume is nearly full, so few of its blocks, if any, are ready already.
         let ready: Vec<Pbn> = self.ready.iter().copied().filter(|pbn| pbn.0 / GRANULE_BLOCKS == granule).collect();
         for i in free {
             let pbn = first + i;
@@ -157,7 +158,7 @@ impl Space {
         true
     }
 
-    /// Calls the writers that wait for a block, once after each change that may help them: a free block may yet be kept for overwrites.
+    /// Wakes the writers that wait for a block, once after each change that may help them: a free block may be kept for overwrites.
     pub fn wake_waiters(&mut self, io: &mut Io) {
         if self.changes == self.changes_tried {
             return;

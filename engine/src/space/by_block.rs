@@ -1,14 +1,15 @@
-//! A map by block whose neighbours lie side by side: code that touches one block touches those beside it next, and waits for memory once.
+//! A map from blocks to values that stores neighbours side by side: code that touches one block touches its neighbours next, and so waits
+//! for memory once.
 
 use crate::map::Map;
 use crate::units::{Pbn, count, index};
 use std::array;
 
-/// Blocks whose values stand together.
+/// The number of blocks whose values are stored together.
 const GROUP_SIZE: usize = 4;
 const GROUP_BLOCKS: u64 = GROUP_SIZE as u64;
 
-/// Values by block. Blocks are handed out in runs, so most groups are full.
+/// Values by block. Blocks are allocated in runs, so most groups are full.
 pub(crate) struct ByBlock<V> {
     /// The groups, none of them empty.
     groups: Map<u64, Group<V>>,
@@ -20,7 +21,7 @@ struct Group<V> {
     len: u8,
 }
 
-/// The group of a block, and its place there.
+/// The group of a block, and the index of the block there.
 fn group_of(pbn: Pbn) -> (u64, usize) {
     (pbn.get() / GROUP_BLOCKS, index(pbn.get() % GROUP_BLOCKS))
 }
@@ -38,7 +39,7 @@ impl<V> Default for Group<V> {
 }
 
 impl<V> ByBlock<V> {
-    /// Bytes of memory that neighbours take together, be it one of them or all.
+    /// Bytes of memory that a group takes, whether one of its blocks has a value or all.
     const GROUP_BYTES: usize = size_of::<(u64, Group<V>)>();
     /// Bytes of memory that each of a run of blocks takes.
     pub const BYTES_IN_A_RUN: u64 = (Self::GROUP_BYTES / GROUP_SIZE) as u64;
@@ -48,12 +49,12 @@ impl<V> ByBlock<V> {
         self.len
     }
 
-    /// Bytes of memory that they take: as much for a group of one as for a full one.
+    /// Bytes of memory that the values take; a group with one value takes as much as a full one.
     pub fn bytes(&self) -> u64 {
         count(self.groups.len() * Self::GROUP_BYTES)
     }
 
-    /// Whether none has.
+    /// Whether no block has a value.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -64,7 +65,7 @@ impl<V> ByBlock<V> {
         self.groups.get(&group)?.values[at].as_ref()
     }
 
-    /// The value of a block, to be changed.
+    /// The value of a block, for changes.
     pub fn get_mut(&mut self, pbn: Pbn) -> Option<&mut V> {
         let (group, at) = group_of(pbn);
         self.groups.get_mut(&group)?.values[at].as_mut()
@@ -75,7 +76,7 @@ impl<V> ByBlock<V> {
         self.get(pbn).is_some()
     }
 
-    /// Gives a block a value. Returns the one that it had.
+    /// Gives a block a value, and returns its former one.
     pub fn insert(&mut self, pbn: Pbn, value: V) -> Option<V> {
         let (group, at) = group_of(pbn);
         let group = self.groups.entry(group).or_default();
@@ -85,7 +86,7 @@ impl<V> ByBlock<V> {
         before
     }
 
-    /// Takes a block's value away.
+    /// Removes a block's value, and returns it.
     pub fn remove(&mut self, pbn: Pbn) -> Option<V> {
         let (key, at) = group_of(pbn);
         let group = self.groups.get_mut(&key)?;

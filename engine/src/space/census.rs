@@ -1,26 +1,26 @@
-//! How many blocks there are of each kind.
+//! The number of blocks of each kind.
 
 use crate::format::entry::REFS_UNKNOWN;
 
-/// How many blocks there are of each kind, as far as the scan has come.
+/// The number of blocks of each kind on the pages scanned so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Census {
     pub free: u64,
-    /// One link: almost always the fingerprint's own.
+    /// Blocks with one link, which is almost always the fingerprint's.
     pub kept: u64,
-    /// Two: one LBN and the fingerprint.
+    /// Blocks with two links: one LBN and the fingerprint.
     pub unique: u64,
     pub shared: u64,
-    /// No link, and the commit scheme's.
+    /// Blocks without a link that belong to the commit scheme.
     pub of_scheme: u64,
-    /// Their links but one each, which is almost always the fingerprint's: links from the map.
+    /// Links from the map: all links but one for each block, which is almost always the fingerprint's.
     pub links: u64,
     /// Blocks whose count is not known.
     pub unknown: u64,
 }
 
 impl Census {
-    /// One more block with this number of links.
+    /// Counts one more block with this number of links.
     pub(super) fn add(&mut self, refs: u8, of_scheme: bool) {
         *self.kind(refs, of_scheme) += 1;
         match refs {
@@ -29,8 +29,8 @@ impl Census {
         }
     }
 
-    /// Where a page says something else of a block than the commit scheme does, no block of that kind was added: the census is as wrong as
-    /// the page.
+    /// Counts one block less with this number of links. Where a page contradicts the commit scheme, no block of that kind was added, and
+    /// the census is as wrong as the page.
     pub(super) fn take(&mut self, refs: u8, of_scheme: bool) {
         let kind = self.kind(refs, of_scheme);
         *kind = kind.saturating_sub(1);

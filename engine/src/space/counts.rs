@@ -1,4 +1,4 @@
-//! Counts change: in the tables, and with them in the census.
+//! Changes of counts, in the tables and in the census.
 
 use super::Space;
 use crate::format::entry::{REFS_MAX, REFS_UNKNOWN, SLOT_MAX};
@@ -7,16 +7,15 @@ use crate::io::Io;
 use crate::tables::Tables;
 use crate::units::Pbn;
 
-/// What a block counts at most when it begins, unless it is told how much room there is: a link for each slot of a pack, and one for its
-/// name.
+/// The highest initial count of a block for which [`Space::link_limit`] is not asked: a link for each slot of a pack, and one for its
+/// fingerprint.
 const NEW_COUNT_MAX: u8 = SLOT_MAX + 1;
 
 impl Space {
-    /// Adds to a block's count, on its page in memory or, where pages hold nothing that is not committed, beside it; and to the census. The
-    /// page is in memory.
+    /// Adds `by` to a block's count and updates the census. The count changes on its page, which is in memory, or beside it where pages
+    /// hold only what is committed.
     ///
-    /// A count that would leave 0..=254 is a wrong one, or a block has more links than it can: the medium is damaged. It is not known from
-    /// then on.
+    /// A count that would leave 0..=254 shows that the medium is damaged; the count is unknown from then on.
     pub fn change_refs(&mut self, io: &mut Io, tables: &mut Tables, pbn: Pbn, by: i16) {
         let (id, at) = self.geometry.refs_of(pbn);
         let before = tables.refs_now(pbn);
@@ -41,7 +40,7 @@ impl Space {
         }
     }
 
-    /// A block's count fell to zero: it may be handed out again.
+    /// A block's count fell to zero, so the block may be allocated again.
     pub fn freed(&mut self, pbn: Pbn) {
         self.changes += 1;
         self.fruitless = 0;
@@ -51,13 +50,14 @@ impl Space {
         }
     }
 
-    /// The most links, with its name, that a block may have for one more to be made.
+    /// The count at which a block takes no further link.
     pub fn link_limit(&self, tables: &Tables) -> u8 {
         let may_come_back = if tables.has_records() { self.returned.most } else { 0 };
         self.policy.refs_limit.min(REFS_MAX - may_come_back)
     }
 
-    /// A recount takes so much from a block's count. What no record made, none unmakes: it leaves the page itself, whatever stands beside.
+    /// A recount lowers a block's count by `excess`. No record made the excess, so it is taken from the page itself, not from the counts
+    /// beside it.
     pub fn return_excess(&mut self, io: &mut Io, tables: &mut Tables, pbn: Pbn, excess: u8) {
         self.returned.most = self.returned.most.max(excess);
         if !tables.has_records() {
@@ -80,7 +80,7 @@ impl Space {
         }
     }
 
-    /// All that was returned is durable.
+    /// All lowered counts are durable.
     pub fn returns_are_durable(&mut self) {
         let kept = std::mem::take(&mut self.returned).kept;
         kept.into_iter().for_each(|pbn| self.unpin(pbn));

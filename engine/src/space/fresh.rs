@@ -1,10 +1,10 @@
-//! What blocks are that are in use beyond what the tables say of them.
+//! Blocks that are in use although the tables do not say so.
 
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::Kind;
 
-/// A block whose birth is not finished: its content is on its way, or its fingerprint is not in the table yet.
+/// A pending block: its content is on its way to the device, or its fingerprint is not in the table yet.
 pub(crate) struct Fresh {
     pub kind: Kind,
     pub fingerprint: Fingerprint,
@@ -12,16 +12,16 @@ pub(crate) struct Fresh {
     pub epoch: u64,
     /// The content, until its write has completed.
     pub held: Option<Slice>,
-    /// The fingerprint still waits for the table. False once it is there, or when the block died unborn.
+    /// Whether the fingerprint still waits for the table. False once it is there, or when the block lost its links before.
     pub waits: bool,
 }
 
-/// What a block is to the commit scheme.
+/// The state of a block that belongs to the commit scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// One that is to be written, or holds nothing of clients.
+    /// The block is to be written, or holds no content of clients.
     Plain,
     Carrier,
-    /// It was a carrier, and is given up when its refs page has come.
+    /// It was a carrier; the scheme gives it up when its refs page is in memory.
     Leaving,
 }

@@ -1,21 +1,22 @@
-//! Whether the volume is full.
+//! The state of a full volume.
 
 use crate::units::Time;
 use std::ops::Range;
 
-/// Whether the volume is full, and what is to be done about it.
+/// The state of a full volume, and of the writes that wait for room.
 #[derive(Default)]
 pub(crate) struct Full {
+    /// The time since which the volume is full.
     pub since: Option<Time>,
-    /// No write waits any more.
+    /// No write waits for room any more.
     pub waiting_is_over: bool,
-    /// Its owner has heard that writes fail.
+    /// The owner was informed that writes fail.
     pub fails: bool,
-    /// How often senders are still to be asked, and when last.
+    /// The number of retries still to ask for, and the time of the last one.
     pub retries: u8,
     pub retried: Time,
-    /// Blocks kept by their fingerprint alone when nothing was found: of more, some may be free soon.
+    /// The number of blocks that only their fingerprint kept when no block was found. If there are more now, some may soon be free.
     pub kept: u64,
-    /// Where a journal is being written.
+    /// The LBNs at which a journal is being written.
     pub journal: Range<u64>,
 }

@@ -1,25 +1,25 @@
-//! Links that are gone, durably, and still count: until a later commit lets go of them (L6), or their refs page has come to memory.
+//! Links that were durably removed and still count, until a later commit frees them (L6) or their refs page is in memory.
 //!
-//! Reports leave them out, so that what a discard freed is available as soon as the discard is durable.
+//! Reports leave them out, so that the room that a discard frees is available as soon as the discard is durable.
 
 use super::Space;
 use crate::format::entry::REFS_UNKNOWN;
 use crate::tables::Tables;
 use crate::units::{Pbn, count};
 
-/// Links that still count, and what will be free without them.
+/// Removed links that still count, and the blocks that will be free without them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gone {
-    /// From the map.
+    /// Links from the map.
     pub links: u64,
-    /// Blocks that no link from the map holds any more; at the least, where not all refs pages are in memory.
+    /// Blocks that no link from the map keeps any more; a lower bound unless all refs pages are in memory.
     pub blocks: u64,
 }
 
 impl Gone {
-    /// Of a block with `refs` links, `times` are gone.
+    /// Counts `times` removed links of a block with `refs` links.
     fn add(&mut self, refs: u8, times: u64) {
-        // One is its fingerprint's.
+        // One link is the fingerprint's.
         let from_map = u64::from(refs).saturating_sub(1);
         self.links += times.min(from_map);
         self.blocks += u64::from(from_map > 0 && times >= from_map);
@@ -27,7 +27,7 @@ impl Gone {
 }
 
 impl Space {
-    /// What is gone and still counts: these blocks have lost a link each, as often as they come.
+    /// Counts removed links that still count. Each item of `unlinked` is one removed link of that block.
     pub fn gone(&self, tables: &Tables, unlinked: impl Iterator<Item = Pbn>) -> Gone {
         let mut unlinked: Vec<Pbn> = unlinked.collect();
         unlinked.sort_unstable();
@@ -41,7 +41,7 @@ impl Space {
                 None => unseen += times,
             }
         }
-        // Each of them frees a block, but for those that had company.
+        // Each of these links frees a block, unless the block had other links.
         let company = self.map_links().map_or(u64::MAX, |links| links.saturating_sub(self.census.unique + self.census.shared));
         Gone { links: gone.links + unseen, blocks: gone.blocks + unseen.saturating_sub(company) }
     }
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_block_is_free_without_its_last_link_from_the_map() {
         let cases = [
-            // The fingerprint alone, and that goes.
+            // The fingerprint has the only link, and loses it.
             (1, 1, (0, 0)),
             (2, 1, (1, 1)),
             (2, 2, (1, 1)),

@@ -1,11 +1,10 @@
-//! Blocks that are in use beyond what the tables say of them: nobody else may have them.
+//! Blocks that are in use although the tables do not say so. They are not allocated.
 //!
-//! 1. New content has a block from its first moment on; its birth is over when the content is on the device and the fingerprint in the
-//!    table.
-//! 2. A block that something in flight reads, compares or discards is pinned (R7).
-//! 3. The commit scheme has blocks of its own, whatever their count (L8). A plain one's count is 0; a carrier's is that of its slots' links
-//!    and of its entry. When the scheme needs a plain one no more, it is free. A carrier is ordinary data then, or free where nothing is
-//!    left of it: its count says so, for which its refs page has to come first.
+//! 1. New content has a block from the start. The block is pending until its content is on the device and its fingerprint in the table.
+//! 2. A block that an operation in flight reads, compares or discards is pinned (R7).
+//! 3. The commit scheme has blocks of its own, whatever their count (L8). The count of a plain one is 0; a carrier's is that of its slots'
+//!    links and of its entry. When the scheme no longer needs a plain block, the block is free. A carrier then is ordinary data, or free if
+//!    its count is 0; for that its refs page has to be in memory.
 
 use super::Space;
 use super::fresh::Use;
@@ -18,15 +17,15 @@ impl Space {
         self.pins.contains_key(&pbn) || self.fresh.contains(pbn) || self.is_of_scheme(pbn) || self.promised.contains_key(&pbn)
     }
 
-    /// Something in flight holds on to a block.
+    /// Keeps a block from being allocated while an operation in flight uses it.
     pub fn pin(&mut self, pbn: Pbn) {
         *self.pins.entry(pbn).or_insert(0) += 1;
     }
 
-    /// The same, no longer.
+    /// Takes back one [`Self::pin`].
     ///
     /// # Panics
-    /// When it was not pinned.
+    /// When the block was not pinned.
     pub fn unpin(&mut self, pbn: Pbn) {
         let left = self.pins.get_mut(&pbn).expect("only what was pinned is unpinned");
         *left -= 1;
@@ -36,27 +35,27 @@ impl Space {
         }
     }
 
-    /// Nothing of a block's birth is under way any more.
+    /// A block is no longer pending.
     pub fn forget_fresh(&mut self, pbn: Pbn) {
         self.fresh.remove(pbn);
         self.no_longer_busy();
     }
 
-    /// Whether a block is one of the scheme's.
+    /// Whether a block belongs to the scheme.
     pub fn is_of_scheme(&self, pbn: Pbn) -> bool {
         self.of_scheme.contains_key(&pbn)
     }
 
-    /// A free block becomes the scheme's.
+    /// Gives a free block to the scheme.
     pub fn joins_scheme(&mut self, pbn: Pbn) {
         self.of_scheme.insert(pbn, Use::Plain);
         self.belongs_to_scheme(self.geometry.refs_of(pbn).0.index, 0, true);
     }
 
-    /// The scheme needs a block no more, nor does anything that it knows of. Whether the block's refs page has to come first.
+    /// The scheme no longer needs a block. Returns whether the block leaves it only once its refs page is in memory.
     ///
     /// # Panics
-    /// When it was not the scheme's.
+    /// When the block does not belong to the scheme.
     #[must_use]
     pub fn leaves_scheme(&mut self, pbn: Pbn) -> bool {
         let what = self.of_scheme.get_mut(&pbn).expect("only what is the scheme's leaves it");
@@ -68,7 +67,7 @@ impl Space {
         true
     }
 
-    /// The refs page of a block is in memory: if it waits to be given up, it is.
+    /// Lets a block leave the scheme that waited for its refs page, which is in memory.
     pub fn let_leave_scheme(&mut self, tables: &mut Tables, pbn: Pbn) {
         if self.of_scheme.get(&pbn) == Some(&Use::Leaving) {
             let refs = tables.refs_now(pbn);
@@ -85,7 +84,7 @@ impl Space {
         self.no_longer_busy();
     }
 
-    /// The scheme has no blocks any more. What is left of carriers their counts will say.
+    /// The scheme gives up all of its blocks. The carriers' counts say which of them are in use.
     pub fn scheme_is_gone(&mut self) {
         let all = std::mem::take(&mut self.of_scheme);
         all.into_iter().filter(|(_, is)| *is == Use::Plain).for_each(|(pbn, _)| self.freed(pbn));

@@ -1,9 +1,9 @@
-//! Where blocks are: which are free, which are kept by their fingerprint alone, how full the volume is.
+//! The use of the data region: which blocks are free, which only their fingerprint keeps, and how full the volume is.
 //!
-//! 1. The counts on the refs pages, with what `tables/beside.rs` keeps beside them, are the truth; what is kept here are summaries, made by
-//!    a scan in the background, that nobody waits for.
-//! 2. A block is handed out only if its count is 0, its fingerprint entry is none, and nothing in flight touches it (R4, R7).
-//! 3. Blocks are handed out in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
+//! 1. The counts on the refs pages, with those that `tables/beside.rs` keeps beside them, are the truth. This module keeps summaries of
+//!    them, which a scan in the background makes and no request waits for.
+//! 2. A block is allocated only if its count is 0, its fingerprint entry is none, and no operation in flight uses it (R4, R7).
+//! 3. Blocks are allocated in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
 
 mod allocate;
 pub(crate) mod by_block;
@@ -40,72 +40,76 @@ use carriers::Carriers;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Summaries of the refs pages, and the blocks that are ready to be handed out.
+/// Summaries of the refs pages, and the blocks that are ready to be allocated.
 pub(crate) struct Space {
     pub census: Census,
-    /// Free blocks in each group of refs pages, counted ones only.
+    /// The number of free blocks in each group of refs pages, as far as the scan has come.
     free_in: Vec<u32>,
     group_pages: u64,
     refs_pages: u64,
     data_blocks: u64,
-    /// The scan begins at `scan_start` and goes round.
+    /// The refs page at which the scan begins. It goes round from there.
     scan_start: u64,
-    /// A page could not be read.
+    /// The scan could not read a page.
     pub scan_blind: bool,
     pub scan_done: u64,
-    /// Free blocks, checked, in the order in which they will be used.
+    /// Free blocks that were checked, in the order in which they will be allocated.
     pub ready: VecDeque<Pbn>,
-    /// The granule being looked at.
+    /// The granule whose pages the allocator waits for.
     pub preparing: Option<u64>,
-    /// Granules looked at since the last one that had a free block.
+    /// The number of granules examined since the last one that had a free block.
     pub fruitless: u64,
-    /// A free block was passed over since, because something in flight touched it.
+    /// A free block was passed over since then, because it was in use.
     pub passed_over: bool,
-    /// Counts what may help a writer that waits for a block; and as of when those who wait have tried.
+    /// Counts the changes that may help a writer that waits for a block; `changes_tried` is the count when the waiting writers were woken
+    /// last.
     pub changes: u64,
     pub changes_tried: u64,
     pub last_try: u64,
-    /// Where the next granule is sought.
+    /// The granule that the allocator examines next.
     pub cursor: u64,
-    /// Granules with blocks kept by their fingerprint alone: (rank of how many, granule), and how many by granule.
+    /// Granules with blocks that only their fingerprint keeps: by the rank of their number, and the number by granule.
     kept_order: BTreeSet<(u32, u64)>,
     kept_in: Map<u64, Kept>,
     kept_room: usize,
-    /// Granules whose removals are under way: not chosen again meanwhile.
+    /// Granules whose removals are under way. They are not chosen again meanwhile.
     reclaiming: BTreeSet<u64>,
+    /// Granules in which nothing could be reclaimed. They are not chosen before [`Space::wake_granules`].
     resting: Vec<u64>,
-    /// Where granules are tried that the order has no room for, and how many are left to try.
+    /// The last granule that was tried although `kept_order` does not list it, and the number of granules left to try.
     pub trial: u64,
     pub trials_left: u64,
-    /// The time in seconds, as of this step.
+    /// The time of this step in seconds.
     pub clock_s: u32,
+    /// The store's last report of its room.
     pub store: StoreRoom,
-    /// What is left of its blocks since that was said.
+    /// The blocks of that report that are not allocated yet.
     pub store_left: u64,
-    /// When blocks were last given back for the store's sake.
+    /// The time at which blocks were last given back to the store.
     pub gave_back: Time,
-    /// Discards under way.
+    /// The number of discards under way.
     pub discards: u64,
-    /// Freed blocks of which the device was not told yet.
+    /// Freed blocks that were not discarded yet.
     pub freed: BTreeSet<Pbn>,
     /// The scan waits for a page.
     pub scan_waits: bool,
-    /// The percentage of which the owner of a thin volume was told last.
+    /// The percentage that was last reported to the owner of a thin volume.
     pub filling_warned: u64,
     /// Writes that wait for a block.
     pub waiters: VecDeque<usize>,
     pub full: Full,
-    /// Granules that were chosen to be reclaimed, and wait for their pages.
+    /// Granules that were chosen for reclaim and wait for their pages.
     chosen: Vec<u64>,
-    /// Blocks between their birth and the table.
+    /// The pending blocks.
     pub fresh: ByBlock<Fresh>,
-    /// Blocks that something in flight holds on to, and how often (R7).
+    /// Blocks that operations in flight use, with the number of pins (R7).
     pub pins: Map<Pbn, u32>,
-    /// Blocks that promises of the last server name: free, as far as counts say, and nobody's to take until the links are committed.
+    /// Blocks that promises of the last server name. Their counts may say that they are free, but they are not allocated until the links
+    /// are committed.
     pub promised: Map<Pbn, ()>,
-    /// Blocks that the commit scheme has for itself.
+    /// Blocks that belong to the commit scheme.
     pub of_scheme: Map<Pbn, Use>,
-    /// The block that was handed out last.
+    /// The block that was allocated last.
     pub newest: Pbn,
     pub carriers: Carriers,
     pub returned: Returned,
@@ -113,11 +117,11 @@ pub(crate) struct Space {
     policy: Policy,
 }
 
-/// What the user chose for a volume that fills.
+/// The user's settings for a volume that fills.
 pub(crate) struct Policy {
-    /// Tell the device of freed blocks.
+    /// Whether freed blocks are discarded.
     discard_freed: bool,
-    /// Freed blocks that make a batch of discards worth sending.
+    /// The number of freed blocks that makes a batch of discards worth sending.
     discard_batch_blocks: u64,
     keep_ms: u64,
     full_wait_ms: u64,
@@ -132,14 +136,14 @@ impl Policy {
     }
 }
 
-/// Blocks of a granule that only their fingerprint holds, and when their number changed last, in seconds.
+/// The number of blocks of a granule that only their fingerprint keeps, and when that changed last, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     blocks: u32,
     since_s: u32,
 }
 
-/// Granules are ordered by this: exactly while they keep few blocks, by eights beyond, so that most changes move none.
+/// The rank by which granules are ordered. From eight kept blocks on, eight numbers share a rank, so that most changes move no granule.
 fn rank(kept: u32) -> u32 {
     if kept < 8 { kept } else { 7 + kept / 8 }
 }
@@ -196,7 +200,7 @@ impl Space {
         }
     }
 
-    /// Granules on the volume.
+    /// The number of granules on the volume.
     pub fn granules(&self) -> u64 {
         self.data_blocks.div_ceil(GRANULE_BLOCKS)
     }
@@ -205,7 +209,7 @@ impl Space {
         self.scan_done >= self.refs_pages
     }
 
-    /// The refs page that the scan looks at next.
+    /// The refs page that the scan reads next.
     pub fn scan_next(&self) -> Option<u64> {
         (!self.scan_complete()).then(|| (self.scan_start + self.scan_done) % self.refs_pages)
     }
@@ -223,7 +227,7 @@ impl Space {
         self.group_pages == 1 || self.scan_complete()
     }
 
-    /// A block's count changed. Whether it is the log's has not.
+    /// Updates the summaries for a changed count of a block. `of_scheme`: whether the block belongs to the scheme.
     pub fn counted(&mut self, refs_page: u64, pbn: Pbn, before: u8, after: u8, of_scheme: bool) {
         let granule = pbn.0 / GRANULE_BLOCKS;
         match (before == 1, after == 1) {
@@ -234,12 +238,12 @@ impl Space {
         self.moved(refs_page, (before, of_scheme), (after, of_scheme));
     }
 
-    /// A block with this count becomes the log's, or is so no more.
+    /// Updates the summaries for a block with this count that joins the scheme, or leaves it.
     fn belongs_to_scheme(&mut self, refs_page: u64, refs: u8, of_scheme: bool) {
         self.moved(refs_page, (refs, !of_scheme), (refs, of_scheme));
     }
 
-    /// A block was of one kind, and is of another: its count, and whether it is the log's.
+    /// Moves a block from one kind to another. A kind is a count, and whether the block belongs to the scheme.
     fn moved(&mut self, refs_page: u64, before: (u8, bool), after: (u8, bool)) {
         if !self.scanned(refs_page) {
             return;
@@ -251,14 +255,15 @@ impl Space {
         *group += u32::from(after == (0, false));
     }
 
-    /// The scan has come by a refs page with these counts.
+    /// Adds a refs page that the scan has read, with these counts.
     fn scanned_page(&mut self, refs_page: u64, counts: &[(Pbn, u8)]) {
         for &(pbn, refs) in counts {
             let of_scheme = self.is_of_scheme(pbn);
             self.census.add(refs, of_scheme);
             self.free_in[index(refs_page / self.group_pages)] += u32::from((refs, of_scheme) == (0, false));
             if refs == 1 {
-                // A granule whose changes were noted before the scan came is counted twice for a while: the number only orders them.
+                // A granule that changed before the scan came is counted twice for a while. That is harmless: the number only orders
+                // granules.
                 self.kept_more(pbn.0 / GRANULE_BLOCKS);
             }
         }
@@ -282,8 +287,8 @@ impl Space {
         self.kept_in.get(&granule).map_or(0, |kept| kept.blocks)
     }
 
-    /// At most so many granules in which nothing has changed since that second, of those that keep blocks; they are not given again before
-    /// `reclaimed`.
+    /// Takes up to `most` granules with kept blocks whose number has not changed since that second. They are not taken again before
+    /// [`Self::reclaimed`].
     pub fn take_unused(&mut self, since_s: u32, most: usize) -> Vec<u64> {
         let is_old = |(granule, kept): (&u64, &Kept)| (kept.since_s <= since_s && !self.reclaiming.contains(granule)).then_some(*granule);
         let unused: Vec<u64> = self.kept_in.iter().filter_map(is_old).take(most).collect();
@@ -294,7 +299,7 @@ impl Space {
         unused
     }
 
-    /// A granule kept `before` blocks by their fingerprint alone, and keeps `after` now.
+    /// Changes the number of kept blocks of a granule from `before` to `after`.
     fn keeps(&mut self, granule: u64, before: u32, after: u32) {
         if after == 0 {
             self.kept_in.remove(&granule);
@@ -309,19 +314,20 @@ impl Space {
         }
     }
 
-    /// The granule with the most blocks kept by their fingerprint alone, and how many; it is not given again before `reclaimed`.
+    /// Takes the granule with the most kept blocks. Returns their number and the granule, which is not taken again before
+    /// [`Self::reclaimed`].
     pub fn take_most_kept(&mut self) -> Option<(u32, u64)> {
         let (_, granule) = self.kept_order.pop_last()?;
         self.reclaiming.insert(granule);
         Some((self.kept(granule), granule))
     }
 
-    /// A granule gave nothing now (its blocks are pinned, or not theirs alone): it rests until something has happened.
+    /// Nothing could be reclaimed in a granule, since its blocks are in use: it rests until [`Self::wake_granules`].
     pub fn fruitless_granule(&mut self, granule: u64) {
         self.resting.push(granule);
     }
 
-    /// Nothing in flight touches some block any more: it may be one that was passed over.
+    /// Some block is no longer in use. It may be one that the allocator passed over.
     pub fn no_longer_busy(&mut self) {
         self.changes += 1;
         if std::mem::take(&mut self.passed_over) {
@@ -329,7 +335,7 @@ impl Space {
         }
     }
 
-    /// Something has happened: granules that gave nothing may be tried again.
+    /// Lets the granules that rest be chosen again.
     pub fn wake_granules(&mut self) {
         while let Some(granule) = self.resting.pop() {
             self.reclaimed(granule);
@@ -346,7 +352,7 @@ impl Space {
         }
     }
 
-    /// Granules that may hold kept blocks although the order does not say so.
+    /// The next granule that may have kept blocks although `kept_order` does not list it.
     pub fn next_trial(&mut self) -> Option<u64> {
         if self.trials_left == 0 {
             return None;

@@ -1,9 +1,9 @@
-//! Reclaim: blocks that only their fingerprint holds become free, by whole fingerprint pages.
+//! Reclaim: blocks that only their fingerprint keeps become free, by whole fingerprint pages.
 //!
-//! 1. The entry goes from the page in memory, and from the index, at once; nobody links to the block any more.
-//! 2. The page is written in some commit's step 1, with the refs pages, and covered by its flush: only then is the removal durable.
-//! 3. Only after that the count falls, and only then may the block be reused (R3, R4).
-//! 4. In the log's mode the removal is a record of the open epoch, and the page changes with its commit.
+//! 1. The entry is removed from the page in memory and from the index at once, so no write links to the block any more.
+//! 2. Step 1 of a commit writes the page together with the refs pages. The removal is durable after the flush of that step.
+//! 3. Only then does the count fall, and only then may the block be reused (R3, R4).
+//! 4. In mode `log` the removal is a record of the open epoch, and the page changes with its commit.
 
 use super::Space;
 use super::granules::GRANULE_BLOCKS;
@@ -15,16 +15,16 @@ use crate::schedule::Task;
 use crate::tables::{Access, Removals, Tables};
 use crate::units::{Pbn, count, index};
 
-/// The most fingerprint pages that one commit takes along.
+/// The most fingerprint pages that one commit writes for reclaim.
 pub(super) const PAGES_A_COMMIT: usize = 64;
 
 impl Space {
-    /// Whether blocks are on their way to be free.
+    /// Whether reclaim is under way.
     pub fn is_reclaiming(&self, removals: &Removals) -> bool {
         !self.chosen.is_empty() || !removals.unsent.is_empty() || removals.sent > 0
     }
 
-    /// Keeps a little more free than the reserve, lazily: what is kept may yet be found as a duplicate.
+    /// Keeps a little more free than the reserve, and no more: a kept block may still be found as a duplicate.
     pub fn reclaim_if_low(&mut self, io: &mut Io, removals: &Removals) {
         let low = self.geometry.reserve_blocks.min(self.geometry.data_blocks / 16).max(8);
         if !self.scan_complete() || io.failed || io.read_only || self.census.free + removals.under_way() >= low {
@@ -33,12 +33,12 @@ impl Space {
         self.choose_granules(io, removals, low + low / 4 - self.census.free);
     }
 
-    /// For writers that wait: true if something was chosen.
+    /// Chooses granules for the writers that wait. Whether it chose any.
     pub fn reclaim_for_waiters(&mut self, io: &mut Io, removals: &Removals) -> bool {
         self.choose_granules(io, removals, count(self.waiters.len()).max(GRANULE_BLOCKS))
     }
 
-    /// Granules in which nothing was done since that second.
+    /// Reclaims granules in which nothing has changed since that second.
     pub(super) fn reclaim_unused(&mut self, io: &mut Io, removals: &Removals, since_s: u32) {
         let room = self.room_for_granules(removals);
         let unused = self.take_unused(since_s, room);
@@ -52,6 +52,7 @@ impl Space {
         PAGES_A_COMMIT.saturating_sub(self.chosen.len() + removals.unsent.len())
     }
 
+    /// Chooses the granules with the most kept blocks, until they have `wanted` of them. Whether it chose any.
     pub(super) fn choose_granules(&mut self, io: &mut Io, removals: &Removals, wanted: u64) -> bool {
         let room = self.room_for_granules(removals);
         let before = self.chosen.len();
@@ -75,13 +76,13 @@ impl Space {
         chosen
     }
 
-    /// Takes the entries of chosen granules away, where their pages are in memory, and as far as the open epoch has room for such records.
-    /// The carriers among them.
+    /// Removes the entries of kept blocks in chosen granules whose pages are in memory. At most `room` of the removals are records of the
+    /// open epoch. Returns the carriers among these blocks.
     pub fn reclaim(&mut self, io: &mut Io, tables: &mut Tables, index_: &mut Index, mut room: usize) -> Vec<Pbn> {
         let chosen = std::mem::take(&mut self.chosen);
         let mut carriers = Vec::new();
         if !io.stage.commits() {
-            // Closing writes exact pages: a removal now would come after the last flush that lets its count fall.
+            // The volume closes with exact counts, and a removal from now on would come after the last flush that lets a count fall.
             return carriers;
         }
         for granule in chosen {
@@ -119,7 +120,7 @@ impl Space {
         carriers
     }
 
-    /// Takes a block's entry away. The entry, if it was there and may go.
+    /// Removes a block's entry. Returns it, or none if there is none or it has to stay.
     fn remove_name(
         &self,
         io: &mut Io,
@@ -133,7 +134,7 @@ impl Space {
             return None;
         }
         if tables.committed.is_some() {
-            // Counted as sent at once: its record is its removal.
+            // Its record is the removal, so it counts as sent at once.
             tables.open.opened.get_or_insert(io.now);
             if !tables.open.removed.insert(pbn) {
                 return None;

@@ -1,15 +1,15 @@
-//! Counts that a recount has lowered, until that is durable: a crash may bring back the excess of a page, and what records count is added
-//! to it. So what was returned is no room for links yet, and a block without room for a new one is kept out of use.
+//! Counts that a recount has lowered, until that is durable. A crash may bring back the excess of a page, and the records' counts are then
+//! added to it. So the lowered counts give no room for links yet, and a block that has no room even for a new count stays out of use.
 
 use crate::units::Pbn;
 
-/// What was returned.
+/// The effect of a recount that is not durable yet.
 #[derive(Default)]
 pub(crate) struct Returned {
-    /// The most that was taken from one count, while that is not durable.
+    /// The largest excess that was taken from one count.
     pub most: u8,
-    /// Blocks that stay pinned until then, because their counts have no room.
+    /// Blocks that stay pinned until the recount is durable, because their counts have no room.
     pub kept: Vec<Pbn>,
-    /// The recount is finished, and the superblock does not say so yet.
+    /// The recount is finished, but the superblock does not say so yet.
     pub is_unsaid: bool,
 }

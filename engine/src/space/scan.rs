@@ -1,4 +1,4 @@
-//! The scan of the refs pages, in the background: how many blocks are free, and where blocks are kept for dedup alone.
+//! The background scan of the refs pages: it counts the free blocks and finds the blocks that only their fingerprint keeps.
 
 use super::Space;
 use crate::format::page::{PageId, Region};
@@ -9,9 +9,9 @@ use crate::schedule::Task;
 use crate::tables::{Access, Tables};
 use crate::units::count;
 
-/// Pages counted in one step, before the engine attends to other things.
+/// The number of pages that one step counts before the engine attends to other things.
 const PAGES_A_STEP: u64 = 32;
-/// A thin volume says how full it is from here on, and at every so many percent more.
+/// From this percentage on a thin volume reports how full it is, each time that it has risen by a step.
 const FILLING_PERCENT: u64 = 80;
 const FILLING_STEP_PERCENT: u64 = 5;
 
@@ -41,24 +41,25 @@ impl Space {
         io.schedule.more_background = true;
     }
 
-    /// Links from the map, where all counts are known.
+    /// The number of links from the map; none unless all counts are known.
     pub fn map_links(&self) -> Option<u64> {
         (self.scan_complete() && !self.scan_blind && self.census.unknown == 0).then_some(self.census.links)
     }
 
-    /// The blocks that clients' content would take if none of it lay in slots of these carriers; none where too little is known of it.
+    /// The number of blocks that clients' content would take if none of it lay in slots of these carriers; none unless all counts are
+    /// known.
     pub fn unpacked(&self, carriers: Option<u64>) -> Option<Unpacked> {
         if !self.scan_complete() || self.scan_blind || self.census.unknown > 0 {
             return None;
         }
         let carriers = carriers?;
         let least = self.census.unique + self.census.shared;
-        // A carrier that is in use holds one block at least, and no more than it has slots; nor are there more blocks than links.
+        // A carrier in use holds at least one block, and at most one for each slot; and there are at most as many blocks as links.
         let most = (least + carriers * (count(SLOTS_MAX) - 1)).min(self.census.links.max(least));
         Some(Unpacked { least, most, of: self.geometry.data_blocks })
     }
 
-    /// Tells the owner of a thin volume, with so many carriers, that it fills.
+    /// Warns the owner of a thin volume that it fills. `carriers`: their number, if known.
     pub fn warn_when_filling(&mut self, io: &mut Io, carriers: Option<u64>) {
         if !self.is_thin() || !self.scan_complete() {
             return;

@@ -1,4 +1,4 @@
-//! What the summaries of free and kept blocks say.
+//! Tests of the summaries of free and kept blocks.
 
 use super::*;
 use crate::format::entry::REFS_UNKNOWN;
@@ -17,7 +17,7 @@ fn granules_are_given_by_what_they_keep_each_once() {
     for (granule, blocks) in kept {
         (0..blocks).for_each(|_| space.kept_more(granule));
     }
-    // Up and down again, over the borders of ranks: what it is given by is what it keeps in the end.
+    // The number rises and falls over the borders of ranks; the granule is found by its final number.
     (0..100).for_each(|_| space.kept_more(4));
     (0..98).for_each(|_| space.kept_less(4));
     (0..1).for_each(|_| space.kept_less(6));
@@ -67,7 +67,7 @@ fn each_granule_is_tried_once_but_those_under_way() {
     assert!((1..16).contains(&even), "their number is even and odd");
 }
 
-/// A refs page that somebody rewrote gives counts to blocks that the commit scheme knows to have none.
+/// A refs page that was rewritten gives counts to blocks that have none by what the commit scheme knows.
 #[test]
 fn what_the_log_says_of_a_block_that_was_counted_otherwise_does_not_wrap_the_census() {
     let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();

@@ -1,21 +1,21 @@
-//! Telling the device which blocks hold nothing any more, in batches.
+//! Discards of freed blocks, in batches.
 //!
-//! A block that is free has no possible link (R4), so it may be discarded; it is pinned until the discard has ended (R6, R7).
+//! A free block has no possible link (R4), so it may be discarded. It is pinned until the discard has ended (R6, R7).
 
 use super::Space;
 use crate::io::Io;
 use crate::tables::Tables;
 use crate::units::{Pbn, count};
 
-/// Shorter runs are not worth a command; in small batches even these are.
+/// Shorter runs are not worth a command, except in small batches.
 const RUN_BLOCKS_MIN: u64 = 8;
-/// One in this many blocks of a batch may be the shortest run.
+/// In a small batch the shortest run is the batch divided by this.
 const RUN_FRACTION: u64 = 128;
-/// Commands in one batch.
+/// The most commands in one batch.
 const RUNS_A_BATCH: usize = 64;
 
 impl Space {
-    /// Sends a batch if there is one, or, when the volume closes, what there is.
+    /// Discards freed blocks if they make a full batch, or, with `all`, however few they are.
     pub fn discard_freed(&mut self, io: &mut Io, tables: &mut Tables, all: bool) {
         let batch = self.policy.discard_batch_blocks;
         if io.failed || count(self.freed.len()) < if all { 1 } else { batch } {
@@ -24,7 +24,7 @@ impl Space {
         let is_short = self.store.is_short;
         let run_min = if is_short { 1 } else { (batch / RUN_FRACTION).clamp(1, RUN_BLOCKS_MIN) };
         let mut freed = std::mem::take(&mut self.freed);
-        // What is about to be written again is not worth it.
+        // Ready blocks are about to be written again, so they are not worth a discard.
         self.ready.iter().for_each(|pbn| {
             freed.remove(pbn);
         });
@@ -51,7 +51,7 @@ impl Space {
         }
     }
 
-    /// Whether a block is free for certain: its count is in memory and zero, and nothing in flight touches it.
+    /// Whether a block is free for certain: its count is in memory and zero, and it is not in use.
     fn is_free(&self, tables: &mut Tables, pbn: Pbn) -> bool {
         let (page, _) = self.geometry.refs_of(pbn);
         !self.is_busy(pbn) && tables.pages.get(page).is_some() && tables.refs_now(pbn) == 0

@@ -1,27 +1,28 @@
-//! A full volume: what becomes of writes that find no room.
+//! A full volume, and the writes that find no room on it.
 //!
-//! 1. The volume is full from the first write that finds no block, when none is on its way to be free, until a write finds one with more
-//!    than the reserve left, and some to spare.
-//! 2. Such writes wait, as long as `full_wait_ms` after the volume became full: here, and tried again when a block is freed; or with
-//!    whoever sent them, who sends them again when he is told ([`Action::Retry`]). After that they fail, until there is room again. When
-//!    the volume is about to be detached ([`Event::EndWaiting`](crate::interface::Event::EndWaiting)) they fail at once: a flush of the
-//!    device waits for them. So they do when the store fails.
-//! 3. What may bring room goes in meanwhile: discards (`admit.rs`), overwrites, and journals, without which a file system above frees
-//!    nothing. These two take from the reserve; a journal, whose blocks may never have been written, half of it at the most.
+//! 1. The volume becomes full when a write finds no block and none is about to become free. It stays full until a write finds a block while
+//!    more than the reserve, and some to spare, is free.
+//! 2. Writes that find no block wait until `full_wait_ms` after the volume became full. They wait here, and are retried when a block is
+//!    freed; or their senders wait, and send them again on [`Action::Retry`]. After that time they fail, until there is room again. They
+//!    fail at once when the volume is about to be detached ([`Event::EndWaiting`](crate::interface::Event::EndWaiting)), since a flush of
+//!    the device waits for them, and when the store fails.
+//! 3. Requests that may bring room are admitted meanwhile: discards (`admit.rs`), overwrites, and the writes of a journal, without which a
+//!    file system above frees nothing. Overwrites and journals take blocks of the reserve; a journal, whose blocks may never have been
+//!    written, at most half of it.
 
 use super::Space;
 use crate::interface::{Action, Failure, Notice, Reply, RequestId};
 use crate::io::{Io, Stage};
 use crate::units::{Lbn, Time};
 
-/// Retries that follow a write that was sent back: the first may come before its sender has noted that it was.
+/// The number of retries asked for after a write was sent back. The first may come before the sender has noted that it has to retry.
 const RETRIES: u8 = 2;
-/// Between two of them, where nothing was freed meanwhile, and where something was.
+/// The time between two retries, while there is no room, and when there is some.
 const RETRY_MS: u64 = 2_000;
 const RETRY_WITH_ROOM_MS: u64 = 100;
-/// How the blocks of a journal begin that others follow: those of ext3 and ext4 (jbd2), and of XFS.
+/// The first bytes of journal blocks that announce further ones: those of ext3 and ext4 (jbd2), and of XFS.
 const JOURNALS: [[u8; 4]; 2] = [[0xc0, 0x3b, 0x39, 0x98], [0xfe, 0xed, 0xba, 0xbe]];
-/// So many blocks: more than one block of jbd2 announces.
+/// The number of blocks that may follow: more than one block of jbd2 announces.
 const JOURNAL_BLOCKS: u64 = 1024;
 
 impl Space {
@@ -30,28 +31,28 @@ impl Space {
         self.full.since.is_some()
     }
 
-    /// Whether clients may address more than there is.
+    /// Whether clients may address more blocks than the data region has beside the reserve.
     pub fn is_thin(&self) -> bool {
         self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks
     }
 
-    /// Whether a write to any LBN may take a block: only a thin volume keeps some from it. The scheme's blocks are of the reserve.
+    /// Whether a write to any LBN may take a block. Only a thin volume keeps its reserve from some; the scheme's blocks are part of it.
     pub fn has_more_than_reserve(&self) -> bool {
         !self.is_thin() || !self.scan_complete() || self.census.free + self.census.of_scheme > self.geometry.reserve_blocks
     }
 
-    /// When waiting ends, where it has not yet.
+    /// The time until which writes wait, if the volume is full.
     fn full_until(&self) -> Option<Time> {
         let wait_ms = if self.full.waiting_is_over { 0 } else { self.policy.full_wait_ms };
         self.full.since.map(|since| since.plus_ms(wait_ms))
     }
 
-    /// From here on no write waits for room. Those that do are answered, as soon as it is sure that nothing under way brings them any.
+    /// From here on no write waits for room. The waiting writes are answered as soon as it is certain that nothing under way brings room.
     pub fn end_waiting(&mut self) {
         self.full.waiting_is_over = true;
     }
 
-    /// Nothing in flight frees a block for those who wait for one. How their writes fail, if they do now.
+    /// Nothing under way frees a block for the waiting writes. Returns their failure, or none if they go on waiting here.
     pub fn no_room(&mut self, io: &mut Io) -> Option<Failure> {
         let is_recalling = io.stage == Stage::Recalling;
         if !is_recalling && self.full.since.is_none() {
@@ -70,7 +71,7 @@ impl Space {
         Some(if waits { Failure::Full } else { Failure::NoSpace })
     }
 
-    /// A request goes back to its sender, who is to be asked for it again: not before, for another part of it may have been under way for
+    /// Sends a request back to its sender, which is asked to retry it. The time runs from here: another part of the request may have taken
     /// long.
     pub fn send_back(&mut self, io: &mut Io, request: RequestId) {
         if self.full.retries == 0 {
@@ -80,7 +81,7 @@ impl Space {
         io.reply(request, Reply::Failed(Failure::Full));
     }
 
-    /// A write has found a block.
+    /// A write has found a block: the volume may no longer be full.
     pub(super) fn found_room(&mut self, io: &mut Io) {
         let spare = self.geometry.reserve_blocks / 8;
         if self.is_full() && self.census.free + self.census.of_scheme > self.geometry.reserve_blocks + spare {
@@ -89,14 +90,14 @@ impl Space {
         }
     }
 
-    /// When those who wait are to hear something, be it that they have waited long enough.
+    /// The next time at which waiting writes are answered or retried.
     pub fn full_deadline(&self, io: &Io) -> Option<Time> {
         let over = self.full_until().filter(|&until| until > io.now && !self.waiters.is_empty() && !io.failed);
         let retry = (self.full.retries > 0).then(|| self.retry_at(io));
         over.into_iter().chain(retry).min()
     }
 
-    /// When senders are asked again, where they are.
+    /// The time of the next retry.
     fn retry_at(&self, io: &Io) -> Time {
         let has_room = io.failed
             || self.full.waiting_is_over
@@ -110,7 +111,7 @@ impl Space {
         }
     }
 
-    /// Asks for what was sent back: after a failure, too, for it is to be answered.
+    /// Asks the senders to retry when it is time: after a failure, too, since each request has to be answered.
     pub fn retry_if_due(&mut self, io: &mut Io) {
         if self.full.retries > 0 && self.retry_at(io) <= io.now {
             self.full.retries -= 1;
@@ -119,7 +120,7 @@ impl Space {
         }
     }
 
-    /// A write begins at this block with these bytes: it may be of a journal, and others of it follow.
+    /// Notes where a journal is being written, if the write that begins with these bytes at this block is one of its blocks.
     pub fn look_for_journal(&mut self, first: Lbn, bytes: &[u8]) {
         if JOURNALS.iter().any(|magic| bytes.starts_with(magic)) {
             self.full.journal = first.0..first.0 + JOURNAL_BLOCKS;

@@ -1,8 +1,8 @@
-//! The volume's counters come to an end long before they would wrap (`format/counter.rs`): from then on nothing new is written.
+//! The stop of the volume's counters (`format/counter.rs`), long before they would wrap. From then on nothing new is written.
 //!
-//! 1. A volume that is opened with a counter at the stop is served as one that was opened read-only: no counter moves.
-//! 2. Where a counter comes to the stop while the volume serves, what was admitted is committed and the volume closes as ever; each write
-//!    that comes later is refused. The counters have room for that, and no client can make it last: it is what is in memory.
+//! 1. A volume that is opened with a counter at the stop is served read-only, so that no counter moves.
+//! 2. When a counter reaches the stop while the volume serves, later writes are refused. Admitted writes are committed, and the volume
+//!    closes as usual. The counters have room for that: admitted writes fit in memory, so their number is bounded.
 
 use super::Store;
 use crate::format::counter::COUNTER_STOP;
@@ -15,8 +15,8 @@ impl Store {
         self.io.failed || self.io.used_up || self.io.read_only
     }
 
-    /// Sees whether a counter has come to its end: as the volume opens, when its log was read, and at each seal, for nothing but commits
-    /// makes counters go on and on. `sequence`: that of the last unit of a log.
+    /// Checks whether a counter has reached the stop. `sequence`: that of the last log unit. It is called when the volume opens, when its
+    /// log was read, and at each seal, since only commits advance the counters without end.
     pub fn look_at_counters(&mut self, sequence: u64) {
         let used_up = self.medium.superblock.used_up().is_some() || self.tables.open.number.0 >= COUNTER_STOP || sequence >= COUNTER_STOP;
         if !used_up || self.io.used_up {

@@ -1,7 +1,7 @@
-//! Duplicates: whether a stored block holds what is written.
+//! The search for a stored block that holds the written content.
 //!
-//! 1. A block is linked to only when the fingerprint table, or a birth that waits to enter it, confirms what the index says.
-//! 2. Nothing here waits: what is missing is named ([`Blocked`]), and the caller comes again.
+//! 1. A block is linked to only when the fingerprint table, or a pending block, confirms the index.
+//! 2. Nothing here waits: [`Blocked`] names what is missing, and the caller tries again once it is there.
 
 use super::Store;
 use super::slot::{in_slot, slot_of};
@@ -13,35 +13,35 @@ use crate::schedule::Blocked;
 use crate::tables::Access;
 use crate::units::{Epoch, Lbn, Pbn};
 
-/// What a byte-by-byte comparison has shown so far.
+/// The result of a byte-by-byte comparison so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
     Nothing,
     Same(Pbn),
-    /// The content of that slot, in the carrier with this authenticator.
+    /// The same as the content of that slot, in the carrier with this authenticator.
     SameSlot(Pbn, u8, Fingerprint),
     Differs(Pbn),
 }
 
-/// Since when an LBN means what it does.
+/// The time since which an LBN has its mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Since {
     Durable,
-    /// From this epoch on, which fills or commits.
+    /// Since this epoch, which fills or commits.
     Epoch(Epoch),
 }
 
-/// What became of a look for a duplicate.
+/// The result of the search for a duplicate.
 pub(crate) enum Known {
-    /// Link to this slot of it; its refs page is in memory.
+    /// The LBN is to be linked to this slot of the block, whose refs page is in memory.
     Duplicate(Pbn, u8),
-    /// The LBN means it already.
+    /// The LBN is mapped to this slot of the block already.
     Unchanged(Pbn, u8, Since),
     New,
 }
 
 impl Store {
-    /// A stored block with this content that may take one more link.
+    /// Finds a stored block with this content that may take one more link.
     pub fn find_duplicate(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Compared) -> Result<Known, Blocked> {
         let Some(pbn) = self.index.get(fp) else { return Ok(Known::New) };
         if compared == Compared::Differs(pbn) || self.contents.suspects.contains(&pbn) {
@@ -70,7 +70,7 @@ impl Store {
             self.io.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
             return Ok(Known::New);
         }
-        // A slot has been compared if its carrier had to be read; else it is compared here.
+        // A slot has been compared if its carrier had to be read; otherwise it is compared here.
         let is_compared = compared == Compared::Same(pbn) || matches!(compared, Compared::SameSlot(same, ..) if same == pbn);
         if self.settings.verify_duplicates && !is_compared {
             match self.in_memory(pbn).map(|block| in_slot(&block, slot)) {
@@ -83,7 +83,7 @@ impl Store {
         Ok(Known::Duplicate(pbn, slot))
     }
 
-    /// The slot of `pbn` in which, as the medium or a birth on its way there says, this content lies.
+    /// The slot of `pbn` that holds this content, as the fingerprint table or the pending block says.
     fn confirmed(&mut self, pbn: Pbn, fp: &Fingerprint, compared: Compared) -> Result<Option<u8>, Blocked> {
         if pbn.0 >= self.geometry.data_blocks {
             return Ok(None);
@@ -102,7 +102,7 @@ impl Store {
         };
         match entry.kind {
             Kind::Fingerprint => Ok((entry.value == *fp).then_some(0)),
-            // What the log takes a name from still has it on its page, and may be in the index by its slots.
+            // A carrier whose entry the log removes still has the entry on its page, and its slots may be in the index.
             Kind::Carrier if self.tables.is_losing_its_name(pbn) => Ok(None),
             Kind::Carrier => match compared {
                 Compared::SameSlot(same, slot, authenticator) if same == pbn && authenticator == entry.value => Ok(Some(slot)),
@@ -115,12 +115,12 @@ impl Store {
         }
     }
 
-    /// A block, where it is in memory and known to be right.
+    /// The content of a block, if it is in memory and known to be right.
     pub fn in_memory(&mut self, pbn: Pbn) -> Option<Slice> {
         self.space.fresh.get(pbn).and_then(|fresh| fresh.held.clone()).or_else(|| self.contents.cache.get(pbn))
     }
 
-    /// Whether the LBN is known, without any I/O, to mean this block already, and since when.
+    /// The time since which the LBN is mapped to this slot, if that is known without I/O.
     fn means_already(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) -> Option<Since> {
         let (entry, since) = match self.tables.overlay(lbn) {
             Some((entry, epoch)) => (entry, Since::Epoch(epoch)),
@@ -132,9 +132,9 @@ impl Store {
         (entry == MapEntry::Block { pbn, slot }).then_some(since)
     }
 
-    /// Forgets the fingerprint of a block that never needs to enter the table.
+    /// Forgets the fingerprint of a pending block whose last link is gone: it need not enter the table.
     pub fn end_birth(&mut self, pbn: Pbn) {
-        let fresh = self.space.fresh.get_mut(pbn).expect("only a birth that waits is ended");
+        let Some(fresh) = self.space.fresh.get_mut(pbn) else { return };
         fresh.waits = false;
         let (kind, fingerprint, epoch, done) = (fresh.kind, fresh.fingerprint, fresh.epoch, fresh.held.is_none());
         if self.contents.held.remove(Epoch(epoch), pbn).is_some() || done {
@@ -145,12 +145,12 @@ impl Store {
         }
     }
 
-    /// Whether the content of a block is held back, and nowhere else.
+    /// Whether the content of a block is held back, and so neither on the device nor on its way there.
     pub fn is_held_back(&self, pbn: Pbn) -> bool {
         self.space.fresh.get(pbn).is_some_and(|fresh| self.contents.held.contains(Epoch(fresh.epoch), pbn))
     }
 
-    /// Another LBN means a block, which may be held back.
+    /// Notes that another LBN is mapped to a block, if the block is held back.
     pub fn held_for_another(&mut self, pbn: Pbn, lbn: Lbn) {
         if let Some(fresh) = self.space.fresh.get(pbn) {
             self.contents.held.means_too(Epoch(fresh.epoch), pbn, lbn);

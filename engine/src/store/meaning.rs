@@ -1,4 +1,4 @@
-//! What LBNs mean from the open epoch on.
+//! Changes of the mapping, from the open epoch on.
 
 use super::Store;
 use crate::format::entry::MapEntry;
@@ -6,18 +6,18 @@ use crate::schedule::Blocked;
 use crate::units::{Lbn, Pbn};
 
 impl Store {
-    /// A free block for new content of `lbn`, where so many free blocks are promised to others. Its refs page is in memory.
+    /// Allocates a block for new content of `lbn`; `promised` free blocks are kept for others. The refs page of the block is in memory.
     pub fn allocate(&mut self, lbn: Lbn, promised: u64) -> Result<Pbn, Blocked> {
         self.space.allocate(&mut self.io, &mut self.tables, &mut self.contents.cache, lbn, promised)
     }
 
-    /// So many links to a block are made in the open epoch: they count here and now, and the epoch's commit sees to the page.
+    /// Adds links to a block in the open epoch. They count at once, and the epoch's commit writes the page.
     pub fn adds_links(&mut self, pbn: Pbn, links: i16) {
         self.space.change_refs(&mut self.io, &mut self.tables, pbn, links);
         self.tables.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
     }
 
-    /// From the open epoch on, `lbn` means `entry`.
+    /// Maps `lbn` to `entry`, from the open epoch on.
     pub fn set_point(&mut self, lbn: Lbn, entry: MapEntry) {
         self.tables.open.opened.get_or_insert(self.io.now);
         self.tables.partial_writes.overtake(lbn, lbn + 1);
@@ -26,7 +26,7 @@ impl Store {
         }
     }
 
-    /// Unmaps a range, from the open epoch on. The LBNs that this epoch gave a meaning before.
+    /// Unmaps a range, from the open epoch on. Returns the LBNs of it that this epoch had mapped.
     pub fn unmap(&mut self, first: Lbn, end: Lbn) -> Vec<Lbn> {
         self.tables.open.opened.get_or_insert(self.io.now);
         self.tables.partial_writes.overtake(first, end);
@@ -35,8 +35,8 @@ impl Store {
         points.into_iter().map(|(lbn, _)| lbn).collect()
     }
 
-    /// A link made in the open epoch is unmade in it: no map sector ever held it, so its increment goes at once. Where promises name the
-    /// block until the epoch is committed, the increment goes after that.
+    /// Cancels a link that was made in the open epoch. No map sector ever held it, so its increment is taken back at once; or after the
+    /// epoch's commit, where promises may name the block until then.
     fn cancel(&mut self, pbn: Pbn) {
         let (page, _) = self.geometry.refs_of(pbn);
         if self.settings.keeps_promises || self.tables.pages.get(page).is_none() {

@@ -4,25 +4,25 @@ use crate::buffer::Slice;
 use crate::format::{FRONT_COPIES, Lifetime, Superblock};
 use crate::units::{BLOCK_SIZE, Bytes};
 
-/// The update under way, and the front copies that this server has written.
+/// The update of the superblock that is under way, and the front copies that this server has written.
 #[derive(Default)]
 pub(crate) struct Updates {
-    /// What waits for the front copies to be read.
+    /// The copies to write once the front copies were read.
     pub due: Vec<(Bytes, Slice)>,
-    /// The last of this opening, by copy, with its generation.
+    /// The last front copies that this server has written, with their generations.
     pub written: [Option<(u64, Box<[u8; BLOCK_SIZE]>)>; FRONT_COPIES],
-    /// The lifetime ledger that this server found, before its first update.
+    /// The lifetime ledger before the first update of this server.
     pub lived_before: Option<Lifetime>,
-    /// What clients had written when the last one began.
+    /// The units that clients had written when the last update began.
     pub client_units: u64,
 }
 
 /// The medium of an open volume.
 pub(crate) struct Medium {
     pub superblock: Superblock,
-    /// An update of the superblock is under way.
+    /// Whether an update of the superblock is under way.
     pub is_busy: bool,
-    /// Copies that are on their way to the device.
+    /// The number of copies that are on their way to the device.
     pub writes_left: u32,
     pub updates: Updates,
 }

@@ -1,7 +1,6 @@
-//! What the volume holds, as everything above it uses it: the tables, the blocks, their content, what is known of it; and the way to the
-//! device.
+//! The store of an open volume: the tables, the blocks and their content, the index, and the way to the device.
 //!
-//! Each part owns its state; what one needs of another comes in by its arguments. What all of them together know stands here.
+//! Each part owns its state and takes what it needs of another by its arguments. This module has the methods that need several parts.
 
 use crate::buffer::Home;
 mod counters;
@@ -40,7 +39,7 @@ use crate::tables::{RECORD_COST_BYTES, Settle, Tables};
 use crate::units::{Blocks, Pbn, Time, count};
 use std::sync::Arc;
 
-/// What this volume makes names and authenticators with.
+/// The keys by which this volume makes fingerprints and authenticators.
 pub(crate) struct Keys {
     pub fingerprinter: Fingerprinter,
     pub authenticator: Authenticator,
@@ -52,7 +51,7 @@ impl Keys {
     }
 }
 
-/// The volume below requests and commits.
+/// The parts of an open volume that requests and commits use.
 pub(crate) struct Store {
     pub settings: Settings,
     pub geometry: Arc<Geometry>,
@@ -74,7 +73,7 @@ impl Store {
         accountant.take(Part::Index, index.capacity() * 8);
         let (next, delay_ms) = (superblock.last_epoch + 1, settings.noncritical_delay_ms);
         let mut tables = Tables::new(geometry.clone(), superblock.uuid, accountant.clone(), next, now, delay_ms);
-        // After a crash some bits are late; the recount comes by every page and sets them.
+        // After a crash some bits are out of date, until the recount has visited every page and set them.
         tables.bits_exact = superblock.keeps_counts() && !superblock.garbage_possible;
         Self {
             space: Space::new(geometry.clone(), newest, accountant.limit(Part::Work), Policy::of(&settings)),
@@ -91,7 +90,7 @@ impl Store {
         }
     }
 
-    /// Blocks that clients may address.
+    /// The number of blocks that clients may address.
     pub fn logical(&self) -> Blocks {
         Blocks(self.geometry.logical_blocks)
     }
@@ -104,51 +103,52 @@ impl Store {
         }
     }
 
-    /// Bytes charged for the open epoch's records and for births. Births that lie scattered take the room of their neighbours too.
+    /// Bytes charged for the open epoch's records and for pending blocks. Scattered pending blocks also take the memory of their
+    /// neighbours.
     pub fn open_bytes(&self) -> u64 {
-        // Births are charged as records are, but for those that lie scattered. Asserted here: Rust 1.85 takes what only a `const _` uses
-        // for dead.
+        // Pending blocks are charged like records, unless they are scattered. The assertion is here because Rust 1.85 reports what only a
+        // `const _` uses as dead.
         const { assert!(ByBlock::<Fresh>::BYTES_IN_A_RUN <= RECORD_COST_BYTES) };
         let births = (count(self.space.fresh.len()) * RECORD_COST_BYTES).max(self.space.fresh.bytes());
         count(self.tables.open.records()) * RECORD_COST_BYTES + births
     }
 
-    /// Whether so many links of earlier commits still wait for their refs pages that no further ones may be unmapped.
+    /// Whether too many removed links of earlier commits wait for their refs pages, so that no further ones may be unmapped.
     pub fn is_behind(&self) -> bool {
         count(self.settle.records()) * RECORD_COST_BYTES > self.memory.accountant.limit(Part::Dirty)
     }
 
-    /// Something that the commit may wait for has ended.
+    /// Schedules the commit under way, because something that it may wait for has ended.
     pub fn commit_may_go_on(&mut self) {
         if self.tables.committing.is_some() {
             self.io.schedule.push(Task::Commit);
         }
     }
 
-    /// What a recount has returned is durable.
+    /// Notes that the counts that a recount has lowered are durable.
     pub fn recount_is_durable(&mut self) {
         self.space.returns_are_durable();
         self.medium.superblock.garbage_possible = false;
     }
 
-    /// Carriers on the volume; none where that is not known.
+    /// The number of carriers on the volume; none while it is unknown.
     pub fn carriers(&self) -> Option<u64> {
         if self.medium.superblock.has_slots() { self.space.carriers.all() } else { Some(0) }
     }
 
-    /// Tells the owner of a thin volume that it fills.
+    /// Warns the owner of a thin volume that it fills.
     pub fn warn_when_filling(&mut self) {
         let carriers = self.carriers();
         self.space.warn_when_filling(&mut self.io, carriers);
     }
 
-    /// Takes away the fingerprints of chosen blocks that nothing else holds, as far as the open epoch has room for such records.
+    /// Removes the fingerprints of chosen blocks that nothing else keeps. The open epoch has `room` for records of that.
     pub fn reclaim(&mut self, room: usize) {
         let carriers = self.space.reclaim(&mut self.io, &mut self.tables, &mut self.index, room);
         carriers.into_iter().for_each(|pbn| self.space.carriers.changed(pbn, false));
     }
 
-    /// A free block, if one is ready; its refs page is in memory. `Err`: that page has to come first.
+    /// Takes a free block if one is ready; its refs page is in memory. `Err`: that page has to be loaded first.
     pub fn take_free_block(&mut self) -> Result<Option<Pbn>, PageId> {
         self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache)
     }

@@ -1,12 +1,13 @@
-//! Blocks that a crash has left without a whole name get it again (P5): from the refill of the index, and from whoever reads them.
+//! Fingerprints for blocks that a crash has left without a whole one (P5). The index rebuild and reads restore them.
 //!
-//! 1. In the log's mode a crash leaves the short name of a block of a large epoch. Its entry counts, so the fingerprint takes its place on
-//!    the page at once.
-//! 2. In mode `ordered` a crash leaves no entry. A fingerprint is one link more: its increment goes with the open epoch (R2), and it enters
-//!    its page when that is durable.
-//! 3. A count that a crash may have left too high shows no link, so there blocks are named behind the recount; one that an LBN means is
-//!    linked for certain.
-//! 4. Where LBNs are protected, a block may be one of theirs: only who reads it knows. Their blocks have checksums, and are not named.
+//! 1. In mode `log` a crash leaves a short fingerprint for each block of a large epoch. Its entry counts as a link, so the whole
+//!    fingerprint replaces it on the page at once.
+//! 2. In mode `ordered` a crash leaves no entry. The fingerprint is a new link: its increment is part of the open epoch (R2), and the
+//!    fingerprint enters its page when that epoch is durable.
+//! 3. A count that may be too high after a crash does not prove a link. So the index rebuild restores such fingerprints only after the
+//!    recount; a block that a read finds by its LBN is linked for certain.
+//! 4. Blocks of protected LBNs have checksums and get no fingerprint. Where some LBNs are protected, only a read knows whether a block is
+//!    one of theirs.
 
 use super::Store;
 use crate::fingerprint::Fingerprint;
@@ -19,20 +20,20 @@ use crate::tables::Epoch;
 use crate::units::{Pbn, index};
 
 impl Store {
-    /// Whether blocks with a count and without an entry are linked, and are to be named (invariants 3 and 4).
+    /// Whether blocks with a count and without an entry are linked, so that they get fingerprints (invariants 3 and 4).
     fn names_nameless(&self) -> bool {
         let are_read = self.settings.refill_reads_per_second > 0;
         are_read && !self.tables.has_records() && !self.medium.superblock.garbage_possible && self.medium.superblock.protected.is_empty()
     }
 
-    /// Whether a page of fingerprints says nothing: it was never written, and no block of it wants a name.
+    /// Whether a page of fingerprints was never written, and no block of it lacks a fingerprint.
     pub fn has_no_names(&mut self, id: PageId) -> bool {
         let (counts, _) = self.geometry.refs_of(self.geometry.first_pbn(id));
         self.tables.is_blank(&mut self.io, id) && (!self.names_nameless() || self.tables.is_blank(&mut self.io, counts))
     }
 
-    /// The blocks of a page of fingerprints, which is in memory, that are linked and have no whole name. `Err`: their counts have to come
-    /// first.
+    /// The linked blocks without a whole fingerprint of a page of fingerprints, which is in memory. `Err`: that page of counts has to be
+    /// loaded first.
     pub fn unnamed_on(&mut self, id: PageId) -> Result<Vec<Pbn>, PageId> {
         let first = self.geometry.first_pbn(id);
         let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
@@ -50,7 +51,7 @@ impl Store {
         Ok(wanting.into_iter().map(|(pbn, _)| pbn).collect())
     }
 
-    /// Whether blocks were given names that have not entered their pages.
+    /// Whether restored fingerprints have not entered their pages yet.
     pub fn names_are_on_their_way(&self) -> bool {
         !self.io.failed
             && (!self.tables.open.named.is_empty()
@@ -58,7 +59,7 @@ impl Store {
                 || self.settle.names_any())
     }
 
-    /// Whether nothing under way gives it a name, or takes it.
+    /// Whether nothing under way changes the block's fingerprint.
     fn may_be_named(&self, pbn: Pbn) -> bool {
         let is_named = |epoch: &Epoch| epoch.named.contains_key(&pbn);
         let is_on_its_way = is_named(&self.tables.open) || self.tables.committing.as_ref().is_some_and(is_named) || self.settle.names(pbn);
@@ -69,8 +70,8 @@ impl Store {
             && !self.space.is_of_scheme(pbn)
     }
 
-    /// The content of a block that is linked was found to have this fingerprint. Whether it lacked it, and has it now or with the open
-    /// epoch.
+    /// Restores the fingerprint of a linked block whose content was read, if it lacks it. Returns whether it does: the block has the
+    /// fingerprint now, or with the open epoch.
     pub fn name_again(&mut self, pbn: Pbn, fingerprint: Fingerprint) -> bool {
         let is_trusted = self.tables.proved_only.is_none() && !self.io.failed;
         if self.io.stage != Stage::Serving || !is_trusted || self.io.read_only || !self.may_be_named(pbn) {
@@ -96,7 +97,7 @@ impl Store {
         true
     }
 
-    /// A fingerprint whose increment is durable enters its page, which is in memory.
+    /// Enters a restored fingerprint whose increment is durable on its page, which is in memory.
     pub fn enter_name(&mut self, pbn: Pbn, fingerprint: Fingerprint) {
         let (id, at) = self.geometry.fingerprint_of(pbn);
         let page = self.tables.pages.expect(id);

@@ -1,4 +1,4 @@
-//! New content goes to its blocks: neighbours in one command.
+//! Writes of new content, with neighbouring blocks in one command.
 
 use super::Store;
 use crate::buffer::Slice;
@@ -11,14 +11,16 @@ use crate::units::{Pbn, count};
 const RUN_BLOCKS_MAX: u64 = 256;
 
 impl Store {
-    /// Gathers a new block of a request for the next command.
+    /// Adds a new block of a request to the next command.
     pub fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
         if let Some(run) = &mut self.contents.run {
             if run.first + run.blocks == pbn && run.request == request && run.blocks < RUN_BLOCKS_MAX {
                 run.blocks += 1;
-                if let Some(next) = run.data.last_mut().expect("a run has blocks").join(slice) {
-                    run.data.push(next);
-                }
+                let next = match run.data.last_mut() {
+                    Some(last) => last.join(slice),
+                    None => Some(slice),
+                };
+                run.data.extend(next);
                 return;
             }
             self.send_run();
@@ -26,7 +28,7 @@ impl Store {
         self.contents.run = Some(Run { first: pbn, blocks: 1, data: vec![slice], request });
     }
 
-    /// Sends the new blocks gathered so far.
+    /// Sends the command with the new blocks gathered so far.
     pub fn send_run(&mut self) {
         if let Some(Run { first, blocks, data, .. }) = self.contents.run.take() {
             self.io.write(IoFor::Content { first, blocks }, self.geometry.block_at(first), data, Class::Data);
@@ -34,14 +36,14 @@ impl Store {
         }
     }
 
-    /// Sends content, in the order of its blocks: neighbours in one write.
+    /// Writes content, in the order of its blocks, with neighbours in one write.
     pub fn send_contents(&mut self, contents: Vec<(Pbn, Slice)>) {
         let content = |_: &Self, first, blocks| IoFor::Content { first, blocks: count(blocks) };
         self.contents.in_flight += self.write_blocks(contents, Class::Data, content);
     }
 
-    /// Writes blocks, in the order that they come in, with what follows its neighbour in the same write; `what` says of each, by its first
-    /// block and how many there are, what it is. How many writes they are.
+    /// Writes blocks in the given order. A block that follows its neighbour is part of the same write. `what` makes the purpose of a write
+    /// from its first block and its number of blocks. Returns the number of writes.
     pub fn write_blocks(&mut self, blocks: Vec<(Pbn, Slice)>, class: Class, what: impl Fn(&Self, Pbn, usize) -> IoFor) -> u64 {
         let runs = neighbours(blocks);
         let writes = count(runs.len());
@@ -52,9 +54,9 @@ impl Store {
         writes
     }
 
-    /// After a failure nothing sends this content any more, and no commit makes it durable, so nobody reads it either (A5). It lies in the
-    /// memory of requests: were it kept, further requests could wait for that memory for ever, and a flush among them would never hear of
-    /// the failure.
+    /// Frees content that was not sent before a failure. No commit makes it durable any more, so no read needs it (A5). It lies in the
+    /// memory of requests. If it were kept, further requests could wait for that memory for ever, and a flush among them would never be
+    /// answered.
     pub fn release_unsent_content(&mut self) {
         let run = self.contents.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
         for pbn in run.chain(self.contents.held.blocks()) {
@@ -63,7 +65,7 @@ impl Store {
     }
 }
 
-/// Blocks with their contents, what follows its neighbour taken together.
+/// Groups blocks that follow their neighbours.
 fn neighbours(blocks: Vec<(Pbn, Slice)>) -> Vec<(Pbn, Vec<Slice>)> {
     let mut runs: Vec<(Pbn, Vec<Slice>)> = Vec::new();
     for (pbn, content) in blocks {

@@ -1,7 +1,8 @@
-//! Step 3: decrements enter the refs pages in memory, fingerprints the fingerprint pages.
+//! Step 3: decrements enter the refs pages in memory, and fingerprints enter the fingerprint pages.
 //!
-//! 1. A decrement is here only when the removal of its link is durable (R3); a birth only when its content and count are (R1, R2).
-//! 2. A page that cannot be read takes neither: the count stays too high, the fingerprint is lost; nothing else is (P5).
+//! 1. A decrement comes here only after the removal of its link is durable (R3), and a pending block only after its content and count are
+//!    (R1, R2).
+//! 2. A page that cannot be read takes neither. So a count stays too high and a fingerprint is lost, but nothing else (P5).
 
 use super::Store;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -11,11 +12,8 @@ use crate::schedule::Task;
 use crate::tables::Access;
 use crate::units::{Pbn, index};
 
-/// One link more than a block can have. Taking this many makes any count unknown.
-const TOO_MANY_LINKS: u32 = 255;
-
 impl Store {
-    /// Lets everything in whose page is in memory, and asks for the pages of the rest.
+    /// Enters everything whose page is in memory, and asks for the pages of the rest.
     pub fn settle_all(&mut self) {
         self.settle_new_births();
         self.settle_births();
@@ -24,7 +22,7 @@ impl Store {
         self.settle_unlinked();
     }
 
-    /// Most pages are in memory: no need to sort for them.
+    /// Enters the decrements whose page is in memory. These are most of them, so only the others are sorted.
     fn settle_new_unlinked(&mut self) {
         for pbn in std::mem::take(&mut self.settle.new_unlinked) {
             if self.tables.pages.get(self.geometry.refs_of(pbn).0).is_some() {
@@ -52,13 +50,9 @@ impl Store {
                 Access::Ready(_) => {
                     for (pbn, times) in self.take_unlinked(pbn, from) {
                         if times > 0 {
-                            // More than this cannot be taken from any valid count.
-                            self.space.change_refs(
-                                &mut self.io,
-                                &mut self.tables,
-                                pbn,
-                                -i16::try_from(times.min(TOO_MANY_LINKS)).expect("it is small"),
-                            );
+                            // No valid count has 255 links: to take that many makes any count unknown, as to take more would.
+                            let links = u8::try_from(times).unwrap_or(u8::MAX);
+                            self.space.change_refs(&mut self.io, &mut self.tables, pbn, -i16::from(links));
                         }
                         self.space.let_leave_scheme(&mut self.tables, pbn);
                     }
@@ -136,10 +130,10 @@ impl Store {
         }
     }
 
-    /// A birth enters its page, which is in memory; `next` is the birth that comes after it.
+    /// Enters the fingerprint of a pending block on its page, which is in memory. `next`: the pending block that comes after it.
     fn let_birth_in(&mut self, id: PageId, at: usize, (pbn, epoch): (Pbn, u64), next: Option<Pbn>) {
         self.enter_birth(id, at, pbn, epoch);
-        // Full pages have nothing to wait for; in the log's mode they have a checkpoint.
+        // A full page has nothing to wait for, so it is written at once; in mode `log` the checkpoint writes it.
         if !self.tables.has_records() && next.is_none_or(|next| self.geometry.fingerprint_of(next).0 != id) {
             self.write_if_full(id);
         }
@@ -151,7 +145,7 @@ impl Store {
         let entry = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
         debug_assert!(entry.kind != Kind::None);
         let page = self.tables.pages.expect(id);
-        // In the log's mode it has an entry already, of its short name.
+        // In mode `log` the page has an entry with the short fingerprint already.
         let before = page.content.fingerprint(at);
         if before.is_none() || before.short() == Some(entry.value.short()) {
             page.content.set_fingerprint(at, entry);
@@ -161,7 +155,7 @@ impl Store {
         }
     }
 
-    /// The birth is over; if the content is on the device too, nothing needs to be remembered.
+    /// Notes that the fingerprint no longer waits for the table. If the content is on the device too, the block is no longer pending.
     pub fn end_fresh(&mut self, pbn: Pbn, epoch: u64) {
         if let Some(fresh) = self.space.fresh.get_mut(pbn).filter(|f| f.epoch == epoch) {
             fresh.waits = false;
@@ -173,7 +167,7 @@ impl Store {
 
     fn write_if_full(&mut self, id: PageId) {
         let page = self.tables.pages.expect(id);
-        // From the end: blocks are handed out in ascending order, so that is where a page is filled last.
+        // Blocks are allocated in ascending order, so a page is filled at its end last: the search for a gap begins there.
         let full = (0..index(Region::Fingerprints.entries_per_page())).rev().all(|i| !page.content.fingerprint(i).is_none());
         if full && page.dirty.is_some() && !page.writing {
             self.tables.write_page(&mut self.io, id);

@@ -1,10 +1,10 @@
-//! Client blocks that lie compressed in the slots of a carrier: finding and unpacking them.
+//! Client blocks that lie compressed in the slots of a carrier: their search and decompression.
 //!
-//! 1. That a block is a carrier is told by the slot of a map entry, or by a kind-3 fingerprint entry, never by its bytes: clients can write
-//!    copies of units.
-//! 2. What comes from the device is believed where the volume made it for that place *and* its entry says that it is this unit. An older
-//!    unit that lay there is authentic too, and a stranger's.
-//! 3. What of a carrier was found wrong is not kept in memory, and nobody links to it from then on: its other slots may be wrong as well.
+//! 1. The slot of a map entry or a kind-3 fingerprint entry says that a block is a carrier. The bytes of the block do not: clients can
+//!    write copies of units.
+//! 2. A unit from the device is trusted if the volume made it for that block *and* the entry of the block names it. An older unit at the
+//!    same block is authentic too, but holds other content.
+//! 3. A carrier that was found damaged is not kept in memory, and no write links to it any more: its other slots may be damaged as well.
 
 use super::Store;
 use crate::buffer::{BufferMut, Slice};
@@ -14,7 +14,7 @@ use crate::format::unit::{self, Slot};
 use crate::interface::Notice;
 use crate::units::{BLOCK_SIZE, Pbn, count};
 
-/// The content of a slot of a block that is known to be right; slot 0 is the block itself. None where there is no such slot, or no client
+/// The content of a slot of a block that is known to be right; slot 0 is the block itself. None if there is no such slot, or no client
 /// block in it.
 pub fn in_slot(block: &Slice, slot: u8) -> Option<Slice> {
     match slot {
@@ -28,32 +28,31 @@ fn unpack(block: &[u8; BLOCK_SIZE], slot: &Slot) -> Option<Slice> {
     slot.unpack(block, content.block_mut(0)).then(|| content.freeze().slice(0, 1))
 }
 
-/// The slot of a carrier that is known to be right, where content with this fingerprint lies.
+/// The slot with this fingerprint of a carrier that is known to be right.
 pub fn slot_of(block: &[u8; BLOCK_SIZE], fingerprint: &Fingerprint) -> Option<u8> {
     let slots = unit::slots(block)?;
     let at = slots.iter().position(|slot| slot.fingerprint == *fingerprint)?;
     u8::try_from(at + 1).ok()
 }
 
-/// What a block that came from the device was found to be.
+/// The condition of a block that was read from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judged {
-    /// What it should be.
+    /// The block is as it should be.
     Right,
-    /// A carrier, the right one by its name, and some byte of it has changed: perhaps none of the wanted slot's.
+    /// The block is the right carrier by its authenticator, but some byte has changed, perhaps outside the wanted slot.
     Spoilt,
-    /// Something else: another unit, or content that differs.
+    /// The block is another unit, or holds other content.
     Wrong,
 }
 
 impl Store {
-    /// The authenticator of a block that came from the device, if this volume made it for that place.
+    /// The authenticator of a unit that was read from the device, if this volume made it for that block.
     pub fn authentic(&self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> Option<Fingerprint> {
         unit::is_authentic(&self.keys.authenticator, pbn, block).then(|| unit::claims(block))
     }
 
-    /// What a block that came from the device, and that may be a carrier, is found to be. `entry`: what is known of it; none where that is
-    /// unknown.
+    /// Judges a block that was read from the device and may be a carrier. `entry`: its fingerprint entry, if that is known.
     pub fn judge_carrier(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], entry: Option<FingerprintEntry>) -> Judged {
         if entry.is_some_and(|entry| entry != FingerprintEntry { kind: Kind::Carrier, value: unit::claims(block) }) {
             return Judged::Wrong;
@@ -67,7 +66,7 @@ impl Store {
         Judged::Right
     }
 
-    /// The content of a slot of a block that was judged; slot 0 is the block itself.
+    /// The content of a slot of a block in this condition; slot 0 is the block itself.
     pub fn slot_as_judged(&mut self, pbn: Pbn, block: &Slice, slot: u8, judged: Judged) -> Option<Slice> {
         match judged {
             Judged::Right => in_slot(block, slot),
@@ -88,7 +87,8 @@ impl Store {
         }
     }
 
-    /// Offers the slots of a carrier, which is the one that its entry names, to the index. How many it took.
+    /// Offers the slots of a carrier to the index. The carrier is the one that its entry names. Returns the number of slots that the index
+    /// took.
     pub fn offer_slots(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> u64 {
         if self.contents.suspects.contains(&pbn) || self.tables.is_losing_its_name(pbn) {
             return 0;

@@ -1,13 +1,13 @@
 //! Updates of the superblock.
 //!
-//! 1. They go one at a time, each to one copy at the front and one at the end; the other pair stays whole.
-//! 2. What an update says is fixed when it begins.
-//! 3. Before it writes, the server reads both front copies. Where another server has written one, this server fails for good, as by A5, and
-//!    writes nothing more: the other's superblock is not lost. A server writes both front copies when it opens, in two updates, and one of
-//!    them with each later update.
-//! 4. Each update carries the lifetime ledger as it is when the update begins: a crash takes of it what was counted since. Where nothing
-//!    else asks for an update, clients' writes do, after so many units of theirs.
-//! 5. Where the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
+//! 1. One update is under way at a time. It writes one copy at the front and one at the end; the other pair stays whole.
+//! 2. The content of an update is fixed when the update begins.
+//! 3. Before each update the server reads both front copies. If another server has written one, this server fails for good, as by A5, and
+//!    writes nothing more, so that the other's superblock is not lost. A server writes both front copies when it opens, in two updates, and
+//!    one of them with each later update.
+//! 4. Each update has the lifetime ledger of the moment at which it begins; a crash loses what was counted since. If nothing else asks for
+//!    an update, one is written after a number of units that clients have written.
+//! 5. If the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
 
 use super::Store;
 use crate::buffer::BufferMut;
@@ -43,7 +43,7 @@ impl Store {
         units >= self.settings.ledger_units_max && !self.medium.is_busy && !self.io.failed && self.io.stage == Stage::Serving
     }
 
-    /// Everything since the volume was created.
+    /// The ledger of everything since the volume was created.
     pub fn lifetime(&self) -> Lifetime {
         let mut lifetime = self.medium.updates.lived_before.as_ref().unwrap_or(&self.medium.superblock.lifetime).clone();
         for (total, count) in lifetime.classes.iter_mut().zip(&self.io.ledger.written) {
@@ -56,7 +56,7 @@ impl Store {
         lifetime
     }
 
-    /// The front copies have been read: what there is to say where one of them is another server's.
+    /// The notice to send if another server has written one of the front copies, which were read.
     pub fn other_server(&self, front: &BufferMut, result: Result<(), IoFailure>) -> Option<Notice> {
         let other = (0..FRONT_COPIES).filter(|_| result.is_ok()).find_map(|copy| self.others_copy(copy, front.block(copy)))?;
         let is_formatted = other.uuid != self.medium.superblock.uuid;
@@ -75,12 +75,12 @@ impl Store {
         }
     }
 
-    /// The update is not made: the volume has failed.
+    /// Drops the update, because the volume has failed.
     pub fn drop_superblock(&mut self) {
         self.medium.updates.due.clear();
     }
 
-    /// What stands in a front copy, where another server has written it.
+    /// The superblock in a front copy, if another server has written it.
     fn others_copy(&self, copy: usize, found: &[u8; BLOCK_SIZE]) -> Option<Superblock> {
         let own = self.medium.updates.written[copy].as_ref();
         if own.is_some_and(|(_, own)| **own == *found) {
@@ -89,10 +89,10 @@ impl Store {
         let other = Superblock::decode(found, copy).ok()?;
         let is_of_this_volume = other.uuid == self.medium.superblock.uuid;
         let is_others = match own {
-            // What is older has not been written since: the device has lost this server's own.
+            // An older copy was not written since this server's own: the device has lost that.
             Some((generation, _)) => !is_of_this_volume || other.generation >= *generation,
-            // Before this server has written a copy, an older one may be there, even of another volume. (The update under way has its
-            // generation.)
+            // Before this server has written this copy, an older one may be there, even of another volume. `self.medium.superblock` has the
+            // generation of the update under way.
             None => is_of_this_volume && other.generation >= self.medium.superblock.generation,
         };
         is_others.then_some(other)

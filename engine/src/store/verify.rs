@@ -1,4 +1,4 @@
-//! What the content of a block should be, and whether what came from the device is that (P6).
+//! Verification of blocks that were read from the device (P6).
 
 use super::Judged;
 use super::Store;
@@ -10,13 +10,13 @@ use crate::interface::Notice;
 use crate::tables::Access;
 use crate::units::{BLOCK_SIZE, Pbn};
 
-/// What a block's content should be.
+/// The expected content of a block.
 pub(crate) enum Expect {
-    /// That page has to come first.
+    /// That page has to be loaded first.
     Page(PageId),
     Unknown,
     Fingerprint(Fingerprint),
-    /// The short name of its fingerprint, of which a crash has left no more.
+    /// The short fingerprint: a crash has left no more of it.
     Short(u32),
     Checksum(Fingerprint),
     /// The authenticator of a carrier.
@@ -24,7 +24,7 @@ pub(crate) enum Expect {
 }
 
 impl Store {
-    /// What a block's content should be, as the fingerprint table or a birth says.
+    /// The expected content of a block, as the fingerprint table or the pending block says.
     pub fn expect_content(&mut self, pbn: Pbn) -> Expect {
         let known = self.space.fresh.get(pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));
         let (kind, value) = match known {
@@ -49,14 +49,14 @@ impl Store {
         }
     }
 
-    /// The content of a block that came from the device, or of a slot of it, if it is what it should be.
+    /// The content of a block that was read from the device, or of a slot of it, if it is as expected.
     pub fn verified(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: &Slice) -> Option<Slice> {
         let found = self.judge(pbn, slot, expect, digest, block.block(0));
         self.slot_as_judged(pbn, block, slot, found)
     }
 
-    /// What a block that came from the device is found to be, for all of its slots if one of them is wanted: that costs as much as reading
-    /// it.
+    /// Judges a block that was read from the device. If a slot is wanted, the result is for all slots: to judge one costs as much as to
+    /// judge the whole carrier.
     pub fn judge(&mut self, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> Judged {
         match expect {
             _ if slot == 0 => {
@@ -72,19 +72,19 @@ impl Store {
         }
     }
 
-    /// Whether a block's bytes are what they should be.
+    /// Whether a block's bytes are as expected.
     fn content_is(&self, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> bool {
         match expect {
             Expect::Fingerprint(value) => digest == Digest::Of(*value),
             Expect::Short(short) => matches!(digest, Digest::Of(value) if value.short() == *short),
             Expect::Checksum(value) => self.keys.fingerprinter.checksum(block) == *value,
             Expect::Unknown | Expect::Page(_) => true,
-            // No map entry means a carrier as a whole.
+            // No map entry refers to a carrier as a whole.
             Expect::Carrier(_) => false,
         }
     }
 
-    /// A block's content is not what its fingerprint says (P6).
+    /// Reports that a block's content differs from its fingerprint (P6), and keeps writes from linking to it.
     pub fn content_damaged(&mut self, pbn: Pbn) {
         self.io.notice(Notice::Damage { what: "content differs from its fingerprint", at: pbn.0 });
         if let Expect::Fingerprint(value) = self.expect_content(pbn) {
