@@ -176,8 +176,10 @@ fn recall_link(
     let takes_link = match store.tables.ensure(&mut store.io, page) {
         Access::Loading => Err(page),
         Access::Unreadable => Ok(false),
-        Access::Ready(_) if store.tables.refs_now(pbn) >= store.space.link_limit(&store.tables) => Ok(false),
-        Access::Ready(_) => is_carrier_known(store, scheme, answers, pbn, slot),
+        Access::Ready(_) => {
+            let has_room = store.tables.refs_now(pbn) < store.space.link_limit(&store.tables);
+            if has_room { is_carrier_known(store, scheme, answers, pbn, slot) } else { Ok(false) }
+        }
     };
     match takes_link {
         Err(page) => {
