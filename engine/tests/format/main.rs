@@ -1,6 +1,7 @@
 //! The medium, seen from outside: what is written comes back, what is damaged is found, and the bytes are those of `docs/format.md`.
 
 mod anchor;
+mod codec;
 mod copies;
 mod create;
 mod document;

@@ -2,8 +2,7 @@
 
 use super::{Page, UUID, fresh};
 use onefold_engine::fingerprint::Fingerprint;
-use onefold_engine::format::codec::{Codec, compress};
-use onefold_engine::format::unit::{self, at, at_slot, open, parse};
+use onefold_engine::format::unit::{at, at_slot, open, parse};
 use onefold_engine::format::{
     Authenticator, COUNTER_MAX, FingerprintEntry, Key, Kind, MapEntry, OldRun, PBN_MAX, Places, RECORD_BYTES_MAX, Record, SLOTS_MAX,
     UNIT_ROOM_BYTES, Unit, UnitHeader, UnitKind, UnitWriter,
@@ -85,7 +84,7 @@ fn opened(page: &Page) -> Unit {
 }
 
 /// A unit with these records comes back, or it does not.
-fn refused(writer: UnitWriter, change: impl FnOnce(&mut Page)) -> bool {
+pub fn refused(writer: UnitWriter, change: impl FnOnce(&mut Page)) -> bool {
     let (mut page, _) = sealed(writer, &header());
     assert!(parse(&page).is_some(), "without the change it is a unit");
     change(&mut page);
@@ -223,28 +222,6 @@ fn slots_lie_at_the_end_without_gaps() {
     }
     assert!(refused(writer(), |page| page[BLOCK_SIZE - 201] = 1), "no padding");
     assert!(!refused(writer(), |page| page[BLOCK_SIZE - 200] = 1), "data may be anything");
-}
-
-#[test]
-fn a_unit_names_the_codec_of_its_slots() {
-    let block = [7; BLOCK_SIZE];
-    let data = compress(&block, BLOCK_SIZE).expect("it compresses");
-    let writer = || {
-        let mut writer = UnitWriter::new(Vec::new());
-        assert_eq!(writer.push_slot(Fingerprint::of_digest(&[1; 20]), &data), Some(1));
-        writer
-    };
-    let (page, _) = sealed(writer(), &header());
-    let slots = unit::slots(&page).expect("it has a table of slots");
-    let mut content = [0; BLOCK_SIZE];
-    assert_eq!(slots[0].codec, Codec::Zstd);
-    assert!(slots[0].unpack(&page, &mut content) && content == block);
-    // A codec that nobody knows: neither the unit nor its slots are read by another one.
-    let other = |page: &mut Page| page[at::FLAGS.offset] |= 0x10;
-    assert!(refused(writer(), other));
-    let mut page = page;
-    other(&mut page);
-    assert_eq!(unit::slots(&page), None);
 }
 
 #[test]
