@@ -35,4 +35,7 @@ pub mod stats;
 pub mod check;
 pub mod format;
 
+#[cfg(test)]
+mod test_kit;
+
 pub use engine::Engine;

@@ -6,6 +6,7 @@
 //! 3. In each bucket the least recently used entry leaves.
 
 use crate::fingerprint::Fingerprint;
+use crate::format::page::PageId;
 use crate::units::{Pbn, index};
 use std::hint::black_box;
 
@@ -23,6 +24,9 @@ pub(crate) struct Index {
     first: usize,
     buckets: u64,
     used: u64,
+    /// The page that the next look-up has to wait for.
+    #[cfg(test)]
+    pub absent: Option<PageId>,
 }
 
 impl Index {
@@ -34,7 +38,14 @@ impl Index {
         let entries = vec![0; index(buckets) * WAYS + WAYS - 1].into_boxed_slice();
         // No more than a wish: `align_offset` may decline.
         let first = entries.as_ptr().align_offset(LINE_BYTES).min(WAYS - 1);
-        Self { entries, first, buckets, used: 0 }
+        Self {
+            entries,
+            first,
+            buckets,
+            used: 0,
+            #[cfg(test)]
+            absent: None,
+        }
     }
 
     /// Entries in it.
@@ -67,8 +78,21 @@ impl Index {
         black_box(fps.fold(0, |sum, fp| sum ^ self.entries[self.place(&fp).0]));
     }
 
-    /// The block that may hold this content; it becomes the most recently used.
-    pub fn get(&mut self, fp: &Fingerprint) -> Option<Pbn> {
+    /// Returns the block that may hold this content.
+    ///
+    /// # Errors
+    /// Returns the page that has to come into memory first, if the answer lies on the medium; the caller waits for it and asks again. The level in
+    /// memory, which is the only one so far, always has its answer.
+    pub fn look_up(&mut self, fp: &Fingerprint) -> Result<Option<Pbn>, PageId> {
+        #[cfg(test)]
+        if let Some(page) = self.absent.take() {
+            return Err(page);
+        }
+        Ok(self.get(fp))
+    }
+
+    /// The block that may hold this content, by the level in memory; it becomes the most recently used.
+    fn get(&mut self, fp: &Fingerprint) -> Option<Pbn> {
         let (bucket, tag) = self.bucket(fp);
         let at = bucket.iter().position(|&e| e != 0 && e & !((1 << PBN_BITS) - 1) == tag)?;
         bucket[..=at].rotate_right(1);

@@ -43,7 +43,7 @@ pub(crate) enum Known {
 impl Store {
     /// Finds a stored block with this content that may take one more link.
     pub fn find_duplicate(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Compared) -> Result<Known, Blocked> {
-        let Some(pbn) = self.index.get(fp) else { return Ok(Known::New) };
+        let Some(pbn) = self.index.look_up(fp).map_err(Blocked::Page)? else { return Ok(Known::New) };
         if compared == Compared::Differs(pbn) || self.contents.suspects.contains(&pbn) {
             return Ok(Known::New);
         }
@@ -155,5 +155,23 @@ impl Store {
         if let Some(fresh) = self.space.fresh.get(pbn) {
             self.contents.held.means_too(Epoch(fresh.epoch), pbn, lbn);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::BufferMut;
+    use crate::format::page::{PageId, Region};
+
+    #[test]
+    fn a_write_waits_for_what_the_index_has_to_read_first() {
+        let mut store = crate::test_kit::store();
+        let page = PageId { region: Region::Fingerprints, index: 3 };
+        let (content, fp) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint::of_digest(&[5; 20]));
+        store.index.absent = Some(page);
+        let first = store.find_duplicate(Lbn(0), &content, &fp, Compared::Nothing);
+        assert!(matches!(first, Err(Blocked::Page(waits_for)) if waits_for == page));
+        assert!(matches!(store.find_duplicate(Lbn(0), &content, &fp, Compared::Nothing), Ok(Known::New)), "it asks again");
     }
 }
